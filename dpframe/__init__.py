@@ -1,0 +1,78 @@
+"""dpframe audits differential privacy empirically.
+
+Everything a plugin author or a notebook needs is importable from here. Names are resolved on
+first use, so that `import dpframe` alone costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from annotated_types import Ge as Ge
+    from annotated_types import Gt as Gt
+    from annotated_types import Interval as Interval
+    from annotated_types import Le as Le
+    from annotated_types import Lt as Lt
+
+    from dpframe.attack import Attack as Attack
+    from dpframe.attack import Target as Target
+    from dpframe.audit import audit as audit
+    from dpframe.boxes import estimate_from_boxes as estimate_from_boxes
+    from dpframe.claims import ApproxDP as ApproxDP
+    from dpframe.claims import Claim as Claim
+    from dpframe.claims import PureDP as PureDP
+    from dpframe.errors import DpframeError as DpframeError
+    from dpframe.estimator import Estimate as Estimate
+    from dpframe.estimator import Estimator as Estimator
+    from dpframe.estimator import Query as Query
+    from dpframe.hookspecs import hookimpl as hookimpl
+    from dpframe.mechanism import HostMechanism as HostMechanism
+    from dpframe.mechanism import Mechanism as Mechanism
+    from dpframe.mechanism import host_mechanism as host_mechanism
+    from dpframe.pair import Pair as Pair
+    from dpframe.statistic import DecisionCounts as DecisionCounts
+    from dpframe.statistic import Statistic as Statistic
+
+_HOME = {
+    "ApproxDP": "dpframe.claims",
+    "Attack": "dpframe.attack",
+    "Claim": "dpframe.claims",
+    "DecisionCounts": "dpframe.statistic",
+    "DpframeError": "dpframe.errors",
+    "Estimate": "dpframe.estimator",
+    "Estimator": "dpframe.estimator",
+    "Ge": "annotated_types",
+    "Gt": "annotated_types",
+    "HostMechanism": "dpframe.mechanism",
+    "Interval": "annotated_types",
+    "Le": "annotated_types",
+    "Lt": "annotated_types",
+    "Mechanism": "dpframe.mechanism",
+    "Pair": "dpframe.pair",
+    "PureDP": "dpframe.claims",
+    "Query": "dpframe.estimator",
+    "Statistic": "dpframe.statistic",
+    "Target": "dpframe.attack",
+    "audit": "dpframe.audit",
+    "estimate_from_boxes": "dpframe.boxes",
+    "hookimpl": "dpframe.hookspecs",
+    "host_mechanism": "dpframe.mechanism",
+}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'dpframe' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value  # the next access does not come through here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,72 @@
+"""The public boundary for attacks: they turn an output into a score or a decision."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from dpframe.plugin import Plugin
+
+if TYPE_CHECKING:
+    from dpframe.mechanism import HostMechanism, Mechanism
+    from dpframe.pair import Pair
+    from dpframe.types import Array, HostArray, Key, Tree
+
+
+class Target(NamedTuple):
+    """What an attack is fitted against: the mechanism, resolved for the pair, and the pair."""
+
+    mechanism: Mechanism | HostMechanism
+    pair: Pair
+
+
+class Attack(Plugin):
+    """Tells outputs on D from outputs on D′. **Larger scores mean more like D′.**
+
+    The engine owns the split of the draws: `fit` sees one stream, the pilot of a statistic a
+    second, and the bound is computed from a third.
+    """
+
+    kind: ClassVar[str] = "attack"
+
+    @classmethod
+    def check_definition(cls) -> None:
+        if cls.score is Attack.score:
+            raise TypeError(f"{cls.__name__}: an attack gives score(state, outputs)")
+
+    def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
+        """Learns from draws that are used for nothing else. Optional; runs on the host.
+
+        Args:
+            key: a JAX key for the learner's own randomness.
+            target: the mechanism and the pair.
+            train: outputs on D and on D′, each of shape [n, *output dims].
+
+        Returns:
+            The state that `score` receives: a pytree of arrays.
+        """
+        return ()
+
+    @classmethod
+    def learns(cls) -> bool:
+        """Whether the attack has a `fit` of its own, and so needs draws for it."""
+        return cls.fit is not Attack.fit
+
+    def decides(self) -> bool | None:
+        """Whether scores are decisions. None: the engine finds out by tracing `score`.
+
+        An attack that learns and decides says True, because its `score` cannot be traced before
+        it has learned.
+        """
+        return None
+
+    def score(self, state: Tree, outputs: Array) -> Array:
+        """Scores outputs; traced.
+
+        Args:
+            state: what `fit` returned.
+            outputs: shape [n, *output dims].
+
+        Returns:
+            Shape [n]. Boolean scores are decisions (True: D′), float scores are ranked.
+        """
+        raise NotImplementedError

@@ -1,0 +1,157 @@
+"""One audit from spec to record, for the command line, notebooks and tests alike."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from dpframe import __version__, registry
+from dpframe.report import record as records
+from dpframe.report.verdict import VERDICTS, Evidence, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from dpframe.engine.estimate import CellResult
+    from dpframe.engine.plan import Plan
+    from dpframe.engine.run import Progress
+    from dpframe.plugin import Plugin
+    from dpframe.spec.audit import Audit
+
+
+def audit(
+    spec: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    overrides: Sequence[str] = (),
+    trials: int | None = None,
+    seed: int | None = None,
+    plugins: Iterable[type[Plugin]] = (),
+) -> dict[str, Any]:
+    """Runs an audit and returns its record; writes nothing.
+
+    Args:
+        spec: path of a TOML file, or the same content as a mapping.
+        overrides: "KEY=VALUE" as `dpframe run --set` takes them.
+        trials: draws per dataset, instead of the spec's.
+        seed: instead of the spec's.
+        plugins: classes to make available beside the installed ones.
+
+    Raises:
+        SpecError: the spec cannot be run; lists every mistake.
+    """
+    from dpframe.engine.run import run
+    from dpframe.spec import audit_from_dict, load_audit
+
+    found = registry.load(plugins)
+    load: Any = load_audit if isinstance(spec, str | os.PathLike) else audit_from_dict
+    loaded = load(spec, overrides=overrides, trials=trials, seed=seed, registry=found)
+    started = time.perf_counter()
+    the_plan = make_plan(loaded)
+    return make_record(the_plan, run(the_plan), time.perf_counter() - started)
+
+
+def make_plan(loaded: Audit) -> Plan:
+    """Arranges an audit for the engine."""
+    from dpframe.engine.plan import plan
+    from dpframe.engine.prng import resolve
+
+    return plan(loaded, resolve(loaded.run.prng))
+
+
+def make_record(the_plan: Plan, results: Sequence[CellResult], seconds: float) -> dict[str, Any]:
+    """Judges the results of a run and puts everything into a record."""
+    from dpframe.engine.export import cell_record, skip_record
+
+    loaded = the_plan.audit
+    cells = [cell_record(result) for result in results]
+    judged = [n for n, result in enumerate(results) if result.extreme is not None]
+    evidence = [_evidence(results[n]) for n in judged]
+    for n, judgement in zip(
+        judged, judge(evidence, the_plan.m, loaded.multiplicity), strict=True
+    ):
+        cells[n].update(judgement._asdict())
+    for cell, result in zip(cells, results, strict=True):
+        cell["looks"] = [{"trials": list(result.trials)}] if result.estimate else []
+    return {
+        "schema": records.SCHEMA,
+        "spec": {**loaded.source._asdict(), "overrides": list(loaded.source.overrides)},
+        "audit": {
+            "name": loaded.name,
+            "confidence": min((cell.confidence for cell in loaded.cells), default=0.95),
+            "multiplicity": loaded.multiplicity,
+        },
+        "environment": environment(the_plan.prng),
+        "seed": loaded.cells[0].seed if loaded.cells else 0,
+        "plugins": _plugins(loaded),
+        "cells": cells,
+        "skipped": [skip_record(skip) for skip in the_plan.skipped],
+        "summary": {
+            "m": the_plan.m,
+            **{v: sum(c["verdict"] == v for c in cells) for v in VERDICTS},
+            "failed": sum(cell["status"] == "failed" for cell in cells),
+            "seconds": seconds,
+            "draws": sum(the_pass.draws for the_pass in the_plan.passes),
+            "peak_rss_bytes": peak_rss_bytes(),
+        },
+    }
+
+
+def _evidence(result: CellResult) -> Evidence:
+    estimate, extreme, query, cell = result.estimate, result.extreme, result.query, result.cell
+    if not (estimate and extreme and query and cell.claim):
+        raise ValueError(f"cell {cell.id} has no evidence")
+    return Evidence(
+        p_value=records.number(estimate.p_value),
+        p_resolved=records.number(estimate.p_resolved),
+        p_extreme=records.number(extreme.p_resolved),
+        error=1 - cell.confidence,
+        claimed=cell.claim.epsilon_at(query.delta),
+        delta=query.delta,
+        failed_delta=records.number(estimate.failed_delta),
+        lower=records.number(estimate.epsilon_lower),
+        upper=records.number(estimate.epsilon_upper),
+        trials=query.trials[0],
+    )
+
+
+def environment(prng: str) -> dict[str, Any]:
+    """Versions and devices that a run depends on."""
+    import jax
+    import numpy as np
+    import scipy
+
+    return {
+        "dpframe": __version__,
+        "jax": jax.__version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "devices": [device.device_kind for device in jax.devices()],
+        "prng": prng,
+    }
+
+
+def peak_rss_bytes() -> int | None:
+    """Peak resident memory of this process; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _plugins(loaded: Audit) -> list[dict[str, str]]:
+    choices = {
+        (choice.use, choice.distribution, choice.version)
+        for cell in loaded.cells
+        for choice in (cell.mechanism, cell.pair, cell.attack, cell.estimator)
+    }
+    return [
+        {"name": name, "distribution": distribution, "version": version}
+        for name, distribution, version in sorted(choices)
+    ]

@@ -1,0 +1,108 @@
+"""From simultaneous limits on error rates to a bound on ε, a p-value and trade-off points.
+
+A *box* is a pair (FPR_up, FNR_up) of upper limits for one way of deciding between D and D′. If a
+set of boxes holds simultaneously with probability 1 − a, everything below holds with it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpframe.estimator import Estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpframe.claims import Claim
+    from dpframe.estimator import Query
+    from dpframe.types import Floats
+
+SMALLEST_P = 1e-300
+"""p-values are floored here, never 0."""
+
+
+def estimate_from_boxes(
+    boxes: Callable[[float], Floats],
+    query: Query,
+    *,
+    epsilon: float,
+    epsilon_upper: float | None = None,
+    profile: tuple[tuple[float, float], ...] = (),
+    notes: tuple[str, ...] = (),
+) -> Estimate:
+    """Builds a certified estimate.
+
+    Args:
+        boxes: maps an error level a in (0, 1] to an array [k, 2] of (FPR_up, FNR_up) that hold
+            simultaneously with probability at least 1 − a, everything chosen on the way paid
+            for. Must shrink as a grows.
+        query: what is asked.
+        epsilon: the point value.
+        epsilon_upper: what this attack can show at most, at the same confidence.
+        profile: points (ε, δ) of the estimated privacy profile.
+        notes: remarks for the record.
+    """
+    at_level = boxes(1 - query.confidence)
+    claim = query.claim
+    p_value = p_resolved = failed_delta = None
+    if claim is not None:
+        p_value = _smallest_level(boxes, claim, 0.0)
+        p_resolved = _smallest_level(boxes, claim, query.resolution) if query.resolution else p_value
+        failed_delta = claim.default_delta
+    return Estimate(
+        epsilon=epsilon,
+        epsilon_lower=epsilon_of(at_level, query.delta),
+        epsilon_upper=epsilon_upper,
+        p_value=p_value,
+        p_resolved=p_resolved,
+        failed_delta=failed_delta,
+        tradeoff=tuple((float(x), float(y)) for x, y in at_level),
+        profile=profile,
+        notes=notes,
+    )
+
+
+def epsilon_of(boxes: Floats, delta: float) -> float:
+    """Largest ε ≥ 0 that the boxes rule out at δ: sup {ε : some box lies below f_{ε,δ}}.
+
+    max over boxes (x, y) of ln((1 − δ − y)/x) and ln((1 − δ − x)/y) (Kairouz, Oh and Viswanath
+    2015, Theorem 2.1; statistics.md eq. 6.2).
+
+    Args:
+        boxes: shape [k, 2].
+        delta: in [0, 1).
+    """
+    errors = np.concatenate([boxes, boxes[:, ::-1]])
+    heights = 1 - delta - errors[:, 1]
+    useful = (heights > 0) & (errors[:, 0] > 0)
+    ratios = heights[useful] / errors[useful, 0]
+    return max(0.0, math.log(ratios.max())) if ratios.size else 0.0
+
+
+def rejects(boxes: Floats, claim: Claim) -> bool:
+    """Whether some box lies strictly below the claimed trade-off curve."""
+    inside = np.clip(boxes, 0.0, 1.0)
+    return bool(np.any(claim.tradeoff(inside[:, 0]) > inside[:, 1]))
+
+
+def _smallest_level(boxes: Callable[[float], Floats], claim: Claim, slack: float) -> float:
+    """Smallest a at which `boxes(a)`, each limit raised by `slack`, rejects the claim."""
+
+    def rejected(log_level: float) -> bool:
+        return rejects(boxes(math.exp(log_level)) + slack, claim)
+
+    low, high = math.log(SMALLEST_P), 0.0
+    if not rejected(high):
+        return 1.0
+    if rejected(low):
+        return SMALLEST_P
+    while high - low > 1e-9 * max(1.0, -high):
+        middle = (low + high) / 2
+        if rejected(middle):
+            high = middle
+        else:
+            low = middle
+    return math.exp(high)

@@ -1,0 +1,56 @@
+"""What dpframe brings along, offered through the hooks that third parties use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpframe import hookimpl
+from dpframe.builtin.attacks.majority_vote import MajorityVote
+from dpframe.builtin.estimators.precision import Precision
+from dpframe.builtin.mechanisms.adept import Adept
+from dpframe.builtin.mechanisms.copy_input import CopyInput
+from dpframe.builtin.mechanisms.dptext import DPText
+from dpframe.builtin.mechanisms.laplace import Laplace
+from dpframe.builtin.mechanisms.laplace_half_scale import LaplaceHalfScale
+from dpframe.builtin.mechanisms.laplace_halved import LaplaceHalved
+from dpframe.builtin.mechanisms.laplace_numpy import LaplaceNumpy
+from dpframe.builtin.mechanisms.laplace_shifted import LaplaceShifted
+from dpframe.builtin.mechanisms.random_output import RandomOutput
+from dpframe.builtin.pairs.zeros_ones import ZerosOnes
+
+if TYPE_CHECKING:
+    from dpframe import Attack, Estimator, HostMechanism, Mechanism, Pair
+
+
+@hookimpl
+def dpframe_mechanisms() -> list[type[Mechanism | HostMechanism]]:
+    """The mechanisms of the DPText paper, its baselines, and planted bugs to calibrate with."""
+    return [
+        Laplace,
+        LaplaceShifted,
+        LaplaceNumpy,
+        Adept,
+        DPText,
+        LaplaceHalved,
+        LaplaceHalfScale,
+        CopyInput,
+        RandomOutput,
+    ]
+
+
+@hookimpl
+def dpframe_attacks() -> list[type[Attack]]:
+    """Attacks."""
+    return [MajorityVote]
+
+
+@hookimpl
+def dpframe_estimators() -> list[type[Estimator]]:
+    """Estimators."""
+    return [Precision]
+
+
+@hookimpl
+def dpframe_pairs() -> list[type[Pair]]:
+    """Neighbouring datasets."""
+    return [ZerosOnes]

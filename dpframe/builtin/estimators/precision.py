@@ -1,0 +1,79 @@
+"""The estimate of the DPText paper, with a certified bound beside it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from dpframe import DecisionCounts, Estimate, Estimator, Query, Statistic, estimate_from_boxes
+from dpframe.stats.binomial import lower_limit, upper_limit
+
+if TYPE_CHECKING:
+    from dpframe.types import Floats, Ints, Tree
+
+LIMITS = 4
+"""One-sided limits that share the error: lower and upper of Pr[1|D] and of Pr[1|D′]."""
+
+
+class Precision(Estimator, name="precision"):
+    """Compares the precision of the attack's two guesses (Habernal 2022, section 4).
+
+    With r and r′ the rates at which the attack decides D′ on D and on D′, the point value is the
+    largest |ln(Pr[D | guess] / Pr[D′ | guess])|, that is of |ln(r/r′)| and |ln((1−r)/(1−r′))|; it
+    is inf when a guess occurs on one side only. The bound comes from four one-sided
+    Clopper-Pearson limits, each at a quarter of the error, so it holds for both guesses and both
+    directions at once. With δ > 0 the ratios are (r − δ)/r′ and their like.
+    """
+
+    certifies: ClassVar[bool] = True
+    assumption: ClassVar[str] = "independent, identically distributed outputs"
+
+    def statistic(self) -> Statistic:
+        return DecisionCounts()
+
+    def estimate(self, bound: Tree, counts: Ints, query: Query) -> Estimate:
+        zeros, ones = counts[:, 0], counts[:, 1]
+        trials = counts.sum(axis=1)
+        at_level = (1 - query.confidence) / LIMITS
+
+        def boxes(error: float) -> Floats:
+            zero_limits = upper_limit(zeros, trials, error / LIMITS)
+            one_limits = upper_limit(ones, trials, error / LIMITS)
+            # Deciding as the attack says, and the other way round.
+            return np.array([[one_limits[0], zero_limits[1]], [zero_limits[0], one_limits[1]]])
+
+        low = np.stack([lower_limit(c, trials, at_level) for c in (zeros, ones)])
+        high = np.stack([upper_limit(c, trials, at_level) for c in (zeros, ones)])
+        rates = np.stack([zeros, ones]) / trials
+        return estimate_from_boxes(
+            boxes,
+            query,
+            epsilon=largest_loss(rates, rates, query.delta),
+            epsilon_upper=largest_loss(high, low, query.delta),
+        )
+
+    def extreme(self, bound: Tree, trials: tuple[int, int]) -> Ints:
+        return np.array([[trials[0], 0], [0, trials[1]]], np.int64)
+
+
+def largest_loss(numerators: Floats, denominators: Floats, delta: float) -> float:
+    """Largest ln((Pr[guess|one] − δ)/Pr[guess|other]) over both guesses and both directions.
+
+    Args:
+        numerators: Pr[guess|dataset], shape [guess, dataset].
+        denominators: the same, for use below the bar.
+        delta: in [0, 1).
+
+    Returns:
+        At least 0; inf where a guess that occurs on one side never occurs on the other.
+    """
+    losses = [0.0]
+    for guess in (0, 1):
+        for dataset in (0, 1):
+            above = numerators[guess, dataset] - delta
+            below = denominators[guess, 1 - dataset]
+            if above > 0:
+                losses.append(math.log(above / below) if below > 0 else math.inf)
+    return max(losses)

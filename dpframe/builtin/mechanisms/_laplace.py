@@ -1,0 +1,41 @@
+"""Pieces that the Laplace mechanisms share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+
+if TYPE_CHECKING:
+    from dpframe import Pair
+    from dpframe.types import Array, Key
+
+
+def l1_sensitivity(given: float | None, pair: Pair) -> float:
+    """The sensitivity the user gave, else the pair's l1 distance."""
+    return pair.distance(1) if given is None else given
+
+
+def standard_uniform(key: Key, data: Array, n: int) -> Array:
+    """u ~ Uni[0, 1) for every coordinate of n outputs, shape [n, *data.shape]."""
+    return jax.random.uniform(key, (n, *data.shape), data.dtype)
+
+
+def standard_laplace(key: Key, data: Array, n: int) -> Array:
+    """Lap(0, 1) by the inverse CDF −sgn(u − ½) ln(1 − 2|u − ½|) (Habernal 2022, equation 4).
+
+    u = 0 gives −inf, an output like any other.
+
+    Returns:
+        Shape [n, *data.shape].
+    """
+    centred = standard_uniform(key, data, n) - 0.5
+    # The argument is exact in floating point, so log1p would cost more and give no more.
+    return -jnp.sign(centred) * jnp.log(1 - 2 * jnp.abs(centred))
+
+
+def laplace_log_density(data: Array, outputs: Array, scale: Array | float) -> Array:
+    """Log density of data + Lap(0, scale) in every coordinate, up to a constant, shape [n]."""
+    deviations = jnp.abs(outputs - data).reshape(len(outputs), -1)
+    return -jnp.sum(deviations, axis=1) / scale

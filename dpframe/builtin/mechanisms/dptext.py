@@ -1,0 +1,52 @@
+"""DPText's reparametrisation trick: the inverse CDF of one uniform fed with another."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+import jax.numpy as jnp
+
+from dpframe import Gt, Mechanism, Pair, PureDP
+from dpframe.builtin.mechanisms._laplace import l1_sensitivity, standard_uniform
+
+if TYPE_CHECKING:
+    from dpframe.types import Array, Key
+
+
+class DPText(Mechanism, name="dptext"):
+    """x + noise with v ~ Uni(0, 1) in −(Δ/ε) sgn(v) ln(1 − 2|v|), as DPText samples it.
+
+    The formula needs v ~ Uni(−½, ½) (Habernal 2022, equations 8 and 9). Here the noise is never
+    negative, and NaN for v > ½, which `nan` says how to treat. Claim: ε-DP; false. True ε for the
+    zeros-ones pair: infinite (Theorem 3.2), since D′ never releases less than 1. A coordinate
+    rounds to 1 always on D′; on D with probability ½e^{−ε/2Δ} ("zero"), e^{−ε/2Δ} ("resample"),
+    or ½ + ½e^{−ε/2Δ} ("keep", where NaN counts as 1).
+    """
+
+    epsilon: Annotated[float, Gt(0)]
+    """The claim, and with the sensitivity the scale of the noise."""
+    sensitivity: Annotated[float, Gt(0)] | None = None
+    """l1 sensitivity Δ; default: the pair's l1 distance."""
+    nan: Literal["zero", "resample", "keep"] = "zero"
+    """NaN noise becomes 0, is drawn again until it is a number, or stays in the output."""
+
+    def resolve(self, pair: Pair) -> Self:
+        return dataclasses.replace(self, sensitivity=l1_sensitivity(self.sensitivity, pair))
+
+    def claim(self, pair: Pair) -> PureDP:
+        return PureDP(self.epsilon)
+
+    @property
+    def may_be_nan(self) -> bool:
+        return self.nan == "keep"
+
+    def sample(self, key: Key, data: Array, n: int) -> Array:
+        v = standard_uniform(key, data, n)
+        if self.nan == "resample":
+            v = v / 2  # the law of v given that the noise is a number
+        # sgn(v) is 1 here, up to v = 0, where the noise is 0 either way.
+        noise = -jnp.log(1 - 2 * v)
+        if self.nan == "zero":
+            noise = jnp.where(jnp.isnan(noise), 0.0, noise)
+        return data + self.sensitivity / self.epsilon * noise

@@ -1,0 +1,28 @@
+"""The baseline without any information."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from dpframe import Gt, Mechanism, Pair, PureDP
+from dpframe.builtin.mechanisms._laplace import standard_uniform
+
+if TYPE_CHECKING:
+    from dpframe.types import Array, Key
+
+
+class RandomOutput(Mechanism, name="random-output"):
+    """Uni[0, 1) in every coordinate, whatever the data are (Habernal 2022, section 5).
+
+    Claim: ε-DP; true for every ε. True ε for every pair: 0. A coordinate rounds to 1 with
+    probability ½ (up to 2⁻²⁴) on both sides.
+    """
+
+    epsilon: Annotated[float, Gt(0)]
+    """The claim; changes nothing else."""
+
+    def claim(self, pair: Pair) -> PureDP:
+        return PureDP(self.epsilon)
+
+    def sample(self, key: Key, data: Array, n: int) -> Array:
+        return standard_uniform(key, data, n)

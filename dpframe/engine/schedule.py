@@ -1,0 +1,152 @@
+"""Keeps every core busy: a few threads share the segments of all passes.
+
+The device programs release the interpreter lock, so threads are enough. Which thread counts what,
+and in which order, changes nothing: segments have fixed addresses and counts are integers.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dpframe.engine.chunks import Segment
+    from dpframe.engine.work import Work
+    from dpframe.types import Tree
+
+
+class Counted(NamedTuple):
+    """A segment came back."""
+
+    work: Work
+    index: int
+    segment: Segment
+    counts: tuple[Tree, ...]
+    seconds: float
+
+
+class Finished(NamedTuple):
+    """All of a pass is counted, or it failed."""
+
+    work: Work
+    error: BaseException | None
+
+
+class Schedule:
+    """Runs works on threads and hands what they count to the caller, one event at a time.
+
+    Args:
+        works: in the order in which they should start; long ones first balance best.
+        threads: how many segments may run at once.
+    """
+
+    def __init__(self, works: Iterable[Work], threads: int) -> None:
+        self._waiting = deque(works)
+        self._ready: deque[tuple[Work, deque[tuple[int, Segment]]]] = deque()
+        self._open: dict[Work, int] = {}
+        self._events: deque[Counted | Finished] = deque()
+        self._change = threading.Condition()
+        self._stopping = False
+        self._threads = [
+            threading.Thread(target=self._serve, name=f"dpframe-{n}", daemon=True)
+            for n in range(max(1, threads))
+        ]
+
+    def events(self, patience: float) -> Iterator[Counted | Finished | None]:
+        """Yields events as they come, and None when nothing came for `patience` seconds.
+
+        Leaving the loop early stops the threads after their current segment.
+        """
+        for thread in self._threads:
+            thread.start()
+        try:
+            while True:
+                with self._change:
+                    if not self._events and not self._idle():
+                        self._change.wait(patience)
+                    if self._events:
+                        event: Counted | Finished | None = self._events.popleft()
+                    elif self._idle():
+                        return
+                    else:
+                        event = None
+                yield event
+        finally:
+            self._stop()
+
+    def _idle(self) -> bool:
+        return not self._waiting and not self._open
+
+    def _stop(self) -> None:
+        with self._change:
+            self._stopping = True
+            self._change.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _serve(self) -> None:
+        while (task := self._next()) is not None:
+            work, unit = task
+            try:
+                if unit is None:
+                    work.prepare()
+                    self._prepared(work)
+                else:
+                    started = time.perf_counter()
+                    counts = work.count(*unit)
+                    self._done(work, Counted(work, *unit, counts, time.perf_counter() - started))
+            except BaseException as error:  # whatever a plugin raises belongs to its pass
+                self._failed(work, error)
+
+    def _next(self) -> tuple[Work, tuple[int, Segment] | None] | None:
+        """The next segment of a prepared pass, else a pass to prepare; None when all is done."""
+        with self._change:
+            while not self._stopping:
+                if self._ready:
+                    work, units = self._ready[0]
+                    unit = units.popleft()
+                    if not units:
+                        self._ready.popleft()
+                    return work, unit
+                if self._waiting:
+                    work = self._waiting.popleft()
+                    self._open[work] = 0
+                    return work, None
+                if not self._open:
+                    return None
+                self._change.wait()
+            return None
+
+    def _prepared(self, work: Work) -> None:
+        with self._change:
+            units = deque(work.units())
+            self._open[work] = len(units)
+            if units:
+                self._ready.append((work, units))
+            else:
+                self._close(work, None)
+            self._change.notify_all()
+
+    def _done(self, work: Work, counted: Counted) -> None:
+        with self._change:
+            if work in self._open:  # else it failed meanwhile
+                self._events.append(counted)
+                self._open[work] -= 1
+                if self._open[work] == 0:
+                    self._close(work, None)
+            self._change.notify_all()
+
+    def _failed(self, work: Work, error: BaseException) -> None:
+        with self._change:
+            if work in self._open:
+                self._ready = deque(item for item in self._ready if item[0] is not work)
+                self._close(work, error)
+            self._change.notify_all()
+
+    def _close(self, work: Work, error: BaseException | None) -> None:
+        del self._open[work]
+        self._events.append(Finished(work, error))

@@ -1,0 +1,126 @@
+"""What a mechanism's outputs and an attack's scores look like, found without counting anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+
+from dpframe.engine.keys import PROBE, Stream, base_key, host_generator
+from dpframe.engine.lanes import stack, structure
+from dpframe.errors import CellError
+from dpframe.mechanism import HostMechanism
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpframe.pair import Pair
+    from dpframe.spec.audit import Cell, RunSettings
+    from dpframe.types import HostArray
+
+
+class Shape(NamedTuple):
+    """What one output of a mechanism looks like."""
+
+    dims: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+class Tracer:
+    """Finds shapes by tracing, once per structure, without drawing anything that counts."""
+
+    def __init__(self, run: RunSettings, prng: str) -> None:
+        self.dtype = run_dtype(run)
+        self.prng = prng
+        self.shapes: dict[Any, Shape | CellError] = {}
+        self.decisions: dict[Any, bool | CellError] = {}
+
+    def output_shape(self, cell: Cell) -> Shape:
+        """Shape of one output; raises CellError where the mechanism cannot be run at all."""
+        key = (structure(cell.mechanism.value), cell.mechanism.distribution, cell.pair.value)
+        return _remember(self.shapes, key, lambda: self._output_shape(cell))
+
+    def decides(self, cell: Cell, shape: Shape) -> bool:
+        """Whether the attack gives decisions; raises CellError where it cannot be run."""
+        key = (structure(cell.attack.value), shape)
+        return _remember(self.decisions, key, lambda: self._decides(cell, shape))
+
+    def _output_shape(self, cell: Cell) -> Shape:
+        mechanism, data = cell.mechanism.value, dataset(cell.pair.value, 0, self.dtype)
+        rows = 2
+        if isinstance(mechanism, HostMechanism):
+            rng = host_generator(Stream(cell.seed, "shape", 0, PROBE), 0, 0)
+            output: Any = guarded("sample", lambda: np.asarray(mechanism.sample(rng, data, rows)))
+        else:
+            leaves = stack([mechanism], self.dtype)
+            key = base_key(Stream(0, "shape", 0, PROBE), self.prng)
+            output = guarded(
+                "sample", lambda: jax.eval_shape(lambda k, d: leaves.sample(k, d, rows), key, data)
+            )
+            if not hasattr(output, "shape"):
+                raise CellError(f"sample returned {type(output).__name__}, not an array")
+        if output.ndim < 1 or output.shape[0] != rows:
+            raise CellError(
+                f"sample(…, n={rows}) returned shape {tuple(output.shape)}; the first axis must be n"
+            )
+        return Shape(tuple(output.shape[1:]), np.dtype(output.dtype))
+
+    def _decides(self, cell: Cell, shape: Shape) -> bool:
+        attack = cell.attack.value
+        declared = attack.decides()
+        if declared is not None or attack.learns():
+            return bool(declared)
+        rows = 2
+        outputs = jax.ShapeDtypeStruct((rows, *shape.dims), on_device(shape.dtype, self.dtype))
+        leaves = stack([attack], self.dtype)
+        scores = guarded("score", lambda: jax.eval_shape(leaves.score, (), outputs))
+        check_scores(scores, rows)
+        return bool(scores.dtype == np.bool_)
+
+
+def check_scores(scores: Any, rows: int) -> None:
+    """Raises CellError unless scores are one boolean or number per output."""
+    if tuple(getattr(scores, "shape", ())) != (rows,):
+        shape = tuple(getattr(scores, "shape", ()))
+        raise CellError(f"score returned shape {shape} for {rows} outputs; it must be ({rows},)")
+
+
+def on_device(dtype: np.dtype[Any], run: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype in which an attack sees outputs: floating ones in the run's precision."""
+    return run if np.issubdtype(dtype, np.floating) else dtype
+
+
+def _remember(known: dict[Any, Any], key: Any, find: Callable[[], Any]) -> Any:
+    if key not in known:
+        try:
+            known[key] = find()
+        except CellError as error:
+            known[key] = error
+    if isinstance(known[key], CellError):
+        raise known[key]
+    return known[key]
+
+
+def guarded(what: str, call: Callable[[], Any]) -> Any:
+    """Runs an author's code; whatever it raises fails the cell, not the run."""
+    try:
+        return call()
+    except Exception as error:
+        raise CellError(f"{what} raised {type(error).__name__}: {first_line(error)}") from error
+
+
+def first_line(error: BaseException) -> str:
+    """The part of an exception's message that fits into a table."""
+    return (str(error).strip().splitlines() or ["no message"])[0]
+
+
+def run_dtype(run: RunSettings) -> np.dtype[Any]:
+    """The dtype of floating leaves and datasets."""
+    return np.dtype(run.precision)
+
+
+def dataset(pair: Pair, index: int, dtype: np.dtype[Any]) -> HostArray:
+    """One dataset of a pair; floating data in the run's dtype."""
+    data = np.asarray((pair.d0, pair.d1)[index])
+    return data.astype(dtype) if np.issubdtype(data.dtype, np.floating) else data

@@ -1,0 +1,35 @@
+"""Every error dpframe raises on purpose; the command line prints them without a traceback."""
+
+from __future__ import annotations
+
+
+class DpframeError(Exception):
+    """A mistake of the user or of a plugin that dpframe can name. Exit code 2."""
+
+
+class SpecError(DpframeError):
+    """An audit spec that cannot be run; carries every mistake found, not only the first.
+
+    Args:
+        problems: one complete message per mistake, each with its place.
+    """
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(problems))
+
+
+class PluginError(DpframeError):
+    """A plugin that does not exist, is ambiguous, or breaks the rules of its kind."""
+
+
+class RecordError(DpframeError):
+    """A run record that cannot be read."""
+
+
+class OutputError(DpframeError):
+    """The output directory cannot be used."""
+
+
+class CellError(DpframeError):
+    """One cell could not be run; the others go on. Becomes the cell's `reason`."""

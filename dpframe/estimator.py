@@ -1,0 +1,98 @@
+"""The public boundary for estimators: they turn counts into an estimate and a bound."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from dpframe.plugin import Plugin
+
+if TYPE_CHECKING:
+    from dpframe.claims import Claim
+    from dpframe.statistic import Statistic
+    from dpframe.types import Tree
+
+
+class Query(NamedTuple):
+    """What is asked of an estimator."""
+
+    trials: tuple[int, int]
+    """Draws counted on D and on D′."""
+    delta: float
+    """δ at which ε is estimated."""
+    confidence: float
+    """Level of this one bound; the engine has already divided the error among the cells."""
+    claim: Claim | None
+    """What is claimed, if anything."""
+    resolution: float = 0.0
+    """Probabilities below this measure the sampler, not the mechanism (float32: 1e-6)."""
+
+
+class Estimate(NamedTuple):
+    """What an estimator found. Bounds are None where it does not certify."""
+
+    epsilon: float
+    """Point value in nats; may be inf."""
+    epsilon_lower: float | None = None
+    """The loss is at least this, with probability at least `Query.confidence`; finite."""
+    epsilon_upper: float | None = None
+    """The most that *this attack* can show, at the same confidence; never a bound on the
+    mechanism. Inf where the counts set no limit."""
+    p_value: float | None = None
+    """Smallest level at which the claim is rejected, by inverting the same bound."""
+    p_resolved: float | None = None
+    """The same with every error rate raised by `Query.resolution`."""
+    failed_delta: float | None = None
+    """The δ at which the claimed curve fails most clearly."""
+    tradeoff: tuple[tuple[float, float], ...] = ()
+    """Certified points (FPR, FNR): the mechanism's trade-off curve runs below or through each."""
+    profile: tuple[tuple[float, float], ...] = ()
+    """Points (ε, δ) of the estimated privacy profile."""
+    notes: tuple[str, ...] = ()
+
+
+class Estimator(Plugin):
+    """Turns the counts of a statistic into an estimate.
+
+    The class says whether it certifies, that is whether its bound is valid at finite samples,
+    and under which assumption. `estimate_from_boxes` derives bound, p-value and trade-off points
+    from one function, so that they cannot disagree.
+    """
+
+    kind: ClassVar[str] = "estimator"
+    certifies: ClassVar[bool]
+    assumption: ClassVar[str]
+
+    @classmethod
+    def check_definition(cls) -> None:
+        required = ("certifies", "assumption")
+        missing = [part for part in required if not hasattr(cls, part)]
+        missing += [
+            part for part in ("statistic", "estimate") if part not in cls.__dict__
+        ]
+        if missing:
+            raise TypeError(f"{cls.__name__}: an estimator gives {', '.join(missing)}")
+
+    def certifies_against(self, claim: Claim | None) -> bool:
+        """Whether the bound is valid for these parameters and this claim."""
+        return self.certifies
+
+    def statistic(self) -> Statistic:
+        """The statistic whose counts `estimate` reads."""
+        raise NotImplementedError
+
+    def estimate(self, bound: Tree, counts: Tree, query: Query) -> Estimate:
+        """Runs on the host, in float64.
+
+        Args:
+            bound: what the statistic's `bind` returned.
+            counts: the statistic's counts, int64.
+            query: what is asked.
+        """
+        raise NotImplementedError
+
+    def extreme(self, bound: Tree, trials: tuple[int, int]) -> Tree:
+        """The counts that speak most loudly against any claim at this number of trials.
+
+        They decide between `consistent` and `inconclusive`. Required where `certifies` is True.
+        """
+        raise NotImplementedError

@@ -1,0 +1,41 @@
+"""The hooks a plugin module implements. Each returns classes; nothing is registered by call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpframe.attack import Attack
+    from dpframe.estimator import Estimator
+    from dpframe.mechanism import HostMechanism, Mechanism
+    from dpframe.pair import Pair
+
+PROJECT = "dpframe"
+"""pluggy project name and entry-point group."""
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def dpframe_mechanisms() -> Sequence[type[Mechanism | HostMechanism]]:  # type: ignore[empty-body]
+    """Returns the mechanism classes that the plugin provides."""
+
+
+@hookspec
+def dpframe_attacks() -> Sequence[type[Attack]]:  # type: ignore[empty-body]
+    """Returns the attack classes that the plugin provides."""
+
+
+@hookspec
+def dpframe_estimators() -> Sequence[type[Estimator]]:  # type: ignore[empty-body]
+    """Returns the estimator classes that the plugin provides."""
+
+
+@hookspec
+def dpframe_pairs() -> Sequence[type[Pair]]:  # type: ignore[empty-body]
+    """Returns the pair classes that the plugin provides."""

@@ -1,0 +1,154 @@
+"""The public boundary for mechanisms: randomised functions of a dataset."""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import jax
+
+from dpframe.plugin import Plugin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from dpframe.claims import Claim
+    from dpframe.pair import Pair
+    from dpframe.types import Array, HostArray, Key
+
+
+class _AnyMechanism(Plugin):
+    kind: ClassVar[str] = "mechanism"
+
+    def resolve(self, pair: Pair) -> Self:
+        """Fills parameters whose default depends on the pair, once, before anything is traced.
+
+        Returns:
+            A copy (`dataclasses.replace`) or the mechanism itself.
+        """
+        return self
+
+    def claim(self, pair: Pair) -> Claim | None:
+        """What is claimed for this pair; None claims nothing, and then there is no verdict."""
+        return None
+
+    @property
+    def may_be_nan(self) -> bool:
+        """Whether NaN is a legitimate output; otherwise a NaN fails the cell."""
+        return False
+
+
+class Mechanism(_AnyMechanism):
+    """A mechanism that JAX traces. Give `sample`, or `release` where one output at a time is easier.
+
+    Both must be pure functions of their arguments and of the fields: no Python side effects, no
+    NumPy random numbers, no branching on array values (`jax.numpy.where` instead).
+    """
+
+    kind: ClassVar[str] = "mechanism"
+
+    @classmethod
+    def check_definition(cls) -> None:
+        given = [m for m in ("sample", "release") if getattr(cls, m) is not getattr(Mechanism, m)]
+        if len(given) != 1:
+            raise TypeError(
+                f"{cls.__name__}: a mechanism gives either sample(key, data, n) or "
+                f"release(key, data), not {'both' if given else 'neither'}"
+            )
+
+    def sample(self, key: Key, data: Array, n: int) -> Array:
+        """Runs the mechanism n times.
+
+        Args:
+            key: a JAX key; draw all randomness from it.
+            data: the dataset, shape [*dims].
+            n: number of runs, static.
+
+        Returns:
+            Independent outputs, shape [n, *output dims].
+        """
+        return jax.vmap(self.release, in_axes=(0, None))(jax.random.split(key, n), data)
+
+    def release(self, key: Key, data: Array) -> Array:
+        """Runs the mechanism once.
+
+        Args:
+            key: a JAX key; draw all randomness from it.
+            data: the dataset, shape [*dims].
+
+        Returns:
+            One output, shape [*output dims].
+        """
+        raise NotImplementedError
+
+    def log_density(self, data: Array, outputs: Array) -> Array:
+        """Log of the output density, up to a constant that does not depend on the data.
+
+        Args:
+            data: the dataset, shape [*dims].
+            outputs: shape [n, *output dims].
+
+        Returns:
+            Shape [n]. Optional: it enables the exact likelihood-ratio attack.
+        """
+        raise NotImplementedError
+
+
+class HostMechanism(_AnyMechanism):
+    """A black box in plain Python: never traced, may call any library. Give `sample`."""
+
+    kind: ClassVar[str] = "mechanism"
+    seedable: ClassVar[bool] = True
+    """False for a mechanism that ignores the generator; its record is not replayable."""
+
+    @classmethod
+    def check_definition(cls) -> None:
+        if cls.sample is HostMechanism.sample:
+            raise TypeError(f"{cls.__name__}: a host mechanism gives sample(rng, data, n)")
+
+    def sample(self, rng: np.random.Generator, data: HostArray, n: int) -> HostArray:
+        """Runs the mechanism n times.
+
+        Args:
+            rng: draw all randomness from it.
+            data: the dataset, shape [*dims].
+            n: number of runs.
+
+        Returns:
+            Independent outputs, shape [n, *output dims].
+        """
+        raise NotImplementedError
+
+
+def host_mechanism(
+    fn: Callable[[np.random.Generator, HostArray, int], HostArray],
+    *,
+    name: str | None = None,
+    claim: Claim | None = None,
+    seedable: bool = True,
+    may_be_nan: bool = False,
+) -> type[HostMechanism]:
+    """Wraps a function as a mechanism without parameters.
+
+    Args:
+        fn: called as `fn(rng, data, n)`; returns n independent outputs, shape [n, *output dims].
+        name: its name in specs and reports; default: the function's.
+        claim: what is claimed for it; None claims nothing.
+        seedable: False when `fn` draws randomness from elsewhere than `rng`.
+        may_be_nan: whether NaN is a legitimate output.
+
+    Returns:
+        A class, ready for a `dpframe_mechanisms` hook or for `dpframe.audit(plugins=[...])`.
+    """
+    body = {
+        "__doc__": fn.__doc__,
+        "__module__": __name__,
+        "seedable": seedable,
+        "may_be_nan": may_be_nan,
+        "claim": lambda self, pair: claim,
+        "sample": lambda self, rng, data, n: fn(rng, data, n),
+    }
+    title = name or getattr(fn, "__name__", "host-mechanism")
+    return types.new_class(title, (HostMechanism,), {"name": title}, lambda ns: ns.update(body))

@@ -1,0 +1,198 @@
+"""Finds plugins, loads each behind its own guard, and resolves names to classes."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+import importlib.metadata
+import os
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+from dpframe import hookspecs
+from dpframe.errors import PluginError
+from dpframe.plugin import API, Plugin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+BUILTIN = "dpframe"
+"""Distribution name of what dpframe itself brings."""
+
+KINDS = ("mechanism", "attack", "estimator", "pair")
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One plugin class and where it comes from."""
+
+    kind: str
+    name: str
+    distribution: str
+    version: str
+    cls: type[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Broken:
+    """Something a distribution offered that could not be used, and why."""
+
+    distribution: str
+    version: str
+    what: str
+    error: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Registry:
+    """All plugins of this installation."""
+
+    entries: tuple[Entry, ...]
+    broken: tuple[Broken, ...] = ()
+
+    def of_kind(self, kind: str) -> tuple[Entry, ...]:
+        """The plugins of one kind, built-ins first, then by distribution and name."""
+        return tuple(entry for entry in self.entries if entry.kind == kind)
+
+    def named(self, name: str) -> tuple[Entry, ...]:
+        """Every plugin with this name, `distribution/name` included, of whatever kind."""
+        return tuple(e for e in self.entries if name in (e.name, f"{e.distribution}/{e.name}"))
+
+    def find(self, kind: str, use: str) -> Entry:
+        """Resolves what a spec calls a plugin.
+
+        A bare name means the built-in if there is one, else the only plugin with that name;
+        anything else needs `distribution/name`.
+
+        Raises:
+            PluginError: nothing, or more than one thing, has this name.
+        """
+        candidates = [entry for entry in self.named(use) if entry.kind == kind]
+        exact = [entry for entry in candidates if entry.distribution == BUILTIN]
+        if len(exact or candidates) == 1:
+            return (exact or candidates)[0]
+        if candidates:
+            choices = ", ".join(f"{entry.distribution}/{entry.name}" for entry in candidates)
+            raise PluginError(f"{kind} {use!r} is ambiguous; say which: {choices}")
+        raise PluginError(f"unknown {kind} {use!r}{self._hint(kind, use)}")
+
+    def _hint(self, kind: str, use: str) -> str:
+        known = sorted({entry.name for entry in self.of_kind(kind)})
+        hint = f"\n   known: {', '.join(known)}"
+        if close := difflib.get_close_matches(use, known, n=1):
+            hint += f"; did you mean {close[0]!r}?"
+        other = [entry.kind for entry in self.named(use)]
+        if other:
+            hint += f"\n   {use!r} is the name of {_article(other[0])}"
+        failed = sorted({b.distribution for b in self.broken})
+        if "/" in use:
+            failed = [name for name in failed if name == use.split("/")[0]]
+        if failed:
+            hint += (
+                f"\n   it may be provided by a plugin that failed to load ({', '.join(failed)}); "
+                "see `dpframe plugins`"
+            )
+        return hint
+
+
+def load(local: Iterable[type[Plugin]] = ()) -> Registry:
+    """Loads the built-ins and every installed plugin; never raises for a plugin's mistake.
+
+    Args:
+        local: classes to add that no distribution provides, as a notebook has them; their
+            distribution is called "local".
+
+    `DPFRAME_NO_PLUGINS=1` in the environment leaves third parties out.
+    """
+    loader = _Loader()
+    loader.add(BUILTIN, _version(BUILTIN), BUILTIN, lambda: importlib.import_module("dpframe.builtin"))
+    if os.environ.get("DPFRAME_NO_PLUGINS", "") in ("", "0"):
+        for point in sorted(
+            importlib.metadata.entry_points(group=hookspecs.PROJECT), key=lambda p: (p.name, p.value)
+        ):
+            distribution = point.dist.name if point.dist else "unknown"
+            version = point.dist.version if point.dist else "unknown"
+            loader.add(distribution, version, f"entry point {point.name!r}", point.load)
+    for cls in local:
+        loader.accept("local", "local", cls.kind, cls)
+    return Registry(tuple(loader.entries), tuple(loader.broken))
+
+
+class _Loader:
+    """Collects entries and failures while plugins load."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.broken: list[Broken] = []
+        self.manager = pluggy.PluginManager(hookspecs.PROJECT)
+        self.manager.add_hookspecs(hookspecs)
+        self.hooks = {kind: f"dpframe_{kind}s" for kind in KINDS}
+
+    def add(self, distribution: str, version: str, what: str, load: Callable[[], Any]) -> None:
+        def fail(what: str, error: BaseException | str) -> None:
+            text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+            self.broken.append(Broken(distribution, version, what, " ".join(text.split())))
+
+        try:
+            plugin = load()
+            marked = list(self._marked(plugin))
+            for name in marked:
+                if name not in self.hooks.values():
+                    close = difflib.get_close_matches(name, self.hooks.values(), n=1)
+                    hint = f"; did you mean {close[0]}?" if close else ""
+                    fail(what, f"implements {name}, which is not a hook of dpframe{hint}")
+            self.manager.register(plugin, name=f"{distribution}:{what}")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # SystemExit too: one plugin must not end the program
+            fail(what, error)
+            return
+        for kind, hook in self.hooks.items():
+            for implementation in getattr(self.manager.hook, hook).get_hookimpls():
+                if implementation.plugin is not plugin:
+                    continue
+                try:
+                    classes = list(implementation.function())
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:
+                    fail(f"{what}, {hook}", error)
+                    continue
+                for cls in classes:
+                    if problem := self.accept(distribution, version, kind, cls):
+                        fail(f"{what}, {hook}", problem)
+
+    def accept(self, distribution: str, version: str, kind: str, cls: Any) -> str | None:
+        """Takes a class in, or says what is wrong with it."""
+        if not (isinstance(cls, type) and issubclass(cls, Plugin) and "name" in cls.__dict__):
+            return f"returns {cls!r}, which is not a named subclass of a dpframe base class"
+        if cls.kind != kind:
+            return f"returns {cls.__name__}, which is {_article(cls.kind)}"
+        if cls.api != API:
+            return f"{kind} {cls.name!r} needs plugin interface {cls.api}, this dpframe has {API}"
+        taken = {(e.kind, e.name) for e in self.entries if e.distribution == distribution}
+        if (kind, cls.name) in taken:
+            return f"provides two {kind}s named {cls.name!r}"
+        self.entries.append(Entry(kind, cls.name, distribution, version, cls))
+        return None
+
+    def _marked(self, plugin: Any) -> Iterator[str]:
+        """Names in a plugin that carry the mark of a hook implementation."""
+        for name in dir(plugin):
+            if self.manager.parse_hookimpl_opts(plugin, name) is not None:
+                yield name
+
+
+def _article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        from dpframe import __version__
+
+        return __version__

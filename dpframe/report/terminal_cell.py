@@ -1,0 +1,74 @@
+"""What the report says about one combination of swept values, as short lines with a sign each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from dpframe.report import terminal_numbers as numbers
+from dpframe.report.terminal_ink import STYLE, SYMBOL
+
+if TYPE_CHECKING:
+    from dpframe.report.terminal_group import Spot
+
+
+class Line(NamedTuple):
+    """A sign and what it is the sign of."""
+
+    sign: str
+    text: str
+    style: str
+    is_number: bool = True
+    """Whether it lines up with the numbers above and below."""
+
+
+def empirical(spot: Spot) -> tuple[str, str | None]:
+    """The point value, and its standard deviation where there are replicates."""
+    mean, deviation = spot.mean("epsilon"), spot.deviation("epsilon")
+    if mean is None or deviation is None:
+        return numbers.point(mean), None
+    return numbers.spread(mean, deviation)
+
+
+def certified(spot: Spot) -> str:
+    """The certified bound; the mean of the replicates' bounds."""
+    return numbers.lower(spot.mean("epsilon_lower"))
+
+
+def limit(spot: Spot) -> str:
+    """The most that the attack can show; the mean of the replicates' limits."""
+    return numbers.upper(spot.mean("epsilon_upper"))
+
+
+def tally(spot: Spot) -> str | None:
+    """How many replicates are violated, where there is more than one."""
+    if len(spot.cells) == 1 or spot.verdict not in ("violated", "consistent", "inconclusive"):
+        return None
+    return f"{spot.violated}/{len(spot.done)}"
+
+
+def lines(spot: Spot, *, claim: bool) -> list[Line]:
+    """The lines of a cell of the grid, the empirical ε with the verdict's symbol first.
+
+    Args:
+        spot: what to describe.
+        claim: whether the claimed ε belongs into the cell, because the row does not give it.
+    """
+    verdict = spot.verdict
+    style = STYLE[verdict]
+    if verdict == "failed":
+        return [Line(SYMBOL[verdict], "failed", style, is_number=False)]
+    mean, deviation = empirical(spot)
+    # Bold belongs to the first line, so that the eye finds where a row begins.
+    plain = style.replace("bold ", "")
+    shown = [Line(SYMBOL[verdict], mean, f"bold {plain}")]
+    if deviation is not None:
+        shown.append(Line("±", deviation, plain))
+    if claim and spot.claim is not None:
+        shown.append(Line("=", numbers.point(spot.claim), ""))
+    if spot.estimates("epsilon_lower"):
+        shown.append(Line("≥", certified(spot), plain))
+    if verdict in ("consistent", "inconclusive") and spot.estimates("epsilon_upper"):
+        shown.append(Line("≤", limit(spot), "dim"))
+    if text := tally(spot):
+        shown.append(Line("", text, plain, is_number=False))
+    return shown

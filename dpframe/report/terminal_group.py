@@ -1,0 +1,192 @@
+"""Sorts the cells of a record into tables: who was audited, and along which swept keys."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+from collections import Counter
+from typing import Any
+
+from dpframe.report.terminal_numbers import number
+
+Cell = dict[str, Any]
+
+FIRST_KEYS = ("mechanism.epsilon",)
+"""Read first and down the rows: it is what the claim is about."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Spot:
+    """All replicates of one combination of swept values; most audits have one."""
+
+    values: dict[str, Any]
+    """Swept key to value."""
+    cells: tuple[Cell, ...]
+
+    @property
+    def done(self) -> list[Cell]:
+        """The replicates that ran."""
+        return [cell for cell in self.cells if cell.get("status") == "ok" and cell.get("estimate")]
+
+    @property
+    def verdict(self) -> str | None:
+        """The gravest verdict among the replicates; "failed" if none of them ran."""
+        if not self.done:
+            return "failed"
+        verdicts = {cell.get("verdict") for cell in self.done}
+        return next((v for v in ("violated", "inconclusive", "consistent") if v in verdicts), None)
+
+    @property
+    def violated(self) -> int:
+        """Number of replicates with that verdict."""
+        return sum(cell.get("verdict") == "violated" for cell in self.done)
+
+    @property
+    def claim(self) -> float | None:
+        """The claimed ε, if one is claimed."""
+        claims = [number((cell.get("claim") or {}).get("epsilon")) for cell in self.cells]
+        return next((claim for claim in claims if claim is not None), None)
+
+    @property
+    def unexpected(self) -> bool:
+        """Whether some replicate is not what the spec expects."""
+        return any(is_unexpected(cell) for cell in self.cells)
+
+    def estimates(self, name: str) -> list[float]:
+        """One field of the estimates, where there is one."""
+        found = [number(cell["estimate"].get(name)) for cell in self.done]
+        return [value for value in found if value is not None]
+
+    def mean(self, name: str) -> float | None:
+        """Mean over the replicates; infinite as soon as one is."""
+        values = self.estimates(name)
+        # statistics.mean refuses a mixture of finite and infinite values.
+        return sum(values) / len(values) if values else None
+
+    def deviation(self, name: str) -> float | None:
+        """Standard deviation over the replicates."""
+        values = self.estimates(name)
+        if len(values) < 2 or any(abs(v) == float("inf") or v != v for v in values):
+            return None
+        return statistics.stdev(values)
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """What one mechanism, attack and estimator gave, over the sweep."""
+
+    names: tuple[str, str, str]
+    """Labels of mechanism, attack and estimator."""
+    keys: tuple[str, ...]
+    """Swept keys, the one down the rows first."""
+    spots: tuple[Spot, ...]
+
+    @property
+    def verdicts(self) -> Counter[str | None]:
+        """How often each verdict was given, over cells."""
+        done = Counter(cell.get("verdict") for spot in self.spots for cell in spot.done)
+        done["failed"] = sum(len(spot.cells) - len(spot.done) for spot in self.spots)
+        return +done
+
+    def axis(self, key: str) -> list[Any]:
+        """The values of a swept key; numbers ascend, other values keep the record's order."""
+        unique = {same(spot.values[key]): spot.values[key] for spot in self.spots}
+        values = list(unique.values())
+        if all(number(value) is not None for value in values):
+            values.sort(key=float)
+        return values
+
+    def where(self, values: dict[str, Any]) -> Group:
+        """The part of the group at these values, which are then no keys any more."""
+        keys = tuple(key for key in self.keys if key not in values)
+        spots = tuple(
+            spot
+            for spot in self.spots
+            if all(same(spot.values[key]) == same(value) for key, value in values.items())
+        )
+        return dataclasses.replace(self, keys=keys, spots=spots)
+
+
+def groups(cells: list[Cell]) -> list[Group]:
+    """The tables of a report, in the order in which the record names their members."""
+    members: dict[tuple[str, str, str], list[Cell]] = {}
+    for cell in cells:
+        members.setdefault(names(cell), []).append(cell)
+    return [_group(who, found) for who, found in members.items()]
+
+
+def names(cell: Cell) -> tuple[str, str, str]:
+    """Labels of a cell's mechanism, attack and estimator."""
+
+    def label(part: str) -> str:
+        choice = cell.get(part) or {}
+        if not isinstance(choice, dict):  # what was skipped may be named by its label alone
+            return str(choice)
+        return str(choice.get("label") or choice.get("use") or "–")
+
+    return label("mechanism"), label("attack"), label("estimator")
+
+
+def is_unexpected(cell: Cell) -> bool:
+    """Whether the cell ran and its verdict is not the one that the spec expects."""
+    expected = cell.get("expected")
+    return expected is not None and cell.get("status") == "ok" and cell.get("verdict") != expected
+
+
+def same(value: Any) -> str:
+    """Equal for equal values, lists included, so that it can be a dictionary's key."""
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+def _group(who: tuple[str, str, str], cells: list[Cell]) -> Group:
+    coordinates = [_coordinates(cell) for cell in cells]
+    keys = _swept(coordinates)
+    spots: dict[tuple[str, ...], list[int]] = {}
+    for index, place in enumerate(coordinates):
+        spots.setdefault(tuple(same(place.get(key)) for key in keys), []).append(index)
+    return Group(
+        who,
+        keys,
+        tuple(
+            Spot(
+                {key: coordinates[found[0]].get(key) for key in keys},
+                tuple(cells[index] for index in found),
+            )
+            for found in spots.values()
+        ),
+    )
+
+
+def _coordinates(cell: Cell) -> dict[str, Any]:
+    """Everything about a cell that a sweep can vary, the keys that identify it best first."""
+    parts = {
+        f"{part}.{name}": value
+        for part in ("pair", "mechanism", "attack", "estimator")
+        for name, value in ((cell.get(part) or {}).get("params") or {}).items()
+    }
+    estimate = cell.get("estimate") or {}
+    parts["audit.trials"] = cell.get("trials")
+    parts["audit.delta"] = estimate.get("delta")
+    parts["audit.confidence"] = estimate.get("confidence")
+    first = {key: parts[key] for key in FIRST_KEYS if key in parts}
+    return first | parts
+
+
+def _swept(coordinates: list[dict[str, Any]]) -> tuple[str, ...]:
+    """The keys that tell the cells apart.
+
+    A parameter that follows from others, such as a sensitivity filled in from the pair, varies
+    too but separates nothing that its causes did not. Causes come first (a pair never depends on
+    a mechanism), so taking each key only if it separates more leaves the swept ones.
+    """
+    chosen: list[str] = []
+    for key in dict.fromkeys(key for place in coordinates for key in place):
+        classes: dict[tuple[str, ...], set[str]] = {}
+        for place in coordinates:
+            if place.get(key) is not None:  # a failed cell has no estimate to compare
+                known = tuple(same(place.get(other)) for other in chosen)
+                classes.setdefault(known, set()).add(same(place[key]))
+        if any(len(values) > 1 for values in classes.values()):
+            chosen.append(key)
+    return tuple(chosen)

@@ -1,0 +1,85 @@
+"""The head of the report: how to read it, said once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpframe.report import terminal_numbers as numbers
+from dpframe.report.terminal_ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.text import Text
+
+    from dpframe.report.terminal_group import Group
+    from dpframe.report.terminal_settings import Settings
+
+
+def title(settings: Settings, found: list[Group], ink: Ink) -> Text:
+    """The audit's name and what was counted."""
+    text = ink.text(settings.name, "bold")
+    trials = {max(cell.get("trials") or [0]) for g in found for s in g.spots for cell in s.cells}
+    trials -= {0}
+    if len(trials) == 1:
+        amount = numbers.quantity(trials.pop())
+        text.append(ink.plain(f" · {amount} draws from each of D and D′ per cell"))
+    text.append(ink.plain(" · ε in nats"))
+    return text
+
+
+def legend(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
+    """Explains the signs that the tables below use, and no others."""
+    spots = [spot for group in found for spot in group.spots]
+    verdicts = [v for v in SYMBOL if any(spot.verdict == v for spot in spots)]
+    phrases = [ink.text(f"{SYMBOL[v]} {WORDS[v]}", STYLE[v]) for v in verdicts]
+    if any(spot.unexpected for spot in spots):
+        phrases.append(ink.text(f"{UNEXPECTED} not as expected", STYLE["failed"]))
+    if phrases:
+        yield ink.joined(phrases, width)
+    rows = []
+    if any(spot.done for spot in spots):
+        rows.append((f"{_signs(verdicts)} 0.12", "empirical ε, the point value of the estimator"))
+    if any(spot.deviation("epsilon") is not None for spot in spots):
+        rows.append(("± 0.01", "its standard deviation over the repeats; the others are means"))
+    if any(spot.estimates("epsilon_lower") for spot in spots):
+        rows.append(("≥ 0.11", "certified: the loss is at least this, at the confidence below"))
+    if any(s.verdict in ("consistent", "inconclusive") for s in spots):
+        rows.append(
+            ("≤ 0.13", "the most this attack can show: limits the attack, not the mechanism")
+        )
+    indent = max((len(ink.plain(sample)) for sample, _ in rows), default=0)
+    for sample, meaning in rows:
+        yield ink.text(f"{ink.plain(sample).rjust(indent)}  {meaning}", "dim")
+
+
+def unadjusted(settings: Settings, m: int, ink: Ink) -> Text:
+    """The warning that verdicts do not account for their number."""
+    chance = 1 - settings.confidence
+    return ink.text(
+        f"! Not adjusted for testing {m} claims (multiplicity = none): every verdict and every "
+        f"bound holds alone at {numbers.percent(settings.confidence)}, not together. Were all "
+        f"claims true, on average up to {m * chance:.2g} would be called violated.",
+        STYLE["failed"],
+    )
+
+
+def group_title(group: Group, ink: Ink, width: int) -> Text:
+    """Names a table and counts its verdicts."""
+    mechanism, *rest = group.names
+    text = ink.text(mechanism, "bold")
+    text.append(ink.plain("".join(f" · {name}" for name in rest)))
+    return ink.joined([text, *tallies(group, ink)], width)
+
+
+def tallies(group: Group, ink: Ink) -> list[Text]:
+    """How often each verdict was given."""
+    return [
+        ink.text(f"{SYMBOL[verdict]} {count} {WORDS[verdict]}", STYLE[verdict])
+        for verdict in SYMBOL
+        if (count := group.verdicts[verdict])
+    ]
+
+
+def _signs(verdicts: list[str | None]) -> str:
+    return " ".join(SYMBOL[verdict] for verdict in verdicts if verdict != "failed")

@@ -1,0 +1,130 @@
+"""What a run would do and what it could find, before it is run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+from rich.table import Table
+
+from dpframe.report import terminal_numbers as numbers
+from dpframe.report.terminal_ink import STYLE, Ink
+from dpframe.report.terminal_legend import unadjusted
+from dpframe.report.terminal_settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+
+
+class Reach(TypedDict):
+    """What one estimator could certify at best."""
+
+    label: str
+    """The estimator's label; with the attack's where the attack matters."""
+    trials: int
+    """Draws per dataset."""
+    delta: float
+    certifies: bool
+    assumption: str
+    largest_epsilon: float | None
+    """The bound from the most extreme counts possible; None where it does not certify."""
+
+
+class Skipped(TypedDict):
+    """Combinations that are left out, and why."""
+
+    reason: str
+    cells: int
+
+
+class Plan(TypedDict):
+    """The input of `render_plan`: a plain dict, ready for JSON."""
+
+    name: str
+    cells: int
+    """Cells that would run, repeats included."""
+    m: int
+    """Cells that have a claim and a certifying estimator."""
+    repeats: int
+    draw_groups: int
+    """Sets of draws that cells share."""
+    draws: int
+    """Draws in all, both datasets, shared ones counted once."""
+    memory_bytes: int
+    """Estimated peak."""
+    confidence: float
+    multiplicity: str
+    level: float
+    """Error of one cell's bound: (1 − confidence) / m, or 1 − confidence without adjustment."""
+    estimators: list[Reach]
+    skipped: list[Skipped]
+
+
+def render_plan(plan: Plan, console: Console) -> None:
+    """Prints the plan of a run.
+
+    Args:
+        plan: see `Plan`.
+        console: where to print.
+    """
+    ink = Ink.of(console)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in _facts(plan):
+        table.add_row(ink.text(name, "bold"), ink.text(text))
+    console.print(ink.text(plan["name"], "bold"))
+    console.print(table)
+    if plan["m"] > 1 and plan["multiplicity"] == "none":
+        settings = Settings(plan["name"], plan["confidence"], plan["multiplicity"])
+        console.print(unadjusted(settings, plan["m"], ink))
+    if plan["estimators"]:
+        console.print()
+        console.print(_reach(plan["estimators"], ink))
+        console.print(
+            ink.text(
+                "The largest ε is what perfectly separated outputs would certify: a larger claim "
+                "cannot be refuted, and its verdict would be inconclusive.",
+                "dim",
+            )
+        )
+    for skip in plan["skipped"]:
+        console.print(ink.text(f"– skipped, {_cells(skip['cells'])}: {skip['reason']}"))
+
+
+def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
+    repeats = f", {plan['repeats']} repeats of each" if plan["repeats"] > 1 else ""
+    yield "cells", f"{plan['cells']}{repeats}; {plan['m']} with a claim that can be tested (m)"
+    groups = plan["draw_groups"]
+    shared = f"{groups} set{'' if groups == 1 else 's'} that cells share"
+    yield "draws", f"{numbers.quantity(plan['draws'])}, in {shared}"
+    yield "memory", f"about {numbers.size(plan['memory_bytes'])} at the peak"
+    level = numbers.point(plan["level"])
+    error = numbers.point(1 - plan["confidence"])
+    how = f"{error} / {plan['m']}" if plan["multiplicity"] != "none" else f"{error}, not adjusted"
+    yield "level", f"{level} per cell ({how}; multiplicity {plan['multiplicity']})"
+
+
+def _reach(rows: list[Reach], ink: Ink) -> Table:
+    table = ink.table(2)
+    table.add_column("estimator", overflow="fold")
+    table.add_column("trials", justify="right", no_wrap=True)
+    table.add_column(ink.text("δ"), justify="right", no_wrap=True)
+    table.add_column(ink.text("largest ε"), justify="right", no_wrap=True)
+    table.add_column("assumption", overflow="fold")
+    for row in rows:
+        certifies = row["certifies"] and row["largest_epsilon"] is not None
+        reach = numbers.lower(row["largest_epsilon"]) if certifies else "no bound"
+        table.add_row(
+            ink.text(row["label"], "bold"),
+            ink.text(numbers.quantity(row["trials"])),
+            ink.text(numbers.setting(row["delta"])),
+            ink.text(reach, "" if certifies else STYLE["inconclusive"]),
+            ink.text(row["assumption"]),
+        )
+    return table
+
+
+def _cells(count: int) -> str:
+    return f"{count} cell{'' if count == 1 else 's'}"

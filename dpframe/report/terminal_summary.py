@@ -1,0 +1,110 @@
+"""The last lines of a report: what was found, how sure that is, and what it cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpframe.report import terminal_numbers as numbers
+from dpframe.report.terminal_ink import STYLE, Ink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.text import Text
+
+    from dpframe.report.terminal_settings import Settings
+
+PROCEDURES = {"holm": "Holm", "bonferroni": "Bonferroni"}
+
+
+def summary_lines(record: dict[str, Any], settings: Settings, ink: Ink) -> Iterator[Text]:
+    """The sentence, then what it does not say, then the expectations."""
+    summary = record.get("summary") or {}
+    cells = record.get("cells") or []
+    m = _count(summary.get("m"))
+    verdicts = {
+        name: sum(cell.get("verdict") == name for cell in cells)
+        for name in ("violated", "consistent", "inconclusive")
+    }
+    grave = verdicts["violated"] > 0
+    sentence = ink.text(_finding(verdicts, m), STYLE["violated"] if grave else "bold")
+    sentence.append(ink.plain(f"{_rest(verdicts, m, settings)}{_cost(summary)}."), "bold")
+    yield sentence
+    if verdicts["consistent"]:
+        yield ink.text(
+            "No violation found means that this attack, at this number of draws, shows no more "
+            "loss than claimed; a stronger attack may."
+        )
+    if m and settings.adjusted and any((c.get("estimate") or {}).get("certified") for c in cells):
+        level = numbers.percent(1 - (1 - settings.confidence) / m)
+        yield ink.text(
+            f"All certified bounds hold together with {numbers.percent(settings.confidence)} "
+            + (f"confidence, because each holds with {level}." if m > 1 else "confidence.")
+        )
+    estimates = sum(cell.get("status") == "ok" and cell.get("verdict") is None for cell in cells)
+    if estimates:
+        yield ink.text(
+            f"{_plural(estimates, 'cell')} without a verdict: an estimate, not a bound, or "
+            "nothing is claimed."
+        )
+    yield from _expectations(cells, ink)
+
+
+def _finding(verdicts: dict[str, int], m: int) -> str:
+    return f"{verdicts['violated']} of {_plural(m, 'claim')} violated" if m else "No claim tested"
+
+
+def _rest(verdicts: dict[str, int], m: int, settings: Settings) -> str:
+    """What became of the other claims, and how sure all of it is."""
+    if not m:
+        return ""
+    violated, consistent, open_ = verdicts.values()
+    others = "the other " if violated and violated + consistent == m else ""
+    text = f", no violation found for {others}{consistent}" if consistent else ""
+    text += f", {open_} inconclusive" if open_ else ""
+    missing = m - violated - consistent - open_
+    text += f", {missing} not tested" if missing > 0 else ""
+    return text + _confidence(violated, m, settings)
+
+
+def _confidence(violated: int, m: int, settings: Settings) -> str:
+    sure = numbers.percent(settings.confidence)
+    if not settings.adjusted:
+        return f" (each at {sure} alone, NOT adjusted for {m} claims)"
+    how = PROCEDURES.get(settings.multiplicity, settings.multiplicity)
+    how = f" ({how} over {m} claims)" if m > 1 else ""
+    if not violated:
+        return f", tested at {sure} confidence for all together{how}"
+    alarm = "that it is no" if violated == 1 else f"that none of the {violated} is a"
+    return f"; with {sure} confidence {alarm} false alarm{how}"
+
+
+def _cost(summary: dict[str, Any]) -> str:
+    draws, seconds = numbers.number(summary.get("draws")), numbers.number(summary.get("seconds"))
+    text = f", from {numbers.quantity(draws)} draws" if draws else ""
+    return text + (f" in {numbers.duration(seconds)}" if seconds is not None else "")
+
+
+def _expectations(cells: list[dict[str, Any]], ink: Ink) -> Iterator[Text]:
+    with_rule = [cell for cell in cells if cell.get("expected") is not None]
+    if not with_rule:
+        return
+    ran = [cell for cell in with_rule if cell.get("status") == "ok"]
+    met = sum(cell.get("verdict") == cell["expected"] for cell in ran)
+    parts = [f"Expectations: {met} of {len(with_rule)} met"]
+    if wrong := len(ran) - met:
+        parts.append(f"{wrong} not met")
+    if lost := len(with_rule) - len(ran):
+        parts.append(f"{lost} could not be run")
+    yield ink.text(", ".join(parts) + ".", "" if met == len(with_rule) else STYLE["failed"])
+    surprises = sum(c.get("verdict") == "violated" and c.get("expected") is None for c in cells)
+    if surprises:
+        yield ink.text(f"{_plural(surprises, 'violation')} without an expectation.")
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def _count(value: Any) -> int:
+    return int(numbers.number(value) or 0)

@@ -1,0 +1,103 @@
+"""Verdicts: which claims are violated once the number of claims tested is paid for."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from dpframe.stats.holm import bonferroni, holm
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+VIOLATED, CONSISTENT, INCONCLUSIVE = "violated", "consistent", "inconclusive"
+VERDICTS = (VIOLATED, CONSISTENT, INCONCLUSIVE)
+
+
+class Evidence(NamedTuple):
+    """What one cell brings to the verdict."""
+
+    p_value: float
+    p_resolved: float
+    """The p-value once every error rate is raised by what the sampler resolves."""
+    p_extreme: float
+    """`p_resolved` of the most extreme counts possible."""
+    error: float
+    """Family-wise error, 1 − confidence."""
+    claimed: float
+    """The claim's ε at δ."""
+    delta: float
+    failed_delta: float
+    lower: float
+    """Certified bound on ε."""
+    upper: float
+    """The most that the attack can show."""
+    trials: int
+
+
+class Judgement(NamedTuple):
+    """A verdict with its reason."""
+
+    verdict: str
+    p_adjusted: float
+    reason: str
+
+
+def judge(cells: Sequence[Evidence], m: int, multiplicity: str) -> list[Judgement]:
+    """Judges all cells of an audit together.
+
+    Args:
+        cells: those with a claim and a certifying estimator that could be run.
+        m: number of such cells planned, failed ones included.
+        multiplicity: "holm", "bonferroni" or "none".
+    """
+    adjust = {"holm": holm, "bonferroni": bonferroni, "none": lambda p, _: p}[multiplicity]
+    adjusted = [float(p) for p in adjust([cell.p_value for cell in cells], m)]
+    resolved = [float(p) for p in adjust([cell.p_resolved for cell in cells], m)]
+    rejected = sum(p <= cell.error for p, cell in zip(resolved, cells, strict=True))
+    # A cell with the most extreme counts would be tested against what is left of the m claims.
+    factor = {"holm": m - rejected, "bonferroni": m, "none": 1}[multiplicity]
+    return [
+        _judge(cell, p, p_resolved, factor)
+        for cell, p, p_resolved in zip(cells, adjusted, resolved, strict=True)
+    ]
+
+
+def _judge(cell: Evidence, adjusted: float, resolved: float, factor: int) -> Judgement:
+    if resolved <= cell.error:
+        return Judgement(VIOLATED, adjusted, _violated(cell))
+    if adjusted <= cell.error:
+        return Judgement(
+            INCONCLUSIVE,
+            adjusted,
+            "the deciding event is rarer than float32 sampling resolves; "
+            'repeat with [run] precision = "float64"',
+        )
+    if cell.p_extreme * factor > cell.error:
+        return Judgement(
+            INCONCLUSIVE,
+            adjusted,
+            f"even the most extreme counts possible in {cell.trials:,} trials would not reject "
+            f"ε = {cell.claimed:.4g}; more trials are needed",
+        )
+    return Judgement(CONSISTENT, adjusted, f"no violation found; {_shown(cell)}")
+
+
+def _violated(cell: Evidence) -> str:
+    if cell.lower > cell.claimed:
+        return (
+            f"loss certified above {cell.lower:.4g} at δ = {cell.delta:.3g}, "
+            f"claimed {cell.claimed:.4g}"
+        )
+    return (
+        f"the claim fails at δ = {cell.failed_delta:.3g}; the bound {cell.lower:.4g}, which holds "
+        f"together with all others, stays below {cell.claimed:.4g}: the step-down test adds it"
+    )
+
+
+def _shown(cell: Evidence) -> str:
+    upper = f"at most {cell.upper:.4g}" if math.isfinite(cell.upper) else "without an upper limit"
+    return (
+        f"this attack shows a loss of at least {cell.lower:.4g} and {upper} at "
+        f"δ = {cell.delta:.3g}; another attack may show more"
+    )

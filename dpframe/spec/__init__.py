@@ -1,0 +1,65 @@
+"""Reads audit specs: TOML in, a validated `Audit` or every mistake with its place out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpframe.spec.build import build
+from dpframe.spec.document import from_mapping
+from dpframe.spec.load import read
+from dpframe.spec.schema import spec_schema
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from dpframe.registry import Registry
+    from dpframe.spec.audit import Audit
+
+__all__ = ["audit_from_dict", "load_audit", "spec_schema"]
+
+
+def load_audit(
+    path: str | os.PathLike[str],
+    *,
+    registry: Registry,
+    overrides: Sequence[str] = (),
+    trials: int | None = None,
+    seed: int | None = None,
+) -> Audit:
+    """Reads the spec in a file.
+
+    Args:
+        path: a TOML file.
+        registry: the plugins it may name, see `dpframe.registry.load`.
+        overrides: `KEY=VALUE` texts as `--set` takes them, applied in order.
+        trials: takes precedence over `audit.trials`, swept or not.
+        seed: takes precedence over `audit.seed`, swept or not.
+
+    Raises:
+        SpecError: the file cannot be read or is not a valid spec; lists every mistake.
+    """
+    return build(read(path), registry, overrides, trials, seed)
+
+
+def audit_from_dict(
+    data: Mapping[str, Any],
+    *,
+    registry: Registry,
+    overrides: Sequence[str] = (),
+    trials: int | None = None,
+    seed: int | None = None,
+) -> Audit:
+    """Builds an audit from the tables of a spec as Python values, as a notebook has them.
+
+    Args:
+        data: what parsing the TOML would give; tuples and NumPy scalars are welcome.
+        registry: the plugins it may name, `dpframe.registry.load(local=[MyMechanism])`.
+        overrides: `KEY=VALUE` texts as `--set` takes them, applied in order.
+        trials: takes precedence over `audit.trials`, swept or not.
+        seed: takes precedence over `audit.seed`, swept or not.
+
+    Raises:
+        SpecError: not a valid spec; lists every mistake.
+    """
+    return build(from_mapping(data), registry, overrides, trials, seed)

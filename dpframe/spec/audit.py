@@ -1,0 +1,97 @@
+"""An audit as the engine receives it: every choice made, every default filled."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from dpframe.attack import Attack
+    from dpframe.claims import Claim
+    from dpframe.estimator import Estimator
+    from dpframe.mechanism import HostMechanism, Mechanism
+    from dpframe.pair import Pair
+
+P = TypeVar("P")
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice(Generic[P]):
+    """A plugin with its parameters, as one cell uses it."""
+
+    use: str
+    """The plugin's bare name."""
+    label: str
+    distribution: str
+    version: str
+    value: P
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One combination of the sweep."""
+
+    id: str
+    """Stable slug plus hash; does not depend on the cell's position in the spec."""
+    repeat: int
+    mechanism: Choice[Mechanism | HostMechanism]
+    """Resolved for the pair."""
+    pair: Choice[Pair]
+    attack: Choice[Attack]
+    estimator: Choice[Estimator]
+    swept: tuple[tuple[str, Any], ...]
+    """Swept keys and this cell's values, in the order of the spec."""
+    claim: Claim | None
+    delta: float
+    confidence: float
+    """Family-wise level of the audit this cell belongs to, not of the cell alone."""
+    trials: int
+    seed: int
+    expected: str | None
+    """The verdict that the last matching [[expect]] rule names."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Skip:
+    """A combination that is left out, with the reason."""
+
+    mechanism: str
+    pair: str
+    attack: str
+    estimator: str
+    swept: tuple[tuple[str, Any], ...]
+    reason: str
+
+
+class Source(NamedTuple):
+    """Where the audit came from."""
+
+    path: str
+    sha256: str
+    text: str
+    overrides: tuple[str, ...]
+    """`KEY=VALUE` as given on the command line."""
+
+
+class RunSettings(NamedTuple):
+    """The [run] table."""
+
+    precision: str = "float32"
+    fit: int = 100_000
+    pilot: int = 100_000
+    chunk: int | None = None
+    prng: str = "default"
+    seconds: float | None = None
+    device: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Audit:
+    """A validated audit."""
+
+    name: str
+    multiplicity: str
+    cells: tuple[Cell, ...]
+    skipped: tuple[Skip, ...]
+    run: RunSettings
+    source: Source

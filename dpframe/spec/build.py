@@ -1,0 +1,106 @@
+"""From a document to an audit: every mistake found, every default filled, every cell named."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from dpframe.spec.audit import Audit, RunSettings
+from dpframe.spec.cells import Grid
+from dpframe.spec.expect import read_rules
+from dpframe.spec.members import find_members
+from dpframe.spec.overrides import Override, apply, parse
+from dpframe.spec.problems import Problems
+from dpframe.spec.sections import read_sections
+from dpframe.spec.sweep import read_axes
+from dpframe.spec.variants import make_variants
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpframe.registry import Registry
+    from dpframe.spec.document import Document
+    from dpframe.spec.members import Member, Members
+    from dpframe.spec.model import AuditTable
+    from dpframe.spec.sweep import Axis
+    from dpframe.spec.variants import Variants
+
+MOST_CELLS = 1_000_000
+"""More cells than anybody reads; a slip in a sweep should not fill the memory."""
+
+
+def build(
+    document: Document,
+    registry: Registry,
+    overrides: Sequence[str] = (),
+    trials: int | None = None,
+    seed: int | None = None,
+) -> Audit:
+    """Builds the audit that a document describes.
+
+    Args:
+        document: a spec; overrides change its tables.
+        registry: where plugins are looked up.
+        overrides: `KEY=VALUE` texts, applied in order.
+        trials: takes precedence over `audit.trials`, swept or not.
+        seed: takes precedence over `audit.seed`, swept or not.
+
+    Raises:
+        SpecError: with every mistake found.
+    """
+    problems = Problems(document)
+    options = {"trials": trials, "seed": seed}
+    given = {name: value for name, value in options.items() if value is not None}
+    changes = parse(overrides, problems)
+    changes += [Override(f"audit.{name}", v, f"--{name} {v}") for name, v in given.items()]
+    apply(document, changes, registry, problems)
+
+    sections = read_sections(document, problems)
+    members = find_members(sections, registry, problems)
+    axes = read_axes(document, members, problems)
+    _check_size(members, axes, sections.audit, problems)
+    variants = _make_all_variants(members, axes, problems)
+    rules = read_rules(document, sections, members, axes, problems)
+    problems.raise_if_any()
+
+    # With no problem so far, every table is whole.
+    assert sections.audit is not None
+    assert sections.run is not None
+    grid = Grid(document, sections.audit, members, axes, variants=variants, problems=problems)
+    cells, skipped = grid.cells(rules), grid.skips()
+    if not cells:
+        problems.add(("sweep",), "no cell is left", *(skip.reason for skip in skipped))
+    if not problems:
+        rules.check_all_matched(axes, problems)
+    problems.raise_if_any()
+    texts = (*overrides, *(f"audit.{name}={value}" for name, value in given.items()))
+    return Audit(
+        name=sections.audit.name,
+        multiplicity=sections.audit.multiplicity,
+        cells=tuple(cells),
+        skipped=tuple(skipped),
+        run=RunSettings(**sections.run.model_dump()),
+        source=document.source(texts),
+    )
+
+
+def _check_size(
+    members: Members, axes: list[Axis], audit: AuditTable | None, problems: Problems
+) -> None:
+    sizes = [len(found) for found in members.of_kind.values()]
+    sizes += [len(axis.values) for axis in axes]
+    cells = math.prod(sizes) * (audit.repeats if audit else 1)
+    if cells > MOST_CELLS:
+        problems.add(("sweep",), f"makes {cells:,} cells; dpframe takes up to {MOST_CELLS:,}")
+        problems.raise_if_any()  # looking at each of them would take too long
+
+
+def _make_all_variants(
+    members: Members, axes: list[Axis], problems: Problems
+) -> dict[Member, Variants]:
+    made = {}
+    for kind, of_kind in members.of_kind.items():
+        for member in of_kind:
+            own = [axis for axis in axes if axis.group == kind and axis.name in member.names]
+            made[member] = make_variants(member, own, problems)
+    return made

@@ -1,0 +1,201 @@
+"""The cross product: every combination of the sweep becomes a cell or is skipped with a reason."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dpframe.claims import Claim
+from dpframe.spec.audit import Cell, Choice, Skip
+from dpframe.spec.identity import Identity
+from dpframe.spec.model import KINDS, SWEEPABLE
+from dpframe.spec.sweep import freeze
+from dpframe.spec.variants import describe, explain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dpframe.spec.document import Document
+    from dpframe.spec.expect import Coordinates, Rules
+    from dpframe.spec.members import Member, Members
+    from dpframe.spec.model import AuditTable
+    from dpframe.spec.problems import Problems
+    from dpframe.spec.sweep import Axis
+    from dpframe.spec.variants import Picks, Variants
+
+
+class _Choice(NamedTuple):
+    """A chosen plugin and what identifies it."""
+
+    choice: Choice[Any]
+    identity: list[Any]
+
+
+class _Target(NamedTuple):
+    """A mechanism as it meets the pair."""
+
+    mechanism: _Choice
+    claim: Claim | None
+    delta: float
+    """The claim's own δ."""
+
+
+class _Combination(NamedTuple):
+    mechanism: Member
+    attack: Member
+    estimator: Member
+
+
+class Grid:
+    """All combinations of members and swept values.
+
+    Each plugin, and each mechanism with each pair, is prepared once and then shared by the
+    cells that use it.
+    """
+
+    def __init__(
+        self,
+        document: Document,
+        audit: AuditTable,
+        members: Members,
+        axes: list[Axis],
+        *,
+        variants: dict[Member, Variants],
+        problems: Problems,
+    ) -> None:
+        self._audit, self._members, self._axes = audit, members, axes
+        self._variants, self._problems = variants, problems
+        self._pair = members.of_kind["pair"][0]
+        self._fixed: Coordinates = {key: freeze(value) for key, value in document.fixed.items()}
+        self._choices: dict[tuple[Member, Picks], _Choice] = {}
+        self._targets: dict[tuple[Member, Picks, Picks], _Target | None] = {}
+        self._axes_of = {
+            member: [at for at, axis in enumerate(axes) if _owns(member, axis)]
+            for of_kind in members.of_kind.values()
+            for member in of_kind
+        }
+
+    def cells(self, rules: Rules) -> list[Cell]:
+        """The cells, by mechanism, then in the order of the sweep, then attack and estimator."""
+        cells: list[Cell] = []
+        positions = [range(len(axis.values)) for axis in self._axes]
+        complete = [one for one in self._combinations() if not self._lacking(one)]
+        for mechanism in self._members.of_kind["mechanism"]:
+            combinations = [one for one in complete if one.mechanism is mechanism]
+            for index in product(*positions) if combinations else ():
+                target = self._target(mechanism, index)
+                if target is not None:
+                    for combination in combinations:
+                        cells += self._repeats(combination, target, index, rules)
+        return cells
+
+    def skips(self) -> list[Skip]:
+        """Combinations in which a plugin lacks a swept parameter that others have."""
+        return [
+            Skip(
+                mechanism=one.mechanism.label,
+                pair=self._pair.entry.name,
+                attack=one.attack.label,
+                estimator=one.estimator.label,
+                swept=(),
+                reason="; ".join(reasons),
+            )
+            for one in self._combinations()
+            if (reasons := self._lacking(one))
+        ]
+
+    def _combinations(self) -> Iterator[_Combination]:
+        for chosen in product(*(self._members.of_kind[kind] for kind in KINDS)):
+            yield _Combination(*chosen)
+
+    def _lacking(self, combination: _Combination) -> list[str]:
+        return [
+            f"{member} has no parameter {axis.name!r}, which the sweep varies"
+            for member in combination
+            for axis in self._axes
+            if axis.group == member.kind and axis.name not in member.names
+        ]
+
+    def _picks(self, member: Member, index: Picks) -> Picks:
+        return tuple(index[at] for at in self._axes_of[member])
+
+    def _choice(self, member: Member, index: Picks) -> _Choice:
+        key = (member, self._picks(member, index))
+        if key not in self._choices:
+            self._choices[key] = _choose(member, self._variants[member][key[1]])
+        return self._choices[key]
+
+    def _target(self, mechanism: Member, index: Picks) -> _Target | None:
+        key = (mechanism, self._picks(mechanism, index), self._picks(self._pair, index))
+        if key not in self._targets:
+            plain, pair = self._choice(mechanism, index).choice, self._choice(self._pair, index)
+            self._targets[key] = self._meet(mechanism, plain.value, pair.choice.value)
+        return self._targets[key]
+
+    def _meet(self, member: Member, mechanism: Any, pair: Any) -> _Target | None:
+        """Runs the mechanism's own code; whatever it raises is a mistake at its entry."""
+        try:
+            resolved = mechanism.resolve(pair)
+            if not isinstance(resolved, type(mechanism)):
+                raise TypeError(f"resolve returned {resolved!r}, which is not the mechanism")
+            claim = resolved.claim(pair)
+            if not isinstance(claim, Claim | None):
+                raise TypeError(f"claim returned {claim!r}, which is neither a claim nor None")
+            delta = 0.0 if claim is None else float(claim.default_delta)
+            return _Target(_choose(member, resolved), claim, delta)
+        except Exception as error:
+            message = f"{member} does not go with pair {pair.name!r}: {explain(error)}"
+            both = {**mechanism.params(), **{f"pair.{n}": v for n, v in pair.params().items()}}
+            self._problems.add(member.path, message, f"with {describe(both)}" if both else "")
+            return None
+
+    def _repeats(
+        self, combination: _Combination, target: _Target, index: Picks, rules: Rules
+    ) -> Iterator[Cell]:
+        """The cells of one combination at one point of the sweep."""
+        swept = [(axis.key, axis.values[at]) for axis, at in zip(self._axes, index, strict=True)]
+        pair = self._choice(self._pair, index)
+        attack = self._choice(combination.attack, index)
+        estimator = self._choice(combination.estimator, index)
+        identity = Identity(
+            [member.label for member in combination],
+            [target.mechanism.identity, pair.identity, attack.identity, estimator.identity],
+            swept,
+        )
+        settings = {name: getattr(self._audit, name) for name in SWEEPABLE}
+        settings |= {key.partition(".")[2]: v for key, v in swept if key.startswith("audit.")}
+        delta = settings["delta"]
+        first = Cell(
+            id=identity.of_repeat(0),
+            repeat=0,
+            mechanism=target.mechanism.choice,
+            pair=pair.choice,
+            attack=attack.choice,
+            estimator=estimator.choice,
+            swept=tuple(swept),
+            claim=target.claim,
+            delta=float(target.delta if delta is None else delta),
+            confidence=float(settings["confidence"]),
+            trials=settings["trials"],
+            seed=settings["seed"],
+            expected=rules.verdict(self._coordinates(combination, swept)),
+        )
+        yield first
+        for repeat in range(1, self._audit.repeats):
+            yield dataclasses.replace(first, id=identity.of_repeat(repeat), repeat=repeat)
+
+    def _coordinates(self, combination: _Combination, swept: list[tuple[str, Any]]) -> Coordinates:
+        labels = {member.kind: member.label for member in combination}
+        values = {key: freeze(value) for key, value in swept}
+        return {**labels, "pair": self._pair.entry.name, **self._fixed, **values}
+
+
+def _owns(member: Member, axis: Axis) -> bool:
+    return axis.group == member.kind and axis.name in member.names
+
+
+def _choose(member: Member, value: Any) -> _Choice:
+    entry = member.entry
+    choice = Choice(entry.name, member.label, entry.distribution, entry.version, value)
+    return _Choice(choice, [entry.distribution, entry.name, value.params()])

@@ -1,0 +1,146 @@
+"""The shape of a spec: what TOML must look like before any plugin is asked.
+
+The docstring under each field is its meaning; `dpframe schema` prints it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+Verdict = Literal["violated", "consistent", "inconclusive"]
+
+MOST_TRIALS = 2**53
+"""Counts beyond this are no longer exact in float64."""
+
+MOST_REPEATS = 1_000_000
+
+
+def _one_line(text: str) -> str:
+    if not text.isprintable() or text != text.strip():
+        raise ValueError("should be one line of printable text without blanks around it")
+    return text
+
+
+def _power_of_two(number: int) -> int:
+    if number & (number - 1):
+        raise ValueError("should be a power of two")
+    return number
+
+
+Label = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(_one_line)]
+# The name of an audit becomes the name of a directory.
+FileName = Annotated[
+    str, Field(max_length=100, pattern=r"^\w[\w .+-]*$"), AfterValidator(_one_line)
+]
+Draws = Annotated[int, Field(ge=1, le=MOST_TRIALS)]
+
+
+class Table(BaseModel):
+    """A TOML table: nothing unknown, nothing converted."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+class AuditTable(Table):
+    """What is asked of the audit as a whole."""
+
+    name: FileName
+    """Names the audit, and the directory under `runs/` where its record goes."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Every random draw is derived from it."""
+    trials: Draws | None = None
+    """Draws per dataset of the pair; required here or by --trials."""
+    delta: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """The δ at which ε is estimated; default: the claim's own, else 0."""
+    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    """Confidence of all verdicts together."""
+    multiplicity: Literal["holm", "bonferroni", "none"] = "holm"
+    """How the error is divided among the cells."""
+    repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1
+    """Independent replicates of every cell, reported as mean and standard deviation."""
+
+
+class PairTable(Table):
+    """The neighbouring datasets."""
+
+    use: str
+    """Name of a pair plugin, or distribution/name."""
+    params: dict[str, Any] = {}
+    """Its parameters."""
+
+
+class EntryTable(Table):
+    """One mechanism, attack or estimator."""
+
+    use: str
+    """Name of a plugin, or distribution/name."""
+    label: Label | None = None
+    """What reports and [[expect]] call it; unique; default: the plugin's name."""
+    params: dict[str, Any] = {}
+    """Its parameters. A swept key takes precedence."""
+
+
+class ExpectTable(Table):
+    """A rule about verdicts; the last rule that matches a cell counts."""
+
+    where: dict[str, Any] = {}
+    """Conditions, all of which must hold: mechanism, attack, estimator (labels), pair (its name),
+    or a swept key in quotes; each a value or a list of values. Empty: every cell."""
+    verdict: Verdict
+    """The verdict these cells must get."""
+
+
+class RunTable(Table):
+    """How the draws are made. None of it changes what is measured, except the precision."""
+
+    precision: Literal["float32", "float64"] = "float32"
+    """Floating-point type of the simulation."""
+    fit: Draws = 100_000
+    """Draws per dataset from which attacks learn."""
+    pilot: Draws = 100_000
+    """Draws per dataset from which statistics choose thresholds and edges."""
+    chunk: Annotated[int, Field(ge=1, le=2**30), AfterValidator(_power_of_two)] | None = None
+    """Draws made at a time, a power of two; default: from the size of one output."""
+    prng: Literal["default", "threefry2x32"] = "default"
+    """Pseudo-random number generator of traced mechanisms."""
+    seconds: Annotated[float, Field(gt=0)] | None = None
+    """Stop after about this many seconds; the run can be resumed."""
+    device: Literal["cpu", "gpu"] | None = None
+    """Where traced mechanisms run; default: the fastest there is."""
+
+
+Entries = Annotated[list[EntryTable], Field(min_length=1)]
+
+
+class SpecTable(Table):
+    """An audit of differential privacy, as dpframe reads it."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema")]
+    """Version of this format."""
+    audit: AuditTable
+    """What is asked of the audit as a whole."""
+    pair: PairTable
+    """The neighbouring datasets."""
+    mechanism: Entries
+    """What is audited."""
+    attack: Entries
+    """What tells outputs on D from outputs on D′."""
+    estimator: Entries
+    """What turns counts into estimates and bounds."""
+    sweep: dict[str, Any] = {}
+    """Keys such as "mechanism.epsilon", each with a list of values; cells are the cross product."""
+    expect: list[ExpectTable] = []
+    """Verdicts that make the spec a regression test."""
+    run: RunTable = RunTable()
+    """How the draws are made."""
+
+
+SWEEPABLE = ("seed", "trials", "delta", "confidence")
+"""Keys of [audit] that may differ between cells."""
+
+KINDS = ("mechanism", "attack", "estimator")
+"""Kinds of which a spec has a list; there is one pair."""

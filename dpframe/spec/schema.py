@@ -1,0 +1,105 @@
+"""JSON Schema of a spec that knows the installed plugins, for editors."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from dpframe.plugin import json_schema
+from dpframe.spec.model import KINDS, SWEEPABLE, SpecTable
+
+if TYPE_CHECKING:
+    from dpframe.registry import Entry, Registry
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def spec_schema(registry: Registry) -> dict[str, Any]:
+    """The schema, as plain JSON values.
+
+    A name shared by several distributions is offered as `distribution/name` as well.
+    """
+    plain = SpecTable.model_json_schema(by_alias=True)
+    schema: dict[str, Any] = {"$schema": _DIALECT, **plain, "title": "dpframe audit"}
+    definitions, properties = schema["$defs"], schema["properties"]
+    entry = definitions.pop("EntryTable")
+    pair = definitions.pop("PairTable")
+    for kind in (*KINDS, "pair"):
+        table = _with_plugins(pair if kind == "pair" else entry, kind, registry, definitions)
+        definitions[kind] = table
+        reference = {"$ref": f"#/$defs/{kind}"}
+        if kind == "pair":
+            properties[kind] = {**properties[kind], **reference}
+        else:
+            properties[kind] = {**properties[kind], "items": reference}
+    properties["sweep"] = _sweep(registry, properties["sweep"])
+    return schema
+
+
+def _with_plugins(
+    table: dict[str, Any], kind: str, registry: Registry, definitions: dict[str, Any]
+) -> dict[str, Any]:
+    """The schema of an entry: `use` is one of the names, and it decides about `params`."""
+    names: dict[str, Entry] = {}
+    for entry in registry.of_kind(kind):
+        names.setdefault(entry.name, entry)  # the built-in comes first
+        names[f"{entry.distribution}/{entry.name}"] = entry
+    rules = []
+    for use, entry in names.items():
+        key = f"{kind}:{entry.distribution}:{entry.name}"
+        definitions[key] = _params(entry, key, definitions)
+        rules.append(
+            {
+                "if": {"properties": {"use": {"const": use}}, "required": ["use"]},
+                "then": {"properties": {"params": {"$ref": f"#/$defs/{_pointer(key)}"}}},
+            }
+        )
+    use = {**table["properties"]["use"], "enum": list(names)}
+    properties = {**table["properties"], "use": use}
+    return {**table, "title": kind, "properties": properties, "allOf": rules}
+
+
+def _params(entry: Entry, key: str, definitions: dict[str, Any]) -> dict[str, Any]:
+    """Schema of a plugin's parameters; none is required here, because a sweep may give it."""
+    own = dict(json_schema(entry.cls))
+    own.pop("required", None)
+    for name, definition in own.pop("$defs", {}).items():
+        definitions[f"{key}:{name}"] = _moved(definition, key)
+    described = {"description": inspect.getdoc(entry.cls) or "", "title": entry.name}
+    moved: dict[str, Any] = _moved(own, key)
+    return {**moved, **described}
+
+
+def _moved(schema: Any, key: str) -> Any:
+    """The same schema with references to the names that its definitions have now."""
+    if isinstance(schema, list):
+        return [_moved(part, key) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    moved = {name: _moved(part, key) for name, part in schema.items()}
+    if isinstance(reference := schema.get("$ref"), str):
+        moved["$ref"] = reference.replace("#/$defs/", f"#/$defs/{_pointer(key)}:", 1)
+    return moved
+
+
+def _pointer(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _sweep(registry: Registry, plain: dict[str, Any]) -> dict[str, Any]:
+    """The sweep table, with dotted keys in quotes or as nested tables."""
+    names = {
+        kind: sorted({n for e in registry.of_kind(kind) for n in json_schema(e.cls)["properties"]})
+        for kind in (*KINDS, "pair")
+    } | {"audit": list(SWEEPABLE)}
+    values = {"type": "array", "minItems": 1, "uniqueItems": True}
+    quoted = {f"{group}.{name}": values for group, of in names.items() for name in of}
+    nested = {
+        group: {
+            "type": "object",
+            "properties": dict.fromkeys(of, values),
+            "additionalProperties": False,
+        }
+        for group, of in names.items()
+    }
+    return {**plain, "properties": {**quoted, **nested}, "additionalProperties": False}

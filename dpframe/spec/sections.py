@@ -1,0 +1,126 @@
+"""Stage 1: checks the shape of a spec and hands on every table that is whole.
+
+A table with a mistake does not keep the others from being checked further, so that the user
+sees all mistakes at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ValidationError
+
+from dpframe.spec.document import flatten
+from dpframe.spec.model import (
+    KINDS,
+    AuditTable,
+    EntryTable,
+    ExpectTable,
+    PairTable,
+    RunTable,
+    SpecTable,
+    Table,
+)
+from dpframe.spec.problems import accepts
+from dpframe.spec.wording import Finding, findings
+
+if TYPE_CHECKING:
+    from dpframe.spec.document import Document
+    from dpframe.spec.problems import Problems
+
+T = TypeVar("T", bound=Table)
+
+_MODELS: dict[str | int, type[Table]] = {
+    "audit": AuditTable,
+    "pair": PairTable,
+    "expect": ExpectTable,
+    "run": RunTable,
+    **dict.fromkeys(KINDS, EntryTable),
+}
+_LISTS = (*KINDS, "expect")
+
+
+@dataclasses.dataclass(frozen=True)
+class Sections:
+    """The tables that are whole; None or absent is one with a mistake."""
+
+    audit: AuditTable | None
+    run: RunTable | None
+    pair: PairTable | None
+    entries: dict[str, dict[int, EntryTable]]
+    """Kind to position to entry."""
+    broken: frozenset[str]
+    """Kinds, "pair" included, of which an entry is missing here."""
+    expect: dict[int, ExpectTable]
+
+
+def read_sections(document: Document, problems: Problems) -> Sections:
+    """Checks the whole document against the model."""
+    data = document.data
+    try:
+        SpecTable.model_validate(data)
+    except ValidationError as error:
+        for finding in findings(error, data, "key"):
+            _report(finding, document, problems)
+    _require_trials(document, problems)
+    pair = _whole(PairTable, data.get("pair"))
+    entries = {kind: _each(EntryTable, data.get(kind)) for kind in KINDS}
+    broken = {kind for kind in KINDS if len(entries[kind]) != _length(data.get(kind))}
+    return Sections(
+        audit=_whole(AuditTable, data.get("audit")),
+        run=_whole(RunTable, data.get("run", {})),
+        pair=pair,
+        entries=entries,
+        broken=frozenset(broken if pair else broken | {"pair"}),
+        expect=_each(ExpectTable, data.get("expect")),
+    )
+
+
+def _report(finding: Finding, document: Document, problems: Problems) -> None:
+    path, hints = finding.path, [finding.hint]
+    message = finding.message
+    if finding.unknown:
+        model = SpecTable if len(path) == 1 else _MODELS[path[0]]
+        names = [field.alias or name for name, field in model.model_fields.items()]
+        hints.append(accepts(names, path[-1]))
+    elif finding.missing and not path:
+        message = f"{_header(finding.missing)} is missing"
+    elif len(path) == 1 and path[0] in _LISTS and isinstance(document.data[path[0]], dict):
+        message, hints = "is one table and should be a list", [f"write [[{path[0]}]]"]
+    problems.add(path, message, *hints)
+
+
+def _header(key: str) -> str:
+    if key == "schema":
+        return "schema = 1"
+    return f"[[{key}]]" if key in _LISTS else f"[{key}]"
+
+
+def _require_trials(document: Document, problems: Problems) -> None:
+    audit, sweep = document.data.get("audit"), document.data.get("sweep")
+    swept = {key for key, _, _ in flatten(sweep, ("sweep",))} if isinstance(sweep, dict) else set()
+    if isinstance(audit, dict) and "trials" not in audit and "audit.trials" not in swept:
+        problems.add(("audit",), "key 'trials' is missing", "give it here or with --trials")
+
+
+def _whole(model: type[T], value: Any) -> T | None:
+    """The table, without keys that should not be there; None if anything else is wrong."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        found = findings(error, value, "key")
+        if not all(finding.unknown for finding in found):
+            return None
+        unknown = {finding.path[0] for finding in found}
+        return model.model_validate({key: value[key] for key in value if key not in unknown})
+
+
+def _each(model: type[T], value: Any) -> dict[int, T]:
+    tables = enumerate(value if isinstance(value, list) else [])
+    read = {position: _whole(model, table) for position, table in tables}
+    return {position: table for position, table in read.items() if table is not None}
+
+
+def _length(value: Any) -> int | None:
+    return len(value) if isinstance(value, list) else None

@@ -1,0 +1,92 @@
+"""Words what pydantic found wrong in the terms of a spec."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dpframe.spec.locate import holds
+from dpframe.spec.problems import accepts, show
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+    from dpframe.spec.locate import Path
+
+_MISSING = {"missing", "missing_argument", "missing_keyword_only_argument"}
+_UNKNOWN = {"extra_forbidden", "unexpected_keyword_argument"}
+_KINDS_OF_VALUE = {
+    "model_type": "should be a table",
+    "dict_type": "should be a table",
+    "list_type": "should be a list",
+    "tuple_type": "should be a list",
+    "float_type": "should be a number",
+    "int_type": "should be an integer",
+    "string_type": "should be a string",
+    "bool_type": "should be true or false",
+    "finite_number": "should be finite",
+    "string_pattern_mismatch": "should be letters, digits, blanks and the characters . + - _",
+    "too_short": "should not be empty",
+}
+
+
+class Finding(NamedTuple):
+    """One mistake, relative to what was validated."""
+
+    path: Path
+    message: str
+    hint: str = ""
+    unknown: bool = False
+    """The key should not be there, and leaving it out mends the rest."""
+    missing: str | None = None
+    """The key that should be there; `path` is then where it should be."""
+
+
+def findings(error: ValidationError, value: Any, noun: str, owner: str = "") -> list[Finding]:
+    """The mistakes in a value, one per place.
+
+    Args:
+        error: what pydantic raised for it.
+        value: what was validated.
+        noun: what a key is called here, "key" or "parameter".
+        owner: what the keys belong to, for example " of mechanism 'laplace'".
+    """
+    found: dict[tuple[Path, str | None], Finding] = {}
+    for details in error.errors(include_url=False):
+        finding = _finding(details, value, noun, owner)
+        place = (finding.path, finding.missing)
+        known = found.setdefault(place, finding)
+        if known.message != finding.message:  # the members of a union, each with its complaint
+            found[place] = known._replace(message=f"{known.message}, or {finding.message}")
+    return list(found.values())
+
+
+def _finding(details: ErrorDetails, value: Any, noun: str, owner: str) -> Finding:
+    kind, path = details["type"], _existing(value, details["loc"])
+    if kind in _MISSING:
+        name = str(details["loc"][-1])
+        return Finding(path, f"{noun} {name!r}{owner} is missing", missing=name)
+    if kind in _UNKNOWN:
+        return Finding(path, f"unknown {noun}{owner}", unknown=True)
+    got = details["input"]
+    if kind in ("literal_error", "enum"):
+        choices = re.findall(r"'([^']*)'", details["ctx"]["expected"])
+        if choices:
+            return Finding(path, f"{show(got)} is not accepted", accepts(choices, got))
+    message = _KINDS_OF_VALUE.get(kind) or details["msg"].removeprefix("Value error, ")
+    message = re.sub(r"^Input should", "should", message)
+    return Finding(path, message if kind == "too_short" else f"{message}, got {show(got)}")
+
+
+def _existing(value: Any, location: Sequence[str | int]) -> Path:
+    """The part of a location that the value has; pydantic adds names of union members to it."""
+    path: list[str | int] = []
+    for step in location:
+        if not holds(value, (step,)):
+            break
+        value = value[step]
+        path.append(step)
+    return tuple(path)

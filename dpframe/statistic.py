@@ -1,0 +1,86 @@
+"""Mergeable summaries of scores: what is kept of millions of draws."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+if TYPE_CHECKING:
+    from dpframe.types import Array, HostArray, Tree
+
+
+class Statistic(ABC):
+    """A commutative monoid of integer counts over scores.
+
+    Instances are hashable, and equal instances of one attack share a pass over the draws.
+    `update` must be additive: the counts of two sets of draws are the sum of their counts. Counts
+    of one call stay below 2³¹; the engine keeps the totals in int64.
+    """
+
+    accepts: ClassVar[frozenset[str]]
+    """Which scores it takes: "decision" (boolean), "score" (float), or both."""
+
+    def bind(self, pilot0: HostArray, pilot1: HostArray) -> Tree:
+        """Fixes thresholds or edges from scores of the pilot stream. Optional; runs on the host.
+
+        Args:
+            pilot0: scores on D, shape [n].
+            pilot1: scores on D′, shape [n].
+
+        Returns:
+            The bound: a pytree of arrays; `()` if there is nothing to fix.
+        """
+        return ()
+
+    @classmethod
+    def needs_pilot(cls) -> bool:
+        """Whether the statistic has a `bind` of its own, and so needs draws for it."""
+        return cls.bind is not Statistic.bind
+
+    @abstractmethod
+    def zero(self, bound: Tree) -> Tree:
+        """Counts of no draws at all: a pytree of int32 arrays, first axis the dataset (0 or 1)."""
+
+    @abstractmethod
+    def update(self, bound: Tree, counts: Tree, dataset: Array, scores: Array, keep: Array) -> Tree:
+        """Adds scores to the counts; traced.
+
+        Args:
+            bound: what `bind` returned.
+            counts: the counts so far.
+            dataset: 0 or 1, a traced integer.
+            scores: shape [n].
+            keep: boolean, shape [n]; scores where it is False are not counted.
+
+        Returns:
+            The new counts.
+        """
+
+    def describe(self, bound: Tree) -> dict[str, Any]:
+        """The statistic for the record: JSON values; a subclass adds its edges or thresholds."""
+        fields = dataclasses.asdict(self) if dataclasses.is_dataclass(self) else {}
+        return {"name": type(self).__name__, **fields}
+
+    def merge(self, a: Tree, b: Tree) -> Tree:
+        """Counts of the union of two sets of draws."""
+        return jax.tree.map(lambda x, y: x + y, a, b)
+
+
+@dataclasses.dataclass(frozen=True)
+class DecisionCounts(Statistic):
+    """How often the attack decided D (index 0) and D′ (index 1): `counts[dataset][decision]`."""
+
+    accepts: ClassVar[frozenset[str]] = frozenset({"decision"})
+
+    def zero(self, bound: Tree) -> Any:
+        return jnp.zeros((2, 2), jnp.int32)
+
+    def update(self, bound: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
+        kept = jnp.sum(keep, dtype=jnp.int32)
+        ones = jnp.sum(scores & keep, dtype=jnp.int32)
+        here = jnp.arange(2, dtype=jnp.int32) == dataset
+        return counts + here[:, None] * jnp.stack([kept - ones, ones])
