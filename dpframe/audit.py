@@ -99,6 +99,12 @@ def make_record(the_plan: Plan, results: Sequence[CellResult], seconds: float) -
     }
 
 
+def identity(record: dict[str, Any]) -> Any:
+    """What two records share exactly when they come from the same run of the same programs."""
+    spec = {key: record["spec"][key] for key in ("sha256", "overrides")}
+    return spec, record["environment"], record["seed"], record["plugins"]
+
+
 def _evidence(result: CellResult) -> Evidence:
     estimate, extreme, query, cell = result.estimate, result.extreme, result.query, result.cell
     if not (estimate and extreme and query and cell.claim):

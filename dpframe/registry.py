@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 BUILTIN = "dpframe"
 """Distribution name of what dpframe itself brings."""
 
+LOCAL = "local"
+"""Distribution name of classes that a notebook or a test brings."""
+
 KINDS = ("mechanism", "attack", "estimator", "pair")
 
 
@@ -76,11 +79,17 @@ class Registry:
         if candidates:
             choices = ", ".join(f"{entry.distribution}/{entry.name}" for entry in candidates)
             raise PluginError(f"{kind} {use!r} is ambiguous; say which: {choices}")
-        raise PluginError(f"unknown {kind} {use!r}{self._hint(kind, use)}")
+        raise PluginError(self.unknown(kind, use))
 
-    def _hint(self, kind: str, use: str) -> str:
-        known = sorted({entry.name for entry in self.of_kind(kind)})
-        hint = f"\n   known: {', '.join(known)}"
+    def unknown(self, kind: str, use: str) -> str:
+        """Says that there is no such plugin, and what may have been meant.
+
+        Args:
+            kind: one of `KINDS`, or "plugin" for any.
+            use: the name that was not found.
+        """
+        known = sorted({entry.name for entry in self.entries if kind in (entry.kind, "plugin")})
+        hint = f"unknown {kind} {use!r}\n   known: {', '.join(known)}"
         if close := difflib.get_close_matches(use, known, n=1):
             hint += f"; did you mean {close[0]!r}?"
         other = [entry.kind for entry in self.named(use)]
@@ -116,7 +125,7 @@ def load(local: Iterable[type[Plugin]] = ()) -> Registry:
             version = point.dist.version if point.dist else "unknown"
             loader.add(distribution, version, f"entry point {point.name!r}", point.load)
     for cls in local:
-        loader.accept("local", "local", cls.kind, cls)
+        loader.add_class(cls)
     return Registry(tuple(loader.entries), tuple(loader.broken))
 
 
@@ -163,6 +172,11 @@ class _Loader:
                 for cls in classes:
                     if problem := self.accept(distribution, version, kind, cls):
                         fail(f"{what}, {hook}", problem)
+
+    def add_class(self, cls: Any) -> None:
+        """Takes in a class that no distribution provides."""
+        if problem := self.accept(LOCAL, LOCAL, getattr(cls, "kind", "plugin"), cls):
+            self.broken.append(Broken(LOCAL, LOCAL, "class", problem))
 
     def accept(self, distribution: str, version: str, kind: str, cls: Any) -> str | None:
         """Takes a class in, or says what is wrong with it."""

@@ -1,0 +1,1 @@
+"""Reads records: verdicts, the file on disk, and what a person sees."""

@@ -17,8 +17,8 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
-from dpframe.report.terminal_ink import Ink
-from dpframe.report.terminal_numbers import quantity
+from dpframe.report.terminal.ink import Ink
+from dpframe.report.terminal.numbers import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

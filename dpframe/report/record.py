@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -35,7 +36,8 @@ def write(record: dict[str, Any], directory: Path) -> Path:
             os.fsync(file.fileno())
         temporary.replace(target)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise OutputError(f"{directory}: cannot write the record: {error.strerror}") from error
     return target
 

@@ -68,7 +68,7 @@ def build(
     assert sections.run is not None
     grid = Grid(document, sections.audit, members, axes, variants=variants, problems=problems)
     cells, skipped = grid.cells(rules), grid.skips()
-    if not cells:
+    if not cells and not problems:
         problems.add(("sweep",), "no cell is left", *(skip.reason for skip in skipped))
     if not problems:
         rules.check_all_matched(axes, problems)

@@ -26,6 +26,7 @@ class Identity:
     """
 
     def __init__(self, labels: list[str], plugins: list[Any], swept: list[tuple[str, Any]]) -> None:
+        swept = [(key, _same_if_equal(value)) for key, value in swept]
         values = [f"{key.partition('.')[2]}-{_short(value)}" for key, value in swept]
         self._slug = "-".join(filter(None, map(_slug, [*labels, *values])))[:_LONGEST_SLUG]
         what = [labels, plugins, sorted(swept, key=lambda pair: pair[0])]
@@ -36,6 +37,13 @@ class Identity:
         digest = hashlib.sha256(f"{self._content}|{repeat}".encode()).hexdigest()[:_HASH_DIGITS]
         suffix = f"-r{repeat}" if repeat else ""
         return f"{self._slug}{suffix}-{digest}"
+
+
+def _same_if_equal(value: Any) -> Any:
+    """10 for 10.0: a spec may write either."""
+    if isinstance(value, list):
+        return [_same_if_equal(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _short(value: Any) -> str:

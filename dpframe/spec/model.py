@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 Verdict = Literal["violated", "consistent", "inconclusive"]
 
@@ -21,6 +21,12 @@ def _one_line(text: str) -> str:
     if not text.isprintable() or text != text.strip():
         raise ValueError("should be one line of printable text without blanks around it")
     return text
+
+
+def _no_boolean(value: Any) -> Any:
+    if isinstance(value, bool):  # true equals 1, and a literal would take it
+        raise ValueError("should be 1")
+    return value
 
 
 def _power_of_two(number: int) -> int:
@@ -119,7 +125,7 @@ Entries = Annotated[list[EntryTable], Field(min_length=1)]
 class SpecTable(Table):
     """An audit of differential privacy, as dpframe reads it."""
 
-    schema_: Annotated[Literal[1], Field(alias="schema")]
+    schema_: Annotated[Literal[1], BeforeValidator(_no_boolean), Field(alias="schema")]
     """Version of this format."""
     audit: AuditTable
     """What is asked of the audit as a whole."""

@@ -80,8 +80,10 @@ def did_you_mean(known: Iterable[str], wrong: object) -> str:
     if not isinstance(wrong, str):
         return ""
     by_lower_case = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(wrong.lower(), by_lower_case, n=1)
-    return f"; did you mean {by_lower_case[close[0]]!r}?" if close else ""
+    by_last_part = {name.rpartition(".")[2]: full for name, full in by_lower_case.items()}
+    forms = by_last_part | by_lower_case  # `dim` may be meant for `pair.dim`
+    close = difflib.get_close_matches(wrong.lower(), forms, n=1)
+    return f"; did you mean {forms[close[0]]!r}?" if close else ""
 
 
 def show(value: Any) -> str:

@@ -45,12 +45,12 @@ def _with_plugins(
         names.setdefault(entry.name, entry)  # the built-in comes first
         names[f"{entry.distribution}/{entry.name}"] = entry
     rules = []
-    for use, entry in names.items():
+    for name, entry in names.items():
         key = f"{kind}:{entry.distribution}:{entry.name}"
         definitions[key] = _params(entry, key, definitions)
         rules.append(
             {
-                "if": {"properties": {"use": {"const": use}}, "required": ["use"]},
+                "if": {"properties": {"use": {"const": name}}, "required": ["use"]},
                 "then": {"properties": {"params": {"$ref": f"#/$defs/{_pointer(key)}"}}},
             }
         )

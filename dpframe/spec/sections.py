@@ -7,7 +7,7 @@ sees all mistakes at once.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import ValidationError
 
@@ -21,12 +21,14 @@ from dpframe.spec.model import (
     RunTable,
     SpecTable,
     Table,
+    Verdict,
 )
 from dpframe.spec.problems import accepts
-from dpframe.spec.wording import Finding, findings
+from dpframe.spec.wording import Finding, findings, misspelt
 
 if TYPE_CHECKING:
     from dpframe.spec.document import Document
+    from dpframe.spec.locate import Path
     from dpframe.spec.problems import Problems
 
 T = TypeVar("T", bound=Table)
@@ -73,7 +75,7 @@ def read_sections(document: Document, problems: Problems) -> Sections:
         pair=pair,
         entries=entries,
         broken=frozenset(broken if pair else broken | {"pair"}),
-        expect=_each(ExpectTable, data.get("expect")),
+        expect=_each(ExpectTable, _with_any_verdict(data.get("expect"))),
     )
 
 
@@ -100,7 +102,10 @@ def _header(key: str) -> str:
 def _require_trials(document: Document, problems: Problems) -> None:
     audit, sweep = document.data.get("audit"), document.data.get("sweep")
     swept = {key for key, _, _ in flatten(sweep, ("sweep",))} if isinstance(sweep, dict) else set()
-    if isinstance(audit, dict) and "trials" not in audit and "audit.trials" not in swept:
+    if not isinstance(audit, dict) or "trials" in audit or "audit.trials" in swept:
+        return
+    unknown: list[Path] = [("audit", key) for key in audit if key not in AuditTable.model_fields]
+    if not misspelt("trials", ("audit",), unknown):
         problems.add(("audit",), "key 'trials' is missing", "give it here or with --trials")
 
 
@@ -120,6 +125,18 @@ def _each(model: type[T], value: Any) -> dict[int, T]:
     tables = enumerate(value if isinstance(value, list) else [])
     read = {position: _whole(model, table) for position, table in tables}
     return {position: table for position, table in read.items() if table is not None}
+
+
+def _with_any_verdict(rules: Any) -> Any:
+    """The rules with a verdict in place of a wrong one, so that their `where` is checked too."""
+    if not isinstance(rules, list):
+        return rules
+    return [
+        rule
+        if not isinstance(rule, dict) or rule.get("verdict") in get_args(Verdict)
+        else {**rule, "verdict": get_args(Verdict)[0]}
+        for rule in rules
+    ]
 
 
 def _length(value: Any) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _MISSING = {"missing", "missing_argument", "missing_keyword_only_argument"}
 _UNKNOWN = {"extra_forbidden", "unexpected_keyword_argument"}
+_EMPTY = {"string_too_short", "too_short"}
 _KINDS_OF_VALUE = {
     "model_type": "should be a table",
     "dict_type": "should be a table",
@@ -29,6 +31,7 @@ _KINDS_OF_VALUE = {
     "bool_type": "should be true or false",
     "finite_number": "should be finite",
     "string_pattern_mismatch": "should be letters, digits, blanks and the characters . + - _",
+    "string_too_short": "should not be empty",
     "too_short": "should not be empty",
 }
 
@@ -61,7 +64,23 @@ def findings(error: ValidationError, value: Any, noun: str, owner: str = "") -> 
         known = found.setdefault(place, finding)
         if known.message != finding.message:  # the members of a union, each with its complaint
             found[place] = known._replace(message=f"{known.message}, or {finding.message}")
-    return list(found.values())
+    return _without_consequences(list(found.values()))
+
+
+def _without_consequences(found: list[Finding]) -> list[Finding]:
+    """Leaves out that `epsilon` is missing where `epsilom` is unknown: it is one mistake."""
+    unknown = [finding.path for finding in found if finding.unknown]
+    return [
+        finding
+        for finding in found
+        if not (finding.missing and misspelt(finding.missing, finding.path, unknown))
+    ]
+
+
+def misspelt(name: str, table: Path, unknown: list[Path]) -> bool:
+    """Whether one of the unknown keys of a table looks like this name."""
+    keys = [str(path[-1]) for path in unknown if path[:-1] == table]
+    return bool(difflib.get_close_matches(name, keys, n=1))
 
 
 def _finding(details: ErrorDetails, value: Any, noun: str, owner: str) -> Finding:
@@ -78,7 +97,7 @@ def _finding(details: ErrorDetails, value: Any, noun: str, owner: str) -> Findin
             return Finding(path, f"{show(got)} is not accepted", accepts(choices, got))
     message = _KINDS_OF_VALUE.get(kind) or details["msg"].removeprefix("Value error, ")
     message = re.sub(r"^Input should", "should", message)
-    return Finding(path, message if kind == "too_short" else f"{message}, got {show(got)}")
+    return Finding(path, message if kind in _EMPTY else f"{message}, got {show(got)}")
 
 
 def _existing(value: Any, location: Sequence[str | int]) -> Path:

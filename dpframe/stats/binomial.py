@@ -32,7 +32,8 @@ def upper_limit(successes: npt.ArrayLike, trials: npt.ArrayLike, error: npt.Arra
     limit = np.ones(k.shape)
     # The complemented form keeps its accuracy for errors near 0, where 1 - error would be 1.
     limit[inside] = special.betainccinv(k[inside] + 1, n[inside] - k[inside], a[inside])
-    return limit
+    # Errors near 1e-300 defeat the library here and there; 1 is a valid, if loose, upper limit.
+    return np.where(np.isnan(limit), 1.0, limit)
 
 
 def lower_limit(successes: npt.ArrayLike, trials: npt.ArrayLike, error: npt.ArrayLike) -> Floats:
@@ -52,5 +53,5 @@ def lower_limit(successes: npt.ArrayLike, trials: npt.ArrayLike, error: npt.Arra
     inside = k > 0
     limit = np.zeros(k.shape)
     limit[inside] = special.betaincinv(k[inside], n[inside] - k[inside] + 1, a[inside])
-    # The library gives NaN where the answer is nearly 0; 0 is a valid, if loose, lower limit.
+    # The same as above: 0 is a valid, if loose, lower limit.
     return np.where(np.isnan(limit), 0.0, limit)

@@ -158,6 +158,7 @@ def record(cells, *, m=None, multiplicity="holm", skipped=(), name="dptext", sec
     verdicts = [c["verdict"] for c in cells]
     return {
         "schema": 1,
+        "audit": {"name": name, "confidence": 0.95, "multiplicity": multiplicity},
         "spec": {
             "path": f"specs/{name}.toml",
             "sha256": "0" * 64,

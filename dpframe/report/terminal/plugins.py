@@ -5,9 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rich.padding import Padding
-
-from dpframe.report.terminal_ink import STYLE, SYMBOL, Ink
+from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -114,7 +112,10 @@ def render_plugin(
     heading.append(ink.plain(f" · {entry.kind} · {_origin(entry)}"))
     console.print(heading)
     documentation = inspect.cleandoc(entry.cls.__doc__ or "No description.")
-    console.print(Padding(ink.text(documentation), (1, 0, 1, 0)))
+    for paragraph in documentation.split("\n\n"):
+        console.print()
+        console.print(ink.text(_reflowed(paragraph)))
+    console.print()
     rows = list(parameters)
     if not rows:
         console.print("takes no parameters")
@@ -135,6 +136,12 @@ def first_line(entry: PluginEntry) -> str:
     """The first line of a plugin's docstring."""
     lines = inspect.cleandoc(entry.cls.__doc__ or "").splitlines()
     return lines[0] if lines else ""
+
+
+def _reflowed(paragraph: str) -> str:
+    """Joins the lines of prose, so that they break at the console's width, not the source's."""
+    lines = paragraph.splitlines()
+    return paragraph if any(line[:1] in " *-" for line in lines) else " ".join(lines)
 
 
 def _origin(entry: PluginEntry) -> str:

@@ -65,9 +65,11 @@ def _significant(value: float | None, rounding: str) -> str:
 
 
 def setting(value: Any) -> str:
-    """A parameter's value, as short as it can be written: 0.1, 10, "zero"."""
+    """A parameter's value, as short as it can be written: 0.1, 10, zero."""
+    if value is None:
+        return "–"
     if isinstance(value, float):
-        return f"{value:g}"
+        return f"{value:g}".replace("e-0", "e-").replace("e+0", "e")
     if isinstance(value, list | tuple):
         return ", ".join(setting(item) for item in value)
     return str(value)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, TypedDict
 
 from rich.table import Table
 
-from dpframe.report import terminal_numbers as numbers
-from dpframe.report.terminal_ink import STYLE, Ink
-from dpframe.report.terminal_legend import unadjusted
-from dpframe.report.terminal_settings import Settings
+from dpframe.report.terminal import numbers
+from dpframe.report.terminal.ink import STYLE, Ink
+from dpframe.report.terminal.legend import unadjusted
+from dpframe.report.terminal.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +101,7 @@ def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "draws", f"{numbers.quantity(plan['draws'])}, in {shared}"
     yield "memory", f"about {numbers.size(plan['memory_bytes'])} at the peak"
     level = numbers.point(plan["level"])
-    error = numbers.point(1 - plan["confidence"])
+    error = f"{1 - plan['confidence']:.2g}"
     how = f"{error} / {plan['m']}" if plan["multiplicity"] != "none" else f"{error}, not adjusted"
     yield "level", f"{level} per cell ({how}; multiplicity {plan['multiplicity']})"
 

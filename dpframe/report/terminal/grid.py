@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.text import Text
 
-from dpframe.report import terminal_numbers as numbers
-from dpframe.report.terminal_cell import Line, lines
-from dpframe.report.terminal_group import Group, Spot, same
-from dpframe.report.terminal_ink import GAP, STYLE, UNEXPECTED, Ink
+from dpframe.report.terminal import numbers
+from dpframe.report.terminal.cell import Line, lines
+from dpframe.report.terminal.group import Group, Spot, same
+from dpframe.report.terminal.ink import GAP, STYLE, UNEXPECTED, Ink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +69,7 @@ def grid_tables(grid: Grid, ink: Ink, width: int, *, wide: bool) -> Iterator[Tab
     """
     body = grid.wide if wide else grid.stacked
     # Tighter columns and shorter titles are better than a second table.
-    layouts = [(grid.heads, GAP), (grid.short_heads, GAP), (grid.short_heads, GAP - 1)]
+    layouts = [(h, gap) for h in (grid.heads, grid.short_heads) for gap in (GAP, GAP - 1, 1)]
     heads, gap = next(
         (
             (heads, gap)
@@ -127,6 +127,7 @@ def _columns(
     for column in zip(*spots, strict=True):
         blocks = [_block(lines(spot, claim=claim), wide) if spot else [] for spot in column]
         entries = [entry for block in blocks for line in block for entry in line]
+        sign = max((len(ink.plain(entry.sign)) for entry in entries), default=1)
         texts = [entry.text for entry in entries if entry.is_number]
         aligned = dict(zip(texts, numbers.align([ink.plain(text) for text in texts]), strict=True))
         cells = []
@@ -137,7 +138,7 @@ def _columns(
                 if mark:
                     here = spot is not None and spot.unexpected and index == 0
                     cell.append(ink.plain(UNEXPECTED) if here else " ", STYLE["failed"])
-                cell.append_text(_line(line, aligned, ink))
+                cell.append_text(_line(line, aligned, sign, ink))
             cells.append(cell)
         columns.append(cells)
     return columns
@@ -156,14 +157,14 @@ def _block(found: list[Line], wide: bool) -> Block:
     ]
 
 
-def _line(line: list[Line], aligned: dict[str, str], ink: Ink) -> Text:
+def _line(line: list[Line], aligned: dict[str, str], sign: int, ink: Ink) -> Text:
     text = Text()
     blank = " " * max(map(len, aligned.values()), default=0)
     for index, entry in enumerate(line):
         text.append("  " if index else "")
         number = aligned[entry.text] if entry.is_number and entry.text else blank
         shown = number if entry.is_number else ink.plain(entry.text)
-        text.append(f"{ink.plain(entry.sign):1} {shown}", entry.style)
+        text.append(f"{ink.plain(entry.sign):{sign}} {shown}", entry.style)
     text.rstrip()
     return text
 

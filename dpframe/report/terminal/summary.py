@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpframe.report import terminal_numbers as numbers
-from dpframe.report.terminal_ink import STYLE, Ink
+from dpframe.report.terminal import numbers
+from dpframe.report.terminal.ink import STYLE, Ink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.text import Text
 
-    from dpframe.report.terminal_settings import Settings
+    from dpframe.report.terminal.settings import Settings
 
 PROCEDURES = {"holm": "Holm", "bonferroni": "Bonferroni"}
 
@@ -27,15 +27,20 @@ def summary_lines(record: dict[str, Any], settings: Settings, ink: Ink) -> Itera
         for name in ("violated", "consistent", "inconclusive")
     }
     grave = verdicts["violated"] > 0
-    sentence = ink.text(_finding(verdicts, m), STYLE["violated"] if grave else "bold")
+    sentence = ink.text("")
+    sentence.append(ink.plain(_finding(verdicts, m)), STYLE["violated"] if grave else "bold")
     sentence.append(ink.plain(f"{_rest(verdicts, m, settings)}{_cost(summary)}."), "bold")
     yield sentence
     if verdicts["consistent"]:
         yield ink.text(
-            "No violation found means that this attack, at this number of draws, shows no more "
+            "No violation found means that this attack, at this number of draws, certifies no more "
             "loss than claimed; a stronger attack may."
         )
-    if m and settings.adjusted and any((c.get("estimate") or {}).get("certified") for c in cells):
+    if (
+        m
+        and (settings.adjusted or m == 1)
+        and any((c.get("estimate") or {}).get("certified") for c in cells)
+    ):
         level = numbers.percent(1 - (1 - settings.confidence) / m)
         yield ink.text(
             f"All certified bounds hold together with {numbers.percent(settings.confidence)} "
@@ -69,7 +74,7 @@ def _rest(verdicts: dict[str, int], m: int, settings: Settings) -> str:
 
 def _confidence(violated: int, m: int, settings: Settings) -> str:
     sure = numbers.percent(settings.confidence)
-    if not settings.adjusted:
+    if m > 1 and not settings.adjusted:
         return f" (each at {sure} alone, NOT adjusted for {m} claims)"
     how = PROCEDURES.get(settings.multiplicity, settings.multiplicity)
     how = f" ({how} over {m} claims)" if m > 1 else ""

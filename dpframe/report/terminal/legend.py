@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpframe.report import terminal_numbers as numbers
-from dpframe.report.terminal_ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink
+from rich.table import Table
+
+from dpframe.report.terminal import numbers
+from dpframe.report.terminal.ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.text import Text
 
-    from dpframe.report.terminal_group import Group
-    from dpframe.report.terminal_settings import Settings
+    from dpframe.report.terminal.group import Group
+    from dpframe.report.terminal.settings import Settings
 
 
 def title(settings: Settings, found: list[Group], ink: Ink) -> Text:
@@ -28,7 +30,7 @@ def title(settings: Settings, found: list[Group], ink: Ink) -> Text:
     return text
 
 
-def legend(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
+def legend(found: list[Group], ink: Ink, width: int) -> Iterator[Text | Table]:
     """Explains the signs that the tables below use, and no others."""
     spots = [spot for group in found for spot in group.spots]
     verdicts = [v for v in SYMBOL if any(spot.verdict == v for spot in spots)]
@@ -42,15 +44,20 @@ def legend(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
         rows.append((f"{_signs(verdicts)} 0.12", "empirical ε, the point value of the estimator"))
     if any(spot.deviation("epsilon") is not None for spot in spots):
         rows.append(("± 0.01", "its standard deviation over the repeats; the others are means"))
+        rows.append(("2/3", "violated of all repeats"))
     if any(spot.estimates("epsilon_lower") for spot in spots):
         rows.append(("≥ 0.11", "certified: the loss is at least this, at the confidence below"))
     if any(s.verdict in ("consistent", "inconclusive") for s in spots):
         rows.append(
             ("≤ 0.13", "the most this attack can show: limits the attack, not the mechanism")
         )
-    indent = max((len(ink.plain(sample)) for sample, _ in rows), default=0)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column()
     for sample, meaning in rows:
-        yield ink.text(f"{ink.plain(sample).rjust(indent)}  {meaning}", "dim")
+        table.add_row(ink.text(sample, "dim"), ink.text(meaning, "dim"))
+    if rows:
+        yield table
 
 
 def unadjusted(settings: Settings, m: int, ink: Ink) -> Text:

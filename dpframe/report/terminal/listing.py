@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
-from dpframe.report import terminal_numbers as numbers
-from dpframe.report.terminal_bar import interval_bar
-from dpframe.report.terminal_cell import certified, empirical, limit, tally
-from dpframe.report.terminal_grid import short
-from dpframe.report.terminal_ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink
+from dpframe.report.terminal import numbers
+from dpframe.report.terminal.bar import interval_bar
+from dpframe.report.terminal.cell import certified, empirical, limit, tally
+from dpframe.report.terminal.grid import short
+from dpframe.report.terminal.ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
     from rich.table import Table
     from rich.text import Text
 
-    from dpframe.report.terminal_group import Group, Spot
+    from dpframe.report.terminal.group import Group, Spot
 
+NAME = "mechanism"
+"""Title of the first column where nothing is swept."""
 WIDEST_BAR = 41
 NARROWEST_BAR = 11
 GAP = 2
@@ -24,41 +27,57 @@ WIDEST_NAME = 0.3
 """Share of the width that names may take before they are folded."""
 
 
-def list_table(found: list[Group], ink: Ink, width: int) -> Table:
-    """Lays out one group with one swept key, or several that sweep nothing.
+def list_tables(found: list[Group], ink: Ink, width: int) -> list[Table]:
+    """Lays out groups that sweep one key, each in its table, or all that sweep none in one.
+
+    All tables have the same columns, so that bars stand under bars.
 
     Args:
         found: the groups; rows are called by the swept value, or else by the groups' names.
         ink: of the console.
         width: columns of the console.
     """
-    spots = [spot for group in found for spot in _ordered(group)]
-    head, rows = _names(found, int(width * WIDEST_NAME))
+    by_group = [_ordered(group) for group in found]
+    spots = [spot for ordered in by_group for spot in ordered]
+    heads, rows = _names(found, by_group, int(width * WIDEST_NAME))
     columns = {
-        head: rows,
+        NAME: rows,
         "claimed": numbers.align([ink.plain(numbers.point(spot.claim)) for spot in spots]),
         "empirical": _empirical(spots, ink),
         "certified": _bounds(spots, ink),
     }
     if all(spot.claim is None for spot in spots):
         del columns["claimed"]
+    widths = [_width([ink.plain(text) for text in (t, *c)]) for t, c in columns.items()]
     verdicts = [_verdict(spot, ink) for spot in spots]
-    used = sum(_width([ink.plain(text) for text in (t, *c)]) + GAP for t, c in columns.items())
-    room = width - used - max((len(v) for v in verdicts), default=0) - GAP
+    room = width - sum(w + GAP for w in widths) - max(map(len, verdicts), default=0) - GAP
     bar = min(room, WIDEST_BAR) - (min(room, WIDEST_BAR) + 1) % 2
     has_bar = bar >= NARROWEST_BAR and any(spot.claim and spot.done for spot in spots)
+    lines = iter(zip(spots, verdicts, *columns.values(), strict=True))
+    sizes = [len(ordered) for ordered in by_group] if found[0].keys else [len(spots)]
+    tables = []
+    for head, size in zip(heads, sizes, strict=True):
+        titles = dict(zip(columns, widths, strict=True))
+        table = _empty(head, titles, bar if has_bar else 0, ink)
+        for spot, verdict, name, *texts in itertools.islice(lines, size):
+            cells = [ink.text(text, STYLE[spot.verdict]) for text in texts]
+            drawn = [interval_bar(spot, bar, ink)] if has_bar else []
+            table.add_row(ink.text(name, "bold"), *cells, *drawn, verdict)
+        tables.append(table)
+    return tables
+
+
+def _empty(head: str, widths: dict[str, int], bar: int, ink: Ink) -> Table:
     table = ink.table(GAP)
-    table.add_column(ink.text(head), overflow="fold")
-    for title in list(columns)[1:]:
+    for title, width in widths.items():
+        if title == NAME:  # names alone may be folded
+            table.add_column(ink.text(head), overflow="fold")
+            continue
         side: JustifyMethod = "left" if title == "certified" else "right"
-        table.add_column(ink.text(title), justify=side, no_wrap=True)
-    if has_bar:
+        table.add_column(ink.text(title), justify=side, no_wrap=True, min_width=width)
+    if bar:
         table.add_column(ink.text("0 " + "claim".center(bar - 4) + "2×"), no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    for spot, verdict, *texts in zip(spots, verdicts, *columns.values(), strict=True):
-        style = STYLE[spot.verdict]
-        cells = [ink.text(text, "" if i < 1 else style) for i, text in enumerate(texts)]
-        table.add_row(*cells, *([interval_bar(spot, bar, ink)] if has_bar else []), verdict)
     return table
 
 
@@ -72,11 +91,14 @@ def _at(group: Group, value: object) -> tuple[Spot, ...]:
     return group.where({group.keys[0]: value}).spots
 
 
-def _names(found: list[Group], widest: int) -> tuple[str, list[str]]:
-    if found and found[0].keys:
-        key = found[0].keys[0]
-        spots = [spot for group in found for spot in _ordered(group)]
-        return short(key), [numbers.setting(spot.values[key]) for spot in spots]
+def _names(
+    found: list[Group], by_group: list[list[Spot]], widest: int
+) -> tuple[list[str], list[str]]:
+    """The title of each table's first column, and what stands in it, over all tables."""
+    if found[0].keys:
+        pairs = list(zip(found, by_group, strict=True))
+        rows = [numbers.setting(spot.values[g.keys[0]]) for g, spots in pairs for spot in spots]
+        return [short(group.keys[0]) for group in found], rows
     # Only the parts that differ are worth their width; the mechanism always is.
     parts = [
         part for part in range(3) if part == 0 or len({group.names[part] for group in found}) > 1
@@ -84,7 +106,7 @@ def _names(found: list[Group], widest: int) -> tuple[str, list[str]]:
     rows = [" · ".join(group.names[part] for part in parts) for group in found for _ in group.spots]
     if max(map(len, rows), default=0) > widest:
         rows = [row.replace(" · ", "\n") for row in rows]
-    return "mechanism", rows
+    return [NAME], rows
 
 
 def _empirical(spots: list[Spot], ink: Ink) -> list[str]:

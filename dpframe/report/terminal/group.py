@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import statistics
 from collections import Counter
 from typing import Any
 
-from dpframe.report.terminal_numbers import number
+from dpframe.report.terminal.numbers import number
 
 Cell = dict[str, Any]
 
@@ -67,7 +68,7 @@ class Spot:
     def deviation(self, name: str) -> float | None:
         """Standard deviation over the replicates."""
         values = self.estimates(name)
-        if len(values) < 2 or any(abs(v) == float("inf") or v != v for v in values):
+        if len(values) < 2 or not all(map(math.isfinite, values)):
             return None
         return statistics.stdev(values)
 
@@ -140,8 +141,11 @@ def same(value: Any) -> str:
 
 
 def _group(who: tuple[str, str, str], cells: list[Cell]) -> Group:
-    coordinates = [_coordinates(cell) for cell in cells]
-    keys = _swept(coordinates)
+    if all("swept" in cell for cell in cells):
+        coordinates = [_first(dict(cell["swept"] or {})) for cell in cells]
+    else:
+        coordinates = [_first(_parameters(cell)) for cell in cells]
+    keys = _separating(coordinates)
     spots: dict[tuple[str, ...], list[int]] = {}
     for index, place in enumerate(coordinates):
         spots.setdefault(tuple(same(place.get(key)) for key in keys), []).append(index)
@@ -158,22 +162,24 @@ def _group(who: tuple[str, str, str], cells: list[Cell]) -> Group:
     )
 
 
-def _coordinates(cell: Cell) -> dict[str, Any]:
-    """Everything about a cell that a sweep can vary, the keys that identify it best first."""
+def _parameters(cell: Cell) -> dict[str, Any]:
+    """Everything about a cell that a sweep can vary; a record need not say what was swept."""
     parts = {
         f"{part}.{name}": value
         for part in ("pair", "mechanism", "attack", "estimator")
         for name, value in ((cell.get(part) or {}).get("params") or {}).items()
     }
     estimate = cell.get("estimate") or {}
-    parts["audit.trials"] = cell.get("trials")
-    parts["audit.delta"] = estimate.get("delta")
-    parts["audit.confidence"] = estimate.get("confidence")
-    first = {key: parts[key] for key in FIRST_KEYS if key in parts}
-    return first | parts
+    audit = {"trials": cell.get("trials"), "delta": estimate.get("delta")}
+    return parts | {f"audit.{name}": value for name, value in audit.items()}
 
 
-def _swept(coordinates: list[dict[str, Any]]) -> tuple[str, ...]:
+def _first(place: dict[str, Any]) -> dict[str, Any]:
+    """The same with the keys that are read first in front."""
+    return {key: place[key] for key in FIRST_KEYS if key in place} | place
+
+
+def _separating(coordinates: list[dict[str, Any]]) -> tuple[str, ...]:
     """The keys that tell the cells apart.
 
     A parameter that follows from others, such as a sensitivity filled in from the pair, varies

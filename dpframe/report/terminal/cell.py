@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dpframe.report import terminal_numbers as numbers
-from dpframe.report.terminal_ink import STYLE, SYMBOL
+from dpframe.report.terminal import numbers
+from dpframe.report.terminal.ink import STYLE, SYMBOL
 
 if TYPE_CHECKING:
-    from dpframe.report.terminal_group import Spot
+    from dpframe.report.terminal.group import Spot
 
 
 class Line(NamedTuple):

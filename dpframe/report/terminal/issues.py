@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpframe.report import terminal_numbers as numbers
-from dpframe.report.terminal_grid import short
-from dpframe.report.terminal_group import is_unexpected, names
-from dpframe.report.terminal_ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink
+from dpframe.report.terminal import numbers
+from dpframe.report.terminal.grid import short
+from dpframe.report.terminal.group import is_unexpected, names
+from dpframe.report.terminal.ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rich.text import Text
 
-    from dpframe.report.terminal_group import Cell, Group, Spot
+    from dpframe.report.terminal.group import Cell, Group, Spot
 
 MOST_PLACES = 12
 MOST_LINES = 12
@@ -58,6 +58,19 @@ def inconclusive(found: list[Group], ink: Ink) -> Iterator[Text]:
     yield from _lines(_collect(found, what), SYMBOL["inconclusive"], STYLE["inconclusive"], ink)
 
 
+def stepped(found: list[Group], ink: Ink) -> Iterator[Text]:
+    """Violated cells whose own bound does not say so: the joint test added them."""
+
+    def what(cell: Cell) -> str | None:
+        claim = numbers.number((cell.get("claim") or {}).get("epsilon"))
+        bound = numbers.number((cell.get("estimate") or {}).get("epsilon_lower"))
+        if cell.get("verdict") != "violated" or claim is None or bound is None or bound > claim:
+            return None
+        return f"violated, although its bound alone is not above the claim: {cell.get('reason')}"
+
+    yield from _lines(_collect(found, what), SYMBOL["violated"], STYLE["violated"], ink)
+
+
 def skipped(record: dict[str, Any], ink: Ink) -> Iterator[Text]:
     """Combinations that were left out, by reason."""
     reasons: Found = {}
@@ -90,9 +103,9 @@ def _where(values: dict[str, Any]) -> str:
 
 def _lines(found: Found, sign: str, style: str, ink: Ink) -> Iterator[Text]:
     for text, places in list(found.items())[:MOST_LINES]:
-        line = ink.text(f"{sign} ", style)
+        line = ink.text("")
         count = f" ({len(places)} cells)" if len(places) > 1 else ""
-        line.append(ink.plain(text + count), style)
+        line.append(ink.plain(f"{sign} {text}{count}"), style)
         named = [place for place in dict.fromkeys(places) if place]
         if named:
             more = f" … and {len(named) - MOST_PLACES} more" if len(named) > MOST_PLACES else ""

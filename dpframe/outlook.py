@@ -1,0 +1,86 @@
+"""What a run would do and could find, before it is run: the input of `dpframe plan`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from dpframe.audit import make_plan
+from dpframe.engine.estimate import cell_confidence
+from dpframe.errors import CellError
+
+if TYPE_CHECKING:
+    from dpframe.engine.plan import Plan
+    from dpframe.report.terminal.plan import Plan as Shown
+    from dpframe.report.terminal.plan import Reach
+    from dpframe.spec.audit import Audit, Cell
+
+BASE_BYTES = 350 << 20
+"""What Python, JAX and its compiler take before the first draw."""
+
+
+def outlook(loaded: Audit) -> Shown:
+    """Describes the run of an audit without drawing anything."""
+    plan = make_plan(loaded)
+    cells = loaded.cells
+    confidence = min((cell.confidence for cell in cells), default=0.95)
+    divide = plan.bounds if plan.bounds and loaded.multiplicity != "none" else 1
+    return {
+        "name": loaded.name,
+        "cells": len(cells),
+        "m": plan.m,
+        "repeats": 1 + max((cell.repeat for cell in cells), default=0),
+        "draw_groups": len(plan.passes),
+        "draws": sum(the_pass.draws for the_pass in plan.passes),
+        "memory_bytes": BASE_BYTES + _chunk_bytes(plan),
+        "confidence": confidence,
+        "multiplicity": loaded.multiplicity,
+        "level": (1 - confidence) / divide,
+        "estimators": _reaches(plan),
+        "skipped": [
+            {"reason": reason, "cells": count}
+            for reason, count in Counter(skip.reason for skip in plan.skipped).items()
+        ]
+        + [
+            {"reason": f"would fail: {reason}", "cells": count}
+            for reason, count in Counter(reason for _, reason in plan.failed).items()
+        ],
+    }
+
+
+def _chunk_bytes(plan: Plan) -> int:
+    """Memory of the widest chunk of one core, with its random bits and all lanes, in float32."""
+    return max((4 * (2 + len(p.mechanisms)) * p.draws // (2 * p.trials) * p.rows
+                for p in plan.passes), default=0)
+
+
+def _reaches(plan: Plan) -> list[Reach]:
+    found: dict[Any, Reach] = {}
+    for cell in plan.audit.cells:
+        key = (cell.estimator.label, cell.trials, cell.delta, cell.confidence)
+        if key not in found:
+            found[key] = _reach(cell, plan)
+    return list(found.values())
+
+
+def _reach(cell: Cell, plan: Plan) -> Reach:
+    from dpframe.estimator import Query
+
+    estimator = cell.estimator.value
+    certifies = estimator.certifies_against(cell.claim)
+    largest = None
+    if certifies and not estimator.statistic().needs_pilot():
+        trials = (cell.trials, cell.trials)
+        query = Query(trials, cell.delta, cell_confidence(cell, plan), None)
+        try:
+            largest = estimator.estimate((), estimator.extreme((), trials), query).epsilon_lower
+        except (CellError, NotImplementedError):
+            largest = None
+    return {
+        "label": cell.estimator.label,
+        "trials": cell.trials,
+        "delta": cell.delta,
+        "certifies": certifies,
+        "assumption": estimator.assumption,
+        "largest_epsilon": largest,
+    }

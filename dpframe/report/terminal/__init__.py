@@ -1,0 +1,1 @@
+"""The report in a terminal, from the record alone."""

@@ -1,0 +1,56 @@
+import importlib.util
+import io
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+
+@pytest.fixture(scope="session")
+def records():
+    """The maker of realistic records."""
+    where = Path(__file__).with_name("records.py")
+    spec = importlib.util.spec_from_file_location("dpframe_test_records", where)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def show():
+    """Renders a record as plain text, lines without trailing blanks."""
+
+    def show(record, width=80, *, encoding="utf-8", colour=False):
+        from dpframe.report.terminal.render import render
+
+        file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="\n")
+        console = Console(
+            file=file,
+            width=width,
+            force_terminal=colour,
+            color_system="256" if colour else None,
+            legacy_windows=False,
+            _environ={},
+        )
+        render(record, console)
+        file.flush()
+        text = file.buffer.getvalue().decode(encoding)
+        return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+    return show
+
+
+@pytest.fixture
+def golden():
+    """Compares with a file of tests/golden; DPFRAME_UPDATE_GOLDEN=1 writes it."""
+
+    def golden(name, text):
+        file = Path(__file__).parents[1] / "golden" / name
+        if os.environ.get("DPFRAME_UPDATE_GOLDEN"):
+            file.write_text(text, encoding="utf-8")
+        assert text == file.read_text(encoding="utf-8")
+
+    return golden

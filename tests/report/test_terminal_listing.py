@@ -1,0 +1,143 @@
+"""Plugins, one plugin, a plan, and the progress display."""
+
+import dataclasses
+import io
+
+import pytest
+from rich.console import Console
+
+from dpframe.report.progress import ignore, run_progress
+from dpframe.report.terminal.plan import render_plan
+from dpframe.report.terminal.plugins import render_plugin, render_plugins
+
+
+class Example:
+    """Adds noise [bold]loudly[/bold].
+
+    The second paragraph
+    goes on.
+    """
+
+
+@dataclasses.dataclass
+class Entry:
+    kind: str
+    name: str
+    distribution: str = "dpframe"
+    version: str = "0.1.0"
+    cls: type = Example
+
+
+@dataclasses.dataclass
+class Broken:
+    distribution: str = "acme"
+    version: str = "2"
+    what: str = "entry point 'acme'"
+    error: str = "ImportError: no [red]torch"
+
+
+@dataclasses.dataclass
+class Parameter:
+    name: str = "epsilon"
+    type: str = "float"
+    default: str = "required"
+    bounds: str = "> 0"
+    meaning: str = "The claim."
+
+
+def printed(function, *arguments, width=80):
+    console = Console(file=io.StringIO(), width=width, _environ={})
+    function(*arguments, console)
+    return console.file.getvalue()
+
+
+def test_plugins():
+    text = printed(render_plugins, [Entry("mechanism", "a"), Entry("attack", "b")], [Broken()])
+    assert "Adds noise [bold]loudly[/bold]." in text
+    assert "not loaded: acme 2, entry point 'acme': ImportError: no [red]torch" in text
+    assert "second paragraph" not in text
+
+
+def test_no_plugins():
+    assert "no plugins" in printed(render_plugins, [], [])
+
+
+def test_plugin():
+    text = printed(render_plugin, Entry("mechanism", "a"), [Parameter()])
+    assert "a · mechanism · dpframe 0.1.0" in text
+    assert "The second paragraph goes on." in text
+    for word in ("epsilon", "float", "required", "> 0", "The claim."):
+        assert word in text
+    assert "takes no parameters" in printed(render_plugin, Entry("mechanism", "a"), [])
+
+
+@pytest.fixture
+def plan():
+    return {
+        "name": "dptext",
+        "cells": 252,
+        "m": 252,
+        "repeats": 1,
+        "draw_groups": 36,
+        "draws": 720_000_000,
+        "memory_bytes": 300 * 2**20,
+        "confidence": 0.95,
+        "multiplicity": "holm",
+        "level": 0.05 / 252,
+        "estimators": [
+            {
+                "label": "precision",
+                "trials": 10_000_000,
+                "delta": 0.0,
+                "certifies": True,
+                "assumption": "independent draws",
+                "largest_epsilon": 13.8123,
+            },
+            {
+                "label": "gdp-fit",
+                "trials": 10_000_000,
+                "delta": 1e-5,
+                "certifies": False,
+                "assumption": "Gaussian assumed",
+                "largest_epsilon": None,
+            },
+        ],
+        "skipped": [{"reason": "laplace has no nan", "cells": 6}],
+    }
+
+
+def test_plan(plan):
+    text = printed(render_plan, plan)
+    assert "720 million, in 36 sets that cells share" in text
+    assert "2.0e-4 per cell (0.05 / 252; multiplicity holm)" in text
+    assert "13.8  independent draws" in text
+    assert "no bound" in text
+    assert "skipped, 6 cells: laplace has no nan" in text
+
+
+def test_plan_without_adjustment(plan):
+    text = printed(render_plan, plan | {"multiplicity": "none", "level": 0.05})
+    assert "Not adjusted for testing 252 claims" in text
+
+
+def test_progress_is_silent_when_piped_or_quiet():
+    piped = Console(file=io.StringIO())
+    with run_progress(piped, 1, 1) as callback:
+        callback(cells_done=1, draws_done=1, label="x")
+    terminal = Console(file=io.StringIO(), force_terminal=True)
+    with run_progress(terminal, 1, 1, quiet=True) as callback:
+        assert callback is ignore
+    assert piped.file.getvalue() == terminal.file.getvalue() == ""
+
+
+@pytest.mark.parametrize("total", [100, 0])
+def test_progress_shows_cells_and_leaves_nothing(total):
+    environment = {"TERM": "xterm-256color"}
+    console = Console(file=io.StringIO(), force_terminal=True, width=100, _environ=environment)
+    with run_progress(console, 252, total) as callback:
+        callback(cells_done=0, draws_done=10, label="first")
+        callback(cells_done=7, draws_done=50, label="[red]adept")
+        console.print("a message")
+    text = console.file.getvalue()
+    assert "a message" in text
+    assert "\x1b[?25h" in text  # the cursor is back

@@ -1,0 +1,71 @@
+import math
+
+import pytest
+
+from dpframe.report.terminal import numbers
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0952999, "0.0953"),
+        (1.0, "1.00"),
+        (13.8, "13.8"),
+        (9.9999, "10.0"),
+        (0.99999, "1.00"),
+        (123.4, "123"),
+        (1234.5, "1230"),
+        (0.00032, "3.2e-4"),
+        (0.0, "0"),
+        (-0.0, "0"),
+        (math.inf, "∞"),
+        (-math.inf, "-∞"),
+        (math.nan, "nan"),
+        (None, "–"),
+    ],
+)
+def test_point(value, text):
+    assert numbers.point(value) == text
+
+
+def test_bounds_are_rounded_away_from_overstatement():
+    assert numbers.lower(0.09999) == "0.0999"
+    assert numbers.upper(0.09991) == "0.100"
+    assert numbers.lower(13.899) == "13.8"
+    assert numbers.lower(0.1) == "0.100"
+
+
+def test_a_lower_bound_is_never_infinite():
+    assert numbers.lower(math.inf) == "–"
+
+
+def test_align():
+    assert numbers.align(["0.0953", "13.8", "∞"]) == [" 0.0953", "13.8   ", " ∞     "]
+    assert numbers.align([]) == []
+
+
+def test_spread():
+    assert numbers.spread(0.19521, 0.00081) == ("0.19521", "0.00081")
+    assert numbers.spread(1.0, 0.0) == ("1.00", "0")
+    assert numbers.spread(math.inf, math.nan)[0] == "∞"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.95, "95 %"), (0.9, "90 %"), (1 - 0.05 / 252, "99.98 %"), (1.0, "100 %")]
+)
+def test_percent(value, text):
+    assert numbers.percent(value) == text
+
+
+def test_words():
+    assert numbers.quantity(5.04e9) == "5.04 billion"
+    assert numbers.quantity(12000) == "12 000"
+    assert numbers.duration(41.23) == "41.2 s"
+    assert numbers.duration(59.99) == "60 s"
+    assert numbers.duration(200) == "3 min 20 s"
+    assert numbers.duration(3725) == "1 h 02 min"
+    assert numbers.size(300 * 2**20) == "300 MiB"
+    assert numbers.setting(1e-5) == "1e-5"
+    assert numbers.setting([1, 2.0]) == "1, 2"
+    assert numbers.number("inf") == math.inf
+    assert numbers.number(True) is None

@@ -1,0 +1,138 @@
+"""Reading the file of a spec."""
+
+import hashlib
+import os
+
+import numpy as np
+import pytest
+
+from dpframe.errors import SpecError
+from dpframe.spec import audit_from_dict, load_audit
+
+
+def error_of(path, registry):
+    with pytest.raises(SpecError) as caught:
+        load_audit(path, registry=registry)
+    return str(caught.value)
+
+
+@pytest.fixture(autouse=True)
+def _in_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_missing_file(registry, tmp_path):
+    assert error_of("none.toml", registry) == "none.toml: no such file"
+    (tmp_path / "dptext.toml").touch()
+    assert error_of("dptxt.toml", registry) == (
+        "dptxt.toml: no such file; did you mean 'dptext.toml'?"
+    )
+    assert error_of("no/where/x.toml", registry) == "no/where/x.toml: no such file"
+
+
+def test_directory(registry, tmp_path):
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs" / "a.toml").touch()
+    assert error_of(tmp_path / "specs", registry) == (
+        f"{tmp_path}/specs: is a directory; a spec is a TOML file\n   in it: a.toml"
+    )
+
+
+def test_unreadable(registry, tmp_path):
+    (tmp_path / "file").touch()
+    assert error_of("file/x.toml", registry) == "file/x.toml: cannot be read: Not a directory"
+    assert "cannot be read: embedded null" in error_of("a\0b", registry)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_no_permission(registry, tmp_path):
+    (tmp_path / "x.toml").touch(mode=0)
+    assert error_of("x.toml", registry) == "x.toml: cannot be read: Permission denied"
+
+
+def test_not_utf8(registry, tmp_path):
+    (tmp_path / "x.toml").write_bytes(b'schema = 1\nname = "\xff"\n')
+    assert error_of("x.toml", registry) == "x.toml:2: is not UTF-8 text"
+
+
+def test_syntax_error(mistakes):
+    assert mistakes("schema = 1\n[audit]\nname = \n") == [
+        "spec.toml:3: is not TOML: invalid value, column 8\n    3 | name = "[:-1]
+    ]
+    [message] = mistakes('schema = 1\na = "x')
+    assert message.startswith("spec.toml:2: is not TOML: ")
+    [message] = mistakes("a = 1\na = 2\n")
+    assert message.startswith("spec.toml:2: is not TOML: ")
+
+
+def test_nested_without_end(mistakes):
+    [message] = mistakes("a = " + "[" * 100_000)
+    assert message.startswith("spec.toml")
+
+
+def test_control_characters_do_not_reach_the_terminal(mistakes):
+    [message] = mistakes("a = \x1b[31m")
+    assert "\x1b" not in message
+
+
+def test_empty_file(mistakes):
+    assert mistakes("") == [
+        f"spec.toml: {header} is missing"
+        for header in (
+            "schema = 1",
+            "[audit]",
+            "[pair]",
+            "[[mechanism]]",
+            "[[attack]]",
+            "[[estimator]]",
+        )
+    ]
+
+
+def test_source_is_kept_for_the_record(load, base, tmp_path):
+    audit = load(base, overrides=["audit.seed = 3"], trials=7)
+    assert audit.source.path == "spec.toml"
+    assert audit.source.text == base
+    assert audit.source.sha256 == hashlib.sha256(base.encode()).hexdigest()
+    assert audit.source.overrides == ("audit.seed = 3", "audit.trials=7")
+
+
+def test_byte_order_mark_and_windows_line_ends(load, mistakes, base):
+    text = "\ufeff" + base.replace("\n", "\r\n")
+    assert len(load(text).cells) == 1
+    [message] = mistakes(text.replace("trials = 1000", "trials = 0"))
+    assert message.startswith("spec.toml:5: audit.trials: ")
+
+
+def test_dict_for_notebooks(registry):
+    tables = {
+        "schema": 1,
+        "audit": {"name": "notebook", "trials": np.int64(10)},
+        "pair": {"use": "line"},
+        "mechanism": [{"use": "rich", "params": {"shape": (1, 2), "sensitivity": None}}],
+        "attack": [{"use": "guess"}],
+        "estimator": [{"use": "rate"}],
+        "sweep": {"mechanism.epsilon": np.array([0.5, 1.0])},
+    }
+    audit = audit_from_dict(tables, registry=registry, overrides=["pair.dim=3"], seed=4)
+    first, second = audit.cells
+    assert (first.trials, first.seed) == (10, 4)
+    assert (first.mechanism.value.epsilon, second.mechanism.value.epsilon) == (0.5, 1.0)
+    assert first.mechanism.value.shape == (1, 2)
+    assert tables["sweep"]["mechanism.epsilon"].shape == (2,), "the caller's tables are untouched"
+    assert audit.source.path == ""
+    assert '"name": "notebook"' in audit.source.text
+
+
+def test_mistakes_in_a_dict_have_no_line(registry):
+    with pytest.raises(SpecError) as caught:
+        audit_from_dict({"schema": 1, "audit": {"name": "x", "trials": 0}}, registry=registry)
+    assert "[pair] is missing" in caught.value.problems
+    assert "audit.trials: should be greater than or equal to 1, got 0" in caught.value.problems
+
+
+def test_dates_are_text(mistakes, base):
+    [message] = mistakes(base.replace("params.epsilon = 1.0", "params.epsilon = 2026-01-01"))
+    assert message.startswith(
+        'spec.toml:12: mechanism[0].params.epsilon: should be a number, got "2026-01-01"'
+    )

@@ -1,0 +1,81 @@
+"""The JSON Schema of a spec."""
+
+import json
+from typing import NamedTuple
+
+import pytest
+
+from dpframe import Pair
+from dpframe.registry import Entry, Registry
+from dpframe.spec import spec_schema
+from dpframe.spec.model import SpecTable
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+class Nested(Pair, name="nested"):
+    adjacency = "replace"
+    d0 = d1 = 0
+    at: Point = Point(0, 0)
+
+
+@pytest.fixture
+def schema(registry):
+    nested = Entry("pair", "nested", "other", "2.0", Nested)
+    return spec_schema(Registry((*registry.entries, nested)))
+
+
+def references(part):
+    if isinstance(part, dict):
+        if isinstance(part.get("$ref"), str):
+            yield part["$ref"]
+        for inner in part.values():
+            yield from references(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from references(inner)
+
+
+def test_every_reference_has_a_definition(schema):
+    found = set(references(schema))
+    assert any("Point" in reference for reference in found)
+    for reference in found:
+        name = reference.removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~")
+        assert name in schema["$defs"], reference
+
+
+def test_plugins_are_named_and_their_parameters_described(schema):
+    mechanism = schema["$defs"]["mechanism"]
+    names = mechanism["properties"]["use"]["enum"]
+    assert names == ["plain", "test/plain", "rich", "test/rich", "fussy", "test/fussy"]
+    rules = {rule["if"]["properties"]["use"]["const"]: rule["then"] for rule in mechanism["allOf"]}
+    assert rules["rich"] == {"properties": {"params": {"$ref": "#/$defs/mechanism:test:rich"}}}
+    rich = schema["$defs"]["mechanism:test:rich"]
+    assert rich["description"] == "Has a parameter of every sort."
+    assert rich["properties"]["epsilon"]["exclusiveMinimum"] == 0
+    assert rich["properties"]["epsilon"]["description"] == "The claim."
+    assert rich["properties"]["mode"]["enum"] == ["zero", "keep"]
+    assert rich["additionalProperties"] is False
+    assert "required" not in rich, "the sweep may give it"
+
+
+def test_sweep_knows_its_keys(schema):
+    sweep = schema["properties"]["sweep"]
+    assert {"mechanism.epsilon", "pair.dim", "audit.seed", "mechanism"} <= set(sweep["properties"])
+    assert sweep["additionalProperties"] is False
+
+
+def test_every_field_has_a_meaning(schema):
+    for name, definition in [("", schema), *schema["$defs"].items()]:
+        if ":" not in name:
+            for field, described in definition["properties"].items():
+                target = schema["$defs"].get(described.get("$ref", "").rpartition("/")[2], {})
+                assert described.get("description") or target.get("description"), (name, field)
+    assert set(schema["properties"]) == {f.alias or n for n, f in SpecTable.model_fields.items()}
+
+
+def test_it_is_json(schema):
+    assert json.loads(json.dumps(schema)) == schema

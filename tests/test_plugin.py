@@ -1,0 +1,246 @@
+"""The base of every plugin."""
+
+import dataclasses
+import math
+from typing import Annotated, ClassVar, Literal
+
+import jax
+import pytest
+from pydantic import ValidationError
+
+from dpframe import Attack, Estimator, Ge, Gt, HostMechanism, Le, Mechanism, Pair, host_mechanism
+from dpframe.claims import PureDP
+from dpframe.errors import PluginError
+from dpframe.plugin import json_schema, parameters, problems_of
+
+
+class Every(Mechanism, name="every"):
+    epsilon: Annotated[float, Gt(0)]
+    """The claim,
+    in nats."""
+    scale: Annotated[float, Gt(0)] | None = None
+    low: float = -1.0
+    count: Annotated[int, Ge(1), Le(9)] = 3
+    """How many."""
+    mode: Literal["a", "b"] = "a"
+    shape: tuple[int, ...] = ()
+    flag: bool = False
+    text: str = ""
+
+    def sample(self, key, data, n):
+        return data
+
+
+def test_is_a_frozen_keyword_only_dataclass():
+    value = Every(epsilon=1.0)
+    assert (value.name, value.kind, value.api) == ("every", "mechanism", 1)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        value.epsilon = 2.0
+    with pytest.raises(TypeError, match="positional"):
+        Every(1.0)
+    assert dataclasses.replace(value, count=4) == Every(epsilon=1.0, count=4)
+    assert hash(value) == hash(Every(epsilon=1.0))
+
+
+def test_floats_are_leaves_and_everything_else_is_static():
+    assert Every.leaves == ("epsilon", "scale", "low")
+    leaves, shape = jax.tree_util.tree_flatten(Every(epsilon=1.0, scale=2.0, count=4))
+    assert leaves == [1.0, 2.0, -1.0]
+    assert jax.tree_util.tree_unflatten(shape, leaves) == Every(epsilon=1.0, scale=2.0, count=4)
+    assert shape == jax.tree_util.tree_structure(Every(epsilon=7.0, scale=9.0, count=4))
+    assert shape != jax.tree_util.tree_structure(Every(epsilon=1.0, scale=2.0, count=5))
+
+
+def test_a_sweep_over_floats_is_traced_once():
+    traces = []
+
+    @jax.jit
+    def double(value):
+        traces.append(value)
+        return value.epsilon * 2
+
+    for epsilon in (1.0, 2.0, 3.0):
+        assert double(Every(epsilon=epsilon)) == 2 * epsilon
+    assert len(traces) == 1
+
+
+GOOD = [
+    {"epsilon": 1},
+    {"epsilon": 1e-300, "scale": 2, "low": -5},
+    {"epsilon": 1.0, "scale": None, "count": 9, "mode": "b", "shape": [1, 2], "flag": True},
+]
+BAD = [
+    ({}, ("epsilon",), "missing"),
+    ({"epsilon": "1.0"}, ("epsilon",), "float_type"),
+    ({"epsilon": True}, ("epsilon",), "float_type"),
+    ({"epsilon": None}, ("epsilon",), "float_type"),
+    ({"epsilon": 0}, ("epsilon",), "greater_than"),
+    ({"epsilon": math.inf}, ("epsilon",), "finite_number"),
+    ({"epsilon": math.nan}, ("epsilon",), None),
+    ({"epsilon": 1.0, "scale": 0.0}, ("scale",), "greater_than"),
+    ({"epsilon": 1.0, "scale": "x"}, ("scale",), "float_type"),
+    ({"epsilon": 1.0, "count": 0}, ("count",), "greater_than_equal"),
+    ({"epsilon": 1.0, "count": 10}, ("count",), "less_than_equal"),
+    ({"epsilon": 1.0, "count": 3.0}, ("count",), "int_type"),
+    ({"epsilon": 1.0, "count": True}, ("count",), "int_type"),
+    ({"epsilon": 1.0, "mode": "c"}, ("mode",), "literal_error"),
+    ({"epsilon": 1.0, "shape": [1, "2"]}, ("shape", 1), "int_type"),
+    ({"epsilon": 1.0, "shape": 1}, ("shape",), "tuple_type"),
+    ({"epsilon": 1.0, "flag": 1}, ("flag",), "bool_type"),
+    ({"epsilon": 1.0, "text": 1}, ("text",), "string_type"),
+    ({"epsilon": 1.0, "epsilom": 1.0}, ("epsilom",), "unexpected_keyword_argument"),
+]
+
+
+@pytest.mark.parametrize("params", GOOD, ids=str)
+def test_plain_values_in_and_out(params):
+    value = Every.from_params(params)
+    assert isinstance(value.epsilon, float)
+    assert isinstance(value.shape, tuple)
+    assert Every.from_params(value.params()) == value
+    assert params.items() <= value.params().items()
+
+
+@pytest.mark.parametrize(("params", "place", "kind"), BAD, ids=str)
+def test_nothing_is_converted(params, place, kind):
+    with pytest.raises(ValidationError) as caught:
+        Every.from_params(params)
+    [(where, what, message)] = problems_of(caught.value)
+    assert where[: len(place)] == place
+    assert kind in (what, None)
+    assert message
+
+
+def test_all_wrong_parameters_at_once():
+    with pytest.raises(ValidationError) as caught:
+        Every.from_params({"epsilon": 0, "count": 0, "x": 1})
+    assert len(problems_of(caught.value)) == 3
+
+
+def test_check_refuses_combinations_of_plain_values_only():
+    class Ordered(Pair, name="ordered"):
+        adjacency = "replace"
+        d0 = d1 = 0
+        low: float = 0.0
+        high: float = 1.0
+
+        def check(self):
+            if self.low >= self.high:
+                raise ValueError("low should be below high")
+
+    with pytest.raises(ValueError, match="low should be below high"):
+        Ordered.from_params({"low": 2})
+    shape = jax.tree_util.tree_structure(Ordered())
+    assert jax.tree_util.tree_unflatten(shape, [2.0, 1.0]).low == 2.0, "JAX is not checked"
+
+
+def test_parameter_table():
+    rows = {row.name: row for row in parameters(Every)}
+    assert list(rows) == [field.name for field in dataclasses.fields(Every)]
+    first = rows["epsilon"]
+    assert (first.type, first.default, first.bounds) == ("float", "required", "> 0")
+    assert first.meaning == "The claim, in nats."
+    assert (rows["scale"].type, rows["scale"].bounds) == ("float | none", "> 0")
+    assert (rows["count"].default, rows["count"].bounds) == ("3", "≥ 1, ≤ 9")
+    assert (rows["mode"].type, rows["mode"].default) == ('"a" | "b"', '"a"')
+    assert rows["text"].meaning == ""
+
+
+def test_json_schema():
+    schema = json_schema(Every)
+    assert schema["required"] == ["epsilon"]
+    assert schema["additionalProperties"] is False
+    assert schema["properties"]["count"]["maximum"] == 9
+    assert schema["properties"]["count"]["description"] == "How many."
+
+
+def test_annotations_may_name_what_only_a_function_knows():
+    small = Annotated[float, Le(1)]
+
+    class Local(Mechanism, name="local"):
+        value: "small" = 0.5
+
+        def sample(self, key, data, n):
+            return data
+
+    assert Local.leaves == ("value",)
+    assert Local.from_params({"value": 1}).value == 1.0
+    with pytest.raises(ValidationError):
+        Local.from_params({"value": 2})
+
+
+def test_class_variables_are_no_parameters():
+    class WithConstant(Mechanism, name="with-constant"):
+        limit: ClassVar[int] = 3
+
+        def sample(self, key, data, n):
+            return data
+
+    assert parameters(WithConstant) == ()
+    assert WithConstant.from_params({}).limit == 3
+
+
+def test_an_annotation_that_does_not_exist_is_named():
+    with pytest.raises(PluginError, match=r"Lost: .* names 'Nowhere', which does not exist"):
+
+        class Lost(Mechanism, name="lost"):
+            value: "Nowhere" = 0  # noqa: F821
+
+            def sample(self, key, data, n):
+                return data
+
+
+def test_a_plugin_has_a_name():
+    with pytest.raises(TypeError, match=r'Nameless has no name: class Nameless\(Attack, name="…"'):
+
+        class Nameless(Attack):
+            def score(self, state, outputs):
+                return outputs
+
+
+def test_plugins_are_final():
+    with pytest.raises(TypeError, match="More extends Every, and plugins are final"):
+
+        class More(Every, name="more"):
+            pass
+
+
+def noop(self, *args):
+    """Stands for any method."""
+
+
+INCOMPLETE = [
+    (Mechanism, {}, "either sample.* or .*release.*, not neither"),
+    (Mechanism, {"sample": noop, "release": noop}, "not both"),
+    (HostMechanism, {}, "a host mechanism gives sample"),
+    (Attack, {}, "an attack gives score"),
+    (Pair, {"d0": 0}, "a pair gives d1, adjacency"),
+    (Estimator, {"certifies": True}, "an estimator gives assumption, statistic, estimate"),
+]
+
+
+@pytest.mark.parametrize(("base", "body", "message"), INCOMPLETE)
+def test_what_a_kind_requires(base, body, message):
+    with pytest.raises(TypeError, match=message):
+        type(base)("Incomplete", (base,), body, name="incomplete")
+
+
+def test_the_interface_version_is_that_of_the_class():
+    class Future(Attack, name="future", api=2):
+        def score(self, state, outputs):
+            return outputs
+
+    assert Future.api == 2
+
+
+def test_a_function_becomes_a_mechanism():
+    def coin(rng, data, n):
+        """Ignores the data."""
+        return rng.integers(0, 2, n)
+
+    made = host_mechanism(coin, claim=PureDP(0.5), may_be_nan=True)
+    assert (made.name, made.kind, made.__doc__) == ("coin", "mechanism", "Ignores the data.")
+    assert made().claim(None) == PureDP(0.5)
+    assert made().may_be_nan
+    assert made().seedable
+    assert not host_mechanism(coin, name="other", seedable=False)().seedable

@@ -1,0 +1,214 @@
+"""Finding plugins, of which some are broken."""
+
+import importlib.metadata
+import types
+
+import pytest
+
+from dpframe import Attack, Mechanism, Pair, hookimpl, registry
+from dpframe.errors import PluginError
+from dpframe.registry import BUILTIN, Entry, Registry
+
+
+def mechanism(name, **options):
+    class Made(Mechanism, name=name, **options):
+        def sample(self, key, data, n):
+            return data
+
+    return Made
+
+
+def attack(name):
+    class Made(Attack, name=name):
+        def score(self, state, outputs):
+            return outputs
+
+    return Made
+
+
+def module(**hooks):
+    """A plugin module; each hook is what it returns, or a function."""
+    made = types.ModuleType("plugin")
+    for name, result in hooks.items():
+        function = result if callable(result) else lambda result=result: result
+        setattr(made, name, hookimpl(function))
+    return made
+
+
+class Point:
+    """An entry point of a distribution that is not really installed."""
+
+    def __init__(self, name, load, distribution, version="1.0"):
+        self.name, self.value, self._load = name, f"{name}:plugin", load
+        self.dist = types.SimpleNamespace(name=distribution, version=version)
+
+    def load(self):
+        return self._load() if callable(self._load) else self._load
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """Loads the registry with these entry points and nothing else installed."""
+    monkeypatch.delenv("DPFRAME_NO_PLUGINS", raising=False)
+
+    def load(*points, local=()):
+        def entry_points(*, group):
+            assert group == "dpframe"
+            return points
+
+        monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+        return registry.load(local)
+
+    return load
+
+
+def good(name="good-one", distribution="good"):
+    return Point(name, module(dpframe_mechanisms=[mechanism(name)]), distribution, "2.5")
+
+
+def raises(error):
+    def load():
+        raise error
+
+    return load
+
+
+def test_third_parties_enter_with_their_provenance(load):
+    entry = load(good()).find("mechanism", "good-one")
+    assert (entry.distribution, entry.version, entry.kind) == ("good", "2.5", "mechanism")
+
+
+BROKEN = {
+    "import fails": (raises(ImportError("no numpy\nhere")), "ImportError: no numpy here"),
+    "import exits": (raises(SystemExit(3)), "SystemExit: 3"),
+    "hook raises": (
+        module(dpframe_attacks=raises(ZeroDivisionError("oh"))),
+        "ZeroDivisionError: oh",
+    ),
+    "hook exits": (module(dpframe_attacks=raises(SystemExit(1))), "SystemExit: 1"),
+    "hook returns nothing": (module(dpframe_attacks=lambda: None), "TypeError: 'NoneType' object"),
+    "unknown hook": (
+        module(dpframe_mechanism=[]),
+        "implements dpframe_mechanism, which is not a hook of dpframe; did you mean "
+        "dpframe_mechanisms?",
+    ),
+    "hook with an argument": (module(dpframe_pairs=lambda config: []), "PluginValidationError: "),
+    "other interface": (
+        module(dpframe_mechanisms=[mechanism("future", api=2)]),
+        "mechanism 'future' needs plugin interface 2, this dpframe has 1",
+    ),
+    "other kind": (
+        module(dpframe_mechanisms=[attack("guess")]),
+        "returns Made, which is an attack",
+    ),
+    "not a class": (module(dpframe_attacks=["guess"]), "returns 'guess', which is not a named"),
+    "an instance": (module(dpframe_attacks=[attack("a")()]), "which is not a named subclass"),
+    "the base itself": (module(dpframe_attacks=[Attack]), "which is not a named subclass"),
+    "the same name twice": (
+        module(dpframe_attacks=[attack("guess"), attack("guess")]),
+        "provides two attacks named 'guess'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_plugin_is_listed_and_the_others_go_on(name, load):
+    loaded, message = BROKEN[name]
+    found = load(good("a-good", "a"), Point("bad", loaded, "bad"), good("z-good", "z"))
+    [broken] = found.broken
+    assert (broken.distribution, broken.version) == ("bad", "1.0")
+    assert broken.what.startswith("entry point 'bad'")
+    assert message in broken.error
+    assert "\n" not in broken.error
+    assert found.find("mechanism", "a-good")
+    assert found.find("mechanism", "z-good")
+
+
+def test_a_broken_hook_leaves_the_other_hooks_of_the_plugin(load):
+    mixed = module(dpframe_attacks=raises(ValueError("oh")), dpframe_mechanisms=[mechanism("fine")])
+    found = load(Point("mixed", mixed, "mixed"))
+    assert found.find("mechanism", "fine")
+    assert [broken.what for broken in found.broken] == ["entry point 'mixed', dpframe_attacks"]
+
+
+def test_ctrl_c_is_not_a_broken_plugin(load):
+    with pytest.raises(KeyboardInterrupt):
+        load(Point("slow", raises(KeyboardInterrupt()), "slow"))
+
+
+def test_no_plugins(load, monkeypatch):
+    def names(value):
+        found = load(good())
+        monkeypatch.setenv("DPFRAME_NO_PLUGINS", value)
+        found = registry.load()
+        return {entry.name for entry in found.entries if entry.distribution != BUILTIN}
+
+    assert names("1") == set()
+    assert names("0") == {"good-one"}
+
+
+def test_local_classes(load):
+    found = load(local=[mechanism("mine"), attack("mine")])
+    assert found.find("mechanism", "mine").distribution == "local"
+    assert found.find("attack", "local/mine").version == "local"
+
+
+def test_a_local_class_that_cannot_be_used_is_listed_too(load):
+    [broken] = load(local=[mechanism("future", api=2)]).broken
+    assert broken.distribution == "local"
+    assert "needs plugin interface 2" in broken.error
+
+
+def entry(kind, name, distribution):
+    cls = mechanism(name) if kind == "mechanism" else attack(name)
+    return Entry(kind, name, distribution, "1.0", cls)
+
+
+def test_a_bare_name_means_the_builtin_or_the_only_one():
+    builtin, one, other = (entry("mechanism", "laplace", d) for d in (BUILTIN, "one", "other"))
+    assert Registry((builtin, one, other)).find("mechanism", "laplace") is builtin
+    assert Registry((builtin, one, other)).find("mechanism", "other/laplace") is other
+    assert Registry((one,)).find("mechanism", "laplace") is one
+    with pytest.raises(PluginError) as caught:
+        Registry((one, other)).find("mechanism", "laplace")
+    assert str(caught.value) == (
+        "mechanism 'laplace' is ambiguous; say which: one/laplace, other/laplace"
+    )
+
+
+def test_names_are_unique_per_kind():
+    both = Registry((entry("mechanism", "x", "one"), entry("attack", "x", "one")))
+    assert both.find("mechanism", "x").kind == "mechanism"
+    assert both.find("attack", "x").kind == "attack"
+    assert len(both.named("x")) == len(both.named("one/x")) == 2
+
+
+def test_unknown_names_get_a_hint(load):
+    broken = Point("bad", raises(ImportError("no")), "bad")
+    found = load(broken, good())
+    with pytest.raises(PluginError) as caught:
+        found.find("mechanism", "good-on")
+    text = str(caught.value)
+    assert text.startswith("unknown mechanism 'good-on'\n")
+    assert "did you mean 'good-one'?" in text
+    assert "provided by a plugin that failed to load (bad); see `dpframe plugins`" in text
+    with pytest.raises(PluginError, match="'good-one' is the name of a mechanism"):
+        found.find("attack", "good-one")
+    with pytest.raises(PluginError) as caught:
+        found.find("mechanism", "elsewhere/x")
+    assert "failed to load" not in str(caught.value)
+    with pytest.raises(PluginError, match=r"failed to load \(bad\)"):
+        found.find("mechanism", "bad/x")
+
+
+def test_of_kind():
+    found = Registry((entry("mechanism", "a", "one"), entry("attack", "b", "one")))
+    assert [one.name for one in found.of_kind("attack")] == ["b"]
+
+
+def test_builtins_come_by_the_same_hooks(load):
+    found = load()
+    assert found.broken == ()
+    assert {entry.distribution for entry in found.entries} == {BUILTIN}
+    assert found.of_kind("pair"), "there is at least one pair"
+    assert all(issubclass(entry.cls, Pair) for entry in found.of_kind("pair"))
