@@ -63,7 +63,7 @@ _HOME = {
     "host_mechanism": "dpframe.mechanism",
 }
 
-__all__ = ["__version__", *_HOME]
+__all__ = ["__version__", *_HOME]  # noqa: PLE0604  # the keys are strings
 
 
 def __getattr__(name: str) -> object:

@@ -20,7 +20,7 @@ class Target(NamedTuple):
 
 
 class Attack(Plugin):
-    """Tells outputs on D from outputs on D′. **Larger scores mean more like D′.**
+    """Tells outputs on D from outputs on D′; **larger scores mean more like D′**.
 
     The engine owns the split of the draws: `fit` sees one stream, the pilot of a statistic a
     second, and the bound is computed from a third.

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from dpframe.engine.estimate import CellResult
     from dpframe.engine.plan import Plan
-    from dpframe.engine.run import Progress
     from dpframe.plugin import Plugin
     from dpframe.spec.audit import Audit
 
@@ -69,9 +68,7 @@ def make_record(the_plan: Plan, results: Sequence[CellResult], seconds: float) -
     cells = [cell_record(result) for result in results]
     judged = [n for n, result in enumerate(results) if result.extreme is not None]
     evidence = [_evidence(results[n]) for n in judged]
-    for n, judgement in zip(
-        judged, judge(evidence, the_plan.m, loaded.multiplicity), strict=True
-    ):
+    for n, judgement in zip(judged, judge(evidence, the_plan.m, loaded.multiplicity), strict=True):
         cells[n].update(judgement._asdict())
     for cell, result in zip(cells, results, strict=True):
         cell["looks"] = [{"trials": list(result.trials)}] if result.estimate else []

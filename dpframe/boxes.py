@@ -50,7 +50,9 @@ def estimate_from_boxes(
     p_value = p_resolved = failed_delta = None
     if claim is not None:
         p_value = _smallest_level(boxes, claim, 0.0)
-        p_resolved = _smallest_level(boxes, claim, query.resolution) if query.resolution else p_value
+        p_resolved = (
+            _smallest_level(boxes, claim, query.resolution) if query.resolution else p_value
+        )
         failed_delta = claim.default_delta
     return Estimate(
         epsilon=epsilon,

@@ -97,9 +97,7 @@ class ApproxDP(Claim):
         import numpy as np
 
         rest = 1 - self.delta
-        return np.maximum(
-            0.0, np.maximum(rest - self._growth * fpr, (rest - fpr) / self._growth)
-        )
+        return np.maximum(0.0, np.maximum(rest - self._growth * fpr, (rest - fpr) / self._growth))
 
 
 @dataclasses.dataclass(frozen=True)

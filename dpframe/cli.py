@@ -7,7 +7,7 @@ import json
 import signal
 import sys
 import traceback
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, ParamSpec, TypeVar
 
@@ -36,7 +36,7 @@ app = typer.Typer(
 )
 
 
-class Device(str, Enum):
+class Device(StrEnum):
     """Where JAX runs."""
 
     cpu = "cpu"
@@ -235,9 +235,7 @@ def _options(
     pass
 
 
-def _load(
-    spec: Path, overrides: list[str] | None, trials: int | None, seed: int | None
-) -> Any:
+def _load(spec: Path, overrides: list[str] | None, trials: int | None, seed: int | None) -> Any:
     from dpframe import registry
     from dpframe.spec import load_audit
 

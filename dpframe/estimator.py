@@ -66,9 +66,7 @@ class Estimator(Plugin):
     def check_definition(cls) -> None:
         required = ("certifies", "assumption")
         missing = [part for part in required if not hasattr(cls, part)]
-        missing += [
-            part for part in ("statistic", "estimate") if part not in cls.__dict__
-        ]
+        missing += [part for part in ("statistic", "estimate") if part not in cls.__dict__]
         if missing:
             raise TypeError(f"{cls.__name__}: an estimator gives {', '.join(missing)}")
 

@@ -41,7 +41,7 @@ class _AnyMechanism(Plugin):
 
 
 class Mechanism(_AnyMechanism):
-    """A mechanism that JAX traces. Give `sample`, or `release` where one output at a time is easier.
+    """A mechanism that JAX traces: give `sample`, or `release` for one output at a time.
 
     Both must be pure functions of their arguments and of the fields: no Python side effects, no
     NumPy random numbers, no branching on array values (`jax.numpy.where` instead).
@@ -150,5 +150,5 @@ def host_mechanism(
         "claim": lambda self, pair: claim,
         "sample": lambda self, rng, data, n: fn(rng, data, n),
     }
-    title = name or getattr(fn, "__name__", "host-mechanism")
+    title = name or str(getattr(fn, "__name__", "host-mechanism"))
     return types.new_class(title, (HostMechanism,), {"name": title}, lambda ns: ns.update(body))

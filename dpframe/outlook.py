@@ -12,7 +12,7 @@ from dpframe.errors import CellError
 if TYPE_CHECKING:
     from dpframe.engine.plan import Plan
     from dpframe.report.terminal.plan import Plan as Shown
-    from dpframe.report.terminal.plan import Reach
+    from dpframe.report.terminal.plan import Reach, Skipped
     from dpframe.spec.audit import Audit, Cell
 
 BASE_BYTES = 350 << 20
@@ -37,21 +37,22 @@ def outlook(loaded: Audit) -> Shown:
         "multiplicity": loaded.multiplicity,
         "level": (1 - confidence) / divide,
         "estimators": _reaches(plan),
-        "skipped": [
-            {"reason": reason, "cells": count}
-            for reason, count in Counter(skip.reason for skip in plan.skipped).items()
-        ]
-        + [
-            {"reason": f"would fail: {reason}", "cells": count}
-            for reason, count in Counter(reason for _, reason in plan.failed).items()
-        ],
+        "skipped": _left_out(plan),
     }
+
+
+def _left_out(plan: Plan) -> list[Skipped]:
+    reasons = [skip.reason for skip in plan.skipped]
+    reasons += [f"would fail: {reason}" for _, reason in plan.failed]
+    return [{"reason": reason, "cells": count} for reason, count in Counter(reasons).items()]
 
 
 def _chunk_bytes(plan: Plan) -> int:
     """Memory of the widest chunk of one core, with its random bits and all lanes, in float32."""
-    return max((4 * (2 + len(p.mechanisms)) * p.draws // (2 * p.trials) * p.rows
-                for p in plan.passes), default=0)
+    return max(
+        (4 * (2 + len(p.mechanisms)) * p.draws // (2 * p.trials) * p.rows for p in plan.passes),
+        default=0,
+    )
 
 
 def _reaches(plan: Plan) -> list[Reach]:

@@ -24,8 +24,11 @@ class Pair(Plugin):
 
     @classmethod
     def check_definition(cls) -> None:
-        missing = [part for part in ("d0", "d1", "adjacency") if not hasattr(cls, part)
-                   or getattr(cls, part) is getattr(Pair, part, None)]
+        missing = [
+            part
+            for part in ("d0", "d1", "adjacency")
+            if not hasattr(cls, part) or getattr(cls, part) is getattr(Pair, part, None)
+        ]
         if missing:
             raise TypeError(f"{cls.__name__}: a pair gives {', '.join(missing)}")
 

@@ -6,11 +6,11 @@ One list of fields feeds validation, the JSON Schema, `dpframe plugins NAME` and
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import sys
 import types
 import typing
-from functools import cache
 from typing import Annotated, Any, ClassVar, Self, Union, dataclass_transform, get_args, get_origin
 
 import jax
@@ -130,13 +130,17 @@ def problems_of(error: ValidationError) -> list[tuple[tuple[str | int, ...], str
     return [(e["loc"], e["type"], e["msg"]) for e in error.errors(include_url=False)]
 
 
-@cache
+_ADAPTERS: dict[type[Plugin], TypeAdapter[Any]] = {}
+
+
 def _adapter(cls: type[Plugin]) -> TypeAdapter[Any]:
-    return TypeAdapter(cls)
+    if cls not in _ADAPTERS:
+        _ADAPTERS[cls] = TypeAdapter(cls)
+    return _ADAPTERS[cls]
 
 
 def _become_dataclass(cls: type[Plugin]) -> None:
-    own = cls.__dict__.get("__annotations__", {})
+    own = inspect.get_annotations(cls)
     # Two frames up, past __init_subclass__, is the scope of the class statement: a plugin may be
     # defined inside a function and name types that only that function knows.
     scope = sys._getframe(2).f_locals

@@ -97,7 +97,7 @@ class Registry:
             hint += f"\n   {use!r} is the name of {_article(other[0])}"
         failed = sorted({b.distribution for b in self.broken})
         if "/" in use:
-            failed = [name for name in failed if name == use.split("/")[0]]
+            failed = [name for name in failed if name == use.split("/", maxsplit=1)[0]]
         if failed:
             hint += (
                 f"\n   it may be provided by a plugin that failed to load ({', '.join(failed)}); "
@@ -116,10 +116,13 @@ def load(local: Iterable[type[Plugin]] = ()) -> Registry:
     `DPFRAME_NO_PLUGINS=1` in the environment leaves third parties out.
     """
     loader = _Loader()
-    loader.add(BUILTIN, _version(BUILTIN), BUILTIN, lambda: importlib.import_module("dpframe.builtin"))
+    loader.add(
+        BUILTIN, _version(BUILTIN), BUILTIN, lambda: importlib.import_module("dpframe.builtin")
+    )
     if os.environ.get("DPFRAME_NO_PLUGINS", "") in ("", "0"):
         for point in sorted(
-            importlib.metadata.entry_points(group=hookspecs.PROJECT), key=lambda p: (p.name, p.value)
+            importlib.metadata.entry_points(group=hookspecs.PROJECT),
+            key=lambda p: (p.name, p.value),
         ):
             distribution = point.dist.name if point.dist else "unknown"
             version = point.dist.version if point.dist else "unknown"

@@ -92,7 +92,8 @@ def _select_device(device: str | None) -> None:
         return
     import jax
 
-    jax.config.update("jax_platforms", {"gpu": "cuda,rocm"}.get(device, device))
+    platforms = {"gpu": "cuda,rocm"}.get(device, device)
+    jax.config.update("jax_platforms", platforms)  # type: ignore[no-untyped-call]
     try:
         jax.devices()
     except RuntimeError as error:

@@ -68,9 +68,7 @@ def test_an_identical_run_is_not_repeated_and_fresh_repeats_it(
     record = json.loads(again.stdout)
     assert record["cells"] == [
         {**new, "seconds": old["seconds"]}
-        for new, old in zip(
-            json.loads(file.read_text())["cells"], record["cells"], strict=True
-        )
+        for new, old in zip(json.loads(file.read_text())["cells"], record["cells"], strict=True)
     ]
 
 
@@ -109,7 +107,9 @@ def test_mistakes_exit_2_with_one_clear_message(
 ) -> None:
     (tmp_path / "syntax.toml").write_text("schema = 1\n[audit\n")
     (tmp_path / "a-file").write_text("x")
-    (tmp_path / "broken.toml").write_text(spec.read_text().replace("epsilon = 1.0", "epsilom = 1.0"))
+    (tmp_path / "broken.toml").write_text(
+        spec.read_text().replace("epsilon = 1.0", "epsilom = 1.0")
+    )
     done = dpframe(*(argument.format(spec=spec) for argument in arguments), cwd=tmp_path)
     assert done.returncode == 2, done.stdout + done.stderr
     assert message in done.stderr

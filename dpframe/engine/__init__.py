@@ -1,0 +1,1 @@
+"""From a validated audit to the estimates of its cells."""

@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpframe.engine.prng import IMPLEMENTATIONS
+
 if TYPE_CHECKING:
     from dpframe.spec.audit import Cell
     from dpframe.types import Array, Key
@@ -71,14 +73,15 @@ def digest(content: Any, size: int = 8) -> str:
 
 def base_key(stream: Stream, prng: str) -> Key:
     """The key of a stream; `chunk_key` goes on from it."""
-    shape = jax.random.key_data(jax.random.key(0, impl=prng)).shape
-    words = np.frombuffer(bytes.fromhex(digest(list(stream), 4 * int(np.prod(shape)))), "<u4")
-    return jax.random.wrap_key_data(jnp.asarray(words.reshape(shape)), impl=prng)
+    words = np.frombuffer(bytes.fromhex(digest(list(stream), 8)), "<u4")
+    key: Key = jax.random.wrap_key_data(jnp.asarray(words), impl=IMPLEMENTATIONS[prng])
+    return key
 
 
 def chunk_key(base: Key, chunk: Array, dataset: Array) -> Key:
     """The key of one chunk of one dataset; traced. D and D′ never share draws."""
-    return jax.random.fold_in(jax.random.fold_in(base, chunk), dataset)
+    key: Key = jax.random.fold_in(jax.random.fold_in(base, chunk), dataset)
+    return key
 
 
 def host_generator(stream: Stream, chunk: int, dataset: int) -> np.random.Generator:

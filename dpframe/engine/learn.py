@@ -6,6 +6,7 @@ sees a draw that a bound is computed from.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -14,7 +15,7 @@ import numpy as np
 from dpframe.attack import Target
 from dpframe.engine import traced
 from dpframe.engine.keys import FIT, PILOT, base_key, host_generator
-from dpframe.engine.lanes import stack
+from dpframe.engine.lanes import unstacked
 from dpframe.engine.shapes import check_scores, dataset, guarded, on_device
 from dpframe.mechanism import HostMechanism
 
@@ -81,10 +82,8 @@ class _Draws:
                 return outputs.astype(on_device(outputs.dtype, self.dtype))
             return np.asarray(
                 traced.draw_chunk(
-                    stack([mechanism], self.dtype),
-                    base_key(address, self.prng),
-                    data,
-                    np.int32(index),
+                    unstacked(mechanism, self.dtype),
+                    traced.Origin(base_key(address, self.prng), data, np.int32(index)),
                     np.int32(chunk),
                     rows=the_pass.rows,
                 )
@@ -108,10 +107,10 @@ def _fit(draws: _Draws, lane: int, attack: Attack) -> Tree:
 def _bind(draws: _Draws, lane: int, attack: Attack, state: Tree, statistic: Any) -> Tree:
     if not statistic.needs_pilot():
         return ()
-    leaves = stack([attack], draws.dtype)
+    leaves = unstacked(attack, draws.dtype)
     scores = []
     for outputs in draws.outputs(PILOT, lane):
-        scored = guarded("score", lambda o=outputs: traced.score_given(leaves, state, o))
+        scored = guarded("score", partial(traced.score_given, leaves, state, outputs))
         check_scores(scored, len(outputs))
         scores.append(np.asarray(scored))
     bound = guarded("bind", lambda: statistic.bind(*scores))

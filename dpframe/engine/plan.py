@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
 
 from dpframe.engine.chunks import rows_per_chunk
 from dpframe.engine.keys import EVAL, Stream, draw_group
@@ -46,9 +45,14 @@ class Pass:
     cells: tuple[tuple[Cell, Place], ...]
 
     @property
+    def elements(self) -> int:
+        """Coordinates of one output."""
+        return math.prod(self.shape.dims)
+
+    @property
     def draws(self) -> int:
         """Random coordinates drawn, on both datasets."""
-        return 2 * self.trials * max(1, int(np.prod(self.shape.dims)))
+        return 2 * self.trials * max(1, self.elements)
 
     def alone(self) -> list[Pass]:
         """The pass taken apart, one cell each; addresses of draws, and so counts, stay."""

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Protocol
 import jax
 
 from dpframe.engine.estimate import CellResult, estimate_cell
+from dpframe.engine.host import HostWork
 from dpframe.engine.schedule import Counted, Finished, Schedule
-from dpframe.engine.work import Work
+from dpframe.engine.work import TracedWork
 from dpframe.errors import CellError
+from dpframe.mechanism import HostMechanism
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from dpframe.engine.plan import Pass, Plan
+    from dpframe.engine.work import Work
 
 HEARTBEAT = 0.1
 """Seconds between two signs of life to the progress display."""
@@ -75,7 +78,7 @@ class _Runner:
 
     def run(self, passes: Iterable[Pass], threads: int) -> None:
         longest_first = sorted(passes, key=lambda p: -p.draws * len(p.mechanisms))
-        works = [Work(p, self.plan.audit.run, self.plan.prng) for p in longest_first]
+        works = [self._work(the_pass) for the_pass in longest_first]
         label = ""
         for event in Schedule(works, threads).events(HEARTBEAT):
             match event:
@@ -88,6 +91,10 @@ class _Runner:
                 case Finished(work=work, error=error):
                     self._fail(work.the_pass, error)
             self.progress(cells_done=len(self.results), draws_done=self.draws, label=label)
+
+    def _work(self, the_pass: Pass) -> Work:
+        kind = HostWork if isinstance(the_pass.mechanisms[0], HostMechanism) else TracedWork
+        return kind(the_pass, self.plan.audit.run, self.plan.prng)
 
     def _estimate(self, work: Work) -> None:
         share = work.seconds / len(work.the_pass.cells)

@@ -23,7 +23,7 @@ class Counted(NamedTuple):
     """A segment came back."""
 
     work: Work
-    index: int
+    dataset: int
     segment: Segment
     counts: tuple[Tree, ...]
     seconds: float

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dpframe.engine.keys import PROBE, Stream, base_key, host_generator
-from dpframe.engine.lanes import stack, structure
+from dpframe.engine.lanes import structure, unstacked
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 
@@ -39,12 +40,14 @@ class Tracer:
     def output_shape(self, cell: Cell) -> Shape:
         """Shape of one output; raises CellError where the mechanism cannot be run at all."""
         key = (structure(cell.mechanism.value), cell.mechanism.distribution, cell.pair.value)
-        return _remember(self.shapes, key, lambda: self._output_shape(cell))
+        shape: Shape = _remember(self.shapes, key, lambda: self._output_shape(cell))
+        return shape
 
     def decides(self, cell: Cell, shape: Shape) -> bool:
         """Whether the attack gives decisions; raises CellError where it cannot be run."""
         key = (structure(cell.attack.value), shape)
-        return _remember(self.decisions, key, lambda: self._decides(cell, shape))
+        decides: bool = _remember(self.decisions, key, lambda: self._decides(cell, shape))
+        return decides
 
     def _output_shape(self, cell: Cell) -> Shape:
         mechanism, data = cell.mechanism.value, dataset(cell.pair.value, 0, self.dtype)
@@ -53,7 +56,7 @@ class Tracer:
             rng = host_generator(Stream(cell.seed, "shape", 0, PROBE), 0, 0)
             output: Any = guarded("sample", lambda: np.asarray(mechanism.sample(rng, data, rows)))
         else:
-            leaves = stack([mechanism], self.dtype)
+            leaves = unstacked(mechanism, self.dtype)
             key = base_key(Stream(0, "shape", 0, PROBE), self.prng)
             output = guarded(
                 "sample", lambda: jax.eval_shape(lambda k, d: leaves.sample(k, d, rows), key, data)
@@ -62,7 +65,7 @@ class Tracer:
                 raise CellError(f"sample returned {type(output).__name__}, not an array")
         if output.ndim < 1 or output.shape[0] != rows:
             raise CellError(
-                f"sample(…, n={rows}) returned shape {tuple(output.shape)}; the first axis must be n"
+                f"sample(…, n={rows}) gave shape {tuple(output.shape)}; the first axis must be n"
             )
         return Shape(tuple(output.shape[1:]), np.dtype(output.dtype))
 
@@ -72,8 +75,9 @@ class Tracer:
         if declared is not None or attack.learns():
             return bool(declared)
         rows = 2
-        outputs = jax.ShapeDtypeStruct((rows, *shape.dims), on_device(shape.dtype, self.dtype))
-        leaves = stack([attack], self.dtype)
+        seen = on_device(shape.dtype, self.dtype)
+        outputs = jax.eval_shape(lambda: jnp.zeros((rows, *shape.dims), seen))
+        leaves = unstacked(attack, self.dtype)
         scores = guarded("score", lambda: jax.eval_shape(leaves.score, (), outputs))
         check_scores(scores, rows)
         return bool(scores.dtype == np.bool_)

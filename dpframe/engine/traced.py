@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from dpframe.engine.compiled import compiled
 from dpframe.engine.keys import chunk_key
-from dpframe.engine.lanes import lane_axes
+from dpframe.engine.lanes import each_lane
 
 if TYPE_CHECKING:
     from dpframe.mechanism import Mechanism
@@ -17,60 +17,81 @@ if TYPE_CHECKING:
     from dpframe.types import Array, Key, Tree
 
 
-@partial(jax.jit, static_argnames=("statistics", "rows"))
+class Scoring(NamedTuple):
+    """What is done with outputs, per scorer."""
+
+    attacks: tuple[Any, ...]
+    """Stacked; every leaf [attacks]."""
+    states: tuple[Tree, ...]
+    """What the attacks learned; every leaf [lanes, attacks, …], inside a lane [attacks, …]."""
+    bounds: tuple[Tree, ...]
+    """What the pilots of the statistics fixed; shaped like the states."""
+
+
+class Origin(NamedTuple):
+    """Where draws come from."""
+
+    base: Key
+    """Key of the stream."""
+    data: Any
+    dataset: Any
+    """0 or 1, an integer scalar."""
+
+
+class Span(NamedTuple):
+    """Which draws: chunks first … stop − 1, and of each the first `limit` rows."""
+
+    first: Any
+    stop: Any
+    limit: Any
+
+
+@compiled(static=("statistics", "rows"))
 def count_chunks(
     counts: tuple[Tree, ...],
     mechanisms: Mechanism,
-    attacks: tuple[Any, ...],
-    states: tuple[Tree, ...],
-    bounds: tuple[Tree, ...],
-    base: Key,
-    data: Array,
-    dataset: Array,
-    first: Array,
-    stop: Array,
-    limit: Array,
+    lanes: Array,
+    scoring: Scoring,
+    origin: Origin,
+    span: Span,
     *,
     statistics: tuple[Statistic, ...],
     rows: int,
 ) -> tuple[Tree, ...]:
-    """Draws, scores and counts the chunks first … stop − 1 of one dataset in one loop.
+    """Draws, scores and counts chunks of one dataset in one loop on the device.
 
     Args:
-        counts: per scorer the counts to add to; every leaf [lanes, attacks, …].
-        mechanisms: stacked over lanes.
-        attacks: per scorer the stacked attacks.
-        states: per scorer what the attacks learned; every leaf [lanes, attacks, …].
-        bounds: per scorer what the statistic's pilot fixed; every leaf [lanes, attacks, …].
-        base: key of the stream.
-        data: the dataset.
-        dataset: its index.
-        first: first chunk.
-        stop: the chunk after the last.
-        limit: rows counted of each chunk.
+        counts: per scorer the counts to add to; every leaf [padded lanes, attacks, …].
+        mechanisms: stacked; every leaf [padded lanes].
+        lanes: how many of the lanes are real.
+        scoring: attacks, states and bounds, lanes padded.
+        origin: where the draws come from.
+        span: which draws.
         statistics: one per scorer.
         rows: rows per chunk.
     """
 
-    def body(index: Array, counts: tuple[Tree, ...]) -> tuple[Tree, ...]:
-        key = chunk_key(base, index, dataset)
+    def chunk(index: Array, counts: tuple[Tree, ...]) -> tuple[Tree, ...]:
+        key = chunk_key(origin.base, index, origin.dataset)
 
-        def lane(mechanism: Mechanism, *trees: tuple[Tree, ...]) -> tuple[Tree, ...]:
-            outputs = mechanism.sample(key, data, rows)
-            return _count_outputs(*trees, attacks, outputs, dataset, limit, statistics)
+        def lane(counts: Any, mechanism: Mechanism, states: Any, bounds: Any) -> tuple[Tree, ...]:
+            outputs = mechanism.sample(key, origin.data, rows)
+            own = Scoring(scoring.attacks, states, bounds)
+            return count_outputs(counts, own, outputs, origin.dataset, span.limit, statistics)
 
-        added: tuple[Tree, ...] = _over_lanes(lane, mechanisms, counts, states, bounds)
-        return added
+        updated: tuple[Tree, ...] = each_lane(
+            lane, lanes, counts, mechanisms, scoring.states, scoring.bounds
+        )
+        return updated
 
-    return jax.lax.fori_loop(first, stop, body, counts)
+    result: tuple[Tree, ...] = jax.lax.fori_loop(span.first, span.stop, chunk, counts)
+    return result
 
 
-@partial(jax.jit, static_argnames=("statistics",))
+@compiled(static=("statistics",))
 def count_given(
     counts: tuple[Tree, ...],
-    attacks: tuple[Any, ...],
-    states: tuple[Tree, ...],
-    bounds: tuple[Tree, ...],
+    scoring: Scoring,
     outputs: Array,
     dataset: Array,
     limit: Array,
@@ -80,78 +101,68 @@ def count_given(
     """Scores and counts outputs made elsewhere: one chunk of one lane.
 
     Args:
-        counts: per scorer the counts to add to; every leaf [attacks, …]; so are states and bounds.
-        attacks: per scorer the stacked attacks.
-        states: per scorer what the attacks learned.
-        bounds: per scorer what the statistic's pilot fixed.
+        counts: per scorer the counts to add to; every leaf [attacks, …].
+        scoring: attacks, states and bounds of this lane.
         outputs: shape [rows, *output dims].
         dataset: its index.
         limit: rows counted.
         statistics: one per scorer.
     """
-    return _count_outputs(counts, states, bounds, attacks, outputs, dataset, limit, statistics)
+    return count_outputs(counts, scoring, outputs, dataset, limit, statistics)
 
 
-@partial(jax.jit, static_argnames=("rows",))
-def draw_chunk(
-    mechanism: Mechanism, base: Key, data: Array, dataset: Array, index: Array, *, rows: int
-) -> Array:
+def count_outputs(
+    counts: tuple[Tree, ...],
+    scoring: Scoring,
+    outputs: Array,
+    dataset: Array,
+    limit: Array,
+    statistics: tuple[Statistic, ...],
+) -> tuple[Tree, ...]:
+    """Adds the first `limit` outputs of one lane to the counts; traced."""
+    keep = jnp.arange(len(outputs), dtype=jnp.int32) < limit
+
+    def scorer(statistic: Statistic, counts: Tree, attacks: Any, states: Any, bounds: Any) -> Tree:
+        def one(counts: Tree, attack: Any, state: Tree, bound: Tree) -> Tree:
+            return statistic.update(bound, counts, dataset, attack.score(state, outputs), keep)
+
+        number = jax.tree.leaves(counts)[0].shape[0]
+        return each_lane(one, number, counts, attacks, states, bounds)
+
+    columns = zip(statistics, counts, *scoring, strict=True)
+    return tuple(scorer(*column) for column in columns)
+
+
+@compiled(static=("rows",))
+def draw_chunk(mechanism: Mechanism, origin: Origin, index: Array, *, rows: int) -> Array:
     """The outputs of one chunk, shape [rows, *output dims]: for learning and for looking."""
-    return mechanism.sample(chunk_key(base, index, dataset), data, rows)
+    return mechanism.sample(chunk_key(origin.base, index, origin.dataset), origin.data, rows)
 
 
-@jax.jit
+@compiled()
 def score_given(attack: Any, state: Tree, outputs: Array) -> Array:
     """Scores of given outputs, shape [n]: for the pilot."""
     scores: Array = attack.score(state, outputs)
     return scores
 
 
-@partial(jax.jit, static_argnames=("rows",))
+@compiled(static=("rows",))
 def nan_lanes(
-    mechanisms: Mechanism, base: Key, data: Array, dataset: Array, *, rows: int
+    found: Array, mechanisms: Mechanism, lanes: Array, origin: Origin, *, rows: int
 ) -> Array:
-    """Whether the first chunk has a NaN, shape [lanes]."""
-    key = chunk_key(base, jnp.int32(0), dataset)
+    """Which lanes have a NaN in their first chunk.
 
-    def lane(mechanism: Mechanism, found: Array) -> Array:
-        return found | jnp.any(jnp.isnan(mechanism.sample(key, data, rows)))
-
-    lanes = max((leaf.size for leaf in jax.tree.leaves(mechanisms)), default=1)
-    found: Array = _over_lanes(lane, mechanisms, jnp.zeros(lanes, bool))
-    return found
-
-
-def _count_outputs(
-    counts: tuple[Tree, ...],
-    states: tuple[Tree, ...],
-    bounds: tuple[Tree, ...],
-    attacks: tuple[Any, ...],
-    outputs: Array,
-    dataset: Array,
-    limit: Array,
-    statistics: tuple[Statistic, ...],
-) -> tuple[Tree, ...]:
-    keep = jnp.arange(len(outputs), dtype=jnp.int32) < limit
-
-    def scorer(statistic: Statistic, attacks: Any, *trees: Tree) -> Tree:
-        def one(attack: Any, counts: Tree, state: Tree, bound: Tree) -> Tree:
-            return statistic.update(bound, counts, dataset, attack.score(state, outputs), keep)
-
-        return _over_lanes(one, attacks, *trees)
-
-    columns = (statistics, attacks, counts, states, bounds)
-    return tuple(scorer(*column) for column in zip(*columns, strict=True))
-
-
-def _over_lanes(function: Any, stacked: Any, *others: Tree) -> Any:
-    """Maps over a stacked plugin; the first axis of every leaf of `others` is the lane too.
-
-    What does not depend on the lane, such as the noise, is computed once for all lanes: the
-    mapped axis does not reach it.
+    Args:
+        found: where one was found before, shape [padded lanes].
+        mechanisms: stacked; every leaf [padded lanes].
+        lanes: how many of the lanes are real.
+        origin: where the draws come from.
+        rows: rows per chunk.
     """
-    axes = lane_axes(stacked)
-    if jax.tree.leaves(axes):
-        return jax.vmap(function, in_axes=(axes, *[0] * len(others)))(stacked, *others)
-    only = function(stacked, *jax.tree.map(lambda leaf: leaf[0], others))
-    return jax.tree.map(lambda leaf: leaf[None], only)
+    key = chunk_key(origin.base, jnp.int32(0), origin.dataset)
+
+    def lane(found: Array, mechanism: Mechanism) -> Array:
+        return found | jnp.any(jnp.isnan(mechanism.sample(key, origin.data, rows)))
+
+    result: Array = each_lane(lane, lanes, found, mechanisms)
+    return result

@@ -51,9 +51,8 @@ def judge(cells: Sequence[Evidence], m: int, multiplicity: str) -> list[Judgemen
         m: number of such cells planned, failed ones included.
         multiplicity: "holm", "bonferroni" or "none".
     """
-    adjust = {"holm": holm, "bonferroni": bonferroni, "none": lambda p, _: p}[multiplicity]
-    adjusted = [float(p) for p in adjust([cell.p_value for cell in cells], m)]
-    resolved = [float(p) for p in adjust([cell.p_resolved for cell in cells], m)]
+    adjusted = _adjust([cell.p_value for cell in cells], m, multiplicity)
+    resolved = _adjust([cell.p_resolved for cell in cells], m, multiplicity)
     rejected = sum(p <= cell.error for p, cell in zip(resolved, cells, strict=True))
     # A cell with the most extreme counts would be tested against what is left of the m claims.
     factor = {"holm": m - rejected, "bonferroni": m, "none": 1}[multiplicity]
@@ -61,6 +60,13 @@ def judge(cells: Sequence[Evidence], m: int, multiplicity: str) -> list[Judgemen
         _judge(cell, p, p_resolved, factor)
         for cell, p, p_resolved in zip(cells, adjusted, resolved, strict=True)
     ]
+
+
+def _adjust(p_values: list[float], m: int, multiplicity: str) -> list[float]:
+    if multiplicity == "none":
+        return p_values
+    adjust = {"holm": holm, "bonferroni": bonferroni}[multiplicity]
+    return [float(p) for p in adjust(p_values, m)]
 
 
 def _judge(cell: Evidence, adjusted: float, resolved: float, factor: int) -> Judgement:
@@ -90,8 +96,8 @@ def _violated(cell: Evidence) -> str:
             f"claimed {cell.claimed:.4g}"
         )
     return (
-        f"the claim fails at δ = {cell.failed_delta:.3g}; the bound {cell.lower:.4g}, which holds "
-        f"together with all others, stays below {cell.claimed:.4g}: the step-down test adds it"
+        f"the claim fails at δ = {cell.failed_delta:.3g}, by the step-down test alone: the bound "
+        f"that holds together with all others, {cell.lower:.4g}, is not above {cell.claimed:.4g}"
     )
 
 

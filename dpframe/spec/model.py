@@ -111,7 +111,7 @@ class RunTable(Table):
     """Draws per dataset from which statistics choose thresholds and edges."""
     chunk: Annotated[int, Field(ge=1, le=2**30), AfterValidator(_power_of_two)] | None = None
     """Draws made at a time, a power of two; default: from the size of one output."""
-    prng: Literal["default", "threefry2x32"] = "default"
+    prng: Literal["default", "threefry2x32-13", "threefry2x32"] = "default"
     """Pseudo-random number generator of traced mechanisms."""
     seconds: Annotated[float, Field(gt=0)] | None = None
     """Stop after about this many seconds; the run can be resumed."""

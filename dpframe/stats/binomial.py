@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
 
 
-
 def upper_limit(successes: npt.ArrayLike, trials: npt.ArrayLike, error: npt.ArrayLike) -> Floats:
     """Upper limit of p: Pr[p ≤ limit] ≥ 1 − error, whatever p is.
 

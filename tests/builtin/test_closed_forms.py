@@ -67,7 +67,9 @@ def test_the_oracle_can_tell_mechanisms_apart() -> None:
         count_p_value(
             cell["counts"][0][1],
             40_000,
-            vote_rates("laplace", cell["mechanism"]["params"]["epsilon"], cell["pair"]["params"]["dim"])[0],
+            vote_rates(
+                "laplace", cell["mechanism"]["params"]["epsilon"], cell["pair"]["params"]["dim"]
+            )[0],
         )
         for cell in cells
     )

@@ -10,8 +10,18 @@ from dpframe.engine.chunks import CHUNK_ELEMENTS, SEGMENT_ELEMENTS, rows_per_chu
 
 
 @pytest.mark.parametrize(
-    ("shape", "rows"), [((), 65536), ((1,), 65536), ((2,), 32768), ((3,), 16384), ((128,), 512),
-                        ((10, 10), 512), ((65536,), 1), ((10**6,), 1), ((0,), 65536)]
+    ("shape", "rows"),
+    [
+        ((), 65536),
+        ((1,), 65536),
+        ((2,), 32768),
+        ((3,), 16384),
+        ((128,), 512),
+        ((10, 10), 512),
+        ((65536,), 1),
+        ((10**6,), 1),
+        ((0,), 65536),
+    ],
 )
 def test_rows_come_from_the_shape_alone(shape: tuple[int, ...], rows: int) -> None:
     assert rows_per_chunk(shape) == rows
@@ -23,7 +33,9 @@ def test_rows_come_from_the_shape_alone(shape: tuple[int, ...], rows: int) -> No
     st.integers(1, 10**5),
     st.data(),
 )
-def test_segments_cover_every_row_once(trials: int, rows: int, size: int, data: st.DataObject) -> None:
+def test_segments_cover_every_row_once(
+    trials: int, rows: int, size: int, data: st.DataObject
+) -> None:
     whole = trials // rows
     done = data.draw(st.integers(max(0, whole - 50), whole))
     covered, at = done * rows, done

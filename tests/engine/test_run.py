@@ -132,9 +132,16 @@ class Plain(Estimator, name="plain"):
 PLUGINS: list[Any] = [Coin, Broken, BrokenHost, Decide, Identity, WrongShape, Learner, Plain]
 
 
-def run(mechanisms: list[Any], *, attack: str = "majority-vote", estimator: str = "precision",
-        trials: int = 3000, sweep: dict[str, Any] | None = None, plugins: list[Any] = PLUGINS,
-        **tables: Any) -> dict[str, Any]:
+def run(
+    mechanisms: list[Any],
+    *,
+    attack: str = "majority-vote",
+    estimator: str = "precision",
+    trials: int = 3000,
+    sweep: dict[str, Any] | None = None,
+    plugins: list[Any] = PLUGINS,
+    **tables: Any,
+) -> dict[str, Any]:
     audit = {"name": "t", "trials": trials, **tables.pop("audit", {})}
     document = {
         "schema": 1,
@@ -171,7 +178,9 @@ FAILURES = [
 
 @pytest.mark.parametrize(("use", "how", "reason"), FAILURES)
 def test_a_failure_stays_in_its_cell(use: str, how: str, reason: str) -> None:
-    record = run([{"use": use, "params": {"how": how}}, {"use": "laplace", "params": {"epsilon": 1}}])
+    record = run(
+        [{"use": use, "params": {"how": how}}, {"use": "laplace", "params": {"epsilon": 1}}]
+    )
     failed, fine = record["cells"]
     assert failed["status"] == "failed"
     assert reason in failed["reason"]
@@ -235,7 +244,9 @@ def test_an_estimator_that_raises_fails_its_cell() -> None:
 
 def test_a_wrapped_function_is_a_mechanism() -> None:
     noise = host_mechanism(
-        lambda rng, data, n: data + rng.laplace(size=(n, 1)), name="fn", claim=PureDP(1.0),
+        lambda rng, data, n: data + rng.laplace(size=(n, 1)),
+        name="fn",
+        claim=PureDP(1.0),
         seedable=False,
     )
     (cell,) = run([{"use": "fn"}], plugins=[noise], trials=20_000)["cells"]
@@ -245,8 +256,12 @@ def test_a_wrapped_function_is_a_mechanism() -> None:
 
 def counts_by(record: dict[str, Any]) -> dict[Any, Any]:
     return {
-        (c["mechanism"]["label"], c["mechanism"]["params"]["epsilon"], c["pair"]["params"]["dim"],
-         c["repeat"]): c["counts"]
+        (
+            c["mechanism"]["label"],
+            c["mechanism"]["params"]["epsilon"],
+            c["pair"]["params"]["dim"],
+            c["repeat"],
+        ): c["counts"]
         for c in record["cells"]
     }
 
@@ -254,10 +269,17 @@ def counts_by(record: dict[str, Any]) -> dict[Any, Any]:
 def test_counts_do_not_depend_on_what_else_is_in_the_spec() -> None:
     laplace = {"use": "laplace", "params": {"epsilon": 1.0}}
     adept = {"use": "adept", "params": {"epsilon": 1.0}}
-    wide = run([adept, laplace], trials=70_000,
-               sweep={"mechanism.epsilon": [0.1, 1.0, 3.0], "pair.dim": [1, 2, 8]})
-    narrow = run([laplace], trials=70_000, sweep={"mechanism.epsilon": [1.0], "pair.dim": [8]},
-                 audit={"confidence": 0.5, "name": "other"})
+    wide = run(
+        [adept, laplace],
+        trials=70_000,
+        sweep={"mechanism.epsilon": [0.1, 1.0, 3.0], "pair.dim": [1, 2, 8]},
+    )
+    narrow = run(
+        [laplace],
+        trials=70_000,
+        sweep={"mechanism.epsilon": [1.0], "pair.dim": [8]},
+        audit={"confidence": 0.5, "name": "other"},
+    )
     wide_counts, narrow_counts = counts_by(wide), counts_by(narrow)
     assert narrow_counts == {key: wide_counts[key] for key in narrow_counts}
 
@@ -270,10 +292,10 @@ def test_repeats_and_datasets_are_independent_draws() -> None:
 
 def test_lanes_share_draws_and_compile_once() -> None:
     """One program for all values of ε and for both datasets; the draw group shows the sharing."""
-    before = traced.count_chunks._cache_size()
+    before = traced.count_chunks.programs()
     sweep = {"mechanism.epsilon": [0.1, 0.2, 0.3], "audit.seed": [1, 2], "pair.dim": [7]}
     record = run([{"use": "laplace", "params": {"epsilon": 1}}], sweep=sweep, trials=1234)
-    assert traced.count_chunks._cache_size() == before + 1
+    assert traced.count_chunks.programs() == before + 1
     assert len({cell["draw_group"] for cell in record["cells"]}) == 1
     assert record["summary"]["draws"] == 2 * 2 * 7 * 1234
 

@@ -1,7 +1,5 @@
 """The line of a key, in every syntax that TOML has."""
 
-import time
-
 import pytest
 import tomli
 from hypothesis import given
@@ -144,10 +142,8 @@ def test_holds_takes_lists_by_position_and_tables_by_key():
     assert not holds({"0": 1}, (0,))
 
 
-def test_a_few_hundred_lines_take_no_time():
+def test_a_few_hundred_lines():
     text = "".join(f"[[mechanism]]\nuse = 'a'\nparams.x = [\n{i},\n]\n" for i in range(100))
     locator = Locator(text)
-    start = time.perf_counter()
     assert locator.line(("mechanism", 99, "params", "x", 0)) == 499
     assert locator.line(("mechanism", 3, "params", "x", 0)) == 19
-    assert time.perf_counter() - start < 2

@@ -17,8 +17,15 @@ def l1_sensitivity(given: float | None, pair: Pair) -> float:
     return pair.distance(1) if given is None else given
 
 
+def noise_scale(sensitivity: float | None, epsilon: float) -> float:
+    """The scale Δ/ε of the noise, once `resolve` has filled Δ."""
+    if sensitivity is None:
+        raise ValueError("the sensitivity is not known before the mechanism meets its pair")
+    return sensitivity / epsilon
+
+
 def standard_uniform(key: Key, data: Array, n: int) -> Array:
-    """u ~ Uni[0, 1) for every coordinate of n outputs, shape [n, *data.shape]."""
+    """U ~ Uni[0, 1) for every coordinate of n outputs, shape [n, *data.shape]."""
     return jax.random.uniform(key, (n, *data.shape), data.dtype)
 
 
@@ -31,8 +38,9 @@ def standard_laplace(key: Key, data: Array, n: int) -> Array:
         Shape [n, *data.shape].
     """
     centred = standard_uniform(key, data, n) - 0.5
-    # The argument is exact in floating point, so log1p would cost more and give no more.
-    return -jnp.sign(centred) * jnp.log(1 - 2 * jnp.abs(centred))
+    # The argument is exact in floating point, so log1p would cost more and give no more. It is at
+    # most 1, so the logarithm lacks nothing but the sign.
+    return jnp.copysign(jnp.log(1 - 2 * jnp.abs(centred)), centred)
 
 
 def laplace_log_density(data: Array, outputs: Array, scale: Array | float) -> Array:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 import jax.numpy as jnp
 
 from dpframe import Gt, Mechanism, Pair, PureDP
-from dpframe.builtin.mechanisms._laplace import l1_sensitivity, standard_uniform
+from dpframe.builtin.mechanisms._laplace import l1_sensitivity, noise_scale, standard_uniform
 
 if TYPE_CHECKING:
     from dpframe.types import Array, Key
@@ -49,4 +49,4 @@ class DPText(Mechanism, name="dptext"):
         noise = -jnp.log(1 - 2 * v)
         if self.nan == "zero":
             noise = jnp.where(jnp.isnan(noise), 0.0, noise)
-        return data + self.sensitivity / self.epsilon * noise
+        return data + noise_scale(self.sensitivity, self.epsilon) * noise

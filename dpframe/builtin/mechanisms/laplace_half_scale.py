@@ -9,6 +9,7 @@ from dpframe import Gt, Mechanism, Pair, PureDP
 from dpframe.builtin.mechanisms._laplace import (
     l1_sensitivity,
     laplace_log_density,
+    noise_scale,
     standard_laplace,
 )
 
@@ -36,7 +37,9 @@ class LaplaceHalfScale(Mechanism, name="laplace-half-scale"):
         return PureDP(self.epsilon)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
-        return data + self.sensitivity / (2 * self.epsilon) * standard_laplace(key, data, n)
+        return data + noise_scale(self.sensitivity, 2 * self.epsilon) * standard_laplace(
+            key, data, n
+        )
 
     def log_density(self, data: Array, outputs: Array) -> Array:
-        return laplace_log_density(data, outputs, self.sensitivity / (2 * self.epsilon))
+        return laplace_log_density(data, outputs, noise_scale(self.sensitivity, 2 * self.epsilon))

@@ -9,6 +9,7 @@ from dpframe import Gt, Mechanism, Pair, PureDP
 from dpframe.builtin.mechanisms._laplace import (
     l1_sensitivity,
     laplace_log_density,
+    noise_scale,
     standard_laplace,
 )
 
@@ -37,7 +38,9 @@ class LaplaceHalved(Mechanism, name="laplace-halved"):
         return PureDP(self.epsilon)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
-        return 0.5 * (data + self.sensitivity / self.epsilon * standard_laplace(key, data, n))
+        return 0.5 * (
+            data + noise_scale(self.sensitivity, self.epsilon) * standard_laplace(key, data, n)
+        )
 
     def log_density(self, data: Array, outputs: Array) -> Array:
-        return laplace_log_density(data, 2 * outputs, self.sensitivity / self.epsilon)
+        return laplace_log_density(data, 2 * outputs, noise_scale(self.sensitivity, self.epsilon))

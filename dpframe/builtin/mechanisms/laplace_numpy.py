@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Annotated, Self
 
 from dpframe import Gt, HostMechanism, Pair, PureDP
-from dpframe.builtin.mechanisms._laplace import l1_sensitivity
+from dpframe.builtin.mechanisms._laplace import l1_sensitivity, noise_scale
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,4 +33,6 @@ class LaplaceNumpy(HostMechanism, name="laplace-numpy"):
         return PureDP(self.epsilon)
 
     def sample(self, rng: np.random.Generator, data: HostArray, n: int) -> HostArray:
-        return data + rng.laplace(scale=self.sensitivity / self.epsilon, size=(n, *data.shape))
+        return data + rng.laplace(
+            scale=noise_scale(self.sensitivity, self.epsilon), size=(n, *data.shape)
+        )

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from dpframe import Gt, Mechanism, Pair, PureDP
-from dpframe.builtin.mechanisms._laplace import l1_sensitivity, laplace_log_density
+from dpframe.builtin.mechanisms._laplace import l1_sensitivity, laplace_log_density, noise_scale
 
 if TYPE_CHECKING:
     from dpframe.types import Array, Key
@@ -36,8 +36,8 @@ class LaplaceShifted(Mechanism, name="laplace-shifted"):
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         v = jax.random.uniform(key, (n, *data.shape), data.dtype, minval=-0.5, maxval=0.5)
-        noise = -jnp.sign(v) * jnp.log(1 - 2 * jnp.abs(v))
-        return data + self.sensitivity / self.epsilon * noise
+        noise = jnp.copysign(jnp.log(1 - 2 * jnp.abs(v)), v)  # −sgn(v) ln(1 − 2|v|)
+        return data + noise_scale(self.sensitivity, self.epsilon) * noise
 
     def log_density(self, data: Array, outputs: Array) -> Array:
-        return laplace_log_density(data, outputs, self.sensitivity / self.epsilon)
+        return laplace_log_density(data, outputs, noise_scale(self.sensitivity, self.epsilon))

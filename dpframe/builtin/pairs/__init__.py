@@ -1,0 +1,1 @@
+"""Pairs of neighbouring datasets, one per file."""

@@ -17,43 +17,43 @@ class PluginEntry(Protocol):
     """A plugin class and where it comes from."""
 
     @property
-    def kind(self) -> str: ...  # noqa: D102
+    def kind(self) -> str: ...
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str: ...
     @property
-    def distribution(self) -> str: ...  # noqa: D102
+    def distribution(self) -> str: ...
     @property
-    def version(self) -> str: ...  # noqa: D102
+    def version(self) -> str: ...
     @property
-    def cls(self) -> type[Any]: ...  # noqa: D102
+    def cls(self) -> type[Any]: ...
 
 
 class BrokenPlugin(Protocol):
     """Something a distribution offered that could not be used, and why."""
 
     @property
-    def distribution(self) -> str: ...  # noqa: D102
+    def distribution(self) -> str: ...
     @property
-    def version(self) -> str: ...  # noqa: D102
+    def version(self) -> str: ...
     @property
-    def what(self) -> str: ...  # noqa: D102
+    def what(self) -> str: ...
     @property
-    def error(self) -> str: ...  # noqa: D102
+    def error(self) -> str: ...
 
 
 class PluginParameter(Protocol):
     """One row of a parameter table."""
 
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str: ...
     @property
-    def type(self) -> str: ...  # noqa: D102
+    def type(self) -> str: ...
     @property
-    def default(self) -> str: ...  # noqa: D102
+    def default(self) -> str: ...
     @property
-    def bounds(self) -> str: ...  # noqa: D102
+    def bounds(self) -> str: ...
     @property
-    def meaning(self) -> str: ...  # noqa: D102
+    def meaning(self) -> str: ...
 
 
 def render_plugins(

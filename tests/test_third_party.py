@@ -1,0 +1,75 @@
+"""A real distribution of a third party, built, installed and used."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+
+import dpframe
+from dpframe import registry
+from dpframe.report.outcome import exit_code, surprising
+
+HERE = Path(__file__).parent / "third_party"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory):
+    """Builds the wheel and puts its contents, metadata included, where Python finds them."""
+    site = tmp_path_factory.mktemp("site")
+    (wheel,) = WheelBuilder(str(HERE)).build(directory=str(tmp_path_factory.mktemp("wheel")))
+    zipfile.ZipFile(wheel).extractall(site)
+    sys.path.insert(0, str(site))
+    importlib.invalidate_caches()
+    yield site
+    sys.path.remove(str(site))
+    sys.modules.pop("dpframe_example", None)
+
+
+def test_it_imports_nothing_private() -> None:
+    source = (HERE / "dpframe_example" / "__init__.py").read_text()
+    modules = {
+        name
+        for node in ast.walk(ast.parse(source))
+        for name in (
+            [node.module]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
+    }
+    assert modules <= {"dpframe", "jax", "math", "typing"}
+
+
+def test_it_is_found_with_its_provenance(installed: Path) -> None:
+    found = registry.load()
+    assert found.broken == ()
+    entry = found.find("mechanism", "uniform-noise")
+    assert (entry.distribution, entry.version) == ("dpframe-example", "1.2.3")
+    assert found.find("attack", "dpframe-example/first-coordinate").name == "first-coordinate"
+
+
+def test_it_can_be_switched_off(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPFRAME_NO_PLUGINS", "1")
+    assert {entry.distribution for entry in registry.load().entries} == {"dpframe"}
+
+
+def test_an_audit_uses_it(installed: Path) -> None:
+    record = dpframe.audit(HERE / "example.toml")
+    unmet = [
+        (c["id"], c["verdict"], c["counts"], c["p_value"]) for c in record["cells"] if surprising(c)
+    ]
+    assert exit_code(record) == 0, unmet
+    assert len(record["cells"]) == 8
+    assert record["summary"]["m"] == 4
+    assert {
+        "name": "uniform-noise", "distribution": "dpframe-example", "version": "1.2.3"
+    } in record["plugins"]  # fmt: skip
+    verdicts = {c["estimator"]["use"]: c["verdict"] for c in record["cells"]}
+    assert verdicts["advantage"] is None

@@ -1,0 +1,82 @@
+"""What a third party ships: a mechanism, an attack and an estimator on dpframe's public names."""
+
+import math
+from typing import Annotated
+
+import jax
+
+from dpframe import (
+    ApproxDP,
+    Attack,
+    DecisionCounts,
+    Estimate,
+    Estimator,
+    Ge,
+    Gt,
+    Lt,
+    Mechanism,
+    PureDP,
+    hookimpl,
+)
+
+
+class UniformNoise(Mechanism, name="uniform-noise"):
+    """x + Uni(−w, w): (0, δ)-DP with δ = distance/2w, and never ε-DP for any finite ε."""
+
+    width: Annotated[float, Gt(0)] = 10.0
+    """Half the width w of the noise."""
+    epsilon: Annotated[float, Gt(0)] | None = None
+    """Claims ε-DP, wrongly, if given."""
+
+    def claim(self, pair):
+        if self.epsilon is not None:
+            return PureDP(self.epsilon)
+        return ApproxDP(epsilon=0.0, delta=min(0.999, pair.distance(math.inf) / (2 * self.width)))
+
+    def sample(self, key, data, n):
+        shape = (n, *data.shape)
+        return data + jax.random.uniform(key, shape, minval=-self.width, maxval=self.width)
+
+
+class FirstCoordinate(Attack, name="first-coordinate"):
+    """Decides by the first coordinate."""
+
+    threshold: float = 0.5
+    """Decide D′ above it."""
+
+    def score(self, state, outputs):
+        return outputs.reshape(len(outputs), -1)[:, 0] > self.threshold
+
+
+class Advantage(Estimator, name="advantage"):
+    """The advantage TPR − FPR as an ε at δ = 0: an estimate without a bound."""
+
+    certifies = False
+    assumption = "none; not a bound"
+    floor: Annotated[float, Ge(0), Lt(1)] = 0.0
+    """Advantages below it count as none."""
+
+    def statistic(self):
+        return DecisionCounts()
+
+    def estimate(self, bound, counts, query):
+        rates = counts[:, 1] / counts.sum(axis=1)
+        advantage = max(0.0, float(abs(rates[1] - rates[0])))
+        advantage = advantage if advantage >= self.floor else 0.0
+        epsilon = math.log((1 + advantage) / (1 - advantage)) if advantage < 1 else math.inf
+        return Estimate(epsilon=epsilon, notes=(f"advantage {advantage:.3g}",))
+
+
+@hookimpl
+def dpframe_mechanisms():
+    return [UniformNoise]
+
+
+@hookimpl
+def dpframe_attacks():
+    return [FirstCoordinate]
+
+
+@hookimpl
+def dpframe_estimators():
+    return [Advantage]
