@@ -75,7 +75,7 @@ def _seed(seed: jax.Array) -> jax.Array:
 
 
 def _fold_in(key: jax.Array, data: Any) -> jax.Array:
-    """The block at counter (0, data), which is draw number `data` too: fold a key or draw from it."""
+    """The block at counter (0, data). It is draw number `data` too: fold a key, or draw from it."""
     number = jnp.asarray(data).astype(np.uint32)
     return jnp.stack(threefry2x32((key[0], key[1]), (jnp.zeros_like(number), number)))
 

@@ -1,0 +1,489 @@
+"""The documents: what they show runs, what they list is all there is, and every link leads somewhere.
+
+Every fenced block of README.md and docs/ is run or checked, in the order of its page. The words
+after the language say how:
+
+* `file=NAME` writes the block to NAME in the page's directory, `append=NAME` adds it to NAME;
+* `fragment` is a part of a spec, checked on top of a small one;
+* `exit=N` is the exit code that the last command of the block must have; default 0;
+* `no-run: REASON` leaves the block alone.
+
+A `text` block is what the command or the Python block before it printed. Digits, blanks and line
+breaks do not count; a line `…` stands for anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.metadata
+import inspect
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+import types
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import tomli
+import typer
+from hatchling.builders.wheel import WheelBuilder
+from typer.testing import CliRunner
+
+import dpframe
+from dpframe import hookspecs, registry
+from dpframe.cli import app
+from dpframe.plugin import API, parameters
+from dpframe.report import record as records
+from dpframe.spec import model
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [ROOT / "README.md", *DOCS.rglob("*.md")])
+
+FEW = 2_000
+SMALLER = {
+    "specs/dptext.toml": ["--trials", "20000", "--set", "mechanism.epsilon=1.0"]
+    + ["--set", "pair.dim=2"],
+    "specs/adept-spread.toml": ["--trials", "100000", "--set", "audit.repeats=2"],
+}
+"""Changes to the runs that take long."""
+
+INSTALLATION = ("python3 -m venv", ". .venv", "pip install", "pytest")
+"""Commands that are left out: the tests run in an installation already."""
+
+BASE = """
+schema = 1
+audit = { name = "base", trials = 1000 }
+pair = { use = "zeros-ones" }
+mechanism = [{ use = "laplace", params = { epsilon = 1.0 } }]
+attack = [{ use = "majority-vote" }]
+estimator = [{ use = "precision" }]
+"""
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    line: int
+    language: str
+    options: dict[str, str]
+    text: str
+
+
+# --------------------------------------------------------------------------------------------------
+# Reading pages
+
+
+@functools.cache
+def page(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def blocks(name: str) -> list[Block]:
+    found, lines = [], page(name).split("\n")
+    start = None
+    for number, line in enumerate(lines):
+        if not line.startswith("```"):
+            continue
+        if start is None:
+            start = number
+            continue
+        found.append(block(start, lines[start][3:], "\n".join(lines[start + 1 : number])))
+        start = None
+    assert start is None, f"{name}:{start}: the block is not closed"
+    return found
+
+
+def block(start: int, info: str, text: str) -> Block:
+    info, colon, reason = info.partition("no-run:")
+    language, *words = info.split() or [""]
+    options = dict(word.partition("=")[::2] for word in words)
+    if colon:
+        assert reason.strip(), f"line {start + 1}: no-run gives no reason"
+        options["no-run"] = reason.strip()
+    return Block(start + 1, language, options, text)
+
+
+def prose(name: str) -> str:
+    """A page without its blocks."""
+    return re.sub(r"^```.*?^```$", "", page(name), flags=re.DOTALL | re.MULTILINE)
+
+
+def section(name: str, heading: str) -> str:
+    """What stands under a heading, up to the next one of its level or above."""
+    level = len(heading) - len(heading.lstrip("#"))
+    pattern = rf"^{re.escape(heading)}\n(.*?)(?=^#{{1,{level}}} |\Z)"
+    match = re.search(pattern, page(name), flags=re.DOTALL | re.MULTILINE)
+    assert match, f"{name} has no heading {heading!r}"
+    return match[1]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The rows of the tables in a text, without their headers."""
+    tables = re.findall(r"^\|.*?(?=^[^|]|\Z)", text, flags=re.DOTALL | re.MULTILINE)
+    return [
+        [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line.strip("|"))]
+        for table in tables
+        for line in table.strip().split("\n")[2:]
+    ]
+
+
+def headings(text: str) -> list[str]:
+    return re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+
+
+# --------------------------------------------------------------------------------------------------
+# Every block runs
+
+
+class Session:
+    """One page at work in a directory of its own."""
+
+    def __init__(self, name: str, directory: Path, patch: pytest.MonkeyPatch) -> None:
+        self.name, self.directory, self.patch = name, directory, patch
+        self.module = types.ModuleType(f"page_{re.sub(r'[^a-z]', '_', name.lower())}")
+        patch.setitem(sys.modules, self.module.__name__, self.module)
+        self.output = ""
+
+    def run(self, found: Block) -> None:
+        if "no-run" in found.options:
+            return
+        for option, mode in (("file", "w"), ("append", "a")):
+            if option in found.options:
+                path = self.directory / found.options[option]
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open(mode, encoding="utf-8") as file:
+                    file.write(found.text + "\n")
+        getattr(self, f"_{found.language}")(found)
+
+    def _python(self, found: Block) -> None:
+        code = compile(found.text, f"{self.name}:{found.line}", "exec")
+        if "file" in found.options:
+            return
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            exec(code, self.module.__dict__)
+        self.output = output.getvalue()
+
+    def _toml(self, found: Block) -> None:
+        tables = tomli.loads(found.text)
+        written = found.options.get("file", found.options.get("append"))
+        if "project" in tables:
+            self._install(self.directory / written)
+        elif "fragment" in found.options:
+            self._spec({**tomli.loads(BASE), **tables})
+        elif written:
+            self._spec(self.directory / written)
+        else:
+            self._spec(tables)
+
+    def _spec(self, spec: Any) -> None:
+        record = dpframe.audit(spec, trials=FEW, plugins=self._classes())
+        assert not record["summary"]["failed"]
+
+    def _classes(self) -> list[type]:
+        """Plugins that the Python blocks of the page have defined."""
+        values = list(vars(self.module).values())
+        return [v for v in values if isinstance(v, type) and "name" in vars(v) and "kind" in dir(v)]
+
+    def _install(self, pyproject: Path) -> None:
+        """Installs a package of the page, without touching the environment of the tests."""
+        site = self.directory / "site"
+        (wheel,) = WheelBuilder(str(pyproject.parent)).build(directory=str(self.directory / "dist"))
+        shutil.unpack_archive(wheel, site, "zip")
+        self.patch.syspath_prepend(site)
+        for module in (p.stem for p in site.glob("*.py")):
+            self.patch.delitem(sys.modules, module, raising=False)
+
+    def _sh(self, found: Block) -> None:
+        lines = re.sub(r"\\\n\s*", "", found.text).split("\n")
+        commands = [part.strip() for line in lines for part in line.split("&&")]
+        commands = [c for c in commands if c and not c.startswith(("#", *INSTALLATION))]
+        for command in commands:
+            last = command is commands[-1]
+            self._command(command, int(found.options.get("exit", 0)) if last else 0)
+
+    def _command(self, command: str, expected: int) -> None:
+        words = shlex.split(command, comments=True)
+        environment = {}
+        while "=" in words[0]:
+            name, _, environment[name] = words.pop(0).partition("=")
+        target = None
+        if ">" in words:
+            target = self.directory / words.pop()
+            words.pop()
+        if words[:2] == ["pytest", "tests"]:
+            return
+        assert words.pop(0) == "dpframe", f"{command!r} can neither be run nor is it marked"
+        words += SMALLER.get(words[-1], [])
+        result = CliRunner(env=environment).invoke(app, words)
+        self.output = result.output
+        assert result.exit_code == expected, f"{command}: {result.exit_code}\n{result.output}"
+        if target:
+            target.write_text(result.stdout, encoding="utf-8")
+
+    def _text(self, found: Block) -> None:
+        parts = [squeezed(part) for part in re.split(r"^…$", found.text, flags=re.MULTILINE)]
+        pattern = ".*".join(re.escape(part) for part in parts)
+        assert re.search(pattern, squeezed(self.output), re.DOTALL), f"printed:\n{self.output}"
+
+    def _json(self, found: Block) -> None:
+        json.loads(found.text)
+
+    def _(self, found: Block) -> None:
+        raise AssertionError(f"{self.name}:{found.line}: the block names no language")
+
+
+def squeezed(text: str) -> str:
+    """What must agree between a page and a program: all but digits, blanks and bars."""
+    return re.sub(r"[\s\d.,#━●┃→─]+", "", text)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_block_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    shutil.copytree(ROOT / "specs", tmp_path / "specs")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    session = Session(name, tmp_path, monkeypatch)
+    for found in blocks(name):
+        try:
+            session.run(found)
+        except BaseException as error:
+            error.add_note(f"in the block at {name}:{found.line}")
+            raise
+
+
+# --------------------------------------------------------------------------------------------------
+# Every link leads somewhere, and every page is linked
+
+
+def links(name: str) -> list[str]:
+    return re.findall(r"\]\(([^)\s]+)\)", prose(name))
+
+
+def anchors(name: str) -> set[str]:
+    """Anchors as GitHub makes them of headings."""
+    texts = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings(prose(name)))
+    return {text.strip().replace(" ", "-") for text in texts}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_link_leads_somewhere(name: str) -> None:
+    for link in links(name):
+        if link.startswith("https://"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (ROOT / name).parent / path if path else ROOT / name
+        assert target.exists(), f"{name}: {link} does not exist"
+        if anchor:
+            relative = Path(os.path.relpath(target, ROOT)).as_posix()
+            assert anchor in anchors(relative), f"{name}: {link} names no heading"
+
+
+def test_every_page_is_linked() -> None:
+    reached, waiting = set(), ["README.md"]
+    while waiting:
+        name = waiting.pop()
+        if name in reached:
+            continue
+        reached.add(name)
+        for link in links(name):
+            target = Path(os.path.normpath((ROOT / name).parent / link.partition("#")[0]))
+            if target.suffix == ".md":
+                waiting.append(target.relative_to(ROOT).as_posix())
+    assert set(PAGES) <= reached
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_page_promises_privacy(name: str) -> None:
+    assert not re.search(r"\bis (now )?(differentially )?private\b", prose(name))
+
+
+# --------------------------------------------------------------------------------------------------
+# What is listed is all there is
+
+
+TABLES = {
+    "## Top level": model.SpecTable,
+    "## `[audit]`": model.AuditTable,
+    "## `[pair]`": model.PairTable,
+    "## `[[mechanism]]`, `[[attack]]`, `[[estimator]]`": model.EntryTable,
+    "## `[[expect]]`": model.ExpectTable,
+    "## `[run]`": model.RunTable,
+}
+
+
+def spec_rows(table: type[model.Table]) -> list[list[str]]:
+    """key, type, default and meaning of a table's keys."""
+    schema = table.model_json_schema(by_alias=True)
+    required = schema.get("required", ())
+    return [
+        [
+            f"`{key}`",
+            type_text(of),
+            "required" if key in required else default_text(of.get("default")),
+            " ".join((of.get("description") or described(of, schema)).split()),
+        ]
+        for key, of in schema["properties"].items()
+    ]
+
+
+def described(of: dict[str, Any], schema: dict[str, Any]) -> str:
+    return schema["$defs"][of["$ref"].rpartition("/")[2]]["description"]
+
+
+def type_text(of: dict[str, Any]) -> str:
+    of = next((form for form in of.get("anyOf", ()) if form["type"] != "null"), of)
+    if "enum" in of:
+        return " | ".join(f"`{json.dumps(choice)}`" for choice in of["enum"])
+    if "const" in of:
+        return f"`{of['const']}`"
+    signs = {"exclusiveMinimum": ">", "minimum": "≥", "exclusiveMaximum": "<", "maximum": "≤"}
+    bounds = [f"{sign} {number_text(of[key])}" for key, sign in signs.items() if key in of]
+    names = {"array": "list of tables", "object": "table", None: "table"}
+    return ", ".join([names.get(of.get("type"), of.get("type")), *bounds])
+
+
+def number_text(number: float) -> str:
+    if number > 1_000_000 and number & (number - 1) == 0:
+        return f"2^{number.bit_length() - 1}"
+    return f"{number:,}"
+
+
+def default_text(value: Any) -> str:
+    if value is None:
+        return "–"
+    return "empty" if isinstance(value, dict | list) else f"`{json.dumps(value)}`"
+
+
+@pytest.mark.parametrize("heading", TABLES)
+def test_spec_reference(heading: str) -> None:
+    assert rows(section("docs/reference/spec.md", heading)) == spec_rows(TABLES[heading])
+
+
+def command_rows(command: Any) -> list[list[str]]:
+    """option and meaning of a command's own parameters."""
+    found = []
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            name = f"`{parameter.name.upper()}`"
+        else:
+            names = [*parameter.opts, *parameter.secondary_opts]
+            value = parameter.metavar or {"device": "cpu|gpu"}.get(parameter.name, "")
+            name = ", ".join(f"`{option} {value}".rstrip() + "`" for option in names)
+        found.append([name, " ".join((parameter.help or "").split())])
+    return found
+
+
+def test_command_line_reference() -> None:
+    name = "docs/reference/command-line.md"
+    group = typer.main.get_command(app)
+    documented = re.findall(r"^## `dpframe (\S+)`$", page(name), flags=re.MULTILINE)
+    assert documented == list(group.commands)
+    assert rows(section(name, "## `dpframe`")) == command_rows(group)
+    for command in documented:
+        expected = command_rows(group.commands[command])
+        assert rows(section(name, f"## `dpframe {command}`")) == expected
+
+
+def test_plugin_reference() -> None:
+    name = "docs/reference/plugins.md"
+    hooks = {n: f for n, f in vars(hookspecs).items() if hasattr(f, "dpframe_spec")}
+    listed = {row[0]: row[-1] for row in rows(section(name, "## Hooks"))}
+    assert listed == {f"`{n}()`": inspect.getdoc(f) for n, f in hooks.items()}
+    assert f"`api = {API}`" in page(name)
+    exported = {row[0].strip("`") for row in rows(section(name, "## Public names"))}
+    assert exported == set(dpframe.__all__) - {"__version__"}
+    for kind in ("Mechanism", "HostMechanism", "Attack", "Statistic", "Estimator", "Pair"):
+        cls = getattr(dpframe, kind)
+        listed = {re.match(r"`(\w+)", row[0])[1] for row in rows(section(name, f"### `{kind}`"))}
+        assert listed == overridable(cls), kind
+
+
+COMMON = {"check", "from_params", "params", "check_definition", "name", "api", "kind", "leaves"}
+
+
+def overridable(cls: type) -> set[str]:
+    """What a subclass may give: all public members beside those that every plugin has."""
+    names = {n for n in dir(cls) if not n.startswith("_")}
+    names |= {n for base in cls.__mro__ for n in vars(base).get("__annotations__", ())}
+    return {n for n in names if not n.startswith("_")} - COMMON
+
+
+def test_built_in_reference() -> None:
+    name = "docs/reference/built-ins.md"
+    entries = registry.load().entries
+    builtin = [entry for entry in entries if entry.distribution == registry.BUILTIN]
+    documented = re.findall(r"^### `(\S+)`$", page(name), flags=re.MULTILINE)
+    assert sorted(documented) == sorted(entry.name for entry in builtin)
+    for entry in builtin:
+        text = section(name, f"### `{entry.name}`")
+        expected = [
+            [f"`{row.name}`", row.type, row.default, row.bounds or "–", row.meaning]
+            for row in parameters(entry.cls)
+        ]
+        assert rows(text) == expected, entry.name
+
+
+def test_record_reference() -> None:
+    documented = {row[0].strip("`") for row in rows(page("docs/reference/record.md"))}
+    assert documented == set(keys(json.loads(records.dumps(varied_record()))))
+
+
+FREE = {"params", "swept", "statistic"}
+"""Tables whose keys a plugin or a spec decides."""
+
+
+def keys(value: Any, path: str = "") -> list[str]:
+    if isinstance(value, list):
+        return [key for item in value for key in keys(item, f"{path}[]")]
+    if not isinstance(value, dict):
+        return []
+    found = []
+    for key, item in value.items():
+        here = f"{path}.{key}".lstrip(".")
+        found.append(here)
+        if key not in FREE:
+            found += keys(item, here)
+    return found
+
+
+def varied_record() -> dict[str, Any]:
+    """A record that has every key: a claim, a failure, and something skipped."""
+
+    def score(self: Any, state: Any, outputs: Any) -> Any:
+        return outputs[:, 0]
+
+    def fail(rng: np.random.Generator, data: Any, n: int) -> Any:
+        raise ValueError("no")
+
+    ranked = types.new_class(
+        "Ranked", (dpframe.Attack,), {"name": "ranked"}, lambda body: body.update(score=score)
+    )
+    spec = tomli.loads(BASE)
+    spec["mechanism"].append({"use": "fail"})
+    spec["attack"].append({"use": "ranked"})
+    return dpframe.audit(spec, plugins=[ranked, dpframe.host_mechanism(fail)])
+
+
+def test_the_example_package_is_known_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The counter of lines that the guide boasts of."""
+    name = "docs/how-to/write-a-mechanism.md"
+    code, project = (b.text for b in blocks(name) if "file" in b.options)[:2]
+    assert len([line for line in code.split("\n") if line.strip()]) <= 10
+    tables = tomli.loads(project)
+    beyond = project.split("[project.entry-points", 1)[1]
+    assert len(beyond.strip().split("\n")) <= 3
+    assert set(tables["project"]["entry-points"]) == {hookspecs.PROJECT}
+    assert importlib.metadata  # the registry reads entry points with it
