@@ -52,12 +52,17 @@ def audit(
     return make_record(the_plan, run(the_plan), time.perf_counter() - started)
 
 
-def make_plan(loaded: Audit) -> Plan:
-    """Arranges an audit for the engine."""
+def make_plan(loaded: Audit, earlier: Mapping[str, Any] | None = None) -> Plan:
+    """Arranges an audit for the engine.
+
+    Args:
+        loaded: the audit.
+        earlier: the record of an earlier run in the same place: what it showed is paid for.
+    """
     from dpframe.engine.plan import plan
     from dpframe.engine.prng import resolve
 
-    return plan(loaded, resolve(loaded.run.prng))
+    return plan(loaded, resolve(loaded.run.prng), earlier)
 
 
 def make_record(the_plan: Plan, results: Sequence[CellResult], seconds: float) -> dict[str, Any]:
@@ -70,8 +75,6 @@ def make_record(the_plan: Plan, results: Sequence[CellResult], seconds: float) -
     evidence = [_evidence(results[n]) for n in judged]
     for n, judgement in zip(judged, judge(evidence, the_plan.m, loaded.multiplicity), strict=True):
         cells[n].update(judgement._asdict())
-    for cell, result in zip(cells, results, strict=True):
-        cell["looks"] = [{"trials": list(result.trials)}] if result.estimate else []
     return {
         "schema": records.SCHEMA,
         "spec": {**loaded.source._asdict(), "overrides": list(loaded.source.overrides)},
@@ -79,6 +82,7 @@ def make_record(the_plan: Plan, results: Sequence[CellResult], seconds: float) -
             "name": loaded.name,
             "confidence": min((cell.confidence for cell in loaded.cells), default=0.95),
             "multiplicity": loaded.multiplicity,
+            "looks": max((result.looks.number for result in results), default=1),
         },
         "environment": environment(the_plan.prng),
         "seed": loaded.cells[0].seed if loaded.cells else 0,
@@ -116,7 +120,8 @@ def _evidence(result: CellResult) -> Evidence:
         failed_delta=records.number(estimate.failed_delta),
         lower=records.number(estimate.epsilon_lower),
         upper=records.number(estimate.epsilon_upper),
-        trials=query.trials[0],
+        trials=min(query.trials),
+        price=result.looks.price,
     )
 
 
@@ -149,12 +154,14 @@ def peak_rss_bytes() -> int | None:
 
 
 def _plugins(loaded: Audit) -> list[dict[str, str]]:
+    from dpframe.engine.code import code_digest
+
     choices = {
-        (choice.use, choice.distribution, choice.version)
+        (choice.use, choice.distribution, choice.version, code_digest(type(choice.value)))
         for cell in loaded.cells
         for choice in (cell.mechanism, cell.pair, cell.attack, cell.estimator)
     }
     return [
-        {"name": name, "distribution": distribution, "version": version}
-        for name, distribution, version in sorted(choices)
+        {"name": name, "distribution": distribution, "version": version, "code": code}
+        for name, distribution, version, code in sorted(choices)
     ]

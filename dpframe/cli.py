@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MISTAKE, INTERNAL, INTERRUPTED, TERMINATED = 2, 70, 130, 143
 
+_GO_ON = "what was counted is kept, and the same command goes on from there"
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -62,9 +64,9 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
         except DpframeError as error:
             _leave(str(error), MISTAKE)
         except KeyboardInterrupt:
-            _leave("interrupted", INTERRUPTED)
+            _leave(f"interrupted; {_GO_ON}", INTERRUPTED)
         except Terminated:
-            _leave("terminated", TERMINATED)
+            _leave(f"terminated; {_GO_ON}", TERMINATED)
         except BrokenPipeError:
             sys.stderr.close()  # the reader left; nobody is there to be told
             raise SystemExit(0) from None
@@ -133,7 +135,10 @@ def run(
     choice = session.Choice(out=out, device=device.value if device else None, resume=resume)
     loaded = _load(spec, overrides, trials, seed)
     record = session.run(
-        loaded, choice, functools.partial(run_progress, _console(stderr=True), quiet=quiet)
+        loaded,
+        choice,
+        functools.partial(run_progress, _console(stderr=True), quiet=quiet),
+        warn=functools.partial(print, file=sys.stderr),
     )
     _print(record, as_json)
     raise typer.Exit(exit_code(record))

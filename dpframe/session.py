@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from dpframe.engine.plan import Plan
     from dpframe.engine.run import Progress
     from dpframe.spec.audit import Audit
 
     Display = Callable[[int, int], AbstractContextManager[Progress]]
+
+CHECKPOINT = "checkpoint"
 
 
 class Choice(NamedTuple):
@@ -31,32 +34,52 @@ class Choice(NamedTuple):
     """Go on with what the directory holds, instead of discarding it."""
 
 
-def run(loaded: Audit, choice: Choice, display: Display) -> dict[str, Any]:
+def run(
+    loaded: Audit, choice: Choice, display: Display, warn: Callable[[str], None] = print
+) -> dict[str, Any]:
     """Runs an audit and writes its record; a complete identical run is read, not repeated.
+
+    However the run ends, what was counted stays in the directory, and the next run goes on there.
 
     Args:
         loaded: the audit.
         choice: where, and what to do with an earlier run.
         display: opens a progress display for a number of cells and of draws.
+        warn: told what went wrong without ending the run.
 
     Raises:
-        OutputError: the directory cannot be written to.
+        OutputError: the directory cannot be written to, or another run is using it.
         DpframeError: the device is not there.
     """
     directory = output_directory(loaded, choice.out)
     _select_device(choice.device or loaded.run.device)
-    if choice.resume and (earlier := _complete(loaded, directory)):
-        return earlier
+    from dpframe.engine.cache import keep_compiled_programs
+    from dpframe.engine.store import Store, locked
+
+    with locked(directory / CHECKPOINT):
+        keep_compiled_programs()
+        store = Store(directory / CHECKPOINT)
+        earlier = _earlier(directory) if choice.resume else None
+        if not choice.resume:
+            store.clear()
+        plan = make_plan(loaded, earlier)
+        if earlier is not None and _complete(earlier, plan):
+            return earlier
+        record = _run(plan, store, display)
+        if store.problem:
+            warn(store.problem)
+        records.write(record, directory)
+    return record
+
+
+def _run(plan: Plan, store: Any, display: Display) -> dict[str, Any]:
     from dpframe.engine.run import run as run_plan
 
     started = time.perf_counter()
-    plan = make_plan(loaded)
     draws = sum(the_pass.draws for the_pass in plan.passes)
-    with display(len(loaded.cells), draws) as progress:
-        results = run_plan(plan, progress)
-    record = make_record(plan, results, time.perf_counter() - started)
-    records.write(record, directory)
-    return record
+    with display(len(plan.audit.cells), draws) as progress:
+        results = run_plan(plan, progress, store)
+    return make_record(plan, results, time.perf_counter() - started)
 
 
 def output_directory(loaded: Audit, given: Path | None) -> Path:
@@ -76,14 +99,22 @@ def output_directory(loaded: Audit, given: Path | None) -> Path:
     return directory
 
 
-def _complete(loaded: Audit, directory: Path) -> dict[str, Any] | None:
-    """The record of an earlier run that would come out the same, unless a cell failed in it."""
+def _earlier(directory: Path) -> dict[str, Any] | None:
+    """The record of an earlier run in the same place, if it can be read."""
     try:
-        record = records.read(directory)
+        return records.read(directory)
     except RecordError:
         return None
-    same = identity(record) == identity(make_record(make_plan(loaded), [], 0.0))
-    return record if same and not record["summary"]["failed"] else None
+
+
+def _complete(earlier: dict[str, Any], plan: Plan) -> bool:
+    """Whether this run would come out as the earlier one did."""
+    same = identity(earlier) == identity(make_record(plan, [], 0.0))
+    whole = all(
+        cell["status"] == "ok" and cell["trials"] == [wanted.trials] * 2
+        for cell, wanted in zip(earlier["cells"], plan.audit.cells, strict=False)
+    )
+    return same and whole
 
 
 def _select_device(device: str | None) -> None:

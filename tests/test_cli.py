@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 SMALL = ["--trials", "20000"]
+CACHE = Path(tempfile.gettempdir()) / f"dpframe-tests-{os.getuid()}"
 
 
 def dpframe(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -20,7 +22,7 @@ def dpframe(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
         cwd=cwd,
-        env={**os.environ, "COLUMNS": "80"},
+        env={**os.environ, "COLUMNS": "80", "DPFRAME_CACHE": str(CACHE)},
     )
 
 
@@ -136,7 +138,7 @@ def test_plugins_and_schema_are_json(tmp_path: Path) -> None:
 def test_an_internal_error_exits_70(tmp_path: Path, spec: Path) -> None:
     code = (
         "import sys, dpframe.session\n"
-        "def fail(*_): raise RuntimeError('inside')\n"
+        "def fail(*_, **__): raise RuntimeError('inside')\n"
         "dpframe.session.run = fail\n"
         f"sys.argv = ['dpframe', 'run', {str(spec)!r}]\n"
         "from dpframe.cli import main\n"

@@ -14,6 +14,11 @@ CHUNK_ELEMENTS = 1 << 16
 SEGMENT_ELEMENTS = 1 << 28
 """Output coordinates per device call: about a second of work, so that progress is smooth."""
 
+HOST_CHUNK_ELEMENTS = 1 << 12
+"""Fewer for plain Python, where one output may take a millisecond."""
+
+HOST_SEGMENT_ELEMENTS = 1 << 17
+
 
 class Segment(NamedTuple):
     """Consecutive chunks that one device call draws."""
@@ -24,16 +29,22 @@ class Segment(NamedTuple):
     """Rows counted of each chunk; below the chunk's rows only for a tail."""
 
 
-def rows_per_chunk(output_shape: tuple[int, ...]) -> int:
+def rows_per_chunk(output_shape: tuple[int, ...], *, on_host: bool = False) -> int:
     """Rows of a chunk: a power of two, from the output's shape alone.
 
     Neither memory nor device may change it, because it is part of the address of every draw.
+
+    Args:
+        output_shape: of one output.
+        on_host: whether plain Python makes it.
     """
-    elements = max(1, math.prod(output_shape))
-    return 1 << max(0, (CHUNK_ELEMENTS // elements).bit_length() - 1)
+    most = HOST_CHUNK_ELEMENTS if on_host else CHUNK_ELEMENTS
+    return 1 << max(0, (most // max(1, math.prod(output_shape))).bit_length() - 1)
 
 
-def segments(trials: int, rows: int, elements: int, done: int = 0) -> Iterator[Segment]:
+def segments(
+    trials: int, rows: int, elements: int, done: int = 0, *, on_host: bool = False
+) -> Iterator[Segment]:
     """Cuts the chunks from `done` on into segments; a tail chunk is drawn whole and cut.
 
     Args:
@@ -41,9 +52,11 @@ def segments(trials: int, rows: int, elements: int, done: int = 0) -> Iterator[S
         rows: rows per chunk.
         elements: coordinates per row.
         done: whole chunks already counted.
+        on_host: whether plain Python makes them.
     """
     whole, tail = divmod(trials, rows)
-    step = max(1, SEGMENT_ELEMENTS // (rows * max(1, elements)))
+    most = HOST_SEGMENT_ELEMENTS if on_host else SEGMENT_ELEMENTS
+    step = max(1, most // (rows * max(1, elements)))
     for first in range(done, whole, step):
         yield Segment(first, min(first + step, whole), rows)
     if tail:

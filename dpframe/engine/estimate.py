@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from dpframe.engine.looks import FIRST_LOOK, Looks
 from dpframe.engine.shapes import guarded
 from dpframe.errors import CellError
 from dpframe.estimator import Query
@@ -44,13 +45,13 @@ class CellResult:
     draw_group: str | None = None
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    looks: Looks = FIRST_LOOK
 
 
 def cell_confidence(cell: Cell, plan: Plan) -> float:
     """Level of one cell's bound, so that all bounds of the audit hold together."""
-    if plan.audit.multiplicity == "none" or not plan.bounds:
-        return cell.confidence
-    return 1 - (1 - cell.confidence) / plan.bounds
+    divide = plan.bounds if plan.bounds and plan.audit.multiplicity != "none" else 1
+    return 1 - (1 - cell.confidence) / (divide * plan.looks.get(cell.id, FIRST_LOOK).price)
 
 
 def estimate_cell(cell: Cell, place: Place, work: Work, plan: Plan, seconds: float) -> CellResult:
@@ -60,10 +61,12 @@ def estimate_cell(cell: Cell, place: Place, work: Work, plan: Plan, seconds: flo
     def at(tree: Tree) -> Tree:
         return jax.tree.map(lambda leaf: leaf[place.lane, place.attack], tree)
 
-    counts, bound = at(work.counts[place.scorer]), at(work.bounds[place.scorer])
+    totals, trials = work.tally.total()
+    counts, bound = at(totals[place.scorer]), at(work.bounds[place.scorer])
     statistic = estimator.statistic()
-    trials = (the_pass.trials, the_pass.trials)
     exact = plan.audit.run.precision == "float64" or isinstance(cell.mechanism.value, HostMechanism)
+    if not all(trials):
+        return CellResult(cell=cell, reason="the time budget ended before anything was counted")
     query = Query(
         trials=trials,
         delta=cell.delta,
@@ -79,10 +82,11 @@ def estimate_cell(cell: Cell, place: Place, work: Work, plan: Plan, seconds: flo
         statistic=statistic.describe(bound),
         certified=certified,
         query=query,
-        draws=the_pass.draws,
+        draws=sum(trials) * max(1, the_pass.elements),
         draw_group=the_pass.stream.group,
         seconds=seconds,
-        notes=work.notes,
+        notes=(*work.notes, *_cut_short(trials, the_pass.trials), *_again(plan.looks[cell.id])),
+        looks=plan.looks[cell.id],
     )
     try:
         estimate = guarded("estimate", lambda: estimator.estimate(bound, counts, query))
@@ -93,3 +97,21 @@ def estimate_cell(cell: Cell, place: Place, work: Work, plan: Plan, seconds: flo
     except CellError as error:
         return dataclasses.replace(common, reason=str(error))
     return dataclasses.replace(common, estimate=estimate, extreme=extreme)
+
+
+def _cut_short(trials: tuple[int, int], wanted: int) -> tuple[str, ...]:
+    if trials == (wanted, wanted):
+        return ()
+    return (
+        f"ended by the time budget after {trials[0]:,} and {trials[1]:,} of {wanted:,} trials; "
+        "valid only if run time does not depend on the outputs",
+    )
+
+
+def _again(looks: Looks) -> tuple[str, ...]:
+    if looks.number == 1:
+        return ()
+    return (
+        f"look {looks.number} at these draws: at 1/{looks.price} of the error of the first; all "
+        "looks together err with at most 1.5 times that",
+    )

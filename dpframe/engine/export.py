@@ -17,6 +17,7 @@ def cell_record(result: CellResult) -> dict[str, Any]:
         "id": cell.id,
         "status": "ok" if result.reason is None else "failed",
         "repeat": cell.repeat,
+        "seed": cell.seed,
         "mechanism": _choice(cell.mechanism),
         "pair": {"use": cell.pair.use, "params": cell.pair.value.params()},
         "attack": _choice(cell.attack),
@@ -41,7 +42,7 @@ def cell_record(result: CellResult) -> dict[str, Any]:
         "seconds": result.seconds,
         "draws": result.draws,
         "draw_group": result.draw_group,
-        "looks": [],
+        "looks": result.looks.listed(result.trials) if result.estimate else [],
     }
 
 

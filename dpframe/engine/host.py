@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -9,33 +10,46 @@ import jax
 import numpy as np
 
 from dpframe.engine import traced
-from dpframe.engine.keys import host_generator
+from dpframe.engine.pool import Pool
 from dpframe.engine.shapes import guarded, on_device
 from dpframe.engine.work import NAN_FOUND, Work
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dpframe.engine.chunks import Segment
+    from dpframe.mechanism import HostMechanism
     from dpframe.types import HostArray, Tree
 
 
 class HostWork(Work):
     """A pass over a black box."""
 
+    on_host = True
+    pool: Pool | None = None
+
     @property
     def notes(self) -> tuple[str, ...]:
-        notes = [self.nan_check("all outputs")]
+        notes = [self.nan_note("all outputs")]
         if not self.mechanisms[0].seedable:
             notes.append("not replayable: the mechanism does not take its randomness from the seed")
+        if self.pool is not None and self.pool.in_process:
+            notes.append(f"run in this process: {self.pool.in_process}")
         return tuple(notes)
 
     @property
-    def mechanisms(self) -> tuple[Any, ...]:
+    def mechanisms(self) -> tuple[HostMechanism, ...]:
         """One per lane."""
-        return self.the_pass.mechanisms
+        found: Any = self.the_pass.mechanisms
+        return tuple(found)
 
     def ready(self) -> None:
-        """Nothing is left to do."""
+        self.pool = Pool(self.mechanisms, self.data, self.the_pass.stream, self.the_pass.rows)
+
+    def close(self) -> None:
+        if self.pool is not None:
+            self.pool.close()
 
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Tree, ...]:
         lanes = [self._count_lane(lane, index, segment) for lane in range(self.lanes)]
@@ -48,13 +62,12 @@ class HostWork(Work):
 
         counts = own(self.zeros)
         scoring = traced.Scoring(self.attacks, own(self.states), own(self.bounds))
-        for chunk in range(segment.first, segment.stop):
-            outputs = self._outputs(lane, chunk, index)
+        for outputs in self._outputs(lane, index, segment):
             count = partial(
                 traced.count_given,
                 counts,
                 scoring,
-                outputs,
+                self._checked(outputs),
                 np.int32(index),
                 np.int32(segment.limit),
                 statistics=self.statistics,
@@ -62,13 +75,19 @@ class HostWork(Work):
             counts = guarded("counting", count)
         return tuple(counts)
 
-    def _outputs(self, lane: int, chunk: int, index: int) -> HostArray:
-        the_pass, mechanism = self.the_pass, self.mechanisms[lane]
-        rng = host_generator(the_pass.stream, chunk, index)
-        outputs: HostArray = guarded(
-            "sample", lambda: np.asarray(mechanism.sample(rng, self.data[index], the_pass.rows))
-        )
-        expected = (the_pass.rows, *the_pass.shape.dims)
+    def _outputs(self, lane: int, index: int, segment: Segment) -> Iterator[HostArray]:
+        """Outputs of the chunks in their order; the pool works ahead by a few."""
+        assert self.pool is not None
+        ahead: deque[Any] = deque()
+        for chunk in range(segment.first, segment.stop):
+            ahead.append(self.pool.submit(lane, chunk, index))
+            if len(ahead) > self.pool.depth:
+                yield ahead.popleft()()
+        while ahead:
+            yield ahead.popleft()()
+
+    def _checked(self, outputs: HostArray) -> HostArray:
+        expected = (self.the_pass.rows, *self.the_pass.shape.dims)
         if outputs.shape != expected:
             raise CellError(f"sample gave shape {outputs.shape}, not {expected}")
         if self.nan_matters and np.isnan(outputs).any():

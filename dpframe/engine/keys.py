@@ -1,74 +1,18 @@
-"""Addresses of random draws, and the keys derived from them; nothing ever stores a key.
-
-The address of a draw is (seed, draw group, repeat, stream, chunk, dataset). The first four are
-hashed on the host into a base key; chunk and dataset are folded in where the draws are made.
-"""
+"""JAX keys from addresses."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpframe.engine.address import Stream, digest
 from dpframe.engine.prng import IMPLEMENTATIONS
 
 if TYPE_CHECKING:
-    from dpframe.spec.audit import Cell
     from dpframe.types import Array, Key
-
-SCHEME = 1
-"""Changes when addresses come to mean other draws, so that old counts are never mixed with new."""
-
-FIT, PILOT, EVAL, PROBE = "fit", "pilot", "eval", "probe"
-"""Streams: what learns, what chooses, what bounds, and what only looks at shapes."""
-
-
-class Stream(NamedTuple):
-    """All of a draw's address but chunk and dataset."""
-
-    seed: int
-    group: str
-    repeat: int
-    stream: str
-
-
-def draw_group(cell: Cell, *, precision: str, prng: str, rows: int) -> str:
-    """Stable 64-bit hash, in hex, of everything that determines random draws and nothing else.
-
-    Traced floats such as ε are not part of it, so all their values share one set of draws.
-
-    Args:
-        cell: gives the mechanism's distribution, name and static parameters, and the pair.
-        precision: "float32" or "float64".
-        prng: name of the generator.
-        rows: rows per chunk.
-    """
-    mechanism = cell.mechanism.value
-    static = {
-        name: value
-        for name, value in mechanism.params().items()
-        if name not in mechanism.leaves or value is None
-    }
-    return digest(
-        {
-            "scheme": SCHEME,
-            "mechanism": [cell.mechanism.distribution, cell.mechanism.use, static],
-            "pair": [cell.pair.distribution, cell.pair.use, cell.pair.value.params()],
-            "precision": precision,
-            "prng": prng,
-            "rows": rows,
-        }
-    )
-
-
-def digest(content: Any, size: int = 8) -> str:
-    """Hash of JSON content as `size` bytes in hex; the same on every machine."""
-    text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.blake2b(text.encode(), digest_size=size).hexdigest()
 
 
 def base_key(stream: Stream, prng: str) -> Key:
@@ -82,10 +26,3 @@ def chunk_key(base: Key, chunk: Array, dataset: Array) -> Key:
     """The key of one chunk of one dataset; traced. D and D′ never share draws."""
     key: Key = jax.random.fold_in(jax.random.fold_in(base, chunk), dataset)
     return key
-
-
-def host_generator(stream: Stream, chunk: int, dataset: int) -> np.random.Generator:
-    """NumPy's counterpart of `chunk_key`, for mechanisms that JAX does not trace."""
-    words = np.frombuffer(bytes.fromhex(digest(list(stream), 32)), "<u4")
-    seeds = np.random.SeedSequence([*words.tolist(), chunk, dataset])
-    return np.random.Generator(np.random.PCG64DXSM(seeds))

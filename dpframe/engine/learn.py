@@ -14,7 +14,8 @@ import numpy as np
 
 from dpframe.attack import Target
 from dpframe.engine import traced
-from dpframe.engine.keys import FIT, PILOT, base_key, host_generator
+from dpframe.engine.address import FIT, PILOT, host_generator
+from dpframe.engine.keys import base_key
 from dpframe.engine.lanes import unstacked
 from dpframe.engine.shapes import check_scores, dataset, guarded, on_device
 from dpframe.mechanism import HostMechanism

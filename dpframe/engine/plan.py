@@ -6,17 +6,19 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dpframe.engine.address import EVAL, Stream, draw_group
 from dpframe.engine.chunks import rows_per_chunk
-from dpframe.engine.keys import EVAL, Stream, draw_group
 from dpframe.engine.lanes import Scorer, structure
-from dpframe.engine.shapes import Shape, Tracer
+from dpframe.engine.looks import Looks, looks_at
+from dpframe.engine.shapes import Shape, Tracer, precision_of
 from dpframe.errors import CellError
+from dpframe.mechanism import HostMechanism
 from dpframe.spec.audit import Skip
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from dpframe.mechanism import HostMechanism, Mechanism
+    from dpframe.mechanism import Mechanism
     from dpframe.pair import Pair
     from dpframe.spec.audit import Audit, Cell
     from dpframe.statistic import Statistic
@@ -54,22 +56,40 @@ class Pass:
         """Random coordinates drawn, on both datasets."""
         return 2 * self.trials * max(1, self.elements)
 
-    def alone(self) -> list[Pass]:
-        """The pass taken apart, one cell each; addresses of draws, and so counts, stay."""
-        return [
-            dataclasses.replace(
-                self,
-                mechanisms=(self.mechanisms[place.lane],),
-                scorers=(
-                    Scorer(
-                        (self.scorers[place.scorer].attacks[place.attack],),
-                        self.scorers[place.scorer].statistic,
-                    ),
-                ),
-                cells=((cell, Place(0, 0, 0)),),
-            )
-            for cell, place in self.cells
-        ]
+    def only(self, cells: Sequence[Cell]) -> Pass:
+        """The same draws for some of the cells; addresses, and so counts, stay."""
+        return arrange(self.stream, self.trials, self.rows, self.shape, cells)
+
+
+def arrange(stream: Stream, trials: int, rows: int, shape: Shape, cells: Sequence[Cell]) -> Pass:
+    """Puts cells that share their draws into one pass.
+
+    Args:
+        stream: the address of the draws.
+        trials: per dataset.
+        rows: rows per chunk.
+        shape: of one output.
+        cells: at least one.
+    """
+    lanes: dict[Any, int] = {}
+    scorers: dict[tuple[Any, Statistic], dict[Any, int]] = {}
+    placed = []
+    for cell in cells:
+        lane = lanes.setdefault(cell.mechanism.value, len(lanes))
+        key = (structure(cell.attack.value), cell.estimator.value.statistic())
+        attacks = scorers.setdefault(key, {})
+        attack = attacks.setdefault(cell.attack.value, len(attacks))
+        placed.append((cell, Place(lane, list(scorers).index(key), attack)))
+    return Pass(
+        stream=stream,
+        trials=trials,
+        rows=rows,
+        shape=shape,
+        pair=cells[0].pair.value,
+        mechanisms=tuple(lanes),
+        scorers=tuple(Scorer(tuple(attacks), stat) for (_, stat), attacks in scorers.items()),
+        cells=tuple(placed),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,18 +107,27 @@ class Plan:
     """Cells with a certifying estimator, claimed or not: all bounds that must hold together."""
     prng: str
     """Name of the generator."""
+    looks: Mapping[str, Looks]
+    """Per cell id, the verdicts that were shown before on the same draws."""
 
 
-def plan(audit: Audit, prng: str) -> Plan:
+def plan(audit: Audit, prng: str, earlier: Mapping[str, Any] | None = None) -> Plan:
     """Arranges the cells of an audit into passes over shared draws.
 
     Args:
         audit: the validated spec.
-        prng: name of the generator, as JAX knows it.
+        prng: name of the generator.
+        earlier: the record of an earlier run in the same place, for its looks.
     """
+    with precision_of(audit.run):
+        return _plan(audit, prng, earlier)
+
+
+def _plan(audit: Audit, prng: str, earlier: Mapping[str, Any] | None) -> Plan:
     tracer = Tracer(audit.run, prng)
     skipped, failed = list(audit.skipped), []
-    together: dict[tuple[Stream, int], list[tuple[Cell, Shape, int, Statistic]]] = {}
+    together: dict[tuple[Stream, int, int, Shape], list[Cell]] = {}
+    looks: dict[str, Looks] = {}
     m = bounds = 0
     for cell in audit.cells:
         statistic = cell.estimator.value.statistic()
@@ -119,37 +148,14 @@ def plan(audit: Audit, prng: str) -> Plan:
         if problem is not None:
             failed.append((cell, problem))
             continue
-        rows = audit.run.chunk or rows_per_chunk(shape.dims)
+        on_host = isinstance(cell.mechanism.value, HostMechanism)
+        rows = audit.run.chunk or rows_per_chunk(shape.dims, on_host=on_host)
         group = draw_group(cell, precision=audit.run.precision, prng=prng, rows=rows)
+        looks[cell.id] = looks_at(cell, group, earlier)
         stream = Stream(cell.seed, group, cell.repeat, EVAL)
-        together.setdefault((stream, cell.trials), []).append((cell, shape, rows, statistic))
-    passes = tuple(_arrange(stream, trials, rows) for (stream, trials), rows in together.items())
-    return Plan(audit, passes, tuple(failed), tuple(skipped), m, bounds, prng)
-
-
-def _arrange(
-    stream: Stream, trials: int, members: Sequence[tuple[Cell, Shape, int, Statistic]]
-) -> Pass:
-    lanes: dict[Any, int] = {}
-    scorers: dict[tuple[Any, Statistic], dict[Any, int]] = {}
-    cells = []
-    for cell, _, _, statistic in members:
-        lane = lanes.setdefault(cell.mechanism.value, len(lanes))
-        key = (structure(cell.attack.value), statistic)
-        attacks = scorers.setdefault(key, {})
-        attack = attacks.setdefault(cell.attack.value, len(attacks))
-        cells.append((cell, Place(lane, list(scorers).index(key), attack)))
-    first, shape, rows, _ = members[0]
-    return Pass(
-        stream=stream,
-        trials=trials,
-        rows=rows,
-        shape=shape,
-        pair=first.pair.value,
-        mechanisms=tuple(lanes),
-        scorers=tuple(Scorer(tuple(attacks), stat) for (_, stat), attacks in scorers.items()),
-        cells=tuple(cells),
-    )
+        together.setdefault((stream, cell.trials, rows, shape), []).append(cell)
+    passes = tuple(arrange(*shared, cells) for shared, cells in together.items())
+    return Plan(audit, passes, tuple(failed), tuple(skipped), m, bounds, prng, looks)
 
 
 def _skip(cell: Cell, reason: str) -> Skip:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Protocol
 
 import jax
 
+from dpframe.engine.cores import available_cores
 from dpframe.engine.estimate import CellResult, estimate_cell
 from dpframe.engine.host import HostWork
+from dpframe.engine.resume import Uneven
 from dpframe.engine.schedule import Counted, Finished, Schedule
+from dpframe.engine.store import Store
 from dpframe.engine.work import TracedWork
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
@@ -35,66 +37,93 @@ def quiet(*, cells_done: int, draws_done: int, label: str) -> None:
     """Shows nothing."""
 
 
-def run(plan: Plan, progress: Progress = quiet, threads: int | None = None) -> list[CellResult]:
+def run(
+    plan: Plan,
+    progress: Progress = quiet,
+    store: Store | None = None,
+    threads: int | None = None,
+) -> list[CellResult]:
     """Runs every pass of a plan.
 
     A mistake of a plugin fails its cells and nothing else: a pass that fails is run again cell by
-    cell, so that only the cells to blame are lost.
+    cell, so that only the cells to blame are lost. However it ends, what was counted is in the
+    store.
 
     Args:
         plan: what to do.
         progress: called from this thread as the work goes on.
-        threads: segments at once; default: the cores of a CPU, one on an accelerator.
+        store: counts to go on from, and where to keep new ones; default: none.
+        threads: segments at once; default: one per core, or per accelerator.
 
     Returns:
         One result per planned cell, in the order of the spec.
     """
-    threads = threads or (available_cores() if jax.default_backend() == "cpu" else 1)
-    results = {cell.id: CellResult(cell=cell, reason=reason) for cell, reason in plan.failed}
-    draws = 0
+    runner = _Runner(plan, progress, store or Store(), threads or _threads())
     waiting: Sequence[Pass] = plan.passes
     while waiting:
-        runner = _Runner(plan, progress, results, draws)
-        runner.run(waiting, threads)
-        draws, waiting = runner.draws, runner.again
-    return [results[cell.id] for cell in plan.audit.cells if cell.id in results]
+        waiting = runner.run(waiting)
+    return [runner.results[cell.id] for cell in plan.audit.cells if cell.id in runner.results]
 
 
-def available_cores() -> int:
-    """Cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _threads() -> int:
+    devices = len(jax.devices())
+    return max(devices, available_cores()) if jax.default_backend() == "cpu" else devices
 
 
 class _Runner:
-    """One sweep over passes: collects results, and the cells of failed passes to try alone."""
+    """Collects the results of passes."""
 
-    def __init__(
-        self, plan: Plan, progress: Progress, results: dict[str, CellResult], draws: int
-    ) -> None:
-        self.plan, self.progress, self.results, self.draws = plan, progress, results, draws
+    def __init__(self, plan: Plan, progress: Progress, store: Store, threads: int) -> None:
+        self.plan, self.progress, self.store, self.threads = plan, progress, store, threads
+        self.results = {
+            cell.id: CellResult(cell=cell, reason=reason) for cell, reason in plan.failed
+        }
+        self.draws = 0
+        self.label = ""
         self.again: list[Pass] = []
 
-    def run(self, passes: Iterable[Pass], threads: int) -> None:
+    def run(self, passes: Iterable[Pass]) -> list[Pass]:
+        """Runs passes; returns those to run next: parts of passes that could not go on whole."""
+        self.again = []
         longest_first = sorted(passes, key=lambda p: -p.draws * len(p.mechanisms))
         works = [self._work(the_pass) for the_pass in longest_first]
-        label = ""
-        for event in Schedule(works, threads).events(HEARTBEAT):
-            match event:
-                case Counted(work=work, segment=segment, counts=counts, seconds=seconds):
-                    work.add(counts, seconds)
-                    label = work.the_pass.cells[0][0].mechanism.label
-                    self.draws += work.draws_of(segment)
-                case Finished(work=work, error=None):
-                    self._estimate(work)
-                case Finished(work=work, error=error):
-                    self._fail(work.the_pass, error)
-            self.progress(cells_done=len(self.results), draws_done=self.draws, label=label)
+        schedule = Schedule(works, self.threads, jax.devices())
+        try:
+            for event in schedule.events(HEARTBEAT):
+                self._take(event)
+                if self.store.due:
+                    self._save(works)
+                self.progress(cells_done=len(self.results), draws_done=self.draws, label=self.label)
+        finally:
+            for event in schedule.rest():
+                if isinstance(event, Counted):
+                    self._take(event)
+            self._save(works)
+            for work in works:
+                work.close()
+        return self.again
 
     def _work(self, the_pass: Pass) -> Work:
         kind = HostWork if isinstance(the_pass.mechanisms[0], HostMechanism) else TracedWork
-        return kind(the_pass, self.plan.audit.run, self.plan.prng)
+        return kind(the_pass, self.plan.audit.run, self.plan.prng, self.store)
+
+    def _take(self, event: Counted | Finished | None) -> None:
+        match event:
+            case Counted(work=work, dataset=dataset, segment=segment):
+                work.add(dataset, segment, event.counts, event.seconds)
+                self.label = work.the_pass.cells[0][0].mechanism.label
+                self.draws += work.draws_of(segment)
+            case Finished(work=work, error=None):
+                self._estimate(work)
+                work.close()
+            case Finished(work=work, error=error):
+                self._fail(work.the_pass, error)
+                work.close()
+
+    def _save(self, works: Iterable[Work]) -> None:
+        for work in works:
+            work.save()
+        self.store.flush()
 
     def _estimate(self, work: Work) -> None:
         share = work.seconds / len(work.the_pass.cells)
@@ -102,9 +131,12 @@ class _Runner:
             self.results[cell.id] = estimate_cell(cell, place, work, self.plan, share)
 
     def _fail(self, the_pass: Pass, error: BaseException | None) -> None:
-        if len(the_pass.cells) > 1:
-            self.again.extend(the_pass.alone())
-            return
-        ((cell, _),) = the_pass.cells
-        reason = str(error) if isinstance(error, CellError) else f"{type(error).__name__}: {error}"
-        self.results[cell.id] = CellResult(cell=cell, reason=reason)
+        cells = [cell for cell, _ in the_pass.cells]
+        if isinstance(error, Uneven):
+            self.again.extend(the_pass.only(group) for group in error.groups)
+        elif len(cells) > 1:
+            self.again.extend(the_pass.only([cell]) for cell in cells)
+        else:
+            known = isinstance(error, CellError)
+            reason = str(error) if known else f"{type(error).__name__}: {error}"
+            self.results[cells[0].id] = CellResult(cell=cells[0], reason=reason)

@@ -11,8 +11,12 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+import jax
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from jax import Device
 
     from dpframe.engine.chunks import Segment
     from dpframe.engine.work import Work
@@ -42,9 +46,10 @@ class Schedule:
     Args:
         works: in the order in which they should start; long ones first balance best.
         threads: how many segments may run at once.
+        devices: they share these in turn.
     """
 
-    def __init__(self, works: Iterable[Work], threads: int) -> None:
+    def __init__(self, works: Iterable[Work], threads: int, devices: Sequence[Device]) -> None:
         self._waiting = deque(works)
         self._ready: deque[tuple[Work, deque[tuple[int, Segment]]]] = deque()
         self._open: dict[Work, int] = {}
@@ -52,14 +57,20 @@ class Schedule:
         self._change = threading.Condition()
         self._stopping = False
         self._threads = [
-            threading.Thread(target=self._serve, name=f"dpframe-{n}", daemon=True)
+            threading.Thread(
+                target=self._serve,
+                args=(devices[n % len(devices)],),
+                name=f"dpframe-{n}",
+                daemon=True,
+            )
             for n in range(max(1, threads))
         ]
 
     def events(self, patience: float) -> Iterator[Counted | Finished | None]:
         """Yields events as they come, and None when nothing came for `patience` seconds.
 
-        Leaving the loop early stops the threads after their current segment.
+        Leaving the loop early stops the threads after their current segment; `rest` then has what
+        they still counted.
         """
         for thread in self._threads:
             thread.start()
@@ -78,6 +89,10 @@ class Schedule:
         finally:
             self._stop()
 
+    def rest(self) -> list[Counted | Finished]:
+        """Events that nobody has taken."""
+        return list(self._events)
+
     def _idle(self) -> bool:
         return not self._waiting and not self._open
 
@@ -88,30 +103,29 @@ class Schedule:
         for thread in self._threads:
             thread.join()
 
-    def _serve(self) -> None:
-        while (task := self._next()) is not None:
-            work, unit = task
-            try:
-                if unit is None:
-                    work.prepare()
-                    self._prepared(work)
-                else:
-                    started = time.perf_counter()
-                    counts = work.count(*unit)
-                    self._done(work, Counted(work, *unit, counts, time.perf_counter() - started))
-            except BaseException as error:  # whatever a plugin raises belongs to its pass
-                self._failed(work, error)
+    def _serve(self, device: Device) -> None:
+        with jax.default_device(device):  # belongs to this thread
+            while (task := self._next()) is not None:
+                self._do(*task)
+
+    def _do(self, work: Work, unit: tuple[int, Segment] | None) -> None:
+        try:
+            if unit is None:
+                work.prepare()
+                self._prepared(work)
+            else:
+                started = time.perf_counter()
+                counts = work.count(*unit)
+                self._done(work, Counted(work, *unit, counts, time.perf_counter() - started))
+        except BaseException as error:  # whatever a plugin raises belongs to its pass
+            self._failed(work, error)
 
     def _next(self) -> tuple[Work, tuple[int, Segment] | None] | None:
         """The next segment of a prepared pass, else a pass to prepare; None when all is done."""
         with self._change:
             while not self._stopping:
                 if self._ready:
-                    work, units = self._ready[0]
-                    unit = units.popleft()
-                    if not units:
-                        self._ready.popleft()
-                    return work, unit
+                    return self._pop()
                 if self._waiting:
                     work = self._waiting.popleft()
                     self._open[work] = 0
@@ -120,6 +134,19 @@ class Schedule:
                     return None
                 self._change.wait()
             return None
+
+    def _pop(self) -> tuple[Work, tuple[int, Segment]]:
+        work, units = self._ready[0]
+        unit = units.popleft()
+        if work.out_of_time():
+            # Each dataset gets its first segment, or there would be nothing to report.
+            begun = [u for u in units if u[1].first == work.tally.done[u[0]]]
+            self._open[work] -= len(units) - len(begun)
+            units = deque(begun)
+            self._ready[0] = (work, units)
+        if not units:
+            self._ready.popleft()
+        return work, unit
 
     def _prepared(self, work: Work) -> None:
         with self._change:

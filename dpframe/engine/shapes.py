@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.engine.keys import PROBE, Stream, base_key, host_generator
+from dpframe.engine.address import PROBE, Stream, host_generator
+from dpframe.engine.keys import base_key
 from dpframe.engine.lanes import structure, unstacked
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
@@ -122,6 +123,11 @@ def first_line(error: BaseException) -> str:
 def run_dtype(run: RunSettings) -> np.dtype[Any]:
     """The dtype of floating leaves and datasets."""
     return np.dtype(run.precision)
+
+
+def precision_of(run: RunSettings) -> Any:
+    """Context in which JAX has the run's precision; it belongs to a thread."""
+    return jax.enable_x64(run.precision == "float64")
 
 
 def dataset(pair: Pair, index: int, dtype: np.dtype[Any]) -> HostArray:

@@ -46,7 +46,18 @@ class Span(NamedTuple):
     limit: Any
 
 
-@compiled(static=("statistics", "rows"))
+ACCELERATOR_ELEMENTS = 1 << 24
+"""Output coordinates that one step of the loop makes on an accelerator."""
+
+
+def chunks_at_once(elements: int) -> int:
+    """How many chunks of so many coordinates one step of the loop makes; changes no count."""
+    if jax.default_backend() == "cpu":
+        return 1  # what one core makes at a time should stay in its cache
+    return max(1, ACCELERATOR_ELEMENTS // elements)
+
+
+@compiled(static=("statistics", "rows", "width"))
 def count_chunks(
     counts: tuple[Tree, ...],
     mechanisms: Mechanism,
@@ -57,6 +68,7 @@ def count_chunks(
     *,
     statistics: tuple[Statistic, ...],
     rows: int,
+    width: int = 1,
 ) -> tuple[Tree, ...]:
     """Draws, scores and counts chunks of one dataset in one loop on the device.
 
@@ -69,22 +81,36 @@ def count_chunks(
         span: which draws.
         statistics: one per scorer.
         rows: rows per chunk.
+        width: chunks that one step of the loop makes.
     """
 
-    def chunk(index: Array, counts: tuple[Tree, ...]) -> tuple[Tree, ...]:
+    def chunk(counts: tuple[Tree, ...], index: Array, limit: Array) -> tuple[Tree, ...]:
         key = chunk_key(origin.base, index, origin.dataset)
 
         def lane(counts: Any, mechanism: Mechanism, states: Any, bounds: Any) -> tuple[Tree, ...]:
             outputs = mechanism.sample(key, origin.data, rows)
             own = Scoring(scoring.attacks, states, bounds)
-            return count_outputs(counts, own, outputs, origin.dataset, span.limit, statistics)
+            return count_outputs(counts, own, outputs, origin.dataset, limit, statistics)
 
         updated: tuple[Tree, ...] = each_lane(
             lane, lanes, counts, mechanisms, scoring.states, scoring.bounds
         )
         return updated
 
-    result: tuple[Tree, ...] = jax.lax.fori_loop(span.first, span.stop, chunk, counts)
+    def step(number: Array, counts: tuple[Tree, ...]) -> tuple[Tree, ...]:
+        if width == 1:
+            return chunk(counts, span.first + number, span.limit)
+        index = span.first + number * width + jnp.arange(width, dtype=jnp.int32)
+        limits = jnp.where(index < span.stop, span.limit, 0)  # beyond the last chunk count nothing
+        nothing = jax.tree.map(jnp.zeros_like, counts)
+        made = jax.vmap(chunk, in_axes=(None, 0, 0))(nothing, index, limits)
+        added: tuple[Tree, ...] = jax.tree.map(
+            lambda old, new: old + new.sum(0, dtype=old.dtype), counts, made
+        )
+        return added
+
+    steps = (span.stop - span.first + width - 1) // width
+    result: tuple[Tree, ...] = jax.lax.fori_loop(0, steps, step, counts)
     return result
 
 

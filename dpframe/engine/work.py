@@ -12,15 +12,19 @@ import numpy as np
 
 from dpframe.engine import traced
 from dpframe.engine.chunks import segments
+from dpframe.engine.entries import entry_keys
 from dpframe.engine.keys import base_key
 from dpframe.engine.lanes import pad, stack
 from dpframe.engine.learn import learn
-from dpframe.engine.shapes import dataset, guarded
+from dpframe.engine.resume import resume, saved
+from dpframe.engine.shapes import dataset, guarded, precision_of
+from dpframe.engine.tally import Tally
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
     from dpframe.engine.chunks import Segment
     from dpframe.engine.plan import Pass
+    from dpframe.engine.store import Store
     from dpframe.spec.audit import RunSettings
     from dpframe.types import Tree
 
@@ -34,28 +38,31 @@ class Work(ABC):
     threads, and `add` from one at a time.
     """
 
-    def __init__(self, the_pass: Pass, run: RunSettings, prng: str) -> None:
+    on_host = False
+
+    def __init__(self, the_pass: Pass, run: RunSettings, prng: str, store: Store) -> None:
         self.the_pass = the_pass
         self.run = run
         self.prng = prng
+        self.store = store
         self.dtype = np.dtype(run.precision)
         self.lanes = len(the_pass.mechanisms)
         self.statistics = tuple(scorer.statistic for scorer in the_pass.scorers)
-        self.counts: tuple[Tree, ...] = ()
-        """Per scorer, every leaf [lanes, attacks, …] int64 on the host."""
         self.bounds: tuple[Tree, ...] = ()
         self.seconds = 0.0
         """Time spent on it, by all threads together."""
-
-    def units(self) -> list[tuple[int, Segment]]:
-        """(dataset, segment) for everything that has to be counted; D and D′ in turn."""
-        cut = list(segments(self.the_pass.trials, self.the_pass.rows, self.the_pass.elements))
-        return [(index, segment) for segment in cut for index in (0, 1)]
+        self._deadline: float | None = None
+        self._changed = False
 
     def prepare(self) -> None:
-        """Learns and checks; raises CellError with the author's mistake."""
+        """Learns, checks, and finds what is counted already.
+
+        Raises:
+            CellError: the author's mistake.
+            Uneven: some cells have come further than others and must go on separately.
+        """
         started = time.perf_counter()
-        with self.precision():
+        with precision_of(self.run):
             the_pass = self.the_pass
             self.data = tuple(dataset(the_pass.pair, index, self.dtype) for index in (0, 1))
             self.states, self.bounds = learn(the_pass, self.run, self.prng)
@@ -64,39 +71,61 @@ class Work(ABC):
                 _zeros(scorer.statistic, bound, self.lanes, len(scorer.attacks))
                 for scorer, bound in zip(the_pass.scorers, self.bounds, strict=True)
             )
-            self.counts = jax.tree.map(lambda leaf: leaf.astype(np.int64), self.zeros)
-            self.ready()
+            self.keys = entry_keys(the_pass, self.states, self.bounds)
+            prefix, done = resume(the_pass, self.zeros, self.keys, self.store)
+            self.tally = Tally(prefix, done, the_pass.rows)
+            if self.units():
+                self.ready()
         self.seconds = time.perf_counter() - started
+        if self.run.seconds is not None:
+            self._deadline = time.perf_counter() + self.run.seconds
+
+    def units(self) -> list[tuple[int, Segment]]:
+        """(dataset, segment) for everything that is still to be counted; D and D′ in turn."""
+        the_pass = self.the_pass
+        size = (the_pass.trials, the_pass.rows, the_pass.elements)
+        found = [
+            (segment, index)
+            for index in (0, 1)
+            for segment in segments(*size, self.tally.done[index], on_host=self.on_host)
+        ]
+        return [(index, segment) for segment, index in sorted(found)]
 
     def count(self, index: int, segment: Segment) -> tuple[Tree, ...]:
         """Counts of one segment of one dataset; every leaf [lanes, attacks, …] int64."""
-        with self.precision():
+        with precision_of(self.run):
             counted = self.draw_and_count(index, segment)
             return tuple(
                 jax.tree.map(lambda leaf: np.asarray(leaf[: self.lanes], np.int64), tree)
                 for tree in counted
             )
 
-    def add(self, counted: tuple[Tree, ...], seconds: float) -> None:
-        """Adds the counts of a segment, and the time they took, to the totals."""
-        self.counts = jax.tree.map(np.add, self.counts, counted)
+    def add(self, index: int, segment: Segment, counted: tuple[Tree, ...], seconds: float) -> None:
+        """Takes in the counts of a segment and the time they took."""
+        self.tally.add(index, segment, counted)
         self.seconds += seconds
+        self._changed = True
+
+    def save(self) -> None:
+        """Hands what is counted to the store."""
+        if self._changed:
+            for cell, place in self.the_pass.cells:
+                key = self.keys[cell.id]
+                self.store.save(self.the_pass.stream, key, saved(self.tally, place))
+            self._changed = False
+
+    def out_of_time(self) -> bool:
+        """Whether the time budget of the spec is spent."""
+        return self._deadline is not None and time.perf_counter() > self._deadline
 
     def draws_of(self, segment: Segment) -> int:
         """Coordinates of a segment that count."""
         return (segment.stop - segment.first) * segment.limit * max(1, self.the_pass.elements)
 
-    def precision(self) -> Any:
-        """Context in which JAX has the run's precision; it belongs to a thread."""
-        return jax.enable_x64(self.dtype == np.float64)
-
-    def nan_check(self, extent: str) -> str:
-        """Which outputs are looked at for NaN, given how many are if any."""
-        if self.the_pass.mechanisms[0].may_be_nan:
-            return "NaN is a legitimate output of this mechanism"
-        if not np.issubdtype(self.the_pass.shape.dtype, np.inexact):
-            return "outputs are integers, none can be NaN"
-        return f"{extent} on each dataset were looked at for NaN"
+    @property
+    def draws_stored(self) -> int:
+        """Coordinates that were counted before."""
+        return sum(self.tally.done) * self.the_pass.rows * max(1, self.the_pass.elements)
 
     @property
     def nan_matters(self) -> bool:
@@ -117,37 +146,47 @@ class Work(ABC):
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Tree, ...]:
         """Counts of one segment; every leaf [lanes or more, attacks, …]."""
 
+    def close(self) -> None:  # noqa: B027  # most hold nothing
+        """Lets go of whatever the work holds; it counts no more."""
+
+    def nan_note(self, extent: str) -> str:
+        """Which outputs were looked at for NaN, given how many are if any."""
+        if self.the_pass.mechanisms[0].may_be_nan:
+            return "NaN is a legitimate output of this mechanism"
+        if not self.nan_matters:
+            return "outputs are integers, none can be NaN"
+        return f"{extent} on each dataset were looked at for NaN"
+
 
 class TracedWork(Work):
     """A pass over a mechanism that JAX traces: one call of the device per segment."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return (self.nan_check(f"the first {self.the_pass.rows} outputs"),)
+        return (self.nan_note(f"the first {self.the_pass.rows} outputs"),)
 
     def ready(self) -> None:
         self.base = base_key(self.the_pass.stream, self.prng)
         padded = (self.zeros, stack(self.the_pass.mechanisms, self.dtype), self.states, self.bounds)
-        self.zeros, self.mechanisms, states, bounds = pad(padded, self.lanes)
+        self.counts, self.mechanisms, states, bounds = pad(padded, self.lanes)
         self.scoring = traced.Scoring(self.attacks, states, bounds)
         if self.nan_matters:
             self._look_for_nan()
 
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Tree, ...]:
-        counted: tuple[Tree, ...] = guarded(
-            "counting",
-            partial(
-                traced.count_chunks,
-                self.zeros,
-                self.mechanisms,
-                np.int32(self.lanes),
-                self.scoring,
-                self._origin(index),
-                traced.Span(*(np.int32(number) for number in segment)),
-                statistics=self.statistics,
-                rows=self.the_pass.rows,
-            ),
+        call = partial(
+            traced.count_chunks,
+            self.counts,
+            self.mechanisms,
+            np.int32(self.lanes),
+            self.scoring,
+            self._origin(index),
+            traced.Span(*(np.int32(number) for number in segment)),
+            statistics=self.statistics,
+            rows=self.the_pass.rows,
+            width=traced.chunks_at_once(self.the_pass.rows * max(1, self.the_pass.elements)),
         )
+        counted: tuple[Tree, ...] = guarded("counting", call)
         return counted
 
     def _origin(self, index: int) -> traced.Origin:

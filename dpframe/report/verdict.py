@@ -33,6 +33,8 @@ class Evidence(NamedTuple):
     upper: float
     """The most that the attack can show."""
     trials: int
+    price: int = 1
+    """Factor by which an earlier look at the same draws divides the error of this one."""
 
 
 class Judgement(NamedTuple):
@@ -51,8 +53,8 @@ def judge(cells: Sequence[Evidence], m: int, multiplicity: str) -> list[Judgemen
         m: number of such cells planned, failed ones included.
         multiplicity: "holm", "bonferroni" or "none".
     """
-    adjusted = _adjust([cell.p_value for cell in cells], m, multiplicity)
-    resolved = _adjust([cell.p_resolved for cell in cells], m, multiplicity)
+    adjusted = _adjust([cell.p_value * cell.price for cell in cells], m, multiplicity)
+    resolved = _adjust([cell.p_resolved * cell.price for cell in cells], m, multiplicity)
     rejected = sum(p <= cell.error for p, cell in zip(resolved, cells, strict=True))
     # A cell with the most extreme counts would be tested against what is left of the m claims.
     factor = {"holm": m - rejected, "bonferroni": m, "none": 1}[multiplicity]
@@ -63,10 +65,11 @@ def judge(cells: Sequence[Evidence], m: int, multiplicity: str) -> list[Judgemen
 
 
 def _adjust(p_values: list[float], m: int, multiplicity: str) -> list[float]:
+    paid = [min(p, 1.0) for p in p_values]
     if multiplicity == "none":
-        return p_values
+        return paid
     adjust = {"holm": holm, "bonferroni": bonferroni}[multiplicity]
-    return [float(p) for p in adjust(p_values, m)]
+    return [float(p) for p in adjust(paid, m)]
 
 
 def _judge(cell: Evidence, adjusted: float, resolved: float, factor: int) -> Judgement:
@@ -79,7 +82,7 @@ def _judge(cell: Evidence, adjusted: float, resolved: float, factor: int) -> Jud
             "the deciding event is rarer than float32 sampling resolves; "
             'repeat with [run] precision = "float64"',
         )
-    if cell.p_extreme * factor > cell.error:
+    if cell.p_extreme * cell.price * factor > cell.error:
         return Judgement(
             INCONCLUSIVE,
             adjusted,

@@ -8,7 +8,8 @@ import jax
 import numpy as np
 
 from dpframe import registry
-from dpframe.engine.keys import Stream, base_key, chunk_key, draw_group, host_generator
+from dpframe.engine.address import Stream, draw_group, host_generator
+from dpframe.engine.keys import base_key, chunk_key
 from dpframe.spec import audit_from_dict
 
 

@@ -1,0 +1,55 @@
+"""The counts of one pass as they come in, in whatever order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+if TYPE_CHECKING:
+    from dpframe.engine.chunks import Segment
+    from dpframe.types import Tree
+
+
+class Tally:
+    """Counts by dataset: a gapless prefix of whole chunks, segments beyond a gap, and the tail.
+
+    Only the prefix may be stored, because only a prefix can be gone on with.
+
+    Args:
+        prefix: counts of the chunks 0 … done[d] − 1, every leaf int64 and zero if none.
+        done: whole chunks counted, per dataset.
+        rows: rows per chunk.
+    """
+
+    def __init__(self, prefix: Tree, done: tuple[int, int], rows: int) -> None:
+        self.prefix, self.done, self.rows = prefix, list(done), rows
+        self._beyond: tuple[dict[int, tuple[int, Tree]], ...] = ({}, {})
+        self._tail: list[tuple[Segment, Tree] | None] = [None, None]
+
+    def add(self, dataset: int, segment: Segment, counts: Tree) -> None:
+        """Takes in the counts of a segment, once."""
+        if segment.limit < self.rows:
+            self._tail[dataset] = (segment, counts)
+            return
+        waiting = self._beyond[dataset]
+        waiting[segment.first] = (segment.stop, counts)
+        while self.done[dataset] in waiting:
+            stop, counts = waiting.pop(self.done[dataset])
+            self.prefix = _sum(self.prefix, counts)
+            self.done[dataset] = stop
+
+    def total(self) -> tuple[Tree, tuple[int, int]]:
+        """Counts of everything without a gap before it, and how many trials that is per dataset."""
+        counts, trials = self.prefix, []
+        for dataset, tail in enumerate(self._tail):
+            trials.append(self.done[dataset] * self.rows)
+            if tail is not None and tail[0].first == self.done[dataset]:
+                counts = _sum(counts, tail[1])
+                trials[dataset] += tail[0].limit
+        return counts, (trials[0], trials[1])
+
+
+def _sum(a: Tree, b: Tree) -> Any:
+    return jax.tree.map(np.add, a, b)
