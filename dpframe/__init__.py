@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from dpframe.attack import Attack as Attack
     from dpframe.attack import Target as Target
-    from dpframe.audit import audit as audit
+    from dpframe.auditing import audit as audit
     from dpframe.boxes import estimate_from_boxes as estimate_from_boxes
     from dpframe.claims import ApproxDP as ApproxDP
     from dpframe.claims import Claim as Claim
@@ -34,8 +34,11 @@ if TYPE_CHECKING:
     from dpframe.mechanism import Mechanism as Mechanism
     from dpframe.mechanism import host_mechanism as host_mechanism
     from dpframe.pair import Pair as Pair
+    from dpframe.report.outcome import exit_code as exit_code
     from dpframe.statistic import DecisionCounts as DecisionCounts
     from dpframe.statistic import Statistic as Statistic
+    from dpframe.stats.binomial import clopper_pearson_lower as clopper_pearson_lower
+    from dpframe.stats.binomial import clopper_pearson_upper as clopper_pearson_upper
 
 _HOME = {
     "ApproxDP": "dpframe.claims",
@@ -57,8 +60,11 @@ _HOME = {
     "Query": "dpframe.estimator",
     "Statistic": "dpframe.statistic",
     "Target": "dpframe.attack",
-    "audit": "dpframe.audit",
+    "audit": "dpframe.auditing",
+    "clopper_pearson_lower": "dpframe.stats.binomial",
+    "clopper_pearson_upper": "dpframe.stats.binomial",
     "estimate_from_boxes": "dpframe.boxes",
+    "exit_code": "dpframe.report.outcome",
     "hookimpl": "dpframe.hookspecs",
     "host_mechanism": "dpframe.mechanism",
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpframe.estimator import Estimate
+from dpframe.estimator import Contrast, Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,20 +47,21 @@ def estimate_from_boxes(
     """
     at_level = boxes(1 - query.confidence)
     claim = query.claim
-    p_value = p_resolved = failed_delta = None
+    p_value = p_resolved = contrast = None
     if claim is not None:
         p_value = _smallest_level(boxes, claim, 0.0)
         p_resolved = (
             _smallest_level(boxes, claim, query.resolution) if query.resolution else p_value
         )
-        failed_delta = claim.default_delta
+        at = claim.default_delta
+        contrast = Contrast(at, epsilon_of(at_level, at), claim.epsilon_at(at))
     return Estimate(
         epsilon=epsilon,
         epsilon_lower=epsilon_of(at_level, query.delta),
         epsilon_upper=epsilon_upper,
         p_value=p_value,
         p_resolved=p_resolved,
-        failed_delta=failed_delta,
+        contrast=contrast,
         tradeoff=tuple((float(x), float(y)) for x, y in at_level),
         profile=profile,
         notes=notes,

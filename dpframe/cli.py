@@ -110,7 +110,7 @@ def run(
     trials: Trials = None,
     seed: Seed = None,
     device: Annotated[
-        Device | None, typer.Option(help="Where to simulate; default: JAX's choice.")
+        Device | None, typer.Option(help="Where to simulate; default: the fastest there is.")
     ] = None,
     resume: Annotated[
         bool,

@@ -27,6 +27,14 @@ class Query(NamedTuple):
     """Probabilities below this measure the sampler, not the mechanism (float32: 1e-6)."""
 
 
+class Contrast(NamedTuple):
+    """A bound beside what is claimed, at one δ."""
+
+    delta: float
+    lower: float
+    claimed: float
+
+
 class Estimate(NamedTuple):
     """What an estimator found. Bounds are None where it does not certify."""
 
@@ -41,8 +49,8 @@ class Estimate(NamedTuple):
     """Smallest level at which the claim is rejected, by inverting the same bound."""
     p_resolved: float | None = None
     """The same with every error rate raised by `Query.resolution`."""
-    failed_delta: float | None = None
-    """The δ at which the claimed curve fails most clearly."""
+    contrast: Contrast | None = None
+    """Bound and claim at the δ that says most about the claim."""
     tradeoff: tuple[tuple[float, float], ...] = ()
     """Certified points (FPR, FNR): the mechanism's trade-off curve runs below or through each."""
     profile: tuple[tuple[float, float], ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from dpframe.audit import make_plan
+from dpframe.auditing import make_plan
 from dpframe.engine.estimate import cell_confidence
 from dpframe.errors import CellError
 

@@ -152,7 +152,12 @@ def _become_dataclass(cls: type[Plugin]) -> None:
             "at run time; import it outside of `if TYPE_CHECKING`"
         ) from None
     cls.__annotations__ = {field: hints[field] for field in own}
+    described = cls.__dict__.get("__doc__")
+    for field, hint in hints.items():
+        if field in own and _unhashable(hint):
+            raise TypeError(f"{cls.__name__}.{field} must be hashable: tuple instead of list")
     dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+    cls.__doc__ = described  # rather than the signature that dataclass would put there
     fields = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
     cls.leaves = tuple(field for field in fields if _is_float(hints[field]))
     jax.tree_util.register_dataclass(
@@ -169,6 +174,12 @@ def _is_float(hint: Any) -> bool:
         members = [arg for arg in get_args(hint) if arg is not type(None)]
         return len(members) == 1 and _is_float(members[0])
     return hint is float
+
+
+def _unhashable(hint: Any) -> bool:
+    if get_origin(hint) in (Annotated, Union, types.UnionType):
+        return any(_unhashable(arg) for arg in get_args(hint))
+    return (get_origin(hint) or hint) in (list, dict, set)
 
 
 def _type_text(hint: Any) -> str:

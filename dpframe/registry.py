@@ -66,16 +66,19 @@ class Registry:
     def find(self, kind: str, use: str) -> Entry:
         """Resolves what a spec calls a plugin.
 
-        A bare name means the built-in if there is one, else the only plugin with that name;
-        anything else needs `distribution/name`.
+        A bare name means the built-in if there is one, else the local class that a notebook
+        brought, else the only plugin with that name; anything else needs `distribution/name`.
 
         Raises:
             PluginError: nothing, or more than one thing, has this name.
         """
         candidates = [entry for entry in self.named(use) if entry.kind == kind]
-        exact = [entry for entry in candidates if entry.distribution == BUILTIN]
-        if len(exact or candidates) == 1:
-            return (exact or candidates)[0]
+        for preferred in (BUILTIN, LOCAL):
+            for entry in candidates:
+                if entry.distribution == preferred:
+                    return entry
+        if len(candidates) == 1:
+            return candidates[0]
         if candidates:
             choices = ", ".join(f"{entry.distribution}/{entry.name}" for entry in candidates)
             raise PluginError(f"{kind} {use!r} is ambiguous; say which: {choices}")

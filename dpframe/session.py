@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpframe.audit import identity, make_plan, make_record
+from dpframe.auditing import identity, make_plan, make_record
 from dpframe.errors import DpframeError, OutputError, RecordError
 from dpframe.report import record as records
 
@@ -29,7 +29,7 @@ class Choice(NamedTuple):
     out: Path | None = None
     """Directory of the run; default: runs/<audit name>."""
     device: str | None = None
-    """"cpu", "gpu", or JAX's choice."""
+    """"cpu" or "gpu"; default: the fastest there is."""
     resume: bool = True
     """Go on with what the directory holds, instead of discarding it."""
 

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from dpframe import ApproxDP, PureDP, Query, estimate_from_boxes
 from dpframe.boxes import SMALLEST_P, epsilon_of, rejects
-from dpframe.stats.binomial import upper_limit
+from dpframe.stats.binomial import clopper_pearson_upper
 
 
 def boxes_of(false_positives: int, false_negatives: int, n: int):
     def boxes(error: float):
         return np.stack(
             [
-                upper_limit([false_positives], n, error / 2),
-                upper_limit([false_negatives], n, error / 2),
+                clopper_pearson_upper([false_positives], n, error / 2),
+                clopper_pearson_upper([false_negatives], n, error / 2),
             ],
             axis=1,
         )

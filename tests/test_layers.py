@@ -27,7 +27,7 @@ ALLOWED = {
     "report": {"errors", "stats"},
     "testing": PUBLIC | {"registry", "spec", "engine"},
 }
-TOP = {"__main__", "cli", "audit", "session", "outlook", "catalog", "dpframe"}
+TOP = {"__main__", "cli", "auditing", "session", "outlook", "catalog", "dpframe"}
 """The floor above everything: it may import whatever it likes."""
 
 LIBRARIES_BANNED = {

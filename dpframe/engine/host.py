@@ -10,9 +10,10 @@ import jax
 import numpy as np
 
 from dpframe.engine import traced
+from dpframe.engine.look import NAN_FOUND
 from dpframe.engine.pool import Pool
 from dpframe.engine.shapes import guarded, on_device
-from dpframe.engine.work import NAN_FOUND, Work
+from dpframe.engine.work import Work
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class HostWork(Work):
         notes = [self.nan_note("all outputs")]
         if not self.mechanisms[0].seedable:
             notes.append("not replayable: the mechanism does not take its randomness from the seed")
+        if self.the_pass.shape.dtype == np.float64 and self.dtype == np.float32:
+            notes.append("float64 outputs were rounded to float32 before they were scored")
         if self.pool is not None and self.pool.in_process:
             notes.append(f"run in this process: {self.pool.in_process}")
         return tuple(notes)

@@ -48,14 +48,7 @@ class Pool:
         self._executor: ProcessPoolExecutor | None = None
         pickled = self._pickled()
         if pickled is not None:
-            workers = available_cores()
-            self.depth = 2 * workers
-            self._executor = ProcessPoolExecutor(
-                workers,
-                mp_context=multiprocessing.get_context("spawn"),
-                initializer=sampling.start,
-                initargs=(pickled,),
-            )
+            self._start(pickled, available_cores())
 
     def submit(self, lane: int, chunk: int, index: int) -> Callable[[], HostArray]:
         """Asks for a chunk; the answer, when called, waits for it."""
@@ -74,6 +67,23 @@ class Pool:
         """Ends the processes, without waiting for what was asked for and is not needed."""
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _start(self, pickled: bytes, workers: int) -> None:
+        executor = ProcessPoolExecutor(
+            workers,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=sampling.start,
+            initargs=(pickled,),
+        )
+        try:
+            problem = executor.submit(sampling.problem).result()
+        except BrokenProcessPool as error:
+            raise _died() from error
+        if problem is not None:
+            executor.shutdown(wait=False)
+            self.in_process = f"a worker could not load the mechanism ({problem})"
+            return
+        self._executor, self.depth = executor, 2 * workers
 
     def _pickled(self) -> bytes | None:
         modules = {type(mechanism).__module__ for mechanism in self.mechanisms}

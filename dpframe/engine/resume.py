@@ -64,7 +64,7 @@ def saved(tally: Tally, place: Place) -> Saved:
     """What a store keeps of one cell."""
     leaves = jax.tree.leaves(tally.prefix[place.scorer])
     own: list[Any] = [leaf[place.lane, place.attack].tolist() for leaf in leaves]
-    return Saved((tally.done[0], tally.done[1]), own)
+    return Saved(tally.done, own)
 
 
 def _usable(saved: Saved | None, the_pass: Pass, zero: Tree) -> Saved | None:

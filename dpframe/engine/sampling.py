@@ -18,13 +18,22 @@ if TYPE_CHECKING:
 
 _mechanisms: tuple[Any, ...] = ()
 _data: tuple[Any, ...] = ()
+_problem: str | None = None
 
 
 def start(pickled: bytes) -> None:
     """Prepares a worker process."""
-    global _mechanisms, _data  # a worker serves one pass and has nothing else
+    global _mechanisms, _data, _problem  # a worker serves one pass and has nothing else
     os.environ["JAX_PLATFORMS"] = "cpu"
-    _mechanisms, _data = pickle.loads(pickled)
+    try:
+        _mechanisms, _data = pickle.loads(pickled)
+    except Exception as error:  # a module that only the parent could import, for one
+        _problem = f"{type(error).__name__}: {error}"
+
+
+def problem() -> str | None:
+    """Why this worker cannot sample, if it cannot."""
+    return _problem
 
 
 def sample_here(lane: int, stream: Stream, chunk: int, index: int, rows: int) -> HostArray:

@@ -112,7 +112,17 @@ def guarded(what: str, call: Callable[[], Any]) -> Any:
     try:
         return call()
     except Exception as error:
-        raise CellError(f"{what} raised {type(error).__name__}: {first_line(error)}") from error
+        raise CellError(
+            f"{what} raised {type(error).__name__}: {first_line(error)}{_hint(error)}"
+        ) from error
+
+
+def _hint(error: Exception) -> str:
+    if not isinstance(
+        error, jax.errors.ConcretizationTypeError | jax.errors.TracerArrayConversionError
+    ):
+        return ""
+    return " (parameters and arrays are traced: jax.numpy.where instead of if, jax.numpy for numpy)"
 
 
 def first_line(error: BaseException) -> str:

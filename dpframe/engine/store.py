@@ -61,8 +61,8 @@ class Store:
         with self._lock:
             known = self._of(stream).get(key)
             if known is None or sum(known.done) < sum(saved.done):
+                self._changed.add(stream)  # first: a signal may raise anywhere
                 self._entries[stream][key] = saved
-                self._changed.add(stream)
 
     @property
     def due(self) -> bool:
@@ -113,7 +113,7 @@ class Store:
                 key: Saved((int(done[0]), int(done[1])), leaves)
                 for key, (done, leaves) in found["entries"].items()
             }
-        except (OSError, ValueError, KeyError, TypeError, IndexError):
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return {}
 
     def _write(self, stream: Stream) -> None:

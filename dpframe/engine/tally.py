@@ -24,9 +24,20 @@ class Tally:
     """
 
     def __init__(self, prefix: Tree, done: tuple[int, int], rows: int) -> None:
-        self.prefix, self.done, self.rows = prefix, list(done), rows
+        self.rows = rows
+        self._counted = prefix, done
         self._beyond: tuple[dict[int, tuple[int, Tree]], ...] = ({}, {})
         self._tail: list[tuple[Segment, Tree] | None] = [None, None]
+
+    @property
+    def prefix(self) -> Any:
+        """Counts of the chunks 0 … done[d] − 1 of each dataset d."""
+        return self._counted[0]
+
+    @property
+    def done(self) -> tuple[int, int]:
+        """How many whole chunks the prefix covers, per dataset."""
+        return self._counted[1]
 
     def add(self, dataset: int, segment: Segment, counts: Tree) -> None:
         """Takes in the counts of a segment, once."""
@@ -37,8 +48,9 @@ class Tally:
         waiting[segment.first] = (segment.stop, counts)
         while self.done[dataset] in waiting:
             stop, counts = waiting.pop(self.done[dataset])
-            self.prefix = _sum(self.prefix, counts)
-            self.done[dataset] = stop
+            done = (stop, self.done[1]) if dataset == 0 else (self.done[0], stop)
+            # One assignment: a signal may raise anywhere, and what is here is stored then.
+            self._counted = _sum(self.prefix, counts), done
 
     def total(self) -> tuple[Tree, tuple[int, int]]:
         """Counts of everything without a gap before it, and how many trials that is per dataset."""

@@ -16,10 +16,10 @@ from dpframe.engine.entries import entry_keys
 from dpframe.engine.keys import base_key
 from dpframe.engine.lanes import pad, stack
 from dpframe.engine.learn import learn
+from dpframe.engine.look import look
 from dpframe.engine.resume import resume, saved
 from dpframe.engine.shapes import dataset, guarded, precision_of
 from dpframe.engine.tally import Tally
-from dpframe.errors import CellError
 
 if TYPE_CHECKING:
     from dpframe.engine.chunks import Segment
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from dpframe.engine.store import Store
     from dpframe.spec.audit import RunSettings
     from dpframe.types import Tree
-
-NAN_FOUND = "sample returned NaN; if that is meant, the mechanism says may_be_nan = True"
 
 
 class Work(ABC):
@@ -170,8 +168,7 @@ class TracedWork(Work):
         padded = (self.zeros, stack(self.the_pass.mechanisms, self.dtype), self.states, self.bounds)
         self.counts, self.mechanisms, states, bounds = pad(padded, self.lanes)
         self.scoring = traced.Scoring(self.attacks, states, bounds)
-        if self.nan_matters:
-            self._look_for_nan()
+        look(self)
 
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Tree, ...]:
         call = partial(
@@ -180,7 +177,7 @@ class TracedWork(Work):
             self.mechanisms,
             np.int32(self.lanes),
             self.scoring,
-            self._origin(index),
+            self.origin(index),
             traced.Span(*(np.int32(number) for number in segment)),
             statistics=self.statistics,
             rows=self.the_pass.rows,
@@ -189,18 +186,9 @@ class TracedWork(Work):
         counted: tuple[Tree, ...] = guarded("counting", call)
         return counted
 
-    def _origin(self, index: int) -> traced.Origin:
+    def origin(self, index: int) -> traced.Origin:
+        """Where the draws of a dataset come from."""
         return traced.Origin(self.base, self.data[index], np.int32(index))
-
-    def _look_for_nan(self) -> None:
-        found = pad(np.zeros(self.lanes, bool), self.lanes)
-        lanes, rows = np.int32(self.lanes), self.the_pass.rows
-        for index in (0, 1):
-            look = partial(
-                traced.nan_lanes, found, self.mechanisms, lanes, self._origin(index), rows=rows
-            )
-            if np.any(guarded("sample", look)):
-                raise CellError(NAN_FOUND)
 
 
 def _zeros(statistic: Any, bound: Tree, lanes: int, attacks: int) -> Tree:

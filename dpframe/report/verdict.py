@@ -21,17 +21,19 @@ class Evidence(NamedTuple):
     p_resolved: float
     """The p-value once every error rate is raised by what the sampler resolves."""
     p_extreme: float
+    """The p-value of the most extreme counts possible."""
+    p_extreme_resolved: float
     """`p_resolved` of the most extreme counts possible."""
     error: float
     """Family-wise error, 1 − confidence."""
-    claimed: float
-    """The claim's ε at δ."""
     delta: float
-    failed_delta: float
+    """The δ of the estimate."""
     lower: float
-    """Certified bound on ε."""
+    """Certified bound on ε at that δ."""
     upper: float
-    """The most that the attack can show."""
+    """The most that the attack can show there."""
+    contrast: tuple[float, float, float]
+    """(δ, bound, claimed ε) where the claim is clearest."""
     trials: int
     price: int = 1
     """Factor by which an earlier look at the same draws divides the error of this one."""
@@ -79,28 +81,34 @@ def _judge(cell: Evidence, adjusted: float, resolved: float, factor: int) -> Jud
         return Judgement(
             INCONCLUSIVE,
             adjusted,
-            "the deciding event is rarer than float32 sampling resolves; "
-            'repeat with [run] precision = "float64"',
+            _TOO_RARE,
         )
-    if cell.p_extreme * cell.price * factor > cell.error:
+    if cell.p_extreme_resolved * cell.price * factor > cell.error:
+        enough = cell.p_extreme * cell.price * factor <= cell.error
+        delta, _, claimed = cell.contrast
         return Judgement(
             INCONCLUSIVE,
             adjusted,
             f"even the most extreme counts possible in {cell.trials:,} trials would not reject "
-            f"ε = {cell.claimed:.4g}; more trials are needed",
+            f"ε = {claimed:.4g} at δ = {delta:.3g}; "
+            + (_TOO_RARE if enough else "more trials are needed"),
         )
     return Judgement(CONSISTENT, adjusted, f"no violation found; {_shown(cell)}")
 
 
+_TOO_RARE = (
+    "the deciding event is rarer than float32 sampling resolves: "
+    'repeat with [run] precision = "float64"'
+)
+
+
 def _violated(cell: Evidence) -> str:
-    if cell.lower > cell.claimed:
-        return (
-            f"loss certified above {cell.lower:.4g} at δ = {cell.delta:.3g}, "
-            f"claimed {cell.claimed:.4g}"
-        )
+    delta, lower, claimed = cell.contrast
+    if lower > claimed:
+        return f"loss certified above {lower:.4g} at δ = {delta:.3g}, claimed {claimed:.4g}"
     return (
-        f"the claim fails at δ = {cell.failed_delta:.3g}, by the step-down test alone: the bound "
-        f"that holds together with all others, {cell.lower:.4g}, is not above {cell.claimed:.4g}"
+        f"the claim ε = {claimed:.4g} at δ = {delta:.3g} is rejected by the step-down test; the "
+        f"bound that holds together with all others, {lower:.4g}, is not above it"
     )
 
 

@@ -114,7 +114,7 @@ class RunTable(Table):
     prng: Literal["default", "threefry2x32-13", "threefry2x32"] = "default"
     """Pseudo-random number generator of traced mechanisms."""
     seconds: Annotated[float, Field(gt=0)] | None = None
-    """Stop after about this many seconds; the run can be resumed."""
+    """Time budget of a pass: after so many seconds its cells are judged by the trials they got."""
     device: Literal["cpu", "gpu"] | None = None
     """Where traced mechanisms run; default: the fastest there is."""
 

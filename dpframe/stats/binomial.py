@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
 
 
-def upper_limit(successes: npt.ArrayLike, trials: npt.ArrayLike, error: npt.ArrayLike) -> Floats:
+def clopper_pearson_upper(
+    successes: npt.ArrayLike, trials: npt.ArrayLike, error: npt.ArrayLike
+) -> Floats:
     """Upper limit of p: Pr[p ≤ limit] ≥ 1 − error, whatever p is.
 
     The limit is the p at which Pr[Bin(n, p) ≤ k] = error, that is the 1 − error quantile of
@@ -35,7 +37,9 @@ def upper_limit(successes: npt.ArrayLike, trials: npt.ArrayLike, error: npt.Arra
     return np.where(np.isnan(limit), 1.0, limit)
 
 
-def lower_limit(successes: npt.ArrayLike, trials: npt.ArrayLike, error: npt.ArrayLike) -> Floats:
+def clopper_pearson_lower(
+    successes: npt.ArrayLike, trials: npt.ArrayLike, error: npt.ArrayLike
+) -> Floats:
     """Lower limit of p: Pr[p ≥ limit] ≥ 1 − error, whatever p is.
 
     The limit is the p at which Pr[Bin(n, p) ≥ k] = error, that is the error quantile of

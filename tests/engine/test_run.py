@@ -54,6 +54,10 @@ class Broken(Mechanism, name="broken"):
             return jnp.float32(0)
         if self.how == "nan":
             return jnp.full((n, 1), jnp.nan)
+        if self.how == "numpy":
+            return data + np.random.default_rng(3).laplace(size=(n, 1)).astype("float32")
+        if self.how == "one row":
+            return jnp.broadcast_to(data + jax.random.laplace(key, (1, 1)), (n, 1))
         if self.how == "nan above 1":
             return jnp.where(self.scale > 1, jnp.nan, 1.0) * jnp.ones((n, 1))
         return data + jnp.zeros((n, 1))
@@ -169,6 +173,8 @@ FAILURES = [
     ("broken", "shape", "the first axis must be n"),
     ("broken", "scalar", "the first axis must be n"),
     ("broken", "nan", "returned NaN"),
+    ("broken", "numpy", "same outputs under different keys"),
+    ("broken", "one row", "all outputs of one call are equal"),
     ("broken-host", "raise late", "sample raised ValueError: only small requests, please"),
     ("broken-host", "exit", "SystemExit"),
     ("broken-host", "shape late", "shape"),

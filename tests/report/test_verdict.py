@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from dpframe.report.verdict import Evidence, judge
 
 BASE = Evidence(
-    p_value=0.5, p_resolved=0.5, p_extreme=1e-9, error=0.05, claimed=1.0, delta=0.0,
-    failed_delta=0.0, lower=0.5, upper=1.2, trials=1000,
+    p_value=0.5, p_resolved=0.5, p_extreme=1e-9, p_extreme_resolved=1e-9, error=0.05, delta=0.0,
+    lower=0.5, upper=1.2, contrast=(0.0, 0.5, 1.0), trials=1000,
 )  # fmt: skip
 
 
@@ -34,8 +36,8 @@ def test_failed_cells_stay_in_m() -> None:
 
 
 def test_the_reason_says_when_holm_adds_a_cell() -> None:
-    plain = judge([at(0.001, lower=1.3)], 1, "holm")[0].reason
-    added = judge([at(0.001, lower=0.9)], 1, "holm")[0].reason
+    plain = judge([at(0.001, contrast=(0.0, 1.3, 1.0))], 1, "holm")[0].reason
+    added = judge([at(0.001, contrast=(0.0, 0.9, 1.0))], 1, "holm")[0].reason
     assert "certified above 1.3" in plain
     assert "step-down" in added
 
@@ -50,15 +52,28 @@ def test_consistent_never_reads_as_private_and_shows_the_interval() -> None:
 
 
 def test_too_few_trials_are_inconclusive() -> None:
-    judgement = judge([at(0.5, p_extreme=0.06)], 1, "holm")[0]
+    judgement = judge([at(0.5, p_extreme=0.06, p_extreme_resolved=0.06)], 1, "holm")[0]
     assert judgement.verdict == "inconclusive"
     assert "1,000 trials" in judgement.reason
+    assert "more trials" in judgement.reason
+
+
+def test_trials_cannot_make_up_for_a_coarse_sampler() -> None:
+    judgement = judge([at(0.5, p_extreme=1e-9, p_extreme_resolved=1.0)], 1, "holm")[0]
+    assert judgement.verdict == "inconclusive"
+    assert "float64" in judgement.reason
+
+
+def test_a_second_look_pays() -> None:
+    assert verdicts([at(0.02)]) == ["violated"]
+    assert verdicts([at(0.02, price=6)]) == ["consistent"]
+    assert judge([at(0.002, price=6)], 1, "holm")[0].p_adjusted == pytest.approx(0.012)
 
 
 def test_the_extreme_is_tested_against_what_holm_leaves() -> None:
     """With one of two claims rejected, the other would have been tested at 0.05, not 0.025."""
-    assert verdicts([at(0.001), at(0.5, p_extreme=0.04)]) == ["violated", "consistent"]
-    assert verdicts([at(0.5), at(0.5, p_extreme=0.04)]) == ["consistent", "inconclusive"]
+    assert verdicts([at(0.001), at(0.5, p_extreme_resolved=0.04)]) == ["violated", "consistent"]
+    assert verdicts([at(0.5), at(0.5, p_extreme_resolved=0.04)]) == ["consistent", "inconclusive"]
 
 
 def test_events_below_the_sampler_decide_nothing() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpframe.stats.binomial import lower_limit, upper_limit
+from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 
 
 def cdf(k: int, n: int, p: float) -> float:
@@ -38,7 +38,7 @@ def naive_upper(k: int, n: int, error: float) -> float:
     ],
 )
 def test_reference_values(k: int, n: int, error: float, expected: float) -> None:
-    assert upper_limit(k, n, error) == pytest.approx(expected, abs=6e-9)
+    assert clopper_pearson_upper(k, n, error) == pytest.approx(expected, abs=6e-9)
 
 
 @given(st.data())
@@ -46,8 +46,10 @@ def test_agrees_with_the_naive_oracle(data: st.DataObject) -> None:
     n = data.draw(st.integers(1, 60))
     k = data.draw(st.integers(0, n))
     error = data.draw(st.floats(1e-6, 1.0))
-    assert upper_limit(k, n, error) == pytest.approx(naive_upper(k, n, error), abs=1e-9)
-    assert lower_limit(k, n, error) == pytest.approx(1 - naive_upper(n - k, n, error), abs=1e-9)
+    assert clopper_pearson_upper(k, n, error) == pytest.approx(naive_upper(k, n, error), abs=1e-9)
+    assert clopper_pearson_lower(k, n, error) == pytest.approx(
+        1 - naive_upper(n - k, n, error), abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("error", [0.2, 0.0125, 1e-4])
@@ -55,7 +57,7 @@ def test_error_is_attained_and_never_exceeded(error: float) -> None:
     """Exact miss probability over a grid of p: at most the error, and near it somewhere."""
     n = 50
     k = np.arange(n + 1)
-    upper, lower = upper_limit(k, n, error), lower_limit(k, n, error)
+    upper, lower = clopper_pearson_upper(k, n, error), clopper_pearson_lower(k, n, error)
     worst_upper = worst_lower = 0.0
     for p in np.concatenate([upper[:-1] + 1e-12, lower[1:] - 1e-12, np.linspace(0, 1, 101)]):
         if not 0 <= p <= 1:
@@ -73,18 +75,18 @@ def test_error_is_attained_and_never_exceeded(error: float) -> None:
 @pytest.mark.parametrize("error", [1.0, 0.05, 1e-9, 1e-100, 1e-300])
 def test_edges_are_finite_and_ordered(n: int, error: float) -> None:
     k = np.unique([0, 1, n // 2, n - 1, n])
-    upper, lower = upper_limit(k, n, error), lower_limit(k, n, error)
+    upper, lower = clopper_pearson_upper(k, n, error), clopper_pearson_lower(k, n, error)
     assert np.all((lower >= 0) & (upper <= 1))
     if error <= 0.5:
         assert np.all(lower <= k / n)
         assert np.all(upper >= k / n)
     assert upper[-1] == 1
     assert lower[0] == 0
-    assert upper_limit(0, n, error) > 0 or error == 1
+    assert clopper_pearson_upper(0, n, error) > 0 or error == 1
 
 
 def test_monotone_in_the_error() -> None:
     errors = np.logspace(-290, 0, 200)
     for k in (0, 7, 500, 999):
-        assert np.all(np.diff(upper_limit(k, 1000, errors)) <= 0)
-        assert np.all(np.diff(lower_limit(k, 1000, errors)) >= 0)
+        assert np.all(np.diff(clopper_pearson_upper(k, 1000, errors)) <= 0)
+        assert np.all(np.diff(clopper_pearson_lower(k, 1000, errors)) >= 0)

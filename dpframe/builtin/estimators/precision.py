@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dpframe import DecisionCounts, Estimate, Estimator, Query, Statistic, estimate_from_boxes
-from dpframe.stats.binomial import lower_limit, upper_limit
+from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 
 if TYPE_CHECKING:
     from dpframe.types import Floats, Ints, Tree
@@ -39,13 +39,13 @@ class Precision(Estimator, name="precision"):
         at_level = (1 - query.confidence) / LIMITS
 
         def boxes(error: float) -> Floats:
-            zero_limits = upper_limit(zeros, trials, error / LIMITS)
-            one_limits = upper_limit(ones, trials, error / LIMITS)
+            zero_limits = clopper_pearson_upper(zeros, trials, error / LIMITS)
+            one_limits = clopper_pearson_upper(ones, trials, error / LIMITS)
             # Deciding as the attack says, and the other way round.
             return np.array([[one_limits[0], zero_limits[1]], [zero_limits[0], one_limits[1]]])
 
-        low = np.stack([lower_limit(c, trials, at_level) for c in (zeros, ones)])
-        high = np.stack([upper_limit(c, trials, at_level) for c in (zeros, ones)])
+        low = np.stack([clopper_pearson_lower(c, trials, at_level) for c in (zeros, ones)])
+        high = np.stack([clopper_pearson_upper(c, trials, at_level) for c in (zeros, ones)])
         rates = np.stack([zeros, ones]) / trials
         return estimate_from_boxes(
             boxes,

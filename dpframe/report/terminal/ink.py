@@ -57,7 +57,7 @@ WORDS: dict[str | None, str] = {
     "consistent": "no violation found",
     "inconclusive": "inconclusive",
     "failed": "failed",
-    None: "estimate, not a bound",
+    None: "no verdict",
 }
 UNEXPECTED = "▶"
 GAP = 3

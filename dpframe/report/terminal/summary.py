@@ -36,23 +36,33 @@ def summary_lines(record: dict[str, Any], settings: Settings, ink: Ink) -> Itera
             "No violation found means that this attack, at this number of draws, certifies no more "
             "loss than claimed; a stronger attack may."
         )
-    if (
-        m
-        and (settings.adjusted or m == 1)
-        and any((c.get("estimate") or {}).get("certified") for c in cells)
-    ):
-        level = numbers.percent(1 - (1 - settings.confidence) / m)
+    if m and (settings.adjusted or m == 1) and any(_certified(cell) for cell in cells):
+        levels = {c["estimate"]["confidence"] for c in cells if _certified(c)}
+        each = " or ".join(sorted(numbers.percent(level) for level in levels))
         yield ink.text(
             f"All certified bounds hold together with {numbers.percent(settings.confidence)} "
-            + (f"confidence, because each holds with {level}." if m > 1 else "confidence.")
+            + (f"confidence, because each holds with {each}." if m > 1 else "confidence.")
         )
-    estimates = sum(cell.get("status") == "ok" and cell.get("verdict") is None for cell in cells)
-    if estimates:
+    looks = int((record.get("audit") or {}).get("looks", 1))
+    if looks > 1:
         yield ink.text(
-            f"{_plural(estimates, 'cell')} without a verdict: an estimate, not a bound, or "
-            "nothing is claimed."
+            f"This is look {looks} at the same draws, and pays for it. What all looks said holds "
+            f"together with {numbers.percent(1 - 1.5 * (1 - settings.confidence))} confidence."
         )
+    silent = [c for c in cells if c.get("status") == "ok" and c.get("verdict") is None]
+    unclaimed = sum(_certified(cell) for cell in silent)
+    if len(silent) > unclaimed:
+        yield ink.text(
+            f"{_plural(len(silent) - unclaimed, 'cell')} without a verdict: an estimate, not a "
+            "bound."
+        )
+    if unclaimed:
+        yield ink.text(f"{_plural(unclaimed, 'cell')} without a verdict: nothing is claimed.")
     yield from _expectations(cells, ink)
+
+
+def _certified(cell: dict[str, Any]) -> bool:
+    return bool((cell.get("estimate") or {}).get("certified"))
 
 
 def _finding(verdicts: dict[str, int], m: int) -> str:

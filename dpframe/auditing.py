@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import sys
@@ -9,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from dpframe import __version__, registry
+from dpframe.errors import PluginError
 from dpframe.report import record as records
 from dpframe.report.verdict import VERDICTS, Evidence, judge
 
@@ -40,11 +42,16 @@ def audit(
 
     Raises:
         SpecError: the spec cannot be run; lists every mistake.
+        PluginError: one of `plugins` is not a plugin class.
     """
     from dpframe.engine.run import run
     from dpframe.spec import audit_from_dict, load_audit
 
     found = registry.load(plugins)
+    if refused := [
+        broken.error for broken in found.broken if broken.distribution == registry.LOCAL
+    ]:
+        raise PluginError("\n".join(f"plugins: {error}" for error in refused))
     load: Any = load_audit if isinstance(spec, str | os.PathLike) else audit_from_dict
     loaded = load(spec, overrides=overrides, trials=trials, seed=seed, registry=found)
     started = time.perf_counter()
@@ -113,13 +120,13 @@ def _evidence(result: CellResult) -> Evidence:
     return Evidence(
         p_value=records.number(estimate.p_value),
         p_resolved=records.number(estimate.p_resolved),
-        p_extreme=records.number(extreme.p_resolved),
+        p_extreme=records.number(extreme.p_value),
+        p_extreme_resolved=records.number(extreme.p_resolved),
         error=1 - cell.confidence,
-        claimed=cell.claim.epsilon_at(query.delta),
         delta=query.delta,
-        failed_delta=records.number(estimate.failed_delta),
         lower=records.number(estimate.epsilon_lower),
         upper=records.number(estimate.epsilon_upper),
+        contrast=estimate.contrast or (query.delta, math.nan, math.nan),
         trials=min(query.trials),
         price=result.looks.price,
     )
@@ -157,11 +164,17 @@ def _plugins(loaded: Audit) -> list[dict[str, str]]:
     from dpframe.engine.code import code_digest
 
     choices = {
-        (choice.use, choice.distribution, choice.version, code_digest(type(choice.value)))
+        (
+            type(choice.value).kind,
+            choice.use,
+            choice.distribution,
+            choice.version,
+            code_digest(type(choice.value)),
+        )
         for cell in loaded.cells
         for choice in (cell.mechanism, cell.pair, cell.attack, cell.estimator)
     }
     return [
-        {"name": name, "distribution": distribution, "version": version, "code": code}
-        for name, distribution, version, code in sorted(choices)
+        dict(zip(("kind", "name", "distribution", "version", "code"), choice, strict=True))
+        for choice in sorted(choices)
     ]
