@@ -16,29 +16,27 @@ from dpframe.engine.address import Stream, host_generator
 if TYPE_CHECKING:
     from dpframe.types import HostArray
 
-_mechanisms: tuple[Any, ...] = ()
-_data: tuple[Any, ...] = ()
-_problem: str | None = None
+_held: dict[str, Any] = {}
+"""What this worker process serves: the mechanisms and the data, or the problem with them."""
 
 
 def start(pickled: bytes) -> None:
     """Prepares a worker process."""
-    global _mechanisms, _data, _problem  # a worker serves one pass and has nothing else
     os.environ["JAX_PLATFORMS"] = "cpu"
     try:
-        _mechanisms, _data = pickle.loads(pickled)
+        _held["mechanisms"], _held["data"] = pickle.loads(pickled)
     except Exception as error:  # a module that only the parent could import, for one
-        _problem = f"{type(error).__name__}: {error}"
+        _held["problem"] = f"{type(error).__name__}: {error}"
 
 
 def problem() -> str | None:
     """Why this worker cannot sample, if it cannot."""
-    return _problem
+    return _held.get("problem")
 
 
 def sample_here(lane: int, stream: Stream, chunk: int, index: int, rows: int) -> HostArray:
     """Samples one chunk in a worker process."""
-    return sample(_mechanisms[lane], _data[index], stream, chunk, index, rows)
+    return sample(_held["mechanisms"][lane], _held["data"][index], stream, chunk, index, rows)
 
 
 def sample(
