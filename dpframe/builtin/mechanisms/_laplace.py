@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dpframe import Pair
     from dpframe.types import Array, Key
 
@@ -24,23 +26,38 @@ def noise_scale(sensitivity: float | None, epsilon: float) -> float:
     return sensitivity / epsilon
 
 
-def standard_uniform(key: Key, data: Array, n: int) -> Array:
-    """U ~ Uni[0, 1) for every coordinate of n outputs, shape [n, *data.shape]."""
-    return jax.random.uniform(key, (n, *data.shape), data.dtype)
+def from_uniform(noise: Callable[[Array], Array], key: Key, data: Array, n: int) -> Array:
+    """Noise made of u ~ Uni[0, 1), one for every coordinate of n outputs.
 
+    Evaluated in one row and reshaped last: vectors then have full width whatever the dimension.
 
-def standard_laplace(key: Key, data: Array, n: int) -> Array:
-    """Lap(0, 1) by the inverse CDF −sgn(u − ½) ln(1 − 2|u − ½|) (Habernal 2022, equation 4).
-
-    u = 0 gives −inf, an output like any other.
+    Args:
+        noise: maps u, elementwise.
+        key: a JAX key.
+        data: gives the shape of one output and the dtype.
+        n: number of outputs.
 
     Returns:
         Shape [n, *data.shape].
     """
-    centred = standard_uniform(key, data, n) - 0.5
+    u = jax.random.uniform(key, (n * data.size,), data.dtype)
+    return noise(u).reshape(n, *data.shape)
+
+
+def inverse_cdf(u: Array) -> Array:
+    """Inverse CDF of Lap(0, 1): −sgn(u − ½) ln(1 − 2|u − ½|) (Habernal 2022, equation 4).
+
+    u = 0 gives −inf, an output like any other.
+    """
+    centred = u - 0.5
     # The argument is exact in floating point, so log1p would cost more and give no more. It is at
     # most 1, so the logarithm lacks nothing but the sign.
     return jnp.copysign(jnp.log(1 - 2 * jnp.abs(centred)), centred)
+
+
+def standard_laplace(key: Key, data: Array, n: int) -> Array:
+    """Lap(0, 1) for every coordinate of n outputs, shape [n, *data.shape]."""
+    return from_uniform(inverse_cdf, key, data, n)
 
 
 def laplace_log_density(data: Array, outputs: Array, scale: Array | float) -> Array:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 import jax.numpy as jnp
 
 from dpframe import Gt, Mechanism, Pair, PureDP
-from dpframe.builtin.mechanisms._laplace import l1_sensitivity, noise_scale, standard_uniform
+from dpframe.builtin.mechanisms._laplace import from_uniform, l1_sensitivity, noise_scale
 
 if TYPE_CHECKING:
     from dpframe.types import Array, Key
@@ -42,11 +42,12 @@ class DPText(Mechanism, name="dptext"):
         return self.nan == "keep"
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
-        v = standard_uniform(key, data, n)
+        noise = from_uniform(self._noise, key, data, n)
+        return data + noise_scale(self.sensitivity, self.epsilon) * noise
+
+    def _noise(self, v: Array) -> Array:
+        """The noise of scale 1; sgn(v) is 1, up to v = 0, where the noise is 0 either way."""
         if self.nan == "resample":
             v = v / 2  # the law of v given that the noise is a number
-        # sgn(v) is 1 here, up to v = 0, where the noise is 0 either way.
         noise = -jnp.log(1 - 2 * v)
-        if self.nan == "zero":
-            noise = jnp.where(jnp.isnan(noise), 0.0, noise)
-        return data + noise_scale(self.sensitivity, self.epsilon) * noise
+        return jnp.where(jnp.isnan(noise), 0.0, noise) if self.nan == "zero" else noise

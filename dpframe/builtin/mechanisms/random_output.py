@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from dpframe import Gt, Mechanism, Pair, PureDP
-from dpframe.builtin.mechanisms._laplace import standard_uniform
+from dpframe.builtin.mechanisms._laplace import from_uniform
 
 if TYPE_CHECKING:
     from dpframe.types import Array, Key
@@ -25,4 +25,4 @@ class RandomOutput(Mechanism, name="random-output"):
         return PureDP(self.epsilon)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
-        return standard_uniform(key, data, n)
+        return from_uniform(lambda u: u, key, data, n)
