@@ -90,7 +90,7 @@ class ApproxDP(Claim):
         """The line 1 − δ − e^ε x of the answer passes through the claimed curve's corner."""
         if epsilon >= self.epsilon:
             return self.delta
-        return max(self.delta, 1 - self._corner * (1 + math.exp(epsilon)))
+        return max(self.delta, 1 - self._corner * (1 + math.exp(min(epsilon, _LARGEST_EXPONENT))))
 
     def tradeoff(self, fpr: Floats) -> Floats:
         """f(x) = max{0, 1 − δ − e^ε x, e^{−ε}(1 − δ − x)} (Dong et al. 2022, equation 5)."""

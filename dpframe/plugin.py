@@ -160,11 +160,28 @@ def _become_dataclass(cls: type[Plugin]) -> None:
     cls.__doc__ = described  # rather than the signature that dataclass would put there
     fields = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
     cls.leaves = tuple(field for field in fields if _is_float(hints[field]))
-    jax.tree_util.register_dataclass(
-        cls,
-        data_fields=list(cls.leaves),
-        meta_fields=[field for field in fields if field not in cls.leaves],
-    )
+    _register(cls, [field for field in fields if field not in cls.leaves])
+
+
+def _register(cls: type[Plugin], static: list[str]) -> None:
+    """Makes the class a pytree whose structure names the class.
+
+    Not `register_dataclass`: structures of two such classes with the same field names compare
+    equal (JAX 0.10), and a jitted function then runs the program of one for the other.
+    """
+
+    def flatten(plugin: Plugin) -> tuple[list[tuple[Any, Any]], Any]:
+        leaves = [(jax.tree_util.GetAttrKey(name), getattr(plugin, name)) for name in cls.leaves]
+        return leaves, (cls, *(getattr(plugin, name) for name in static))
+
+    def unflatten(structure: Any, leaves: Any) -> Plugin:
+        plugin = object.__new__(cls)
+        values = zip((*cls.leaves, *static), (*leaves, *structure[1:]), strict=True)
+        for name, value in values:
+            object.__setattr__(plugin, name, value)
+        return plugin
+
+    jax.tree_util.register_pytree_with_keys(cls, flatten, unflatten)
 
 
 def _is_float(hint: Any) -> bool:

@@ -65,9 +65,11 @@ def run(
         plan = make_plan(loaded, earlier)
         if earlier is not None and _complete(earlier, plan):
             return earlier
-        record = _run(plan, store, display)
-        if store.problem:
-            warn(store.problem)
+        try:
+            record = _run(plan, store, display)
+        finally:
+            if store.problem:
+                warn(store.problem)
         records.write(record, directory)
     return record
 

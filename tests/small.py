@@ -6,6 +6,7 @@ import dataclasses
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 
 from dpframe import (
@@ -21,7 +22,6 @@ from dpframe import (
     registry,
 )
 from dpframe.auditing import make_plan
-from dpframe.builtin.mechanisms._laplace import standard_uniform
 from dpframe.engine import chunks, traced
 from dpframe.engine.run import quiet
 from dpframe.engine.run import run as run_plan
@@ -51,7 +51,7 @@ class Flip(Mechanism, name="flip"):
         return PureDP(self.epsilon)
 
     def sample(self, key: Any, data: Any, n: int) -> Any:
-        return data + (standard_uniform(key, data, n) - 0.5 + self.shift) / self.epsilon
+        return data + (jax.random.uniform(key, (n, *data.shape)) - 0.5 + self.shift) / self.epsilon
 
 
 class Above(Attack, name="above"):

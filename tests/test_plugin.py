@@ -244,3 +244,34 @@ def test_a_function_becomes_a_mechanism():
     assert made().may_be_nan
     assert made().seedable
     assert not host_mechanism(coin, name="other", seedable=False)().seedable
+
+
+def test_classes_with_the_same_fields_have_different_structures():
+    """Else jit would run the program of one for the other; JAX's own dataclasses are equal here."""
+
+    def make(number):
+        class Same(Mechanism, name=f"same-{number}"):
+            epsilon: float = 1.0
+
+            def sample(self, key, data, n):
+                return data * number
+
+        return Same()
+
+    plugins = [make(number) for number in range(60)]
+    structures = [jax.tree.structure(plugin) for plugin in plugins]
+    assert all(a != b for i, a in enumerate(structures) for b in structures[:i])
+    run = jax.jit(lambda plugin, data: plugin.sample(None, data, 1))
+    for number, plugin in enumerate(plugins):
+        assert run(plugin, 1.0) == number
+
+
+def test_every_builtin_has_a_structure_of_its_own():
+    from dpframe import registry
+
+    built = [entry.cls for entry in registry.load().entries if entry.distribution == "dpframe"]
+    plugins = [
+        cls.from_params({"epsilon": 1.0} if "epsilon" in cls.leaves else {}) for cls in built
+    ]
+    structures = [jax.tree.structure(plugin) for plugin in plugins]
+    assert all(a != b for i, a in enumerate(structures) for b in structures[:i])

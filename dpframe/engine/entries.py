@@ -34,13 +34,15 @@ def entry_keys(
     keys = {}
     for cell, place in the_pass.cells:
         statistic = the_pass.scorers[place.scorer].statistic
+        kind = type(statistic)
         fixed = (states[place.scorer], bounds[place.scorer])
         own = jax.tree.map(lambda leaf, at=place: leaf[at.lane, at.attack], fixed)
         content = {
             "program": program,
             "mechanism": _plugin(cell.mechanism),
+            "pair": _plugin(cell.pair),
             "attack": _plugin(cell.attack),
-            "statistic": [type(statistic).__module__, repr(statistic)],
+            "statistic": [kind.__module__, repr(statistic), code_digest(kind)],
             "learned": _arrays(own),
         }
         keys[cell.id] = digest(content, 16)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -92,8 +93,10 @@ def estimate_cell(cell: Cell, place: Place, work: Work, plan: Plan, seconds: flo
         estimate = guarded("estimate", lambda: estimator.estimate(bound, counts, query))
         extreme = None
         if certified and cell.claim is not None:
+            check_certificate(estimate)
             most = guarded("extreme", lambda: estimator.extreme(bound, trials))
             extreme = guarded("estimate", lambda: estimator.estimate(bound, most, query))
+            check_certificate(extreme)
     except CellError as error:
         return dataclasses.replace(common, reason=str(error))
     return dataclasses.replace(common, estimate=estimate, extreme=extreme)
@@ -115,3 +118,16 @@ def _again(looks: Looks) -> tuple[str, ...]:
         f"look {looks.number} at these draws: at 1/{looks.price} of the error of the first; all "
         "looks together err with at most 1.5 times that",
     )
+
+
+def check_certificate(estimate: Estimate) -> None:
+    """Raises CellError unless an estimate has what a verdict is made of."""
+    bound, p_values = estimate.epsilon_lower, (estimate.p_value, estimate.p_resolved)
+    if bound is None or not math.isfinite(bound):
+        raise CellError(f"estimate gave the bound {bound}; a certifying estimator gives a number")
+    for p_value in p_values:
+        if p_value is None or not 0 < p_value <= 1:
+            raise CellError(
+                f"estimate gave the p-value {p_value}; a certifying estimator gives p_value and "
+                "p_resolved in (0, 1], as estimate_from_boxes does"
+            )

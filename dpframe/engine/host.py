@@ -93,6 +93,8 @@ class HostWork(Work):
         expected = (self.the_pass.rows, *self.the_pass.shape.dims)
         if outputs.shape != expected:
             raise CellError(f"sample gave shape {outputs.shape}, not {expected}")
+        if outputs.dtype != self.the_pass.shape.dtype:
+            raise CellError(f"sample gave {outputs.dtype}, and {self.the_pass.shape.dtype} before")
         if self.nan_matters and np.isnan(outputs).any():
             raise CellError(NAN_FOUND)
         return outputs.astype(on_device(outputs.dtype, self.dtype))

@@ -112,7 +112,7 @@ def _bind(draws: _Draws, lane: int, attack: Attack, state: Tree, statistic: Any)
     scores = []
     for outputs in draws.outputs(PILOT, lane):
         scored = guarded("score", partial(traced.score_given, leaves, state, outputs))
-        check_scores(scored, len(outputs))
+        check_scores(scored, len(outputs), statistic.accepts)
         scores.append(np.asarray(scored))
     bound = guarded("bind", lambda: statistic.bind(*scores))
     return jax.tree.map(np.asarray, bound)

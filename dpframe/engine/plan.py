@@ -52,6 +52,11 @@ class Pass:
         return math.prod(self.shape.dims)
 
     @property
+    def may_be_nan(self) -> bool:
+        """Whether NaN is a legitimate output; the same for all lanes."""
+        return self.mechanisms[0].may_be_nan
+
+    @property
     def draws(self) -> int:
         """Random coordinates drawn, on both datasets."""
         return 2 * self.trials * max(1, self.elements)
@@ -126,7 +131,7 @@ def plan(audit: Audit, prng: str, earlier: Mapping[str, Any] | None = None) -> P
 def _plan(audit: Audit, prng: str, earlier: Mapping[str, Any] | None) -> Plan:
     tracer = Tracer(audit.run, prng)
     skipped, failed = list(audit.skipped), []
-    together: dict[tuple[Stream, int, int, Shape], list[Cell]] = {}
+    together: dict[tuple[Stream, int, int, Shape, bool], list[Cell]] = {}
     looks: dict[str, Looks] = {}
     m = bounds = 0
     for cell in audit.cells:
@@ -153,8 +158,9 @@ def _plan(audit: Audit, prng: str, earlier: Mapping[str, Any] | None) -> Plan:
         group = draw_group(cell, precision=audit.run.precision, prng=prng, rows=rows)
         looks[cell.id] = looks_at(cell, group, earlier)
         stream = Stream(cell.seed, group, cell.repeat, EVAL)
-        together.setdefault((stream, cell.trials, rows, shape), []).append(cell)
-    passes = tuple(arrange(*shared, cells) for shared, cells in together.items())
+        shared = (stream, cell.trials, rows, shape, cell.mechanism.value.may_be_nan)
+        together.setdefault(shared, []).append(cell)
+    passes = tuple(arrange(*shared[:4], cells) for shared, cells in together.items())
     return Plan(audit, passes, tuple(failed), tuple(skipped), m, bounds, prng, looks)
 
 

@@ -5,8 +5,11 @@ Imports little, so that a worker starts fast and does not take an accelerator fo
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
+import signal
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +25,8 @@ _held: dict[str, Any] = {}
 
 def start(pickled: bytes) -> None:
     """Prepares a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches the workers too: no traceback
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["JAX_PLATFORMS"] = "cpu"
     try:
         _held["mechanisms"], _held["data"] = pickle.loads(pickled)
@@ -32,6 +37,14 @@ def start(pickled: bytes) -> None:
 def problem() -> str | None:
     """Why this worker cannot sample, if it cannot."""
     return _held.get("problem")
+
+
+def _end_with_parent() -> None:
+    """A run that is killed cannot end its workers; they would wait for it for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def sample_here(lane: int, stream: Stream, chunk: int, index: int, rows: int) -> HostArray:

@@ -64,10 +64,7 @@ class Tracer:
             )
             if not hasattr(output, "shape"):
                 raise CellError(f"sample returned {type(output).__name__}, not an array")
-        if output.ndim < 1 or output.shape[0] != rows:
-            raise CellError(
-                f"sample(…, n={rows}) gave shape {tuple(output.shape)}; the first axis must be n"
-            )
+        check_outputs(output, rows)
         return Shape(tuple(output.shape[1:]), np.dtype(output.dtype))
 
     def _decides(self, cell: Cell, shape: Shape) -> bool:
@@ -77,23 +74,50 @@ class Tracer:
             return bool(declared)
         rows = 2
         seen = on_device(shape.dtype, self.dtype)
-        outputs = jax.eval_shape(lambda: jnp.zeros((rows, *shape.dims), seen))
+        outputs = guarded(
+            "an attack cannot read these outputs: JAX",
+            lambda: jax.eval_shape(lambda: jnp.zeros((rows, *shape.dims), seen)),
+        )
         leaves = unstacked(attack, self.dtype)
         scores = guarded("score", lambda: jax.eval_shape(leaves.score, (), outputs))
-        check_scores(scores, rows)
+        check_scores(scores, rows, frozenset({"decision", "score"}))
         return bool(scores.dtype == np.bool_)
 
 
-def check_scores(scores: Any, rows: int) -> None:
-    """Raises CellError unless scores are one boolean or number per output."""
-    if tuple(getattr(scores, "shape", ())) != (rows,):
-        shape = tuple(getattr(scores, "shape", ()))
+def check_outputs(outputs: Any, rows: int) -> None:
+    """Raises CellError unless there is one output per row asked for."""
+    shape = tuple(getattr(outputs, "shape", ()))
+    if shape[:1] != (rows,):
+        raise CellError(f"sample(…, n={rows}) gave shape {shape}; the first axis must be n")
+
+
+def check_scores(scores: Any, rows: int, accepted: frozenset[str]) -> None:
+    """Raises CellError unless scores are what a statistic accepts, one per output.
+
+    Args:
+        scores: what an attack returned; may be traced.
+        rows: number of outputs.
+        accepted: "decision" (booleans), "score" (floats), or both.
+    """
+    shape = tuple(getattr(scores, "shape", ()))
+    if shape != (rows,):
         raise CellError(f"score returned shape {shape} for {rows} outputs; it must be ({rows},)")
+    kind = "decision" if scores.dtype == np.bool_ else "score"
+    if kind == "score" and not jnp.issubdtype(scores.dtype, jnp.floating):
+        raise CellError(f"score returned {scores.dtype}; booleans are decisions, floats scores")
+    if kind not in accepted:
+        wanted = " or ".join(sorted(accepted))
+        raise CellError(f"score returned a {kind} ({scores.dtype}) where a {wanted} is needed")
+
+
+def can_be_nan(dtype: np.dtype[Any]) -> bool:
+    """Whether values of a dtype can be NaN; NumPy alone does not know bfloat16."""
+    return bool(jnp.issubdtype(dtype, jnp.inexact))
 
 
 def on_device(dtype: np.dtype[Any], run: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype in which an attack sees outputs: floating ones in the run's precision."""
-    return run if np.issubdtype(dtype, np.floating) else dtype
+    return run if jnp.issubdtype(dtype, jnp.floating) else dtype
 
 
 def _remember(known: dict[Any, Any], key: Any, find: Callable[[], Any]) -> Any:
@@ -111,6 +135,8 @@ def guarded(what: str, call: Callable[[], Any]) -> Any:
     """Runs an author's code; whatever it raises fails the cell, not the run."""
     try:
         return call()
+    except CellError:
+        raise
     except Exception as error:
         raise CellError(
             f"{what} raised {type(error).__name__}: {first_line(error)}{_hint(error)}"

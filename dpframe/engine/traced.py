@@ -11,6 +11,7 @@ import numpy as np
 from dpframe.engine.compiled import compiled
 from dpframe.engine.keys import chunk_key
 from dpframe.engine.lanes import each_lane
+from dpframe.engine.shapes import check_outputs, check_scores
 
 if TYPE_CHECKING:
     from dpframe.mechanism import Mechanism
@@ -90,6 +91,7 @@ def count_chunks(
 
         def lane(counts: Any, mechanism: Mechanism, states: Any, bounds: Any) -> tuple[Tree, ...]:
             outputs = mechanism.sample(key, origin.data, rows)
+            check_outputs(outputs, rows)
             own = Scoring(scoring.attacks, states, bounds)
             return count_outputs(counts, own, outputs, origin.dataset, limit, statistics)
 
@@ -147,11 +149,14 @@ def count_outputs(
     statistics: tuple[Statistic, ...],
 ) -> tuple[Tree, ...]:
     """Adds the first `limit` outputs of one lane to the counts; traced."""
-    keep = jnp.arange(len(outputs), dtype=jnp.int32) < limit
+    rows = outputs.shape[0]
+    keep = jnp.arange(rows, dtype=jnp.int32) < limit
 
     def scorer(statistic: Statistic, counts: Tree, attacks: Any, states: Any, bounds: Any) -> Tree:
         def one(counts: Tree, attack: Any, state: Tree, bound: Tree) -> Tree:
-            return statistic.update(bound, counts, dataset, attack.score(state, outputs), keep)
+            scores = attack.score(state, outputs)
+            check_scores(scores, rows, statistic.accepts)
+            return statistic.update(bound, counts, dataset, scores, keep)
 
         number = jax.tree.leaves(counts)[0].shape[0]
         return each_lane(one, number, counts, attacks, states, bounds)

@@ -18,7 +18,7 @@ from dpframe.engine.lanes import pad, stack
 from dpframe.engine.learn import learn
 from dpframe.engine.look import look
 from dpframe.engine.resume import resume, saved
-from dpframe.engine.shapes import dataset, guarded, precision_of
+from dpframe.engine.shapes import can_be_nan, dataset, guarded, precision_of
 from dpframe.engine.tally import Tally
 
 if TYPE_CHECKING:
@@ -128,8 +128,7 @@ class Work(ABC):
     @property
     def nan_matters(self) -> bool:
         """Whether a NaN would fail the cell."""
-        floating = np.issubdtype(self.the_pass.shape.dtype, np.inexact)
-        return bool(floating) and not self.the_pass.mechanisms[0].may_be_nan
+        return can_be_nan(self.the_pass.shape.dtype) and not self.the_pass.may_be_nan
 
     @property
     @abstractmethod
@@ -149,7 +148,7 @@ class Work(ABC):
 
     def nan_note(self, extent: str) -> str:
         """Which outputs were looked at for NaN, given how many are if any."""
-        if self.the_pass.mechanisms[0].may_be_nan:
+        if self.the_pass.may_be_nan:
             return "NaN is a legitimate output of this mechanism"
         if not self.nan_matters:
             return "outputs are integers, none can be NaN"

@@ -57,11 +57,15 @@ def judge(cells: Sequence[Evidence], m: int, multiplicity: str) -> list[Judgemen
     """
     adjusted = _adjust([cell.p_value * cell.price for cell in cells], m, multiplicity)
     resolved = _adjust([cell.p_resolved * cell.price for cell in cells], m, multiplicity)
-    rejected = sum(p <= cell.error for p, cell in zip(resolved, cells, strict=True))
-    # A cell with the most extreme counts would be tested against what is left of the m claims.
-    factor = {"holm": m - rejected, "bonferroni": m, "none": 1}[multiplicity]
+
+    def factor(error: float) -> int:
+        """What the p-value of the most extreme counts would be multiplied by, at this error."""
+        left = m - sum(p <= error for p in resolved)
+        return {"holm": max(1, left), "bonferroni": m, "none": 1}[multiplicity]
+
+    factors = {error: factor(error) for error in {cell.error for cell in cells}}
     return [
-        _judge(cell, p, p_resolved, factor)
+        _judge(cell, p, p_resolved, factors[cell.error])
         for cell, p, p_resolved in zip(cells, adjusted, resolved, strict=True)
     ]
 

@@ -8,9 +8,17 @@ import numpy as np
 from scipy import special
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     Floats = npt.NDArray[np.float64]
+    Indices = npt.NDArray[np.intp]
+
+TOLERANCE = 1e-6
+"""Relative error of a limit's tail probability beyond which SciPy's inverse is not believed."""
+
+STEPS = 200
 
 
 def clopper_pearson_upper(
@@ -26,15 +34,18 @@ def clopper_pearson_upper(
         trials: n ≥ 1.
         error: one-sided error, in (0, 1]; all three broadcast.
     """
-    k, n, a = np.broadcast_arrays(
-        np.asarray(successes, np.float64), np.asarray(trials, np.float64), np.asarray(error)
-    )
-    inside = k < n
+    k, n, a = _broadcast(successes, trials, error)
     limit = np.ones(k.shape)
+    inside = k < n
+    k, n, a = k[inside], n[inside], a[inside]
     # The complemented form keeps its accuracy for errors near 0, where 1 - error would be 1.
-    limit[inside] = special.betainccinv(k[inside] + 1, n[inside] - k[inside], a[inside])
-    # Errors near 1e-300 defeat the library here and there; 1 is a valid, if loose, upper limit.
-    return np.where(np.isnan(limit), 1.0, limit)
+    found = special.betainccinv(k + 1, n - k, a)
+
+    def tail(p: Floats, i: Indices) -> Floats:
+        return np.asarray(special.betaincc(k[i] + 1, n[i] - k[i], p), np.float64)
+
+    limit[inside] = _checked(np.asarray(found, np.float64), tail, a)
+    return limit
 
 
 def clopper_pearson_lower(
@@ -50,11 +61,48 @@ def clopper_pearson_lower(
         trials: n ≥ 1.
         error: one-sided error, in (0, 1]; all three broadcast.
     """
-    k, n, a = np.broadcast_arrays(
-        np.asarray(successes, np.float64), np.asarray(trials, np.float64), np.asarray(error)
-    )
-    inside = k > 0
+    k, n, a = _broadcast(successes, trials, error)
     limit = np.zeros(k.shape)
-    limit[inside] = special.betaincinv(k[inside], n[inside] - k[inside] + 1, a[inside])
-    # The same as above: 0 is a valid, if loose, lower limit.
-    return np.where(np.isnan(limit), 0.0, limit)
+    inside = k > 0
+    k, n, a = k[inside], n[inside], a[inside]
+    found = special.betaincinv(k, n - k + 1, a)
+
+    def tail(p: Floats, i: Indices) -> Floats:
+        return np.asarray(special.betainc(k[i], n[i] - k[i] + 1, p), np.float64)
+
+    limit[inside] = _checked(np.asarray(found, np.float64), tail, a)
+    return limit
+
+
+def _broadcast(*values: npt.ArrayLike) -> tuple[Floats, ...]:
+    return tuple(np.broadcast_arrays(*(np.asarray(value, np.float64) for value in values)))
+
+
+def _checked(found: Floats, tail: Callable[[Floats, Indices], Floats], error: Floats) -> Floats:
+    """Limits whose tail probability really is the error.
+
+    SciPy's inverse of the beta distribution is wrong in places (1.17: where a parameter is exactly
+    1000; NaN near errors of 1e-300), its forward function is not. Where the two disagree the limit
+    is bisected, and ends on its conservative side.
+
+    Args:
+        found: limits from the inverse.
+        tail: tail probability at a limit, for the entries with the given indices; monotone.
+        error: what it should be.
+    """
+    everything = np.arange(len(found))
+    with np.errstate(invalid="ignore"):
+        wrong = ~(np.abs(tail(found, everything) / error - 1) <= TOLERANCE)
+    at = everything[wrong]
+    if not at.size:
+        return found
+    rising = tail(np.full(at.size, 0.0), at) < tail(np.full(at.size, 1.0), at)
+    # In the logarithm of p: limits of interest lie anywhere between 1e-300 and 1.
+    low, high = np.full(at.size, -700.0), np.zeros(at.size)
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        beyond = (tail(np.exp(middle), at) > error[at]) == rising
+        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+    fixed = found.copy()
+    fixed[at] = np.exp(np.where(rising, low, high))
+    return fixed

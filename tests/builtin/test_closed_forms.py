@@ -59,6 +59,27 @@ def test_counts(mechanism: str, params: dict[str, object], precision: str) -> No
     assert worst > 1e-6 / (2 * len(cells)), mechanism
 
 
+def test_all_mechanisms_in_one_audit() -> None:
+    """Nobody gets another's program: several classes have the same fields."""
+    document = spec("laplace", {})
+    document["mechanism"] = [
+        {"use": spec(name, {})["mechanism"][0]["use"], "label": name,
+         "params": {"epsilon": 1.0, **params}}
+        for name, params in VARIANTS
+    ]  # fmt: skip
+    document["sweep"] = {"mechanism.epsilon": EPSILONS, "pair.dim": [1, 2, 8]}
+    cells = dpframe.audit(document)["cells"]
+    assert len(cells) == len(VARIANTS) * len(EPSILONS) * 3
+    worst = {}
+    for cell in cells:
+        name, dim = cell["mechanism"]["label"], cell["pair"]["params"]["dim"]
+        rates = vote_rates(name, cell["mechanism"]["params"]["epsilon"], dim)
+        for row, rate in zip(cell["counts"], rates, strict=True):
+            p_value = count_p_value(row[1], 40_000, rate)
+            worst[name] = min(worst.get(name, 1.0), p_value)
+    assert min(worst.values()) > 1e-6 / (2 * len(cells)), worst
+
+
 def test_the_oracle_can_tell_mechanisms_apart() -> None:
     """Non-vacuity: the counts of a planted bug do not pass for the correct mechanism."""
     document = spec("laplace-half-scale", {})

@@ -139,7 +139,7 @@ PLUGINS: list[Any] = [Coin, Broken, BrokenHost, Decide, Identity, WrongShape, Le
 def run(
     mechanisms: list[Any],
     *,
-    attack: str = "majority-vote",
+    attack: Any = "majority-vote",
     estimator: str = "precision",
     trials: int = 3000,
     sweep: dict[str, Any] | None = None,
@@ -147,12 +147,13 @@ def run(
     **tables: Any,
 ) -> dict[str, Any]:
     audit = {"name": "t", "trials": trials, **tables.pop("audit", {})}
+    attacks = attack if isinstance(attack, list) else [{"use": attack}]
     document = {
         "schema": 1,
         "audit": audit,
         "pair": {"use": "zeros-ones"},
         "mechanism": mechanisms,
-        "attack": [{"use": attack}],
+        "attack": attacks,
         "estimator": [{"use": estimator}],
         "sweep": sweep or {},
         **tables,
@@ -311,3 +312,133 @@ def test_the_tail_is_cut_to_the_row() -> None:
     for trials in (1, 65535, 65536, 65537):
         (cell,) = run([{"use": "random-output", "params": {"epsilon": 1}}], trials=trials)["cells"]
         assert [sum(row) for row in cell["counts"]] == [trials, trials]
+
+
+def test_a_bound_holds_at_its_share_of_the_error() -> None:
+    """1 − α/m; cells that certify without a claim share too, or not all bounds would hold."""
+    laplace = {"use": "laplace", "params": {"epsilon": 1.0}}
+    silent = host_mechanism(lambda rng, data, n: data + rng.normal(size=(n, 1)), name="silent")
+    two = run([laplace], sweep={"mechanism.epsilon": [1.0, 2.0]}, audit={"confidence": 0.9})
+    assert [c["estimate"]["confidence"] for c in two["cells"]] == pytest.approx([0.95, 0.95])
+    mixed = run([laplace, {"use": "silent"}], plugins=[silent], audit={"confidence": 0.9})
+    assert mixed["summary"]["m"] == 1
+    assert [c["estimate"]["confidence"] for c in mixed["cells"]] == pytest.approx([0.95, 0.95])
+    alone = run([laplace], sweep={"mechanism.epsilon": [1.0, 2.0]}, audit={"multiplicity": "none"})
+    assert [c["estimate"]["confidence"] for c in alone["cells"]] == pytest.approx([0.95, 0.95])
+
+
+@pytest.mark.parametrize(
+    ("precision", "verdict"), [("float32", "inconclusive"), ("float64", "violated")]
+)
+def test_float32_decides_nothing_beyond_its_resolution(precision: str, verdict: str) -> None:
+    copy = {"use": "copy-input", "params": {"epsilon": 14.0}}
+    (cell,) = run([copy], trials=20_000_000, run={"precision": precision})["cells"]
+    assert cell["verdict"] == verdict
+    assert ("float64" in cell["reason"]) == (verdict == "inconclusive")
+    easy = {"use": "copy-input", "params": {"epsilon": 13.0}}
+    assert run([easy], trials=20_000_000)["cells"][0]["verdict"] == "violated"
+
+
+class Memory(Attack, name="memory"):
+    """Decides D′ for outputs that it has seen when it learned."""
+
+    def fit(self, key, target, train):
+        return {"seen": train[0][:50]}
+
+    def decides(self):
+        return True
+
+    def score(self, state, outputs):
+        return (outputs[:, None, :] == state["seen"][None]).all(axis=2).any(axis=1)
+
+
+def test_what_bounds_is_never_what_was_learned_from() -> None:
+    pair = {"use": "zeros-ones", "params": {"dim": 4}}
+    record = run([{"use": "random-output", "params": {"epsilon": 1}}], attack="memory", pair=pair,
+                 trials=8192, plugins=[*PLUGINS, Memory])  # fmt: skip
+    assert record["cells"][0]["counts"] == [[8192, 0], [8192, 0]]
+
+
+class Odd(Attack, name="odd"):
+    """Scores of the wrong kind, in the way it is told."""
+
+    how: str
+
+    def decides(self):
+        return True
+
+    def score(self, state, outputs):
+        flat = outputs.reshape(len(outputs))
+        if self.how == "column":
+            return outputs > 0.5
+        if self.how == "scalar":
+            return jnp.any(flat > 3)
+        if self.how == "integer":
+            return (flat > 0.5).astype(jnp.int32)
+        return flat
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("column", "shape"),
+        ("scalar", "shape"),
+        ("integer", "int32"),
+        ("float", "decision is needed"),
+    ],
+)
+def test_a_declared_decision_is_checked(how: str, reason: str) -> None:
+    attacks = [{"use": "odd", "params": {"how": how}}]
+    record = run([{"use": "laplace", "params": {"epsilon": 1}}], plugins=[*PLUGINS, Odd],
+                 attack=attacks)  # fmt: skip
+    assert reason in record["cells"][0]["reason"]
+
+
+class Half(Mechanism, name="half"):
+    """Outputs in bfloat16, NaN if told so, or ever only two."""
+
+    how: str
+
+    def claim(self, pair):
+        return PureDP(1.0)
+
+    def sample(self, key, data, n):
+        if self.how == "two":
+            return jax.random.uniform(key, (2, 1))
+        return jnp.full((n, 1), jnp.nan, jnp.bfloat16)
+
+
+@pytest.mark.parametrize(("how", "reason"), [("nan", "NaN"), ("two", "first axis")])
+def test_odd_outputs_fail_the_cell(how: str, reason: str) -> None:
+    record = run([{"use": "half", "params": {"how": how}}], plugins=[*PLUGINS, Half])
+    assert reason in record["cells"][0]["reason"]
+
+
+def test_outputs_that_are_no_numbers_fail_the_cell() -> None:
+    words = host_mechanism(lambda rng, data, n: np.full((n, 1), "a"), name="words")
+    fine = {"use": "laplace", "params": {"epsilon": 1}}
+    cells = run([{"use": "words"}, fine], plugins=[*PLUGINS, words])["cells"]
+    assert [cell["status"] for cell in cells] == ["failed", "ok"]
+
+
+class Boaster(Estimator, name="boaster"):
+    """Says that it certifies, and gives no p-value."""
+
+    certifies: ClassVar[bool] = True
+    assumption: ClassVar[str] = "none"
+
+    def statistic(self):
+        return DecisionCounts()
+
+    def estimate(self, bound, counts, query):
+        return Estimate(epsilon=5.0, epsilon_lower=5.0, epsilon_upper=6.0)
+
+    def extreme(self, bound, trials):
+        return np.array([[trials[0], 0], [0, trials[1]]])
+
+
+def test_a_certificate_without_a_p_value_is_no_verdict() -> None:
+    record = run([{"use": "copy-input", "params": {"epsilon": 1}}], estimator="boaster",
+                 plugins=[*PLUGINS, Boaster])  # fmt: skip
+    assert record["cells"][0]["status"] == "failed"
+    assert "p-value" in record["cells"][0]["reason"]

@@ -124,3 +124,17 @@ def test_tightness_at_100_000_trials(epsilon: float, share: float) -> None:
     ]
     assert np.mean(lower) >= share * epsilon
     assert np.mean(lower) <= epsilon
+
+
+@pytest.mark.parametrize("delta", [1e-3, 0.05])
+def test_delta_is_taken_off_every_numerator(delta: float) -> None:
+    n, ones = 1000, (100, 400)
+    counts = np.array([[n - k, k] for k in ones])
+    found = Precision().estimate((), counts, Query((n, n), delta, 0.95, None))
+    rate = {(g, d): counts[d][g] / n for g in (0, 1) for d in (0, 1)}
+    point = max(math.log((rate[g, d] - delta) / rate[g, 1 - d]) for g in (0, 1) for d in (0, 1))
+    assert found.epsilon == pytest.approx(point)
+    plain = Precision().estimate((), counts, Query((n, n), 0.0, 0.95, None))
+    assert found.epsilon_lower < found.epsilon < found.epsilon_upper
+    assert found.epsilon_lower < plain.epsilon_lower
+    assert found.epsilon_upper < plain.epsilon_upper

@@ -1,0 +1,310 @@
+"""Going on: what is counted is not drawn again, and nothing else is taken for it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small import PER_SEGMENT, PLUGINS, ROWS, Spy, counts, document, small_segments
+
+from dpframe.engine import code
+from dpframe.engine.store import Store
+
+TRIALS = 8 * ROWS + 7
+BOTH = [(dataset, chunk) for dataset in (0, 1) for chunk in range(8)]
+SWEPT = {"mechanism.epsilon": [0.5, 1.0], "attack.threshold": [0.4, 0.6]}
+
+
+@pytest.fixture(autouse=True)
+def _small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_segments(monkeypatch)
+
+
+class Stop:
+    """A progress display at which the user presses Ctrl-C at the n-th sign of life."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def __call__(self, **_: Any) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+
+
+def stopped(spec: dict[str, Any], directory: Path, after: int) -> bool:
+    try:
+        counts(spec, Store(directory), Stop(after))
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def threads_of_ours() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("dpframe-")]
+
+
+@settings(derandomize=True, deadline=None, max_examples=15)
+@given(st.lists(st.integers(0, 12), max_size=6))
+def test_interruptions_change_nothing(stops: list[int]) -> None:
+    spec = document(
+        sweep={"mechanism.epsilon": [0.5, 1.0]},
+        estimator=[{"use": "precision"}, {"use": "positions"}],
+    )
+    with TemporaryDirectory() as name:
+        for after in stops:
+            stopped(spec, Path(name), after)
+            assert threads_of_ours() == []
+        assert counts(spec, Store(Path(name))) == counts(spec)
+
+
+def test_nothing_that_was_counted_is_drawn_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All runs together draw every chunk about once: what was on its way is all that is lost."""
+    spy = Spy(monkeypatch)
+    runs = 0
+    while stopped(document(), tmp_path, 3):
+        runs += 1
+        assert runs < 50
+    assert runs > 1
+    drawn = spy.whole_chunks()
+    assert sorted(set(drawn)) == BOTH
+    stray = 2 * PER_SEGMENT * max(1, threading.active_count())
+    assert len(drawn) - len(BOTH) <= stray * runs
+    spy.drawn.clear()
+    direct = counts(document())
+    spy.drawn.clear()
+    assert counts(document(), Store(tmp_path)) == direct
+    assert spy.whole_chunks() == []
+    assert sorted(spy.drawn) == [(0, 8, 9, 7), (1, 8, 9, 7)]  # the tail is drawn whole and cut
+
+
+def test_one_thread_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a thread still counts after Ctrl-C is kept as well."""
+    spy = Spy(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        counts(document(), Store(tmp_path), Stop(1), 1)
+    before = spy.whole_chunks()
+    assert before
+    counts(document(), Store(tmp_path), threads=1)
+    assert spy.whole_chunks() == BOTH
+    assert len(before) < len(BOTH)
+
+
+@pytest.mark.parametrize("longer", [3 * TRIALS, 16 * ROWS, TRIALS + 1, 9 * ROWS])
+def test_extension_reuses_the_prefix(
+    longer: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = document(audit={"trials": longer}, sweep=SWEPT)
+    direct = counts(wanted)
+    counts(document(sweep=SWEPT), Store(tmp_path))
+    spy = Spy(monkeypatch)
+    assert counts(wanted, Store(tmp_path)) == direct
+    assert spy.whole_chunks() == [(d, c) for d in (0, 1) for c in range(8, longer // ROWS)]
+
+
+def test_fewer_trials_give_the_counts_of_a_direct_run(tmp_path: Path) -> None:
+    """Counts cannot be taken back, so they are made again; the longer ones stay."""
+    fewer = document(audit={"trials": 3 * ROWS + 1})
+    longer, direct = counts(document(), Store(tmp_path)), counts(fewer)
+    assert counts(fewer, Store(tmp_path)) == direct
+    assert counts(document(), Store(tmp_path)) == longer
+
+
+def test_fewer_trials_of_the_same_chunks_need_no_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts(document(), Store(tmp_path))
+    cut = document(audit={"trials": 8 * ROWS + 3})
+    direct = counts(cut)
+    spy = Spy(monkeypatch)
+    assert counts(cut, Store(tmp_path)) == direct
+    assert spy.whole_chunks() == []
+
+
+def test_cells_that_are_not_equally_far_go_on_separately(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = document(sweep={"mechanism.epsilon": [1.0]})
+    some = document(audit={"trials": 4 * ROWS}, sweep={"mechanism.epsilon": [2.0]})
+    every = document(sweep={"mechanism.epsilon": [0.5, 1.0, 2.0]})
+    direct = counts(every)
+    counts(few, Store(tmp_path))
+    counts(some, Store(tmp_path))
+    spy = Spy(monkeypatch)
+    assert counts(every, Store(tmp_path)) == direct
+    added = [(d, c) for d in (0, 1) for c in range(4, 8)]
+    assert spy.whole_chunks() == sorted([*BOTH, *added])
+
+
+KEEPS: dict[str, dict[str, Any]] = {
+    "title": {"audit": {"name": "another"}},
+    "confidence": {"audit": {"confidence": 0.5}},
+    "delta": {"audit": {"delta": 0.01}},
+    "multiplicity": {"audit": {"multiplicity": "none"}},
+    "label": {"mechanism": [{"use": "flip", "label": "renamed"}]},
+    "a default written out": {"mechanism": [{"use": "flip", "params": {"epsilon": 1.0}}]},
+    "expect": {"expect": [{"where": {"mechanism": "flip"}, "verdict": "consistent"}]},
+    "estimator of the same counts": {"estimator": [{"use": "totals"}]},
+    "sizes of streams that nothing learns from": {"run": {"fit": 10, "pilot": 10}},
+    "time budget": {"run": {"seconds": 1000}},
+}
+
+
+@pytest.mark.parametrize("what", KEEPS)
+def test_what_does_not_determine_counts_keeps_them(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = counts(document(), Store(tmp_path))
+    spy = Spy(monkeypatch)
+    after = counts(document(**KEEPS[what]), Store(tmp_path))
+    assert list(after.values()) == list(before.values())
+    assert spy.whole_chunks() == []
+
+
+MIXES: dict[str, dict[str, Any]] = {
+    "seed": {"audit": {"seed": 4}},
+    "traced parameter": {"mechanism": [{"use": "flip", "params": {"epsilon": 1.5}}]},
+    "static parameter": {"mechanism": [{"use": "flip", "params": {"shift": 1}}]},
+    "mechanism": {"mechanism": [{"use": "laplace", "params": {"epsilon": 1.0}}]},
+    "pair": {"pair": {"use": "zeros-ones", "params": {"dim": 2}}},
+    "attack": {"attack": [{"use": "majority-vote"}]},
+    "parameter of the attack": {"attack": [{"use": "above", "params": {"threshold": 0.6}}]},
+    "statistic": {"estimator": [{"use": "positions"}]},
+    "precision": {"run": {"precision": "float64"}},
+    "chunk": {"run": {"chunk": 64}},
+    "prng": {"run": {"prng": "threefry2x32"}},
+}
+
+
+@pytest.mark.parametrize("what", MIXES)
+def test_what_determines_counts_starts_anew(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts(document(), Store(tmp_path))
+    changed = document(**MIXES[what])
+    spy = Spy(monkeypatch)
+    direct = counts(changed)
+    alone = sorted(spy.drawn)
+    spy.drawn.clear()
+    assert counts(changed, Store(tmp_path)) == direct
+    assert sorted(spy.drawn) == alone
+    spy.drawn.clear()
+    counts(document(), Store(tmp_path))  # and the first ones are still there
+    assert spy.whole_chunks() == []
+
+
+PLUGIN = '''
+import dataclasses
+import jax
+import jax.numpy as jnp
+import numpy as np
+from dpframe import Attack, Estimate, Estimator, Mechanism, Pair, PureDP, Statistic
+
+class M(Mechanism, name="m"):
+    """x"""
+    def claim(self, pair):
+        return None
+    def sample(self, key, data, n):
+        return data + jax.random.uniform(key, (n, 1))
+
+class A(Attack, name="a"):
+    """x"""
+    def score(self, state, outputs):
+        return outputs[:, 0] > 0.5
+
+@dataclasses.dataclass(frozen=True)
+class S(Statistic):
+    accepts = frozenset({"decision"})
+    def zero(self, bound):
+        return jnp.zeros(2, jnp.int32)
+    def update(self, bound, counts, dataset, scores, keep):
+        return counts.at[dataset].add((scores & keep).sum(dtype=jnp.int32))
+
+class E(Estimator, name="e"):
+    """x"""
+    certifies = False
+    assumption = "none"
+    def statistic(self):
+        return S()
+    def estimate(self, bound, counts, query):
+        return Estimate(epsilon=0.0)
+
+class P(Pair, name="p"):
+    """x"""
+    adjacency = "x"
+    @property
+    def d0(self):
+        return np.zeros(1)
+    @property
+    def d1(self):
+        return np.ones(1)
+'''
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Iterator[Any]:
+    """A plugin whose source can be changed; gives a class of what it says now."""
+    name = "dpframe_tests_changing"
+
+    def imported(source: str, cls: str) -> Any:
+        file = tmp_path / f"{name}.py"
+        file.write_text(source)
+        code._digest_of.cache_clear()
+        spec = importlib.util.spec_from_file_location(name, file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        exec(compile(source, str(file), "exec"), module.__dict__)
+        return getattr(module, cls)
+
+    yield imported
+    sys.modules.pop(name, None)
+    code._digest_of.cache_clear()
+
+
+CHANGES = [
+    ("M", "mechanism", "data + jax", "data + 0.25 + jax"),
+    ("A", "attack", "> 0.5", "> 0.75"),
+    ("E", "estimator", "(scores & keep)", "(~scores & keep)"),
+    ("P", "pair", "np.ones(1)", "np.full(1, 0.5)"),
+]
+
+
+@pytest.mark.parametrize(("cls", "kind", "old", "new"), CHANGES)
+def test_counts_of_changed_code_are_not_used(
+    cls: str, kind: str, old: str, new: str, plugin: Any, tmp_path: Path
+) -> None:
+    use = {"use": cls.lower()}
+    spec = document(**{kind: use if kind == "pair" else [use]})
+
+    def counted(source: str, store: Store) -> list[Any]:
+        return list(counts(spec, store, plugins=[*PLUGINS, plugin(source, cls)]).values())
+
+    changed = PLUGIN.replace(old, new)
+    assert changed != PLUGIN
+    first = counted(PLUGIN, Store(tmp_path / "run"))
+    direct = counted(changed, Store())
+    assert direct != first
+    assert counted(changed, Store(tmp_path / "run")) == direct
+    assert counted(PLUGIN, Store(tmp_path / "run")) == first
+
+
+def test_a_full_disk_costs_nothing_but_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    direct = counts(document())
+    (tmp_path / "file").touch()
+    store = Store(tmp_path / "file" / "below")
+    assert counts(document(), store) == direct
+    assert store.problem is not None

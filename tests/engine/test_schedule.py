@@ -1,0 +1,137 @@
+"""The schedule: every segment once, whatever fails or runs out of time."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpframe.engine.chunks import Segment, segments
+from dpframe.engine.schedule import Counted, Finished, Schedule
+from dpframe.engine.tally import Tally
+
+ROWS = 4
+laws = settings(derandomize=True, deadline=None, max_examples=40)
+
+
+class FakeWork:
+    """A pass of which every segment counts its rows."""
+
+    def __init__(self, trials: int, *, fail: Any = None, budget: int | None = None) -> None:
+        self.trials, self.fail, self.budget = trials, fail, budget
+        self.tally = Tally((np.zeros(2, np.int64),), (0, 0), ROWS)
+        self.prepared = 0
+        self.counted: Counter[tuple[int, Segment]] = Counter()
+        self._lock = threading.Lock()
+
+    def prepare(self) -> None:
+        self.prepared += 1
+        if self.fail == "prepare":
+            raise ValueError("prepare")
+
+    def units(self) -> list[tuple[int, Segment]]:
+        both = [(s, d) for d in (0, 1) for s in segments(self.trials, ROWS, 1 << 27)]
+        return [(dataset, segment) for segment, dataset in sorted(both)]
+
+    def count(self, dataset: int, segment: Segment) -> Any:
+        with self._lock:
+            self.counted[dataset, segment] += 1
+        if self.fail == (dataset, segment.first):
+            raise self.error()
+        return (
+            np.eye(2, dtype=np.int64)[dataset] * segment.limit * (segment.stop - segment.first),
+        )
+
+    def error(self) -> BaseException:
+        return KeyboardInterrupt("from a plugin")
+
+    def out_of_time(self) -> bool:
+        return self.budget is not None and sum(self.counted.values()) >= self.budget
+
+
+def served(works: list[Any], threads: int) -> dict[Any, list[BaseException | None]]:
+    ended: dict[Any, list[BaseException | None]] = {work: [] for work in works}
+    for event in Schedule(works, threads, jax.devices()).events(5.0):
+        match event:
+            case Counted(work=work, dataset=dataset, segment=segment, counts=counts):
+                assert not ended[work]
+                work.tally.add(dataset, segment, counts)
+            case Finished(work=work, error=error):
+                ended[work].append(error)
+    assert not [t for t in threading.enumerate() if t.name.startswith("dpframe-")]
+    return ended
+
+
+@laws
+@given(st.lists(st.integers(0, 40), max_size=6), st.integers(1, 5))
+def test_every_segment_once(trials: list[int], threads: int) -> None:
+    works: list[Any] = [FakeWork(number) for number in trials]
+    ended = served(works, threads)
+    for work in works:
+        assert ended[work] == [None]
+        assert work.prepared == 1
+        assert work.counted == Counter(work.units())
+        counts, got = work.tally.total()
+        assert got == (work.trials, work.trials)
+        assert counts[0].tolist() == [work.trials, work.trials]
+
+
+@laws
+@given(
+    st.lists(
+        st.sampled_from([None, "prepare", (0, 0), (1, 0), (0, 2), (1, 4)]), min_size=1, max_size=6
+    ),
+    st.integers(1, 5),
+)
+def test_a_failure_ends_its_own_work(failures: list[Any], threads: int) -> None:
+    works: list[Any] = [FakeWork(40, fail=fail) for fail in failures]
+    ended = served(works, threads)
+    for work in works:
+        (error,) = ended[work]
+        assert (error is None) == (work.fail is None)
+        if error is None:
+            assert work.tally.total()[1] == (40, 40)
+        else:
+            assert isinstance(error, ValueError if work.fail == "prepare" else KeyboardInterrupt)
+
+
+@laws
+@given(st.integers(1, 40), st.integers(0, 30), st.integers(1, 4))
+def test_out_of_time_ends_early_with_trials_on_both(trials: int, budget: int, threads: int) -> None:
+    work: Any = FakeWork(trials, budget=budget)
+    other: Any = FakeWork(17)
+    ended = served([work, other], threads)
+    assert ended == {work: [None], other: [None]}
+    assert set(work.counted.values()) == {1}
+    counts, got = work.tally.total()
+    assert all(got), got
+    assert counts[0].tolist() == list(got)
+    assert sum(work.counted.values()) <= max(2, budget) + threads
+    assert other.tally.total()[1] == (17, 17)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_leaving_early_keeps_what_was_counted(threads: int) -> None:
+    work: Any = FakeWork(4000)
+    schedule = Schedule([work], threads, jax.devices())
+    for event in schedule.events(5.0):
+        if isinstance(event, Counted):
+            work.tally.add(event.dataset, event.segment, event.counts)
+            break
+    assert not [t for t in threading.enumerate() if t.name.startswith("dpframe-")]
+    for event in schedule.rest():
+        if isinstance(event, Counted):
+            work.tally.add(event.dataset, event.segment, event.counts)
+    counts, got = work.tally.total()
+    assert sum(got) == ROWS * sum(work.counted.values())
+    assert counts[0].tolist() == list(got)
+
+
+def test_nothing_to_do_ends_at_once() -> None:
+    assert list(Schedule([], 3, jax.devices()).events(5.0)) == []
