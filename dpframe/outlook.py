@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpframe.auditing import make_plan
-from dpframe.engine.estimate import cell_confidence
+from dpframe.boxes import epsilon_of
+from dpframe.engine.estimate import cell_confidence, resolution_of
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from dpframe.report.terminal.plan import Reach, Skipped
     from dpframe.spec.audit import Audit, Cell
 
-BASE_BYTES = 350 << 20
+BASE_BYTES = 480 << 20
 """What Python, JAX and its compiler take before the first draw."""
 
 
@@ -69,14 +72,18 @@ def _reach(cell: Cell, plan: Plan) -> Reach:
 
     estimator = cell.estimator.value
     certifies = estimator.certifies_against(cell.claim)
-    largest = None
+    largest = claim = None
     if certifies and not estimator.statistic().needs_pilot():
         trials = (cell.trials, cell.trials)
         query = Query(trials, cell.delta, cell_confidence(cell, plan), None)
         try:
-            largest = estimator.estimate((), estimator.extreme((), trials), query).epsilon_lower
+            found = estimator.estimate((), estimator.extreme((), trials), query)
         except (CellError, NotImplementedError):
-            largest = None
+            found = None
+        if found is not None:
+            largest = found.epsilon_lower
+            raised = np.array(found.tradeoff or [(1.0, 1.0)]) + resolution_of(cell, plan)
+            claim = epsilon_of(raised, cell.delta) if found.tradeoff else largest
     return {
         "label": cell.estimator.label,
         "trials": cell.trials,
@@ -84,4 +91,5 @@ def _reach(cell: Cell, plan: Plan) -> Reach:
         "certifies": certifies,
         "assumption": estimator.assumption,
         "largest_epsilon": largest,
+        "largest_claim": claim,
     }

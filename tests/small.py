@@ -165,6 +165,21 @@ def small_segments(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(chunks, "SEGMENT_ELEMENTS", PER_SEGMENT * ROWS)
 
 
+class Stop:
+    """A progress display at which the user presses Ctrl-C when the n-th event has been taken in."""
+
+    def __init__(self, after: int) -> None:
+        self.left, self.seen = after, (0, 0)
+
+    def __call__(self, *, cells_done: int, draws_done: int, label: str) -> None:
+        if (cells_done, draws_done) == self.seen:
+            return  # only a sign of life
+        self.seen = cells_done, draws_done
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+
+
 class Spy:
     """Records which draws the device makes."""
 

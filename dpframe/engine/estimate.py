@@ -55,6 +55,12 @@ def cell_confidence(cell: Cell, plan: Plan) -> float:
     return 1 - (1 - cell.confidence) / (divide * plan.looks.get(cell.id, FIRST_LOOK).price)
 
 
+def resolution_of(cell: Cell, plan: Plan) -> float:
+    """Probabilities below this measure the sampler; 0 where it has the precision of float64."""
+    exact = plan.audit.run.precision == "float64" or isinstance(cell.mechanism.value, HostMechanism)
+    return 0.0 if exact else FLOAT32_RESOLUTION
+
+
 def estimate_cell(cell: Cell, place: Place, work: Work, plan: Plan, seconds: float) -> CellResult:
     """Estimates one cell of a counted pass; an estimator that raises fails the cell."""
     the_pass, estimator = work.the_pass, cell.estimator.value
@@ -65,7 +71,6 @@ def estimate_cell(cell: Cell, place: Place, work: Work, plan: Plan, seconds: flo
     totals, trials = work.tally.total()
     counts, bound = at(totals[place.scorer]), at(work.bounds[place.scorer])
     statistic = estimator.statistic()
-    exact = plan.audit.run.precision == "float64" or isinstance(cell.mechanism.value, HostMechanism)
     if not all(trials):
         return CellResult(cell=cell, reason="the time budget ended before anything was counted")
     query = Query(
@@ -73,7 +78,7 @@ def estimate_cell(cell: Cell, place: Place, work: Work, plan: Plan, seconds: flo
         delta=cell.delta,
         confidence=cell_confidence(cell, plan),
         claim=cell.claim,
-        resolution=0.0 if exact else FLOAT32_RESOLUTION,
+        resolution=resolution_of(cell, plan),
     )
     certified = estimator.certifies_against(cell.claim)
     common = CellResult(

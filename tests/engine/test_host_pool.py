@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 from blackboxes import BOXES, Box
-from small import PLUGINS, document, load
+from small import PLUGINS, Stop, document, load
 
 from dpframe import HostMechanism, PureDP, host_mechanism
 from dpframe.auditing import make_plan, make_record
 from dpframe.engine import chunks, pool, sampling
 from dpframe.engine.address import Stream
+from dpframe.engine.host import HostWork
 from dpframe.engine.pool import Pool
 from dpframe.engine.run import run as run_plan
 from dpframe.engine.store import Store
+from dpframe.errors import CellError
 
 ROWS = 32
 
@@ -106,6 +108,25 @@ def test_one_lane_that_dies_leaves_the_others() -> None:
     found = cells(swept)
     assert [cell["status"] for cell in found] == ["ok", "failed", "ok"]
     assert "worker process died" in found[1]["reason"]
+
+
+def test_an_interrupted_run_closes_its_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    pools: list[Pool] = []
+    ready = HostWork.ready
+
+    def spy(self: HostWork) -> None:
+        ready(self)
+        assert self.pool is not None
+        pools.append(self.pool)
+
+    monkeypatch.setattr(HostWork, "ready", spy)
+    monkeypatch.setattr(chunks, "HOST_SEGMENT_ELEMENTS", ROWS)
+    plan = make_plan(load(spec({"use": "box"}), [*PLUGINS, *BOXES]))
+    with pytest.raises(KeyboardInterrupt):
+        run_plan(plan, Stop(0))
+    (pool,) = pools
+    with pytest.raises(CellError, match="died"):
+        pool.submit(0, 0, 0)
 
 
 def local_class() -> Any:

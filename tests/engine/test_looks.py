@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small import ROWS, Spy, document, load, small_segments
+from small import ROWS, Spy, Stop, document, load, small_segments
 
 from dpframe import session
 from dpframe.engine.looks import Looks
@@ -131,14 +131,8 @@ def test_resuming_an_unfinished_run_is_no_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_segments(monkeypatch)
-    left = iter(range(3))
-
-    def stop(**_: Any) -> None:
-        if next(left, None) is None:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        shown(tmp_path, N, stop)
+        shown(tmp_path, N, Stop(3))
     assert not (tmp_path / "record.json").exists()
     assert list((tmp_path / "checkpoint").glob("*.json"))
     cells = shown(tmp_path, N)
@@ -149,9 +143,6 @@ def test_resuming_an_unfinished_run_is_no_look(
 def test_a_stopped_run_says_that_its_counts_could_not_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(**_: Any) -> None:
-        raise KeyboardInterrupt
-
     def no_space(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -159,7 +150,7 @@ def test_a_stopped_run_says_that_its_counts_could_not_be_written(
     monkeypatch.setattr(os, "fsync", no_space)
     said: list[str] = []
     with pytest.raises(KeyboardInterrupt):
-        shown(tmp_path, N, stop, warn=said.append)
+        shown(tmp_path, N, Stop(3), warn=said.append)
     assert len(said) == 1
     assert "cannot write the checkpoint: No space left" in said[0]
 
@@ -169,14 +160,8 @@ def test_an_extension_that_was_interrupted_is_one_look(
 ) -> None:
     small_segments(monkeypatch)
     shown(tmp_path, N)
-    left = iter(range(3))
-
-    def stop(**_: Any) -> None:
-        if next(left, None) is None:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        shown(tmp_path, 3 * N, stop)
+        shown(tmp_path, 3 * N, Stop(3))
     cells = shown(tmp_path, 3 * N)
     assert listed(cells) == [[N, N], [3 * N, 3 * N]]
     assert level(cells) == pytest.approx(0.05 / 6)

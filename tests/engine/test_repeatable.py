@@ -108,10 +108,12 @@ def test_what_each_seed_repeat_and_dataset_draws_differs() -> None:
 
 
 @pytest.mark.parametrize("number", [2, 7, 9])
-def test_lanes_change_nothing(number: int) -> None:
+def test_lanes_change_nothing(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to 8 lanes share a program of 8; nine need one of 16."""
+    spy = Spy(monkeypatch)
     wide = counts(document(sweep={"mechanism.epsilon": EPSILONS[:number]}))
     assert len(wide) == number
+    assert len(spy.drawn) == len(set(spy.drawn))  # draws are shared
     for epsilon in EPSILONS[:number]:
         narrow = counts(document(sweep={"mechanism.epsilon": [epsilon]}))
         assert {key: wide[key] for key in narrow} == narrow

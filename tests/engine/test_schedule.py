@@ -101,6 +101,12 @@ def test_a_failure_ends_its_own_work(failures: list[Any], threads: int) -> None:
             assert isinstance(error, ValueError if work.fail == "prepare" else KeyboardInterrupt)
 
 
+def test_what_has_failed_is_not_gone_on_with() -> None:
+    work: Any = FakeWork(40, fail=(1, 0))
+    served([work, FakeWork(9)], 1)
+    assert sum(work.counted.values()) == 2
+
+
 @laws
 @given(st.integers(1, 40), st.integers(0, 30), st.integers(1, 4))
 def test_out_of_time_ends_early_with_trials_on_both(trials: int, budget: int, threads: int) -> None:

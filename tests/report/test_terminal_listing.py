@@ -92,6 +92,7 @@ def plan():
                 "certifies": True,
                 "assumption": "independent draws",
                 "largest_epsilon": 13.8123,
+                "largest_claim": 13.1,
             },
             {
                 "label": "gdp-fit",
@@ -100,6 +101,7 @@ def plan():
                 "certifies": False,
                 "assumption": "Gaussian assumed",
                 "largest_epsilon": None,
+                "largest_claim": None,
             },
         ],
         "skipped": [{"reason": "laplace has no nan", "cells": 6}],

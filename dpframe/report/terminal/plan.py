@@ -29,6 +29,8 @@ class Reach(TypedDict):
     assumption: str
     largest_epsilon: float | None
     """The bound from the most extreme counts possible; None where it does not certify."""
+    largest_claim: float | None
+    """The largest claim that could be refuted: float32 samplers set a limit of their own."""
 
 
 class Skipped(TypedDict):
@@ -85,7 +87,8 @@ def render_plan(plan: Plan, console: Console) -> None:
         console.print(
             ink.text(
                 "The largest ε is what perfectly separated outputs would certify: a larger claim "
-                "cannot be refuted, and its verdict would be inconclusive.",
+                "cannot be refuted, and its verdict would be inconclusive."
+                + _coarse(plan["estimators"]),
                 "dim",
             )
         )
@@ -124,6 +127,21 @@ def _reach(rows: list[Reach], ink: Ink) -> Table:
             ink.text(row["assumption"]),
         )
     return table
+
+
+def _coarse(rows: list[Reach]) -> str:
+    """What float32 takes away, if it takes something."""
+    limits = [
+        row["largest_claim"]
+        for row in rows
+        if row["largest_claim"] is not None
+        and row["largest_epsilon"] is not None
+        and row["largest_claim"] < row["largest_epsilon"]
+    ]
+    if not limits:
+        return ""
+    most = numbers.lower(min(limits))
+    return f" In float32 no claim above {most} can be refuted, because the tails of samplers end."
 
 
 def _cells(count: int) -> str:
