@@ -206,7 +206,9 @@ class Spy:
 
 
 def interrupted_at(function: Any, moment: int, call: Callable[[], object]) -> bool:
-    """Raises KeyboardInterrupt in a function before its n-th instruction, as a signal may.
+    """Raises KeyboardInterrupt in a function before its n-th line, as a signal may.
+
+    Lines, because Python 3.12 no longer tells of every instruction in a frame that is traced late.
 
     Returns:
         Whether the function had so many.
@@ -217,8 +219,7 @@ def interrupted_at(function: Any, moment: int, call: Callable[[], object]) -> bo
         nonlocal seen
         if frame.f_code is not function.__code__:
             return None
-        frame.f_trace_opcodes = True
-        if event == "opcode":
+        if event == "line":
             seen += 1
             if seen == moment:
                 raise KeyboardInterrupt

@@ -64,9 +64,9 @@ class Pool:
         return lambda: _tell(future.result)
 
     def close(self) -> None:
-        """Ends the processes, without waiting for what was asked for and is not needed."""
+        """Ends the processes once they are through with what they do; the rest is not needed."""
         if self._executor is not None:
-            self._executor.shutdown(wait=False, cancel_futures=True)
+            self._executor.shutdown(cancel_futures=True)
 
     def _start(self, pickled: bytes, workers: int) -> None:
         executor = ProcessPoolExecutor(

@@ -25,7 +25,7 @@ _held: dict[str, Any] = {}
 
 def start(pickled: bytes) -> None:
     """Prepares a worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches the workers too: no traceback
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["JAX_PLATFORMS"] = "cpu"
     try:
@@ -48,8 +48,16 @@ def _end_with_parent() -> None:
 
 
 def sample_here(lane: int, stream: Stream, chunk: int, index: int, rows: int) -> HostArray:
-    """Samples one chunk in a worker process."""
-    return sample(_held["mechanisms"][lane], _held["data"][index], stream, chunk, index, rows)
+    """Samples one chunk in a worker process.
+
+    Ctrl-C reaches the workers too. It may end the author's code and nothing else: a worker that
+    dies while it hands over a result would leave the run waiting for the rest of it.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return sample(_held["mechanisms"][lane], _held["data"][index], stream, chunk, index, rows)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def sample(

@@ -6,6 +6,7 @@ and in which order, changes nothing: segments have fixed addresses and counts ar
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections import deque
@@ -53,7 +54,10 @@ class Schedule:
         self._waiting = deque(works)
         self._ready: deque[tuple[Work, deque[tuple[int, Segment]]]] = deque()
         self._open: dict[Work, int] = {}
-        self._events: deque[Counted | Finished] = deque()
+        self._left = len(self._waiting)
+        # Not guarded by the condition: the caller takes events, and a signal that raises there
+        # must find no lock half released.
+        self._events: queue.SimpleQueue[Counted | Finished] = queue.SimpleQueue()
         self._change = threading.Condition()
         self._stopping = False
         self._threads = [
@@ -72,36 +76,33 @@ class Schedule:
         Leaving the loop early stops the threads after their current segment; `rest` then has what
         they still counted.
         """
-        for thread in self._threads:
-            thread.start()
         try:
-            while True:
-                with self._change:
-                    if not self._events and not self._idle():
-                        self._change.wait(patience)
-                    if self._events:
-                        event: Counted | Finished | None = self._events.popleft()
-                    elif self._idle():
-                        return
-                    else:
-                        event = None
+            for thread in self._threads:
+                thread.start()
+            while self._left:
+                try:
+                    event: Counted | Finished | None = self._events.get(timeout=patience)
+                except queue.Empty:
+                    event = None
+                self._left -= isinstance(event, Finished)
                 yield event
         finally:
             self._stop()
 
     def rest(self) -> list[Counted | Finished]:
         """Events that nobody has taken."""
-        return list(self._events)
-
-    def _idle(self) -> bool:
-        return not self._waiting and not self._open
+        found = []
+        while not self._events.empty():
+            found.append(self._events.get())
+        return found
 
     def _stop(self) -> None:
         with self._change:
             self._stopping = True
             self._change.notify_all()
         for thread in self._threads:
-            thread.join()
+            if thread.ident is not None:  # it was started
+                thread.join()
 
     def _serve(self, device: Device) -> None:
         with jax.default_device(device):  # belongs to this thread
@@ -161,7 +162,7 @@ class Schedule:
     def _done(self, work: Work, counted: Counted) -> None:
         with self._change:
             if work in self._open:  # else it failed meanwhile
-                self._events.append(counted)
+                self._events.put(counted)
                 self._open[work] -= 1
                 if self._open[work] == 0:
                     self._close(work, None)
@@ -176,4 +177,4 @@ class Schedule:
 
     def _close(self, work: Work, error: BaseException | None) -> None:
         del self._open[work]
-        self._events.append(Finished(work, error))
+        self._events.put(Finished(work, error))

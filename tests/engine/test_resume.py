@@ -107,7 +107,7 @@ def test_cells_that_are_not_equally_far_go_on_separately(
 ) -> None:
     few = document(sweep={"mechanism.epsilon": [1.0]})
     some = document(audit={"trials": 4 * ROWS}, sweep={"mechanism.epsilon": [2.0]})
-    every = document(sweep={"mechanism.epsilon": [0.5, 1.0, 2.0]})
+    every = document(sweep={"mechanism.epsilon": [0.5, 1.0, 2.0, 4.0]})
     direct = counts(every)
     counts(few, Store(tmp_path))
     counts(some, Store(tmp_path))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small import interrupted_at
 
 from dpframe.engine.chunks import Segment, segments
 from dpframe.engine.schedule import Counted, Finished, Schedule
@@ -53,6 +54,14 @@ class FakeWork:
 
     def out_of_time(self) -> bool:
         return self.budget is not None and sum(self.counted.values()) >= self.budget
+
+
+class Laborious(FakeWork):
+    """So long at its segments that the caller waits."""
+
+    def count(self, dataset: int, segment: Segment) -> Any:
+        np.sort(np.random.default_rng(0).random(20_000))
+        return super().count(dataset, segment)
 
 
 def served(works: list[Any], threads: int) -> dict[Any, list[BaseException | None]]:
@@ -137,6 +146,22 @@ def test_leaving_early_keeps_what_was_counted(threads: int) -> None:
     counts, got = work.tally.total()
     assert sum(got) == ROWS * sum(work.counted.values())
     assert counts[0].tolist() == list(got)
+
+
+@pytest.mark.parametrize("function", [Schedule.events, threading.Condition.wait])
+def test_a_signal_at_any_moment_arrives_as_it_is(function: Any) -> None:
+    """It meets no lock half released: that would be another error, in the place of Ctrl-C."""
+    for moment in range(1, 40):
+        work: Any = Laborious(24)
+        schedule = Schedule([work], 2, jax.devices())
+        events = schedule.events(5.0)
+        taken = [next(events)]
+        interrupted_at(function, moment, lambda e=events, t=taken: t.extend(e))
+        events.close()
+        schedule._stop()  # the signal may have come when it was about to
+        assert not [t for t in threading.enumerate() if t.name.startswith("dpframe-")]
+        found = [*taken, *schedule.rest()]
+        assert sum(isinstance(event, Counted) for event in found) <= len(work.units())
 
 
 def test_nothing_to_do_ends_at_once() -> None:
