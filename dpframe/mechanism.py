@@ -144,7 +144,7 @@ def host_mechanism(
     """
     body = {
         "__doc__": fn.__doc__,
-        "__module__": __name__,
+        "__module__": fn.__module__,
         "seedable": seedable,
         "may_be_nan": may_be_nan,
         "claim": lambda self, pair: claim,

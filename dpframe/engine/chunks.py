@@ -17,7 +17,7 @@ SEGMENT_ELEMENTS = 1 << 28
 HOST_CHUNK_ELEMENTS = 1 << 12
 """Fewer for plain Python, where one output may take a millisecond."""
 
-HOST_SEGMENT_ELEMENTS = 1 << 17
+HOST_SEGMENT_ELEMENTS = 1 << 14
 
 
 class Segment(NamedTuple):

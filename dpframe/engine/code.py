@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import os
 import sys
 from pathlib import Path
 
@@ -16,7 +17,7 @@ def code_digest(cls: type) -> str:
     What a plugin imports from elsewhere is not part of it.
 
     Returns:
-        Hex digits; "unknown" where there is no source to read.
+        Hex digits; other ones in every process where there is no source to read.
     """
     top = sys.modules.get(cls.__module__.partition(".")[0])
     try:
@@ -25,7 +26,10 @@ def code_digest(cls: type) -> str:
         folders = getattr(top, "__path__", None)
         return _digest_of(tuple(folders) if folders else (inspect.getfile(cls),))
     except (OSError, TypeError):
-        return "unknown"
+        return _UNKNOWN
+
+
+_UNKNOWN = os.urandom(8).hex()
 
 
 @functools.cache

@@ -75,8 +75,6 @@ class Work(ABC):
             if self.units():
                 self.ready()
         self.seconds = time.perf_counter() - started
-        if self.run.seconds is not None:
-            self._deadline = time.perf_counter() + self.run.seconds
 
     def units(self) -> list[tuple[int, Segment]]:
         """(dataset, segment) for everything that is still to be counted; D and D′ in turn."""
@@ -114,16 +112,15 @@ class Work(ABC):
 
     def out_of_time(self) -> bool:
         """Whether the time budget of the spec is spent."""
-        return self._deadline is not None and time.perf_counter() > self._deadline
+        if self.run.seconds is None:
+            return False
+        if self._deadline is None:  # the first segment is about to start
+            self._deadline = time.perf_counter() + self.run.seconds
+        return time.perf_counter() > self._deadline
 
     def draws_of(self, segment: Segment) -> int:
         """Coordinates of a segment that count."""
         return (segment.stop - segment.first) * segment.limit * max(1, self.the_pass.elements)
-
-    @property
-    def draws_stored(self) -> int:
-        """Coordinates that were counted before."""
-        return sum(self.tally.done) * self.the_pass.rows * max(1, self.the_pass.elements)
 
     @property
     def nan_matters(self) -> bool:
