@@ -45,8 +45,8 @@ class Device(StrEnum):
     gpu = "gpu"
 
 
-class Terminated(BaseException):
-    """SIGTERM arrived."""
+class Terminated(KeyboardInterrupt):
+    """SIGTERM arrived; whoever lets Ctrl-C through lets this through too."""
 
 
 def guarded(command: Callable[P, T]) -> Callable[P, T]:
@@ -63,10 +63,10 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
             raise
         except DpframeError as error:
             _leave(str(error), MISTAKE)
-        except KeyboardInterrupt:
-            _leave(f"interrupted; {_GO_ON}", INTERRUPTED)
         except Terminated:
             _leave(f"terminated; {_GO_ON}", TERMINATED)
+        except KeyboardInterrupt:
+            _leave(f"interrupted; {_GO_ON}", INTERRUPTED)
         except BrokenPipeError:
             sys.stderr.close()  # the reader left; nobody is there to be told
             raise SystemExit(0) from None

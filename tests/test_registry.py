@@ -212,3 +212,14 @@ def test_builtins_come_by_the_same_hooks(load):
     assert {entry.distribution for entry in found.entries} == {BUILTIN}
     assert found.of_kind("pair"), "there is at least one pair"
     assert all(issubclass(entry.cls, Pair) for entry in found.of_kind("pair"))
+
+
+def test_a_signal_while_plugins_load_is_not_their_mistake(monkeypatch):
+    from dpframe.cli import Terminated
+
+    def interrupted(_):
+        raise Terminated
+
+    monkeypatch.setattr("importlib.import_module", interrupted)
+    with pytest.raises(Terminated):
+        registry.load()
