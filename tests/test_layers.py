@@ -25,7 +25,6 @@ ALLOWED = {
     "spec": PUBLIC | {"registry"},
     "engine": PUBLIC | {"registry", "spec"},
     "report": {"errors", "stats"},
-    "testing": PUBLIC | {"registry", "spec", "engine"},
 }
 TOP = {"__main__", "cli", "auditing", "session", "outlook", "catalog", "dpframe"}
 """The floor above everything: it may import whatever it likes."""

@@ -1,1 +1,0 @@
-"""Checks for plugin authors."""
