@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dpframe.mechanism import host_mechanism as host_mechanism
     from dpframe.pair import Pair as Pair
     from dpframe.report.outcome import exit_code as exit_code
+    from dpframe.statistic import BinCounts as BinCounts
     from dpframe.statistic import DecisionCounts as DecisionCounts
     from dpframe.statistic import Statistic as Statistic
     from dpframe.stats.binomial import clopper_pearson_lower as clopper_pearson_lower
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 _HOME = {
     "ApproxDP": "dpframe.claims",
     "Attack": "dpframe.attack",
+    "BinCounts": "dpframe.statistic",
     "Claim": "dpframe.claims",
     "DecisionCounts": "dpframe.statistic",
     "DpframeError": "dpframe.errors",

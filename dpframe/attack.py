@@ -33,6 +33,13 @@ class Attack(Plugin):
         if cls.score is Attack.score:
             raise TypeError(f"{cls.__name__}: an attack gives score(state, outputs)")
 
+    def unsuited(self, target: Target) -> str | None:
+        """Why this attack cannot be played against a target; None if it can.
+
+        Such cells are skipped with the reason, before anything runs.
+        """
+        return None
+
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
         """Learns from draws that are used for nothing else. Optional; runs on the host.
 

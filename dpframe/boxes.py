@@ -1,7 +1,9 @@
 """From simultaneous limits on error rates to a bound on ε, a p-value and trade-off points.
 
-A *box* is a pair (FPR_up, FNR_up) of upper limits for one way of deciding between D and D′. If a
-set of boxes holds simultaneously with probability 1 − a, everything below holds with it.
+A *box* is a pair (FPR_up, FNR_up) of upper limits for one way of deciding between D and D′. A
+*staircase* is a union of boxes: the error rates lie in one of them, it is not said in which. If a
+set of boxes or staircases holds simultaneously with probability 1 − a, everything below holds with
+it.
 """
 
 from __future__ import annotations
@@ -36,9 +38,10 @@ def estimate_from_boxes(
     """Builds a certified estimate.
 
     Args:
-        boxes: maps an error level a in (0, 1] to an array [k, 2] of (FPR_up, FNR_up) that hold
-            simultaneously with probability at least 1 − a, everything chosen on the way paid
-            for. Must shrink as a grows.
+        boxes: maps an error level a in (0, 1] to an array of (FPR_up, FNR_up), shape [k, 2] for
+            k boxes or [k, corners, 2] for k staircases, that hold simultaneously with
+            probability at least 1 − a, everything chosen on the way paid for. Must shrink as a
+            grows.
         query: what is asked.
         epsilon: the point value.
         epsilon_upper: what this attack can show at most, at the same confidence.
@@ -53,8 +56,7 @@ def estimate_from_boxes(
         p_resolved = (
             _smallest_level(boxes, claim, query.resolution) if query.resolution else p_value
         )
-        at = claim.default_delta
-        contrast = Contrast(at, epsilon_of(at_level, at), claim.epsilon_at(at))
+        contrast = _clearest(at_level, claim)
     return Estimate(
         epsilon=epsilon,
         epsilon_lower=epsilon_of(at_level, query.delta),
@@ -62,7 +64,7 @@ def estimate_from_boxes(
         p_value=p_value,
         p_resolved=p_resolved,
         contrast=contrast,
-        tradeoff=tuple((float(x), float(y)) for x, y in at_level),
+        tradeoff=tuple((float(x), float(y)) for x, y in _staircases(at_level).max(axis=1)),
         profile=profile,
         notes=notes,
     )
@@ -72,23 +74,44 @@ def epsilon_of(boxes: Floats, delta: float) -> float:
     """Largest ε ≥ 0 that the boxes rule out at δ: sup {ε : some box lies below f_{ε,δ}}.
 
     max over boxes (x, y) of ln((1 − δ − y)/x) and ln((1 − δ − x)/y) (Kairouz, Oh and Viswanath
-    2015, Theorem 2.1; statistics.md eq. 6.2).
+    2015, Theorem 2.1; Koskela and Mohammadi 2024, equation 6.2); of a staircase, the least over
+    its corners.
 
     Args:
-        boxes: shape [k, 2].
+        boxes: shape [k, 2] or [k, corners, 2].
         delta: in [0, 1).
     """
-    errors = np.concatenate([boxes, boxes[:, ::-1]])
-    heights = 1 - delta - errors[:, 1]
-    useful = (heights > 0) & (errors[:, 0] > 0)
-    ratios = heights[useful] / errors[useful, 0]
-    return max(0.0, math.log(ratios.max())) if ratios.size else 0.0
+    corners = _staircases(boxes)
+    if not corners.size:
+        return 0.0
+    both = np.stack([corners, corners[..., ::-1]])
+    heights = 1 - delta - both[..., 1]
+    useful = (heights > 0) & (both[..., 0] > 0)
+    ratios = np.where(useful, heights, 0.0) / np.where(useful, both[..., 0], 1.0)
+    # Per corner the better direction, per staircase its worst corner, of all the best staircase.
+    best = float(ratios.max(axis=0).min(axis=1).max())
+    return math.log(best) if best > 1 else 0.0
 
 
 def rejects(boxes: Floats, claim: Claim) -> bool:
-    """Whether some box lies strictly below the claimed trade-off curve."""
-    inside = np.clip(boxes, 0.0, 1.0)
-    return bool(np.any(claim.tradeoff(inside[:, 0]) > inside[:, 1]))
+    """Whether some box, or a whole staircase, lies strictly below the claimed trade-off curve."""
+    corners = np.clip(_staircases(boxes), 0.0, 1.0)
+    below = claim.tradeoff(corners[..., 0]) > corners[..., 1]
+    return bool(below.all(axis=1).any())
+
+
+def _staircases(boxes: Floats) -> Floats:
+    """Boxes as staircases with one corner, shape [k, corners, 2]."""
+    return boxes[:, None, :] if boxes.ndim == 2 else boxes
+
+
+def _clearest(boxes: Floats, claim: Claim) -> Contrast:
+    """Bound and claim at the δ where the bound stands highest above the claim."""
+    contrasts = [
+        Contrast(delta, epsilon_of(boxes, delta), claim.epsilon_at(delta))
+        for delta in claim.telling_deltas
+    ]
+    return max(contrasts, key=lambda contrast: contrast.lower - contrast.claimed)
 
 
 def _smallest_level(boxes: Callable[[float], Floats], claim: Claim, slack: float) -> float:

@@ -23,6 +23,11 @@ class Claim(ABC):
     def default_delta(self) -> float:
         """The δ at which the claim is reported unless the spec names another."""
 
+    @property
+    def telling_deltas(self) -> tuple[float, ...]:
+        """The δ at which a report looks for the clearest difference between bound and claim."""
+        return (self.default_delta,)
+
     @abstractmethod
     def epsilon_at(self, delta: float) -> float:
         """Smallest ε, in nats, for which (ε, δ)-DP follows from the claim; inf if there is none."""

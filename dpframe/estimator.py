@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from dpframe.plugin import Plugin
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from dpframe.claims import Claim
     from dpframe.statistic import Statistic
-    from dpframe.types import Tree
+    from dpframe.types import HostArray, Tree
 
 
 class Query(NamedTuple):
@@ -45,6 +47,9 @@ class Estimate(NamedTuple):
     epsilon_upper: float | None = None
     """The most that *this attack* can show, at the same confidence; never a bound on the
     mechanism. Inf where the counts set no limit."""
+    interval: tuple[float, float] | None = None
+    """Approximate or Bayesian limits on ε, at the same confidence, of an estimator that does not
+    certify; never a bound."""
     p_value: float | None = None
     """Smallest level at which the claim is rejected, by inverting the same bound."""
     p_resolved: float | None = None
@@ -95,6 +100,27 @@ class Estimator(Plugin):
             query: what is asked.
         """
         raise NotImplementedError
+
+    def estimate_scores(
+        self,
+        scores: tuple[HostArray, HostArray],
+        query: Query,
+        rng: np.random.Generator,
+    ) -> Estimate:
+        """Estimates from scores made elsewhere; runs on the host.
+
+        The default hands a random tenth of them to the statistic's pilot, if it has one, and
+        counts the rest.
+
+        Args:
+            scores: on D and on D′, each of shape [n]: booleans or floats.
+            query: what is asked; its `trials` are the lengths of the scores.
+            rng: decides which of them the pilot sees.
+        """
+        from dpframe.scores import count_scores
+
+        bound, counts, trials = count_scores(self.statistic(), scores, rng)
+        return self.estimate(bound, counts, query._replace(trials=trials))
 
     def extreme(self, bound: Tree, trials: tuple[int, int]) -> Tree:
         """The counts that speak most loudly against any claim at this number of trials.

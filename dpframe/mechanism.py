@@ -34,6 +34,14 @@ class _AnyMechanism(Plugin):
         """What is claimed for this pair; None claims nothing, and then there is no verdict."""
         return None
 
+    def truth(self, pair: Pair) -> Claim | None:
+        """The exact trade-off curve of its outputs for this pair, where it is known.
+
+        Optional; never used for a verdict. Comparisons and calibrations measure bounds against
+        it. Both directions count: the curve is that of the worse one, as for a claim.
+        """
+        return None
+
     @property
     def may_be_nan(self) -> bool:
         """Whether NaN is a legitimate output; otherwise a NaN fails the cell."""

@@ -97,3 +97,35 @@ def count_true(mask: Array) -> Array:
 
 
 _GROUP = 32
+
+
+class BinCounts(Statistic):
+    """How many scores fall into each bin: `counts[dataset][bin]`.
+
+    A subclass is a frozen dataclass whose `bind` fixes the edges from the pilot. Edges e_1 ≤ … ≤
+    e_k make k + 2 bins: bin 0 holds NaN, bin 1 what is below e_1 (−inf included), bin j + 1 what
+    is in [e_j, e_{j+1}), the last what is at least e_k. So bin > j means score ≥ e_j. Repeated
+    edges make empty bins, which pads a list of edges to a fixed length.
+    """
+
+    accepts: ClassVar[frozenset[str]] = frozenset({"score"})
+
+    def edges(self, bound: Tree) -> Array:
+        """The edges in a bound, shape [k]; override where the bound holds more than them."""
+        edges: Array = bound
+        return edges
+
+    def zero(self, bound: Tree) -> Any:
+        return jnp.zeros((2, self.edges(bound).shape[0] + 2), jnp.int32)
+
+    def update(self, bound: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
+        edges = jnp.asarray(self.edges(bound), scores.dtype)
+        # Unrolled, since the loop that JAX rolls by default is half as fast.
+        above = jnp.searchsorted(edges, scores, side="right", method="scan_unrolled")
+        bins = jnp.where(jnp.isnan(scores), 0, 1 + above.astype(jnp.int32))
+        return counts.at[dataset, bins].add(keep.astype(counts.dtype))
+
+    def describe(self, bound: Tree) -> dict[str, Any]:
+        import numpy as np
+
+        return {**super().describe(bound), "edges": np.asarray(self.edges(bound)).tolist()}

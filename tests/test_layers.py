@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "dpframe"
 
 GROUND = {"errors", "types", "claims", "stats"}
-BOUNDARY = {"plugin", "mechanism", "attack", "statistic", "estimator", "pair", "boxes", "hookspecs"}
+BOUNDARY = {"plugin", "mechanism", "attack", "statistic", "estimator", "pair", "boxes", "scores", "hookspecs"}
 PUBLIC = GROUND | BOUNDARY | {"dpframe"}
 ALLOWED = {
     "errors": set(),

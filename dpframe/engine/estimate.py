@@ -16,6 +16,7 @@ from dpframe.estimator import Query
 from dpframe.mechanism import HostMechanism
 
 if TYPE_CHECKING:
+    from dpframe.claims import Claim
     from dpframe.engine.plan import Place, Plan
     from dpframe.engine.work import Work
     from dpframe.estimator import Estimate
@@ -40,6 +41,8 @@ class CellResult:
     estimate: Estimate | None = None
     certified: bool = False
     query: Query | None = None
+    truth: Claim | None = None
+    """The exact curve of the mechanism for this pair, where it is known."""
     extreme: Estimate | None = None
     """The estimate from the most extreme counts possible; None where there is no verdict."""
     draws: int = 0
@@ -95,6 +98,8 @@ def estimate_cell(cell: Cell, place: Place, work: Work, plan: Plan, seconds: flo
         looks=plan.looks[cell.id],
     )
     try:
+        mechanism, pair = cell.mechanism.value, cell.pair.value
+        truth = guarded("truth", lambda: mechanism.truth(pair))
         estimate = guarded("estimate", lambda: estimator.estimate(bound, counts, query))
         extreme = None
         if certified and cell.claim is not None:
@@ -104,7 +109,7 @@ def estimate_cell(cell: Cell, place: Place, work: Work, plan: Plan, seconds: flo
             check_certificate(extreme)
     except CellError as error:
         return dataclasses.replace(common, reason=str(error))
-    return dataclasses.replace(common, estimate=estimate, extreme=extreme)
+    return dataclasses.replace(common, estimate=estimate, extreme=extreme, truth=truth)
 
 
 def _cut_short(trials: tuple[int, int], wanted: int) -> tuple[str, ...]:

@@ -30,6 +30,9 @@ def cell_record(result: CellResult) -> dict[str, Any]:
             "epsilon": cell.claim.epsilon_at(cell.delta),
             "delta": cell.delta,
         },
+        "truth": None
+        if result.truth is None
+        else {"kind": result.truth.kind, "epsilon": result.truth.epsilon_at(cell.delta)},
         "trials": list(result.trials),
         "counts": result.counts,
         "statistic": result.statistic,
@@ -63,6 +66,7 @@ def _estimate(result: CellResult) -> dict[str, Any] | None:
         "epsilon": estimate.epsilon,
         "epsilon_lower": estimate.epsilon_lower if result.certified else None,
         "epsilon_upper": estimate.epsilon_upper,
+        "interval": None if estimate.interval is None else list(estimate.interval),
         "delta": query.delta,
         "confidence": query.confidence,
         "certified": result.certified,

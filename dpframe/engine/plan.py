@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dpframe.attack import Target
 from dpframe.engine.address import EVAL, Stream, draw_group
 from dpframe.engine.chunks import rows_per_chunk
 from dpframe.engine.lanes import Scorer, structure
 from dpframe.engine.looks import Looks, looks_at
-from dpframe.engine.shapes import Shape, Tracer, precision_of
+from dpframe.engine.shapes import Shape, Tracer, guarded, precision_of
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 from dpframe.spec.audit import Skip
@@ -136,7 +138,13 @@ def _plan(audit: Audit, prng: str, earlier: Mapping[str, Any] | None) -> Plan:
     m = bounds = 0
     for cell in audit.cells:
         statistic = cell.estimator.value.statistic()
+        target = Target(cell.mechanism.value, cell.pair.value)
         try:
+            attack = cell.attack.value
+            unsuited = guarded("unsuited", partial(attack.unsuited, target))
+            if unsuited is not None:
+                skipped.append(_skip(cell, f"{cell.attack.label}: {unsuited}"))
+                continue
             shape = tracer.output_shape(cell)
             kind = "decision" if tracer.decides(cell, shape) else "score"
             problem = None
