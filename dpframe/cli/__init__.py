@@ -1,0 +1,11 @@
+"""The command line. Imports nothing heavy before a command needs it."""
+
+from dpframe.cli.app import Terminated, app, main, offer
+from dpframe.cli.audits import check, plan, run, show
+from dpframe.cli.installed import plugins, schema
+
+__all__ = ["Terminated", "app", "main"]
+
+offer(run, keeps_counts=True)
+for command in (plan, check, show, plugins, schema):
+    offer(command)

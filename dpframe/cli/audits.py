@@ -1,0 +1,116 @@
+"""Commands about one audit: run it, plan it, check it, show it again."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpframe.cli.app import end_in_order
+from dpframe.cli.options import (
+    Json,
+    Overrides,
+    Quiet,
+    Seed,
+    Spec,
+    Trials,
+    Where,
+    console,
+    load,
+    print_json,
+)
+
+
+def run(
+    spec: Spec,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where the record goes; default: runs/<audit name>/."),
+    ] = None,
+    overrides: Overrides = None,
+    trials: Trials = None,
+    seed: Seed = None,
+    device: Where = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume/--fresh", help="Go on with what DIR holds, or discard it."),
+    ] = True,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the record, and nothing else, to stdout.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run an audit and report what it found.
+
+    Exit code: 0 every expectation of the spec is met and no other claim is violated; 1 otherwise;
+    2 the spec or the call is wrong; 3 a cell could not be run; 130 and 143 after an interruption;
+    70 a mistake in dpframe.
+    """
+    from dpframe import session
+    from dpframe.report.outcome import exit_code
+    from dpframe.report.progress import run_progress
+
+    end_in_order()
+    choice = session.Choice(out=out, device=device.value if device else None, resume=resume)
+    loaded = load(spec, overrides, trials, seed)
+    record = session.run(
+        loaded,
+        choice,
+        functools.partial(run_progress, console(stderr=True), quiet=quiet),
+        warn=functools.partial(print, file=sys.stderr),
+    )
+    _print(record, as_json)
+    raise typer.Exit(exit_code(record))
+
+
+def plan(
+    spec: Spec,
+    overrides: Overrides = None,
+    trials: Trials = None,
+    seed: Seed = None,
+    as_json: Json = False,
+) -> None:
+    """Say what a run would do, and what it could find, without running it."""
+    from dpframe.outlook import outlook
+    from dpframe.report.terminal.plan import render_plan
+
+    found = outlook(load(spec, overrides, trials, seed))
+    if as_json:
+        print_json(found)
+    else:
+        render_plan(found, console())
+
+
+def check(
+    spec: Spec, overrides: Overrides = None, trials: Trials = None, seed: Seed = None
+) -> None:
+    """Check a spec: every mistake at once, with file and line."""
+    loaded = load(spec, overrides, trials, seed)
+    skipped = f", {len(loaded.skipped)} skipped" if loaded.skipped else ""
+    print(f"{spec}: {len(loaded.cells)} cells{skipped}; no mistakes found")
+
+
+def show(
+    record: Annotated[
+        Path, typer.Argument(help="A record, or the directory of a run.", show_default=False)
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the record itself.")] = False,
+) -> None:
+    """Show the report of a run again."""
+    from dpframe.report.record import read
+
+    _print(read(record), as_json)
+
+
+def _print(record: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        from dpframe.report.record import dumps
+
+        sys.stdout.write(dumps(record))
+    else:
+        from dpframe.report.terminal.render import render
+
+        render(record, console())

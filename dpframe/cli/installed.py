@@ -1,0 +1,39 @@
+"""Commands about what is installed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dpframe.cli.options import Json, console, print_json
+
+
+def plugins(
+    name: Annotated[
+        str | None, typer.Argument(help="Explain this plugin and its parameters.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the installed plugins, or explain one."""
+    from dpframe import registry
+    from dpframe.catalog import catalog, named
+    from dpframe.plugin import parameters
+    from dpframe.report.terminal.plugins import render_plugin, render_plugins
+
+    found = registry.load()
+    if as_json:
+        print_json(catalog(found, name))
+    elif name is None:
+        render_plugins(found.entries, found.broken, console())
+    else:
+        for entry in named(found, name):
+            render_plugin(entry, parameters(entry.cls), console())
+
+
+def schema() -> None:
+    """Print the JSON Schema of a spec; it knows the installed plugins."""
+    from dpframe import registry
+    from dpframe.spec import spec_schema
+
+    print_json(spec_schema(registry.load()))

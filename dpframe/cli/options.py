@@ -1,0 +1,64 @@
+"""Options that commands share, and how they read a spec and print."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Device(StrEnum):
+    """Where JAX runs."""
+
+    cpu = "cpu"
+    gpu = "gpu"
+
+
+Spec = Annotated[Path, typer.Argument(help="The audit: a TOML file.", show_default=False)]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change the spec: mechanism.X, pair.X, attack.X, estimator.X, audit.X or run.X. "
+        "VALUE is TOML, else a string. Repeatable.",
+    ),
+]
+Trials = Annotated[
+    int | None, typer.Option(metavar="N", help="Draws per dataset, instead of the spec's.")
+]
+Seed = Annotated[int | None, typer.Option(metavar="N", help="Instead of the spec's seed.")]
+Where = Annotated[
+    Device | None,
+    typer.Option("--device", help="Where to simulate; default: the fastest there is."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+
+
+def load(spec: Path, overrides: list[str] | None, trials: int | None, seed: int | None) -> Any:
+    """Reads a spec."""
+    from dpframe import registry
+    from dpframe.spec import load_audit
+
+    return load_audit(
+        spec, overrides=overrides or (), trials=trials, seed=seed, registry=registry.load()
+    )
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where a command prints."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """Prints plain values that hold no number JSON does not know."""
+    print(json.dumps(value, indent=1, ensure_ascii=False))
