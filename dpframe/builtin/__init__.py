@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dpframe import hookimpl
 from dpframe.builtin.attacks.majority_vote import MajorityVote
+from dpframe.builtin.estimators.order_statistics import OrderStatistics
 from dpframe.builtin.estimators.precision import Precision
 from dpframe.builtin.mechanisms.adept import Adept
 from dpframe.builtin.mechanisms.copy_input import CopyInput
@@ -47,7 +48,7 @@ def dpframe_attacks() -> list[type[Attack]]:
 @hookimpl
 def dpframe_estimators() -> list[type[Estimator]]:
     """Estimators."""
-    return [Precision]
+    return [OrderStatistics, Precision]
 
 
 @hookimpl

@@ -1,0 +1,99 @@
+"""The default estimator: thresholds at order statistics, with exact limits."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from dpframe import Estimate, Estimator, Query, Statistic
+from dpframe.builtin.estimators._certificate import (
+    binned_rates,
+    estimate_from_events,
+    largest_shown,
+)
+from dpframe.builtin.estimators._choice import choose
+from dpframe.builtin.estimators._grid import PilotGrid
+from dpframe.builtin.estimators._ladder import DOWN, UP, Family, geometric
+from dpframe.builtin.estimators._raw import raw_events, sortable
+
+if TYPE_CHECKING:
+    from dpframe.types import HostArray, Ints, Tree
+
+LADDER_SHARE = 0.1
+"""Share of the error that goes to the ranks 1, 3, 9, … where a pilot has chosen events."""
+
+REVERSED_SHARE = 0.1
+"""Share of the error for an attack whose scores run the wrong way round."""
+
+
+class OrderStatistics(Estimator, name="order-statistics"):
+    """Bounds by events beyond order statistics of the scores; valid at finite samples, untuned.
+
+    The r-th largest of n scores on D is a threshold that a new score on D exceeds with a
+    probability of exactly known distribution, Beta(r, n + 1 − r), whatever the scores are (ties
+    only lower it). So no threshold is chosen, and no draw is lost for it. Each event gets a share
+    of the error, and within it FPR and TPR are tested together (`dpframe.stats.joint`).
+
+    In a run, scores are rounded to a grid that the pilot fixes. The pilot also chooses the end of
+    the scores, the direction and the rank; a tenth of the error stays with the ranks 1, 3, 9, …
+    where many scores are tied, events are fixed thresholds instead, and their counts are
+    binomial. On raw scores, without a pilot, all of the error goes to ranks, but for a tenth to
+    fixed thresholds in case the scores turn out to be discrete.
+
+    Assumes nothing but independent, identically distributed outputs. The point value is that of
+    the event that gives the bound.
+    """
+
+    certifies: ClassVar[bool] = True
+    assumption: ClassVar[str] = "independent, identically distributed outputs"
+
+    direction: Literal["either", "up", "down"] = "either"
+    """Whether larger scores mean D′ ("up", as attacks should have it), D, or may mean either."""
+
+    def statistic(self) -> Statistic:
+        return PilotGrid()
+
+    def families(self) -> tuple[tuple[Family, float], ...]:
+        """Ends of the scores with what they say, and the share of the error of each."""
+        shares = {"up": (1.0, 0.0), "down": (0.0, 1.0)}.get(
+            self.direction, (1 - REVERSED_SHARE, REVERSED_SHARE)
+        )
+        return tuple(
+            (family, share / 2)
+            for kind, share in zip((UP, DOWN), shares, strict=True)
+            for family in kind
+            if share
+        )
+
+    def estimate(self, bound: Tree, counts: Ints, query: Query) -> Estimate:
+        pilot = np.asarray(bound["pilot"], np.int64)
+        shares = self.families()
+        families = [family for family, _ in shares]
+        chosen = choose(pilot, families, query, 1 - LADDER_SHARE)
+        events = [one.events(one.family.bins(counts)) for one in chosen]
+        events += [geometric(f.bins(counts), LADDER_SHARE * share) for f, share in shares]
+        return estimate_from_events(
+            events,
+            query,
+            epsilon_upper=largest_shown(chosen, counts, query),
+            rates=binned_rates(counts, families),
+        )
+
+    def estimate_scores(
+        self, scores: tuple[HostArray, HostArray], query: Query, rng: np.random.Generator
+    ) -> Estimate:
+        values = (sortable(scores[0]), sortable(scores[1]))
+        events = raw_events(values, self.families(), query, rng)
+        rates = np.concatenate([np.stack([part.fpr, part.tpr], axis=1) for part in events])
+        return estimate_from_events(events, query, epsilon_upper=math.inf, rates=rates)
+
+    def extreme(self, bound: Tree, trials: tuple[int, int]) -> Ints:
+        pilot = np.asarray(bound["pilot"], np.int64)
+        bins = pilot.shape[1]
+        means = pilot @ np.arange(bins) / pilot.sum(axis=1)
+        rising = self.direction == "up" or (self.direction == "either" and means[1] >= means[0])
+        counts = np.zeros((2, bins), np.int64)
+        counts[1, -1 if rising else 0], counts[0, 0 if rising else -1] = trials[1], trials[0]
+        return counts
