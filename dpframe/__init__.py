@@ -22,9 +22,15 @@ if TYPE_CHECKING:
     from dpframe.attack import Target as Target
     from dpframe.auditing import audit as audit
     from dpframe.boxes import estimate_from_boxes as estimate_from_boxes
+    from dpframe.claims import AccountedDP as AccountedDP
     from dpframe.claims import ApproxDP as ApproxDP
     from dpframe.claims import Claim as Claim
+    from dpframe.claims import GaussianDP as GaussianDP
+    from dpframe.claims import LaplaceDP as LaplaceDP
     from dpframe.claims import PureDP as PureDP
+    from dpframe.claims import RenyiDP as RenyiDP
+    from dpframe.claims import SubsampledGaussianDP as SubsampledGaussianDP
+    from dpframe.claims import ZeroConcentratedDP as ZeroConcentratedDP
     from dpframe.errors import DpframeError as DpframeError
     from dpframe.estimator import Estimate as Estimate
     from dpframe.estimator import Estimator as Estimator
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
     from dpframe.stats.binomial import clopper_pearson_upper as clopper_pearson_upper
 
 _HOME = {
+    "AccountedDP": "dpframe.claims",
     "ApproxDP": "dpframe.claims",
     "Attack": "dpframe.attack",
     "BinCounts": "dpframe.statistic",
@@ -50,18 +57,23 @@ _HOME = {
     "DpframeError": "dpframe.errors",
     "Estimate": "dpframe.estimator",
     "Estimator": "dpframe.estimator",
+    "GaussianDP": "dpframe.claims",
     "Ge": "annotated_types",
     "Gt": "annotated_types",
     "HostMechanism": "dpframe.mechanism",
     "Interval": "annotated_types",
+    "LaplaceDP": "dpframe.claims",
     "Le": "annotated_types",
     "Lt": "annotated_types",
     "Mechanism": "dpframe.mechanism",
     "Pair": "dpframe.pair",
     "PureDP": "dpframe.claims",
     "Query": "dpframe.estimator",
+    "RenyiDP": "dpframe.claims",
     "Statistic": "dpframe.statistic",
+    "SubsampledGaussianDP": "dpframe.claims",
     "Target": "dpframe.attack",
+    "ZeroConcentratedDP": "dpframe.claims",
     "audit": "dpframe.auditing",
     "clopper_pearson_lower": "dpframe.stats.binomial",
     "clopper_pearson_upper": "dpframe.stats.binomial",

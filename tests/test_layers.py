@@ -18,7 +18,7 @@ ALLOWED = {
     "errors": set(),
     "types": set(),
     "stats": set(),
-    "claims": {"errors", "types"},
+    "claims": {"errors", "types", "stats"},
     **dict.fromkeys(BOUNDARY, GROUND | BOUNDARY),
     "builtin": PUBLIC,
     "registry": PUBLIC | {"builtin"},

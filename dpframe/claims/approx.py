@@ -1,54 +1,17 @@
-"""What a mechanism claims: each claim is a trade-off curve and gives ε(δ) and δ(ε)."""
+"""The claims with one δ: (ε, δ)-DP and ε-DP."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
+
+from dpframe.claims.claim import Claim
 
 if TYPE_CHECKING:
     from dpframe.types import Floats
 
 _LARGEST_EXPONENT = 700.0  # e^700 is finite in float64; beyond it a claim says nothing anyway
-
-
-class Claim(ABC):
-    """A differential-privacy guarantee, seen as a bound on every attack's error rates."""
-
-    kind: ClassVar[str]
-
-    @property
-    @abstractmethod
-    def default_delta(self) -> float:
-        """The δ at which the claim is reported unless the spec names another."""
-
-    @property
-    def telling_deltas(self) -> tuple[float, ...]:
-        """The δ at which a report looks for the clearest difference between bound and claim."""
-        return (self.default_delta,)
-
-    @abstractmethod
-    def epsilon_at(self, delta: float) -> float:
-        """Smallest ε, in nats, for which (ε, δ)-DP follows from the claim; inf if there is none."""
-
-    @abstractmethod
-    def delta_at(self, epsilon: float) -> float:
-        """Smallest δ for which (ε, δ)-DP follows from the claim."""
-
-    @abstractmethod
-    def tradeoff(self, fpr: Floats) -> Floats:
-        """Lowest false-negative rate that the claim allows at each false-positive rate.
-
-        This is the function f of f-DP (Dong, Roth and Su 2022, Definition 2.2): convex,
-        continuous, non-increasing and equal to its own inverse.
-
-        Args:
-            fpr: false-positive rates in [0, 1], any shape.
-
-        Returns:
-            False-negative rates, same shape.
-        """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +35,10 @@ class ApproxDP(Claim):
     @property
     def default_delta(self) -> float:
         return self.delta
+
+    @property
+    def telling_deltas(self) -> tuple[float, ...]:
+        return (self.delta,)
 
     @property
     def _corner(self) -> float:

@@ -1,0 +1,96 @@
+"""Whatever dp-accounting can account for."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from dpframe.claims.claim import Claim
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+    from dp_accounting.pld import PLDAccountant
+
+    from dpframe.types import Floats
+
+DISCRETIZATION = 1e-4
+"""Spacing of the grid of privacy losses, that of dp-accounting itself."""
+
+POINTS = 4096
+"""Points of the privacy profile from which the curve is made."""
+
+Relation = Literal["add-or-remove-one", "replace-one", "replace-special"]
+
+
+@dataclasses.dataclass(frozen=True)
+class AccountedDP(Claim):
+    """What the privacy loss distribution of a dp-accounting event says.
+
+    Events are Gaussian, Laplace and other mechanisms, Poisson samples of them, and compositions.
+    The accountant rounds pessimistically: on its grid of privacy losses it never finds too little.
+    For a claim that is the lenient side.
+
+    Raises:
+        ValueError: the accountant does not know the event, or the discretization is not positive.
+    """
+
+    event: DpEvent
+    """From `dp_accounting`; noise multipliers are in units of the sensitivity."""
+    discretization: float = DISCRETIZATION
+    """Spacing of the grid of privacy losses. Time and memory grow with its inverse; ε is too large
+    by at most about that for a single release, and in total less than it times their number."""
+    relation: Relation = "add-or-remove-one"
+    """What neighbouring means to the accountant; "replace-special" is add-or-remove with datasets
+    of equal size."""
+    kind: ClassVar[str] = "accounted-dp"
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.discretization) and self.discretization > 0):
+            raise ValueError(f"a discretization is finite and positive, got {self.discretization}")
+        if not _accountant(self).supports(self.event):
+            raise ValueError(f"dp-accounting cannot account for {self.event} ({self.relation})")
+
+    def __hash__(self) -> int:
+        # A composed event holds a list, so it has no hash of its own.
+        return hash((repr(self.event), self.discretization, self.relation))
+
+    def epsilon_at(self, delta: float) -> float:
+        return _epsilon(self, float(delta))
+
+    def delta_at(self, epsilon: float) -> float:
+        return min(1.0, max(0.0, float(_composed(self).get_delta(float(epsilon)))))
+
+    def parameters(self) -> dict[str, Any]:
+        return {**super().parameters(), "event": repr(self.event)}
+
+    def _profile(self) -> tuple[Floats, Floats]:
+        import numpy as np
+
+        finite = [d for d in self.telling_deltas if self.epsilon_at(d) < math.inf]
+        if not finite:
+            return np.zeros(0), np.zeros(0)
+        grid = np.linspace(0.0, self.epsilon_at(finite[0]), POINTS)
+        deltas = np.asarray(_composed(self).get_delta(grid), np.float64)
+        return grid, np.clip(deltas, 0.0, 1.0)
+
+
+def _accountant(claim: AccountedDP) -> PLDAccountant:
+    from dp_accounting import NeighboringRelation
+    from dp_accounting.pld import PLDAccountant
+
+    relation = NeighboringRelation[claim.relation.replace("-", "_").upper()]
+    return PLDAccountant(relation, claim.discretization)
+
+
+@functools.lru_cache(maxsize=64)
+def _composed(claim: AccountedDP) -> PLDAccountant:
+    accountant = _accountant(claim)
+    accountant.compose(claim.event)
+    return accountant
+
+
+@functools.lru_cache(maxsize=4096)
+def _epsilon(claim: AccountedDP, delta: float) -> float:
+    return float(_composed(claim).get_epsilon(delta)) if delta < 1 else 0.0

@@ -1,0 +1,133 @@
+"""Claims about Rényi divergences.
+
+They become (ε, δ) by proposition 12 of Canonne, Kamath and Steinke (2020): if D_α ≤ ε_α then
+δ(ε) ≤ exp((α − 1)(ε_α − ε)) (1 − 1/α)^{α−1} / α. Near ε = 0 the total variation distance says
+more. It is at most √(KL/2) (Pinsker) and √(1 − e^{−KL}) (Bretagnolle and Huber 1979), and KL is
+at most every D_α of an order above 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import TYPE_CHECKING, ClassVar
+
+from dpframe.claims.claim import Claim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpframe.types import Floats
+
+POINTS = 4000
+"""Points from which the curve of zero-concentrated DP is made."""
+
+SMALLEST_LOG_DELTA = -745.0  # of a float64
+
+
+@dataclasses.dataclass(frozen=True)
+class RenyiDP(Claim):
+    """(α, ε)-Rényi differential privacy (Mironov 2017): D_α ≤ ε in both directions, at one order.
+
+    What follows for ε(δ), δ(ε) and the curve is what the conversions give, so a verdict tests less
+    than the divergence says: it is lenient. The smallest ε is at δ > 0.
+
+    Raises:
+        ValueError: the order is not above 1 and finite, or ε is negative or not finite.
+    """
+
+    order: float
+    epsilon: float
+    kind: ClassVar[str] = "renyi-dp"
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.order) and self.order > 1):
+            raise ValueError(f"a claimed order is finite and above 1, got {self.order}")
+        if not (math.isfinite(self.epsilon) and self.epsilon >= 0):
+            raise ValueError(f"a claimed epsilon is finite and not negative, got {self.epsilon}")
+
+    def epsilon_at(self, delta: float) -> float:
+        if delta >= _total_variation(self.epsilon):
+            return 0.0
+        return max(0.0, _epsilon(self.order - 1, self.epsilon, delta)) if delta > 0 else math.inf
+
+    def delta_at(self, epsilon: float) -> float:
+        return _delta(self.order - 1, self.epsilon, epsilon)
+
+
+@dataclasses.dataclass(frozen=True)
+class ZeroConcentratedDP(Claim):
+    """ρ-zero-concentrated differential privacy (Bun and Steinke 2016): D_α ≤ ρα for all α > 1.
+
+    ε(δ), δ(ε) and the curve come from the best order. The smallest ε is at δ > 0, unless ρ = 0.
+
+    Raises:
+        ValueError: ρ is negative or not finite.
+    """
+
+    rho: float
+    kind: ClassVar[str] = "zero-concentrated-dp"
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.rho) and self.rho >= 0):
+            raise ValueError(f"a claimed rho is finite and not negative, got {self.rho}")
+
+    # With b = α − 1, the best order for ε solves (2b + 1)ρ + ln(b/(1 + b)) = ε, and there ln δ is
+    # −ρb² − ln(1 + b). Both are monotone, and every order is valid: what a root finder leaves makes
+    # ε and δ larger, never smaller.
+
+    def epsilon_at(self, delta: float) -> float:
+        if delta >= _total_variation(self.rho):
+            return 0.0
+        return _zero_concentrated_epsilon(self.rho, delta) if delta > 0 else math.inf
+
+    def delta_at(self, epsilon: float) -> float:
+        rho = self.rho
+        b = _root(lambda b: (2 * b + 1) * rho + math.log(b) - math.log1p(b) - epsilon)
+        return min(_delta(b, rho * (1 + b), epsilon), _total_variation(rho))
+
+    def _profile(self) -> tuple[Floats, Floats]:
+        import numpy as np
+
+        if self.rho == 0:
+            return np.zeros(1), np.zeros(1)
+        most = math.sqrt(-SMALLEST_LOG_DELTA / self.rho)
+        b = np.geomspace(1e-9 * most, most, POINTS)
+        epsilon = (2 * b + 1) * self.rho + np.log(b) - np.log1p(b)
+        delta = np.exp(-self.rho * b * b) / (1 + b)
+        within = epsilon > 0
+        return np.append(epsilon[within], 0.0), np.append(delta[within], self.delta_at(0.0))
+
+
+@functools.lru_cache(maxsize=4096)
+def _zero_concentrated_epsilon(rho: float, delta: float) -> float:
+    b = _root(lambda b: rho * b * b + math.log1p(b) + math.log(delta))
+    return max(0.0, _epsilon(b, rho * (1 + b), delta))
+
+
+def _epsilon(b: float, divergence: float, delta: float) -> float:
+    """ε at δ from a divergence of order 1 + b."""
+    return divergence + math.log(b) - math.log1p(b) - (math.log(delta) + math.log1p(b)) / b
+
+
+def _delta(b: float, divergence: float, epsilon: float) -> float:
+    """δ at ε from a divergence of order 1 + b."""
+    log_delta = b * (divergence - epsilon + math.log(b) - math.log1p(b)) - math.log1p(b)
+    return min(math.exp(min(0.0, log_delta)), _total_variation(divergence))
+
+
+def _total_variation(divergence: float) -> float:
+    """The most that the total variation distance can be."""
+    return min(math.sqrt(divergence / 2), math.sqrt(-math.expm1(-divergence)))
+
+
+def _root(rising: Callable[[float], float]) -> float:
+    """The b > 0 at which a rising function is 0, by bisection of its logarithm."""
+    low, high = -700.0, 700.0
+    while (middle := (low + high) / 2) not in (low, high):
+        if rising(math.exp(middle)) > 0:
+            high = middle
+        else:
+            low = middle
+    return math.exp(high)
