@@ -27,6 +27,9 @@ BESIDE = 4.0
 
 SHARES = (0.2, 0.6, 0.2)
 
+CLAIM_SHARE = 0.3
+"""Share of the error for the event against a claim that is not about the query's δ alone."""
+
 
 class Chosen(NamedTuple):
     """An event for the draws to come."""
@@ -59,7 +62,10 @@ class Chosen(NamedTuple):
 
 
 def choose(pilot: Ints, families: Sequence[Family], query: Query, share: float) -> list[Chosen]:
-    """Chooses events for a bound at the query's δ, and one against its claim if that is a curve.
+    """Chooses events for a bound at the query's δ, and one against its claim.
+
+    The latter only if the claim is not about that δ alone: then the event that refutes it may be
+    quite another.
 
     Args:
         pilot: the pilot's counts, shape [2, bins].
@@ -71,14 +77,13 @@ def choose(pilot: Ints, families: Sequence[Family], query: Query, share: float) 
     best = max(views, key=lambda view: float(view.promise.max()))
     at = int(best.promise.argmax())
     claim = query.claim
-    curve = claim is not None and len(claim.telling_deltas) > 1
-    chosen = best.around(at, share * (0.7 if curve else 1.0))
-    if claim is not None and curve:
-        strengths = [view.against(claim) for view in views]
-        strongest = int(np.argmax([strength.max() for strength in strengths]))
-        cut = int(strengths[strongest].argmax())
-        chosen.append(views[strongest].event(cut, 1.0, share * 0.3))
-    return chosen
+    if claim is None or claim.telling_deltas == (query.delta,):
+        return best.around(at, share)
+    chosen = best.around(at, (1 - CLAIM_SHARE) * share)
+    strengths = [view.against(claim) for view in views]
+    strongest = int(np.argmax([strength.max() for strength in strengths]))
+    cut = int(strengths[strongest].argmax())
+    return [*chosen, views[strongest].event(cut, 1.0, CLAIM_SHARE * share)]
 
 
 class _View:
