@@ -10,13 +10,17 @@ import numpy as np
 from dpframe.auditing import make_plan
 from dpframe.boxes import epsilon_of
 from dpframe.engine.estimate import cell_confidence, resolution_of
-from dpframe.errors import CellError
 
 if TYPE_CHECKING:
     from dpframe.engine.plan import Plan
     from dpframe.report.terminal.plan import Plan as Shown
     from dpframe.report.terminal.plan import Reach, Skipped
     from dpframe.spec.audit import Audit, Cell
+    from dpframe.statistic import Statistic
+    from dpframe.types import Tree
+
+IDEAL_PILOT = 1000
+"""Scores per dataset of an imagined pilot that tells D from D′ perfectly."""
 
 BASE_BYTES = 480 << 20
 """What Python, JAX and its compiler take before the first draw."""
@@ -67,18 +71,27 @@ def _reaches(plan: Plan) -> list[Reach]:
     return list(found.values())
 
 
+def _ideal_bound(statistic: Statistic) -> Tree:
+    """The bound of a statistic whose pilot saw a perfect attack."""
+    if not statistic.needs_pilot():
+        return ()
+    kind = np.bool_ if "score" not in statistic.accepts else np.float32
+    return statistic.bind(np.zeros(IDEAL_PILOT, kind), np.ones(IDEAL_PILOT, kind))
+
+
 def _reach(cell: Cell, plan: Plan) -> Reach:
     from dpframe.estimator import Query
 
     estimator = cell.estimator.value
     certifies = estimator.certifies_against(cell.claim)
     largest = claim = None
-    if certifies and not estimator.statistic().needs_pilot():
+    if certifies:
         trials = (cell.trials, cell.trials)
         query = Query(trials, cell.delta, cell_confidence(cell, plan), None)
         try:
-            found = estimator.estimate((), estimator.extreme((), trials), query)
-        except (CellError, NotImplementedError):
+            bound = _ideal_bound(estimator.statistic())
+            found = estimator.estimate(bound, estimator.extreme(bound, trials), query)
+        except Exception:  # an author's estimator; the run will say what is wrong with it
             found = None
         if found is not None:
             largest = found.epsilon_lower
