@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ BASE = Evidence(
 )  # fmt: skip
 
 
-def at(p: float, **changes: float) -> Evidence:
+def at(p: float, **changes: Any) -> Evidence:
     return BASE._replace(p_value=p, p_resolved=changes.pop("p_resolved", p), **changes)
 
 
@@ -40,6 +41,21 @@ def test_the_reason_says_when_holm_adds_a_cell() -> None:
     added = judge([at(0.001, contrast=(0.0, 0.9, 1.0))], 1, "holm")[0].reason
     assert "certified above 1.3" in plain
     assert "step-down" in added
+
+
+def test_a_curve_names_the_delta_where_it_failed() -> None:
+    reason = judge([at(0.001, delta=1e-5, contrast=(0.01, 1.3, 1.0))], 1, "holm")[0].reason
+    assert reason == "loss certified above 1.3 at δ = 0.01, claimed 1"
+
+
+def test_a_curve_rejected_as_a_whole_is_not_blamed_on_the_joint_test() -> None:
+    """At the bound's own level, here 0.025, the step-down test has added nothing."""
+    missed = {"delta": 1e-5, "contrast": (0.01, 0.9, 1.0), "level": 0.025}
+    whole, added = judge([at(0.02, **missed), at(0.03, **missed)], 2, "holm")
+    assert "curve as a whole" in whole.reason
+    assert "δ = 0.01" in whole.reason
+    assert "step-down" not in whole.reason
+    assert "step-down" in added.reason
 
 
 def test_consistent_never_reads_as_private_and_shows_the_interval() -> None:

@@ -59,14 +59,17 @@ def inconclusive(found: list[Group], ink: Ink) -> Iterator[Text]:
 
 
 def stepped(found: list[Group], ink: Ink) -> Iterator[Text]:
-    """Violated cells whose own bound does not say so: the joint test added them."""
+    """Violated cells whose own bound does not say so: another δ does, or the joint test."""
 
     def what(cell: Cell) -> str | None:
         claim = numbers.number((cell.get("claim") or {}).get("epsilon"))
         bound = numbers.number((cell.get("estimate") or {}).get("epsilon_lower"))
         if cell.get("verdict") != "violated" or claim is None or bound is None or bound > claim:
             return None
-        return f"violated, although its bound alone is not above the claim: {cell.get('reason')}"
+        delta = numbers.number(cell["claim"].get("delta"))
+        curve = cell["claim"].get("tradeoff") and delta is not None
+        which = f"at δ = {numbers.setting(delta)}" if curve else "alone"
+        return f"violated, although its bound {which} is not above the claim: {cell.get('reason')}"
 
     yield from _lines(_collect(found, what), SYMBOL["violated"], STYLE["violated"], ink)
 
