@@ -129,6 +129,7 @@ def _evidence(result: CellResult) -> Evidence:
         contrast=estimate.contrast or (query.delta, math.nan, math.nan),
         trials=min(query.trials),
         price=result.looks.price,
+        level=1 - query.confidence,
     )
 
 

@@ -451,8 +451,8 @@ def test_record_reference() -> None:
     assert documented == set(keys(json.loads(records.dumps(varied_record()))))
 
 
-FREE = {"params", "swept", "statistic"}
-"""Tables whose keys a plugin or a spec decides."""
+FREE = {"params", "parameters", "swept", "statistic"}
+"""Tables whose keys a plugin, a claim or a spec decides."""
 
 
 def keys(value: Any, path: str = "") -> list[str]:

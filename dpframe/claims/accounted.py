@@ -66,14 +66,7 @@ class AccountedDP(Claim):
         return {**super().parameters(), "event": repr(self.event)}
 
     def _profile(self) -> tuple[Floats, Floats]:
-        import numpy as np
-
-        finite = [d for d in self.telling_deltas if self.epsilon_at(d) < math.inf]
-        if not finite:
-            return np.zeros(0), np.zeros(0)
-        grid = np.linspace(0.0, self.epsilon_at(finite[0]), POINTS)
-        deltas = np.asarray(_composed(self).get_delta(grid), np.float64)
-        return grid, np.clip(deltas, 0.0, 1.0)
+        return _points(self)
 
 
 def _accountant(claim: AccountedDP) -> PLDAccountant:
@@ -94,3 +87,15 @@ def _composed(claim: AccountedDP) -> PLDAccountant:
 @functools.lru_cache(maxsize=4096)
 def _epsilon(claim: AccountedDP, delta: float) -> float:
     return float(_composed(claim).get_epsilon(delta)) if delta < 1 else 0.0
+
+
+@functools.lru_cache(maxsize=64)  # every cell of an audit makes its claim anew
+def _points(claim: AccountedDP) -> tuple[Floats, Floats]:
+    import numpy as np
+
+    finite = [d for d in claim.telling_deltas if claim.epsilon_at(d) < math.inf]
+    if not finite:
+        return np.zeros(0), np.zeros(0)
+    grid = np.linspace(0.0, claim.epsilon_at(finite[0]), POINTS)
+    deltas = np.asarray(_composed(claim).get_delta(grid), np.float64)
+    return grid, np.clip(deltas, 0.0, 1.0)

@@ -20,7 +20,7 @@ TELLING_DELTAS = (
 )
 """δ at which a report looks for the clearest difference from a claim that is a curve."""
 
-POINTS = 1000
+POINTS = 4000
 """Points of the privacy profile from which a curve without a formula is made."""
 
 
@@ -81,7 +81,9 @@ class Claim(ABC):
 
         tiny = [d for d in (0.0, 1e-15, *self.telling_deltas) if self.epsilon_at(d) < np.inf]
         furthest = self.epsilon_at(tiny[0]) if tiny else 0.0
-        grid = np.linspace(0.0, furthest, POINTS)
+        # Small ε shape the curve's middle, whatever the largest ε is.
+        small = np.geomspace(furthest / 1e6, furthest, POINTS // 2) if furthest else np.zeros(1)
+        grid = np.append(np.linspace(0.0, furthest, POINTS // 2), small)
         return grid, np.array([self.delta_at(epsilon) for epsilon in grid.tolist()])
 
     @functools.cached_property

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from dpframe.types import Floats
 
-POINTS = 4000
+POINTS = 2000
 """Points from which the curve of zero-concentrated DP is made."""
 
 SMALLEST_LOG_DELTA = -745.0  # of a float64
@@ -92,12 +92,13 @@ class ZeroConcentratedDP(Claim):
 
         if self.rho == 0:
             return np.zeros(1), np.zeros(1)
-        most = math.sqrt(-SMALLEST_LOG_DELTA / self.rho)
-        b = np.geomspace(1e-9 * most, most, POINTS)
+        # From the order that is best at ε = 0 to that at the smallest δ of float64.
+        least = _root(lambda b: (2 * b + 1) * self.rho + math.log(b) - math.log1p(b))
+        most = max(math.sqrt(-SMALLEST_LOG_DELTA / self.rho), 2 * least)
+        b = np.append(np.geomspace(least, most, POINTS), np.linspace(least, most, POINTS))
         epsilon = (2 * b + 1) * self.rho + np.log(b) - np.log1p(b)
         delta = np.exp(-self.rho * b * b) / (1 + b)
-        within = epsilon > 0
-        return np.append(epsilon[within], 0.0), np.append(delta[within], self.delta_at(0.0))
+        return np.append(np.maximum(epsilon, 0.0), 0.0), np.append(delta, self.delta_at(0.0))
 
 
 @functools.lru_cache(maxsize=4096)

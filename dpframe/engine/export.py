@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from dpframe.engine.claimed import claim_record
+
 if TYPE_CHECKING:
     from dpframe.engine.estimate import CellResult
     from dpframe.spec.audit import Choice, Skip
@@ -23,13 +25,7 @@ def cell_record(result: CellResult) -> dict[str, Any]:
         "attack": _choice(cell.attack),
         "estimator": _choice(cell.estimator),
         "swept": dict(cell.swept),
-        "claim": None
-        if cell.claim is None
-        else {
-            "kind": cell.claim.kind,
-            "epsilon": cell.claim.epsilon_at(cell.delta),
-            "delta": cell.delta,
-        },
+        "claim": claim_record(cell.claim, cell.delta),
         "truth": None
         if result.truth is None
         else {"kind": result.truth.kind, "epsilon": result.truth.epsilon_at(cell.delta)},

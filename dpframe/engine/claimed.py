@@ -1,0 +1,57 @@
+"""A claim as the record holds it."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dpframe.claims import Claim
+    from dpframe.types import Floats
+
+FARTHEST = 1e-12
+"""The smallest false-positive rate above 0 at which a curve is written down."""
+
+
+def claim_record(claim: Claim | None, delta: float) -> dict[str, Any] | None:
+    """What is claimed, at the δ at which ε is estimated.
+
+    Args:
+        claim: None if nothing is claimed.
+        delta: of the cell.
+    """
+    if claim is None:
+        return None
+    # Of a claim at a single δ, ε and δ are the whole curve.
+    is_curve = len(claim.telling_deltas) > 1
+    return {
+        "kind": claim.kind,
+        "epsilon": claim.epsilon_at(delta),
+        "delta": delta,
+        "parameters": {name: _plain(value) for name, value in claim.parameters().items()},
+        "tradeoff": curve_points(claim) if is_curve else None,
+    }
+
+
+def curve_points(claim: Claim) -> list[list[float]]:
+    """Points (FPR, FNR) of the claimed curve, from end to end, dense where it bends."""
+    fpr = _places(claim)
+    return [[float(x), float(y)] for x, y in zip(fpr, claim.tradeoff(fpr), strict=True)]
+
+
+def _places(claim: Claim) -> Floats:
+    """False-positive rates: on a logarithmic scale up to 0.1, then on a linear one."""
+    # A curve is its own inverse: this is where it has fallen by a thousandth.
+    begin = float(claim.tradeoff(np.array([0.999]))[0])
+    rare = np.geomspace(min(max(begin, FARTHEST), 0.01), 0.1, 16)
+    return np.concatenate([[0.0], rare, np.linspace(0.1, 1, 17)[1:]])
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) else repr(value)
