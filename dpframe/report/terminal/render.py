@@ -15,6 +15,7 @@ from dpframe.report.terminal.issues import failed, inconclusive, skipped, steppe
 from dpframe.report.terminal.legend import group_title, legend, tallies, title, unadjusted
 from dpframe.report.terminal.listing import list_tables
 from dpframe.report.terminal.numbers import setting
+from dpframe.report.terminal.plots import plots
 from dpframe.report.terminal.settings import read_settings
 from dpframe.report.terminal.summary import summary_lines
 
@@ -48,6 +49,7 @@ def render(record: dict[str, Any], console: Console) -> None:
     if warning:
         _print(console, [ink.text(""), *warning])
     _tables(found, console, ink)
+    _print(console, plots(found, ink, console.width))
     console.print()
     console.rule(style="dim", characters="-" if ink.ascii_only else "─")
     issues = [line for find in FINDERS for line in find(found, ink)]

@@ -1,0 +1,98 @@
+"""A claimed trade-off curve and what was certified along it, from the record."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from statistics import NormalDist
+from typing import TYPE_CHECKING, NamedTuple
+
+from dpframe.report.terminal.numbers import number
+
+if TYPE_CHECKING:
+    from dpframe.report.terminal.group import Cell
+
+Point = tuple[float, float]
+
+NORMAL = NormalDist()
+NEAREST = 1e-15
+"""Rates are told apart from 0 and 1 down to this."""
+
+
+class Curve(NamedTuple):
+    """A claimed curve through recorded points (FPR, FNR), by ascending FPR."""
+
+    points: tuple[Point, ...]
+
+    def at(self, fpr: float) -> float:
+        """FNR at a false-positive rate.
+
+        Between recorded points the curve is drawn as that of two normal distributions, which is a
+        straight line in the quantiles of both rates: recorded points may lie decades apart.
+        """
+        places = [x for x, _ in self.points]
+        right = min(max(bisect.bisect_left(places, fpr), 1), len(places) - 1)
+        (x0, y0), (x1, y1) = self.points[right - 1 : right + 1]
+        if not x0 < fpr < x1:
+            return y1 if fpr >= x1 else y0
+        if x0 > 0 and x1 < 1 and y1 > 0 and y0 < 1:
+            share = (_quantile(fpr) - _quantile(x0)) / (_quantile(x1) - _quantile(x0))
+            return NORMAL.cdf(_quantile(y0) + share * (_quantile(y1) - _quantile(y0)))
+        # At an end the neighbour's distance goes on, and the end itself is a limit.
+        x, y = (x1, y1) if x0 <= 0 or y0 >= 1 else (x0, y0)
+        distance = -_quantile(x) - _quantile(y)
+        return min(max(NORMAL.cdf(-_quantile(fpr) - distance), y1), y0)
+
+
+class Evidence(NamedTuple):
+    """One cell, as a plot shows it."""
+
+    cell: Cell
+    claimed: Curve
+    certified: tuple[Point, ...]
+    """Points (FPR, FNR) that say something: the lower convex hull of all."""
+
+    @property
+    def gap(self) -> float:
+        """How far the deepest point lies below the claimed curve, in quantiles of the FNR."""
+        return max(_quantile(self.claimed.at(fpr)) - _quantile(fnr) for fpr, fnr in self.certified)
+
+
+def evidence(cell: Cell) -> Evidence | None:
+    """What a cell has to show; None without a claimed curve or without certified points."""
+    estimate, claim = cell.get("estimate") or {}, cell.get("claim") or {}
+    if cell.get("status") != "ok" or not estimate.get("certified"):
+        return None
+    claimed = _points(claim.get("tradeoff"))
+    certified = _hull(_points(estimate.get("tradeoff")))
+    if len(claimed) < 2 or not certified:
+        return None
+    return Evidence(cell, Curve(tuple(sorted(claimed))), tuple(certified))
+
+
+def _hull(points: list[Point]) -> list[Point]:
+    """The points that no line between two others, or the ends of guessing, runs below."""
+    hull = [(0.0, 1.0)]
+    for point in [*sorted(p for p in points if p[0] + p[1] < 1), (1.0, 0.0)]:
+        while len(hull) > 1 and _is_above(hull[-2], hull[-1], point):
+            hull.pop()
+        hull.append(point)
+    return hull[1:-1]
+
+
+def _is_above(a: Point, b: Point, c: Point) -> bool:
+    """Whether b is on or above the line from a to c."""
+    return (a[1] - b[1]) * (c[0] - b[0]) <= (b[1] - c[1]) * (b[0] - a[0])
+
+
+def _points(listed: object) -> list[Point]:
+    points = []
+    for pair in listed if isinstance(listed, list) else []:
+        x, y = (number(value) for value in pair)
+        if x is not None and y is not None and math.isfinite(x + y):
+            points.append((x, y))
+    return points
+
+
+def _quantile(probability: float) -> float:
+    return NORMAL.inv_cdf(min(max(probability, NEAREST), 1 - NEAREST))
