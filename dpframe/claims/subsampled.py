@@ -52,15 +52,17 @@ class SubsampledGaussianDP(Claim):
     def epsilon_at(self, delta: float) -> float:
         q = self.sampling_probability
         whole = self._whole.epsilon_at(min(delta / q, 1.0))
-        if whole > 700:  # e^ε would overflow; the 1 it is short of does not count
-            return whole + math.log(q)
+        if whole > 1:  # the same without e^ε, which overflows
+            return whole + math.log(q + (1 - q) * math.exp(-whole))
         return math.log1p(q * math.expm1(whole))
 
     def delta_at(self, epsilon: float) -> float:
         q = self.sampling_probability
-        if epsilon > 700:
-            return q * self._whole.delta_at(epsilon - math.log(q))
-        return q * self._whole.delta_at(math.log1p(math.expm1(epsilon) / q))
+        if epsilon > 1:
+            whole = epsilon - math.log(q) + math.log1p((q - 1) * math.exp(-epsilon))
+        else:
+            whole = math.log1p(math.expm1(epsilon) / q)
+        return q * self._whole.delta_at(whole)
 
     def tradeoff(self, fpr: Floats) -> Floats:
         """min{f_q, f_q⁻¹}, made convex (Dong, Roth and Su 2022, definition 7)."""

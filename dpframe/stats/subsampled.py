@@ -33,32 +33,36 @@ def subsampled_gaussian_tradeoff(fpr: npt.ArrayLike, q: float, sigma: float) -> 
     corner = special.ndtr(-mu / 2)
     other = q * corner + (1 - q) * (1 - corner)
     steep = q * gaussian_tradeoff(x, mu) + (1 - q) * (1 - x)
-    flat = special.ndtr(-_mixture_quantile(1 - np.clip(x, other, 1.0), q, mu))
-    curve = np.where(x <= corner, steep, np.where(x < other, corner + other - x, flat))
-    return np.asarray(np.minimum(curve, 1 - x))
+    curve = np.where(x <= corner, steep, corner + other - x)
+    flat = (x >= other) & (x > 0) & (x < 1)
+    curve[flat] = special.ndtr(-_mixture_quantile(x[flat], q, mu))
+    return np.clip(curve, 0.0, 1 - x)
 
 
-def _mixture_quantile(tail: Floats, q: float, mu: float) -> Floats:
-    """The w at which q Φ(μ − w) + (1 − q) Φ(−w) is `tail`, by Newton's method in logarithms."""
-    wanted = np.where(tail > 0, tail, 0.5)
-    low = np.maximum(-special.ndtri(wanted), mu - special.ndtri(np.minimum(wanted / q, 1.0)))
-    high = mu - special.ndtri(wanted)
+def _mixture_quantile(probability: Floats, q: float, mu: float) -> Floats:
+    """The w at which q Φ(w − μ) + (1 − q) Φ(w) is a probability in (0, 1)."""
+    # Each is found in the tail it belongs to, where it has its digits.
+    side = np.where(probability > 0.5, -1.0, 1.0)
+    wanted = np.where(side > 0, probability, 1 - probability)
+    z = side * special.ndtri(wanted)
+    low, high = z, z + mu
     w = high
     for _ in range(STEPS):
-        value = q * special.ndtr(mu - w) + (1 - q) * special.ndtr(-w)
-        density = q * _density(mu - w) + (1 - q) * _density(w)
-        low, high = np.where(value > wanted, w, low), np.where(value > wanted, high, w)
-        ratio = value / wanted
-        newton = w + np.log(ratio) * value / density
-        # Newton's method may leave the bracket, because the logarithm of a mixture may be bent
-        # either way; halving it always leads on.
-        inside = (newton > low) & (newton < high)
-        moved = np.where(inside, newton, np.where(ratio == 1, w, (low + high) / 2))
+        value = q * special.ndtr(side * (w - mu)) + (1 - q) * special.ndtr(side * w)
+        beyond = side * (value - wanted) > 0
+        low, high = np.where(beyond, low, w), np.where(beyond, w, high)
+        # Newton's method, for the logarithm. That of a mixture may be bent either way, so that a
+        # step may leave the bracket; halving it always leads on.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            density = q * _density(w - mu) + (1 - q) * _density(w)
+            newton = w - side * np.log(value / wanted) * value / density
+        moved = np.where((newton > low) & (newton < high), newton, (low + high) / 2)
+        moved = np.where(value == wanted, w, moved)
         settled = np.abs(moved - w) <= 1e-15 * np.maximum(np.abs(w), 1.0)
         w = moved
         if settled.all():
             break
-    return np.where(tail > 0, w, np.inf)
+    return w
 
 
 def _density(w: Floats) -> Floats:
