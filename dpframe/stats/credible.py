@@ -1,0 +1,135 @@
+"""Posterior mass of a privacy region, and credible limits from it.
+
+Bayesian: with Jeffreys' prior on both error rates, and no promise about coverage.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from dpframe.stats.beta_integral import beta_integral
+from dpframe.stats.roots import crossing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
+    Curve = Callable[[Floats], Floats]
+
+TOLERANCE = 1e-9
+"""Of a limit, relative to 1 + its value."""
+
+
+class Posterior(NamedTuple):
+    """Counts of a way of deciding; they make independent Beta posteriors of its error rates.
+
+    FNR ~ Beta(½ + FN, ½ + TP) and FPR ~ Beta(½ + FP, ½ + TN) (Zanella-Béguelin et al. 2023).
+    """
+
+    false_negatives: float
+    true_positives: float
+    false_positives: float
+    true_negatives: float
+
+
+def outside_mass(posterior: Posterior, curve: Curve, kinks: Sequence[float] = ()) -> float:
+    """Posterior mass outside of the region between a trade-off curve and its reflection.
+
+    One minus equation 2.5 of Koskela and Mohammadi (2024). The integral over FNR has a closed form,
+    Pr[FNR < f(FPR)] + Pr[TPR < f(TNR)], which leaves an integral over FPR. The second term is the
+    attack turned round.
+
+    Args:
+        posterior: of the error rates.
+        curve: f, a trade-off curve.
+        kinks: false-positive rates where f is not smooth; naming them gains digits.
+    """
+    a, b = posterior.false_negatives + 0.5, posterior.true_positives + 0.5
+
+    def outside(fpr: Floats, tnr: Floats) -> Floats:
+        return np.asarray(special.betainc(a, b, curve(fpr)) + special.betainc(b, a, curve(tnr)))
+
+    law = posterior.false_positives + 0.5, posterior.true_negatives + 0.5
+    return min(1.0, beta_integral(outside, *law, kinks, kinks))
+
+
+def region_mass(posterior: Posterior, curve: Curve, kinks: Sequence[float] = ()) -> float:
+    """P_f, the posterior mass of the region that a curve allows (equation 2.5)."""
+    return 1 - outside_mass(posterior, curve, kinks)
+
+
+def credible_limits(
+    mass_outside: Callable[[float], float],
+    levels: Sequence[float],
+    *,
+    guess: float,
+    spread: float,
+) -> list[float]:
+    """Parameters of a family of growing regions at which they reach given masses.
+
+    Args:
+        mass_outside: maps the parameter, at least 0, to the posterior mass outside of its region.
+        levels: masses in (0, 1).
+        guess: about where the mass is a half.
+        spread: about the standard deviation of the parameter, above 0.
+
+    Returns:
+        For each level the parameter; 0 where the region of parameter 0 holds more.
+    """
+
+    def limit(level: float) -> float:
+        z = float(special.ndtri(level))
+
+        def excess(parameter: float) -> float:
+            # On a normal scale the posterior is nearly straight.
+            return float(-special.ndtri(mass_outside(parameter))) - z
+
+        place = max(0.0, guess + z * spread)
+        return crossing(excess, guess=place, spread=spread / 4, tolerance=TOLERANCE)
+
+    return [limit(level) for level in levels]
+
+
+def credible_epsilon(posterior: Posterior, delta: float, levels: Sequence[float]) -> list[float]:
+    """Quantiles of ε at δ: where the (ε, δ)-region has the posterior masses `levels`.
+
+    Zanella-Béguelin et al. (2023): the levels a/2 and 1 − a/2 give an equal-tailed interval, the
+    level a alone a one-sided lower limit.
+
+    Args:
+        posterior: of the error rates.
+        delta: in [0, 1).
+        levels: masses in (0, 1).
+    """
+    rest = 1 - delta
+    fn, tp, fp, tn = posterior
+    if fn + tp > fp + tn:
+        # The region is its own reflection. An integral over the rate that is known better has the
+        # smoother integrand.
+        posterior = Posterior(fp, tn, fn, tp)
+
+    def outside(epsilon: float) -> float:
+        growth = math.exp(epsilon)
+
+        def curve(x: Floats) -> Floats:
+            return np.clip(np.maximum(rest - growth * x, (rest - x) / growth), 0.0, 1.0)
+
+        return outside_mass(posterior, curve, (rest / (1 + growth), rest))
+
+    guess, spread = _rough_epsilon(posterior)
+    return credible_limits(outside, levels, guess=guess, spread=spread)
+
+
+def _rough_epsilon(posterior: Posterior) -> tuple[float, float]:
+    """The largest of four losses at the posterior means, and its deviation to first order."""
+    fn, tp, fp, tn = (count + 0.5 for count in posterior)
+    ratios = ((tp, fn, fp, tn), (tn, fp, fn, tp), (fn, tp, tn, fp), (fp, tn, tp, fn))
+    losses = [math.log(hit / (hit + miss) * (c + d) / c) for hit, miss, c, d in ratios]
+    hit, miss, c, d = ratios[losses.index(max(losses))]
+    return max(losses), math.sqrt(miss / hit / (hit + miss) + d / c / (c + d))
