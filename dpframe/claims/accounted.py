@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from dpframe.claims.claim import Claim
 
@@ -33,7 +33,8 @@ class AccountedDP(Claim):
     For a claim that is the lenient side.
 
     Raises:
-        ValueError: the accountant does not know the event, or the discretization is not positive.
+        ValueError: the accountant does not know the event, the discretization is not positive, or
+            there is no such relation.
     """
 
     event: DpEvent
@@ -49,6 +50,8 @@ class AccountedDP(Claim):
     def __post_init__(self) -> None:
         if not (math.isfinite(self.discretization) and self.discretization > 0):
             raise ValueError(f"a discretization is finite and positive, got {self.discretization}")
+        if self.relation not in get_args(Relation):
+            raise ValueError(f"a relation is one of {get_args(Relation)}, got {self.relation!r}")
         if not _accountant(self).supports(self.event):
             raise ValueError(f"dp-accounting cannot account for {self.event} ({self.relation})")
 

@@ -94,7 +94,7 @@ class ZeroConcentratedDP(Claim):
             return np.zeros(1), np.zeros(1)
         # From the order that is best at ε = 0 to that at the smallest δ of float64.
         least = _root(lambda b: (2 * b + 1) * self.rho + math.log(b) - math.log1p(b))
-        most = max(math.sqrt(-SMALLEST_LOG_DELTA / self.rho), 2 * least)
+        most = max(math.sqrt(-SMALLEST_LOG_DELTA) / math.sqrt(self.rho), 2 * least)
         b = np.append(np.geomspace(least, most, POINTS), np.linspace(least, most, POINTS))
         epsilon = (2 * b + 1) * self.rho + np.log(b) - np.log1p(b)
         delta = np.exp(-self.rho * b * b) / (1 + b)
