@@ -191,6 +191,20 @@ def test_gaussian_bound_is_near_the_oracle() -> None:
     assert all(0 <= x <= 1 and 0 <= y <= 1 for x, y in found.tradeoff)
 
 
+def test_the_point_value_is_that_of_the_event_or_of_its_complement() -> None:
+    """Where {score < t} says D, {score ≥ t} may be what gives the bound."""
+    rng = np.random.default_rng(5)
+
+    def draw(n: int) -> tuple[np.ndarray, np.ndarray]:
+        noise = 0.3 * rng.normal(size=(2, n))
+        return noise[0].astype(np.float32), (noise[1] + (rng.random(n) < 0.25)).astype(np.float32)
+
+    for n in (1000, 30_000):
+        for _ in range(8):
+            found = on_grid(draw(n), draw(n), query(n, delta=1e-5))
+            assert found.epsilon_lower <= found.epsilon <= found.epsilon_upper
+
+
 def test_direction() -> None:
     d0, d1 = scores(7, 20_000)
     pilot0, pilot1 = scores(8, 20_000)

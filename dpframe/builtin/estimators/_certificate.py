@@ -59,7 +59,7 @@ def estimate_from_events(
     found = estimate_from_boxes(
         kept.staircases,
         query,
-        epsilon=epsilon_at(events.fpr[best], events.tpr[best], query.delta),
+        epsilon=loss_of(events.fpr[best], events.tpr[best], query.delta),
         epsilon_upper=max(epsilon_upper, float(said.max())),
         profile=profile(rates),
         notes=(f"the error is shared among {len(said)} events", *notes),
@@ -75,6 +75,11 @@ def epsilon_at(fpr: float, tpr: float, delta: float) -> float:
     return max(0.0, math.log((tpr - delta) / fpr)) if fpr > 0 else math.inf
 
 
+def loss_of(fpr: float, tpr: float, delta: float) -> float:
+    """The loss that an event or its complement shows."""
+    return max(epsilon_at(fpr, tpr, delta), epsilon_at(1 - tpr, 1 - fpr, delta))
+
+
 def largest_shown(chosen: Sequence[Chosen], counts: Ints, query: Query) -> float:
     """Upper limit of the loss that the pilot's cuts show, both as they are and turned round."""
     error = (1 - query.confidence) / (4 * len(chosen))
@@ -85,8 +90,7 @@ def largest_shown(chosen: Sequence[Chosen], counts: Ints, query: Query) -> float
         n, n_true = ladder.trials_false, ladder.trials_true
         lows = clopper_pearson_lower([false, true], [n, n_true], error)
         highs = clopper_pearson_upper([false, true], [n, n_true], error)
-        found.append(epsilon_at(float(lows[0]), float(highs[1]), query.delta))
-        found.append(epsilon_at(float(1 - highs[1]), float(1 - lows[0]), query.delta))
+        found.append(loss_of(float(lows[0]), float(highs[1]), query.delta))
     return max(found)
 
 
