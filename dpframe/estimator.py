@@ -48,8 +48,8 @@ class Estimate(NamedTuple):
     """The most that *this attack* can show, at the same confidence; never a bound on the
     mechanism. Inf where the counts set no limit."""
     interval: tuple[float, float] | None = None
-    """Approximate or Bayesian limits on ε, at the same confidence, of an estimator that does not
-    certify; never a bound."""
+    """Limits on ε, at the same confidence, that are approximate, Bayesian or assume more than the
+    bound does; never a bound."""
     p_value: float | None = None
     """Smallest level at which the claim is rejected, by inverting the same bound."""
     p_resolved: float | None = None
