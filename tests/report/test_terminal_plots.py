@@ -118,6 +118,14 @@ def test_of_repeats_one_is_drawn(records, show):
     assert "repeat 4" in drawn
 
 
+def test_the_title_says_at_which_delta(records, show):
+    at = [curve_cell(records, epsilon=e, swept={"mechanism.epsilon": e}) for e in (0.5, 2.0)]
+    assert "ε in nats at δ = 1e-5\n" in show(records.record(at), 120)
+    at[0]["estimate"]["delta"] = 0.0
+    assert "ε in nats at each cell's δ\n" in show(records.record(at), 120)
+    assert " at δ" not in show(records.figure_2(), 120)
+
+
 def test_swept_values_are_named(records, show):
     cells = [curve_cell(records, epsilon=e, swept={"mechanism.epsilon": e}) for e in (0.5, 2.0)]
     assert re.findall(r"precision · ε (\S+)", show(records.record(cells))) == ["0.5", "2"]

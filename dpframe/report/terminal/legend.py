@@ -26,8 +26,17 @@ def title(settings: Settings, found: list[Group], ink: Ink) -> Text:
     if len(trials) == 1:
         amount = numbers.quantity(trials.pop())
         text.append(ink.plain(f" · {amount} draws from each of D and D′ per cell"))
-    text.append(ink.plain(" · ε in nats"))
+    text.append(ink.plain(f" · ε in nats{_deltas(found)}"))
     return text
+
+
+def _deltas(found: list[Group]) -> str:
+    """At which δ; nothing is said of δ = 0."""
+    done = [cell for g in found for s in g.spots for cell in s.done]
+    deltas = {numbers.number(cell["estimate"].get("delta")) or 0.0 for cell in done}
+    if deltas <= {0.0}:
+        return ""
+    return f" at δ = {numbers.setting(deltas.pop())}" if len(deltas) == 1 else " at each cell's δ"
 
 
 def legend(found: list[Group], ink: Ink, width: int) -> Iterator[Text | Table]:
