@@ -17,6 +17,8 @@ class Target(NamedTuple):
 
     mechanism: Mechanism | HostMechanism
     pair: Pair
+    dims: tuple[int, ...] = ()
+    """Shape of one output."""
 
 
 class Attack(Plugin):
@@ -43,10 +45,14 @@ class Attack(Plugin):
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
         """Learns from draws that are used for nothing else. Optional; runs on the host.
 
+        An attack that needs no draws, because the target says everything, returns False in
+        `learns`; `train` is then empty.
+
         Args:
             key: a JAX key for the learner's own randomness.
             target: the mechanism and the pair.
-            train: outputs on D and on D′, each of shape [n, *output dims].
+            train: outputs on D and on D′, each of shape [n, *output dims]; n is 0 for an attack
+                that does not learn.
 
         Returns:
             The state that `score` receives: a pytree of arrays.
@@ -54,15 +60,19 @@ class Attack(Plugin):
         return ()
 
     @classmethod
-    def learns(cls) -> bool:
-        """Whether the attack has a `fit` of its own, and so needs draws for it."""
+    def has_fit(cls) -> bool:
+        """Whether the attack has a `fit` of its own, and so a state."""
         return cls.fit is not Attack.fit
+
+    def learns(self) -> bool:
+        """Whether `fit` needs draws; if not, none are made. Default: whether there is a `fit`."""
+        return self.has_fit()
 
     def decides(self) -> bool | None:
         """Whether scores are decisions. None: the engine finds out by tracing `score`.
 
-        An attack that learns and decides says True, because its `score` cannot be traced before
-        it has learned.
+        An attack that has a `fit` and decides says True, because its `score` cannot be traced
+        without its state.
         """
         return None
 

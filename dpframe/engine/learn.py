@@ -69,6 +69,12 @@ class _Draws:
             self._kept[stream] = (lane, pair)
         return self._kept[stream][1]
 
+    def nothing(self) -> Outputs:
+        """No outputs at all, for an attack that does not learn."""
+        shape = self.the_pass.shape
+        empty = np.zeros((0, *shape.dims), on_device(shape.dtype, self.dtype))
+        return empty, empty
+
     def _draw(self, stream: str, lane: int, index: int) -> HostArray:
         the_pass, wanted = self.the_pass, self.wanted[stream]
         mechanism = the_pass.mechanisms[lane]
@@ -95,12 +101,12 @@ class _Draws:
 
 
 def _fit(draws: _Draws, lane: int, attack: Attack) -> Tree:
-    if not attack.learns():
+    if not attack.has_fit():
         return ()
     the_pass = draws.the_pass
-    target = Target(the_pass.mechanisms[lane], the_pass.pair)
+    target = Target(the_pass.mechanisms[lane], the_pass.pair, the_pass.shape.dims)
     key = base_key(the_pass.stream._replace(stream=f"{FIT}-learner"), draws.prng)
-    train = draws.outputs(FIT, lane)
+    train = draws.outputs(FIT, lane) if attack.learns() else draws.nothing()
     state = guarded("fit", lambda: attack.fit(key, target, train))
     return jax.tree.map(np.asarray, state)
 

@@ -138,14 +138,14 @@ def _plan(audit: Audit, prng: str, earlier: Mapping[str, Any] | None) -> Plan:
     m = bounds = 0
     for cell in audit.cells:
         statistic = cell.estimator.value.statistic()
-        target = Target(cell.mechanism.value, cell.pair.value)
         try:
             attack = cell.attack.value
+            shape = tracer.output_shape(cell)
+            target = Target(cell.mechanism.value, cell.pair.value, shape.dims)
             unsuited = guarded("unsuited", partial(attack.unsuited, target))
             if unsuited is not None:
                 skipped.append(_skip(cell, f"{cell.attack.label}: {unsuited}"))
                 continue
-            shape = tracer.output_shape(cell)
             kind = "decision" if tracer.decides(cell, shape) else "score"
             problem = None
         except CellError as error:

@@ -70,7 +70,7 @@ class Tracer:
     def _decides(self, cell: Cell, shape: Shape) -> bool:
         attack = cell.attack.value
         declared = attack.decides()
-        if declared is not None or attack.learns():
+        if declared is not None or attack.has_fit():
             return bool(declared)
         rows = 2
         seen = on_device(shape.dtype, self.dtype)
