@@ -74,6 +74,38 @@ def gaussian_epsilon(delta: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
     return epsilon
 
 
+def gaussian_mu_at(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
+    """The largest μ with δ(ε) ≤ `delta`: that of the analytic Gaussian mechanism.
+
+    A query of ℓ2 sensitivity Δ is (ε, δ)-DP with noise of standard deviation Δ/μ, and with no less
+    (Balle and Wang 2018, theorem 8). By bisection: δ(ε) increases with μ.
+
+    Args:
+        epsilon: at least 0.
+        delta: in [0, 1]; both broadcast.
+
+    Returns:
+        0 at δ = 0, inf at δ = 1.
+    """
+    e, d = _broadcast(epsilon, delta)
+    found = np.where(d < 1, 0.0, np.inf)
+    at = np.flatnonzero((d > 0) & (d < 1))
+    e, d = e.flat[at], d.flat[at]
+    z = special.ndtri(d)
+    # Φ(μ/2 − ε/μ) = δ at this μ, and δ(ε) is smaller.
+    root = np.hypot(z, np.sqrt(2 * e))
+    low = np.where(z < 0, 2 * e / np.maximum(root - z, np.finfo(float).tiny), z + root)
+    high = np.maximum(2 * low, 1.0)
+    while (under := gaussian_delta(e, high) <= d).any():
+        low, high = np.where(under, high, low), np.where(under, 2 * high, high)
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        under = gaussian_delta(e, middle) <= d
+        low, high = np.where(under, middle, low), np.where(under, high, middle)
+    found.flat[at] = low
+    return found
+
+
 def _log_delta(epsilon: Floats, mu: Floats) -> tuple[Floats, Floats]:
     """Logarithms of δ(ε) and of −δ′(ε) = e^ε Φ(−μ/2 − ε/μ), for μ > 0."""
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
