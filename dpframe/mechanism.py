@@ -92,7 +92,10 @@ class Mechanism(_AnyMechanism):
         raise NotImplementedError
 
     def log_density(self, data: Array, outputs: Array) -> Array:
-        """Log of the output density, up to a constant that does not depend on the data.
+        """Log of the output density, up to a term that does not depend on the data.
+
+        The density may be with respect to any measure, as long as it is the same for all
+        datasets; with an atom on one side of a pair only, −inf or inf are right.
 
         Args:
             data: the dataset, shape [*dims].
@@ -102,6 +105,11 @@ class Mechanism(_AnyMechanism):
             Shape [n]. Optional: it enables the exact likelihood-ratio attack.
         """
         raise NotImplementedError
+
+    @classmethod
+    def has_log_density(cls) -> bool:
+        """Whether the mechanism gives a `log_density`."""
+        return cls.log_density is not Mechanism.log_density
 
 
 class HostMechanism(_AnyMechanism):

@@ -5,18 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpframe import hookimpl
+from dpframe.builtin.attacks.histogram_ratio import HistogramRatio
+from dpframe.builtin.attacks.identity import Identity
+from dpframe.builtin.attacks.likelihood_ratio import LikelihoodRatio
+from dpframe.builtin.attacks.logistic import Logistic
 from dpframe.builtin.attacks.majority_vote import MajorityVote
+from dpframe.builtin.attacks.projection import Projection
+from dpframe.builtin.attacks.threshold import Threshold
 from dpframe.builtin.estimators.order_statistics import OrderStatistics
 from dpframe.builtin.estimators.precision import Precision
 from dpframe.builtin.mechanisms.adept import Adept
 from dpframe.builtin.mechanisms.copy_input import CopyInput
 from dpframe.builtin.mechanisms.dptext import DPText
+from dpframe.builtin.mechanisms.gaussian import Gaussian
+from dpframe.builtin.mechanisms.geometric import Geometric
 from dpframe.builtin.mechanisms.laplace import Laplace
 from dpframe.builtin.mechanisms.laplace_half_scale import LaplaceHalfScale
 from dpframe.builtin.mechanisms.laplace_halved import LaplaceHalved
 from dpframe.builtin.mechanisms.laplace_numpy import LaplaceNumpy
 from dpframe.builtin.mechanisms.laplace_shifted import LaplaceShifted
 from dpframe.builtin.mechanisms.random_output import RandomOutput
+from dpframe.builtin.mechanisms.randomized_response import RandomizedResponse
+from dpframe.builtin.mechanisms.subsampled_gaussian import SubsampledGaussian
 from dpframe.builtin.pairs.zeros_ones import ZerosOnes
 
 if TYPE_CHECKING:
@@ -25,8 +35,12 @@ if TYPE_CHECKING:
 
 @hookimpl
 def dpframe_mechanisms() -> list[type[Mechanism | HostMechanism]]:
-    """The mechanisms of the DPText paper, its baselines, and planted bugs to calibrate with."""
+    """Textbook mechanisms, those of the DPText paper, its baselines, and planted bugs."""
     return [
+        Gaussian,
+        SubsampledGaussian,
+        RandomizedResponse,
+        Geometric,
         Laplace,
         LaplaceShifted,
         LaplaceNumpy,
@@ -42,7 +56,15 @@ def dpframe_mechanisms() -> list[type[Mechanism | HostMechanism]]:
 @hookimpl
 def dpframe_attacks() -> list[type[Attack]]:
     """Attacks."""
-    return [MajorityVote]
+    return [
+        Identity,
+        Projection,
+        Threshold,
+        LikelihoodRatio,
+        HistogramRatio,
+        Logistic,
+        MajorityVote,
+    ]
 
 
 @hookimpl

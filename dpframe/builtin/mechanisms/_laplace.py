@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
+from dpframe import LaplaceDP
+from dpframe.builtin.mechanisms._pairs import known, lone_difference, sensitivity_or_distance
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,14 +19,12 @@ if TYPE_CHECKING:
 
 def l1_sensitivity(given: float | None, pair: Pair) -> float:
     """The sensitivity the user gave, else the pair's l1 distance."""
-    return pair.distance(1) if given is None else given
+    return sensitivity_or_distance(given, pair, 1)
 
 
 def noise_scale(sensitivity: float | None, epsilon: float) -> float:
     """The scale Δ/ε of the noise, once `resolve` has filled Δ."""
-    if sensitivity is None:
-        raise ValueError("the sensitivity is not known before the mechanism meets its pair")
-    return sensitivity / epsilon
+    return known(sensitivity) / epsilon
 
 
 def from_uniform(noise: Callable[[Array], Array], key: Key, data: Array, n: int) -> Array:
@@ -64,3 +65,9 @@ def laplace_log_density(data: Array, outputs: Array, scale: Array | float) -> Ar
     """Log density of data + Lap(0, scale) in every coordinate, up to a constant, shape [n]."""
     deviations = jnp.abs(outputs - data).reshape(len(outputs), -1)
     return -jnp.sum(deviations, axis=1) / scale
+
+
+def laplace_truth(pair: Pair, scale: float) -> LaplaceDP | None:
+    """The exact curve of data + Lap(0, scale), known where one coordinate at most differs."""
+    difference = lone_difference(pair)
+    return None if difference is None else LaplaceDP(difference / scale)

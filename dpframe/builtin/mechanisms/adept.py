@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from dpframe import Gt, Mechanism, Pair, PureDP
-from dpframe.builtin.mechanisms._laplace import laplace_log_density, standard_laplace
+from dpframe import Gt, LaplaceDP, Mechanism, Pair, PureDP
+from dpframe.builtin.mechanisms._laplace import (
+    laplace_log_density,
+    laplace_truth,
+    standard_laplace,
+)
 
 if TYPE_CHECKING:
     from dpframe.types import Array, Key
@@ -24,6 +28,9 @@ class Adept(Mechanism, name="adept"):
 
     def claim(self, pair: Pair) -> PureDP:
         return PureDP(self.epsilon)
+
+    def truth(self, pair: Pair) -> LaplaceDP | None:
+        return laplace_truth(pair, 1 / self.epsilon)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         return data + 1 / self.epsilon * standard_laplace(key, data, n)

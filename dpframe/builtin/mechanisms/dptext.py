@@ -51,3 +51,12 @@ class DPText(Mechanism, name="dptext"):
             v = v / 2  # the law of v given that the noise is a number
         noise = -jnp.log(1 - 2 * v)
         return jnp.where(jnp.isnan(noise), 0.0, noise) if self.nan == "zero" else noise
+
+    def log_density(self, data: Array, outputs: Array) -> Array:
+        """Infinite where noise that was NaN has become 0: an atom, for one dataset only."""
+        noise = (outputs - data).reshape(len(outputs), -1)
+        logs = -noise / noise_scale(self.sensitivity, self.epsilon)
+        if self.nan == "zero":
+            logs = jnp.where(noise == 0, jnp.inf, logs)
+        logs = jnp.where(jnp.isnan(noise), 0.0, logs)  # as often on either dataset
+        return jnp.where(jnp.any(noise < 0, axis=1), -jnp.inf, jnp.sum(logs, axis=1))

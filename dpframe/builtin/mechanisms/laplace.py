@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Annotated, Self
 
-from dpframe import Gt, Mechanism, Pair, PureDP
+from dpframe import Gt, LaplaceDP, Mechanism, Pair, PureDP
 from dpframe.builtin.mechanisms._laplace import (
     l1_sensitivity,
     laplace_log_density,
+    laplace_truth,
     noise_scale,
     standard_laplace,
 )
@@ -35,6 +36,9 @@ class Laplace(Mechanism, name="laplace"):
 
     def claim(self, pair: Pair) -> PureDP:
         return PureDP(self.epsilon)
+
+    def truth(self, pair: Pair) -> LaplaceDP | None:
+        return laplace_truth(pair, noise_scale(self.sensitivity, self.epsilon))
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         return data + noise_scale(self.sensitivity, self.epsilon) * standard_laplace(key, data, n)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Annotated, Self
 
-from dpframe import Gt, HostMechanism, Pair, PureDP
-from dpframe.builtin.mechanisms._laplace import l1_sensitivity, noise_scale
+from dpframe import Gt, HostMechanism, LaplaceDP, Pair, PureDP
+from dpframe.builtin.mechanisms._laplace import l1_sensitivity, laplace_truth, noise_scale
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,6 +31,9 @@ class LaplaceNumpy(HostMechanism, name="laplace-numpy"):
 
     def claim(self, pair: Pair) -> PureDP:
         return PureDP(self.epsilon)
+
+    def truth(self, pair: Pair) -> LaplaceDP | None:
+        return laplace_truth(pair, noise_scale(self.sensitivity, self.epsilon))
 
     def sample(self, rng: np.random.Generator, data: HostArray, n: int) -> HostArray:
         return data + rng.laplace(

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Self
 import jax
 import jax.numpy as jnp
 
-from dpframe import Gt, Mechanism, Pair, PureDP
-from dpframe.builtin.mechanisms._laplace import l1_sensitivity, laplace_log_density, noise_scale
+from dpframe import Gt, LaplaceDP, Mechanism, Pair, PureDP
+from dpframe.builtin.mechanisms._laplace import (
+    l1_sensitivity,
+    laplace_log_density,
+    laplace_truth,
+    noise_scale,
+)
 
 if TYPE_CHECKING:
     from dpframe.types import Array, Key
@@ -33,6 +38,9 @@ class LaplaceShifted(Mechanism, name="laplace-shifted"):
 
     def claim(self, pair: Pair) -> PureDP:
         return PureDP(self.epsilon)
+
+    def truth(self, pair: Pair) -> LaplaceDP | None:
+        return laplace_truth(pair, noise_scale(self.sensitivity, self.epsilon))
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         v = jax.random.uniform(key, (n, *data.shape), data.dtype, minval=-0.5, maxval=0.5)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+import jax.numpy as jnp
+
 from dpframe import Gt, Mechanism, Pair, PureDP
 from dpframe.builtin.mechanisms._laplace import from_uniform
 
@@ -24,5 +26,11 @@ class RandomOutput(Mechanism, name="random-output"):
     def claim(self, pair: Pair) -> PureDP:
         return PureDP(self.epsilon)
 
+    def truth(self, pair: Pair) -> PureDP:
+        return PureDP(0.0)
+
     def sample(self, key: Key, data: Array, n: int) -> Array:
         return from_uniform(lambda u: u, key, data, n)
+
+    def log_density(self, data: Array, outputs: Array) -> Array:
+        return jnp.zeros(len(outputs), outputs.dtype)

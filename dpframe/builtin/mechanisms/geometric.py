@@ -1,0 +1,72 @@
+"""The geometric mechanism: discrete Laplace noise."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated, Self
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpframe import Gt, Mechanism, Pair, PureDP
+from dpframe.builtin.mechanisms._laplace import (
+    from_uniform,
+    l1_sensitivity,
+    laplace_log_density,
+    noise_scale,
+)
+from dpframe.builtin.mechanisms._pairs import lone_difference
+
+if TYPE_CHECKING:
+    from dpframe.types import Array, Key
+
+
+class Geometric(Mechanism, name="geometric"):
+    """Whole numbers plus two-sided geometric noise: Pr[z] = a^|z| (1 − a)/(1 + a), a = e^{−ε/Δ}.
+
+    Claim: ε-DP for a query of l1 sensitivity Δ (Ghosh, Roughgarden and Sundararajan 2009); true.
+    True ε for the zeros-ones pair: exactly ε at δ = 0. Where one coordinate differs, by 1, all
+    that an output tells is on which side of the gap it lies; so the curve is that of ε/Δ-DP at
+    every δ, as for randomised response. Outputs are floats that hold whole numbers, exactly so
+    below 2²⁴ in float32. A coordinate rounds to 1 with probability a/(1 + a) on D and 1/(1 + a)
+    on D′.
+    """
+
+    epsilon: Annotated[float, Gt(0)]
+    """The claim, and with the sensitivity the scale of the noise."""
+    sensitivity: Annotated[float, Gt(0)] | None = None
+    """l1 sensitivity Δ; default: the pair's l1 distance."""
+
+    def resolve(self, pair: Pair) -> Self:
+        for data in (pair.d0, pair.d1):
+            if not np.array_equal(data, np.round(data)):
+                raise ValueError("the geometric mechanism takes whole numbers")
+        return dataclasses.replace(self, sensitivity=l1_sensitivity(self.sensitivity, pair))
+
+    def claim(self, pair: Pair) -> PureDP:
+        return PureDP(self.epsilon)
+
+    def truth(self, pair: Pair) -> PureDP | None:
+        # A gap of k takes k + 1 likelihood ratios, e^{−k/s}, e^{(2−k)/s}, …, e^{k/s}: for k > 1
+        # the curve has corners that no claim has.
+        gap = lone_difference(pair)
+        if gap is None or gap > 1:
+            return None
+        return PureDP(gap / noise_scale(self.sensitivity, self.epsilon))
+
+    def sample(self, key: Key, data: Array, n: int) -> Array:
+        return data + from_uniform(self._noise, key, data, n)
+
+    def log_density(self, data: Array, outputs: Array) -> Array:
+        return laplace_log_density(data, outputs, noise_scale(self.sensitivity, self.epsilon))
+
+    def _noise(self, u: Array) -> Array:
+        """Inverse CDF of both sides: |z| ≥ m where w = 1 − 2|u − ½| ≤ 2a^m/(1 + a).
+
+        u = 0 gives −inf, an output like any other.
+        """
+        scale = noise_scale(self.sensitivity, self.epsilon)
+        centred = u - 0.5
+        middle = jnp.log1p(jnp.expm1(-1 / scale) / 2)  # ln((1 + a)/2)
+        log_w = jnp.log(1 - 2 * jnp.abs(centred))
+        return jnp.copysign(jnp.floor(-(log_w + middle) * scale), centred)
