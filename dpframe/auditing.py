@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dpframe.engine.estimate import CellResult
     from dpframe.engine.plan import Plan
     from dpframe.plugin import Plugin
+    from dpframe.registry import Registry
     from dpframe.spec.audit import Audit
 
 
@@ -45,18 +46,41 @@ def audit(
         PluginError: one of `plugins` is not a plugin class.
     """
     from dpframe.engine.run import run
+
+    loaded = load(spec, overrides, trials, seed, plugins)
+    started = time.perf_counter()
+    the_plan = make_plan(loaded)
+    return make_record(the_plan, run(the_plan), time.perf_counter() - started)
+
+
+def load(
+    spec: str | os.PathLike[str] | Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    trials: int | None = None,
+    seed: int | None = None,
+    plugins: Iterable[type[Plugin]] = (),
+) -> Audit:
+    """Reads a spec; arguments and exceptions are those of `audit`."""
     from dpframe.spec import audit_from_dict, load_audit
 
+    found = load_plugins(plugins)
+    read: Any = load_audit if isinstance(spec, str | os.PathLike) else audit_from_dict
+    loaded: Audit = read(spec, overrides=overrides, trials=trials, seed=seed, registry=found)
+    return loaded
+
+
+def load_plugins(plugins: Iterable[type[Plugin]] = ()) -> Registry:
+    """The installed plugins and some classes more.
+
+    Raises:
+        PluginError: one of the classes is not a plugin class.
+    """
     found = registry.load(plugins)
     if refused := [
         broken.error for broken in found.broken if broken.distribution == registry.LOCAL
     ]:
         raise PluginError("\n".join(f"plugins: {error}" for error in refused))
-    load: Any = load_audit if isinstance(spec, str | os.PathLike) else audit_from_dict
-    loaded = load(spec, overrides=overrides, trials=trials, seed=seed, registry=found)
-    started = time.perf_counter()
-    the_plan = make_plan(loaded)
-    return make_record(the_plan, run(the_plan), time.perf_counter() - started)
+    return found
 
 
 def make_plan(loaded: Audit, earlier: Mapping[str, Any] | None = None) -> Plan:
@@ -93,7 +117,7 @@ def make_record(the_plan: Plan, results: Sequence[CellResult], seconds: float) -
         },
         "environment": environment(the_plan.prng),
         "seed": loaded.cells[0].seed if loaded.cells else 0,
-        "plugins": _plugins(loaded),
+        "plugins": plugin_records(loaded),
         "cells": cells,
         "skipped": [skip_record(skip) for skip in the_plan.skipped],
         "summary": {
@@ -136,6 +160,14 @@ def _evidence(result: CellResult) -> Evidence:
 def environment(prng: str) -> dict[str, Any]:
     """Versions and devices that a run depends on."""
     import jax
+
+    devices = [device.device_kind for device in jax.devices()]
+    return {**versions(), "devices": devices, "prng": prng}
+
+
+def versions() -> dict[str, Any]:
+    """Versions of what computes; starts no device."""
+    import jax
     import numpy as np
     import scipy
 
@@ -146,8 +178,6 @@ def environment(prng: str) -> dict[str, Any]:
         "scipy": scipy.__version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "devices": [device.device_kind for device in jax.devices()],
-        "prng": prng,
     }
 
 
@@ -161,21 +191,25 @@ def peak_rss_bytes() -> int | None:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def _plugins(loaded: Audit) -> list[dict[str, str]]:
-    from dpframe.engine.code import code_digest
-
+def plugin_records(loaded: Audit) -> list[dict[str, str]]:
+    """Every plugin that an audit uses, once."""
     choices = {
-        (
-            type(choice.value).kind,
-            choice.use,
-            choice.distribution,
-            choice.version,
-            code_digest(type(choice.value)),
-        )
+        (choice.use, choice.distribution, choice.version, type(choice.value))
         for cell in loaded.cells
         for choice in (cell.mechanism, cell.pair, cell.attack, cell.estimator)
     }
-    return [
-        dict(zip(("kind", "name", "distribution", "version", "code"), choice, strict=True))
-        for choice in sorted(choices)
-    ]
+    described = [plugin_record(*choice) for choice in choices]
+    return sorted(described, key=lambda plugin: tuple(plugin.values()))
+
+
+def plugin_record(use: str, distribution: str, version: str, cls: type[Plugin]) -> dict[str, str]:
+    """One plugin as the record names it."""
+    from dpframe.engine.code import code_digest
+
+    return {
+        "kind": cls.kind,
+        "name": use,
+        "distribution": distribution,
+        "version": version,
+        "code": code_digest(cls),
+    }

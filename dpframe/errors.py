@@ -33,3 +33,7 @@ class OutputError(DpframeError):
 
 class CellError(DpframeError):
     """One cell could not be run; the others go on. Becomes the cell's `reason`."""
+
+
+class ScoresError(DpframeError):
+    """Scores that cannot be read, or that are no scores."""

@@ -52,7 +52,7 @@ def run(
         DpframeError: the device is not there.
     """
     directory = output_directory(loaded, choice.out)
-    _select_device(choice.device or loaded.run.device)
+    select_device(choice.device or loaded.run.device)
     from dpframe.engine.cache import keep_compiled_programs
     from dpframe.engine.store import Store, locked
 
@@ -119,7 +119,7 @@ def _complete(earlier: dict[str, Any], plan: Plan) -> bool:
     return same and whole
 
 
-def _select_device(device: str | None) -> None:
+def select_device(device: str | None) -> None:
     """Makes JAX use one kind of device, before anything has started it."""
     if device is None:
         return

@@ -1,7 +1,8 @@
-"""Every spec runs, with few trials: every cell is judged and nothing is a false alarm.
+"""Every spec runs, with few trials: every cell is judged or says why not, nothing is a false alarm.
 
-Exact losses come from the closed forms. False-alarm rate: the bounds of a spec hold together with
-95 %, at fixed seeds, and the specs' own seeds are used.
+Exact losses come from the closed forms, or else from the mechanisms' own truths, which have tests
+of their own. False-alarm rate: the bounds of a spec hold together with 95 %, at fixed seeds, and
+the specs' own seeds are used.
 """
 
 from __future__ import annotations
@@ -13,44 +14,66 @@ from oracle import exact_loss
 
 import dpframe
 from dpframe import registry
+from dpframe.report.record import number
 from dpframe.spec import load_audit
 
-SPECS = sorted((Path(__file__).parent.parent / "specs").glob("*.toml"))
-FEW = {"adept-spread": ["audit.repeats=5"], "dptext": []}
+SPECS = sorted((Path(__file__).parent.parent / "specs").rglob("*.toml"))
+FEW = {"adept-spread": ["audit.repeats=5"], "calibration": ["audit.trials=2000"]}
+DPTEXT = ("adept-spread", "dptext", "quick")
+"""Specs of the DPText paper: every cell has a closed form and an expectation."""
 
 
 @pytest.fixture(scope="module", params=SPECS, ids=lambda path: path.stem)
 def finished(request: pytest.FixtureRequest):
     spec = request.param
-    return spec, dpframe.audit(spec, trials=20_000, overrides=FEW.get(spec.stem, []))
+    few = ["audit.trials=20000", *FEW.get(spec.stem, [])]
+    return spec, dpframe.audit(spec, overrides=few)
 
 
-def test_every_cell_ran_and_none_was_skipped(finished) -> None:
-    _, record = finished
+def test_every_cell_ran_or_says_why_it_was_skipped(finished) -> None:
+    spec, record = finished
     assert record["cells"]
     assert [cell["reason"] for cell in record["cells"] if cell["status"] == "failed"] == []
-    assert record["skipped"] == []
-    assert record["summary"]["m"] == len(record["cells"])
-    assert all(cell["verdict"] is not None for cell in record["cells"])
-
-
-def test_every_cell_is_expected_to_be_something(finished) -> None:
-    _, record = finished
-    assert all(cell["expected"] is not None for cell in record["cells"])
+    assert all(skip["reason"] for skip in record["skipped"])
+    judged = [cell for cell in record["cells"] if cell["verdict"] is not None]
+    assert record["summary"]["m"] == len(judged)
+    for cell in record["cells"]:
+        decided = cell["claim"] is not None and cell["estimate"]["certified"]
+        assert (cell["verdict"] is not None) == decided
+    if spec.stem in DPTEXT:
+        assert record["skipped"] == []
+        assert len(judged) == len(record["cells"])
 
 
 def test_nothing_is_a_false_alarm(finished) -> None:
     _, record = finished
     for cell in record["cells"]:
-        mechanism = (
-            "dptext-zero" if cell["mechanism"]["use"] == "dptext" else cell["mechanism"]["use"]
-        )
-        loss = exact_loss(
-            mechanism, cell["mechanism"]["params"]["epsilon"], cell["pair"]["params"]["dim"]
-        )
-        assert cell["estimate"]["epsilon_lower"] <= loss
+        bound = cell["estimate"]["epsilon_lower"]
+        if cell["truth"] is not None and bound is not None:
+            truth = number(cell["truth"]["epsilon"])
+            assert bound <= truth
+            # The claim is a curve: it may be violated at another δ than that of the estimate.
+            if cell["verdict"] == "violated" and cell["claim"]["kind"] in ("pure-dp", "approx-dp"):
+                assert truth > number(cell["claim"]["epsilon"])
         if cell["expected"] == "consistent":
             assert cell["verdict"] != "violated"
+        if cell["verdict"] == "violated" and cell["expected"] is None:
+            pytest.fail(f"{cell['id']}: a violation that the spec does not expect")
+
+
+def test_closed_forms_of_the_dptext_paper(finished) -> None:
+    spec, record = finished
+    if spec.stem not in DPTEXT:
+        pytest.skip("another paper")
+    for cell in record["cells"]:
+        assert cell["expected"] is not None
+        use = cell["mechanism"]["use"]
+        loss = exact_loss(
+            "dptext-zero" if use == "dptext" else use,
+            cell["mechanism"]["params"]["epsilon"],
+            cell["pair"]["params"]["dim"],
+        )
+        assert cell["estimate"]["epsilon_lower"] <= loss
         if cell["verdict"] == "violated":
             assert loss > cell["claim"]["epsilon"]
 

@@ -3,9 +3,10 @@
 from dpframe.cli.app import Terminated, app, main, offer
 from dpframe.cli.audits import check, plan, run, show
 from dpframe.cli.installed import plugins, schema
+from dpframe.cli.measures import calibrate, compare, score
 
 __all__ = ["Terminated", "app", "main"]
 
 offer(run, keeps_counts=True)
-for command in (plan, check, show, plugins, schema):
+for command in (plan, check, show, score, compare, calibrate, plugins, schema):
     offer(command)

@@ -98,11 +98,19 @@ def show(
         Path, typer.Argument(help="A record, or the directory of a run.", show_default=False)
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print the record itself.")] = False,
+    notes: Annotated[
+        bool, typer.Option("--notes", help="Also print what each estimator remarked.")
+    ] = False,
 ) -> None:
     """Show the report of a run again."""
     from dpframe.report.record import read
 
-    _print(read(record), as_json)
+    found = read(record)
+    _print(found, as_json)
+    if notes and not as_json:
+        from dpframe.report.terminal.render import render_notes
+
+        render_notes(found, console())
 
 
 def _print(record: dict[str, Any], as_json: bool) -> None:

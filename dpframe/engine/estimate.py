@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -48,6 +49,9 @@ class CellResult:
     draws: int = 0
     draw_group: str | None = None
     seconds: float = 0.0
+    """Its share of the time that the draws and counts of its pass took."""
+    estimate_seconds: float = 0.0
+    """What the estimator took."""
     notes: tuple[str, ...] = ()
     looks: Looks = FIRST_LOOK
 
@@ -100,7 +104,9 @@ def estimate_cell(cell: Cell, place: Place, work: Work, plan: Plan, seconds: flo
     try:
         mechanism, pair = cell.mechanism.value, cell.pair.value
         truth = guarded("truth", lambda: mechanism.truth(pair))
+        started = time.perf_counter()
         estimate = guarded("estimate", lambda: estimator.estimate(bound, counts, query))
+        taken = time.perf_counter() - started
         extreme = None
         if certified and cell.claim is not None:
             check_certificate(estimate)
@@ -109,7 +115,9 @@ def estimate_cell(cell: Cell, place: Place, work: Work, plan: Plan, seconds: flo
             check_certificate(extreme)
     except CellError as error:
         return dataclasses.replace(common, reason=str(error))
-    return dataclasses.replace(common, estimate=estimate, extreme=extreme, truth=truth)
+    return dataclasses.replace(
+        common, estimate=estimate, extreme=extreme, truth=truth, estimate_seconds=taken
+    )
 
 
 def _cut_short(trials: tuple[int, int], wanted: int) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from dpframe.engine.claimed import claim_record
 
 if TYPE_CHECKING:
     from dpframe.engine.estimate import CellResult
+    from dpframe.estimator import Estimate, Query
     from dpframe.spec.audit import Choice, Skip
 
 
@@ -57,17 +58,26 @@ def _choice(choice: Choice[Any]) -> dict[str, Any]:
 def _estimate(result: CellResult) -> dict[str, Any] | None:
     if result.estimate is None or result.query is None:
         return None
-    estimate, query = result.estimate, result.query
+    assumption = result.cell.estimator.value.assumption
+    return estimate_record(
+        result.estimate, result.query, result.certified, assumption, result.notes
+    )
+
+
+def estimate_record(
+    estimate: Estimate, query: Query, certified: bool, assumption: str, notes: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """An estimate as the record holds it; a bound that is not certified is none."""
     return {
         "epsilon": estimate.epsilon,
-        "epsilon_lower": estimate.epsilon_lower if result.certified else None,
+        "epsilon_lower": estimate.epsilon_lower if certified else None,
         "epsilon_upper": estimate.epsilon_upper,
         "interval": None if estimate.interval is None else list(estimate.interval),
         "delta": query.delta,
         "confidence": query.confidence,
-        "certified": result.certified,
-        "assumption": result.cell.estimator.value.assumption,
+        "certified": certified,
+        "assumption": assumption,
         "tradeoff": [list(point) for point in estimate.tradeoff],
         "profile": [list(point) for point in estimate.profile],
-        "notes": [*estimate.notes, *result.notes],
+        "notes": [*estimate.notes, *notes],
     }

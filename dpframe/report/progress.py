@@ -41,7 +41,12 @@ def ignore(*, cells_done: int, draws_done: int, label: str) -> None:
 
 @contextmanager
 def run_progress(
-    console: Console, total_cells: int, total_draws: int, *, quiet: bool = False
+    console: Console,
+    total_cells: int,
+    total_draws: int,
+    *,
+    quiet: bool = False,
+    unit: str = "draws",
 ) -> Iterator[ProgressCallback]:
     """Shows cells done, draws per second and time left, and vanishes at the end.
 
@@ -52,6 +57,7 @@ def run_progress(
         total_cells: cells of the run.
         total_draws: draws of the run; 0 if unknown.
         quiet: show nothing. Nothing is shown either where the console is not a terminal.
+        unit: what is counted, if not draws.
     """
     if quiet or console.quiet or not console.is_terminal or console.is_dumb_terminal:
         yield ignore
@@ -69,7 +75,7 @@ def run_progress(
             markup=False,
             table_column=Column(no_wrap=True),
         ),
-        _DrawRate(),
+        _Rate(unit),
         TimeRemainingColumn(compact=True, table_column=Column(no_wrap=True)),
         TextColumn("left", table_column=Column(no_wrap=True)),
         console=console,
@@ -100,11 +106,12 @@ def run_progress(
         yield report
 
 
-class _DrawRate(ProgressColumn):
-    """Draws per second."""
+class _Rate(ProgressColumn):
+    """Draws per second, or whatever is counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str) -> None:
+        self._unit = unit
         super().__init__(table_column=Column(no_wrap=True, justify="right", min_width=21))
 
     def render(self, task: Task) -> Text:
-        return Text(f"{quantity(task.speed)} draws/s" if task.speed else "- draws/s")
+        return Text(f"{quantity(task.speed) if task.speed else '-'} {self._unit}/s")

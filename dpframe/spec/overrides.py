@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import tomli
 
-from dpframe.errors import PluginError
+from dpframe.errors import DpframeError, PluginError
 from dpframe.plugin import json_schema
 from dpframe.spec.document import flatten
 from dpframe.spec.members import fields
@@ -62,6 +62,26 @@ def parse(texts: Iterable[str], problems: Problems) -> list[Override]:
         else:
             overrides.append(Override(key, _value(value), option))
     return overrides
+
+
+def read_parameters(kind: str, texts: Iterable[str]) -> dict[str, Any]:
+    """Reads `KIND.X=VALUE` texts where no spec is changed.
+
+    Args:
+        kind: the only one that makes sense there.
+        texts: as the user wrote them.
+
+    Raises:
+        DpframeError: one is not of this form.
+    """
+    values = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        group, _, name = key.strip().partition(".")
+        if not equals or group != kind or not name:
+            raise DpframeError(f"--set {text}: should be {kind}.X=VALUE")
+        values[name] = _value(value)
+    return values
 
 
 def apply(

@@ -1,0 +1,189 @@
+"""Commands about estimators: what they say about scores, beside each other, beside the truth."""
+
+from __future__ import annotations
+
+import functools
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpframe.cli.app import end_in_order
+from dpframe.cli.options import Overrides, Quiet, Seed, Spec, Trials, Where, console, load
+from dpframe.errors import DpframeError
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
+
+
+def score(
+    scores_in: Annotated[
+        Path,
+        typer.Option(
+            "--in",
+            metavar="FILE",
+            help="Scores with the record in the data (D′): .npy, .csv or .parquet, one column; "
+            "larger means more like D′.",
+            show_default=False,
+        ),
+    ],
+    scores_out: Annotated[
+        Path,
+        typer.Option("--out", metavar="FILE", help="Scores without it (D).", show_default=False),
+    ],
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            metavar="DELTA", help="δ at which ε is estimated; default: the claim's, or 0."
+        ),
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option(metavar="LEVEL", help="Confidence of each bound alone.")
+    ] = 0.95,
+    claim: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=VALUE,…",
+            help="What is claimed, for p-values: epsilon=1 or epsilon=1,delta=1e-5 or mu=1 and so "
+            "on; the names say which kind of claim it is.",
+        ),
+    ] = None,
+    estimators: Annotated[
+        list[str] | None,
+        typer.Option("--estimator", metavar="NAME", help="Ask this one; default: all. Repeatable."),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set a parameter of the estimators that have it: estimator.X=VALUE. VALUE is "
+            "TOML, else a string. Repeatable.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, metavar="N", help="Decides which scores are set aside for a pilot."),
+    ] = 0,
+    as_json: Json = False,
+) -> None:
+    """Estimate the loss that scores made elsewhere show, with every estimator.
+
+    Each bound holds alone (multiplicity none).
+
+    Exit code: 0, or 2 if the call is wrong.
+    """
+    from dpframe.claiming import read_claim
+    from dpframe.report.record import dumps
+    from dpframe.report.terminal.scores import render_scores
+    from dpframe.scoring import score as ask
+    from dpframe.spec.overrides import read_parameters
+
+    found = ask(
+        scores_in,
+        scores_out,
+        delta=delta,
+        confidence=confidence,
+        claim=None if claim is None else read_claim(claim),
+        estimators=estimators,
+        parameters=read_parameters("estimator", overrides or ()),
+        seed=seed,
+    )
+    if as_json:
+        sys.stdout.write(dumps(found))
+    else:
+        render_scores(found, console())
+
+
+def compare(
+    spec: Spec,
+    overrides: Overrides = None,
+    trials: Trials = None,
+    seed: Seed = None,
+    device: Where = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Lay estimators and attacks beside each other, on the same draws.
+
+    Each bound holds alone (multiplicity none). Writes nothing.
+
+    Exit code: 0, or 2 if the spec or the call is wrong.
+    """
+    from dpframe.comparing import ALONE, comparison
+    from dpframe.report.progress import run_progress
+    from dpframe.report.record import dumps
+    from dpframe.report.terminal.comparison import render_comparison
+    from dpframe.session import select_device
+
+    end_in_order()
+    loaded = load(spec, [*(overrides or ()), ALONE], trials, seed)
+    select_device(device.value if device else loaded.run.device)
+    display = functools.partial(run_progress, console(stderr=True), quiet=quiet)
+    found = comparison(loaded, display)
+    if as_json:
+        sys.stdout.write(dumps(found))
+    else:
+        render_comparison(found, console())
+
+
+def calibrate(
+    spec: Spec,
+    repeats: Annotated[
+        int, typer.Option(min=1, metavar="R", help="Audits per line, each on draws of its own.")
+    ] = 10_000,
+    overrides: Overrides = None,
+    trials: Annotated[
+        list[int] | None,
+        typer.Option(metavar="N", help="Draws per dataset, instead of the spec's. Repeatable."),
+    ] = None,
+    seed: Seed = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, metavar="W", help="Processes; default: one per core.")
+    ] = None,
+    as_json: Json = False,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print a page in Markdown.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Repeat small audits of mechanisms whose true ε is known, and count bounds above it.
+
+    Each bound holds alone (multiplicity none). Runs on the CPU, writes nothing.
+
+    Exit code: 0 every estimator that certifies keeps its promise;
+    1 one does not; 2 the spec or the call is wrong; 3 a line could not be run.
+    """
+    from dpframe.calibrating import SETTINGS, calibration, exit_code
+    from dpframe.report.markdown import calibration_page
+    from dpframe.report.progress import run_progress
+    from dpframe.report.record import dumps
+    from dpframe.report.terminal.calibration import render_calibration
+    from dpframe.session import select_device
+
+    if as_json and as_markdown:
+        raise DpframeError("--json and --markdown: one of them")
+    end_in_order()
+    own = list(overrides or ())
+    loaded = [load(spec, [*own, *SETTINGS], n, seed) for n in (trials or (None,))]
+    select_device("cpu")
+    display = functools.partial(run_progress, console(stderr=True), quiet=quiet, unit="estimates")
+    found = calibration(loaded, repeats, workers=workers, display=display)
+    if as_json:
+        sys.stdout.write(dumps(found))
+    elif as_markdown:
+        sys.stdout.write(calibration_page(found, _again(spec, repeats, own, trials or [], seed)))
+    else:
+        render_calibration(found, console())
+    raise typer.Exit(exit_code(found))
+
+
+def _again(
+    spec: Path, repeats: int, overrides: list[str], trials: list[int], seed: int | None
+) -> str:
+    """The command that makes a page again."""
+    words = ["dpframe", "calibrate", str(spec), "--repeats", str(repeats)]
+    for option, values in (("--set", overrides), ("--trials", trials), ("--seed", [seed])):
+        words += [part for value in values if value is not None for part in (option, str(value))]
+    return shlex.join([*words, "--markdown"])

@@ -1,0 +1,164 @@
+"""What a calibration says, in words that a terminal and a page of the documents share."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from dpframe.report.terminal import numbers
+from dpframe.report.terminal.grid import short
+from dpframe.report.terminal.group import same
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Row = dict[str, Any]
+
+HEADS = ("n", "attack · estimator", "above the truth", "mean", "of true ε", "promise")
+
+OWN_KEYS = ("attack.", "estimator.")
+"""Swept keys that tell the lines of a table apart, not the tables; so does audit.trials."""
+
+MANY = 10_000
+"""From so many repeats on, hundredths of a percent mean something."""
+
+PROMISES = {"kept": "kept", "broken": "BROKEN", None: "promises nothing"}
+
+
+def tables(rows: list[Row]) -> list[list[Row]]:
+    """Rows with one truth, in one table: by trials, what promises first, the best on top."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(same([row["mechanism"]["label"], _place(row)]), []).append(row)
+    return [sorted(of_one, key=_order) for of_one in found.values()]
+
+
+def title(row: Row) -> str:
+    """Names a table."""
+    place = "".join(f" · {short(key)} {numbers.setting(v)}" for key, v in _place(row).items())
+    if not row["truth"]:
+        return f"{row['mechanism']['label']}{place}"
+    truth = numbers.point(numbers.number(row["truth"]["epsilon"]))
+    return (
+        f"{row['mechanism']['label']}{place} · true ε {truth} at δ = "
+        f"{numbers.setting(row['delta'])}"
+    )
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """What stands in a line, in the order of `HEADS`."""
+    return (
+        numbers.quantity(row["trials"]),
+        name(row),
+        _rate(row),
+        _mean(row),
+        _share(row),
+        ("failed" if row["status"] == "failed" else PROMISES[row["promise"]]),
+    )
+
+
+def name(row: Row) -> str:
+    """The attack, the estimator, what is swept of them, and what the estimator reads."""
+    own = [
+        f"{short(key)} {numbers.setting(value)}"
+        for key, value in row["swept"].items()
+        if key.startswith(OWN_KEYS)
+    ]
+    raw = ["raw scores"] if row["reads"] == "scores" else []
+    return " · ".join([row["attack"]["label"], row["estimator"]["label"], *own, *raw])
+
+
+def explanation(found: dict[str, Any]) -> Iterator[str]:
+    """How to read the tables."""
+    repeats = numbers.quantity(found["repeats"])
+    yield (
+        f"Each line is {repeats} audits, every one on draws of its own: n outputs of the mechanism "
+        "on D and n on D′, and where thresholds or bins are chosen or something is learned first, "
+        "as many more for that. ε in nats."
+    )
+    yield (
+        "Above the truth: the share of audits whose bound exceeded the true ε, with an interval; "
+        f"all intervals together hold with {numbers.percent(found['interval_confidence'])}. Mean: "
+        "the mean bound (≥), or for an estimator that certifies nothing the mean of its estimates "
+        "(~)."
+    )
+    levels = sorted({row["confidence"] for row in found["rows"]})
+    alarms = {row["alarm"] for row in found["rows"] if row["alarm"] is not None}
+    if alarms:
+        most = max(alarms)
+        text = " or ".join(f"{100 * (1 - level):.3g} %" for level in levels)
+        yield (
+            f"A bound promises to exceed the truth in at most {text} of audits (each bound alone, "
+            f"multiplicity none). The promise counts as broken from {numbers.quantity(most)} of "
+            f"{repeats} on ({100 * most / found['repeats']:.3g} %); for kept promises that happens "
+            f"in all lines together with probability below "
+            f"{100 * (1 - found['interval_confidence']) / 2:.2g} %."
+        )
+    if any(row["status"] == "ok" and not row["certified"] for row in found["rows"]):
+        yield (
+            "An estimator that promises nothing gives an interval that is no bound; how often its "
+            "lower end exceeded the truth is shown for comparison."
+        )
+
+
+def conclusion(found: dict[str, Any]) -> str:
+    """What came out, and what it does not say."""
+    summary = found["summary"]
+    parts = [f"Promises kept: {summary['kept']}", f"broken: {summary['broken']}"]
+    if summary["promises_nothing"]:
+        parts.append(f"lines that promise nothing: {summary['promises_nothing']}")
+    if summary["failed"]:
+        parts.append(f"could not be run: {summary['failed']}")
+    return (
+        ", ".join(parts) + ". Kept means that nothing else was seen here, with these mechanisms, "
+        "attacks and numbers of draws; what a bound rests on is in the text of its estimator."
+    )
+
+
+def failures(found: dict[str, Any]) -> Iterator[str]:
+    """What could not be run, and for what reasons something was left out."""
+    for row in found["rows"]:
+        if row["status"] == "failed":
+            yield f"{row['mechanism']['label']} · {name(row)}: failed: {row['reason']}"
+    yield from left_out(found["skipped"])
+
+
+def left_out(skipped: list[dict[str, Any]]) -> Iterator[str]:
+    """Each reason once, with the number of cells."""
+    for reason, count in Counter(skip["reason"] for skip in skipped).items():
+        yield f"left out, {count} cell{'' if count == 1 else 's'}: {reason}"
+
+
+def _place(row: Row) -> dict[str, Any]:
+    return {
+        key: value
+        for key, value in row["swept"].items()
+        if not key.startswith(OWN_KEYS) and key != "audit.trials"
+    }
+
+
+def _order(row: Row) -> tuple[Any, ...]:
+    return row["trials"], not row["certified"], -(row["mean_lower"] or 0.0)
+
+
+def _rate(row: Row) -> str:
+    if row["rate"] is None:
+        return "–"
+    decimals = 1 if row["repeats"] < MANY else 2
+    scale = 10**decimals
+    low = math.floor(100 * row["rate_low"] * scale) / scale
+    high = math.ceil(100 * row["rate_high"] * scale) / scale
+    return f"{100 * row['rate']:.{decimals}f} % ({low:.{decimals}f} to {high:.{decimals}f})"
+
+
+def _mean(row: Row) -> str:
+    if row["certified"]:
+        return f"≥ {numbers.lower(row['mean_lower'])}"
+    return f"~ {numbers.point(numbers.number(row['mean_epsilon']))}"
+
+
+def _share(row: Row) -> str:
+    if not row["certified"] or row["share"] is None:
+        return "–"
+    return f"{math.floor(100 * row['share'])} %"

@@ -1,0 +1,66 @@
+"""A calibration as a page of the documents."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from dpframe.report import calibration as words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WIDTH = 110
+
+
+def calibration_page(found: dict[str, Any], command: str) -> str:
+    """The whole page.
+
+    Args:
+        found: what `dpframe.calibrate` returns.
+        command: what makes the page again.
+    """
+    return "\n".join(_lines(found, command)) + "\n"
+
+
+def _lines(found: dict[str, Any], command: str) -> Iterator[str]:
+    yield "# How often bounds exceed the truth"
+    yield ""
+    yield from _wrapped(
+        "What dpframe's estimators said about mechanisms whose true ε is known, over and over "
+        "again. This page is what the command below printed."
+    )
+    yield ""
+    yield "```sh no-run: takes minutes"
+    yield command
+    yield "```"
+    for paragraph in words.explanation(found):
+        yield ""
+        yield from _wrapped(paragraph)
+    for rows in words.tables(found["rows"]):
+        yield ""
+        yield f"## {words.title(rows[0])}"
+        yield ""
+        yield _line(words.HEADS)
+        yield _line(["---"] * len(words.HEADS))
+        for row in rows:
+            yield _line(words.cells(row))
+    yield ""
+    yield "## Result"
+    yield ""
+    yield from _wrapped(words.conclusion(found))
+    if left := list(words.failures(found)):
+        yield ""
+        yield from (f"* {line}" for line in left)
+    yield ""
+    environment = found["environment"]
+    versions = ", ".join(f"{name} {environment[name]}" for name in ("dpframe", "jax", "scipy"))
+    yield f"Seed {found['seed']}; {versions}."
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def _line(texts: Any) -> str:
+    return "| " + " | ".join(str(text).replace("|", "\\|") for text in texts) + " |"

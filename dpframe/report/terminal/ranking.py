@@ -1,0 +1,125 @@
+"""Estimators side by side: bounds first, the best on top; what is no bound stands apart."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from dpframe.report.terminal import numbers
+from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from rich.table import Table
+    from rich.text import Text
+
+NO_BOUND = "estimates, not bounds:"
+
+
+class Entry(NamedTuple):
+    """One line of the table."""
+
+    name: str
+    certified: bool
+    assumption: str
+    bound: float | None = None
+    """Certified; None where nothing is."""
+    point: float | None = None
+    interval: tuple[float | None, float | None] | None = None
+    """Limits that promise nothing."""
+    share: float | None = None
+    """Bound over true ε."""
+    p_value: float | None = None
+    refutes: bool = False
+    """Whether this line alone refutes the claim."""
+    draws: float | None = None
+    seconds: float | None = None
+
+
+Column = tuple[str, "Callable[[Entry], str]"]
+
+
+def bound(entry: Entry) -> str:
+    """The certified bound, or that there is none."""
+    return f"≥ {numbers.lower(entry.bound)}" if entry.certified else "no bound"
+
+
+def estimate(entry: Entry) -> str:
+    """The point value; beside it the limits of an estimator that certifies nothing."""
+    text = numbers.point(entry.point)
+    if entry.interval is None:
+        return text
+    low, high = entry.interval
+    return f"{text} ({numbers.point(low)} to {numbers.point(high)})"
+
+
+def share(entry: Entry) -> str:
+    """What part of the true ε the bound certifies, rounded down."""
+    if entry.share is None or not math.isfinite(entry.share):
+        return "–"
+    return f"{math.floor(100 * entry.share)} %"
+
+
+def p_value(entry: Entry) -> str:
+    """The p-value of the claim, with the sign of a violation if it refutes it alone."""
+    if entry.p_value is None:
+        return "–"
+    return f"{SYMBOL['violated'] + ' ' if entry.refutes else ''}{numbers.point(entry.p_value)}"
+
+
+def draws(entry: Entry) -> str:
+    """How many outputs were drawn for it."""
+    return "–" if entry.draws is None else numbers.quantity(entry.draws)
+
+
+def seconds(entry: Entry) -> str:
+    """How long it took."""
+    return "–" if entry.seconds is None else numbers.duration(entry.seconds)
+
+
+def ranking(
+    entries: Sequence[Entry], title: str, columns: Sequence[Column], notes: Notes, ink: Ink
+) -> Table:
+    """Draws the table.
+
+    Args:
+        entries: in any order; among those that certify nothing the order is kept.
+        title: of the column of names.
+        columns: title and text of the others.
+        notes: collects the assumptions; the last column refers to them.
+        ink: of the console.
+    """
+    table = ink.table(2)
+    table.add_column(ink.text(title), overflow="fold")
+    for head, _ in columns:
+        table.add_column(ink.text(head), overflow="fold")
+    table.add_column(ink.text("assumes"), no_wrap=True)
+    certified = sorted((e for e in entries if e.certified), key=lambda e: -(e.bound or 0.0))
+    rest = [entry for entry in entries if not entry.certified]
+    for entry in (*certified, *rest):
+        if rest and entry is rest[0]:
+            table.add_row(ink.text(NO_BOUND, "dim"))
+        style = STYLE["violated"] if entry.refutes else "" if entry.certified else "dim"
+        cells = [ink.text(text(entry), style) for _, text in columns]
+        name = ink.text(entry.name, "bold" if entry.certified else "dim")
+        table.add_row(name, *cells, ink.text(notes.mark(entry.assumption), style))
+    return table
+
+
+class Notes:
+    """Assumptions, said once below the tables and referred to by number."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def mark(self, text: str) -> str:
+        """The reference to a text."""
+        if text not in self._texts:
+            self._texts.append(text)
+        return f"[{self._texts.index(text) + 1}]"
+
+    def lines(self, ink: Ink) -> Iterator[Text]:
+        """The texts."""
+        for text in self._texts:
+            yield ink.text(f"{self.mark(text)} assumes {text}", "dim")

@@ -1,0 +1,110 @@
+"""What every estimator says about scores that were made elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpframe.report.terminal import numbers, ranking
+from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+    from rich.text import Text
+
+
+def render_scores(found: dict[str, Any], console: Console) -> None:
+    """Prints the answer of `dpframe score`.
+
+    Args:
+        found: what `dpframe.score` returns.
+        console: where to print.
+    """
+    ink, notes = Ink.of(console), ranking.Notes()
+    entries = [_entry(row, found) for row in found["rows"] if row["status"] == "ok"]
+    columns: list[ranking.Column] = [("bound", ranking.bound), ("estimate", ranking.estimate)]
+    if found["claim"] is not None:
+        columns.append(("p-value", ranking.p_value))
+    columns.append(("time", ranking.seconds))
+    for line in _head(found, ink):
+        console.print(line)
+    if entries:
+        console.print()
+        console.print(ranking.ranking(entries, "estimator", columns, notes, ink))
+        console.print()
+    for line in (*notes.lines(ink), *_remarks(found, ink)):
+        console.print(line)
+
+
+def _entry(row: dict[str, Any], found: dict[str, Any]) -> ranking.Entry:
+    estimate = row["estimate"]
+    p_value = numbers.number(row["p_value"])
+    low, high = estimate["interval"] or (None, None)
+    return ranking.Entry(
+        name=row["estimator"]["label"],
+        certified=estimate["certified"],
+        assumption=estimate["assumption"],
+        bound=numbers.number(estimate["epsilon_lower"]),
+        point=numbers.number(estimate["epsilon"]),
+        interval=None if low is None else (numbers.number(low), numbers.number(high)),
+        p_value=p_value,
+        refutes=p_value is not None and p_value <= 1 - found["audit"]["confidence"],
+        seconds=row["seconds"],
+    )
+
+
+def _head(found: dict[str, Any], ink: Ink) -> Iterator[Text]:
+    inside, outside = found["scores"]["in"], found["scores"]["out"]
+    for side, name in ((inside, "D′, the record in"), (outside, "D, the record out")):
+        lacking = f", {numbers.quantity(side['nan'])} of them NaN" if side["nan"] else ""
+        kind = "decisions" if side["type"] == "bool" else "scores"
+        text = ink.text(f"{side['name']}", "bold")
+        text.append(ink.plain(f": {numbers.quantity(side['scores'])} {kind}{lacking} ({name})"))
+        yield text
+    audit = found["audit"]
+    claim = found["claim"]
+    claimed = ""
+    if claim is not None:
+        claimed = f" · claimed ε {numbers.point(numbers.number(claim['epsilon']))}"
+    yield ink.text(
+        f"ε in nats at δ = {numbers.setting(audit['delta'])}{claimed} · each bound alone at "
+        f"{numbers.percent(audit['confidence'])} (multiplicity none)"
+    )
+
+
+def _remarks(found: dict[str, Any], ink: Ink) -> Iterator[Text]:
+    """What the numbers do not say, and what is missing from the table."""
+    rows = [row for row in found["rows"] if row["status"] == "ok"]
+    remarks: dict[str, list[str]] = {}
+    for row in rows:
+        for note in row["estimate"]["notes"]:
+            remarks.setdefault(note, []).append(row["estimator"]["label"])
+    for note, labels in remarks.items():
+        yield ink.text(f"{', '.join(labels)}: {note}", "dim")
+    confidence = found["audit"]["confidence"]
+    certified = sum(row["estimate"]["certified"] for row in rows)
+    if certified > 1:
+        together = 1 - certified * (1 - confidence)
+        sure = f"with {numbers.percent(together)}" if together > 0 else "with no confidence at all"
+        yield ink.text(
+            f"! Not adjusted for {certified} bounds: each holds alone at "
+            f"{numbers.percent(confidence)}. The best of them, picked now, holds {sure}; name one "
+            "estimator beforehand instead (--estimator).",
+            STYLE["failed"],
+        )
+    if any(_entry(row, found).refutes for row in rows):
+        yield ink.text(
+            f"{SYMBOL['violated']} a line that refutes the claim, taken alone", STYLE["violated"]
+        )
+    if certified:
+        yield ink.text(
+            "A bound limits the loss from below: these scores show at least so much. No number "
+            "here says that a mechanism is private; other scores may show more."
+        )
+    for row in found["rows"]:
+        if row["status"] == "failed":
+            label = row["estimator"]["label"]
+            yield ink.text(f"{SYMBOL['failed']} {label} failed: {row['reason']}", STYLE["failed"])
+    for skip in found["skipped"]:
+        yield ink.text(f"– {skip['estimator']}: left out: {skip['reason']}")

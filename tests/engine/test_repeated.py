@@ -1,0 +1,144 @@
+"""Many repeats at once are the audits that the engine runs one by one."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from known import KNOWN, spec
+
+import dpframe
+from dpframe import auditing
+from dpframe.calibrating import SETTINGS
+from dpframe.engine import crew, repeated
+from dpframe.engine.address import EVAL, FIT, PILOT
+from dpframe.engine.block import Block
+from dpframe.engine.rehearsals import Rehearsals, rehearsals_of
+
+SILENT = {"params": {"claimed": False}}
+"""A claim may change what an estimator looks at; calibrations keep it back."""
+
+EVERYTHING = {
+    "audit": {"delta": 1e-5},
+    "mechanism": [{"use": "shifted", **SILENT}],
+    "attack": [{"use": "first"}, {"use": "beyond"}, {"use": "centred"}],
+    "estimator": [{"use": "precision"}, {"use": "greedy"}, {"use": "order-statistics"}],
+}
+
+BLACK_BOX = {
+    "audit": {"delta": 1e-5},
+    "mechanism": [{"use": "boxed"}],
+    "attack": [{"use": "beyond"}],
+    "estimator": [{"use": "precision"}],
+}
+
+BLOCKS = {
+    "audit": {"delta": 1e-5},
+    "mechanism": [{"use": "shifted"}],
+    "attack": [{"use": "beyond"}, {"use": "centred"}],
+    "estimator": [{"use": "precision"}, {"use": "greedy"}],
+}
+
+
+def arranged(document: dict[str, Any], trials: int | None = None) -> Rehearsals:
+    loaded = auditing.load(document, SETTINGS, trials, None, KNOWN)
+    return rehearsals_of([auditing.make_plan(loaded)])
+
+
+def lows(found: Rehearsals, repeats: int, **how: Any) -> list[np.ndarray]:
+    outcomes = repeated.repeated(found.rehearsals, repeats, **{"workers": 1, **how})
+    assert all(one.reason is None for own in outcomes for one in own)
+    return [one.lows for own in outcomes for one in own]
+
+
+@pytest.mark.parametrize(("document", "repeats"), [(EVERYTHING, 3), (BLACK_BOX, 2)])
+def test_repeats_are_those_of_the_engine(document: dict[str, Any], repeats: int) -> None:
+    """The same draws, pilots and fits, so bounds differ by rounding alone."""
+    trials = 200
+    found = arranged(spec(**document))
+    outcomes = iter(lows(found, repeats))
+    ours = {
+        (line.cell.mechanism.use, line.cell.attack.use, line.cell.estimator.use): low
+        for line, low in zip(itertools.chain(*found.lines), outcomes, strict=True)
+        if not line.raw
+    }
+    (rows,) = {one.rows for one in found.rehearsals}
+    assert rows == 256
+    settings = [f"audit.repeats={repeats}", f"run.chunk={rows}", f"run.pilot={trials}"]
+    settings += ['audit.multiplicity="none"', f"run.fit={trials}"]
+    record = dpframe.audit(spec(**document), overrides=settings, plugins=KNOWN)
+    theirs: dict[Any, list[float]] = {}
+    for cell in record["cells"]:
+        key = tuple(cell[part]["use"] for part in ("mechanism", "attack", "estimator"))
+        theirs.setdefault(key, []).append(cell["estimate"]["epsilon_lower"])
+    assert ours.keys() == theirs.keys()
+    assert len(ours) == len(document["attack"]) * 2 - 1  # decisions go to one estimator alone
+    for key, values in theirs.items():
+        # A float that is rounded the other way may move a count by one.
+        assert ours[key] == pytest.approx(values, abs=0.02), key
+        assert len(set(values)) > 1
+
+
+@pytest.mark.parametrize("trials", [200, 3000])
+def test_blocks_do_not_matter(trials: int) -> None:
+    """Three chunks of 1024 at 3 000 trials, a part of one at 200."""
+    found = arranged(spec(**BLOCKS, run={"chunk": 1024, "pilot": 150, "fit": 50}), trials)
+    assert {(one.pilot, one.fit, one.rows) for one in found.rehearsals} == {(150, 50, 1024)}
+    whole = lows(found, 11)
+    for mine, theirs in zip(lows(found, 9, block=4), whole, strict=True):
+        np.testing.assert_array_equal(mine, theirs[:9])
+
+
+def test_processes_do_not_matter() -> None:
+    found = arranged(spec(**BLOCKS))
+    whole = lows(found, 11, block=4)
+    for mine, theirs in zip(lows(found, 11, block=4, workers=2), whole, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_every_draw_is_made_once() -> None:
+    """Repeats, streams, datasets and seeds never share a draw, and the same seed gives the same."""
+    seen: list[Any] = []
+    for seed in (5, 6):
+        found = arranged(spec(**{**BLOCKS, "audit": {"seed": seed, "delta": 1e-5}}))
+        (rehearsal, *_) = found.rehearsals
+        block = Block(rehearsal, range(3))
+        for stream, index in itertools.product((FIT, PILOT, EVAL), (0, 1)):
+            outputs = np.asarray(block.outputs(stream, index))
+            seen.append(outputs - rehearsal.pair.d1 * index)
+            again = Block(rehearsal, range(1, 3)).outputs(stream, index)
+            np.testing.assert_array_equal(outputs[1:], again)
+    noise = np.concatenate([piece.ravel() for piece in seen])
+    # Numbers between 2 and 4 are 2⁻²² apart; a few of 7 200 coincide by chance.
+    assert len(noise) == 7200
+    assert len(np.unique(noise)) > 7150
+
+
+def test_raw_scores_are_a_line_of_their_own() -> None:
+    document = spec(mechanism=[{"use": "shifted"}], attack=[{"use": "first"}],
+                    estimator=[{"use": "order-statistics"}, {"use": "greedy"}])  # fmt: skip
+    found = arranged(document)
+    (lines,) = found.lines
+    assert [(line.cell.estimator.use, line.raw) for line in lines] == [
+        ("order-statistics", False), ("order-statistics", True), ("greedy", False),
+    ]  # fmt: skip
+    streaming, raw, _ = lows(found, 30)
+    assert not np.array_equal(streaming, raw)
+    assert abs(streaming.mean() - raw.mean()) < 0.3
+
+
+def test_processes_are_left_out_where_they_cannot_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = arranged(spec())
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a process")
+
+    expected = lows(found, 3)
+    monkeypatch.setattr(crew, "ProcessPoolExecutor", refuse)
+    np.testing.assert_array_equal(lows(found, 3, workers=None), expected)  # too small
+    with pytest.raises(AssertionError, match="a process"):
+        lows(found, 3, workers=2)
+    monkeypatch.setattr(crew.pickle, "dumps", refuse)
+    np.testing.assert_array_equal(lows(found, 3, workers=2), expected)

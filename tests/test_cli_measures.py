@@ -1,0 +1,206 @@
+"""`score`, `compare` and `calibrate` as a user meets them: exit codes, streams, messages."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dpframe.cli import app
+
+TESTS = Path(__file__).parent
+QUICK = TESTS.parent / "specs" / "quick.toml"
+
+CALIBRATED = """
+schema = 1
+audit = { name = "small", trials = 100, seed = 2 }
+pair = { use = "zeros-ones" }
+mechanism = [{ use = "laplace-halved", params = { epsilon = 1.0 } }]
+attack = [{ use = "majority-vote" }]
+estimator = [{ use = "precision" }]
+"""
+
+
+@pytest.fixture(autouse=True)
+def in_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    (tmp_path / "small.toml").write_text(CALIBRATED)
+    rng = np.random.default_rng(0)
+    np.save("in.npy", rng.normal(1, 1, 500))
+    np.save("out.npy", rng.normal(0, 1, 400))
+    np.save("square.npy", np.zeros((3, 3)))
+    np.save("bits.npy", rng.random(400) < 0.5)
+
+
+def invoke(*words: object) -> Any:
+    return CliRunner().invoke(app, [*map(str, words)])
+
+
+SCORES = ("score", "--in", "in.npy", "--out", "out.npy")
+
+
+def test_score() -> None:
+    done = invoke(*SCORES, "--delta", "1e-5", "--claim", "epsilon=0.1,delta=1e-5")
+    assert done.exit_code == 0, done.output
+    assert done.stderr == ""
+    assert "in.npy: 500 scores (D′, the record in)" in done.stdout
+    assert "order-statistics" in done.stdout
+    assert "multiplicity none" in done.stdout.replace("\n", " ")
+    assert "– precision: left out: takes a decision, was given a score" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+def test_score_as_json() -> None:
+    words = ("--estimator", "order-statistics", "--set", "estimator.direction=up", "--json")
+    found = json.loads(invoke(*SCORES, *words, "--confidence", "0.9", "--seed", "3").stdout)
+    (row,) = found["rows"]
+    assert row["estimator"]["params"]["direction"] == "up"
+    assert (found["seed"], row["estimate"]["confidence"]) == (3, 0.9)
+    assert found["scores"]["in"]["name"] == "in.npy"
+
+
+def test_score_says_that_the_best_of_several_is_not_for_nothing() -> None:
+    done = invoke("score", "--in", "bits.npy", "--out", "bits.npy")
+    bounds = done.stdout.count("≥")
+    assert bounds >= 2
+    flat = " ".join(done.stdout.split())
+    assert f"Not adjusted for {bounds} bounds: each holds alone at 95 %" in flat
+    assert f"holds with {100 - 5 * bounds} %" in flat
+
+
+def test_compare() -> None:
+    done = invoke("compare", QUICK, "--trials", "2000", "--set", "pair.dim=2")
+    assert done.exit_code == 0, done.output
+    assert "laplace · ε 0.5" in done.stdout
+    assert "majority-vote · precision" in done.stdout.replace("\n", " ")
+    assert not Path("runs").exists()
+    found = json.loads(invoke("compare", QUICK, "--trials", "2000", "--json").stdout)
+    assert len(found["rows"]) == 18
+    assert {row["confidence"] for row in found["rows"]} == {0.95}
+
+
+def test_calibrate() -> None:
+    done = invoke("calibrate", "small.toml", "--repeats", "200", "--trials", "50", "--trials", "99")
+    assert done.exit_code == 0, done.output
+    assert "laplace-halved · true ε 1.00 at δ = 0" in done.stdout
+    assert done.stdout.count("○ kept") == 2
+    assert "Promises kept: 2, broken: 0" in done.stdout
+    assert not Path("runs").exists()
+
+
+def test_calibrate_as_json_and_as_a_page() -> None:
+    words = ("calibrate", "small.toml", "--repeats", "30")
+    found = json.loads(invoke(*words, "--json").stdout)
+    assert [row["trials"] for row in found["rows"]] == [100]
+    page = invoke(*words, "--seed", "4", "--set", "run.pilot=50", "--markdown").stdout
+    command = "dpframe calibrate small.toml --repeats 30 --set run.pilot=50 --seed 4 --markdown"
+    assert command in page
+    assert "| 100 | majority-vote · precision |" in page
+
+
+def test_a_broken_promise_exits_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mechanism that leaks more than it knows of makes an honest bound look broken."""
+    from dpframe import PureDP
+    from dpframe.builtin.mechanisms.laplace_halved import LaplaceHalved
+
+    monkeypatch.setattr(LaplaceHalved, "truth", lambda self, pair: PureDP(0.1))
+    done = invoke("calibrate", "small.toml", "--repeats", "100", "--trials", "2000")
+    assert done.exit_code == 1, done.output
+    assert "✗ BROKEN" in done.stdout
+
+
+def test_a_line_that_cannot_run_exits_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dpframe.builtin.estimators.precision import Precision
+
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("inside")
+
+    monkeypatch.setattr(Precision, "estimate", fail)
+    done = invoke("calibrate", "small.toml", "--repeats", "100")
+    assert done.exit_code == 3, done.output
+    assert "estimate raised RuntimeError: inside" in " ".join(done.stdout.split())
+
+
+MISTAKES = [
+    ([*SCORES[:3], "--out", "gone.npy"], "gone.npy: no such file"),
+    ([*SCORES[:3], "--out", "square.npy"], "square.npy: scores are one column"),
+    ([*SCORES[:3], "--out", "bits.npy"], "decisions on one side"),
+    ([*SCORES[:3]], "Missing option '--out'"),
+    ([*SCORES, "--confidence", "2"], "confidence: 2.0"),
+    ([*SCORES, "--estimator", "order"], "unknown estimator 'order'"),
+    ([*SCORES, "--claim", "eps=1"], "no claim takes eps"),
+    ([*SCORES, "--set", "mechanism.epsilon=1"], "should be estimator.X=VALUE"),
+    ([*SCORES, "--set", "estimator.direction=left"], "direction"),
+    ([*SCORES, "--set", "estimator.colour=red"], "'colour'"),
+    (["compare", "gone.toml"], "no such file"),
+    (["compare", QUICK, "--set", "mechanism.epsilom=1"], "did you mean"),
+    (["calibrate", "gone.toml"], "no such file"),
+    (["calibrate", "small.toml", "--repeats", "0"], "--repeats"),
+    (["calibrate", "small.toml", "--repeats", "1"], "too few"),
+    (["calibrate", "small.toml", "--trials", "0"], "trials"),
+    (["calibrate", "small.toml", "--json", "--markdown"], "one of them"),
+    (
+        ["calibrate", QUICK, "--set", "mechanism.epsilon=1", "--set", "run.chunk=3"],
+        "power of two",
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), MISTAKES)
+def test_mistakes_exit_2_with_one_clear_message(words: list[object], message: str) -> None:
+    done = invoke(*words)
+    assert done.exit_code == 2, done.output
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "term")]
+)
+def test_an_interrupted_calibration_ends_with_its_processes(
+    number: int, code: int, word: str, tmp_path: Path
+) -> None:
+    words = ["calibrate", "small.toml", "--repeats", "1000000", "--workers", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dpframe", *words],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "DPFRAME_CACHE": "off"},
+    )
+    children = _children_of(process.pid)
+    process.send_signal(number)
+    _, printed = process.communicate(timeout=60)
+    assert process.returncode == code, printed
+    assert word in printed
+    assert "nothing is kept" in printed
+    assert "Traceback" not in printed
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{child}").exists() for child in children):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def _children_of(parent: int) -> list[int]:
+    """Waits until the worker processes are there."""
+    children = Path(f"/proc/{parent}/task/{parent}/children")
+    if not children.exists():
+        pytest.skip("this system does not list child processes")
+    deadline = time.monotonic() + 60
+    while len(found := children.read_text().split()) < 3:  # one is multiprocessing's own
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(1.0)
+    return [int(child) for child in found]

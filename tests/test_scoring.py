@@ -1,0 +1,167 @@
+"""`dpframe.score`: every estimator on the same scores, nothing claimed that does not hold."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from known import KNOWN, Greedy, Guess
+
+import dpframe
+from dpframe import ApproxDP, DpframeError, GaussianDP, PureDP
+from dpframe.builtin.estimators.precision import Precision
+from dpframe.claiming import read_claim
+from dpframe.errors import PluginError, ScoresError
+from dpframe.estimator import Query
+from dpframe.report.record import dumps
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RNG = np.random.default_rng(3)
+IN, OUT = RNG.normal(1.0, 1.0, 3000), RNG.normal(0.0, 1.0, 2500)
+
+
+def rows(**arguments: Any) -> dict[str, dict[str, Any]]:
+    found = dpframe.score(IN, OUT, plugins=KNOWN, **arguments)
+    return {row["estimator"]["label"]: row for row in found["rows"]}
+
+
+def test_decisions_give_what_the_estimator_gives() -> None:
+    inside, outside = IN > 0.5, OUT > 0.5
+    found = dpframe.score(inside, outside, delta=0.01, confidence=0.9, estimators=["precision"])
+    counts = np.array([[(~s).sum(), s.sum()] for s in (outside, inside)])
+    expected = Precision().estimate((), counts, Query((2500, 3000), 0.01, 0.9, None))
+    (row,) = found["rows"]
+    assert row["estimate"]["epsilon_lower"] == expected.epsilon_lower
+    assert row["estimate"]["epsilon"] == expected.epsilon
+    assert row["estimate"]["confidence"] == 0.9
+    assert found["audit"] == {"delta": 0.01, "confidence": 0.9, "multiplicity": "none"}
+
+
+def test_in_is_d_prime() -> None:
+    """One-sided scores tell which way round they are read."""
+    (row,) = dpframe.score(
+        np.ones(500), np.zeros(500), estimators=["order-statistics"],
+        parameters={"direction": "up"},
+    )["rows"]  # fmt: skip
+    assert row["estimate"]["epsilon_lower"] > 3
+    (row,) = dpframe.score(
+        np.zeros(500), np.ones(500), estimators=["order-statistics"],
+        parameters={"direction": "up"},
+    )["rows"]  # fmt: skip
+    assert row["estimate"]["epsilon_lower"] < 0.5
+
+
+def test_all_estimators_answer_and_the_others_say_why_not() -> None:
+    found = dpframe.score(IN, OUT, plugins=KNOWN)
+    status = {row["estimator"]["label"]: row["status"] for row in found["rows"]}
+    assert status["order-statistics"] == status["greedy"] == status["guess"] == "ok"
+    assert status["breaks"] == status["infinite"] == "failed"
+    skipped = {skip["estimator"]: skip["reason"] for skip in found["skipped"]}
+    assert skipped["precision"] == "takes a decision, was given a score"
+    assert "'level'" in skipped["needy"]
+    assert {plugin["name"] for plugin in found["plugins"]} >= {"order-statistics", "guess"}
+    assert json.loads(dumps(found))["kind"] == "score"
+
+
+def test_what_does_not_certify_has_no_bound_and_no_p_value() -> None:
+    found = rows(claim=PureDP(0.1))
+    guess, sound = found["guess"], found["order-statistics"]
+    assert guess["estimate"]["certified"] is False
+    assert guess["estimate"]["epsilon_lower"] is guess["p_value"] is None
+    assert guess["estimate"]["interval"] == [0.5, 2.0]
+    assert sound["estimate"]["epsilon_lower"] > 0.1
+    assert 0 < sound["p_value"] < 1e-10
+    assert found["infinite"]["estimate"] is None
+    assert "inf" in found["infinite"]["reason"]
+
+
+def test_no_estimator_disturbs_another() -> None:
+    together, alone = rows()["greedy"], rows(estimators=["greedy"])["greedy"]
+    assert together["estimate"] == alone["estimate"]
+    assert rows(seed=1)["greedy"]["estimate"] != alone["estimate"]
+    assert any("random 10%" in note for note in alone["estimate"]["notes"])
+
+
+def test_parameters_and_instances() -> None:
+    named = rows(estimators=["greedy"], parameters={"pays": True})["greedy"]
+    given = rows(estimators=[Greedy(pays=True)])["greedy"]
+    assert named["estimate"] == given["estimate"]
+    assert named["estimator"]["params"] == {"pays": True}
+    plain = rows(estimators=["greedy"])["greedy"]
+    assert named["estimate"]["epsilon_lower"] < plain["estimate"]["epsilon_lower"]
+    assert rows(parameters={"level": 2.0})["needy"]["estimate"]["epsilon"] == 2.0
+
+
+def test_delta_is_that_of_the_claim_unless_it_is_given() -> None:
+    assert dpframe.score(IN, OUT, claim=ApproxDP(1.0, 1e-3), estimators=[Guess()])["audit"][
+        "delta"
+    ] == pytest.approx(1e-3)
+    found = dpframe.score(IN, OUT, claim=GaussianDP(1.0), delta=1e-4, estimators=[Guess()])
+    assert found["claim"] == {
+        "kind": "gaussian-dp",
+        "epsilon": GaussianDP(1.0).epsilon_at(1e-4),
+        "delta": 1e-4,
+    }
+    assert dpframe.score(IN, OUT, estimators=[Guess()])["audit"]["delta"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"confidence": 1.0}, DpframeError, "confidence: 1.0"),
+        ({"confidence": float("nan")}, DpframeError, "confidence"),
+        ({"delta": 1.0}, DpframeError, "delta: 1.0"),
+        ({"delta": -0.1}, DpframeError, "delta"),
+        ({"estimators": ["order-statistic"]}, PluginError, "did you mean 'order-statistics'?"),
+        ({"estimators": ["needy"]}, PluginError, "'level'"),
+        ({"parameters": {"pay": True}}, PluginError, "'pay'"),
+        ({"estimators": ["greedy"], "parameters": {"pays": "yes"}}, PluginError, "'pays'"),
+        ({"plugins": [int]}, PluginError, "plugins:"),
+    ],
+)
+def test_mistakes(arguments: Any, error: Any, message: str) -> None:
+    with pytest.raises(error, match=message.replace("?", r"\?")):
+        dpframe.score(IN, OUT, **{"plugins": KNOWN, **arguments})
+
+
+def test_scores_of_two_kinds(tmp_path: Path) -> None:
+    with pytest.raises(DpframeError, match="decisions on one side"):
+        dpframe.score(IN > 0, OUT)
+    with pytest.raises(ScoresError, match="scores in: "):
+        dpframe.score([[1.0]], OUT)
+    with pytest.raises(ScoresError, match="no such file"):
+        dpframe.score(tmp_path / "gone.npy", OUT)
+
+
+def test_odd_scores_are_scores() -> None:
+    inside = np.concatenate([IN, np.full(200, np.nan), [np.inf, -np.inf]])
+    found = dpframe.score(inside, OUT.astype(np.float32), estimators=["order-statistics"])
+    assert found["scores"]["in"] == {
+        "name": "scores in", "scores": 3202, "nan": 200, "type": "float64",
+    }  # fmt: skip
+    assert found["scores"]["out"]["type"] == "float32"
+    assert found["rows"][0]["status"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("text", "claim"),
+    [
+        ("epsilon=1", PureDP(1.0)),
+        ("delta=1e-5, epsilon = 2", ApproxDP(2.0, 1e-5)),
+        ("mu=0.5", GaussianDP(0.5)),
+        ("rho=0.5", dpframe.ZeroConcentratedDP(0.5)),
+        ("order=8,epsilon=1", dpframe.RenyiDP(order=8, epsilon=1.0)),
+    ],
+)
+def test_claims_in_words(text: str, claim: Any) -> None:
+    assert read_claim(text) == claim
+
+
+@pytest.mark.parametrize("text", ["eps=1", "epsilon", "epsilon=x", "", "epsilon=-1", "mu=nan"])
+def test_words_that_are_no_claim(text: str) -> None:
+    with pytest.raises(DpframeError, match="--claim"):
+        read_claim(text)
