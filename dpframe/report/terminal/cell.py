@@ -39,6 +39,15 @@ def limit(spot: Spot) -> str:
     return numbers.upper(spot.mean("epsilon_upper"))
 
 
+def interval(spot: Spot) -> str:
+    """The approximate limits of one that certifies nothing, "" if there are none to show."""
+    found = [cell["estimate"].get("interval") for cell in spot.done]
+    if len(found) != 1 or found[0] is None or spot.estimates("epsilon_lower"):
+        return ""
+    low, high = (numbers.point(numbers.number(end)) for end in found[0])
+    return f"({low} – {high})"
+
+
 def tally(spot: Spot) -> str | None:
     """How many replicates are violated, where there is more than one."""
     if len(spot.cells) == 1 or spot.verdict not in ("violated", "consistent", "inconclusive"):
@@ -67,6 +76,8 @@ def lines(spot: Spot, *, claim: bool) -> list[Line]:
         shown.append(Line("=", numbers.point(spot.claim), ""))
     if spot.estimates("epsilon_lower"):
         shown.append(Line("≥", certified(spot), plain))
+    if approximate := interval(spot):
+        shown.append(Line("", approximate, "dim", is_number=False))
     if verdict in ("consistent", "inconclusive") and spot.estimates("epsilon_upper"):
         shown.append(Line("≤", limit(spot), "dim"))
     if text := tally(spot):

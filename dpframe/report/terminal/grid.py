@@ -13,7 +13,7 @@ from dpframe.report.terminal.group import Group, Spot, same
 from dpframe.report.terminal.ink import GAP, STYLE, UNEXPECTED, Ink
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rich.table import Table
 
@@ -42,12 +42,12 @@ def grid_of(group: Group, ink: Ink) -> Grid:
     rows, columns = group.axis(down), group.axis(across)
     at = {(same(s.values[down]), same(s.values[across])): s for s in group.spots}
     spots = [[at.get((same(row), same(column))) for column in columns] for row in rows]
-    leads, claim_in_cell = _leads(down, rows, spots)
+    leads, claim_in_cell = _leads(short(down, group.swept), rows, spots)
     values = [numbers.setting(value) for value in columns]
     return Grid(
         leads=[[ink.plain(text) for text in lead] for lead in leads],
-        heads=[ink.plain(f"{short(across)} {value}") for value in values],
-        short_heads=[ink.plain(f"{short(across)}\n{value}") for value in values],
+        heads=[ink.plain(f"{short(across, group.swept)} {value}") for value in values],
+        short_heads=[ink.plain(f"{short(across, group.swept)}\n{value}") for value in values],
         wide=_columns(spots, ink, claim_in_cell, wide=True),
         stacked=_columns(spots, ink, claim_in_cell, wide=False),
     )
@@ -101,12 +101,11 @@ def _axes(group: Group) -> tuple[str, str]:
 
 
 def _leads(
-    down: str, rows: list[Any], spots: list[list[Spot | None]]
+    name: str, rows: list[Any], spots: list[list[Spot | None]]
 ) -> tuple[list[list[str]], bool]:
     """The columns before the grid, each with its title first, and whether cells show claims."""
     claims = [{spot.claim for spot in row if spot is not None} - {None} for row in spots]
     labels = [numbers.setting(row) for row in rows]
-    name = short(down)
     if any(len(found) > 1 for found in claims):
         return [[name, *numbers.align(labels)]], True
     given = [numbers.number(row) for row in rows]
@@ -186,9 +185,14 @@ def _table(
     return table
 
 
-def short(key: str) -> str:
-    """A swept key as a column title: the parameter alone, ε for epsilon."""
+def short(key: str, among: Iterable[str] = ()) -> str:
+    """A swept key as a column title: the parameter alone, ε for epsilon.
+
+    Where others among the keys would have the same title, the whole key.
+    """
     name = key.partition(".")[2] or key
+    if any(other != key and other.partition(".")[2] == name for other in among):
+        return key
     return "ε" if name == "epsilon" else name
 
 

@@ -84,6 +84,11 @@ class Group:
     spots: tuple[Spot, ...]
 
     @property
+    def swept(self) -> tuple[str, ...]:
+        """All swept keys, also those that `where` has fixed."""
+        return tuple(self.spots[0].values) if self.spots else self.keys
+
+    @property
     def verdicts(self) -> Counter[str | None]:
         """How often each verdict was given, over cells."""
         done = Counter(cell.get("verdict") for spot in self.spots for cell in spot.done)

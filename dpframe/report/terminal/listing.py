@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpframe.report.terminal import numbers
 from dpframe.report.terminal.bar import interval_bar
-from dpframe.report.terminal.cell import certified, empirical, limit, tally
+from dpframe.report.terminal.cell import certified, empirical, interval, limit, tally
 from dpframe.report.terminal.grid import short
 from dpframe.report.terminal.ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 NAME = "mechanism"
 """Title of the first column where nothing is swept."""
+BOUNDS = ("certified", "certified (interval)", "(interval)")
+"""Titles of the column of bounds: without intervals, with both, with intervals only."""
 WIDEST_BAR = 41
 NARROWEST_BAR = 11
 GAP = 2
@@ -44,7 +46,7 @@ def list_tables(found: list[Group], ink: Ink, width: int) -> list[Table]:
         NAME: rows,
         "claimed": numbers.align([ink.plain(numbers.point(spot.claim)) for spot in spots]),
         "empirical": _empirical(spots, ink),
-        "certified": _bounds(spots, ink),
+        _bounds_title(spots): _bounds(spots, ink),
     }
     if all(spot.claim is None for spot in spots):
         del columns["claimed"]
@@ -71,9 +73,9 @@ def _empty(head: str, widths: dict[str, int], bar: int, ink: Ink) -> Table:
     table = ink.table(GAP)
     for title, width in widths.items():
         if title == NAME:  # names alone may be folded
-            table.add_column(ink.text(head), overflow="fold")
+            table.add_column(ink.text(head), overflow="fold", min_width=min(len(head), width))
             continue
-        side: JustifyMethod = "left" if title == "certified" else "right"
+        side: JustifyMethod = "left" if title in BOUNDS else "right"
         table.add_column(ink.text(title), justify=side, no_wrap=True, min_width=width)
     if bar:
         table.add_column(ink.text("0 " + "claim".center(bar - 4) + "2×"), no_wrap=True)
@@ -98,7 +100,7 @@ def _names(
     if found[0].keys:
         pairs = list(zip(found, by_group, strict=True))
         rows = [numbers.setting(spot.values[g.keys[0]]) for g, spots in pairs for spot in spots]
-        return [short(group.keys[0]) for group in found], rows
+        return [short(group.keys[0], group.swept) for group in found], rows
     # Only the parts that differ are worth their width; the mechanism always is.
     parts = [
         part for part in range(3) if part == 0 or len({group.names[part] for group in found}) > 1
@@ -119,15 +121,28 @@ def _empirical(spots: list[Spot], ink: Ink) -> list[str]:
 
 
 def _bounds(spots: list[Spot], ink: Ink) -> list[str]:
-    """The certified bound, and unless violated the limit of what the attack can show."""
+    """The certified bound, and unless violated the limit of what the attack can show.
+
+    Where nothing is certified, the approximate interval, in parentheses.
+    """
     lowers = numbers.align(
         [ink.plain(certified(s)) if s.estimates("epsilon_lower") else "" for s in spots]
     )
     uppers = numbers.align([ink.plain(limit(s)) if _limited(s) else "" for s in spots])
-    return [
+    bounds = [
         (f"≥ {low}" if low.strip() else f"  {low}") + (f"  ≤ {up}" if up.strip() else f"    {up}")
         for low, up in zip(lowers, uppers, strict=True)
     ]
+    return [
+        text if text.strip() else ink.plain(interval(spot))
+        for text, spot in zip(bounds, spots, strict=True)
+    ]
+
+
+def _bounds_title(spots: list[Spot]) -> str:
+    if not any(interval(spot) for spot in spots):
+        return BOUNDS[0]
+    return BOUNDS[1] if any(spot.estimates("epsilon_lower") for spot in spots) else BOUNDS[2]
 
 
 def _limited(spot: Spot) -> bool:

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.table import Table
 
 from dpframe.report.terminal.grid import Grid, fits_wide, grid_of, grid_tables, short
-from dpframe.report.terminal.group import Group, groups
+from dpframe.report.terminal.group import Group, groups, names
 from dpframe.report.terminal.ink import GAP, Ink
 from dpframe.report.terminal.issues import failed, inconclusive, skipped, stepped, unmet
 from dpframe.report.terminal.legend import group_title, legend, tallies, title, unadjusted
@@ -99,10 +99,25 @@ def _parts(group: Group, ink: Ink) -> list[tuple[str, Group, Grid | None]]:
         part = group.where(dict(zip(rest, values, strict=True)))
         if part.spots:
             where = zip(rest, values, strict=True)
-            name = ", ".join(f"{short(key)} {setting(value)}" for key, value in where)
+            name = ", ".join(f"{short(key, group.swept)} {setting(value)}" for key, value in where)
             grid = grid_of(part, ink) if len(part.keys) == TABLE_KEYS else None
             parts.append((name, part, grid))
     return parts
+
+
+def render_notes(record: dict[str, Any], console: Console) -> None:
+    """Prints the notes of every cell: what estimators and the engine remarked."""
+    ink = Ink.of(console)
+    for cell in record.get("cells") or []:
+        notes = (cell.get("estimate") or {}).get("notes") or []
+        place = [
+            f"{short(key, cell.get('swept') or {})} {setting(value)}"
+            for key, value in (cell.get("swept") or {}).items()
+        ]
+        console.print()
+        console.print(ink.text(" · ".join([*names(cell), *place]), "bold"))
+        for note in notes:
+            console.print(ink.text(f"  {note}"))
 
 
 def _overview(found: list[Group], ink: Ink, width: int) -> Table:
