@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from dpframe.report.terminal import numbers
+from dpframe.report.terminal.cell import interval
 from dpframe.report.terminal.ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def legend(found: list[Group], ink: Ink, width: int) -> Iterator[Text | Table]:
         rows.append(("2/3", "violated of all repeats"))
     if any(spot.estimates("epsilon_lower") for spot in spots):
         rows.append(("≥ 0.11", "certified: the loss is at least this, at the confidence below"))
+    if any(interval(spot) for spot in spots):
+        rows.append(("(0.11 – 0.13)", "approximate or Bayesian limits: nothing is certified"))
     if any(s.verdict in ("consistent", "inconclusive") for s in spots):
         rows.append(
             ("≤ 0.13", "the most this attack can show: limits the attack, not the mechanism")
