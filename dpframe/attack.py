@@ -17,7 +17,7 @@ class Target(NamedTuple):
 
     mechanism: Mechanism | HostMechanism
     pair: Pair
-    dims: tuple[int, ...] = ()
+    dims: tuple[int, ...]
     """Shape of one output."""
 
 
