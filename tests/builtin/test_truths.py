@@ -243,3 +243,18 @@ def test_closed_forms_are_not_vacuous() -> None:
     assert profile(other.masses, 0.5) == pytest.approx(
         profile(randomized_response(1.0).masses, 0.5)
     )
+
+
+def test_other_claims_of_the_subsampled_gaussian() -> None:
+    fixed = {"sampling_probability": 0.25, "noise_multiplier": 0.3}
+    for named, expected in (
+        ({}, SubsampledGaussianDP(0.25, 0.3)),
+        ({"mu": 2.0}, GaussianDP(2.0)),
+        ({"claimed_noise_multiplier": 0.4}, SubsampledGaussianDP(0.25, 0.4)),
+        ({"epsilon": 3.0}, ApproxDP(3.0, 1e-5)),
+    ):
+        mechanism, pair = resolved("subsampled-gaussian", {**fixed, **named})
+        assert mechanism.claim(pair) == expected
+        assert mechanism.truth(pair) == SubsampledGaussianDP(0.25, 0.3)
+    with pytest.raises(ValueError, match="give one of them"):
+        resolved("subsampled-gaussian", {**fixed, "mu": 2.0, "epsilon": 3.0})

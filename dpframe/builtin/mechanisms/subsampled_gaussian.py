@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import ApproxDP, Gt, Le, Lt, Mechanism, Pair, PureDP, SubsampledGaussianDP
+from dpframe import ApproxDP, GaussianDP, Gt, Le, Lt, Mechanism, Pair, PureDP, SubsampledGaussianDP
 from dpframe.builtin.mechanisms._gaussian import (
     l2_sensitivity,
     shift_log_ratio,
@@ -28,9 +28,9 @@ class SubsampledGaussian(Mechanism, name="subsampled-gaussian"):
     The dataset is what one record adds to the sum, a vector x, zero if the record is not there;
     the others are known and left out. With probability q the record is in the sample, the whole
     of it, and then the output is x + N(0, σ²Δ²) in every coordinate; else it is N(0, σ²Δ²). Claim:
-    the exact curve of that for records of l2 norm Δ, unless ε is given; true. True curve of a pair
-    with D = 0, such as zeros-ones at any dim: the same, with Δ/‖x‖ times the noise; at δ = 0 the
-    true ε is infinite. At dim 1 the output rounds to 1 with probability Φ(−1/2σ) on D and
+    the exact curve of that for records of l2 norm Δ; true, unless another is named. True curve of
+    a pair with D = 0, such as zeros-ones at any dim: the same, with Δ/‖x‖ times the noise; at
+    δ = 0 the true ε is infinite. At dim 1 the output rounds to 1 with probability Φ(−1/2σ) on D and
     qΦ(1/2σ) + (1 − q)Φ(−1/2σ) on D′. Koskela and Mohammadi (2024), section 3. In float32 the
     noise is between −5.42 σΔ and 5.22 σΔ, and q is rounded up to a multiple of 2⁻²³.
     """
@@ -43,8 +43,19 @@ class SubsampledGaussian(Mechanism, name="subsampled-gaussian"):
     """The claim, at `delta`; changes nothing else. Default: the exact curve is claimed."""
     delta: Annotated[float, Gt(0), Lt(1)] = 1e-5
     """δ of the claim; counts only together with `epsilon`."""
+    mu: Annotated[float, Gt(0)] | None = None
+    """Claims μ-GDP instead; changes nothing else."""
+    claimed_noise_multiplier: Annotated[float, Gt(0)] | None = None
+    """Claims the exact curve of this σ instead of the true one; changes nothing else."""
     sensitivity: Annotated[float, Gt(0)] | None = None
     """Δ, the largest l2 norm of a record; default: the pair's l2 distance."""
+
+    def check(self) -> None:
+        claims = [self.epsilon, self.mu, self.claimed_noise_multiplier]
+        if sum(claim is not None for claim in claims) > 1:
+            raise ValueError(
+                "epsilon, mu and claimed_noise_multiplier are claims: give one of them"
+            )
 
     def resolve(self, pair: Pair) -> Self:
         return dataclasses.replace(self, sensitivity=l2_sensitivity(self.sensitivity, pair))
@@ -52,7 +63,10 @@ class SubsampledGaussian(Mechanism, name="subsampled-gaussian"):
     def claim(self, pair: Pair) -> Claim:
         if self.epsilon is not None:
             return ApproxDP(self.epsilon, self.delta)
-        return SubsampledGaussianDP(self.sampling_probability, self.noise_multiplier)
+        if self.mu is not None:
+            return GaussianDP(self.mu)
+        claimed = self.claimed_noise_multiplier or self.noise_multiplier
+        return SubsampledGaussianDP(self.sampling_probability, claimed)
 
     def truth(self, pair: Pair) -> Claim | None:
         if np.any(pair.d0) and np.any(pair.d1):
