@@ -53,7 +53,7 @@ SCORES: dict[str, tuple[Draw, float, float, float, float]] = {
         0.0,
         1.0,
         0.2,
-        0.4,
+        0.65,
     ),
 }
 

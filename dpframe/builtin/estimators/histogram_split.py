@@ -61,8 +61,11 @@ class HistogramSplit(Estimator, name="histogram-split"):
         pilot, size = _pilot(bound)
         learned = grouped(bound, pilot, size)
         order = rising_ratio(learned)
-        ordered = grouped(bound, counts, size).counts[:, order]
-        chosen = choose(learned.counts[:, order], UP, query, 1.0)
+        taught = learned.counts[:, order]
+        # A bin that the pilot never met teaches nothing: it goes with the one before it.
+        starts = np.flatnonzero(np.append(True, taught.any(axis=0)[1:]))
+        ordered = np.add.reduceat(grouped(bound, counts, size).counts[:, order], starts, axis=1)
+        chosen = choose(np.add.reduceat(taught, starts, axis=1), UP, query, 1.0)
         return estimate_from_events(
             [one.events(one.family.bins(ordered)) for one in chosen],
             query,
