@@ -193,6 +193,47 @@ def test_an_interrupted_calibration_ends_with_its_processes(
         time.sleep(0.1)
 
 
+class Deaf:
+    """Python drops what is raised in `__del__`, as in a callback of the garbage collector."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_signal_that_python_drops_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    from contextlib import contextmanager
+
+    from dpframe.cli.app import Terminated, end_in_order
+
+    told = []
+    printed: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+
+    @contextmanager
+    def display(*_: int) -> Any:
+        yield lambda **how_far: told.append(how_far)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        for number, error in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)):
+            with end_in_order(display)(1, 1) as progress:
+                progress(cells_done=0, draws_done=0, label="")
+                with pytest.raises(error):
+                    os.kill(os.getpid(), number)
+                with pytest.raises(error):
+                    progress(cells_done=1, draws_done=1, label="")
+        with end_in_order(display)(1, 1) as progress:
+            deaf = Deaf()
+            del deaf
+            with pytest.raises(Terminated):
+                progress(cells_done=1, draws_done=1, label="")
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert len(told) == 2
+    assert printed == []
+
+
 def _children_of(parent: int) -> list[int]:
     """Waits until the worker processes are there."""
     children = Path(f"/proc/{parent}/task/{parent}/children")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import signal
 import sys
@@ -13,7 +14,7 @@ import typer
 from dpframe.errors import DpframeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 MISTAKE, INTERNAL, INTERRUPTED, TERMINATED = 2, 70, 130, 143
 
@@ -69,9 +70,53 @@ def offer(command: Callable[..., None], *, keeps_counts: bool = False) -> None:
     app.command()(guarded)
 
 
-def end_in_order() -> None:
-    """Lets SIGTERM end a command that takes long as Ctrl-C does."""
-    signal.signal(signal.SIGTERM, _terminate)
+def end_in_order(display: Callable[[int, int], Any]) -> Callable[[int, int], Any]:
+    """Lets SIGTERM end a command that takes long as Ctrl-C does, and neither of them be lost.
+
+    Python drops what a signal raises while a callback of the garbage collector runs, and JAX has
+    one. So a signal is remembered, and raised again when the command next tells of its progress.
+
+    Args:
+        display: opens a progress display.
+
+    Returns:
+        The display to use instead.
+    """
+    pending: list[KeyboardInterrupt] = []
+
+    def interrupt(number: int, _: object) -> NoReturn:
+        pending.append(Terminated() if number == signal.SIGTERM else KeyboardInterrupt())
+        raise pending[0]
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupt)
+    _ignore_dropped_signals()
+
+    @contextlib.contextmanager
+    def attentive(cells: int, total: int) -> Iterator[Callable[..., None]]:
+        with display(cells, total) as progress:
+
+            def told(**how_far: Any) -> None:
+                if pending:
+                    raise pending[0]
+                progress(**how_far)
+
+            yield told
+
+    return attentive
+
+
+def _ignore_dropped_signals() -> None:
+    """Keeps Python from printing a traceback where it drops what a signal raised."""
+    before = sys.unraisablehook
+    if before.__module__ == __name__:
+        return
+
+    def hook(dropped: sys.UnraisableHookArgs) -> None:
+        if not isinstance(dropped.exc_value, KeyboardInterrupt):
+            before(dropped)
+
+    sys.unraisablehook = hook
 
 
 def main() -> None:
@@ -82,10 +127,6 @@ def main() -> None:
 def _leave(message: str, code: int) -> NoReturn:
     print(message, file=sys.stderr)
     raise typer.Exit(code)
-
-
-def _terminate(*_: object) -> NoReturn:
-    raise Terminated
 
 
 def _version(wanted: bool) -> None:

@@ -53,13 +53,13 @@ def run(
     from dpframe.report.outcome import exit_code
     from dpframe.report.progress import run_progress
 
-    end_in_order()
+    display = end_in_order(functools.partial(run_progress, console(stderr=True), quiet=quiet))
     choice = session.Choice(out=out, device=device.value if device else None, resume=resume)
     loaded = load(spec, overrides, trials, seed)
     record = session.run(
         loaded,
         choice,
-        functools.partial(run_progress, console(stderr=True), quiet=quiet),
+        display,
         warn=functools.partial(print, file=sys.stderr),
     )
     _print(record, as_json)

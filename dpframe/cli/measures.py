@@ -117,10 +117,9 @@ def compare(
     from dpframe.report.terminal.comparison import render_comparison
     from dpframe.session import select_device
 
-    end_in_order()
+    display = end_in_order(functools.partial(run_progress, console(stderr=True), quiet=quiet))
     loaded = load(spec, [*(overrides or ()), ALONE], trials, seed)
     select_device(device.value if device else loaded.run.device)
-    display = functools.partial(run_progress, console(stderr=True), quiet=quiet)
     found = comparison(loaded, display)
     if as_json:
         sys.stdout.write(dumps(found))
@@ -164,11 +163,11 @@ def calibrate(
 
     if as_json and as_markdown:
         raise DpframeError("--json and --markdown: one of them")
-    end_in_order()
+    shown = functools.partial(run_progress, console(stderr=True), quiet=quiet, unit="estimates")
+    display = end_in_order(shown)
     own = list(overrides or ())
     loaded = [load(spec, [*own, *SETTINGS], n, seed) for n in (trials or (None,))]
     select_device("cpu")
-    display = functools.partial(run_progress, console(stderr=True), quiet=quiet, unit="estimates")
     found = calibration(loaded, repeats, workers=workers, display=display)
     if as_json:
         sys.stdout.write(dumps(found))
