@@ -63,7 +63,8 @@ class HistogramSplit(Estimator, name="histogram-split"):
         order = rising_ratio(learned)
         taught = learned.counts[:, order]
         # A bin that the pilot never met teaches nothing: it goes with the one before it.
-        starts = np.flatnonzero(np.append(True, taught.any(axis=0)[1:]))
+        starts = np.flatnonzero(taught.sum(axis=0))
+        starts[0] = 0
         ordered = np.add.reduceat(grouped(bound, counts, size).counts[:, order], starts, axis=1)
         chosen = choose(np.add.reduceat(taught, starts, axis=1), UP, query, 1.0)
         return estimate_from_events(
