@@ -99,7 +99,7 @@ def matching_mu(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
         useful = (value > 0) & (density > 0)
         step = np.where(useful, np.log(d / np.where(useful, value, d)), 0.0)
         newton = mu + step * np.where(useful, value, 1.0) / np.where(useful, density, 1.0)
-        inside = useful & (newton > low) & (newton < high)
+        inside = useful & (newton >= low) & (newton <= high)
         halved = np.where(np.isfinite(high), (low + np.minimum(high, 1e300)) / 2, 2 * mu)
         moved = np.where(value == d, mu, np.where(inside, newton, halved))
         settled = np.abs(moved - mu) <= 1e-12 * mu
