@@ -87,7 +87,7 @@ def matching_mu(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
     found = np.where(d >= 1, np.inf, 0.0)
     at = np.flatnonzero((d > 0) & (d < 1))
     e, d = e.flat[at], d.flat[at]
-    # δ < Φ(μ/2 − ε/μ) puts μ above this, and δ ≥ 2Φ(μ/2) − 1 at ε = 0 says how far it may be.
+    # δ < Φ(μ/2 − ε/μ) puts μ above this.
     z = special.ndtri(d)
     low = np.maximum(z + np.sqrt(z * z + 2 * e), 0.0)
     high = np.full(at.size, np.inf)
@@ -101,9 +101,10 @@ def matching_mu(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
         newton = mu + step * np.where(useful, value, 1.0) / np.where(useful, density, 1.0)
         inside = useful & (newton >= low) & (newton <= high)
         halved = np.where(np.isfinite(high), (low + np.minimum(high, 1e300)) / 2, 2 * mu)
-        moved = np.where(value == d, mu, np.where(inside, newton, halved))
-        settled = np.abs(moved - mu) <= 1e-12 * mu
-        mu = moved
+        moved = np.where(inside, newton, halved)
+        # Near δ = 1 rounding in δ moves μ by far more than its own rounding.
+        settled = (np.abs(moved - mu) <= 1e-12 * mu) | (np.abs(value - d) <= 1e-13 * d)
+        mu = np.where(settled, mu, moved)
         if settled.all():
             break
     found.flat[at] = mu
