@@ -119,13 +119,16 @@ def prose(name: str) -> str:
     return re.sub(r"^```.*?^```$", "", page(name), flags=re.DOTALL | re.MULTILINE)
 
 
-def section(name: str, heading: str) -> str:
-    """What stands under a heading, up to the next one of its level or above."""
-    level = len(heading) - len(heading.lstrip("#"))
-    pattern = rf"^{re.escape(heading)}\n(.*?)(?=^#{{1,{level}}} |\Z)"
-    match = re.search(pattern, page(name), flags=re.DOTALL | re.MULTILINE)
-    assert match, f"{name} has no heading {heading!r}"
-    return match[1]
+def section(name: str, *path: str) -> str:
+    """What stands under a heading, under another one, up to the next of its level or above."""
+    text = page(name)
+    for heading in path:
+        level = len(heading) - len(heading.lstrip("#"))
+        pattern = rf"^{re.escape(heading)}\n(.*?)(?=^#{{1,{level}}} |\Z)"
+        match = re.search(pattern, text, flags=re.DOTALL | re.MULTILINE)
+        assert match, f"{name} has no heading {heading!r}"
+        text = match[1]
+    return text
 
 
 def rows(text: str) -> list[list[str]]:
@@ -438,7 +441,8 @@ def test_built_in_reference() -> None:
     documented = re.findall(r"^### `(\S+)`$", page(name), flags=re.MULTILINE)
     assert sorted(documented) == sorted(entry.name for entry in builtin)
     for entry in builtin:
-        text = section(name, f"### `{entry.name}`")
+        # A threshold is an attack, and an estimator too.
+        text = section(name, f"## {entry.kind.capitalize()}s", f"### `{entry.name}`")
         expected = [
             [f"`{row.name}`", row.type, row.default, row.bounds or "–", row.meaning]
             for row in parameters(entry.cls)

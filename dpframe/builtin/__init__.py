@@ -12,12 +12,15 @@ from dpframe.builtin.attacks.logistic import Logistic
 from dpframe.builtin.attacks.majority_vote import MajorityVote
 from dpframe.builtin.attacks.projection import Projection
 from dpframe.builtin.attacks.threshold import Threshold
+from dpframe.builtin.estimators.credible import Credible
+from dpframe.builtin.estimators.gdp import GDP
 from dpframe.builtin.estimators.gdp_fit import GDPFit
 from dpframe.builtin.estimators.histogram import Histogram
 from dpframe.builtin.estimators.histogram_split import HistogramSplit
 from dpframe.builtin.estimators.order_statistics import OrderStatistics
 from dpframe.builtin.estimators.pld_composition import PLDComposition
 from dpframe.builtin.estimators.precision import Precision
+from dpframe.builtin.estimators.threshold import ThresholdLoss
 from dpframe.builtin.estimators.tv_parameter import TVParameter
 from dpframe.builtin.mechanisms.adept import Adept
 from dpframe.builtin.mechanisms.copy_input import CopyInput
@@ -77,6 +80,9 @@ def dpframe_estimators() -> list[type[Estimator]]:
     """Estimators."""
     return [
         OrderStatistics,
+        ThresholdLoss,
+        GDP,
+        Credible,
         Histogram,
         HistogramSplit,
         TVParameter,

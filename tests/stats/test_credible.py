@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from dpframe import ApproxDP, GaussianDP, LaplaceDP, SubsampledGaussianDP
+from dpframe import ApproxDP, GaussianDP, LaplaceDP, PureDP, SubsampledGaussianDP
 from dpframe.stats.beta_integral import beta_integral
 from dpframe.stats.credible import (
     Posterior,
@@ -145,6 +145,19 @@ def test_naive_sum(counts: tuple[int, ...], curve: ApproxDP) -> None:
     error = 2 * abs(naive - rough) + 3e-4
     assert error < 4e-3
     assert region_mass(posterior, curve.tradeoff) == pytest.approx(naive, abs=error)
+
+
+def test_very_unequal_numbers_of_trials() -> None:
+    """With FNR known to be 0.6, only the posterior of FPR is left, and has a closed form."""
+    law, known = stats.beta(2.5, 10.5), 0.6
+    posterior = Posterior(600_000, 400_000, 2, 10)
+    for level in (0.025, 0.5, 0.975):
+        (epsilon,) = credible_epsilon(posterior, 0.0, [level])
+        curve = PureDP(epsilon).tradeoff
+        low, high = curve(np.array([known])), 1 - curve(np.array([1 - known]))
+        assert law.cdf(high) - law.cdf(low) == pytest.approx(level, abs=5e-4)
+        swapped = credible_epsilon(Posterior(2, 10, 600_000, 400_000), 0.0, [level])
+        assert swapped == pytest.approx([epsilon], abs=1e-8)
 
 
 @settings(max_examples=40)

@@ -36,9 +36,12 @@ def rises(pilot: Ints) -> bool:
 def best_cut(pilot: Ints, promise: Promise, query: Query, *, rising: bool) -> int:
     """The bin at which to decide: the one that promises most for the draws to come.
 
+    Where nothing is promised, the one that tells the pilot's own scores apart best.
+
     Args:
         pilot: counts in bins, shape [2, bins].
-        promise: what a way of deciding with upper limits (FPR, FNR) is worth, for arrays.
+        promise: what a way of deciding with upper limits (FPR, FNR) is worth, for arrays; at most
+            0 for nothing.
         query: what will be asked of the draws to come.
         rising: whether the bins from there on mean D′, or those below.
 
@@ -48,11 +51,12 @@ def best_cut(pilot: Ints, promise: Promise, query: Query, *, rising: bool) -> in
     trials = np.maximum(pilot.sum(axis=1), 1)[:, None]
     above = _above(pilot)[:, 1:]
     positive = above if rising else trials - above
-    wrong = np.stack([positive[0], trials[1] - positive[1]])
-    cautious = _upper(wrong / trials, trials, CAUTION)
+    rates = np.stack([positive[0], trials[1] - positive[1]]) / trials
+    cautious = _upper(rates, trials, CAUTION)
     z = -float(special.ndtri((1 - query.confidence) / 2))
     fpr, fnr = _upper(cautious, np.maximum(np.array(query.trials), 1)[:, None], z)
-    return 1 + int(np.argmax(promise(fpr, fnr)))
+    worth = promise(fpr, fnr)
+    return 1 + int(np.argmax(worth if worth.max() > 0 else -rates.sum(axis=0)))
 
 
 def _above(counts: Ints) -> Ints:
