@@ -109,6 +109,7 @@ def test_is_a_test_of_mu_and_nothing_else(
     plain = ThresholdLoss(threshold=0.0, direction=direction).estimate(
         (), table, query(n, claim=GaussianDP(claimed))
     )
+    assert "hold for any noise" in found.notes[-1]
     assert found.epsilon_lower == plain.epsilon_lower
     assert found.contrast == plain.contrast
     assert found.p_value == plain.p_value

@@ -71,6 +71,9 @@ class GDP(Estimator, name="gdp"):
             notes.append("no Gaussian mechanism has a finite ε at δ = 0; ask at another δ")
         if not self.certifies_against(query.claim):
             return Estimate(epsilon, interval=(low, high), notes=tuple(notes))
+        notes.append(
+            "the bound and the verdict hold for any noise, the interval for Gaussian noise"
+        )
         # At every δ the curve through a point shows at least what the point shows, so its ε limits
         # what this threshold can show, Gaussian or not. It is no lower limit.
         found = estimate_from_boxes(
