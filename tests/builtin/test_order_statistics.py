@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dpframe import PureDP, Query, registry
+from dpframe.builtin.estimators._choice import choose
 from dpframe.builtin.estimators._grid import EDGES, PilotGrid, bin_counts, grid
 from dpframe.builtin.estimators._ladder import DOWN, UP, Family, geometric, rank_events
 from dpframe.builtin.estimators._raw import sortable
@@ -203,6 +204,13 @@ def test_the_point_value_is_that_of_the_event_or_of_its_complement() -> None:
         for _ in range(8):
             found = on_grid(draw(n), draw(n), query(n, delta=1e-5))
             assert found.epsilon_lower <= found.epsilon <= found.epsilon_upper
+
+
+def test_empty_bins_do_not_hide_ties() -> None:
+    """The event is a fixed one: beyond a rank it would fall a whole atom short half the time."""
+    pilot = np.array([[0, 700, 0, 0, 300, 0], [0, 200, 0, 0, 800, 0]])
+    for chosen in choose(pilot, [*UP], query(1000), 1.0):
+        assert chosen.rank == 0
 
 
 def test_direction() -> None:

@@ -149,10 +149,13 @@ class _View:
         ladder, (n, _) = self.ladder, self.trials
         wanted = self.fpr[cut] * factor
         if factor != 1:
-            steps = len(ladder.false) - 1
-            cut = int(np.clip(np.searchsorted(self.fpr, wanted, side="right") - 1, 0, steps))
-        following = min(cut + 1, len(ladder.false) - 1)
-        tie = n * (ladder.false[following] - ladder.false[cut]) / ladder.trials_false
+            last = len(ladder.false) - 1
+            cut = int(np.clip(np.searchsorted(self.fpr, wanted, side="right") - 1, 0, last))
+        # The steps with false scores on both sides of the cut; those without say nothing of ties.
+        filled = np.unique(ladder.false)
+        at = int(np.searchsorted(filled, ladder.false[cut]))
+        steps = np.diff(filled[max(at - 1, 0) : at + 2])
+        tie = n * steps.max(initial=0) / ladder.trials_false
         # Beyond a rank the limit is that of the rank, so ties cost what they hold; at a fixed cut
         # it is that of the count, which costs one.
         fixed = tie > 1
