@@ -91,9 +91,10 @@ FAMILY = [
 def test_true_claims_are_refuted_in_at_most_five_percent() -> None:
     """40 audits each through the whole engine, on a mechanism that is exactly 1-GDP."""
     repeats = 40
-    cells = audits({"use": "unit-normal"}, FAMILY, 2_000, repeats)
+    family = [FAMILY[0], FAMILY[3]]
+    cells = audits({"use": "unit-normal"}, family, 2_000, repeats)
     most = stats.binom.isf(ALPHA, repeats, 0.05)
-    for entry in FAMILY:
+    for entry in family:
         mine = [cell for cell in cells if cell["estimator"]["label"] == entry["label"]]
         p_values = np.array([cell["p_value"] for cell in mine])
         assert len(mine) == repeats
