@@ -63,7 +63,9 @@ class Credible(Estimator, name="credible"):
             notes.append(f"threshold chosen by the pilot: scores {way.when} mean D′")
         if query.claim is not None:
             mass = claimed_mass(posterior, query.claim)
-            notes.append(f"posterior mass of what the claim allows: {mass:.4g}")
+            # It is one minus the mass outside: below this it is rounding.
+            said = f"{mass:.6g}" if mass > 1e-12 else "below 1e-12"
+            notes.append(f"posterior mass of what the claim allows: {said}")
         return Estimate(middle, interval=(low, high[0] if high else np.inf), notes=tuple(notes))
 
 

@@ -11,7 +11,12 @@ from dpframe.boxes import epsilon_of
 from dpframe.builtin.estimators._bins import Histograms, PilotBins, check_range, grouped
 from dpframe.builtin.estimators._profile import estimated_curve, profile_of
 from dpframe.stats.canonne import canonne_radius, one_sided_radius
-from dpframe.stats.hockeystick import best_events, histogram_epsilon, privacy_profile
+from dpframe.stats.hockeystick import (
+    best_events,
+    histogram_epsilon,
+    privacy_profile,
+    total_variation,
+)
 from dpframe.stats.tradeoff import lower_convex_hull
 
 if TYPE_CHECKING:
@@ -82,6 +87,7 @@ class Histogram(Estimator, name="histogram"):
             notes=(
                 f"{found.bins} bins; all of their events within {q_radius:.3g} on D and "
                 f"{p_radius:.3g} on D′",
+                f"total variation {total_variation(found.p, found.q):.6g}",
             ),
         )
         hull = lower_convex_hull(estimate.tradeoff)
@@ -112,7 +118,11 @@ class Histogram(Estimator, name="histogram"):
             interval=(epsilon_of(widened(found, (radius, radius)), query.delta), np.inf),
             tradeoff=estimated_curve(lowered, found),
             profile=profile_of(found),
-            notes=(f"{found.bins} bins; radius {radius:.3g}", UNSOUND),
+            notes=(
+                f"{found.bins} bins; radius {radius:.3g}",
+                f"total variation {total_variation(found.p, found.q):.6g}",
+                UNSOUND,
+            ),
         )
 
 

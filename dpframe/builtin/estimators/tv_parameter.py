@@ -71,8 +71,8 @@ class TVParameter(Estimator, name="tv-parameter"):
             tradeoff=points(RATES, subsampled_gaussian_tradeoff(RATES, q, sigma)) if drawn else (),
             profile=points(epsilons, deltas) if drawn else (),
             notes=(
-                f"total variation {tv:.4g} ± {margin:.3g} in {found.bins} bins",
-                f"sigma {sigma:.4g}, from {least:.4g} to {most:.4g}",
+                f"total variation {tv:.6g} ± {margin:.3g} in {found.bins} bins",
+                f"sigma {sigma:.6g}, from {least:.4g} to {most:.4g}",
                 *(() if query.delta else ("a Gaussian mechanism has no ε at δ = 0",)),
             ),
         )
