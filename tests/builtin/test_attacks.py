@@ -195,16 +195,17 @@ def test_ratio_of_vectors_is_the_projection() -> None:
 
 def test_rounding_hides_the_last_bits_and_little_else() -> None:
     """On D the output keeps bits that 1 + noise has lost; rounded to 2⁻⁸ it does not."""
-    seen = np.float32([0.3, 1e-9, -1e-9, -0.3, -0.7, -1.3])
-    fine = np.nextafter(seen, np.float32(9))[:, None]
-    seen = seen[:, None]
-    exact = 1.0 * np.clip(2 * seen[:, 0] - 1, -1, 1)
-    rounded = [ratio("laplace", {"epsilon": 1.0}, points) for points in (seen, fine)]
-    np.testing.assert_array_equal(*rounded)
-    np.testing.assert_allclose(rounded[0], exact, atol=2.0**-7)
-    assert (rounded[0][2:] == -1.0).all()
-    raw = [ratio("laplace", {"epsilon": 1.0}, points, low_bits=True) for points in (seen, fine)]
-    assert (raw[0] != raw[1]).any()
+    seen = np.float32([0.25, 0.75, 1e-9, -1e-9, -0.25, -0.625, -1.25])
+    fine = np.float32(seen + 1e-4)
+    exact = np.clip(2 * seen - 1, -1, 1)
+    rounded, finer = (ratio("laplace", {"epsilon": 1.0}, x[:, None]) for x in (seen, fine))
+    np.testing.assert_array_equal(rounded, finer)
+    np.testing.assert_allclose(rounded, exact, atol=2.0**-7)
+    assert (rounded[2:] == -1.0).all()
+    raw, finer = (
+        ratio("laplace", {"epsilon": 1.0}, x[:, None], low_bits=True) for x in (seen, fine)
+    )
+    assert (raw != finer).any()
 
 
 # --- projection, identity
@@ -368,6 +369,15 @@ def test_logistic_is_not_carried_away() -> None:
     assert state["weights"][0] > 0
     assert state["weights"][1] == 0
     assert np.isfinite(state["weights"]).all()
+
+
+def test_logistic_is_not_deceived_by_a_few_huge_outputs() -> None:
+    rng = np.random.default_rng(0)
+    train = rng.normal(size=(10_000, 1)), rng.normal(size=(10_000, 1)) + 1
+    train[0][:20], train[1][:5] = 1e6, -1e6
+    mechanism, pair = resolved("laplace", {"epsilon": 1.0})
+    state = fitted(made("logistic"), mechanism, pair, train)
+    assert 0.7 < state["weights"][0] < 1.1
 
 
 def test_logistic_needs_something_to_learn_from() -> None:

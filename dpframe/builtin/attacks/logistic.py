@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 FURTHEST = 8.0
 """Standard deviations beyond which an output has no more influence on what is learned."""
 
+LOOKED_AT = 10_000
+"""Outputs per dataset that mean and standard deviation are taken from."""
+
 
 class Logistic(Attack, name="logistic"):
     """Log-odds of D′ by logistic regression on the coordinates of the output.
@@ -34,10 +37,8 @@ class Logistic(Attack, name="logistic"):
         seen = [_finite_rows(outputs) for outputs in train]
         if not all(map(len, seen)):
             raise ValueError("every output that it could learn from is NaN")
-        rows = np.concatenate(seen)
-        centre, scale = rows.mean(axis=0), rows.std(axis=0)
-        scale = np.where(scale > 0, scale, 1.0)
-        rows = np.clip((rows - centre) / scale, -FURTHEST, FURTHEST)
+        centre, scale = _typical(np.concatenate([x[:LOOKED_AT] for x in seen]))
+        rows = np.clip((np.concatenate(seen) - centre) / scale, -FURTHEST, FURTHEST)
         labels = np.repeat([0.0, 1.0], [len(x) for x in seen])
         intercept, weights = logistic_regression(rows, labels, self.ridge)
         return {"centre": centre, "weights": weights / scale, "intercept": np.float64(intercept)}
@@ -47,6 +48,14 @@ class Logistic(Attack, name="logistic"):
         parts = (x - state["centre"].astype(x.dtype)) * state["weights"].astype(x.dtype)
         odds: Array = jnp.sum(parts, axis=1) + state["intercept"].astype(x.dtype)
         return odds
+
+
+def _typical(rows: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of each column, the outermost 1 % drawn in on either side."""
+    inner = np.clip(rows, *np.quantile(rows, [0.01, 0.99], axis=0))
+    scale = inner.std(axis=0)
+    scale = np.where(scale > 0, scale, rows.std(axis=0))
+    return inner.mean(axis=0), np.where(scale > 0, scale, 1.0)
 
 
 def _finite_rows(outputs: HostArray) -> Floats:
