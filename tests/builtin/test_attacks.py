@@ -20,10 +20,7 @@ PARAMS = {
     "gaussian": {"sigma": 1.0},
     "subsampled-gaussian": {"sampling_probability": 0.5, "noise_multiplier": 0.5},
 }
-VARIANTS = {
-    "threshold": [{}, {"value": 0.6}, {"value": 0.6, "direction": "up"}],
-    "likelihood-ratio": [{}, {"low_bits": True}],
-}
+VARIANTS = {"threshold": [{}, {"value": 0.6}, {"value": 0.6, "direction": "up"}]}
 PLAYED = [
     (attack, params, mechanism, dim)
     for attack in ATTACKS
