@@ -87,7 +87,7 @@ def _reach(cell: Cell, plan: Plan) -> Reach:
     largest = claim = None
     if certifies:
         trials = (cell.trials, cell.trials)
-        query = Query(trials, cell.delta, cell_confidence(cell, plan), None)
+        query = Query(trials, cell.delta, cell_confidence(cell, plan), cell.claim)
         try:
             bound = _ideal_bound(estimator.statistic())
             found = estimator.estimate(bound, estimator.extreme(bound, trials), query)

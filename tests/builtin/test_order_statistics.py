@@ -15,7 +15,7 @@ from dpframe import PureDP, Query, registry
 from dpframe.builtin.estimators._choice import choose
 from dpframe.builtin.estimators._grid import EDGES, PilotGrid, bin_counts, grid
 from dpframe.builtin.estimators._ladder import DOWN, UP, Family, geometric, rank_events
-from dpframe.builtin.estimators._raw import sortable
+from dpframe.builtin.estimators._raw import ascending, rank_counts
 from dpframe.builtin.estimators.order_statistics import OrderStatistics
 from dpframe.scores import count_scores
 
@@ -323,8 +323,20 @@ def test_odd_scores(name: str, form: str, delta: float) -> None:
 
 
 def test_nan_lies_below_everything() -> None:
-    values = sortable(np.array([0.0, math.nan, -math.inf, math.inf]))
-    assert np.argsort(values).tolist() == [1, 2, 0, 3]
+    values = ascending(np.array([0.0, math.nan, -math.inf, math.inf]))
+    assert values.tolist() == [-math.inf, np.finfo(np.float64).min, 0.0, math.inf]
+
+
+def test_exposure_is_reported_in_both_forms() -> None:
+    pair = scores(0, 4000, shift=3.0)
+    raw = OrderStatistics().estimate_scores(pair, query(4000), np.random.default_rng(0))
+    for found in (raw, on_grid(scores(1, 4000), pair, query(4000))):
+        (note,) = [note for note in found.notes if note.startswith("exposure")]
+        median = float(note.partition("median ")[2].partition(" ")[0])
+        # The median of N(3, 1) is exceeded by a share Φ(−3) of N(0, 1): 9.5 bits.
+        assert median == pytest.approx(-math.log2(0.00135), abs=0.9)
+    counts = rank_counts((np.sort(pair[0]), np.sort(pair[1])))
+    assert counts.sum(axis=1).tolist() == [4000, 4000]
 
 
 def test_very_large_and_very_small_losses() -> None:

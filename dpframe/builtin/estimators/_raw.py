@@ -24,6 +24,9 @@ DISCRETE_SHARE = 0.1
 PILOT_SHARE = 0.1
 """Share of the scores that looks whether they are, and is not counted for fixed thresholds."""
 
+BINS = 512
+"""Order statistics between which scores are counted for their exposure."""
+
 FEWEST = 100
 """With fewer scores nothing is kept for fixed thresholds."""
 
@@ -33,8 +36,8 @@ def raw_events(
 ) -> list[Events]:
     """Events beyond ranks of all scores, and fixed ones chosen by a few where scores are discrete.
 
-    Both kinds are valid at their own share of the error, so it does not matter that the same
-    scores decide whether there are fixed ones.
+    The scores are in ascending order. Both kinds are valid at their own share of the error, so it
+    does not matter that the same scores decide whether there are fixed ones.
     """
     small = min(len(values) for values in scores) < FEWEST
     kept = 0.0 if small else DISCRETE_SHARE
@@ -64,18 +67,29 @@ def _fixed_events(
 
 
 def _split(values: HostArray, rng: np.random.Generator) -> tuple[HostArray, HostArray]:
-    """A random part, because scores may come sorted, and the rest."""
+    """A random part, because the scores are sorted, and the rest."""
     chosen = np.zeros(len(values), bool)
     chosen[rng.choice(len(values), int(len(values) * PILOT_SHARE), replace=False)] = True
     return values[chosen], values[~chosen]
 
 
-def sortable(scores: HostArray) -> HostArray:
-    """Scores as float64 in which NaN, its own atom below everything else, is −inf.
+def rank_counts(scores: tuple[HostArray, HostArray]) -> HostArray:
+    """Counts between order statistics on D, dense at the top, from ascending scores; [2, bins]."""
+    ranks = np.geomspace(1, len(scores[0]), BINS).astype(np.int64)
+    edges = np.unique(scores[0][len(scores[0]) - ranks])
+    cuts = [np.searchsorted(values, edges) for values in scores]
+    return np.stack(
+        [np.diff([0, *cut, len(values)]) for cut, values in zip(cuts, scores, strict=True)]
+    )
+
+
+def ascending(scores: HostArray) -> HostArray:
+    """Scores as float64, sorted, in which NaN, its own atom below everything else, is −inf.
 
     What was −inf becomes the least finite number: a rounding of scores like any other.
     """
     values = np.array(scores, np.float64)
     values[values == -np.inf] = np.finfo(np.float64).min
     values[np.isnan(values)] = -np.inf
+    values.sort()
     return values

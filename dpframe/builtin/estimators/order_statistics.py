@@ -14,9 +14,10 @@ from dpframe.builtin.estimators._certificate import (
     largest_shown,
 )
 from dpframe.builtin.estimators._choice import choose
+from dpframe.builtin.estimators._exposure import exposure_note
 from dpframe.builtin.estimators._grid import PilotGrid
 from dpframe.builtin.estimators._ladder import DOWN, UP, Family, geometric
-from dpframe.builtin.estimators._raw import raw_events, sortable
+from dpframe.builtin.estimators._raw import ascending, rank_counts, raw_events
 
 if TYPE_CHECKING:
     from dpframe.types import HostArray, Ints, Tree
@@ -79,15 +80,22 @@ class OrderStatistics(Estimator, name="order-statistics"):
             query,
             epsilon_upper=largest_shown(chosen, counts, query),
             rates=binned_rates(counts, families),
+            notes=(exposure_note(counts, query.delta),),
         )
 
     def estimate_scores(
         self, scores: tuple[HostArray, HostArray], query: Query, rng: np.random.Generator
     ) -> Estimate:
-        values = (sortable(scores[0]), sortable(scores[1]))
+        values = (ascending(scores[0]), ascending(scores[1]))
         events = raw_events(values, self.families(), query, rng)
         rates = np.concatenate([np.stack([part.fpr, part.tpr], axis=1) for part in events])
-        return estimate_from_events(events, query, epsilon_upper=math.inf, rates=rates)
+        return estimate_from_events(
+            events,
+            query,
+            epsilon_upper=math.inf,
+            rates=rates,
+            notes=(exposure_note(rank_counts(values), query.delta),),
+        )
 
     def extreme(self, bound: Tree, trials: tuple[int, int]) -> Ints:
         pilot = np.asarray(bound["pilot"], np.int64)
