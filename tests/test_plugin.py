@@ -270,8 +270,14 @@ def test_every_builtin_has_a_structure_of_its_own():
     from dpframe import registry
 
     built = [entry.cls for entry in registry.load().entries if entry.distribution == "dpframe"]
-    plugins = [
-        cls.from_params({"epsilon": 1.0} if "epsilon" in cls.leaves else {}) for cls in built
+    given = [
+        {
+            row.name: 1.0
+            for row in parameters(cls)
+            if row.name == "epsilon" or row.default == "required"
+        }
+        for cls in built
     ]
+    plugins = [cls.from_params(values) for cls, values in zip(built, given, strict=True)]
     structures = [jax.tree.structure(plugin) for plugin in plugins]
     assert all(a != b for i, a in enumerate(structures) for b in structures[:i])
