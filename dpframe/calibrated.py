@@ -50,7 +50,7 @@ def calibrated(rehearsal: Rehearsal, line: Line, outcome: Outcome, error: float)
         return {**row, **NOTHING, "status": "failed", "reason": outcome.reason}
     lows = outcome.lows[~np.isnan(outcome.lows)]
     exceeded = int(np.count_nonzero(lows > truth + ROUNDING * max(1.0, truth)))
-    row |= {**NOTHING, "status": "ok", "reason": None, "mean_epsilon": _mean(outcome.points)}
+    row |= {**NOTHING, "status": "ok", "reason": None, "median_epsilon": _median(outcome.points)}
     if not len(lows):  # a point value and nothing else
         return row
     found = exceedance(exceeded, len(lows), 1 - cell.confidence, error)
@@ -78,7 +78,7 @@ def failed(cell: Cell, reason: str) -> dict[str, Any]:
 NOTHING: dict[str, Any] = dict.fromkeys(
     (
         *("exceeded", "repeats", "rate", "rate_low", "rate_high", "alarm"),
-        *("mean_epsilon", "mean_lower", "share", "promise"),
+        *("median_epsilon", "mean_lower", "share", "promise"),
     )
 )
 
@@ -103,5 +103,9 @@ def _choice(choice: Choice[Any]) -> dict[str, Any]:
 
 
 def _mean(values: Floats) -> float | None:
-    """The mean; point values may be infinite, and then it is."""
     return float(values.mean()) if len(values) else None
+
+
+def _median(values: Floats) -> float | None:
+    """The lower median: point values may be infinite, and half-way to that is nothing."""
+    return float(np.sort(values)[(len(values) - 1) // 2]) if len(values) else None

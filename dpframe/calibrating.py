@@ -92,8 +92,7 @@ def calibration(
 
     started = time.perf_counter()
     found = _arranged(loaded)
-    promises = sum(certifies(line.cell) for own in found.lines for line in own)
-    error = FALSE_ALARMS / max(1, promises)
+    error = FALSE_ALARMS / sum(map(len, found.lines))
     _check_repeats(repeats, found, error)
     outcomes = _play(found, repeats, workers, display)
     rows = [

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from conftest import ROOT
 from known import KNOWN, spec
 from rich.console import Console
 
 import dpframe
 from dpframe import DpframeError, auditing
-from dpframe.calibrating import calibration, exit_code
+from dpframe.calibrating import SETTINGS, calibration, exit_code
+from dpframe.engine.rehearsals import rehearsals_of
 from dpframe.report.markdown import calibration_page
 from dpframe.report.record import dumps
 from dpframe.report.terminal.calibration import render_calibration
@@ -57,7 +60,7 @@ def test_what_certifies_nothing_is_counted_but_promises_nothing(planted: dict[st
     guess = by_label(planted)["guess"]
     assert (guess["certified"], guess["promise"], guess["alarm"]) == (False, None, None)
     assert guess["rate"] == 1.0  # its interval begins above the truth, always
-    assert guess["mean_epsilon"] == 1.0
+    assert guess["median_epsilon"] == 1.0
     assert planted["summary"]["promises_nothing"] == 1
 
 
@@ -143,7 +146,7 @@ def test_the_report(planted: dict[str, Any]) -> None:
     assert "silent · true ε 0 at δ = 0" in text
     assert "✗ BROKEN" in text
     assert "○ kept" in text
-    assert "~ promises" in text
+    assert "~ nothing" in text
     assert "Promises kept: 1, broken: 1" in text
     assert all(len(line) <= 80 for line in text.splitlines())
     guess = next(line for line in text.splitlines() if "guess" in line)
@@ -156,6 +159,30 @@ def test_the_page(planted: dict[str, Any]) -> None:
     assert "| 200 | first · does not pay |" in page
     assert page.count("| BROKEN |") == 1
     json.loads(dumps(planted))
+
+
+@pytest.mark.parametrize("name", ["calibration", "calibration-estimates"])
+def test_the_documented_pages_have_every_line_of_their_specs(name: str) -> None:
+    """So that a page cannot fall behind the estimators unnoticed."""
+    page = (ROOT / "docs" / "explanation" / f"{name}.md").read_text(encoding="utf-8")
+    assert re.search(rf"^dpframe calibrate specs/{name}.toml --repeats \d+ --markdown$", page, re.M)
+    shown = []
+    for line in page.splitlines():
+        if line.startswith("## "):
+            mechanism = line.removeprefix("## ").split(" · ")[0]
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if cells[-1] in ("kept", "nothing"):
+            shown.append((mechanism, int(cells[0].replace(" ", "")), cells[1]))
+    loaded = auditing.load(ROOT / "specs" / f"{name}.toml", SETTINGS)
+    found = rehearsals_of([auditing.make_plan(loaded)])
+    planned = []
+    for one in (line for own in found.lines for line in own):
+        label = f"{one.cell.attack.label} · {one.cell.estimator.label}"
+        label += " · raw scores" if one.raw else ""
+        planned.append((one.cell.mechanism.label, one.cell.trials, label))
+    assert sorted(shown) == sorted(planned)
+    assert "| BROKEN |" not in page
+    assert "| failed |" not in page
 
 
 def test_progress_tells_of_every_estimate() -> None:

@@ -18,7 +18,11 @@ from dpframe.report.record import number
 from dpframe.spec import load_audit
 
 SPECS = sorted((Path(__file__).parent.parent / "specs").rglob("*.toml"))
-FEW = {"adept-spread": ["audit.repeats=5"], "calibration": ["audit.trials=2000"]}
+FEW = {
+    "adept-spread": ["audit.repeats=5"],
+    "calibration": ["audit.trials=2000"],
+    "calibration-estimates": ["audit.trials=2000"],
+}
 DPTEXT = ("adept-spread", "dptext", "quick")
 """Specs of the DPText paper: every cell has a closed form and an expectation."""
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-HEADS = ("n", "attack · estimator", "above the truth", "mean", "of true ε", "promise")
+HEADS = ("n", "attack · estimator", "above the truth", "typical", "of true ε", "promise")
 
 OWN_KEYS = ("attack.", "estimator.")
 """Swept keys that tell the lines of a table apart, not the tables; so does audit.trials."""
@@ -23,7 +23,7 @@ OWN_KEYS = ("attack.", "estimator.")
 MANY = 10_000
 """From so many repeats on, hundredths of a percent mean something."""
 
-PROMISES = {"kept": "kept", "broken": "BROKEN", None: "promises nothing"}
+PROMISES = {"kept": "kept", "broken": "BROKEN", None: "nothing"}
 
 
 def tables(rows: list[Row]) -> list[list[Row]]:
@@ -52,7 +52,7 @@ def cells(row: Row) -> tuple[str, ...]:
         numbers.quantity(row["trials"]),
         name(row),
         _rate(row),
-        _mean(row),
+        _typical(row),
         _share(row),
         ("failed" if row["status"] == "failed" else PROMISES[row["promise"]]),
     )
@@ -72,16 +72,22 @@ def name(row: Row) -> str:
 def explanation(found: dict[str, Any]) -> Iterator[str]:
     """How to read the tables."""
     repeats = numbers.quantity(found["repeats"])
+    before = max((max(row["fit"], row["pilot"]) for row in found["rows"]), default=0)
+    more = "."
+    if before:
+        more = (
+            ", and where thresholds or bins are chosen or something is learned, first up to "
+            f"{numbers.quantity(before)} more for that, but no more than n."
+        )
     yield (
         f"Each line is {repeats} audits, every one on draws of its own: n outputs of the mechanism "
-        "on D and n on D′, and where thresholds or bins are chosen or something is learned first, "
-        "as many more for that. ε in nats."
+        f"on D and n on D′{more} ε in nats."
     )
     yield (
         "Above the truth: the share of audits whose bound exceeded the true ε, with an interval; "
-        f"all intervals together hold with {numbers.percent(found['interval_confidence'])}. Mean: "
-        "the mean bound (≥), or for an estimator that certifies nothing the mean of its estimates "
-        "(~)."
+        f"all intervals together hold with {numbers.percent(found['interval_confidence'])}. "
+        "Typical: the mean bound (≥), or for an estimator that certifies nothing the median of "
+        "its estimates (~)."
     )
     levels = sorted({row["confidence"] for row in found["rows"]})
     alarms = {row["alarm"] for row in found["rows"] if row["alarm"] is not None}
@@ -97,8 +103,8 @@ def explanation(found: dict[str, Any]) -> Iterator[str]:
         )
     if any(row["status"] == "ok" and not row["certified"] for row in found["rows"]):
         yield (
-            "An estimator that promises nothing gives an interval that is no bound; how often its "
-            "lower end exceeded the truth is shown for comparison."
+            "Where the promise is nothing, the estimator gives no bound, but perhaps an interval; "
+            "how often its lower end exceeded the truth is shown for comparison."
         )
 
 
@@ -152,10 +158,10 @@ def _rate(row: Row) -> str:
     return f"{100 * row['rate']:.{decimals}f} % ({low:.{decimals}f} to {high:.{decimals}f})"
 
 
-def _mean(row: Row) -> str:
+def _typical(row: Row) -> str:
     if row["certified"]:
         return f"≥ {numbers.lower(row['mean_lower'])}"
-    return f"~ {numbers.point(numbers.number(row['mean_epsilon']))}"
+    return f"~ {numbers.point(numbers.number(row['median_epsilon']))}"
 
 
 def _share(row: Row) -> str:

@@ -24,11 +24,12 @@ def calibration_page(found: dict[str, Any], command: str) -> str:
 
 
 def _lines(found: dict[str, Any], command: str) -> Iterator[str]:
-    yield "# How often bounds exceed the truth"
+    bounds = any(row["certified"] for row in found["rows"])
+    yield f"# How often {'bounds exceed' if bounds else 'estimates are above'} the truth"
     yield ""
     yield from _wrapped(
-        "What dpframe's estimators said about mechanisms whose true ε is known, over and over "
-        "again. This page is what the command below printed."
+        "What estimators said about mechanisms whose true ε is known, over and over again. This "
+        "page is what the command below printed."
     )
     yield ""
     yield "```sh no-run: takes minutes"

@@ -46,7 +46,7 @@ def render_calibration(found: dict[str, Any], console: Console) -> None:
 def _table(rows: list[dict[str, Any]], ink: Ink) -> Table:
     table = ink.table(2)
     for head in words.HEADS:
-        fixed = head in ("n", "mean")
+        fixed = head in ("n", "typical", "promise")
         table.add_column(
             ink.text(head),
             justify="right" if head == "n" else "left",
