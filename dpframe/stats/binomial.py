@@ -20,6 +20,9 @@ TOLERANCE = 1e-6
 
 STEPS = 200
 
+LARGEST = 1e8
+"""Up to so many trials 1 − p is exact enough for the mirrored form, which is several times faster."""
+
 
 def clopper_pearson_upper(
     successes: npt.ArrayLike, trials: npt.ArrayLike, error: npt.ArrayLike
@@ -42,6 +45,8 @@ def clopper_pearson_upper(
     found = special.betainccinv(k + 1, n - k, a)
 
     def tail(p: Floats, i: Indices) -> Floats:
+        if n.max() <= LARGEST:
+            return np.asarray(special.betainc(n[i] - k[i], k[i] + 1, 1 - p), np.float64)
         return np.asarray(special.betaincc(k[i] + 1, n[i] - k[i], p), np.float64)
 
     limit[inside] = _checked(np.asarray(found, np.float64), tail, a)
