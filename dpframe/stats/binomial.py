@@ -21,7 +21,7 @@ TOLERANCE = 1e-6
 STEPS = 200
 
 LARGEST = 1e8
-"""Up to so many trials 1 − p is exact enough for the mirrored form, which is several times faster."""
+"""Up to so many trials 1 − p is exact enough for the mirrored form, which is much faster."""
 
 
 def clopper_pearson_upper(
@@ -45,7 +45,7 @@ def clopper_pearson_upper(
     found = special.betainccinv(k + 1, n - k, a)
 
     def tail(p: Floats, i: Indices) -> Floats:
-        if n.max() <= LARGEST:
+        if n.max(initial=0) <= LARGEST:
             return np.asarray(special.betainc(n[i] - k[i], k[i] + 1, 1 - p), np.float64)
         return np.asarray(special.betaincc(k[i] + 1, n[i] - k[i], p), np.float64)
 
