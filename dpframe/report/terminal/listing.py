@@ -50,7 +50,10 @@ def list_tables(found: list[Group], ink: Ink, width: int) -> list[Table]:
     }
     if all(spot.claim is None for spot in spots):
         del columns["claimed"]
-    widths = [_width([ink.plain(text) for text in (t, *c)]) for t, c in columns.items()]
+    if not any(text.strip() for text in columns[_bounds_title(spots)]):
+        del columns[_bounds_title(spots)]
+    titles = {NAME: heads, **{title: [title] for title in columns if title != NAME}}
+    widths = [_width([ink.plain(text) for text in (*titles[t], *c)]) for t, c in columns.items()]
     verdicts = [_verdict(spot, ink) for spot in spots]
     room = width - sum(w + GAP for w in widths) - max(map(len, verdicts), default=0) - GAP
     bar = min(room, WIDEST_BAR) - (min(room, WIDEST_BAR) + 1) % 2
@@ -59,8 +62,8 @@ def list_tables(found: list[Group], ink: Ink, width: int) -> list[Table]:
     sizes = [len(ordered) for ordered in by_group] if found[0].keys else [len(spots)]
     tables = []
     for head, size in zip(heads, sizes, strict=True):
-        titles = dict(zip(columns, widths, strict=True))
-        table = _empty(head, titles, bar if has_bar else 0, ink)
+        sizes_of = dict(zip(columns, widths, strict=True))
+        table = _empty(head, sizes_of, bar if has_bar else 0, ink)
         for spot, verdict, name, *texts in itertools.islice(lines, size):
             cells = [ink.text(text, STYLE[spot.verdict]) for text in texts]
             drawn = [interval_bar(spot, bar, ink)] if has_bar else []

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 NO_BOUND = "estimates, not bounds:"
 
+WIDEST_WORD = 24
+"""Names are folded between words, and within those that are longer than this."""
+
 
 class Entry(NamedTuple):
     """One line of the table."""
@@ -91,7 +94,9 @@ def ranking(
         ink: of the console.
     """
     table = ink.table(2)
-    table.add_column(ink.text(title), overflow="fold")
+    words = [word for entry in entries for word in entry.name.split()]
+    widest = min(max(map(len, words), default=0), WIDEST_WORD)
+    table.add_column(ink.text(title), overflow="fold", min_width=widest)
     for head, _ in columns:
         table.add_column(ink.text(head), overflow="fold")
     table.add_column(ink.text("assumes"), no_wrap=True)
