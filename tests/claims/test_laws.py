@@ -101,7 +101,8 @@ def test_epsilon_and_delta_are_inverse(claim: Claim, delta: float) -> None:
     if epsilon == math.inf:
         assert claim.delta_at(700.0) > delta
         return
-    assert claim.delta_at(epsilon) <= delta * (1 + 1e-9) + 1e-15
+    # e^ε carries the rounding of ε, times ε.
+    assert claim.delta_at(epsilon) <= delta * (1 + 1e-9) + 1e-13
     if epsilon > 1e-6:
         assert claim.delta_at(epsilon * (1 - 1e-7) - 1e-12) >= delta * (1 - 1e-7)
 
