@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
     from dpframe.attack import Attack as Attack
     from dpframe.attack import Target as Target
-    from dpframe.auditing import audit as audit
     from dpframe.boxes import estimate_from_boxes as estimate_from_boxes
-    from dpframe.calibrating import calibrate as calibrate
     from dpframe.claims import AccountedDP as AccountedDP
     from dpframe.claims import ApproxDP as ApproxDP
     from dpframe.claims import Claim as Claim
@@ -32,7 +30,10 @@ if TYPE_CHECKING:
     from dpframe.claims import RenyiDP as RenyiDP
     from dpframe.claims import SubsampledGaussianDP as SubsampledGaussianDP
     from dpframe.claims import ZeroConcentratedDP as ZeroConcentratedDP
-    from dpframe.comparing import compare as compare
+    from dpframe.commands.audit import audit as audit
+    from dpframe.commands.calibrate import calibrate as calibrate
+    from dpframe.commands.compare import compare as compare
+    from dpframe.commands.score import score as score
     from dpframe.errors import DpframeError as DpframeError
     from dpframe.estimator import Estimate as Estimate
     from dpframe.estimator import Estimator as Estimator
@@ -42,8 +43,7 @@ if TYPE_CHECKING:
     from dpframe.mechanism import Mechanism as Mechanism
     from dpframe.mechanism import host_mechanism as host_mechanism
     from dpframe.pair import Pair as Pair
-    from dpframe.report.outcome import exit_code as exit_code
-    from dpframe.scoring import score as score
+    from dpframe.record.verdict import exit_code as exit_code
     from dpframe.statistic import BinCounts as BinCounts
     from dpframe.statistic import DecisionCounts as DecisionCounts
     from dpframe.statistic import Statistic as Statistic
@@ -77,16 +77,16 @@ _HOME = {
     "SubsampledGaussianDP": "dpframe.claims",
     "Target": "dpframe.attack",
     "ZeroConcentratedDP": "dpframe.claims",
-    "audit": "dpframe.auditing",
-    "calibrate": "dpframe.calibrating",
+    "audit": "dpframe.commands.audit",
+    "calibrate": "dpframe.commands.calibrate",
     "clopper_pearson_lower": "dpframe.stats.binomial",
     "clopper_pearson_upper": "dpframe.stats.binomial",
-    "compare": "dpframe.comparing",
+    "compare": "dpframe.commands.compare",
     "estimate_from_boxes": "dpframe.boxes",
-    "exit_code": "dpframe.report.outcome",
+    "exit_code": "dpframe.record.verdict",
     "hookimpl": "dpframe.hookspecs",
     "host_mechanism": "dpframe.mechanism",
-    "score": "dpframe.scoring",
+    "score": "dpframe.commands.score",
 }
 
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604  # the keys are strings

@@ -117,7 +117,7 @@ class Estimator(Plugin):
             query: what is asked; its `trials` are the lengths of the scores.
             rng: decides which of them the pilot sees.
         """
-        from dpframe.scores import count_scores
+        from dpframe.scores.count import count_scores
 
         bound, counts, trials = count_scores(self.statistic(), scores, rng)
         return self.estimate(bound, counts, query._replace(trials=trials))

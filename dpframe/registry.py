@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import importlib
 import importlib.metadata
+import inspect
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,11 @@ import pluggy
 
 from dpframe import hookspecs
 from dpframe.errors import PluginError
-from dpframe.plugin import API, Plugin
+from dpframe.plugin import API, Plugin, parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
 
 BUILTIN = "dpframe"
 """Distribution name of what dpframe itself brings."""
@@ -216,3 +218,35 @@ def _version(distribution: str) -> str:
         from dpframe import __version__
 
         return __version__
+
+
+def named(registry: Registry, name: str) -> tuple[Entry, ...]:
+    """Every plugin called `name` or `distribution/name`.
+
+    Raises:
+        PluginError: there is none; says which name is close.
+    """
+    if found := registry.named(name):
+        return found
+    raise PluginError(registry.unknown("plugin", name))
+
+
+def catalog(registry: Registry, name: str | None = None) -> dict[str, Any]:
+    """All plugins, or those called `name`, and what could not be loaded."""
+    entries = registry.entries if name is None else named(registry, name)
+    return {
+        "plugins": [_described(entry) for entry in entries],
+        "broken": [dataclasses.asdict(broken) for broken in registry.broken],
+    }
+
+
+def _described(entry: Entry) -> dict[str, Any]:
+    return {
+        "kind": entry.kind,
+        "name": entry.name,
+        "distribution": entry.distribution,
+        "version": entry.version,
+        "api": entry.cls.api,
+        "description": inspect.getdoc(entry.cls) or "",
+        "parameters": [dataclasses.asdict(row) for row in parameters(entry.cls)],
+    }

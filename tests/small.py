@@ -21,8 +21,8 @@ from dpframe import (
     Statistic,
     registry,
 )
-from dpframe.auditing import make_plan
-from dpframe.engine import chunks, traced
+from dpframe.commands.audit import make_plan
+from dpframe.engine import chunks, programs
 from dpframe.engine.run import quiet
 from dpframe.engine.run import run as run_plan
 from dpframe.spec import audit_from_dict
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from dpframe.engine.checkpoint import Store
     from dpframe.engine.estimate import CellResult
-    from dpframe.engine.store import Store
     from dpframe.spec.audit import Audit
 
 ROWS, PER_SEGMENT = 32, 2
@@ -186,14 +186,14 @@ class Spy:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.drawn: list[tuple[int, int, int, int]] = []
         """(dataset, first chunk, stop, rows counted of each)."""
-        count = traced.count_chunks
+        count = programs.count_chunks
 
         def spy(*args: Any, **kwargs: Any) -> Any:
             origin, span = args[4], args[5]
             self.drawn.append((int(origin.dataset), *(int(number) for number in span)))
             return count(*args, **kwargs)
 
-        patch.setattr(traced, "count_chunks", spy)
+        patch.setattr(programs, "count_chunks", spy)
 
     def whole_chunks(self) -> list[tuple[int, int]]:
         """(dataset, chunk) of everything that was counted whole, sorted."""

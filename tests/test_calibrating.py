@@ -17,11 +17,12 @@ from known import KNOWN, spec
 from rich.console import Console
 
 import dpframe
-from dpframe import DpframeError, auditing
-from dpframe.calibrating import SETTINGS, calibration, exit_code
-from dpframe.engine.rehearsals import rehearsals_of
+from dpframe import DpframeError
+from dpframe.calibration.arrange import rehearsals_of
+from dpframe.commands import audit as auditing
+from dpframe.commands.calibrate import SETTINGS, calibration, exit_code
+from dpframe.record.file import dumps
 from dpframe.report.markdown import calibration_page
-from dpframe.report.record import dumps
 from dpframe.report.terminal.calibration import render_calibration
 
 PLANTED = {

@@ -137,9 +137,9 @@ def test_plugins_and_schema_are_json(tmp_path: Path) -> None:
 
 def test_an_internal_error_exits_70(tmp_path: Path, spec: Path) -> None:
     code = (
-        "import sys, dpframe.session\n"
+        "import sys, dpframe.commands.run\n"
         "def fail(*_, **__): raise RuntimeError('inside')\n"
-        "dpframe.session.run = fail\n"
+        "dpframe.commands.run.run = fail\n"
         f"sys.argv = ['dpframe', 'run', {str(spec)!r}]\n"
         "from dpframe.cli import main\n"
         "main()\n"

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import dpframe
 from dpframe import DpframeError, GaussianDP
-from dpframe.report.record import dumps
+from dpframe.record.file import dumps
 from dpframe.report.terminal.comparison import render_comparison
 
 SMALL = {"fit": 500, "pilot": 300}

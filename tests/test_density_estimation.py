@@ -21,7 +21,7 @@ from scipy import optimize, special
 
 import dpframe
 from dpframe import AccountedDP, GaussianDP, LaplaceDP, SubsampledGaussianDP
-from dpframe.report.record import number
+from dpframe.record.file import number
 from dpframe.stats.gaussian import gaussian_delta
 from dpframe.stats.hockeystick import (
     hockey_stick,

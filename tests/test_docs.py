@@ -39,7 +39,7 @@ import dpframe
 from dpframe import hookspecs, registry
 from dpframe.cli import app
 from dpframe.plugin import API, parameters
-from dpframe.report import record as records
+from dpframe.record import file as records
 from dpframe.spec import model
 
 if TYPE_CHECKING:

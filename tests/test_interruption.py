@@ -59,8 +59,8 @@ use = "precision"
 
 OFTEN = """
 import sys
-from dpframe.engine import chunks, store
-store.INTERVAL = 0.0  # writes all the time, so that many kills meet one
+from dpframe.engine import checkpoint, chunks
+checkpoint.INTERVAL = 0.0  # writes all the time, so that many kills meet one
 chunks.SEGMENT_ELEMENTS = 1 << 23
 sys.argv[0] = "dpframe"
 from dpframe.cli import main

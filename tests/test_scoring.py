@@ -12,10 +12,10 @@ from known import KNOWN, Greedy, Guess
 import dpframe
 from dpframe import ApproxDP, DpframeError, GaussianDP, PureDP
 from dpframe.builtin.estimators.precision import Precision
-from dpframe.claiming import read_claim
+from dpframe.claims.parse import read_claim
 from dpframe.errors import PluginError, ScoresError
 from dpframe.estimator import Query
-from dpframe.report.record import dumps
+from dpframe.record.file import dumps
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from oracle import exact_loss
 
 import dpframe
 from dpframe import registry
-from dpframe.report.record import number
+from dpframe.record.file import number
 from dpframe.spec import load_audit
 
 SPECS = sorted((Path(__file__).parent.parent / "specs").rglob("*.toml"))

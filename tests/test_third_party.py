@@ -13,7 +13,7 @@ from hatchling.builders.wheel import WheelBuilder
 
 import dpframe
 from dpframe import registry
-from dpframe.report.outcome import exit_code, surprising
+from dpframe.record.verdict import exit_code, surprising
 
 HERE = Path(__file__).parent / "third_party"
 

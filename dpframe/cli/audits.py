@@ -49,14 +49,14 @@ def run(
     2 the spec or the call is wrong; 3 a cell could not be run; 130 and 143 after an interruption;
     70 a mistake in dpframe.
     """
-    from dpframe import session
-    from dpframe.report.outcome import exit_code
+    from dpframe.commands import run
+    from dpframe.record.verdict import exit_code
     from dpframe.report.progress import run_progress
 
     display = end_in_order(functools.partial(run_progress, console(stderr=True), quiet=quiet))
-    choice = session.Choice(out=out, device=device.value if device else None, resume=resume)
+    choice = run.Choice(out=out, device=device.value if device else None, resume=resume)
     loaded = load(spec, overrides, trials, seed)
-    record = session.run(
+    record = run.run(
         loaded,
         choice,
         display,
@@ -74,7 +74,7 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Say what a run would do, and what it could find, without running it."""
-    from dpframe.outlook import outlook
+    from dpframe.commands.plan import outlook
     from dpframe.report.terminal.plan import render_plan
 
     found = outlook(load(spec, overrides, trials, seed))
@@ -103,7 +103,7 @@ def show(
     ] = False,
 ) -> None:
     """Show the report of a run again."""
-    from dpframe.report.record import read
+    from dpframe.record.file import read
 
     found = read(record)
     _print(found, as_json)
@@ -115,7 +115,7 @@ def show(
 
 def _print(record: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        from dpframe.report.record import dumps
+        from dpframe.record.file import dumps
 
         sys.stdout.write(dumps(record))
     else:

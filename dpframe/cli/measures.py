@@ -74,10 +74,10 @@ def score(
 
     Exit code: 0, or 2 if the call is wrong.
     """
-    from dpframe.claiming import read_claim
-    from dpframe.report.record import dumps
+    from dpframe.claims.parse import read_claim
+    from dpframe.commands.score import score as ask
+    from dpframe.record.file import dumps
     from dpframe.report.terminal.scores import render_scores
-    from dpframe.scoring import score as ask
     from dpframe.spec.overrides import read_parameters
 
     found = ask(
@@ -111,11 +111,11 @@ def compare(
 
     Exit code: 0, or 2 if the spec or the call is wrong.
     """
-    from dpframe.comparing import ALONE, comparison
+    from dpframe.commands.compare import ALONE, comparison
+    from dpframe.commands.run import select_device
+    from dpframe.record.file import dumps
     from dpframe.report.progress import run_progress
-    from dpframe.report.record import dumps
     from dpframe.report.terminal.comparison import render_comparison
-    from dpframe.session import select_device
 
     display = end_in_order(functools.partial(run_progress, console(stderr=True), quiet=quiet))
     loaded = load(spec, [*(overrides or ()), ALONE], trials, seed)
@@ -154,12 +154,12 @@ def calibrate(
     Exit code: 0 every estimator that certifies keeps its promise;
     1 one does not; 2 the spec or the call is wrong; 3 a line could not be run.
     """
-    from dpframe.calibrating import SETTINGS, calibration, exit_code
+    from dpframe.commands.calibrate import SETTINGS, calibration, exit_code
+    from dpframe.commands.run import select_device
+    from dpframe.record.file import dumps
     from dpframe.report.markdown import calibration_page
     from dpframe.report.progress import run_progress
-    from dpframe.report.record import dumps
     from dpframe.report.terminal.calibration import render_calibration
-    from dpframe.session import select_device
 
     if as_json and as_markdown:
         raise DpframeError("--json and --markdown: one of them")

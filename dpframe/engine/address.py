@@ -10,10 +10,16 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+
+from dpframe.engine import threefry
 
 if TYPE_CHECKING:
     from dpframe.spec.audit import Cell
+    from dpframe.types import Array, Key
+
 
 SCHEME = 1
 """Changes when addresses come to mean other draws, so that old counts are never mixed with new."""
@@ -71,3 +77,27 @@ def host_generator(stream: Stream, chunk: int, dataset: int) -> np.random.Genera
     words = np.frombuffer(bytes.fromhex(digest(list(stream), 32)), "<u4")
     seeds = np.random.SeedSequence([*words.tolist(), chunk, dataset])
     return np.random.Generator(np.random.PCG64DXSM(seeds))
+
+
+DEFAULT = threefry.NAME
+
+IMPLEMENTATIONS: dict[str, Any] = {threefry.NAME: threefry.IMPL, "threefry2x32": "threefry2x32"}
+"""What JAX takes for each name that a spec may give; "threefry2x32" is JAX's own."""
+
+
+def resolve(name: str) -> str:
+    """The generator's proper name, for the record."""
+    return DEFAULT if name == "default" else name
+
+
+def base_key(stream: Stream, prng: str) -> Key:
+    """The key of a stream; `chunk_key` goes on from it."""
+    words = np.frombuffer(bytes.fromhex(digest(list(stream), 8)), "<u4")
+    key: Key = jax.random.wrap_key_data(jnp.asarray(words), impl=IMPLEMENTATIONS[prng])
+    return key
+
+
+def chunk_key(base: Key, chunk: Array, dataset: Array) -> Key:
+    """The key of one chunk of one dataset; traced. D and D′ never share draws."""
+    key: Key = jax.random.fold_in(jax.random.fold_in(base, chunk), dataset)
+    return key

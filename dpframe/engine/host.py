@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from dpframe.engine import traced
-from dpframe.engine.look import NAN_FOUND
-from dpframe.engine.pool import Pool
-from dpframe.engine.shapes import guarded, on_device
+from dpframe.engine import programs
+from dpframe.engine.sanity import NAN_FOUND
+from dpframe.engine.trace import guarded, on_device
 from dpframe.engine.work import Work
+from dpframe.engine.workers import Pool
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
@@ -64,10 +64,10 @@ class HostWork(Work):
             return jax.tree.map(lambda leaf: leaf[lane], tree)
 
         counts = own(self.zeros)
-        scoring = traced.Scoring(self.attacks, own(self.states), own(self.bounds))
+        scoring = programs.Scoring(self.attacks, own(self.states), own(self.bounds))
         for outputs in self._outputs(lane, index, segment):
             count = partial(
-                traced.count_given,
+                programs.count_given,
                 counts,
                 scoring,
                 self._checked(outputs),

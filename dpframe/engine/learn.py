@@ -13,11 +13,10 @@ import jax
 import numpy as np
 
 from dpframe.attack import Target
-from dpframe.engine import traced
-from dpframe.engine.address import FIT, PILOT, host_generator
-from dpframe.engine.keys import base_key
+from dpframe.engine import programs
+from dpframe.engine.address import FIT, PILOT, base_key, host_generator
 from dpframe.engine.lanes import unstacked
-from dpframe.engine.shapes import check_scores, dataset, guarded, on_device
+from dpframe.engine.trace import check_scores, dataset, guarded, on_device
 from dpframe.mechanism import HostMechanism
 
 if TYPE_CHECKING:
@@ -88,9 +87,9 @@ class _Draws:
                 outputs = np.asarray(mechanism.sample(rng, data, the_pass.rows))
                 return outputs.astype(on_device(outputs.dtype, self.dtype))
             return np.asarray(
-                traced.draw_chunk(
+                programs.draw_chunk(
                     unstacked(mechanism, self.dtype),
-                    traced.Origin(base_key(address, self.prng), data, np.int32(index)),
+                    programs.Origin(base_key(address, self.prng), data, np.int32(index)),
                     np.int32(chunk),
                     rows=the_pass.rows,
                 )
@@ -117,7 +116,7 @@ def _bind(draws: _Draws, lane: int, attack: Attack, state: Tree, statistic: Any)
     leaves = unstacked(attack, draws.dtype)
     scores = []
     for outputs in draws.outputs(PILOT, lane):
-        scored = guarded("score", partial(traced.score_given, leaves, state, outputs))
+        scored = guarded("score", partial(programs.score_given, leaves, state, outputs))
         check_scores(scored, len(outputs), statistic.accepts)
         scores.append(np.asarray(scored))
     bound = guarded("bind", lambda: statistic.bind(*scores))

@@ -11,8 +11,8 @@ from dpframe.attack import Target
 from dpframe.engine.address import EVAL, Stream, draw_group
 from dpframe.engine.chunks import rows_per_chunk
 from dpframe.engine.lanes import Scorer, structure
-from dpframe.engine.looks import Looks, looks_at
-from dpframe.engine.shapes import Shape, Tracer, guarded, precision_of
+from dpframe.engine.sequential import Looks, looks_at
+from dpframe.engine.trace import Shape, Tracer, guarded, precision_of
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 from dpframe.spec.audit import Skip

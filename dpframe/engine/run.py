@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import jax
 
-from dpframe.engine.cores import available_cores
+from dpframe.engine.checkpoint import Store, Uneven
 from dpframe.engine.estimate import CellResult, estimate_cell
 from dpframe.engine.host import HostWork
-from dpframe.engine.resume import Uneven
 from dpframe.engine.schedule import Counted, Finished, Schedule
-from dpframe.engine.store import Store
 from dpframe.engine.work import TracedWork
+from dpframe.engine.workers import available_cores
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 

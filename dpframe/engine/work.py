@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from dpframe.engine import traced
+from dpframe.engine import programs
+from dpframe.engine.address import base_key
+from dpframe.engine.checkpoint import resume, saved
 from dpframe.engine.chunks import segments
-from dpframe.engine.entries import entry_keys
-from dpframe.engine.keys import base_key
+from dpframe.engine.fingerprint import entry_keys
 from dpframe.engine.lanes import pad, stack
 from dpframe.engine.learn import learn
-from dpframe.engine.look import look
-from dpframe.engine.resume import resume, saved
-from dpframe.engine.shapes import can_be_nan, dataset, guarded, precision_of
+from dpframe.engine.sanity import look
 from dpframe.engine.tally import Tally
+from dpframe.engine.trace import can_be_nan, dataset, guarded, precision_of
 
 if TYPE_CHECKING:
+    from dpframe.engine.checkpoint import Store
     from dpframe.engine.chunks import Segment
     from dpframe.engine.plan import Pass
-    from dpframe.engine.store import Store
     from dpframe.spec.audit import RunSettings
     from dpframe.types import Tree
 
@@ -163,28 +163,28 @@ class TracedWork(Work):
         self.base = base_key(self.the_pass.stream, self.prng)
         padded = (self.zeros, stack(self.the_pass.mechanisms, self.dtype), self.states, self.bounds)
         self.counts, self.mechanisms, states, bounds = pad(padded, self.lanes)
-        self.scoring = traced.Scoring(self.attacks, states, bounds)
+        self.scoring = programs.Scoring(self.attacks, states, bounds)
         look(self)
 
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Tree, ...]:
         call = partial(
-            traced.count_chunks,
+            programs.count_chunks,
             self.counts,
             self.mechanisms,
             np.int32(self.lanes),
             self.scoring,
             self.origin(index),
-            traced.Span(*(np.int32(number) for number in segment)),
+            programs.Span(*(np.int32(number) for number in segment)),
             statistics=self.statistics,
             rows=self.the_pass.rows,
-            width=traced.chunks_at_once(self.the_pass.rows * max(1, self.the_pass.elements)),
+            width=programs.chunks_at_once(self.the_pass.rows * max(1, self.the_pass.elements)),
         )
         counted: tuple[Tree, ...] = guarded("counting", call)
         return counted
 
-    def origin(self, index: int) -> traced.Origin:
+    def origin(self, index: int) -> programs.Origin:
         """Where the draws of a dataset come from."""
-        return traced.Origin(self.base, self.data[index], np.int32(index))
+        return programs.Origin(self.base, self.data[index], np.int32(index))
 
 
 def _zeros(statistic: Any, bound: Tree, lanes: int, attacks: int) -> Tree:

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 from dpframe.spec.audit import Audit, RunSettings
 from dpframe.spec.cells import Grid
 from dpframe.spec.expect import read_rules
-from dpframe.spec.members import find_members
+from dpframe.spec.instances import make_variants
 from dpframe.spec.overrides import Override, apply, parse
 from dpframe.spec.problems import Problems
-from dpframe.spec.sections import read_sections
 from dpframe.spec.sweep import read_axes
-from dpframe.spec.variants import make_variants
+from dpframe.spec.tables import read_sections
+from dpframe.spec.uses import find_members
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpframe.registry import Registry
     from dpframe.spec.document import Document
-    from dpframe.spec.members import Member, Members
+    from dpframe.spec.instances import Variants
     from dpframe.spec.model import AuditTable
     from dpframe.spec.sweep import Axis
-    from dpframe.spec.variants import Variants
+    from dpframe.spec.uses import Member, Members
 
 MOST_CELLS = 1_000_000
 """More cells than anybody reads; a slip in a sweep should not fill the memory."""

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpframe.claims import Claim
 from dpframe.spec.audit import Cell, Choice, Skip
-from dpframe.spec.identity import Identity
+from dpframe.spec.cell_id import Identity
+from dpframe.spec.instances import describe, explain
 from dpframe.spec.model import KINDS, SWEEPABLE
 from dpframe.spec.sweep import freeze
-from dpframe.spec.variants import describe, explain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dpframe.spec.document import Document
     from dpframe.spec.expect import Coordinates, Rules
-    from dpframe.spec.members import Member, Members
+    from dpframe.spec.instances import Picks, Variants
     from dpframe.spec.model import AuditTable
     from dpframe.spec.problems import Problems
     from dpframe.spec.sweep import Axis
-    from dpframe.spec.variants import Picks, Variants
+    from dpframe.spec.uses import Member, Members
 
 
 class _Choice(NamedTuple):

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from dpframe.spec.document import Document
     from dpframe.spec.locate import Path
-    from dpframe.spec.members import Members
     from dpframe.spec.model import ExpectTable
     from dpframe.spec.problems import Problems
-    from dpframe.spec.sections import Sections
     from dpframe.spec.sweep import Axis
+    from dpframe.spec.tables import Sections
+    from dpframe.spec.uses import Members
 
 Coordinates = dict[str, "Hashable"]
 """What a rule can ask of a cell: labels, the pair's name, and frozen values of swept keys."""

@@ -10,9 +10,9 @@ import tomli
 from dpframe.errors import DpframeError, PluginError
 from dpframe.plugin import json_schema
 from dpframe.spec.document import flatten
-from dpframe.spec.members import fields
 from dpframe.spec.model import KINDS, SWEEPABLE
 from dpframe.spec.problems import accepts, did_you_mean
+from dpframe.spec.uses import fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

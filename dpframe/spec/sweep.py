@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from dpframe.spec.document import Document
     from dpframe.spec.locate import Path
-    from dpframe.spec.members import Members
     from dpframe.spec.problems import Problems
+    from dpframe.spec.uses import Members
 
 
 @dataclasses.dataclass(frozen=True)

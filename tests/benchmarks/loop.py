@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 
 from dpframe import registry
-from dpframe.auditing import make_plan
-from dpframe.engine.cores import available_cores
+from dpframe.commands.audit import make_plan
 from dpframe.engine.run import run
+from dpframe.engine.workers import available_cores
 from dpframe.spec import audit_from_dict
 
 DIMS = (1, 2, 8, 32, 64, 128)

@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from dpframe.builtin.estimators._bins import FINE, PilotBins, first_bins, grouped
 from dpframe.builtin.estimators._grid import bin_counts
-from dpframe.scores import count_scores
+from dpframe.scores.count import count_scores
 from dpframe.stats.scott import NORMAL
 
 DEFAULT = PilotBins(None, None, None)

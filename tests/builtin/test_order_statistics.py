@@ -17,7 +17,7 @@ from dpframe.builtin.estimators._grid import EDGES, PilotGrid, bin_counts, grid
 from dpframe.builtin.estimators._ladder import DOWN, UP, Family, geometric, rank_events
 from dpframe.builtin.estimators._raw import ascending, rank_counts
 from dpframe.builtin.estimators.order_statistics import OrderStatistics
-from dpframe.scores import count_scores
+from dpframe.scores.count import count_scores
 
 FAMILIES = (*UP, *DOWN)
 

@@ -19,7 +19,7 @@ from dpframe import (
     SubsampledGaussianDP,
     ZeroConcentratedDP,
 )
-from dpframe.report import record as records
+from dpframe.record import file as records
 
 SPEC = {
     "schema": 1,

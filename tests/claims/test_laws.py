@@ -24,7 +24,7 @@ from dpframe import (
     ZeroConcentratedDP,
 )
 from dpframe.boxes import rejects
-from dpframe.engine.claimed import claim_record
+from dpframe.record.cell import claim_record
 from dpframe.stats.envelope import tradeoff_envelope
 
 SAMPLED = dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.0))

@@ -14,13 +14,13 @@ from blackboxes import BOXES, Box
 from small import PLUGINS, Stop, document, load
 
 from dpframe import HostMechanism, PureDP, host_mechanism
-from dpframe.auditing import make_plan, make_record
-from dpframe.engine import chunks, pool, sampling
+from dpframe.commands.audit import make_plan, make_record
+from dpframe.engine import chunks, workers
 from dpframe.engine.address import Stream
+from dpframe.engine.checkpoint import Store
 from dpframe.engine.host import HostWork
-from dpframe.engine.pool import Pool
 from dpframe.engine.run import run as run_plan
-from dpframe.engine.store import Store
+from dpframe.engine.workers import Pool
 from dpframe.errors import CellError
 
 ROWS = 32
@@ -72,7 +72,7 @@ def direct() -> list[Any]:
 def test_counts_do_not_depend_on_the_number_of_workers(
     workers: int, direct: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "available_cores", lambda: workers)
+    monkeypatch.setattr("dpframe.engine.workers.available_cores", lambda: workers)
     monkeypatch.setattr(chunks, "HOST_SEGMENT_ELEMENTS", 3 * ROWS * 2)
     found = cells(SWEPT)
     assert [cell["counts"] for cell in found] == direct
@@ -83,13 +83,13 @@ def test_each_chunk_has_its_own_generator() -> None:
     stream = Stream(1, "a", 0, "eval")
     data = (np.zeros(1), np.zeros(1))
     drawn = {
-        sampling.sample(Box(), data[d], Stream(seed, "a", 0, "eval"), chunk, d, 4).tobytes()
+        workers.sample(Box(), data[d], Stream(seed, "a", 0, "eval"), chunk, d, 4).tobytes()
         for seed in (1, 2)
         for chunk in (0, 1)
         for d in (0, 1)
     }
     assert len(drawn) == 8
-    again = sampling.sample(Box(), data[0], stream, 0, 0, 4)
+    again = workers.sample(Box(), data[0], stream, 0, 0, 4)
     assert again.tobytes() in drawn
 
 

@@ -8,8 +8,7 @@ import jax
 import numpy as np
 
 from dpframe import registry
-from dpframe.engine.address import Stream, draw_group, host_generator
-from dpframe.engine.keys import base_key, chunk_key
+from dpframe.engine.address import Stream, base_key, chunk_key, draw_group, host_generator
 from dpframe.spec import audit_from_dict
 
 

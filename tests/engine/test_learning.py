@@ -9,9 +9,8 @@ import pytest
 
 import dpframe
 from dpframe import Attack, Target
-from dpframe.engine import traced
-from dpframe.engine.address import FIT, PILOT
-from dpframe.engine.keys import base_key
+from dpframe.engine import programs
+from dpframe.engine.address import FIT, PILOT, base_key
 
 SEEN: list[Any] = []
 
@@ -56,13 +55,13 @@ def spec(**tables: Any) -> dict[str, Any]:
 def bases(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Base keys of all chunks that are drawn for learning."""
     drawn: list[Any] = []
-    draw = traced.draw_chunk
+    draw = programs.draw_chunk
 
     def spy(mechanism: Any, origin: Any, index: Any, **kwargs: Any) -> Any:
         drawn.append(origin)
         return draw(mechanism, origin, index, **kwargs)
 
-    monkeypatch.setattr(traced, "draw_chunk", spy)
+    monkeypatch.setattr(programs, "draw_chunk", spy)
     return drawn
 
 
@@ -86,7 +85,9 @@ def test_an_attack_that_does_not_learn_still_has_a_pilot(bases: list[Any]) -> No
     (cell,) = dpframe.audit(document)["cells"]
     assert cell["status"] == "ok"
     assert len(bases) == 2
-    plan = dpframe.auditing.make_plan(dpframe.auditing.load(document, [], None, None, []))
+    plan = dpframe.commands.audit.make_plan(
+        dpframe.commands.audit.load(document, [], None, None, [])
+    )
     stream, prng = plan.passes[0].stream, plan.prng
     keys = {name: base_key(stream._replace(stream=name), prng) for name in (FIT, PILOT)}
     assert all((origin.base == keys[PILOT]).all() for origin in bases)

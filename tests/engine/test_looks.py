@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small import ROWS, Spy, Stop, document, load, small_segments
 
-from dpframe import session
-from dpframe.engine.looks import Looks
+from dpframe.commands import run
 from dpframe.engine.run import quiet
+from dpframe.engine.sequential import Looks
 
 N = 64 * ROWS + 7
 ONE = {"mechanism": [{"use": "flip", "params": {"epsilon": 0.9}}]}
@@ -46,7 +46,7 @@ def shown(
     def display(cells: int, draws: int) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext(progress)
 
-    record = session.run(loaded, session.Choice(out=directory, resume=resume), display, warn)
+    record = run.run(loaded, run.Choice(out=directory, resume=resume), display, warn)
     cells: list[dict[str, Any]] = record["cells"]
     return cells
 

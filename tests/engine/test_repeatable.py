@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import ROWS, Spy, counts, document, small_segments
 
-from dpframe.engine import traced
+from dpframe.engine import programs
 
 TRIALS = 8 * ROWS + 7
 few = settings(derandomize=True, deadline=None, max_examples=5)
@@ -130,7 +130,7 @@ def test_the_width_of_a_step_changes_nothing(width: int, monkeypatch: pytest.Mon
     )
     narrow = counts(spec)
     spy = Spy(monkeypatch)
-    monkeypatch.setattr(traced, "chunks_at_once", lambda elements: width)
+    monkeypatch.setattr(programs, "chunks_at_once", lambda elements: width)
     assert counts(spec) == narrow
     assert sorted(spy.drawn) == [(d, *s) for d in (0, 1) for s in ((0, 11, ROWS), (11, 12, 5))]
 
@@ -151,15 +151,15 @@ import jax
 jax.config.update("jax_num_cpu_devices", int(sys.argv[1]))
 import pytest
 from small import counts, small_segments
-from dpframe.engine import traced
+from dpframe.engine import programs
 
 used = set()
-count = traced.count_chunks
+count = programs.count_chunks
 def spy(*args, **kwargs):
     made = count(*args, **kwargs)
     used.update(device.id for leaf in jax.tree.leaves(made) for device in leaf.devices())
     return made
-traced.count_chunks = spy
+programs.count_chunks = spy
 small_segments(pytest.MonkeyPatch())
 found = counts(json.loads(sys.argv[2]), threads=8)
 print(json.dumps([len(jax.devices()), sorted(used), list(found.values())]))

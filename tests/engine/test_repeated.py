@@ -10,12 +10,12 @@ import pytest
 from known import KNOWN, spec
 
 import dpframe
-from dpframe import auditing
-from dpframe.calibrating import SETTINGS
-from dpframe.engine import crew, repeated
+from dpframe.calibration import play
+from dpframe.calibration.arrange import Rehearsals, rehearsals_of
+from dpframe.calibration.rehearsal import Block
+from dpframe.commands import audit
+from dpframe.commands.calibrate import SETTINGS
 from dpframe.engine.address import EVAL, FIT, PILOT
-from dpframe.engine.block import Block
-from dpframe.engine.rehearsals import Rehearsals, rehearsals_of
 
 SILENT = {"params": {"claimed": False}}
 """A claim may change what an estimator looks at; calibrations keep it back."""
@@ -43,12 +43,12 @@ BLOCKS = {
 
 
 def arranged(document: dict[str, Any], trials: int | None = None) -> Rehearsals:
-    loaded = auditing.load(document, SETTINGS, trials, None, KNOWN)
-    return rehearsals_of([auditing.make_plan(loaded)])
+    loaded = audit.load(document, SETTINGS, trials, None, KNOWN)
+    return rehearsals_of([audit.make_plan(loaded)])
 
 
 def lows(found: Rehearsals, repeats: int, **how: Any) -> list[np.ndarray]:
-    outcomes = repeated.repeated(found.rehearsals, repeats, **{"workers": 1, **how})
+    outcomes = play.repeated(found.rehearsals, repeats, **{"workers": 1, **how})
     assert all(one.reason is None for own in outcomes for one in own)
     return [one.lows for own in outcomes for one in own]
 
@@ -136,9 +136,9 @@ def test_processes_are_left_out_where_they_cannot_help(monkeypatch: pytest.Monke
         raise AssertionError("a process")
 
     expected = lows(found, 3)
-    monkeypatch.setattr(crew, "ProcessPoolExecutor", refuse)
+    monkeypatch.setattr(play, "ProcessPoolExecutor", refuse)
     np.testing.assert_array_equal(lows(found, 3, workers=None), expected)  # too small
     with pytest.raises(AssertionError, match="a process"):
         lows(found, 3, workers=2)
-    monkeypatch.setattr(crew.pickle, "dumps", refuse)
+    monkeypatch.setattr(play.pickle, "dumps", refuse)
     np.testing.assert_array_equal(lows(found, 3, workers=2), expected)

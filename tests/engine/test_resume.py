@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import PLUGINS, ROWS, Spy, Stop, counts, document, small_segments
 
-from dpframe.engine import code
-from dpframe.engine.store import Store
+from dpframe.engine import fingerprint
+from dpframe.engine.checkpoint import Store
 
 TRIALS = 8 * ROWS + 7
 BOTH = [(dataset, chunk) for dataset in (0, 1) for chunk in range(8)]
@@ -230,7 +230,7 @@ def plugin(tmp_path: Path) -> Iterator[Any]:
     def imported(source: str, cls: str) -> Any:
         file = tmp_path / f"{name}.py"
         file.write_text(source)
-        code._digest_of.cache_clear()
+        fingerprint._digest_of.cache_clear()
         spec = importlib.util.spec_from_file_location(name, file)
         assert spec is not None
         assert spec.loader is not None
@@ -241,7 +241,7 @@ def plugin(tmp_path: Path) -> Iterator[Any]:
 
     yield imported
     sys.modules.pop(name, None)
-    code._digest_of.cache_clear()
+    fingerprint._digest_of.cache_clear()
 
 
 CHANGES = [

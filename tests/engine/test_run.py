@@ -21,7 +21,7 @@ from dpframe import (
     PureDP,
     host_mechanism,
 )
-from dpframe.engine import traced
+from dpframe.engine import programs
 
 
 class Coin(Mechanism, name="coin"):
@@ -299,10 +299,10 @@ def test_repeats_and_datasets_are_independent_draws() -> None:
 
 def test_lanes_share_draws_and_compile_once() -> None:
     """One program for all values of ε and for both datasets; the draw group shows the sharing."""
-    before = traced.count_chunks.programs()
+    before = programs.count_chunks.programs()
     sweep = {"mechanism.epsilon": [0.1, 0.2, 0.3], "audit.seed": [1, 2], "pair.dim": [7]}
     record = run([{"use": "laplace", "params": {"epsilon": 1}}], sweep=sweep, trials=1234)
-    assert traced.count_chunks.programs() == before + 1
+    assert programs.count_chunks.programs() == before + 1
     assert len({cell["draw_group"] for cell in record["cells"]}) == 1
     assert record["summary"]["draws"] == 2 * 2 * 7 * 1234
 

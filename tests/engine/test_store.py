@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dpframe.engine.address import Stream, digest
-from dpframe.engine.store import INTERVAL, Saved, Store, locked
+from dpframe.engine.checkpoint import INTERVAL, Saved, Store, locked
 from dpframe.errors import OutputError
 
 STREAM, OTHER = Stream(1, "aa", 0, "eval"), Stream(2, "aa", 0, "eval")
@@ -234,7 +234,7 @@ def test_clear_forgets_in_memory_and_on_disk(tmp_path: Path) -> None:
 
 def test_a_write_is_due_after_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("dpframe.engine.store.time.monotonic", lambda: now)
+    monkeypatch.setattr("dpframe.engine.checkpoint.time.monotonic", lambda: now)
     store = Store()
     assert not store.due
     now = INTERVAL * 1.01
@@ -247,7 +247,7 @@ def test_a_write_is_due_after_the_interval(monkeypatch: pytest.MonkeyPatch) -> N
 HOLD = """
 import sys
 from pathlib import Path
-from dpframe.engine.store import locked
+from dpframe.engine.checkpoint import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

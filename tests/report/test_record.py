@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dpframe.errors import OutputError, RecordError
-from dpframe.report.outcome import exit_code
-from dpframe.report.record import dumps, number, read, write
+from dpframe.record.file import dumps, number, read, write
+from dpframe.record.verdict import exit_code
 
 EMPTY = {
     "schema": 1, "spec": {}, "environment": {}, "seed": 0, "plugins": [], "cells": [],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpframe import GaussianDP, LaplaceDP, SubsampledGaussianDP
-from dpframe.engine.claimed import claim_record
+from dpframe.record.cell import claim_record
 from dpframe.report.terminal.curve import Curve, evidence
 from dpframe.stats.gaussian import gaussian_tradeoff
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dpframe.report.verdict import Evidence, judge
+from dpframe.record.verdict import Evidence, judge
 
 BASE = Evidence(
     p_value=0.5, p_resolved=0.5, p_extreme=1e-9, p_extreme_resolved=1e-9, error=0.05, delta=0.0,

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from dpframe.spec.identity import Identity
+from dpframe.spec.cell_id import Identity
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""The engine on known truths: how often bounds exceed them."""

@@ -1,0 +1,138 @@
+"""From the plan of an audit to rehearsals: which cells can be held against a known truth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from dpframe.calibration.rehearsal import Part, Rehearsal
+from dpframe.engine.address import draw_group
+from dpframe.engine.chunks import rows_per_chunk
+from dpframe.engine.trace import Tracer, guarded, precision_of
+from dpframe.errors import CellError
+from dpframe.estimator import Estimator, Query
+from dpframe.mechanism import HostMechanism
+from dpframe.spec.audit import Skip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dpframe.claims import Claim
+    from dpframe.engine.plan import Pass, Plan
+    from dpframe.spec.audit import Cell
+
+
+class Line(NamedTuple):
+    """What one part of a rehearsal stands for."""
+
+    cell: Cell
+    raw: bool
+    truth: Claim
+    epsilon: float
+    """The true ε at the cell's δ."""
+
+
+class Rehearsals(NamedTuple):
+    """All there is to repeat."""
+
+    rehearsals: list[Rehearsal]
+    lines: list[list[Line]]
+    """Per rehearsal one line per part."""
+    skipped: list[Skip]
+    failed: list[tuple[Cell, str]]
+
+
+def rehearsals_of(plans: Sequence[Plan]) -> Rehearsals:
+    """Arranges the cells of plans; those that share draws become one rehearsal.
+
+    Pilots and learners get as many draws as the spec says, but no more than the audit itself.
+    A chunk is as small as the number of trials allows, unless the spec says how large it is.
+    """
+    found = Rehearsals([], [], [], [])
+    for plan in plans:
+        found.skipped.extend(plan.skipped)
+        found.failed.extend(plan.failed)
+        with precision_of(plan.audit.run):
+            tracer = Tracer(plan.audit.run, plan.prng)
+            for the_pass in plan.passes:
+                for cells in _lanes(the_pass):
+                    _add(found, the_pass, cells, plan, tracer)
+    return found
+
+
+def _lanes(the_pass: Pass) -> Iterator[list[Cell]]:
+    lanes: dict[int, list[Cell]] = {}
+    for cell, place in the_pass.cells:
+        lanes.setdefault(place.lane, []).append(cell)
+    yield from lanes.values()
+
+
+def _add(found: Rehearsals, the_pass: Pass, cells: list[Cell], plan: Plan, tracer: Tracer) -> None:
+    run, mechanism = plan.audit.run, cells[0].mechanism.value
+    try:
+        truth = guarded("truth", lambda: mechanism.truth(the_pass.pair))
+    except CellError as error:
+        found.failed.extend((cell, str(error)) for cell in cells)
+        return
+    lines: list[Line] = []
+    for cell in cells:
+        epsilon = None if truth is None else truth.epsilon_at(cell.delta)
+        reason = _unusable(cell, epsilon)
+        if truth is None or epsilon is None or reason is not None:
+            found.skipped.append(_skip(cell, reason or ""))
+            continue
+        lines.append(Line(cell, False, truth, epsilon))
+        own = type(cell.estimator.value).estimate_scores is not Estimator.estimate_scores
+        if own and not tracer.decides(cell, the_pass.shape):
+            lines.append(Line(cell, True, truth, epsilon))
+    if not lines:
+        return
+    most = rows_per_chunk(the_pass.shape.dims, on_host=isinstance(mechanism, HostMechanism))
+    rows = run.chunk or min(most, 1 << (the_pass.trials - 1).bit_length())
+    found.lines.append(lines)
+    found.rehearsals.append(
+        Rehearsal(
+            mechanism=mechanism,
+            pair=the_pass.pair,
+            parts=tuple(_part(line) for line in lines),
+            seed=the_pass.stream.seed,
+            group=draw_group(cells[0], precision=run.precision, prng=plan.prng, rows=rows),
+            shape=the_pass.shape,
+            trials=the_pass.trials,
+            fit=min(run.fit, the_pass.trials),
+            pilot=min(run.pilot, the_pass.trials),
+            rows=rows,
+            prng=plan.prng,
+            precision=run.precision,
+        )
+    )
+
+
+def _unusable(cell: Cell, epsilon: float | None) -> str | None:
+    if epsilon is None:
+        return f"the true ε of {cell.mechanism.label} is not known for this pair"
+    if epsilon == float("inf"):
+        return (
+            f"the true ε of {cell.mechanism.label} at δ = {cell.delta:g} is infinite, and no bound "
+            "can be above it"
+        )
+    return None
+
+
+def _part(line: Line) -> Part:
+    cell, estimator = line.cell, line.cell.estimator.value
+    certifies = estimator.certifies_against(cell.claim)
+    # p-values cost more than all the rest, so the claim is kept back unless certifying needs it.
+    needed = certifies and not estimator.certifies_against(None)
+    trials = (cell.trials, cell.trials)
+    return Part(
+        attack=cell.attack.value,
+        estimator=estimator,
+        query=Query(trials, cell.delta, cell.confidence, cell.claim if needed else None),
+        certifies=certifies,
+        raw=line.raw,
+    )
+
+
+def _skip(cell: Cell, reason: str) -> Skip:
+    labels = (cell.mechanism.label, cell.pair.label, cell.attack.label, cell.estimator.label)
+    return Skip(*labels, swept=cell.swept, reason=reason)

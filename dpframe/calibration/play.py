@@ -1,0 +1,202 @@
+"""All repeats of all rehearsals, block by block on all cores, put together in their order."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+
+from dpframe.calibration.rehearsal import Outcome, rehearse
+from dpframe.engine.workers import available_cores
+from dpframe.errors import DpframeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from dpframe.calibration.rehearsal import Outcome, Rehearsal
+
+
+ELEMENTS = 1 << 22
+"""Output coordinates drawn at once; so much for each worker fits into any memory."""
+
+REPEATS = 256
+"""At most so many repeats in a block: progress is smooth, and cores get equal shares."""
+
+
+def repeated(
+    rehearsals: Sequence[Rehearsal],
+    repeats: int,
+    *,
+    workers: int | None = None,
+    block: int = REPEATS,
+    told: Callable[[int, int], None] = lambda rehearsal, estimates: None,
+) -> list[list[Outcome]]:
+    """Plays every rehearsal.
+
+    Args:
+        rehearsals: what to play.
+        repeats: how often.
+        workers: processes, see `play`.
+        block: repeats in a block, at most; changes no outcome.
+        told: called after each block with the rehearsal's position and the estimates made.
+
+    Returns:
+        Per rehearsal and part, the outcomes of all repeats.
+    """
+    tasks = [
+        task
+        for number, rehearsal in enumerate(rehearsals)
+        for task in _blocks(number, rehearsal, repeats, block)
+    ]
+    tasks.sort(key=lambda task: -rehearsals[task.rehearsal].trials)  # long ones first
+    pieces: list[dict[int, list[Outcome]]] = [{} for _ in rehearsals]
+    for task, outcomes in play(rehearsals, tasks, workers):
+        pieces[task.rehearsal][task.first] = outcomes
+        told(task.rehearsal, task.wanted * len(outcomes))
+    return [_joined([found[first] for first in sorted(found)]) for found in pieces]
+
+
+def _blocks(number: int, rehearsal: Rehearsal, repeats: int, block: int) -> list[Task]:
+    """Blocks of one size, so that one program serves all of them; the last estimates the rest."""
+    size = min(block, max(1, ELEMENTS // _elements(rehearsal)), 1 << (repeats - 1).bit_length())
+    return [
+        Task(number, first, size, min(size, repeats - first)) for first in range(0, repeats, size)
+    ]
+
+
+def _elements(rehearsal: Rehearsal) -> int:
+    """Coordinates of the largest stream of one repeat."""
+    chunks = -(-max(rehearsal.trials, rehearsal.pilot, rehearsal.fit) // rehearsal.rows)
+    return chunks * rehearsal.rows * max(1, math.prod(rehearsal.shape.dims))
+
+
+def _joined(pieces: list[list[Outcome]]) -> list[Outcome]:
+    """The outcomes of all blocks, per part; one that failed anywhere failed."""
+    return [
+        Outcome(
+            np.concatenate([outcome.points for outcome in of_part]),
+            np.concatenate([outcome.lows for outcome in of_part]),
+            next((outcome.reason for outcome in of_part if outcome.reason is not None), None),
+        )
+        for of_part in zip(*pieces, strict=True)
+    ]
+
+
+FEW = 4_000
+"""Fewer estimates than this are done before other processes have started."""
+
+
+class Task(NamedTuple):
+    """A block of repeats to play."""
+
+    rehearsal: int
+    """Which one."""
+    first: int
+    size: int
+    """Repeats drawn."""
+    wanted: int
+    """Repeats estimated."""
+
+
+def play(
+    rehearsals: Sequence[Rehearsal], tasks: Sequence[Task], workers: int | None = None
+) -> Iterator[tuple[Task, list[Outcome]]]:
+    """Plays blocks, in any order, on the CPU; who plays one changes nothing.
+
+    Args:
+        rehearsals: what the tasks refer to.
+        tasks: what to play.
+        workers: processes; default: one per core, none where the work is small. Without effect
+            where it cannot be handed to another process.
+
+    Yields:
+        Each task with its outcomes, as they come.
+    """
+    estimates = sum(task.wanted * len(rehearsals[task.rehearsal].parts) for task in tasks)
+    number = workers if workers is not None else available_cores() if estimates > FEW else 1
+    pickled = _pickled(rehearsals) if number > 1 else None
+    if pickled is None:
+        yield from _here(rehearsals, tasks)
+        return
+    executor = ProcessPoolExecutor(
+        number,
+        mp_context=multiprocessing.get_context("spawn"),  # never fork after JAX has started
+        initializer=_start,
+        initargs=(pickled,),
+    )
+    try:
+        if not _ready(executor):
+            yield from _here(rehearsals, tasks)
+            return
+        futures = {executor.submit(_work, task): task for task in tasks}
+        for future in as_completed(futures):
+            yield futures.pop(future), future.result()
+    except BrokenProcessPool:
+        raise DpframeError("a worker process died while it calibrated") from None
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _ready(executor: ProcessPoolExecutor) -> bool:
+    """Whether processes start and can import what they are to play."""
+    try:
+        return executor.submit(_problem).result() is None
+    except BrokenProcessPool:
+        return False
+
+
+def _here(
+    rehearsals: Sequence[Rehearsal], tasks: Sequence[Task]
+) -> Iterator[tuple[Task, list[Outcome]]]:
+    for task in tasks:
+        with jax.default_device(jax.devices("cpu")[0]):
+            outcomes = rehearse(rehearsals[task.rehearsal], *task[1:])
+        yield task, outcomes
+
+
+def _pickled(rehearsals: Sequence[Rehearsal]) -> bytes | None:
+    try:
+        return pickle.dumps(rehearsals)
+    except Exception:  # pickle raises whatever the object's code raises
+        return None
+
+
+_held: dict[str, Any] = {}
+"""What this worker process plays, or the problem with it."""
+
+
+def _start(pickled: bytes) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    jax.config.update("jax_platforms", "cpu")  # type: ignore[no-untyped-call]
+    from dpframe.engine.compile import keep_compiled_programs
+
+    keep_compiled_programs()
+    try:
+        _held["rehearsals"] = pickle.loads(pickled)
+    except Exception as error:
+        _held["problem"] = error
+
+
+def _problem() -> str | None:
+    return str(_held["problem"]) if "problem" in _held else None
+
+
+def _work(task: Task) -> list[Outcome]:
+    return rehearse(_held["rehearsals"][task.rehearsal], *task[1:])
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

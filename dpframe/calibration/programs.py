@@ -1,0 +1,98 @@
+"""Programs over many repeats of one small audit at once.
+
+A repeat draws what `dpframe run` would draw for it: the address is the same, and so are chunks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpframe.engine.address import IMPLEMENTATIONS, chunk_key, digest
+from dpframe.engine.compile import compiled
+from dpframe.engine.trace import check_outputs, check_scores
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpframe.engine.address import Stream
+    from dpframe.mechanism import Mechanism
+    from dpframe.statistic import Statistic
+    from dpframe.types import Array, Key, Tree
+
+CACHED = 1 << 16
+"""Output coordinates made at a time: small arrays stay in the cache of a core."""
+
+
+def base_keys(streams: Sequence[Stream], prng: str) -> Key:
+    """One base key per stream, as `base_key` makes them, shape [streams]."""
+    words = [np.frombuffer(bytes.fromhex(digest(list(stream), 8)), "<u4") for stream in streams]
+    keys: Key = jax.random.wrap_key_data(jnp.asarray(np.stack(words)), impl=IMPLEMENTATIONS[prng])
+    return keys
+
+
+@compiled(static=("rows", "count"))
+def draw_repeats(
+    mechanism: Mechanism, bases: Key, data: Array, dataset: Array, *, rows: int, count: int
+) -> Array:
+    """Outputs of many repeats, shape [repeats, count, *output dims].
+
+    Args:
+        mechanism: one lane.
+        bases: key of the stream of each repeat, shape [repeats].
+        data: the dataset.
+        dataset: its index.
+        rows: rows per chunk; a tail chunk is drawn whole and cut.
+        count: outputs of a repeat.
+    """
+    chunks = -(-count // rows)
+
+    def repeat(base: Key) -> Array:
+        def chunk(index: Array) -> Array:
+            outputs = mechanism.sample(chunk_key(base, index, dataset), data, rows)
+            check_outputs(outputs, rows)
+            return outputs
+
+        made = jax.lax.map(chunk, jnp.arange(chunks, dtype=jnp.int32))
+        kept: Array = made.reshape(chunks * rows, *made.shape[2:])[:count]
+        return kept
+
+    outputs: Array = jax.lax.map(repeat, bases, batch_size=max(1, CACHED // (chunks * rows)))
+    return outputs
+
+
+@compiled()
+def score_repeats(attack: Any, states: Tree, outputs: Array) -> Array:
+    """Scores of many repeats, shape [repeats, n].
+
+    Args:
+        attack: one attack.
+        states: what it learned in each repeat; every leaf [repeats, …].
+        outputs: shape [repeats, n, *output dims].
+    """
+    scores: Array = jax.vmap(attack.score)(states, outputs)
+    return scores
+
+
+@compiled(static=("statistic",))
+def count_repeats(bounds: Tree, scores: Array, dataset: Array, *, statistic: Statistic) -> Tree:
+    """Counts of many repeats, every leaf [repeats, …].
+
+    Args:
+        bounds: what the pilot of each repeat fixed; every leaf [repeats, …].
+        scores: shape [repeats, n].
+        dataset: its index.
+        statistic: what counts.
+    """
+    check_scores(scores[0], scores.shape[1], statistic.accepts)
+
+    def repeat(bound_and_scores: tuple[Tree, Array]) -> Tree:
+        bound, own = bound_and_scores
+        keep = jnp.ones(own.shape, bool)
+        return statistic.update(bound, statistic.zero(bound), dataset, own, keep)
+
+    batch = max(1, CACHED // scores.shape[1])
+    return jax.lax.map(repeat, (bounds, scores), batch_size=batch)

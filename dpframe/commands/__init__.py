@@ -1,0 +1,1 @@
+"""What dpframe can be asked to do: one verb each."""

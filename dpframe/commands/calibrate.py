@@ -1,0 +1,178 @@
+"""How often bounds exceed a known truth: the input of `dpframe calibrate`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from dpframe.calibration.rows import BROKEN, KEPT, calibrated, certifies, failed
+from dpframe.commands.audit import load, make_plan, peak_rss_bytes, plugin_records, versions
+from dpframe.errors import DpframeError
+from dpframe.record.file import SCHEMA
+from dpframe.stats.exceedance import exceedance
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from dpframe.calibration.arrange import Rehearsals
+    from dpframe.calibration.rehearsal import Outcome
+    from dpframe.engine.run import Progress
+    from dpframe.plugin import Plugin
+    from dpframe.spec.audit import Audit
+
+    Display = Callable[[int, int], AbstractContextManager[Progress]]
+
+REPEATS = 10_000
+
+SETTINGS = ('audit.multiplicity="none"', "audit.repeats=1")
+"""Overrides of every calibration: a bound stands for itself, and the repeats are ours."""
+
+FALSE_ALARMS = 0.01
+"""All intervals of a calibration hold together with this error, so hardly any kept promise is
+called broken, however many there are."""
+
+
+def calibrate(
+    spec: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    repeats: int = REPEATS,
+    trials: Sequence[int] = (),
+    overrides: Sequence[str] = (),
+    seed: int | None = None,
+    plugins: Iterable[type[Plugin]] = (),
+    workers: int | None = 1,
+) -> dict[str, Any]:
+    """Repeats small audits of mechanisms whose true ε is known, and counts bounds above it.
+
+    Every repeat has draws of its own, the same that `dpframe run` would make with as many repeats
+    and with the chunk and pilot that the result names.
+
+    Args:
+        spec: path of a TOML file, or the same content as a mapping; cells of a mechanism that
+            does not know its `truth` are left out.
+        repeats: how often each audit is repeated.
+        trials: draws per dataset, one calibration for each; default: the spec's.
+        overrides: "KEY=VALUE" as `dpframe run --set` takes them.
+        seed: instead of the spec's.
+        plugins: classes to make available beside the installed ones.
+        workers: processes; None is one per core. More than one needs a script that can be
+            imported, as all use of processes does.
+
+    Returns:
+        What `dpframe calibrate --json` prints: a row per mechanism, trials, attack and estimator.
+
+    Raises:
+        SpecError: the spec cannot be run; lists every mistake.
+        DpframeError: nothing can be calibrated, or so few repeats could show nothing.
+    """
+    settings = [*overrides, *SETTINGS]
+    plugins = tuple(plugins)
+    loaded = [load(spec, settings, n, seed, plugins) for n in (trials or (None,))]
+    return calibration(loaded, repeats, workers=workers)
+
+
+def calibration(
+    loaded: Sequence[Audit],
+    repeats: int,
+    *,
+    workers: int | None = None,
+    display: Display | None = None,
+) -> dict[str, Any]:
+    """Calibrates the estimators of audits that were loaded with `SETTINGS`.
+
+    Args:
+        loaded: at least one; they differ in their trials.
+        repeats: how often each audit is repeated.
+        workers: processes; None is one per core.
+        display: opens a progress display for a number of rehearsals and of estimates.
+    """
+    from dpframe.record.cell import skip_record
+
+    started = time.perf_counter()
+    found = _arranged(loaded)
+    error = FALSE_ALARMS / sum(map(len, found.lines))
+    _check_repeats(repeats, found, error)
+    outcomes = _play(found, repeats, workers, display)
+    rows = [
+        calibrated(rehearsal, line, outcome, error)
+        for rehearsal, own, given in zip(found.rehearsals, found.lines, outcomes, strict=True)
+        for line, outcome in zip(own, given, strict=True)
+    ]
+    rows += [failed(cell, reason) for cell, reason in found.failed]
+    first = loaded[0]
+    return {
+        "schema": SCHEMA,
+        "kind": "calibration",
+        "spec": {**first.source._asdict(), "overrides": list(first.source.overrides)},
+        "audit": {"name": first.name, "multiplicity": "none"},
+        "repeats": repeats,
+        "interval_confidence": 1 - FALSE_ALARMS,
+        "environment": {**versions(), "prng": found.rehearsals[0].prng},
+        "seed": first.cells[0].seed,
+        "plugins": plugin_records(first),
+        "rows": rows,
+        "skipped": [skip_record(skip) for skip in found.skipped],
+        "summary": {
+            **{word: sum(row["promise"] == word for row in rows) for word in (KEPT, BROKEN)},
+            "promises_nothing": sum(r["status"] == "ok" and not r["certified"] for r in rows),
+            "failed": sum(row["status"] == "failed" for row in rows),
+            "seconds": time.perf_counter() - started,
+            "peak_rss_bytes": peak_rss_bytes(),
+        },
+    }
+
+
+def exit_code(found: dict[str, Any]) -> int:
+    """Exit code of a calibration: 3 if a row could not be run, 1 if a promise is broken, else 0."""
+    if found["summary"]["failed"]:
+        return 3
+    return int(found["summary"][BROKEN] > 0)
+
+
+def _arranged(loaded: Sequence[Audit]) -> Rehearsals:
+    from dpframe.calibration.arrange import rehearsals_of
+
+    found = rehearsals_of([make_plan(audit) for audit in loaded])
+    if not found.rehearsals:
+        reasons = dict.fromkeys(skip.reason for skip in found.skipped)
+        reasons |= dict.fromkeys(reason for _, reason in found.failed)
+        raise DpframeError("nothing to calibrate: " + "; ".join(reasons))
+    return found
+
+
+def _check_repeats(repeats: int, found: Rehearsals, error: float) -> None:
+    """Refuses a calibration in which every estimator would pass."""
+    if repeats < 1:
+        raise DpframeError(f"--repeats: {repeats} is not at least 1")
+    for own in found.lines:
+        for line in own:
+            promised = 1 - line.cell.confidence
+            if certifies(line.cell) and exceedance(0, repeats, promised, error).alarm is None:
+                raise DpframeError(
+                    f"--repeats: {repeats} are too few: even if every bound exceeded the truth, it "
+                    f"could be chance at a confidence of {line.cell.confidence:g}"
+                )
+
+
+def _play(
+    found: Rehearsals, repeats: int, workers: int | None, display: Display | None
+) -> list[list[Outcome]]:
+    from dpframe.calibration.play import repeated
+
+    if display is None:
+        return repeated(found.rehearsals, repeats, workers=workers)
+    left = [repeats * len(own) for own in found.lines]
+    done = 0
+    with display(len(left), sum(left)) as progress:
+
+        def told(number: int, estimates: int) -> None:
+            nonlocal done
+            left[number] -= estimates
+            done += estimates
+            cell = found.lines[number][0].cell
+            label = f"{cell.mechanism.label}, n = {cell.trials}"
+            progress(cells_done=left.count(0), draws_done=done, label=label)
+
+        return repeated(found.rehearsals, repeats, workers=workers, told=told)

@@ -1,0 +1,108 @@
+"""What a run would do and could find, before it is run: the input of `dpframe plan`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpframe.boxes import epsilon_of
+from dpframe.commands.audit import make_plan
+from dpframe.engine.estimate import cell_confidence, resolution_of
+
+if TYPE_CHECKING:
+    from dpframe.engine.plan import Plan
+    from dpframe.report.terminal.plan import Plan as Shown
+    from dpframe.report.terminal.plan import Reach, Skipped
+    from dpframe.spec.audit import Audit, Cell
+    from dpframe.statistic import Statistic
+    from dpframe.types import Tree
+
+IDEAL_PILOT = 1000
+"""Scores per dataset of an imagined pilot that tells D from D′ perfectly."""
+
+BASE_BYTES = 480 << 20
+"""What Python, JAX and its compiler take before the first draw."""
+
+
+def outlook(loaded: Audit) -> Shown:
+    """Describes the run of an audit without drawing anything."""
+    plan = make_plan(loaded)
+    cells = loaded.cells
+    confidence = min((cell.confidence for cell in cells), default=0.95)
+    divide = plan.bounds if plan.bounds and loaded.multiplicity != "none" else 1
+    return {
+        "name": loaded.name,
+        "cells": len(cells),
+        "m": plan.m,
+        "repeats": 1 + max((cell.repeat for cell in cells), default=0),
+        "draw_groups": len(plan.passes),
+        "draws": sum(the_pass.draws for the_pass in plan.passes),
+        "memory_bytes": BASE_BYTES + _chunk_bytes(plan),
+        "confidence": confidence,
+        "multiplicity": loaded.multiplicity,
+        "level": (1 - confidence) / divide,
+        "estimators": _reaches(plan),
+        "skipped": _left_out(plan),
+    }
+
+
+def _left_out(plan: Plan) -> list[Skipped]:
+    reasons = [skip.reason for skip in plan.skipped]
+    reasons += [f"would fail: {reason}" for _, reason in plan.failed]
+    return [{"reason": reason, "cells": count} for reason, count in Counter(reasons).items()]
+
+
+def _chunk_bytes(plan: Plan) -> int:
+    """Memory of the widest chunk of one core, with its random bits and all lanes, in float32."""
+    return max(
+        (4 * (2 + len(p.mechanisms)) * p.draws // (2 * p.trials) * p.rows for p in plan.passes),
+        default=0,
+    )
+
+
+def _reaches(plan: Plan) -> list[Reach]:
+    found: dict[Any, Reach] = {}
+    for cell in plan.audit.cells:
+        key = (cell.estimator.label, cell.trials, cell.delta, cell.confidence)
+        if key not in found:
+            found[key] = _reach(cell, plan)
+    return list(found.values())
+
+
+def _ideal_bound(statistic: Statistic) -> Tree:
+    """The bound of a statistic whose pilot saw a perfect attack."""
+    if not statistic.needs_pilot():
+        return ()
+    kind = np.bool_ if "score" not in statistic.accepts else np.float32
+    return statistic.bind(np.zeros(IDEAL_PILOT, kind), np.ones(IDEAL_PILOT, kind))
+
+
+def _reach(cell: Cell, plan: Plan) -> Reach:
+    from dpframe.estimator import Query
+
+    estimator = cell.estimator.value
+    certifies = estimator.certifies_against(cell.claim)
+    largest = claim = None
+    if certifies:
+        trials = (cell.trials, cell.trials)
+        query = Query(trials, cell.delta, cell_confidence(cell, plan), cell.claim)
+        try:
+            bound = _ideal_bound(estimator.statistic())
+            found = estimator.estimate(bound, estimator.extreme(bound, trials), query)
+        except Exception:  # an author's estimator; the run will say what is wrong with it
+            found = None
+        if found is not None:
+            largest = found.epsilon_lower
+            raised = np.array(found.tradeoff or [(1.0, 1.0)]) + resolution_of(cell, plan)
+            claim = epsilon_of(raised, cell.delta) if found.tradeoff else largest
+    return {
+        "label": cell.estimator.label,
+        "trials": cell.trials,
+        "delta": cell.delta,
+        "certifies": certifies,
+        "assumption": estimator.assumption,
+        "largest_epsilon": largest,
+        "largest_claim": claim,
+    }

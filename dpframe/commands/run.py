@@ -1,0 +1,134 @@
+"""A run in a directory: what the command line does around an audit."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dpframe.commands.audit import identity, make_plan, make_record
+from dpframe.errors import DpframeError, OutputError, RecordError
+from dpframe.record import file as records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from dpframe.engine.plan import Plan
+    from dpframe.engine.run import Progress
+    from dpframe.spec.audit import Audit
+
+    Display = Callable[[int, int], AbstractContextManager[Progress]]
+
+CHECKPOINT = "checkpoint"
+
+
+class Choice(NamedTuple):
+    """What the caller decides about a run beside its spec."""
+
+    out: Path | None = None
+    """Directory of the run; default: runs/<audit name>."""
+    device: str | None = None
+    """"cpu" or "gpu"; default: the fastest there is."""
+    resume: bool = True
+    """Go on with what the directory holds, instead of discarding it."""
+
+
+def run(
+    loaded: Audit, choice: Choice, display: Display, warn: Callable[[str], None] = print
+) -> dict[str, Any]:
+    """Runs an audit and writes its record; a complete identical run is read, not repeated.
+
+    However the run ends, what was counted stays in the directory, and the next run goes on there.
+
+    Args:
+        loaded: the audit.
+        choice: where, and what to do with an earlier run.
+        display: opens a progress display for a number of cells and of draws.
+        warn: told what went wrong without ending the run.
+
+    Raises:
+        OutputError: the directory cannot be written to, or another run is using it.
+        DpframeError: the device is not there.
+    """
+    directory = output_directory(loaded, choice.out)
+    select_device(choice.device or loaded.run.device)
+    from dpframe.engine.checkpoint import Store, locked
+    from dpframe.engine.compile import keep_compiled_programs
+
+    with locked(directory / CHECKPOINT):
+        keep_compiled_programs()
+        store = Store(directory / CHECKPOINT)
+        earlier = _earlier(directory) if choice.resume else None
+        if not choice.resume:
+            store.clear()
+        plan = make_plan(loaded, earlier)
+        if earlier is not None and _complete(earlier, plan):
+            return earlier
+        try:
+            record = _run(plan, store, display)
+        finally:
+            if store.problem:
+                warn(store.problem)
+        records.write(record, directory)
+    return record
+
+
+def _run(plan: Plan, store: Any, display: Display) -> dict[str, Any]:
+    from dpframe.engine.run import run as run_plan
+
+    started = time.perf_counter()
+    draws = sum(the_pass.draws for the_pass in plan.passes)
+    with display(len(plan.audit.cells), draws) as progress:
+        results = run_plan(plan, progress, store)
+    return make_record(plan, results, time.perf_counter() - started)
+
+
+def output_directory(loaded: Audit, given: Path | None) -> Path:
+    """Makes the directory of a run now, so that the run does not end with nowhere to write.
+
+    Raises:
+        OutputError: it cannot be made or written to.
+    """
+    directory = given or Path("runs") / loaded.name
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        probe = directory / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise OutputError(f"{directory}: cannot write there: {error.strerror}") from error
+    return directory
+
+
+def _earlier(directory: Path) -> dict[str, Any] | None:
+    """The record of an earlier run in the same place, if it can be read."""
+    try:
+        return records.read(directory)
+    except RecordError:
+        return None
+
+
+def _complete(earlier: dict[str, Any], plan: Plan) -> bool:
+    """Whether this run would come out as the earlier one did."""
+    same = identity(earlier) == identity(make_record(plan, [], 0.0))
+    whole = all(
+        cell["status"] == "ok" and cell["trials"] == [wanted.trials] * 2
+        for cell, wanted in zip(earlier["cells"], plan.audit.cells, strict=False)
+    )
+    return same and whole
+
+
+def select_device(device: str | None) -> None:
+    """Makes JAX use one kind of device, before anything has started it."""
+    if device is None:
+        return
+    import jax
+
+    platforms = {"gpu": "cuda,rocm"}.get(device, device)
+    jax.config.update("jax_platforms", platforms)  # type: ignore[no-untyped-call]
+    try:
+        jax.devices()
+    except RuntimeError as error:
+        reason = (str(error).splitlines() or ["unknown"])[0]
+        raise DpframeError(f"--device {device}: JAX has no such device here ({reason})") from None

@@ -1,0 +1,173 @@
+"""Scores that were made elsewhere, given to every estimator: the input of `dpframe score`."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dpframe.commands.audit import load_plugins, versions
+from dpframe.commands.candidates import Candidate, candidates
+from dpframe.engine.address import Stream, host_generator
+from dpframe.engine.trace import first_line
+from dpframe.errors import DpframeError
+from dpframe.estimator import Estimator, Query
+from dpframe.record.cell import estimate_record
+from dpframe.record.file import SCHEMA
+from dpframe.scores.count import PILOT_MOST, PILOT_SHARE
+from dpframe.scores.files import as_scores, read_scores
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from dpframe.claims import Claim
+    from dpframe.estimator import Estimate
+    from dpframe.plugin import Plugin
+    from dpframe.types import HostArray
+
+
+def score(
+    scores_in: Any,
+    scores_out: Any,
+    *,
+    delta: float | None = None,
+    confidence: float = 0.95,
+    claim: Claim | None = None,
+    estimators: Sequence[str | Estimator] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    plugins: Iterable[type[Plugin]] = (),
+) -> dict[str, Any]:
+    """Estimates the loss that scores show, with several estimators on the same scores.
+
+    Every bound holds alone at the confidence; nothing is adjusted for their number.
+
+    Args:
+        scores_in: scores of an attack where the record is in the data (D′): an array of shape [n]
+            of floats, integers or booleans (decisions), or the path of a file with them. Larger
+            means more like D′.
+        scores_out: the same without the record (D); the lengths may differ.
+        delta: δ at which ε is estimated; default: the claim's own, else 0.
+        confidence: level of each bound.
+        claim: what is claimed, for p-values.
+        estimators: their names, or estimators; default: every one that is installed.
+        parameters: given to each estimator of these that has a parameter of the name; one that is
+            handed over as an estimator keeps its own.
+        seed: decides which scores are set aside for a pilot.
+        plugins: classes to make available beside the installed ones.
+
+    Returns:
+        What `dpframe score --json` prints: inputs, a row per estimator, and which were left out.
+
+    Raises:
+        ScoresError: the scores cannot be read, or are no scores.
+        PluginError: there is no such estimator or parameter.
+        DpframeError: δ or the confidence is out of range.
+    """
+    if not 0 < confidence < 1:
+        raise DpframeError(f"confidence: {confidence} is not between 0 and 1")
+    delta = delta if delta is not None else claim.default_delta if claim is not None else 0.0
+    if not 0 <= delta < 1:
+        raise DpframeError(f"delta: {delta} is not in [0, 1)")
+    inside, outside = _taken(scores_in, "scores in"), _taken(scores_out, "scores out")
+    if (inside.values.dtype == np.bool_) != (outside.values.dtype == np.bool_):
+        raise DpframeError(
+            f"{inside.name} and {outside.name}: decisions on one side and scores on the other"
+        )
+    scores = (outside.values, inside.values)
+    trials = (len(scores[0]), len(scores[1]))
+    query = Query(trials, float(delta), confidence, claim)
+    asked, skipped = candidates(load_plugins(plugins), estimators, dict(parameters or {}))
+    rows = []
+    for candidate in asked:
+        row = _row(candidate, scores, query, seed)
+        if row["status"] == "skipped":
+            skipped.append({"estimator": candidate.label, "reason": row["reason"]})
+        else:
+            rows.append(row)
+    return {
+        "schema": SCHEMA,
+        "kind": "score",
+        "scores": {"in": inside.described(), "out": outside.described()},
+        "audit": {"delta": query.delta, "confidence": confidence, "multiplicity": "none"},
+        "claim": None
+        if claim is None
+        else {"kind": claim.kind, "epsilon": claim.epsilon_at(query.delta), "delta": query.delta},
+        "seed": seed,
+        "environment": versions(),
+        "plugins": [candidate.plugin() for candidate in asked],
+        "rows": rows,
+        "skipped": skipped,
+    }
+
+
+class _Scores(NamedTuple):
+    """One side's scores and where they come from."""
+
+    name: str
+    values: HostArray
+
+    def described(self) -> dict[str, Any]:
+        """What the record says about them."""
+        values = self.values
+        lacking = 0 if values.dtype == np.bool_ else int(np.count_nonzero(np.isnan(values)))
+        return {"name": self.name, "scores": len(values), "nan": lacking, "type": str(values.dtype)}
+
+
+def _taken(scores: Any, name: str) -> _Scores:
+    if isinstance(scores, str | os.PathLike):
+        return _Scores(os.fspath(scores), read_scores(Path(scores)))
+    return _Scores(name, as_scores(scores, name))
+
+
+def _row(
+    candidate: Candidate, scores: tuple[HostArray, HostArray], query: Query, seed: int
+) -> dict[str, Any]:
+    """What one estimator says; every one gets the same generator, so none disturbs another."""
+    estimator = candidate.estimator
+    rng = host_generator(Stream(seed, "score", 0, "pilot"), 0, 0)
+    certified = estimator.certifies_against(query.claim)
+    estimate: Estimate | None = None
+    status, reason = "ok", None
+    started = time.perf_counter()
+    try:
+        estimate = estimator.estimate_scores(scores, query, rng)
+        if certified and not _is_bound(estimate.epsilon_lower):
+            raise ValueError(f"gave the bound {estimate.epsilon_lower}")
+    except DpframeError as error:
+        status, reason = "skipped", str(error)
+    except Exception as error:  # a plugin's mistake is a line of the table
+        estimate = None
+        status, reason = "failed", f"{type(error).__name__}: {first_line(error)}"
+    seconds = time.perf_counter() - started
+    return {
+        "estimator": candidate.choice(),
+        "status": status,
+        "reason": reason,
+        "estimate": None
+        if estimate is None
+        else estimate_record(
+            estimate, query, certified, estimator.assumption, _set_aside(estimator)
+        ),
+        "p_value": estimate.p_value if estimate and certified else None,
+        "seconds": seconds,
+    }
+
+
+def _is_bound(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _set_aside(estimator: Estimator) -> tuple[str, ...]:
+    """A remark where some scores are not counted, because they only choose bins or thresholds."""
+    splits = type(estimator).estimate_scores is Estimator.estimate_scores
+    if not (splits and estimator.statistic().needs_pilot()):
+        return ()
+    return (
+        f"a random {PILOT_SHARE:.0%} of each side, at most {PILOT_MOST:,}, chose thresholds or "
+        "bins; the rest was counted",
+    )

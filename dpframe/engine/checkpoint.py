@@ -1,0 +1,224 @@
+"""Counts on disk: what is counted once is never counted again, and never counted twice.
+
+Counts are stored under what determines them: the address of the draws in the file's name, and in
+it an entry per mechanism parameters, attack and statistic. A new title, confidence or expectation
+finds them again; a changed parameter does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+
+from dpframe.engine.address import Stream, digest
+from dpframe.errors import OutputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from dpframe.engine.plan import Pass, Place
+    from dpframe.engine.tally import Tally
+    from dpframe.spec.audit import Cell
+    from dpframe.types import Tree
+
+
+SCHEMA = 1
+
+INTERVAL = 2.0
+"""Seconds between two writes."""
+
+
+class Saved(NamedTuple):
+    """Counts of the chunks 0 … done[d] − 1 of each dataset d."""
+
+    done: tuple[int, int]
+    leaves: list[Any]
+    """The leaves of the counts, as nested lists."""
+
+
+class Store:
+    """The checkpoint of a run.
+
+    Args:
+        directory: where it lives; None keeps everything in memory.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory = directory
+        self.problem: str | None = None
+        """Why the last write failed, if it did; the run goes on without it."""
+        self._entries: dict[Stream, dict[str, Saved]] = {}
+        self._changed: set[Stream] = set()
+        self._written = time.monotonic()
+        self._lock = threading.Lock()
+
+    def load(self, stream: Stream, key: str) -> Saved | None:
+        """What is stored for an entry."""
+        with self._lock:
+            return self._of(stream).get(key)
+
+    def save(self, stream: Stream, key: str, saved: Saved) -> None:
+        """Takes progress in; an entry that has come further already is kept."""
+        with self._lock:
+            known = self._of(stream).get(key)
+            if known is None or sum(known.done) < sum(saved.done):
+                self._changed.add(stream)  # first: a signal may raise anywhere
+                self._entries[stream][key] = saved
+
+    @property
+    def due(self) -> bool:
+        """Whether the last write is long enough ago."""
+        return time.monotonic() - self._written > INTERVAL
+
+    def flush(self) -> None:
+        """Writes what has changed; a failure is remembered in `problem` and loses nothing."""
+        self._written = time.monotonic()
+        if self.directory is None:
+            return
+        for stream in sorted(self._changed):
+            try:
+                self._write(stream)
+            except OSError as error:
+                self.problem = f"{self.directory}: cannot write the checkpoint: {error.strerror}"
+                return
+            self._changed.discard(stream)
+        self.problem = None
+
+    def clear(self) -> None:
+        """Forgets everything, on disk too."""
+        self._entries.clear()
+        self._changed.clear()
+        if self.directory is not None:
+            for file in self.directory.glob("*.json*"):
+                file.unlink(missing_ok=True)
+
+    def _of(self, stream: Stream) -> dict[str, Saved]:
+        if stream not in self._entries:
+            self._entries[stream] = self._read(stream)
+        return self._entries[stream]
+
+    def _file(self, stream: Stream) -> Path | None:
+        name = f"{stream.group}-{digest(list(stream))}.json"
+        return None if self.directory is None else self.directory / name
+
+    def _read(self, stream: Stream) -> dict[str, Saved]:
+        """The entries on disk; a file that is not whole counts as absent."""
+        file = self._file(stream)
+        if file is None:
+            return {}
+        try:
+            found = json.loads(file.read_bytes())
+            if found["schema"] != SCHEMA or found["digest"] != digest(found["entries"], 16):
+                return {}
+            return {
+                key: Saved((int(done[0]), int(done[1])), leaves)
+                for key, (done, leaves) in found["entries"].items()
+            }
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            return {}
+
+    def _write(self, stream: Stream) -> None:
+        file = self._file(stream)
+        if file is None:
+            return
+        entries = {key: [list(s.done), s.leaves] for key, s in self._entries[stream].items()}
+        content = {"schema": SCHEMA, "digest": digest(entries, 16), "entries": entries}
+        temporary = file.with_suffix(".json.part")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("w", encoding="utf-8") as out:
+            json.dump(content, out, separators=(",", ":"))
+            out.flush()
+            os.fsync(out.fileno())
+        temporary.replace(file)
+
+
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Holds a directory for one run; the lock goes with the process, however that ends.
+
+    Raises:
+        OutputError: another run holds it, or it cannot be written to.
+    """
+    try:
+        import fcntl
+    except ImportError:  # a system without such locks
+        yield
+        return
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        file = (directory / "lock").open("w")
+    except OSError as error:
+        raise OutputError(f"{directory}: cannot write there: {error.strerror}") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise OutputError(f"{directory.parent}: another run is using this directory") from None
+        yield
+
+
+Done = tuple[int, int]
+
+
+class Uneven(Exception):  # noqa: N818  # not an error: the pass is only to be divided
+    """Cells of one pass have come to different points; each group goes on as a pass of its own."""
+
+    def __init__(self, groups: list[list[Cell]]) -> None:
+        super().__init__("cells have come to different points")
+        self.groups = groups
+
+
+def resume(
+    the_pass: Pass, zeros: tuple[Tree, ...], keys: dict[str, str], store: Store
+) -> tuple[tuple[Tree, ...], Done]:
+    """Finds the counts to go on from.
+
+    Args:
+        the_pass: the pass.
+        zeros: per scorer counts of nothing; every leaf [lanes, attacks, …].
+        keys: what each cell's counts are stored under.
+        store: where they may be.
+
+    Returns:
+        Per scorer the counts so far, int64, and how many whole chunks of each dataset they cover.
+
+    Raises:
+        Uneven: the cells have not all come equally far.
+    """
+    found: dict[Done, list[tuple[Cell, Place, Saved | None]]] = {}
+    for cell, place in the_pass.cells:
+        saved = _usable(store.load(the_pass.stream, keys[cell.id]), the_pass, zeros[place.scorer])
+        found.setdefault(saved.done if saved else (0, 0), []).append((cell, place, saved))
+    if len(found) > 1:
+        raise Uneven([[cell for cell, _, _ in group] for group in found.values()])
+    ((done, cells),) = found.items()
+    prefix = jax.tree.map(lambda leaf: leaf.astype(np.int64), zeros)
+    for _, place, saved in cells:
+        if saved is not None:
+            leaves = jax.tree.leaves(prefix[place.scorer])
+            for leaf, stored in zip(leaves, saved.leaves, strict=True):
+                leaf[place.lane, place.attack] = stored
+    return prefix, done
+
+
+def saved(tally: Tally, place: Place) -> Saved:
+    """What a store keeps of one cell."""
+    leaves = jax.tree.leaves(tally.prefix[place.scorer])
+    own: list[Any] = [leaf[place.lane, place.attack].tolist() for leaf in leaves]
+    return Saved(tally.done, own)
+
+
+def _usable(saved: Saved | None, the_pass: Pass, zero: Tree) -> Saved | None:
+    """What is stored, unless it is of more trials than wanted: counts cannot be taken back."""
+    if saved is None or max(saved.done) > the_pass.trials // the_pass.rows:
+        return None
+    shapes = [leaf.shape[2:] for leaf in jax.tree.leaves(zero)]
+    return saved if [np.shape(leaf) for leaf in saved.leaves] == shapes else None

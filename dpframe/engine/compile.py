@@ -1,0 +1,92 @@
+"""Compiling for the device at hand, and keeping what was compiled on disk."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import platformdirs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def compiled(static: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Program]:
+    """Decorates a function of arrays; it is compiled on first use, not on import.
+
+    Args:
+        static: names of the keyword arguments that select a program.
+    """
+    return lambda function: Program(function, static)
+
+
+class Program:
+    """A function that is compiled with the options that suit the device."""
+
+    def __init__(self, function: Callable[..., Any], static: tuple[str, ...]) -> None:
+        functools.update_wrapper(self, function)
+        self._function, self._static = function, static
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.jitted(*args, **kwargs)
+
+    @functools.cached_property
+    def jitted(self) -> Any:
+        """The function under `jax.jit`."""
+        return jax.jit(
+            self._function, static_argnames=self._static, compiler_options=compiler_options()
+        )
+
+    def programs(self) -> int:
+        """How many programs it has been compiled to."""
+        return int(self.jitted._cache_size())
+
+
+@functools.cache
+def compiler_options() -> dict[str, Any]:
+    """Options for every program: 512-bit vectors where XLA knows of them.
+
+    LLVM prefers 256 bits on every CPU; these loops run up to 1.9 times as fast with 512. A
+    processor without them ignores the option; a version of XLA that does not know it raises.
+    """
+    if jax.default_backend() != "cpu":
+        return {}
+    options: dict[str, Any] = {"xla_cpu_prefer_vector_width": 512}
+    try:
+        jax.jit(lambda x: x + 1, compiler_options=options)(jnp.float32(0)).block_until_ready()
+    except Exception:  # whatever this version says about an option it does not know
+        return {}
+    return options
+
+
+SWITCH = "DPFRAME_CACHE"
+"""Environment variable: a directory, or "off". Default: the user's cache directory."""
+
+
+def keep_compiled_programs() -> Path | None:
+    """Makes JAX keep what it compiles; a directory that JAX was given already stays.
+
+    Returns:
+        The directory; None if nothing is kept.
+    """
+    wanted = os.environ.get(SWITCH, "")
+    if wanted.lower() in ("off", "0") or jax.config.values["jax_compilation_cache_dir"]:
+        return None
+    directory = Path(wanted) if wanted else Path(platformdirs.user_cache_dir("dpframe")) / "jax"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None  # a cache is a convenience
+    if not os.access(directory, os.W_OK):
+        return None
+    for name, value in (
+        ("jax_compilation_cache_dir", str(directory)),
+        ("jax_persistent_cache_min_compile_time_secs", 0.0),
+        ("jax_persistent_cache_min_entry_size_bytes", 0),
+    ):
+        jax.config.update(name, value)  # type: ignore[no-untyped-call]
+    return directory

@@ -1,0 +1,107 @@
+"""What counts are stored under: all that determines them, code included, and nothing else."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from dpframe import __version__
+from dpframe.engine.address import digest
+
+if TYPE_CHECKING:
+    from dpframe.engine.plan import Pass
+    from dpframe.spec.audit import Choice
+    from dpframe.types import Tree
+
+
+def entry_keys(
+    the_pass: Pass, states: tuple[Tree, ...], bounds: tuple[Tree, ...]
+) -> dict[str, str]:
+    """The key of every cell of a pass, by the cell's id.
+
+    The address of the draws is not part of it, because the store keeps a file per address.
+
+    Args:
+        the_pass: gives the cells.
+        states: what the attacks learned; every leaf [lanes, attacks, …].
+        bounds: what the pilots of the statistics fixed; shaped like the states.
+    """
+    program = [__version__, jax.__version__, jax.default_backend()]
+    keys = {}
+    for cell, place in the_pass.cells:
+        statistic = the_pass.scorers[place.scorer].statistic
+        kind = type(statistic)
+        fixed = (states[place.scorer], bounds[place.scorer])
+        own = jax.tree.map(lambda leaf, at=place: leaf[at.lane, at.attack], fixed)
+        content = {
+            "program": program,
+            "mechanism": _plugin(cell.mechanism),
+            "pair": _plugin(cell.pair),
+            "attack": _plugin(cell.attack),
+            "statistic": [kind.__module__, repr(statistic), code_digest(kind)],
+            "learned": _arrays(own),
+        }
+        keys[cell.id] = digest(content, 16)
+    return keys
+
+
+def _plugin(choice: Choice[Any]) -> list[Any]:
+    cls: type = type(choice.value)
+    params = choice.value.params()
+    return [choice.distribution, choice.version, choice.use, params, code_digest(cls)]
+
+
+def _arrays(tree: Tree) -> str:
+    hasher = hashlib.blake2b(digest_size=16)
+    for leaf in jax.tree.leaves(tree):
+        array = np.ascontiguousarray(leaf)
+        hasher.update(f"{array.dtype}{array.shape}".encode())
+        hasher.update(array.tobytes())
+    return hasher.hexdigest()
+
+
+def code_digest(cls: type) -> str:
+    """Digest of the Python files of the package that defines a class.
+
+    A class from a single module is known by that module, one from a notebook by its own source.
+    What a plugin imports from elsewhere is not part of it.
+
+    Returns:
+        Hex digits; other ones in every process where there is no source to read.
+    """
+    top = sys.modules.get(cls.__module__.partition(".")[0])
+    try:
+        if top is None or cls.__module__ == "__main__":
+            return _hash(inspect.getsource(cls).encode())
+        folders = getattr(top, "__path__", None)
+        return _digest_of(tuple(folders) if folders else (inspect.getfile(cls),))
+    except (OSError, TypeError):
+        return _UNKNOWN
+
+
+_UNKNOWN = os.urandom(8).hex()
+
+
+@functools.cache
+def _digest_of(places: tuple[str, ...]) -> str:
+    files = [
+        file
+        for place in map(Path, places)
+        for file in (sorted(place.rglob("*.py")) if place.is_dir() else [place])
+    ]
+    return _hash(*(part for file in files for part in (file.name.encode(), file.read_bytes())))
+
+
+def _hash(*parts: bytes) -> str:
+    hasher = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        hasher.update(part)
+    return hasher.hexdigest()

@@ -1,0 +1,228 @@
+"""The programs that run on the device: draw, score, count."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpframe.engine.address import chunk_key
+from dpframe.engine.compile import compiled
+from dpframe.engine.lanes import each_lane
+from dpframe.engine.trace import check_outputs, check_scores
+
+if TYPE_CHECKING:
+    from dpframe.mechanism import Mechanism
+    from dpframe.statistic import Statistic
+    from dpframe.types import Array, Key, Tree
+
+
+class Scoring(NamedTuple):
+    """What is done with outputs, per scorer."""
+
+    attacks: tuple[Any, ...]
+    """Stacked; every leaf [attacks]."""
+    states: tuple[Tree, ...]
+    """What the attacks learned; every leaf [lanes, attacks, …], inside a lane [attacks, …]."""
+    bounds: tuple[Tree, ...]
+    """What the pilots of the statistics fixed; shaped like the states."""
+
+
+class Origin(NamedTuple):
+    """Where draws come from."""
+
+    base: Key
+    """Key of the stream."""
+    data: Any
+    dataset: Any
+    """0 or 1, an integer scalar."""
+
+
+class Span(NamedTuple):
+    """Which draws: chunks first … stop − 1, and of each the first `limit` rows."""
+
+    first: Any
+    stop: Any
+    limit: Any
+
+
+ACCELERATOR_ELEMENTS = 1 << 24
+"""Output coordinates that one step of the loop makes on an accelerator."""
+
+
+def chunks_at_once(elements: int) -> int:
+    """How many chunks of so many coordinates one step of the loop makes; changes no count."""
+    if jax.default_backend() == "cpu":
+        return 1  # what one core makes at a time should stay in its cache
+    return max(1, ACCELERATOR_ELEMENTS // elements)
+
+
+@compiled(static=("statistics", "rows", "width"))
+def count_chunks(
+    counts: tuple[Tree, ...],
+    mechanisms: Mechanism,
+    lanes: Array,
+    scoring: Scoring,
+    origin: Origin,
+    span: Span,
+    *,
+    statistics: tuple[Statistic, ...],
+    rows: int,
+    width: int = 1,
+) -> tuple[Tree, ...]:
+    """Draws, scores and counts chunks of one dataset in one loop on the device.
+
+    Args:
+        counts: per scorer the counts to add to; every leaf [padded lanes, attacks, …].
+        mechanisms: stacked; every leaf [padded lanes].
+        lanes: how many of the lanes are real.
+        scoring: attacks, states and bounds, lanes padded.
+        origin: where the draws come from.
+        span: which draws.
+        statistics: one per scorer.
+        rows: rows per chunk.
+        width: chunks that one step of the loop makes.
+    """
+
+    def chunk(counts: tuple[Tree, ...], index: Array, limit: Array) -> tuple[Tree, ...]:
+        key = chunk_key(origin.base, index, origin.dataset)
+
+        def lane(counts: Any, mechanism: Mechanism, states: Any, bounds: Any) -> tuple[Tree, ...]:
+            outputs = mechanism.sample(key, origin.data, rows)
+            check_outputs(outputs, rows)
+            own = Scoring(scoring.attacks, states, bounds)
+            return count_outputs(counts, own, outputs, origin.dataset, limit, statistics)
+
+        updated: tuple[Tree, ...] = each_lane(
+            lane, lanes, counts, mechanisms, scoring.states, scoring.bounds
+        )
+        return updated
+
+    def step(number: Array, counts: tuple[Tree, ...]) -> tuple[Tree, ...]:
+        if width == 1:
+            return chunk(counts, span.first + number, span.limit)
+        index = span.first + number * width + jnp.arange(width, dtype=jnp.int32)
+        limits = jnp.where(index < span.stop, span.limit, 0)  # beyond the last chunk count nothing
+        nothing = jax.tree.map(jnp.zeros_like, counts)
+        made = jax.vmap(chunk, in_axes=(None, 0, 0))(nothing, index, limits)
+        added: tuple[Tree, ...] = jax.tree.map(
+            lambda old, new: old + new.sum(0, dtype=old.dtype), counts, made
+        )
+        return added
+
+    steps = (span.stop - span.first + width - 1) // width
+    result: tuple[Tree, ...] = jax.lax.fori_loop(0, steps, step, counts)
+    return result
+
+
+@compiled(static=("statistics",))
+def count_given(
+    counts: tuple[Tree, ...],
+    scoring: Scoring,
+    outputs: Array,
+    dataset: Array,
+    limit: Array,
+    *,
+    statistics: tuple[Statistic, ...],
+) -> tuple[Tree, ...]:
+    """Scores and counts outputs made elsewhere: one chunk of one lane.
+
+    Args:
+        counts: per scorer the counts to add to; every leaf [attacks, …].
+        scoring: attacks, states and bounds of this lane.
+        outputs: shape [rows, *output dims].
+        dataset: its index.
+        limit: rows counted.
+        statistics: one per scorer.
+    """
+    return count_outputs(counts, scoring, outputs, dataset, limit, statistics)
+
+
+def count_outputs(
+    counts: tuple[Tree, ...],
+    scoring: Scoring,
+    outputs: Array,
+    dataset: Array,
+    limit: Array,
+    statistics: tuple[Statistic, ...],
+) -> tuple[Tree, ...]:
+    """Adds the first `limit` outputs of one lane to the counts; traced."""
+    rows = outputs.shape[0]
+    keep = jnp.arange(rows, dtype=jnp.int32) < limit
+
+    def scorer(statistic: Statistic, counts: Tree, attacks: Any, states: Any, bounds: Any) -> Tree:
+        def one(counts: Tree, attack: Any, state: Tree, bound: Tree) -> Tree:
+            scores = attack.score(state, outputs)
+            check_scores(scores, rows, statistic.accepts)
+            return statistic.update(bound, counts, dataset, scores, keep)
+
+        number = jax.tree.leaves(counts)[0].shape[0]
+        return each_lane(one, number, counts, attacks, states, bounds)
+
+    columns = zip(statistics, counts, *scoring, strict=True)
+    return tuple(scorer(*column) for column in columns)
+
+
+@compiled(static=("rows",))
+def draw_chunk(mechanism: Mechanism, origin: Origin, index: Array, *, rows: int) -> Array:
+    """The outputs of one chunk, shape [rows, *output dims]: for learning and for looking."""
+    return mechanism.sample(chunk_key(origin.base, index, origin.dataset), origin.data, rows)
+
+
+@compiled()
+def score_given(attack: Any, state: Tree, outputs: Array) -> Array:
+    """Scores of given outputs, shape [n]: for the pilot."""
+    scores: Array = attack.score(state, outputs)
+    return scores
+
+
+_SPREAD = np.uint32(0x9E3779B1)  # 2³² over the golden ratio: neighbours get far-apart weights
+
+
+class Look(NamedTuple):
+    """What one chunk of outputs looks like."""
+
+    nan: Any
+    """Whether any output is NaN."""
+    varied: Any
+    """Whether not all outputs are the same."""
+    checksum: Any
+    """Of all bits; two chunks with the same one hold the same outputs."""
+
+
+@compiled(static=("rows",))
+def look_at_chunk(
+    looks: Look, mechanisms: Mechanism, lanes: Array, origin: Origin, index: Array, *, rows: int
+) -> Look:
+    """Looks at one chunk of every lane.
+
+    Args:
+        looks: to be filled; every leaf [padded lanes].
+        mechanisms: stacked; every leaf [padded lanes].
+        lanes: how many of the lanes are real.
+        origin: where the draws come from.
+        index: which chunk.
+        rows: rows per chunk.
+    """
+    key = chunk_key(origin.base, index, origin.dataset)
+
+    def lane(_: Look, mechanism: Mechanism) -> Look:
+        outputs = mechanism.sample(key, origin.data, rows)
+        floating = jnp.issubdtype(outputs.dtype, jnp.floating)
+        bits = outputs
+        if floating:
+            width = min(32, 8 * outputs.dtype.itemsize)
+            bits = jax.lax.bitcast_convert_type(outputs, jnp.dtype(f"uint{width}"))
+        words = bits.reshape(-1).astype(jnp.uint32)
+        # Odd weights that differ from place to place: the same outputs in another order differ.
+        weights = 2 * jax.lax.iota(jnp.uint32, words.size) * _SPREAD + 1
+        return Look(
+            nan=jnp.any(jnp.isnan(outputs)) if floating else jnp.zeros((), bool),
+            varied=jnp.any(bits != bits[:1]),
+            checksum=jnp.sum(words * weights, dtype=jnp.uint32),
+        )
+
+    result: Look = each_lane(lane, lanes, looks, mechanisms)
+    return result

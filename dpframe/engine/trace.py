@@ -1,0 +1,171 @@
+"""What a mechanism's outputs and an attack's scores look like, found without counting anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpframe.engine.address import PROBE, Stream, base_key, host_generator
+from dpframe.engine.lanes import structure, unstacked
+from dpframe.errors import CellError
+from dpframe.mechanism import HostMechanism
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpframe.pair import Pair
+    from dpframe.spec.audit import Cell, RunSettings
+    from dpframe.types import HostArray
+
+
+class Shape(NamedTuple):
+    """What one output of a mechanism looks like."""
+
+    dims: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+class Tracer:
+    """Finds shapes by tracing, once per structure, without drawing anything that counts."""
+
+    def __init__(self, run: RunSettings, prng: str) -> None:
+        self.dtype = run_dtype(run)
+        self.prng = prng
+        self.shapes: dict[Any, Shape | CellError] = {}
+        self.decisions: dict[Any, bool | CellError] = {}
+
+    def output_shape(self, cell: Cell) -> Shape:
+        """Shape of one output; raises CellError where the mechanism cannot be run at all."""
+        key = (structure(cell.mechanism.value), cell.mechanism.distribution, cell.pair.value)
+        shape: Shape = _remember(self.shapes, key, lambda: self._output_shape(cell))
+        return shape
+
+    def decides(self, cell: Cell, shape: Shape) -> bool:
+        """Whether the attack gives decisions; raises CellError where it cannot be run."""
+        key = (structure(cell.attack.value), shape)
+        decides: bool = _remember(self.decisions, key, lambda: self._decides(cell, shape))
+        return decides
+
+    def _output_shape(self, cell: Cell) -> Shape:
+        mechanism, data = cell.mechanism.value, dataset(cell.pair.value, 0, self.dtype)
+        rows = 2
+        if isinstance(mechanism, HostMechanism):
+            rng = host_generator(Stream(cell.seed, "shape", 0, PROBE), 0, 0)
+            output: Any = guarded("sample", lambda: np.asarray(mechanism.sample(rng, data, rows)))
+        else:
+            leaves = unstacked(mechanism, self.dtype)
+            key = base_key(Stream(0, "shape", 0, PROBE), self.prng)
+            output = guarded(
+                "sample", lambda: jax.eval_shape(lambda k, d: leaves.sample(k, d, rows), key, data)
+            )
+            if not hasattr(output, "shape"):
+                raise CellError(f"sample returned {type(output).__name__}, not an array")
+        check_outputs(output, rows)
+        return Shape(tuple(output.shape[1:]), np.dtype(output.dtype))
+
+    def _decides(self, cell: Cell, shape: Shape) -> bool:
+        attack = cell.attack.value
+        declared = attack.decides()
+        if declared is not None or attack.has_fit():
+            return bool(declared)
+        rows = 2
+        seen = on_device(shape.dtype, self.dtype)
+        outputs = guarded(
+            "an attack cannot read these outputs: JAX",
+            lambda: jax.eval_shape(lambda: jnp.zeros((rows, *shape.dims), seen)),
+        )
+        leaves = unstacked(attack, self.dtype)
+        scores = guarded("score", lambda: jax.eval_shape(leaves.score, (), outputs))
+        check_scores(scores, rows, frozenset({"decision", "score"}))
+        return bool(scores.dtype == np.bool_)
+
+
+def check_outputs(outputs: Any, rows: int) -> None:
+    """Raises CellError unless there is one output per row asked for."""
+    shape = tuple(getattr(outputs, "shape", ()))
+    if shape[:1] != (rows,):
+        raise CellError(f"sample(…, n={rows}) gave shape {shape}; the first axis must be n")
+
+
+def check_scores(scores: Any, rows: int, accepted: frozenset[str]) -> None:
+    """Raises CellError unless scores are what a statistic accepts, one per output.
+
+    Args:
+        scores: what an attack returned; may be traced.
+        rows: number of outputs.
+        accepted: "decision" (booleans), "score" (floats), or both.
+    """
+    shape = tuple(getattr(scores, "shape", ()))
+    if shape != (rows,):
+        raise CellError(f"score returned shape {shape} for {rows} outputs; it must be ({rows},)")
+    kind = "decision" if scores.dtype == np.bool_ else "score"
+    if kind == "score" and not jnp.issubdtype(scores.dtype, jnp.floating):
+        raise CellError(f"score returned {scores.dtype}; booleans are decisions, floats scores")
+    if kind not in accepted:
+        wanted = " or ".join(sorted(accepted))
+        raise CellError(f"score returned a {kind} ({scores.dtype}) where a {wanted} is needed")
+
+
+def can_be_nan(dtype: np.dtype[Any]) -> bool:
+    """Whether values of a dtype can be NaN; NumPy alone does not know bfloat16."""
+    return bool(jnp.issubdtype(dtype, jnp.inexact))
+
+
+def on_device(dtype: np.dtype[Any], run: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype in which an attack sees outputs: floating ones in the run's precision."""
+    return run if jnp.issubdtype(dtype, jnp.floating) else dtype
+
+
+def _remember(known: dict[Any, Any], key: Any, find: Callable[[], Any]) -> Any:
+    if key not in known:
+        try:
+            known[key] = find()
+        except CellError as error:
+            known[key] = error
+    if isinstance(known[key], CellError):
+        raise known[key]
+    return known[key]
+
+
+def guarded(what: str, call: Callable[[], Any]) -> Any:
+    """Runs an author's code; whatever it raises fails the cell, not the run."""
+    try:
+        return call()
+    except CellError:
+        raise
+    except Exception as error:
+        raise CellError(
+            f"{what} raised {type(error).__name__}: {first_line(error)}{_hint(error)}"
+        ) from error
+
+
+def _hint(error: Exception) -> str:
+    if not isinstance(
+        error, jax.errors.ConcretizationTypeError | jax.errors.TracerArrayConversionError
+    ):
+        return ""
+    return " (parameters and arrays are traced: jax.numpy.where instead of if, jax.numpy for numpy)"
+
+
+def first_line(error: BaseException) -> str:
+    """The part of an exception's message that fits into a table."""
+    return (str(error).strip().splitlines() or ["no message"])[0]
+
+
+def run_dtype(run: RunSettings) -> np.dtype[Any]:
+    """The dtype of floating leaves and datasets."""
+    return np.dtype(run.precision)
+
+
+def precision_of(run: RunSettings) -> Any:
+    """Context in which JAX has the run's precision; it belongs to a thread."""
+    return jax.enable_x64(run.precision == "float64")
+
+
+def dataset(pair: Pair, index: int, dtype: np.dtype[Any]) -> HostArray:
+    """One dataset of a pair; floating data in the run's dtype."""
+    data = np.asarray((pair.d0, pair.d1)[index])
+    return data.astype(dtype) if np.issubdtype(data.dtype, np.floating) else data

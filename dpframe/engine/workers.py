@@ -1,0 +1,169 @@
+"""Worker processes: they sample black boxes, each pass in processes of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpframe.engine.address import Stream, host_generator
+from dpframe.errors import CellError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpframe.engine.address import Stream
+    from dpframe.mechanism import HostMechanism
+    from dpframe.types import HostArray
+
+
+def available_cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+_held: dict[str, Any] = {}
+"""What this worker process serves: the mechanisms and the data, or the problem with them."""
+
+
+def start(pickled: bytes) -> None:
+    """Prepares a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    try:
+        _held["mechanisms"], _held["data"] = pickle.loads(pickled)
+    except Exception as error:  # a module that only the parent could import, for one
+        _held["problem"] = f"{type(error).__name__}: {error}"
+
+
+def problem() -> str | None:
+    """Why this worker cannot sample, if it cannot."""
+    return _held.get("problem")
+
+
+def _end_with_parent() -> None:
+    """A run that is killed cannot end its workers; they would wait for it for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def sample_here(lane: int, stream: Stream, chunk: int, index: int, rows: int) -> HostArray:
+    """Samples one chunk in a worker process.
+
+    Ctrl-C reaches the workers too. It may end the author's code and nothing else: a worker that
+    dies while it hands over a result would leave the run waiting for the rest of it.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return sample(_held["mechanisms"][lane], _held["data"][index], stream, chunk, index, rows)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def sample(
+    mechanism: Any, data: HostArray, stream: Stream, chunk: int, index: int, rows: int
+) -> HostArray:
+    """Samples one chunk; whichever process does it, the outputs are the same."""
+    rng = host_generator(stream, chunk, index)
+    return np.asarray(mechanism.sample(rng, data, rows))
+
+
+class Pool:
+    """Samples chunks of the mechanisms of one pass, each in a process of its own.
+
+    Processes are spawned, because forking after JAX has started would not be safe. A pass has its
+    own, so that one that dies takes nobody along.
+
+    Args:
+        mechanisms: one per lane.
+        data: the two datasets.
+        stream: the address of the draws.
+        rows: rows per chunk.
+    """
+
+    def __init__(
+        self,
+        mechanisms: tuple[HostMechanism, ...],
+        data: tuple[Any, ...],
+        stream: Stream,
+        rows: int,
+    ) -> None:
+        self.mechanisms, self.data, self.stream, self.rows = mechanisms, data, stream, rows
+        self.in_process: str | None = None
+        """Why there are no worker processes, if there are none."""
+        self.depth = 0
+        """How many chunks to ask for ahead."""
+        self._executor: ProcessPoolExecutor | None = None
+        pickled = self._pickled()
+        if pickled is not None:
+            self._start(pickled, available_cores())
+
+    def submit(self, lane: int, chunk: int, index: int) -> Callable[[], HostArray]:
+        """Asks for a chunk; the answer, when called, waits for it."""
+        where = (self.stream, chunk, index, self.rows)
+        if self._executor is None:
+            return lambda: _tell(lambda: sample(self.mechanisms[lane], self.data[index], *where))
+        try:
+            future = self._executor.submit(sample_here, lane, *where)
+        except (BrokenProcessPool, RuntimeError) as error:
+            raise _died() from error
+        return lambda: _tell(future.result)
+
+    def close(self) -> None:
+        """Ends the processes once they are through with what they do; the rest is not needed."""
+        if self._executor is not None:
+            self._executor.shutdown(cancel_futures=True)
+
+    def _start(self, pickled: bytes, workers: int) -> None:
+        executor = ProcessPoolExecutor(
+            workers,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=start,
+            initargs=(pickled,),
+        )
+        try:
+            trouble = executor.submit(problem).result()
+        except BrokenProcessPool as error:
+            raise _died() from error
+        if trouble is not None:
+            executor.shutdown(wait=False)
+            self.in_process = f"a worker could not load the mechanism ({trouble})"
+            return
+        self._executor, self.depth = executor, 2 * workers
+
+    def _pickled(self) -> bytes | None:
+        modules = {type(mechanism).__module__ for mechanism in self.mechanisms}
+        if "__main__" in modules:
+            self.in_process = "a worker could not import the mechanism from __main__"
+            return None
+        try:
+            return pickle.dumps((self.mechanisms, self.data))
+        except Exception as error:  # pickle raises whatever the object's code raises
+            self.in_process = f"the mechanism cannot be pickled ({type(error).__name__})"
+            return None
+
+
+def _tell(result: Callable[[], HostArray]) -> HostArray:
+    try:
+        return result()
+    except BrokenProcessPool as error:
+        raise _died() from error
+    except Exception as error:
+        line = (str(error).strip().splitlines() or ["no message"])[0]
+        raise CellError(f"sample raised {type(error).__name__}: {line}") from error
+
+
+def _died() -> CellError:
+    return CellError("a worker process died while it sampled")

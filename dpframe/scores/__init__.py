@@ -1,0 +1,1 @@
+"""Scores made elsewhere: read from files, counted."""

@@ -1,0 +1,87 @@
+"""Stage 2, second half: makes each plugin once for every set of parameters the sweep gives it."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from dpframe.spec.problems import accepts, show
+from dpframe.spec.wording import findings
+
+if TYPE_CHECKING:
+    from dpframe.plugin import Plugin
+    from dpframe.spec.problems import Problems
+    from dpframe.spec.sweep import Axis
+    from dpframe.spec.uses import Member
+
+Picks = tuple[int, ...]
+"""For each axis in question, the position of the value taken."""
+
+
+Variants = dict[Picks, "Plugin"]
+"""A member's plugin for each combination of values of its own axes."""
+
+
+def make_variants(member: Member, axes: list[Axis], problems: Problems) -> Variants:
+    """Makes the plugin for each combination of values of its axes.
+
+    Args:
+        member: an entry of the spec.
+        axes: the axes over parameters that this plugin has.
+        problems: receives what is wrong with values.
+    """
+    if any(axis.name in member.params for axis in axes):
+        # The sweep takes precedence over these values, but they should not be nonsense.
+        _make(member, member.params, {}, {axis.name for axis in axes}, problems)
+    variants = {}
+    for picks in product(*(range(len(axis.values)) for axis in axes)):
+        chosen = {axis.name: axis.values[pick] for axis, pick in zip(axes, picks, strict=True)}
+        places = {axis.name: (*axis.path, pick) for axis, pick in zip(axes, picks, strict=True)}
+        plugin = _make(member, {**member.params, **chosen}, places, set(), problems)
+        if plugin is not None:
+            variants[picks] = plugin
+    return variants
+
+
+def _make(
+    member: Member,
+    params: dict[str, Any],
+    swept: dict[str, tuple[str | int, ...]],
+    later: set[str],
+    problems: Problems,
+) -> Plugin | None:
+    """One variant; `swept` has the places of swept values, `later` the names still to come."""
+    try:
+        plugin: Plugin = member.entry.cls.from_params(params)
+    except ValidationError as error:
+        own = (*member.path, "params")
+        owner = f" of {member.kind} {member.entry.name!r}"
+        for finding in findings(error, params, "parameter", owner):
+            if finding.missing:
+                if finding.missing not in later:
+                    problems.add(own, finding.message)
+                continue
+            start, *rest = finding.path or ("",)
+            place = (*swept[start], *rest) if start in swept else (*own, *finding.path)
+            hint = accepts(member.names, start) if finding.unknown else finding.hint
+            problems.add(place, finding.message, hint)
+    except Exception as error:  # `check` is a plugin's own code
+        if not later:
+            hint = f"with {describe(params)}" if swept else ""
+            problems.add(member.path, f"parameters of {member}: {explain(error)}", hint)
+    else:
+        return plugin
+    return None
+
+
+def explain(error: Exception) -> str:
+    """What a plugin's exception says: a ValueError speaks to the user, anything else is a bug."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, ValueError) and text else f"{type(error).__name__}: {text}"
+
+
+def describe(params: dict[str, Any]) -> str:
+    """Parameters as a reader would write them."""
+    return ", ".join(f"{name} = {show(value)}" for name, value in params.items())

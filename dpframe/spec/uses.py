@@ -1,0 +1,105 @@
+"""Stage 2, first half: which plugin each entry of a spec means, and what it is called."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from dpframe.errors import PluginError
+from dpframe.spec.model import KINDS, EntryTable
+
+if TYPE_CHECKING:
+    from dpframe.plugin import Plugin
+    from dpframe.registry import Entry, Registry
+    from dpframe.spec.locate import Path
+    from dpframe.spec.model import PairTable
+    from dpframe.spec.problems import Problems
+    from dpframe.spec.tables import Sections
+
+
+@dataclasses.dataclass(frozen=True, eq=False)  # eq=False: each entry is itself, and hashable
+class Member:
+    """An entry of the spec with the plugin it means."""
+
+    path: Path
+    """Where it stands: ("pair",) or for example ("mechanism", 1)."""
+    label: str
+    entry: Entry
+    params: dict[str, Any]
+    names: tuple[str, ...]
+    """Names of the plugin's parameters."""
+
+    @property
+    def kind(self) -> str:
+        """One of mechanism, attack, estimator and pair."""
+        return self.entry.kind
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.label!r}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Members:
+    """All entries whose plugin is known."""
+
+    of_kind: dict[str, list[Member]]
+    broken: frozenset[str]
+    """Kinds of which an entry is missing here, because something is wrong with it."""
+
+    def names(self, kind: str) -> list[str]:
+        """Names of the parameters that members of a kind have."""
+        return list(dict.fromkeys(name for m in self.of_kind[kind] for name in m.names))
+
+
+def find_members(sections: Sections, registry: Registry, problems: Problems) -> Members:
+    """Resolves every `use`, and checks that labels are unique."""
+    tables: dict[str, dict[Path, EntryTable | PairTable]] = {
+        kind: {(kind, at): table for at, table in sections.entries[kind].items()} for kind in KINDS
+    }
+    tables["pair"] = {("pair",): sections.pair} if sections.pair else {}
+    found, broken = {}, set(sections.broken)
+    for kind, of_kind in tables.items():
+        members = [
+            _member(path, table, kind, registry, problems) for path, table in of_kind.items()
+        ]
+        found[kind] = [member for member in members if member]
+        if len(found[kind]) < len(members):
+            broken.add(kind)
+        _check_labels(found[kind], of_kind, problems)
+    return Members(found, frozenset(broken))
+
+
+def fields(cls: type[Plugin]) -> list[str]:
+    """Names of a plugin's parameters."""
+    return [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+
+
+def _member(
+    path: Path, table: EntryTable | PairTable, kind: str, registry: Registry, problems: Problems
+) -> Member | None:
+    try:
+        entry = registry.find(kind, table.use)
+    except PluginError as error:
+        message, *hints = str(error).split("\n")
+        problems.add((*path, "use"), message, *(hint.strip() for hint in hints))
+        return None
+    label = (table.label if isinstance(table, EntryTable) else None) or entry.name
+    return Member(path, label, entry, table.params, tuple(fields(entry.cls)))
+
+
+def _check_labels(
+    members: list[Member], tables: dict[Path, EntryTable | PairTable], problems: Problems
+) -> None:
+    taken: dict[str, Member] = {}
+    for member in members:
+        first = taken.setdefault(member.label, member)
+        if first is member:
+            continue
+        where = f"{first.path[0]}[{first.path[1]}]"
+        table = tables[member.path]
+        if isinstance(table, EntryTable) and table.label is not None:
+            message = f"label {member.label!r} is already that of {where}"
+            problems.add((*member.path, "label"), message)
+        else:
+            message = f"is called {member.label!r}, and so is {where}; give it a label of its own"
+            problems.add((*member.path, "use"), message, 'for example: label = "…"')
