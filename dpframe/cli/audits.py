@@ -54,11 +54,11 @@ def run(
     from dpframe.report.progress import run_progress
 
     display = end_in_order(functools.partial(run_progress, console(stderr=True), quiet=quiet))
-    choice = run.Choice(out=out, device=device.value if device else None, resume=resume)
+    invocation = run.Invocation(out=out, device=device.value if device else None, resume=resume)
     loaded = load(spec, overrides, trials, seed)
     record = run.run(
         loaded,
-        choice,
+        invocation,
         display,
         warn=functools.partial(print, file=sys.stderr),
     )

@@ -13,8 +13,7 @@ from dpframe.engine.estimate import cell_confidence, resolution_of
 
 if TYPE_CHECKING:
     from dpframe.engine.plan import Plan
-    from dpframe.report.terminal.plan import Plan as Shown
-    from dpframe.report.terminal.plan import Reach, Skipped
+    from dpframe.report.terminal.plan import Outlook, Reach, Skipped
     from dpframe.spec.audit import Audit, Cell
     from dpframe.statistic import Statistic
     from dpframe.types import Tree
@@ -26,7 +25,7 @@ BASE_BYTES = 480 << 20
 """What Python, JAX and its compiler take before the first draw."""
 
 
-def outlook(loaded: Audit) -> Shown:
+def outlook(loaded: Audit) -> Outlook:
     """Describes the run of an audit without drawing anything."""
     plan = make_plan(loaded)
     cells = loaded.cells

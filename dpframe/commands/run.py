@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CHECKPOINT = "checkpoint"
 
 
-class Choice(NamedTuple):
+class Invocation(NamedTuple):
     """What the caller decides about a run beside its spec."""
 
     out: Path | None = None
@@ -35,7 +35,7 @@ class Choice(NamedTuple):
 
 
 def run(
-    loaded: Audit, choice: Choice, display: Display, warn: Callable[[str], None] = print
+    loaded: Audit, invocation: Invocation, display: Display, warn: Callable[[str], None] = print
 ) -> dict[str, Any]:
     """Runs an audit and writes its record; a complete identical run is read, not repeated.
 
@@ -43,7 +43,7 @@ def run(
 
     Args:
         loaded: the audit.
-        choice: where, and what to do with an earlier run.
+        invocation: where, and what to do with an earlier run.
         display: opens a progress display for a number of cells and of draws.
         warn: told what went wrong without ending the run.
 
@@ -51,16 +51,16 @@ def run(
         OutputError: the directory cannot be written to, or another run is using it.
         DpframeError: the device is not there.
     """
-    directory = output_directory(loaded, choice.out)
-    select_device(choice.device or loaded.run.device)
+    directory = output_directory(loaded, invocation.out)
+    select_device(invocation.device or loaded.run.device)
     from dpframe.engine.checkpoint import Store, locked
     from dpframe.engine.compile import keep_compiled_programs
 
     with locked(directory / CHECKPOINT):
         keep_compiled_programs()
         store = Store(directory / CHECKPOINT)
-        earlier = _earlier(directory) if choice.resume else None
-        if not choice.resume:
+        earlier = _earlier(directory) if invocation.resume else None
+        if not invocation.resume:
             store.clear()
         plan = make_plan(loaded, earlier)
         if earlier is not None and _complete(earlier, plan):

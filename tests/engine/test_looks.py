@@ -46,7 +46,7 @@ def shown(
     def display(cells: int, draws: int) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext(progress)
 
-    record = run.run(loaded, run.Choice(out=directory, resume=resume), display, warn)
+    record = run.run(loaded, run.Invocation(out=directory, resume=resume), display, warn)
     cells: list[dict[str, Any]] = record["cells"]
     return cells
 

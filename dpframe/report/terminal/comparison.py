@@ -63,14 +63,14 @@ def _tables(rows: list[Row]) -> list[list[Row]]:
     return list(tables.values())
 
 
-def _entry(row: Row) -> ranking.Entry:
+def _entry(row: Row) -> ranking.Ranked:
     own = [
         f"{short(key)} {numbers.setting(value)}"
         for key, value in row["swept"].items()
         if key.startswith(OWN_KEYS)
     ]
     low, high = row["interval"] or (None, None)
-    return ranking.Entry(
+    return ranking.Ranked(
         name=" · ".join([row["attack"]["label"], row["estimator"]["label"], *own]),
         certified=row["certified"],
         assumption=row["assumption"],

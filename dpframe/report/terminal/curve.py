@@ -44,7 +44,7 @@ class Curve(NamedTuple):
         return min(max(NORMAL.cdf(-_quantile(fpr) - distance), y1), y0)
 
 
-class Evidence(NamedTuple):
+class Plotted(NamedTuple):
     """One cell, as a plot shows it."""
 
     cell: Cell
@@ -58,7 +58,7 @@ class Evidence(NamedTuple):
         return max(_quantile(self.claimed.at(fpr)) - _quantile(fnr) for fpr, fnr in self.certified)
 
 
-def evidence(cell: Cell) -> Evidence | None:
+def evidence(cell: Cell) -> Plotted | None:
     """What a cell has to show; None without a claimed curve or without certified points."""
     estimate, claim = cell.get("estimate") or {}, cell.get("claim") or {}
     if cell.get("status") != "ok" or not estimate.get("certified"):
@@ -67,7 +67,7 @@ def evidence(cell: Cell) -> Evidence | None:
     certified = _hull(_points(estimate.get("tradeoff")))
     if len(claimed) < 2 or not certified:
         return None
-    return Evidence(cell, Curve(tuple(sorted(claimed))), tuple(certified))
+    return Plotted(cell, Curve(tuple(sorted(claimed))), tuple(certified))
 
 
 def _hull(points: list[Point]) -> list[Point]:

@@ -40,7 +40,7 @@ class Skipped(TypedDict):
     cells: int
 
 
-class Plan(TypedDict):
+class Outlook(TypedDict):
     """The input of `render_plan`: a plain dict, ready for JSON."""
 
     name: str
@@ -63,11 +63,11 @@ class Plan(TypedDict):
     skipped: list[Skipped]
 
 
-def render_plan(plan: Plan, console: Console) -> None:
+def render_plan(plan: Outlook, console: Console) -> None:
     """Prints the plan of a run.
 
     Args:
-        plan: see `Plan`.
+        plan: see `Outlook`.
         console: where to print.
     """
     ink = Ink.of(console)
@@ -96,7 +96,7 @@ def render_plan(plan: Plan, console: Console) -> None:
         console.print(ink.text(f"– skipped, {_cells(skip['cells'])}: {skip['reason']}"))
 
 
-def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
+def _facts(plan: Outlook) -> Iterator[tuple[str, str]]:
     repeats = f", {plan['repeats']} repeats of each" if plan["repeats"] > 1 else ""
     yield "cells", f"{plan['cells']}{repeats}; {plan['m']} with a claim that can be tested (m)"
     groups = plan["draw_groups"]

@@ -16,7 +16,7 @@ from dpframe.report.terminal.panel import draw, linear_axis, log_axis
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dpframe.report.terminal.curve import Evidence
+    from dpframe.report.terminal.curve import Plotted
     from dpframe.report.terminal.group import Group, Spot
 
 MOST = 4
@@ -58,19 +58,19 @@ def plots(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
         yield from _panels(best, ink, width)
 
 
-def _furthest(spot: Spot) -> Evidence | None:
+def _furthest(spot: Spot) -> Plotted | None:
     shown = [found for cell in spot.cells if (found := evidence(cell)) is not None]
     return max(shown, key=lambda found: found.gap, default=None)
 
 
-def _name(group: Group, spot: Spot, best: Evidence) -> str:
+def _name(group: Group, spot: Spot, best: Plotted) -> str:
     place = [f"{short(key)} {numbers.setting(value)}" for key, value in spot.values.items()]
     if len(spot.cells) > 1:
         place.append(f"repeat {best.cell.get('repeat')}")
     return " · ".join((*group.names, *place))
 
 
-def _title(best: Evidence, name: str, ink: Ink) -> Text:
+def _title(best: Plotted, name: str, ink: Ink) -> Text:
     verdict, claim = best.cell.get("verdict"), best.cell["claim"]
     text = ink.text("")
     text.append(ink.plain(f"{SYMBOL[verdict]} "), STYLE[verdict])
@@ -85,7 +85,7 @@ def _parameters(claim: dict[str, Any]) -> str:
     return ": " + ", ".join(values) if values else ""
 
 
-def _panels(best: Evidence, ink: Ink, width: int) -> Iterator[Text]:
+def _panels(best: Plotted, ink: Ink, width: int) -> Iterator[Text]:
     verdict = best.cell.get("verdict")
     axes = [log_axis(_decades(best))]
     if width >= 2 * NARROWEST + GAP:
@@ -97,7 +97,7 @@ def _panels(best: Evidence, ink: Ink, width: int) -> Iterator[Text]:
         yield Text(" " * GAP).join(parts)
 
 
-def _decades(best: Evidence) -> int:
+def _decades(best: Plotted) -> int:
     """Down to where curve and points have come within a hundredth of 1."""
     telling = [x for x, y in (*best.claimed.points, *best.certified) if x > 0 and y < 0.99]
     least = min(telling, default=1.0)

@@ -20,7 +20,7 @@ WIDEST_WORD = 24
 """Names are folded between words, and within those that are longer than this."""
 
 
-class Entry(NamedTuple):
+class Ranked(NamedTuple):
     """One line of the table."""
 
     name: str
@@ -40,15 +40,15 @@ class Entry(NamedTuple):
     seconds: float | None = None
 
 
-Column = tuple[str, "Callable[[Entry], str]"]
+Column = tuple[str, "Callable[[Ranked], str]"]
 
 
-def bound(entry: Entry) -> str:
+def bound(entry: Ranked) -> str:
     """The certified bound, or that there is none."""
     return f"≥ {numbers.lower(entry.bound)}" if entry.certified else "no bound"
 
 
-def estimate(entry: Entry) -> str:
+def estimate(entry: Ranked) -> str:
     """The point value; beside it the limits of an estimator that certifies nothing."""
     text = numbers.point(entry.point)
     if entry.interval is None:
@@ -57,32 +57,32 @@ def estimate(entry: Entry) -> str:
     return f"{text} ({numbers.point(low)} to {numbers.point(high)})"
 
 
-def share(entry: Entry) -> str:
+def share(entry: Ranked) -> str:
     """What part of the true ε the bound certifies, rounded down."""
     if entry.share is None or not math.isfinite(entry.share):
         return "–"
     return f"{math.floor(100 * entry.share)} %"
 
 
-def p_value(entry: Entry) -> str:
+def p_value(entry: Ranked) -> str:
     """The p-value of the claim, with the sign of a violation if it refutes it alone."""
     if entry.p_value is None:
         return "–"
     return f"{SYMBOL['violated'] + ' ' if entry.refutes else ''}{numbers.point(entry.p_value)}"
 
 
-def draws(entry: Entry) -> str:
+def draws(entry: Ranked) -> str:
     """How many outputs were drawn for it."""
     return "–" if entry.draws is None else numbers.quantity(entry.draws)
 
 
-def seconds(entry: Entry) -> str:
+def seconds(entry: Ranked) -> str:
     """How long it took."""
     return "–" if entry.seconds is None else numbers.duration(entry.seconds)
 
 
 def ranking(
-    entries: Sequence[Entry], title: str, columns: Sequence[Column], notes: Notes, ink: Ink
+    entries: Sequence[Ranked], title: str, columns: Sequence[Column], notes: Notes, ink: Ink
 ) -> Table:
     """Draws the table.
 

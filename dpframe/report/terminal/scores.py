@@ -37,11 +37,11 @@ def render_scores(found: dict[str, Any], console: Console) -> None:
         console.print(line)
 
 
-def _entry(row: dict[str, Any], found: dict[str, Any]) -> ranking.Entry:
+def _entry(row: dict[str, Any], found: dict[str, Any]) -> ranking.Ranked:
     estimate = row["estimate"]
     p_value = numbers.number(row["p_value"])
     low, high = estimate["interval"] or (None, None)
-    return ranking.Entry(
+    return ranking.Ranked(
         name=row["estimator"]["label"],
         certified=estimate["certified"],
         assumption=estimate["assumption"],
