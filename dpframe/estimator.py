@@ -91,11 +91,11 @@ class Estimator(Plugin):
         """The statistic whose counts `estimate` reads."""
         raise NotImplementedError
 
-    def estimate(self, bound: Tree, counts: Tree, query: Query) -> Estimate:
+    def estimate(self, layout: Tree, counts: Tree, query: Query) -> Estimate:
         """Runs on the host, in float64.
 
         Args:
-            bound: what the statistic's `bind` returned.
+            layout: what the statistic's `bind` returned.
             counts: the statistic's counts, int64.
             query: what is asked.
         """
@@ -119,10 +119,10 @@ class Estimator(Plugin):
         """
         from dpframe.scores.count import count_scores
 
-        bound, counts, trials = count_scores(self.statistic(), scores, rng)
-        return self.estimate(bound, counts, query._replace(trials=trials))
+        layout, counts, trials = count_scores(self.statistic(), scores, rng)
+        return self.estimate(layout, counts, query._replace(trials=trials))
 
-    def extreme(self, bound: Tree, trials: tuple[int, int]) -> Tree:
+    def extreme(self, layout: Tree, trials: tuple[int, int]) -> Tree:
         """The counts that speak most loudly against any claim at this number of trials.
 
         They decide between `consistent` and `inconclusive`. Required where `certifies` is True.

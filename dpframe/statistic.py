@@ -6,7 +6,6 @@ import dataclasses
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 
 if TYPE_CHECKING:
@@ -14,11 +13,12 @@ if TYPE_CHECKING:
 
 
 class Statistic(ABC):
-    """A commutative monoid of integer counts over scores.
+    """Integer counts over scores, which add.
 
     Instances are hashable, and equal instances of one attack share a pass over the draws.
-    `update` must be additive: the counts of two sets of draws are the sum of their counts. Counts
-    of one call stay below 2³¹; the engine keeps the totals in int64.
+    Counts add: those of two sets of draws together are, leaf by leaf, the sum of the counts of
+    each. The engine relies on it to count in any order and on any number of devices. Counts of
+    one call stay below 2³¹; the totals are kept in int64.
     """
 
     accepts: ClassVar[frozenset[str]]
@@ -32,7 +32,7 @@ class Statistic(ABC):
             pilot1: scores on D′, shape [n].
 
         Returns:
-            The bound: a pytree of arrays; `()` if there is nothing to fix.
+            The layout: a pytree of arrays; `()` if there is nothing to fix.
         """
         return ()
 
@@ -42,15 +42,17 @@ class Statistic(ABC):
         return cls.bind is not Statistic.bind
 
     @abstractmethod
-    def zero(self, bound: Tree) -> Tree:
+    def zero(self, layout: Tree) -> Tree:
         """Counts of no draws at all: a pytree of int32 arrays, first axis the dataset (0 or 1)."""
 
     @abstractmethod
-    def update(self, bound: Tree, counts: Tree, dataset: Array, scores: Array, keep: Array) -> Tree:
+    def update(
+        self, layout: Tree, counts: Tree, dataset: Array, scores: Array, keep: Array
+    ) -> Tree:
         """Adds scores to the counts; traced.
 
         Args:
-            bound: what `bind` returned.
+            layout: what `bind` returned.
             counts: the counts so far.
             dataset: 0 or 1, a traced integer.
             scores: shape [n].
@@ -60,14 +62,10 @@ class Statistic(ABC):
             The new counts.
         """
 
-    def describe(self, bound: Tree) -> dict[str, Any]:
+    def describe(self, layout: Tree) -> dict[str, Any]:
         """The statistic for the record: JSON values; a subclass adds its edges or thresholds."""
         fields: dict[str, Any] = dataclasses.asdict(self) if dataclasses.is_dataclass(self) else {}
         return {"name": type(self).__name__, **fields}
-
-    def merge(self, a: Tree, b: Tree) -> Tree:
-        """Counts of the union of two sets of draws."""
-        return jax.tree.map(lambda x, y: x + y, a, b)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,10 +74,10 @@ class DecisionCounts(Statistic):
 
     accepts: ClassVar[frozenset[str]] = frozenset({"decision"})
 
-    def zero(self, bound: Tree) -> Any:
+    def zero(self, layout: Tree) -> Any:
         return jnp.zeros((2, 2), jnp.int32)
 
-    def update(self, bound: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
+    def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
         kept, ones = count_true(keep), count_true(scores & keep)
         here = jnp.arange(2, dtype=jnp.int32) == dataset
         return counts + here[:, None] * jnp.stack([kept - ones, ones])
@@ -110,22 +108,22 @@ class BinCounts(Statistic):
 
     accepts: ClassVar[frozenset[str]] = frozenset({"score"})
 
-    def edges(self, bound: Tree) -> Array:
-        """The edges in a bound, shape [k]; override where the bound holds more than them."""
-        edges: Array = bound
+    def edges(self, layout: Tree) -> Array:
+        """The edges in a layout, shape [k]; override where the layout holds more than them."""
+        edges: Array = layout
         return edges
 
-    def zero(self, bound: Tree) -> Any:
-        return jnp.zeros((2, self.edges(bound).shape[0] + 2), jnp.int32)
+    def zero(self, layout: Tree) -> Any:
+        return jnp.zeros((2, self.edges(layout).shape[0] + 2), jnp.int32)
 
-    def update(self, bound: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
-        edges = jnp.asarray(self.edges(bound), scores.dtype)
+    def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
+        edges = jnp.asarray(self.edges(layout), scores.dtype)
         # Unrolled, since the loop that JAX rolls by default is half as fast.
         above = jnp.searchsorted(edges, scores, side="right", method="scan_unrolled")
         bins = jnp.where(jnp.isnan(scores), 0, 1 + above.astype(jnp.int32))
         return counts.at[dataset, bins].add(keep.astype(counts.dtype))
 
-    def describe(self, bound: Tree) -> dict[str, Any]:
+    def describe(self, layout: Tree) -> dict[str, Any]:
         import numpy as np
 
-        return {**super().describe(bound), "edges": np.asarray(self.edges(bound)).tolist()}
+        return {**super().describe(layout), "edges": np.asarray(self.edges(layout)).tolist()}

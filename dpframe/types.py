@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Ints: TypeAlias = npt.NDArray[np.int64]
     HostArray: TypeAlias = npt.NDArray[Any]
 
-# A pytree of arrays: an attack's state, a statistic's bound or its counts.
+# A pytree of arrays: an attack's state, a statistic's layout or its counts.
 Tree: TypeAlias = Any
 
 D, D_PRIME = 0, 1

@@ -134,20 +134,20 @@ class Greedy(Estimator, name="greedy"):
     def statistic(self) -> Statistic:
         return Cuts()
 
-    def estimate(self, bound: Any, counts: Any, query: Any) -> Estimate:
+    def estimate(self, layout: Any, counts: Any, query: Any) -> Estimate:
         above = counts[:, ::-1].cumsum(axis=1)[:, ::-1][:, 2:]
         n0, n1 = counts.sum(axis=1)
 
         def boxes(error: float) -> Any:
-            share = error / (2 * len(bound)) if self.pays else error
+            share = error / (2 * len(layout)) if self.pays else error
             fpr = clopper_pearson_upper(above[0], n0, share)
             paid = clopper_pearson_upper(n1 - above[1], n1, share)
             return np.stack([fpr, paid if self.pays else (n1 - above[1]) / n1], axis=1)
 
         return estimate_from_boxes(boxes, query, epsilon=1.0)
 
-    def extreme(self, bound: Any, trials: Any) -> Any:
-        counts = np.zeros((2, len(bound) + 2), np.int64)
+    def extreme(self, layout: Any, trials: Any) -> Any:
+        counts = np.zeros((2, len(layout) + 2), np.int64)
         counts[0, 1], counts[1, -1] = trials
         return counts
 
@@ -161,7 +161,7 @@ class Guess(Estimator, name="guess"):
     def statistic(self) -> Statistic:
         return Cuts()
 
-    def estimate(self, bound: Any, counts: Any, query: Any) -> Estimate:
+    def estimate(self, layout: Any, counts: Any, query: Any) -> Estimate:
         return Estimate(epsilon=1.0, interval=(0.5, 2.0))
 
 
@@ -174,7 +174,7 @@ class Breaks(Estimator, name="breaks"):
     def statistic(self) -> Statistic:
         return Cuts()
 
-    def estimate(self, bound: Any, counts: Any, query: Any) -> Estimate:
+    def estimate(self, layout: Any, counts: Any, query: Any) -> Estimate:
         raise RuntimeError("broken inside")
 
 
@@ -187,7 +187,7 @@ class Infinite(Estimator, name="infinite"):
     def statistic(self) -> Statistic:
         return Cuts()
 
-    def estimate(self, bound: Any, counts: Any, query: Any) -> Estimate:
+    def estimate(self, layout: Any, counts: Any, query: Any) -> Estimate:
         return Estimate(epsilon=1.0, epsilon_lower=float("inf"))
 
 
@@ -201,7 +201,7 @@ class Needy(Estimator, name="needy"):
     def statistic(self) -> Statistic:
         return Cuts()
 
-    def estimate(self, bound: Any, counts: Any, query: Any) -> Estimate:
+    def estimate(self, layout: Any, counts: Any, query: Any) -> Estimate:
         return Estimate(epsilon=self.level)
 
 

@@ -31,7 +31,7 @@ class AbsoluteMu(Estimator, name="absolute-mu"):
     def statistic(self) -> PilotGrid:
         return PilotGrid()
 
-    def estimate(self, bound: Tree, counts: Ints, query: Query) -> Estimate:
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         mu = self.largest_mu(counts, query)
         epsilon = float(gaussian_epsilon(query.delta, mu))
         p_value = None
@@ -49,7 +49,7 @@ class AbsoluteMu(Estimator, name="absolute-mu"):
         kept = np.maximum(fpr, fnr) < 1 - query.delta
         return float(np.abs(gaussian_mu(fpr[kept], fnr[kept])).max(initial=0.0))
 
-    def extreme(self, bound: Tree, trials: tuple[int, int]) -> Ints:
-        counts = np.zeros((2, np.asarray(bound["pilot"]).shape[1]), np.int64)
+    def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
+        counts = np.zeros((2, np.asarray(layout["pilot"]).shape[1]), np.int64)
         counts[0, 0], counts[1, -1] = trials
         return counts

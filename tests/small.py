@@ -69,10 +69,10 @@ class Sixteenths(Statistic):
 
     accepts: ClassVar[frozenset[str]] = frozenset({"decision"})
 
-    def zero(self, bound: Any) -> Any:
+    def zero(self, layout: Any) -> Any:
         return jnp.zeros((2, 16), jnp.int32)
 
-    def update(self, bound: Any, counts: Any, dataset: Any, scores: Any, keep: Any) -> Any:
+    def update(self, layout: Any, counts: Any, dataset: Any, scores: Any, keep: Any) -> Any:
         ones = (scores & keep).reshape(-1, 16).sum(0, dtype=jnp.int32)
         return counts + (jnp.arange(2) == dataset)[:, None] * ones
 
@@ -86,7 +86,7 @@ class Positions(Estimator, name="positions"):
     def statistic(self) -> Statistic:
         return Sixteenths()
 
-    def estimate(self, bound: Any, counts: Any, query: Any) -> Estimate:
+    def estimate(self, layout: Any, counts: Any, query: Any) -> Estimate:
         return Estimate(epsilon=0.0)
 
 
@@ -99,7 +99,7 @@ class Totals(Estimator, name="totals"):
     def statistic(self) -> Statistic:
         return DecisionCounts()
 
-    def estimate(self, bound: Any, counts: Any, query: Any) -> Estimate:
+    def estimate(self, layout: Any, counts: Any, query: Any) -> Estimate:
         return Estimate(epsilon=0.0)
 
 

@@ -78,21 +78,21 @@ def score_repeats(attack: Any, states: Tree, outputs: Array) -> Array:
 
 
 @compiled(static=("statistic",))
-def count_repeats(bounds: Tree, scores: Array, dataset: Array, *, statistic: Statistic) -> Tree:
+def count_repeats(layouts: Tree, scores: Array, dataset: Array, *, statistic: Statistic) -> Tree:
     """Counts of many repeats, every leaf [repeats, …].
 
     Args:
-        bounds: what the pilot of each repeat fixed; every leaf [repeats, …].
+        layouts: what the pilot of each repeat fixed; every leaf [repeats, …].
         scores: shape [repeats, n].
         dataset: its index.
         statistic: what counts.
     """
     check_scores(scores[0], scores.shape[1], statistic.accepts)
 
-    def repeat(bound_and_scores: tuple[Tree, Array]) -> Tree:
-        bound, own = bound_and_scores
+    def repeat(layout_and_scores: tuple[Tree, Array]) -> Tree:
+        layout, own = layout_and_scores
         keep = jnp.ones(own.shape, bool)
-        return statistic.update(bound, statistic.zero(bound), dataset, own, keep)
+        return statistic.update(layout, statistic.zero(layout), dataset, own, keep)
 
     batch = max(1, CACHED // scores.shape[1])
-    return jax.lax.map(repeat, (bounds, scores), batch_size=batch)
+    return jax.lax.map(repeat, (layouts, scores), batch_size=batch)

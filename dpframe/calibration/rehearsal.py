@@ -135,9 +135,9 @@ class Block:
             rng = host_generator(self.stream(SPLIT, self.repeats[index]), 0, 0)
             return _asked(lambda: estimator.estimate_scores((own[0], own[1]), query, rng))
         statistic = estimator.statistic()
-        trees = self.bounds(part.attack, statistic), self.counts(part.attack, statistic)
-        bound, counts = jax.tree.map(lambda leaf: leaf[index], trees)
-        return _asked(lambda: estimator.estimate(bound, counts, query))
+        trees = self.layouts(part.attack, statistic), self.counts(part.attack, statistic)
+        layout, counts = jax.tree.map(lambda leaf: leaf[index], trees)
+        return _asked(lambda: estimator.estimate(layout, counts, query))
 
     def stream(self, name: str, repeat: int) -> Stream:
         """The address of a stream of one repeat."""
@@ -176,7 +176,7 @@ class Block:
 
         return list(self._once(("raw", attack), make))
 
-    def bounds(self, attack: Attack, statistic: Statistic) -> Tree:
+    def layouts(self, attack: Attack, statistic: Statistic) -> Tree:
         """What the pilots fixed, every leaf [repeats, …]."""
 
         def make() -> Tree:
@@ -187,22 +187,22 @@ class Block:
             pairs = zip(*pilot, strict=True)
             return _stacked(guarded("bind", lambda: [statistic.bind(*pair) for pair in pairs]))
 
-        return self._once(("bounds", attack, statistic), make)
+        return self._once(("layouts", attack, statistic), make)
 
     def counts(self, attack: Attack, statistic: Statistic) -> Tree:
         """Counts of the eval stream, every leaf [repeats, …] in int64."""
 
         def make() -> Tree:
-            bounds = self.bounds(attack, statistic)
-            both = [self._count(attack, statistic, bounds, index) for index in (0, 1)]
+            layouts = self.layouts(attack, statistic)
+            both = [self._count(attack, statistic, layouts, index) for index in (0, 1)]
             return jax.tree.map(np.add, *both)
 
         return self._once(("counts", attack, statistic), make)
 
-    def _count(self, attack: Attack, statistic: Statistic, bounds: Tree, index: int) -> Tree:
+    def _count(self, attack: Attack, statistic: Statistic, layouts: Tree, index: int) -> Tree:
         scores = self.scores(attack, EVAL, index)
         counted = guarded(
-            "counting", lambda: count_repeats(bounds, scores, np.int32(index), statistic=statistic)
+            "counting", lambda: count_repeats(layouts, scores, np.int32(index), statistic=statistic)
         )
         return jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), counted)
 

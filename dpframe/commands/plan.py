@@ -30,7 +30,7 @@ def outlook(loaded: Audit) -> Outlook:
     plan = make_plan(loaded)
     cells = loaded.cells
     confidence = min((cell.confidence for cell in cells), default=0.95)
-    divide = plan.bounds if plan.bounds and loaded.multiplicity != "none" else 1
+    divide = max(1, plan.certifying_cells) if loaded.multiplicity != "none" else 1
     return {
         "name": loaded.name,
         "cells": len(cells),
@@ -70,8 +70,8 @@ def _reaches(plan: Plan) -> list[Reach]:
     return list(found.values())
 
 
-def _ideal_bound(statistic: Statistic) -> Tree:
-    """The bound of a statistic whose pilot saw a perfect attack."""
+def _ideal_layout(statistic: Statistic) -> Tree:
+    """The layout of a statistic whose pilot saw a perfect attack."""
     if not statistic.needs_pilot():
         return ()
     kind = np.bool_ if "score" not in statistic.accepts else np.float32
@@ -88,8 +88,8 @@ def _reach(cell: Cell, plan: Plan) -> Reach:
         trials = (cell.trials, cell.trials)
         query = Query(trials, cell.delta, cell_confidence(cell, plan), cell.claim)
         try:
-            bound = _ideal_bound(estimator.statistic())
-            found = estimator.estimate(bound, estimator.extreme(bound, trials), query)
+            layout = _ideal_layout(estimator.statistic())
+            found = estimator.estimate(layout, estimator.extreme(layout, trials), query)
         except Exception:  # an author's estimator; the run will say what is wrong with it
             found = None
         if found is not None:

@@ -58,7 +58,7 @@ class CellResult:
 
 def cell_confidence(cell: Cell, plan: Plan) -> float:
     """Level of one cell's bound, so that all bounds of the audit hold together."""
-    divide = plan.bounds if plan.bounds and plan.audit.multiplicity != "none" else 1
+    divide = max(1, plan.certifying_cells) if plan.audit.multiplicity != "none" else 1
     return 1 - (1 - cell.confidence) / (divide * plan.looks.get(cell.id, FIRST_LOOK).price)
 
 
@@ -76,7 +76,7 @@ def estimate_cell(cell: Cell, place: Place, work: Work, plan: Plan, seconds: flo
         return jax.tree.map(lambda leaf: leaf[place.lane, place.attack], tree)
 
     totals, trials = work.tally.total()
-    counts, bound = at(totals[place.scorer]), at(work.bounds[place.scorer])
+    counts, layout = at(totals[place.scorer]), at(work.layouts[place.scorer])
     statistic = estimator.statistic()
     if not all(trials):
         return CellResult(cell=cell, reason="the time budget ended before anything was counted")
@@ -92,7 +92,7 @@ def estimate_cell(cell: Cell, place: Place, work: Work, plan: Plan, seconds: flo
         cell=cell,
         counts=jax.tree.map(lambda leaf: np.asarray(leaf).tolist(), counts),
         trials=trials,
-        statistic=statistic.describe(bound),
+        statistic=statistic.describe(layout),
         certified=certified,
         query=query,
         draws=sum(trials) * max(1, the_pass.elements),
@@ -105,13 +105,13 @@ def estimate_cell(cell: Cell, place: Place, work: Work, plan: Plan, seconds: flo
         mechanism, pair = cell.mechanism.value, cell.pair.value
         truth = guarded("truth", lambda: mechanism.truth(pair))
         started = time.perf_counter()
-        estimate = guarded("estimate", lambda: estimator.estimate(bound, counts, query))
+        estimate = guarded("estimate", lambda: estimator.estimate(layout, counts, query))
         taken = time.perf_counter() - started
         extreme = None
         if certified and cell.claim is not None:
             check_certificate(estimate)
-            most = guarded("extreme", lambda: estimator.extreme(bound, trials))
-            extreme = guarded("estimate", lambda: estimator.estimate(bound, most, query))
+            most = guarded("extreme", lambda: estimator.extreme(layout, trials))
+            extreme = guarded("estimate", lambda: estimator.estimate(layout, most, query))
             check_certificate(extreme)
     except CellError as error:
         return dataclasses.replace(common, reason=str(error))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def entry_keys(
-    the_pass: Pass, states: tuple[Tree, ...], bounds: tuple[Tree, ...]
+    the_pass: Pass, states: tuple[Tree, ...], layouts: tuple[Tree, ...]
 ) -> dict[str, str]:
     """The key of every cell of a pass, by the cell's id.
 
@@ -32,14 +32,14 @@ def entry_keys(
     Args:
         the_pass: gives the cells.
         states: what the attacks learned; every leaf [lanes, attacks, …].
-        bounds: what the pilots of the statistics fixed; shaped like the states.
+        layouts: what the pilots of the statistics fixed; shaped like the states.
     """
     program = [__version__, jax.__version__, jax.default_backend()]
     keys = {}
     for cell, place in the_pass.cells:
         statistic = the_pass.scorers[place.scorer].statistic
         kind = type(statistic)
-        fixed = (states[place.scorer], bounds[place.scorer])
+        fixed = (states[place.scorer], layouts[place.scorer])
         own = jax.tree.map(lambda leaf, at=place: leaf[at.lane, at.attack], fixed)
         content = {
             "program": program,

@@ -64,7 +64,7 @@ class HostWork(Work):
             return jax.tree.map(lambda leaf: leaf[lane], tree)
 
         counts = own(self.zeros)
-        scoring = programs.Scoring(self.attacks, own(self.states), own(self.bounds))
+        scoring = programs.Scoring(self.attacks, own(self.states), own(self.layouts))
         for outputs in self._outputs(lane, index, segment):
             count = partial(
                 programs.count_given,

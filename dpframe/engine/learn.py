@@ -32,24 +32,24 @@ def learn(the_pass: Pass, run: RunSettings, prng: str) -> tuple[tuple[Tree, ...]
     """Fits the attacks and binds the statistics of a pass.
 
     Returns:
-        States and bounds, one tree per scorer, every leaf [lanes, attacks, …].
+        States and layouts, one tree per scorer, every leaf [lanes, attacks, …].
     """
     draws = _Draws(the_pass, run, prng)
-    states, bounds = [], []
+    states, layouts = [], []
     for scorer in the_pass.scorers:
-        scorer_states, scorer_bounds = [], []
+        scorer_states, scorer_layouts = [], []
         for lane in range(len(the_pass.mechanisms)):
             fitted = [_fit(draws, lane, attack) for attack in scorer.attacks]
             scorer_states.append(fitted)
-            scorer_bounds.append(
+            scorer_layouts.append(
                 [
                     _bind(draws, lane, attack, state, scorer.statistic)
                     for attack, state in zip(scorer.attacks, fitted, strict=True)
                 ]
             )
         states.append(_grid(scorer_states))
-        bounds.append(_grid(scorer_bounds))
-    return tuple(states), tuple(bounds)
+        layouts.append(_grid(scorer_layouts))
+    return tuple(states), tuple(layouts)
 
 
 class _Draws:
@@ -119,8 +119,8 @@ def _bind(draws: _Draws, lane: int, attack: Attack, state: Tree, statistic: Any)
         scored = guarded("score", partial(programs.score_given, leaves, state, outputs))
         check_scores(scored, len(outputs), statistic.accepts)
         scores.append(np.asarray(scored))
-    bound = guarded("bind", lambda: statistic.bind(*scores))
-    return jax.tree.map(np.asarray, bound)
+    layout = guarded("bind", lambda: statistic.bind(*scores))
+    return jax.tree.map(np.asarray, layout)
 
 
 def _grid(rows: list[list[Tree]]) -> Tree:

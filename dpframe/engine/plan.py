@@ -110,8 +110,8 @@ class Plan:
     skipped: tuple[Skip, ...]
     m: int
     """Cells with a claim and a certifying estimator, failed ones included."""
-    bounds: int
-    """Cells with a certifying estimator, claimed or not: all bounds that must hold together."""
+    certifying_cells: int
+    """How many cells certify a bound, claimed or not: those that must hold together."""
     prng: str
     """Name of the generator."""
     looks: Mapping[str, Looks]
@@ -135,7 +135,7 @@ def _plan(audit: Audit, prng: str, earlier: Mapping[str, Any] | None) -> Plan:
     skipped, failed = list(audit.skipped), []
     together: dict[tuple[Stream, int, int, Shape, bool], list[Cell]] = {}
     looks: dict[str, Looks] = {}
-    m = bounds = 0
+    m = certifying_cells = 0
     for cell in audit.cells:
         statistic = cell.estimator.value.statistic()
         try:
@@ -156,7 +156,7 @@ def _plan(audit: Audit, prng: str, earlier: Mapping[str, Any] | None) -> Plan:
             skipped.append(_skip(cell, reason))
             continue
         certified = cell.estimator.value.certifies_against(cell.claim)
-        bounds += certified
+        certifying_cells += certified
         m += certified and cell.claim is not None
         if problem is not None:
             failed.append((cell, problem))
@@ -169,7 +169,7 @@ def _plan(audit: Audit, prng: str, earlier: Mapping[str, Any] | None) -> Plan:
         shared = (stream, cell.trials, rows, shape, cell.mechanism.value.may_be_nan)
         together.setdefault(shared, []).append(cell)
     passes = tuple(arrange(*shared[:4], cells) for shared, cells in together.items())
-    return Plan(audit, passes, tuple(failed), tuple(skipped), m, bounds, prng, looks)
+    return Plan(audit, passes, tuple(failed), tuple(skipped), m, certifying_cells, prng, looks)
 
 
 def _skip(cell: Cell, reason: str) -> Skip:

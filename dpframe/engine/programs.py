@@ -26,7 +26,7 @@ class Scoring(NamedTuple):
     """Stacked; every leaf [attacks]."""
     states: tuple[Tree, ...]
     """What the attacks learned; every leaf [lanes, attacks, …], inside a lane [attacks, …]."""
-    bounds: tuple[Tree, ...]
+    layouts: tuple[Tree, ...]
     """What the pilots of the statistics fixed; shaped like the states."""
 
 
@@ -78,7 +78,7 @@ def count_chunks(
         counts: per scorer the counts to add to; every leaf [padded lanes, attacks, …].
         mechanisms: stacked; every leaf [padded lanes].
         lanes: how many of the lanes are real.
-        scoring: attacks, states and bounds, lanes padded.
+        scoring: attacks, states and layouts, lanes padded.
         origin: where the draws come from.
         span: which draws.
         statistics: one per scorer.
@@ -89,14 +89,14 @@ def count_chunks(
     def chunk(counts: tuple[Tree, ...], index: Array, limit: Array) -> tuple[Tree, ...]:
         key = chunk_key(origin.base, index, origin.dataset)
 
-        def lane(counts: Any, mechanism: Mechanism, states: Any, bounds: Any) -> tuple[Tree, ...]:
+        def lane(counts: Any, mechanism: Mechanism, states: Any, layouts: Any) -> tuple[Tree, ...]:
             outputs = mechanism.sample(key, origin.data, rows)
             check_outputs(outputs, rows)
-            own = Scoring(scoring.attacks, states, bounds)
+            own = Scoring(scoring.attacks, states, layouts)
             return count_outputs(counts, own, outputs, origin.dataset, limit, statistics)
 
         updated: tuple[Tree, ...] = each_lane(
-            lane, lanes, counts, mechanisms, scoring.states, scoring.bounds
+            lane, lanes, counts, mechanisms, scoring.states, scoring.layouts
         )
         return updated
 
@@ -131,7 +131,7 @@ def count_given(
 
     Args:
         counts: per scorer the counts to add to; every leaf [attacks, …].
-        scoring: attacks, states and bounds of this lane.
+        scoring: attacks, states and layouts of this lane.
         outputs: shape [rows, *output dims].
         dataset: its index.
         limit: rows counted.
@@ -152,14 +152,14 @@ def count_outputs(
     rows = outputs.shape[0]
     keep = jnp.arange(rows, dtype=jnp.int32) < limit
 
-    def scorer(statistic: Statistic, counts: Tree, attacks: Any, states: Any, bounds: Any) -> Tree:
-        def one(counts: Tree, attack: Any, state: Tree, bound: Tree) -> Tree:
+    def scorer(statistic: Statistic, counts: Tree, attacks: Any, states: Any, layouts: Any) -> Tree:
+        def one(counts: Tree, attack: Any, state: Tree, layout: Tree) -> Tree:
             scores = attack.score(state, outputs)
             check_scores(scores, rows, statistic.accepts)
-            return statistic.update(bound, counts, dataset, scores, keep)
+            return statistic.update(layout, counts, dataset, scores, keep)
 
         number = jax.tree.leaves(counts)[0].shape[0]
-        return each_lane(one, number, counts, attacks, states, bounds)
+        return each_lane(one, number, counts, attacks, states, layouts)
 
     columns = zip(statistics, counts, *scoring, strict=True)
     return tuple(scorer(*column) for column in columns)

@@ -46,7 +46,7 @@ class Work(ABC):
         self.dtype = np.dtype(run.precision)
         self.lanes = len(the_pass.mechanisms)
         self.statistics = tuple(scorer.statistic for scorer in the_pass.scorers)
-        self.bounds: tuple[Tree, ...] = ()
+        self.layouts: tuple[Tree, ...] = ()
         self.seconds = 0.0
         """Time spent on it, by all threads together."""
         self._deadline: float | None = None
@@ -63,13 +63,13 @@ class Work(ABC):
         with precision_of(self.run):
             the_pass = self.the_pass
             self.data = tuple(dataset(the_pass.pair, index, self.dtype) for index in (0, 1))
-            self.states, self.bounds = learn(the_pass, self.run, self.prng)
+            self.states, self.layouts = learn(the_pass, self.run, self.prng)
             self.attacks = tuple(stack(s.attacks, self.dtype) for s in the_pass.scorers)
             self.zeros = tuple(
-                _zeros(scorer.statistic, bound, self.lanes, len(scorer.attacks))
-                for scorer, bound in zip(the_pass.scorers, self.bounds, strict=True)
+                _zeros(scorer.statistic, layout, self.lanes, len(scorer.attacks))
+                for scorer, layout in zip(the_pass.scorers, self.layouts, strict=True)
             )
-            self.keys = entry_keys(the_pass, self.states, self.bounds)
+            self.keys = entry_keys(the_pass, self.states, self.layouts)
             prefix, done = resume(the_pass, self.zeros, self.keys, self.store)
             self.tally = Tally(prefix, done, the_pass.rows)
             if self.units():
@@ -161,9 +161,10 @@ class TracedWork(Work):
 
     def ready(self) -> None:
         self.base = base_key(self.the_pass.stream, self.prng)
-        padded = (self.zeros, stack(self.the_pass.mechanisms, self.dtype), self.states, self.bounds)
-        self.counts, self.mechanisms, states, bounds = pad(padded, self.lanes)
-        self.scoring = programs.Scoring(self.attacks, states, bounds)
+        mechanisms = stack(self.the_pass.mechanisms, self.dtype)
+        padded = (self.zeros, mechanisms, self.states, self.layouts)
+        self.counts, self.mechanisms, states, layouts = pad(padded, self.lanes)
+        self.scoring = programs.Scoring(self.attacks, states, layouts)
         look(self)
 
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Tree, ...]:
@@ -187,8 +188,8 @@ class TracedWork(Work):
         return programs.Origin(self.base, self.data[index], np.int32(index))
 
 
-def _zeros(statistic: Any, bound: Tree, lanes: int, attacks: int) -> Tree:
-    first = jax.tree.map(lambda leaf: leaf[0, 0], bound)
+def _zeros(statistic: Any, layout: Tree, lanes: int, attacks: int) -> Tree:
+    first = jax.tree.map(lambda leaf: leaf[0, 0], layout)
     zero = statistic.zero(first)
     return jax.tree.map(
         lambda leaf: np.zeros((lanes, attacks, *leaf.shape), np.asarray(leaf).dtype), zero

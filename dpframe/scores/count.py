@@ -43,15 +43,15 @@ def count_scores(
     if not kinds <= statistic.accepts:
         wanted = " or ".join(sorted(statistic.accepts))
         raise DpframeError(f"takes a {wanted}, was given a {' and a '.join(sorted(kinds))}")
-    bound: Tree = ()
+    layout: Tree = ()
     if statistic.needs_pilot():
         (pilot0, rest0), (pilot1, rest1) = (_split(values, rng) for values in scores)
-        bound = jax.tree.map(np.asarray, statistic.bind(pilot0, pilot1))
+        layout = jax.tree.map(np.asarray, statistic.bind(pilot0, pilot1))
         scores = (rest0, rest1)
     double = any(values.dtype == np.float64 for values in scores)
     with jax.enable_x64(double):
-        counts = _counted(statistic, bound, scores)
-    return bound, counts, (len(scores[0]), len(scores[1]))
+        counts = _counted(statistic, layout, scores)
+    return layout, counts, (len(scores[0]), len(scores[1]))
 
 
 def _split(values: HostArray, rng: np.random.Generator) -> tuple[HostArray, HostArray]:
@@ -62,9 +62,9 @@ def _split(values: HostArray, rng: np.random.Generator) -> tuple[HostArray, Host
     return values[chosen], values[~chosen]
 
 
-def _counted(statistic: Statistic, bound: Tree, scores: tuple[HostArray, HostArray]) -> Any:
+def _counted(statistic: Statistic, layout: Tree, scores: tuple[HostArray, HostArray]) -> Any:
     update = jax.jit(statistic.update)
-    total = jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), statistic.zero(bound))
+    total = jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), statistic.zero(layout))
     for dataset, values in enumerate(scores):
         for start in range(0, len(values), ROWS):
             part = values[start : start + ROWS]
@@ -73,6 +73,6 @@ def _counted(statistic: Statistic, bound: Tree, scores: tuple[HostArray, HostArr
             padded = np.zeros(rows, values.dtype)
             padded[: len(part)] = part
             keep = np.arange(rows) < len(part)
-            counts = update(bound, statistic.zero(bound), np.int32(dataset), padded, keep)
+            counts = update(layout, statistic.zero(layout), np.int32(dataset), padded, keep)
             total = jax.tree.map(lambda old, new: old + np.asarray(new, np.int64), total, counts)
     return total

@@ -77,12 +77,12 @@ def bounds(name: str, n: int, repeats: int, seed: int) -> dict[str, np.ndarray]:
     either, up = OrderStatistics(), OrderStatistics(direction="up")
     for _ in range(repeats):
         scores, pilot = ((draw0(rng, n), draw1(rng, n)) for _ in range(2))
-        bound = PilotGrid().bind(*pilot)
-        counts = np.stack([bin_counts(bound["edges"], part) for part in scores])
+        layout = PilotGrid().bind(*pilot)
+        counts = np.stack([bin_counts(layout["edges"], part) for part in scores])
         estimates = {
             "raw": either.estimate_scores(scores, query, rng),
             "raw, direction up": up.estimate_scores(scores, query, rng),
-            "streaming": either.estimate(bound, counts.astype(np.int64), query),
+            "streaming": either.estimate(layout, counts.astype(np.int64), query),
         }
         for form, estimate in estimates.items():
             found[form].append(float(estimate.epsilon_lower or 0.0))

@@ -25,17 +25,17 @@ def normal(n: int, shift: float = 0.0, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(shift, 1, n).astype(np.float32)
 
 
-def counted(bound: Any, *scores: np.ndarray) -> np.ndarray:
-    return np.stack([bin_counts(bound["edges"], part) for part in scores]).astype(np.int64)
+def counted(layout: Any, *scores: np.ndarray) -> np.ndarray:
+    return np.stack([bin_counts(layout["edges"], part) for part in scores]).astype(np.int64)
 
 
 def test_a_number_of_bins_and_a_range() -> None:
     """B_1 = (−∞, a + h), …, B_k = [b − h, ∞)."""
     statistic = PilotBins(5, -1.0, 4.0)
     scores = np.array([-np.inf, -9, -0.5, 0.0, 0.5, 1.0, 2.9, 3.0, 99, np.inf], np.float32)
-    bound = statistic.bind(normal(50), normal(50))
-    assert bound["edges"].tolist() == [0, 1, 2, 3]
-    found = grouped(bound, counted(bound, scores, scores[:1]), (10, 1))
+    layout = statistic.bind(normal(50), normal(50))
+    assert layout["edges"].tolist() == [0, 1, 2, 3]
+    found = grouped(layout, counted(layout, scores, scores[:1]), (10, 1))
     assert found.counts.tolist() == [[3, 2, 1, 1, 3], [1, 0, 0, 0, 0]]
     assert found.bins == 5
     assert found.trials.tolist() == [10, 1]
@@ -44,23 +44,23 @@ def test_a_number_of_bins_and_a_range() -> None:
 
 def test_the_range_comes_from_the_pilot() -> None:
     pilot = np.linspace(0, 1, 10_001, dtype=np.float32)
-    bound = PilotBins(4, None, None).bind(pilot, pilot + 1)
-    assert bound["edges"] == pytest.approx([0.5, 1.0, 1.5], abs=2e-3)
-    bound = PilotBins(4, 0.0, None).bind(pilot - 9, pilot - 9)
-    assert (bound["edges"] == 0).all()  # the pilot ends where the range begins
-    assert grouped(bound, counted(bound, pilot, pilot - 1), (1, 1)).bins == 2
+    layout = PilotBins(4, None, None).bind(pilot, pilot + 1)
+    assert layout["edges"] == pytest.approx([0.5, 1.0, 1.5], abs=2e-3)
+    layout = PilotBins(4, 0.0, None).bind(pilot - 9, pilot - 9)
+    assert (layout["edges"] == 0).all()  # the pilot ends where the range begins
+    assert grouped(layout, counted(layout, pilot, pilot - 1), (1, 1)).bins == 2
 
 
 def test_scotts_width_for_the_trials_that_are_asked_about() -> None:
-    bound = DEFAULT.bind(normal(20_000), normal(20_000, seed=1))
-    edges = bound["edges"].astype(np.float64)
+    layout = DEFAULT.bind(normal(20_000), normal(20_000, seed=1))
+    edges = layout["edges"].astype(np.float64)
     assert len(edges) == FINE + 1
     for trials in (10**3, 10**4, 10**5, 10**6):
-        starts = first_bins(bound, (trials, trials))
+        starts = first_bins(layout, (trials, trials))
         width = np.diff(edges[starts[1:] - 2]).mean()
         assert width == pytest.approx(NORMAL * trials ** (-1 / 3), rel=0.1)
-    assert len(first_bins(bound, (10**30, 10**30))) == FINE + 2
-    assert len(first_bins(bound, (1, 1))) == 3
+    assert len(first_bins(layout, (10**30, 10**30))) == FINE + 2
+    assert len(first_bins(layout, (1, 1))) == 3
 
 
 def test_few_values_get_a_bin_each() -> None:
@@ -68,8 +68,8 @@ def test_few_values_get_a_bin_each() -> None:
     rng = np.random.default_rng(0)
     pilot = rng.choice(np.array([0.0, 1.0, 1000.0], np.float32), 100)
     for statistic in (DEFAULT, PilotBins(20, None, None)):
-        bound = statistic.bind(pilot, pilot)
-        found = grouped(bound, counted(bound, pilot, np.array([1.0, np.inf, -1.0])), (100, 3))
+        layout = statistic.bind(pilot, pilot)
+        found = grouped(layout, counted(layout, pilot, np.array([1.0, np.inf, -1.0])), (100, 3))
         assert found.bins == 4
         assert found.counts[1].tolist() == [1, 0, 1, 1]
     few = grouped(
@@ -98,14 +98,14 @@ arrays = hnp.arrays(np.float32, st.integers(1, 40), elements=values)
     arrays, arrays, st.sampled_from([DEFAULT, PilotBins(2, None, None), PilotBins(9, -1.0, None)])
 )
 def test_any_pilot_gives_bins(pilot0: np.ndarray, pilot1: np.ndarray, statistic: PilotBins) -> None:
-    bound = statistic.bind(pilot0, pilot1)
-    edges = bound["edges"]
+    layout = statistic.bind(pilot0, pilot1)
+    edges = layout["edges"]
     assert edges.dtype == np.float32
     assert edges.shape == ((FINE + 1,) if statistic.bins is None else (statistic.bins - 1,))
     assert not np.isnan(edges).any()
     assert (edges[1:] >= edges[:-1]).all()
-    assert math.isfinite(bound["deviation"])
-    found = grouped(bound, bound["pilot"], (100, 100))
+    assert math.isfinite(layout["deviation"])
+    found = grouped(layout, layout["pilot"], (100, 100))
     assert found.counts.sum(axis=1).tolist() == [len(pilot0), len(pilot1)]
     assert 2 <= found.bins <= FINE + 3
 
@@ -113,26 +113,26 @@ def test_any_pilot_gives_bins(pilot0: np.ndarray, pilot1: np.ndarray, statistic:
 def test_bins_on_the_device_and_on_the_host_agree() -> None:
     pilot = normal(3000), normal(3000, 1.0, 1)
     for statistic in (DEFAULT, PilotBins(20, None, None)):
-        bound = statistic.bind(*pilot)
+        layout = statistic.bind(*pilot)
 
         class Bound(PilotBins):
-            def bind(self, *_: Any, _bound: Any = bound) -> Any:
-                return _bound
+            def bind(self, *_: Any, _layout: Any = layout) -> Any:
+                return _layout
 
         scores = normal(4000, seed=2), normal(4000, 1.0, 3)
         _, counts, trials = count_scores(
             Bound(statistic.bins, None, None), scores, np.random.default_rng(0)
         )
         assert counts.sum(axis=1).tolist() == list(trials)
-        assert (counts <= counted(bound, *scores)).all()
+        assert (counts <= counted(layout, *scores)).all()
 
 
 def test_equal_statistics_share_a_pass_and_the_record_can_replay() -> None:
     assert PilotBins(20, None, 1.0) == PilotBins(20, None, 1.0)
     assert hash(PilotBins(20, None, 1.0)) == hash(PilotBins(20, None, 1.0))
-    bound = DEFAULT.bind(normal(300), normal(300))
-    described = json.loads(json.dumps(DEFAULT.describe(bound)))
-    assert np.array_equal(np.array(described["edges"], np.float32), bound["edges"])
-    assert np.array_equal(described["pilot"], bound["pilot"])
-    assert described["deviation"] == bound["deviation"]
-    assert all(isinstance(leaf, np.ndarray | np.generic) for leaf in jax.tree.leaves(bound))
+    layout = DEFAULT.bind(normal(300), normal(300))
+    described = json.loads(json.dumps(DEFAULT.describe(layout)))
+    assert np.array_equal(np.array(described["edges"], np.float32), layout["edges"])
+    assert np.array_equal(described["pilot"], layout["pilot"])
+    assert described["deviation"] == layout["deviation"]
+    assert all(isinstance(leaf, np.ndarray | np.generic) for leaf in jax.tree.leaves(layout))

@@ -23,7 +23,7 @@ KINDS = (Histogram(), Histogram(bins=20), Histogram(mode="paper"), HistogramSpli
 
 
 def fixed(counts: Any) -> tuple[dict[str, Any], np.ndarray]:
-    """A bound under which the given counts are those of the bins, without NaN."""
+    """A layout under which the given counts are those of the bins, without NaN."""
     inner = np.asarray(counts, np.int64)
     edges = np.arange(1, inner.shape[1], dtype=np.float64)
     full = np.pad(inner, ((0, 0), (1, 0)))
@@ -41,9 +41,9 @@ def normals(n: int, seed: int, shift: float = 1.0) -> tuple[np.ndarray, np.ndarr
 
 
 def estimate(estimator: Any, pilot: Any, scores: Any, asked: Query) -> Any:
-    bound = estimator.statistic().bind(*pilot)
-    counts = np.stack([bin_counts(bound["edges"], part) for part in scores]).astype(np.int64)
-    return estimator.estimate(bound, counts, asked)
+    layout = estimator.statistic().bind(*pilot)
+    counts = np.stack([bin_counts(layout["edges"], part) for part in scores]).astype(np.int64)
+    return estimator.estimate(layout, counts, asked)
 
 
 def test_offered() -> None:
@@ -278,11 +278,11 @@ def test_hardly_any_raw_scores(estimator: Any, n: int) -> None:
 @pytest.mark.parametrize("estimator", [KINDS[0], KINDS[1], KINDS[3]], ids=lambda one: one.name)
 def test_the_most_extreme_counts_say_the_most(estimator: Any, epsilon: float) -> None:
     n = 3_000
-    bound = estimator.statistic().bind(*normals(n, 1))
+    layout = estimator.statistic().bind(*normals(n, 1))
     asked = Query((n, n), 0.0, 0.95, PureDP(epsilon))
-    most = estimator.extreme(bound, (n, n))
+    most = estimator.extreme(layout, (n, n))
     assert most.sum(axis=1).tolist() == [n, n]
-    loudest = estimator.estimate(bound, most, asked)
+    loudest = estimator.estimate(layout, most, asked)
     found = estimate(estimator, normals(n, 1), normals(n, 2, 5.0), asked)
     assert found.epsilon_lower <= loudest.epsilon_lower < math.log(n) + 1
     assert loudest.p_value <= found.p_value

@@ -35,10 +35,10 @@ def mixture(
 def estimate(
     estimator: Any, pilot: Any, scores: Any, delta: float = 1e-5, level: float = 0.95
 ) -> Any:
-    bound = estimator.statistic().bind(*pilot)
-    counts = np.stack([bin_counts(bound["edges"], part) for part in scores]).astype(np.int64)
+    layout = estimator.statistic().bind(*pilot)
+    counts = np.stack([bin_counts(layout["edges"], part) for part in scores]).astype(np.int64)
     query = Query((len(scores[0]), len(scores[1])), delta, level, PureDP(1.0))
-    return estimator.estimate(bound, counts, query)
+    return estimator.estimate(layout, counts, query)
 
 
 def binned(q: float, sigma: float, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -119,18 +119,18 @@ def test_the_numerical_example_of_section_7() -> None:
     n = 10**6
     low, high = (-1.4, 2.3)  # an edge near ½, where the densities cross
     estimator = TVParameter(sampling_probability=Q, bins=20, low=low, high=high, mode="paper")
-    bound = estimator.statistic().bind(
+    layout = estimator.statistic().bind(
         *(part.astype(np.float64) for part in mixture(500, Q, SIGMA, rng))
     )
-    laws = binned(Q, SIGMA, bound["edges"])
+    laws = binned(Q, SIGMA, layout["edges"])
     counts = np.stack([np.append(0, rng.multinomial(n, law)) for law in laws])
-    found = estimator.estimate(bound, counts, Query((n, n), 1e-5, 0.9999, None))
+    found = estimator.estimate(layout, counts, Query((n, n), 1e-5, 0.9999, None))
     tv, margin, sigma, least = _numbers(found.notes)
     assert margin == pytest.approx(0.00447, abs=1e-5)
     assert tv == pytest.approx(0.2255, abs=0.003)
     assert sigma == pytest.approx(0.305, abs=0.012)
     assert least == pytest.approx(0.285, abs=0.012)
-    hist = grouped(bound, counts, (n, n))
+    hist = grouped(layout, counts, (n, n))
     assert tv == pytest.approx(total_variation(hist.p, hist.q), rel=1e-3)
     assert float(gaussian_total_variation(least, Q)) == pytest.approx(tv + margin, rel=1e-3)
     epsilon = SubsampledGaussianDP(Q, sigma).epsilon_at(1e-5)
@@ -156,12 +156,12 @@ def test_the_interval_covers_the_distance_of_the_bins() -> None:
     true = total_variation(*laws)
     n, missed, error = 2000, 0, 0.0
     estimator = TVParameter(bins=20, low=-2.0 - 5 / 18, high=3.0 + 5 / 18)
-    bound = estimator.statistic().bind(rng.normal(size=50), rng.normal(size=50))
-    assert bound["edges"] == pytest.approx(edges)
+    layout = estimator.statistic().bind(rng.normal(size=50), rng.normal(size=50))
+    assert layout["edges"] == pytest.approx(edges)
     drawn = [rng.multinomial(n, law, 2000) for law in laws]
     for row0, row1 in zip(*drawn, strict=True):
         counts = np.pad(np.stack([row0, row1]), ((0, 0), (1, 0)))
-        found = grouped(bound, counts, (n, n))
+        found = grouped(layout, counts, (n, n))
         off = abs(total_variation(found.p, found.q) - true)
         missed += off > estimator.margin(found, 0.05)
         error = max(error, off)

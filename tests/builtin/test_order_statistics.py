@@ -37,9 +37,9 @@ def on_grid(
     asked: Query,
     estimator: OrderStatistics | None = None,
 ) -> Any:
-    bound = PilotGrid().bind(*pilot)
-    counts = np.stack([bin_counts(bound["edges"], values) for values in counted]).astype(np.int64)
-    return (estimator or OrderStatistics()).estimate(bound, counts, asked)
+    layout = PilotGrid().bind(*pilot)
+    counts = np.stack([bin_counts(layout["edges"], values) for values in counted]).astype(np.int64)
+    return (estimator or OrderStatistics()).estimate(layout, counts, asked)
 
 
 def test_offered() -> None:
@@ -123,15 +123,15 @@ def test_bins_on_the_device_and_on_the_host_agree() -> None:
     odd = np.array([np.nan, -np.inf, np.inf, 0.0, -0.0, 1e30, -1e30], np.float32)
     counted = tuple(np.concatenate([part, odd]) for part in scores(1, 3000))
     statistic = PilotGrid()
-    bound = statistic.bind(*pilot)
-    edges = bound["edges"]
+    layout = statistic.bind(*pilot)
+    edges = layout["edges"]
     assert edges.shape == (EDGES,)
     assert edges.dtype == np.float32
     assert (np.diff(edges[np.isfinite(edges)]) > 0).all()
 
     class Bound(PilotGrid):
         def bind(self, *_: Any) -> Any:
-            return bound
+            return layout
 
     _, counts, trials = count_scores(Bound(), counted, np.random.default_rng(0))
     assert [int(row.sum()) for row in counts] == list(trials)
@@ -169,11 +169,11 @@ def test_the_record_can_replay_the_bound() -> None:
     import json
 
     statistic = PilotGrid()
-    bound = statistic.bind(*scores(0, 4000))
-    described = json.loads(json.dumps(statistic.describe(bound)))
+    layout = statistic.bind(*scores(0, 4000))
+    described = json.loads(json.dumps(statistic.describe(layout)))
     edges = np.array(described["edges"], np.float32)
-    assert np.array_equal(edges, bound["edges"])
-    assert np.array_equal(described["pilot"], bound["pilot"])
+    assert np.array_equal(edges, layout["edges"])
+    assert np.array_equal(described["pilot"], layout["pilot"])
 
 
 # --- estimates
@@ -266,9 +266,9 @@ def test_extreme_counts_say_most() -> None:
     pilot = scores(0, 3000)
     for estimator in (OrderStatistics(), OrderStatistics(direction="down")):
         for seen in (pilot, pilot[::-1]):
-            bound = PilotGrid().bind(*seen)
+            layout = PilotGrid().bind(*seen)
             asked = query(500, 700, claim=PureDP(1.0))
-            extreme = estimator.estimate(bound, estimator.extreme(bound, (500, 700)), asked)
+            extreme = estimator.estimate(layout, estimator.extreme(layout, (500, 700)), asked)
             rng = np.random.default_rng(1)
             for _ in range(5):
                 counts = np.stack(
@@ -277,7 +277,7 @@ def test_extreme_counts_say_most() -> None:
                         for trials in (500, 700)
                     ]
                 )
-                other = estimator.estimate(bound, counts, asked)
+                other = estimator.estimate(layout, counts, asked)
                 assert extreme.epsilon_lower >= other.epsilon_lower
                 assert extreme.p_value <= other.p_value
 
@@ -342,15 +342,15 @@ def test_exposure_is_reported_in_both_forms() -> None:
 def test_very_large_and_very_small_losses() -> None:
     n = 10**7
     pilot = np.array([-1.0, 1.0], np.float32)
-    bound = PilotGrid().bind(np.repeat(pilot[:1], 100), np.repeat(pilot[1:], 100))
+    layout = PilotGrid().bind(np.repeat(pilot[:1], 100), np.repeat(pilot[1:], 100))
     bins = EDGES + 2
     apart = np.zeros((2, bins), np.int64)
     apart[0, 2], apart[1, 3] = n, n
     asked = query(n, claim=PureDP(50.0))
-    assert 13 < OrderStatistics().estimate(bound, apart, asked).epsilon_lower < 17
+    assert 13 < OrderStatistics().estimate(layout, apart, asked).epsilon_lower < 17
     same = np.zeros((2, bins), np.int64)
     same[:, 2:4] = n // 2
-    assert OrderStatistics().estimate(bound, same, query(n, claim=PureDP(1e-9))).epsilon_lower == 0
+    assert OrderStatistics().estimate(layout, same, query(n, claim=PureDP(1e-9))).epsilon_lower == 0
 
 
 def test_rank_events_hold_their_trials() -> None:

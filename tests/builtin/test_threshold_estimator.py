@@ -44,26 +44,26 @@ def test_offered() -> None:
 
 @pytest.mark.parametrize("threshold", [-math.inf, -1.0, 0.5, 0.75, math.inf])
 def test_a_given_threshold_counts_scores_from_it_on(threshold: float) -> None:
-    bound, counts, trials = count_scores(ThresholdCounts(threshold), (ODD, ODD[:3]), RNG)
+    layout, counts, trials = count_scores(ThresholdCounts(threshold), (ODD, ODD[:3]), RNG)
     reached = [sum(s >= threshold for s in scores) for scores in (ODD.tolist(), ODD[:3].tolist())]
-    assert bound == ()
+    assert layout == ()
     assert trials == (7, 3)
     assert counts.tolist() == [[7 - reached[0], reached[0]], [3 - reached[1], reached[1]]]
 
 
 def test_the_pilots_thresholds_count_bins() -> None:
-    bound = PilotThresholds().bind(ODD, ODD)
-    bound, counts, trials = count_scores(PilotThresholds(), (np.tile(ODD, 30),) * 2, RNG)
+    layout = PilotThresholds().bind(ODD, ODD)
+    layout, counts, trials = count_scores(PilotThresholds(), (np.tile(ODD, 30),) * 2, RNG)
     assert counts.sum(axis=1).tolist() == list(trials)
-    assert np.asarray(bound["pilot"]).sum(axis=1).tolist() == [21, 21]
-    assert counts[0, 0] + bound["pilot"][0, 0] == 30  # NaN is an atom of its own
+    assert np.asarray(layout["pilot"]).sum(axis=1).tolist() == [21, 21]
+    assert counts[0, 0] + layout["pilot"][0, 0] == 30  # NaN is an atom of its own
 
 
 def test_decisions_are_taken_as_they_are() -> None:
     decisions = (RNG.random(400) < 0.1, RNG.random(400) < 0.7)
     estimator = ThresholdLoss(direction="up")
-    bound, counts, trials = count_scores(estimator.statistic(), decisions, RNG)
-    found = estimator.estimate(bound, counts, query(*trials))
+    layout, counts, trials = count_scores(estimator.statistic(), decisions, RNG)
+    found = estimator.estimate(layout, counts, query(*trials))
     # Bins: NaN, below 0, [0, 1), [1, …).
     expected = ThresholdLoss(threshold=0.5, direction="up").estimate(
         (), np.stack([counts[:, 2], counts[:, 3]], axis=1), query(*trials)
@@ -156,9 +156,9 @@ def test_p_value_inverts_the_bound(ones: tuple[int, int], claimed: float, direct
 def chosen(n: int, delta: float, by: float = 1.0, direction: str = "either") -> tuple[str, float]:
     """The note on the threshold, and the probability of the rarer error."""
     estimator = ThresholdLoss(direction=direction)
-    bound = estimator.statistic().bind(*shifted(100_000, by))
+    layout = estimator.statistic().bind(*shifted(100_000, by))
     # Counts that do not depend on n, so that only the question differs.
-    note = estimator.estimate(bound, np.asarray(bound["pilot"]), query(n, delta=delta)).notes[0]
+    note = estimator.estimate(layout, np.asarray(layout["pilot"]), query(n, delta=delta)).notes[0]
     threshold = float(note.partition("scores ")[2].split()[1])
     d0, d1 = shifted(100_000, by)
     return note, min(float(np.mean(d0 >= threshold)), float(np.mean(d1 < threshold)))
@@ -185,10 +185,10 @@ def test_where_nothing_is_promised_the_scores_are_still_split() -> None:
 
 def test_the_choice_never_sees_the_counts() -> None:
     estimator = ThresholdLoss()
-    bound = estimator.statistic().bind(*shifted(1000, 1.0))
-    bins = np.asarray(bound["pilot"]).shape[1]
+    layout = estimator.statistic().bind(*shifted(1000, 1.0))
+    bins = np.asarray(layout["pilot"]).shape[1]
     notes = {
-        estimator.estimate(bound, RNG.integers(0, 5, (2, bins)), query(1000, delta=1e-5)).notes
+        estimator.estimate(layout, RNG.integers(0, 5, (2, bins)), query(1000, delta=1e-5)).notes
         for _ in range(20)
     }
     assert len(notes) == 1
@@ -200,10 +200,10 @@ def test_the_choice_is_near_the_best(shift: float) -> None:
     n, delta, found = 20_000, 1e-5, []
     estimator = ThresholdLoss(direction="up")
     for seed in range(20):
-        bound = estimator.statistic().bind(*shifted(20_000, shift, seed))
+        layout = estimator.statistic().bind(*shifted(20_000, shift, seed))
         draws = shifted(n, shift, 1000 + seed)
-        counts = np.stack([bin_counts(bound["edges"], scores) for scores in draws])
-        found.append(estimator.estimate(bound, counts, query(n, delta=delta)).epsilon_lower)
+        counts = np.stack([bin_counts(layout["edges"], scores) for scores in draws])
+        found.append(estimator.estimate(layout, counts, query(n, delta=delta)).epsilon_lower)
     large = shifted(10**6, shift, 99)
     rates = [(np.mean(large[0] >= t), np.mean(large[1] < t)) for t in np.linspace(-3, 4, 141)]
     best = max(
@@ -221,18 +221,18 @@ def test_the_choice_is_near_the_best(shift: float) -> None:
 def test_extreme_counts_say_most(direction: str, threshold: float | None) -> None:
     estimator = ThresholdLoss(threshold=threshold, direction=direction)
     for by in (1.0, -1.0):
-        bound = () if threshold is not None else estimator.statistic().bind(*shifted(500, by))
+        layout = () if threshold is not None else estimator.statistic().bind(*shifted(500, by))
         asked = query(80, 120, delta=1e-5, claim=GaussianDP(1.0))
-        most = estimator.extreme(bound, asked.trials)
+        most = estimator.extreme(layout, asked.trials)
         assert most.sum(axis=1).tolist() == [80, 120]
-        loudest = estimator.estimate(bound, most, asked)
+        loudest = estimator.estimate(layout, most, asked)
         assert loudest.epsilon == math.inf
         assert loudest.p_value < 1e-12
         for _ in range(30):
             counts = np.stack(
                 [RNG.multinomial(n, RNG.dirichlet(np.full(most.shape[1], 0.1))) for n in (80, 120)]
             )
-            assert estimator.estimate(bound, counts, asked).p_value >= loudest.p_value
+            assert estimator.estimate(layout, counts, asked).p_value >= loudest.p_value
 
 
 @pytest.mark.parametrize(

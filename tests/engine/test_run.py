@@ -127,7 +127,7 @@ class Plain(Estimator, name="plain"):
     def statistic(self):
         return DecisionCounts()
 
-    def estimate(self, bound, counts, query):
+    def estimate(self, layout, counts, query):
         if counts[0][1] == query.trials[0]:
             raise ZeroDivisionError("all ones")
         return Estimate(epsilon=1.0)
@@ -430,10 +430,10 @@ class Boaster(Estimator, name="boaster"):
     def statistic(self):
         return DecisionCounts()
 
-    def estimate(self, bound, counts, query):
+    def estimate(self, layout, counts, query):
         return Estimate(epsilon=5.0, epsilon_lower=5.0, epsilon_upper=6.0)
 
-    def extreme(self, bound, trials):
+    def extreme(self, layout, trials):
         return np.array([[trials[0], 0], [0, trials[1]]])
 
 

@@ -102,7 +102,7 @@ class Rate(Estimator, name="rate"):
     def statistic(self):
         raise NotImplementedError
 
-    def estimate(self, bound, counts, query):
+    def estimate(self, layout, counts, query):
         raise NotImplementedError
 
 

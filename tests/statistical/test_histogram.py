@@ -64,9 +64,9 @@ def bounds(estimator: Any, name: str, n: int = N, repeats: int = REPEATS) -> np.
     query = Query((n, n), delta, 1 - ERROR, None)
     found = []
     for _ in range(repeats):
-        bound = estimator.statistic().bind(*draw(rng, n))
-        counts = np.stack([bin_counts(bound["edges"], part) for part in draw(rng, n)])
-        found.append(estimator.estimate(bound, counts.astype(np.int64), query).epsilon_lower)
+        layout = estimator.statistic().bind(*draw(rng, n))
+        counts = np.stack([bin_counts(layout["edges"], part) for part in draw(rng, n)])
+        found.append(estimator.estimate(layout, counts.astype(np.int64), query).epsilon_lower)
     return np.array(found, np.float64)
 
 

@@ -91,8 +91,8 @@ def test_random_scores(seed: int) -> None:
     delta = float(rng.choice([1e-9, 1e-5, 1e-2]))
     library, choice = auditing.CanaryScoreAuditor(into, out), auditing.Explicit(threshold)
     estimator = ThresholdLoss(threshold=threshold, direction="up")
-    bound, counts, trials = count_scores(estimator.statistic(), (out, into), rng)
-    found = estimator.estimate(bound, counts, Query(trials, delta, 1 - error, None))
+    layout, counts, trials = count_scores(estimator.statistic(), (out, into), rng)
+    found = estimator.estimate(layout, counts, Query(trials, delta, 1 - error, None))
     assert found.epsilon_lower == pytest.approx(
         library.epsilon_clopper_pearson(error, delta, False, threshold_strategy=choice), abs=1e-6
     )

@@ -48,9 +48,9 @@ def bounds(name: str, form: str) -> np.ndarray:
         if form == "raw":
             estimate = estimator.estimate_scores(scores, query, rng)
         else:
-            bound = PilotGrid().bind(*draw(rng))
-            counts = np.stack([bin_counts(bound["edges"], part) for part in scores])
-            estimate = estimator.estimate(bound, counts.astype(np.int64), query)
+            layout = PilotGrid().bind(*draw(rng))
+            counts = np.stack([bin_counts(layout["edges"], part) for part in scores])
+            estimate = estimator.estimate(layout, counts.astype(np.int64), query)
         found.append(estimate.epsilon_lower)
     return np.array(found, np.float64)
 

@@ -204,9 +204,9 @@ def test_approximate_and_bayesian_limits_break_the_promise_that_they_do_not_make
 
 def normal_counts(rng: np.random.Generator, n: int, shift: float) -> tuple[Any, Any]:
     pilot = rng.normal(size=500), rng.normal(size=500) + shift
-    bound = PilotGrid().bind(*pilot)
+    layout = PilotGrid().bind(*pilot)
     draws = rng.normal(size=n), rng.normal(size=n) + shift
-    return bound, np.stack([bin_counts(bound["edges"], scores) for scores in draws])
+    return layout, np.stack([bin_counts(layout["edges"], scores) for scores in draws])
 
 
 def test_the_planted_estimator_is_caught() -> None:
@@ -215,9 +215,9 @@ def test_the_planted_estimator_is_caught() -> None:
     query = Query((n, n), 1e-5, 0.95, None)
     planted, ours = [], []
     for _ in range(repeats):
-        bound, counts = normal_counts(rng, n, 0.0)
-        planted.append(AbsoluteMu().estimate(bound, counts, query).epsilon_lower)
-        ours.append(GDP().estimate(bound, counts, query).interval[0])
+        layout, counts = normal_counts(rng, n, 0.0)
+        planted.append(AbsoluteMu().estimate(layout, counts, query).epsilon_lower)
+        ours.append(GDP().estimate(layout, counts, query).interval[0])
     most = stats.binom.isf(ALPHA, repeats, 0.05)
     assert (np.array(planted) > 0).sum() > most
     assert (np.array(ours) > 0).sum() <= most

@@ -45,17 +45,17 @@ class PilotBins(BinCounts):
         pilot = np.stack([bin_counts(edges, scores) for scores in (pilot0, pilot1)])
         return {"edges": edges, "pilot": pilot, "deviation": np.float64(deviation)}
 
-    def edges(self, bound: Tree) -> Array:
-        edges: Array = bound["edges"]
+    def edges(self, layout: Tree) -> Array:
+        edges: Array = layout["edges"]
         return edges
 
-    def describe(self, bound: Tree) -> dict[str, Any]:
+    def describe(self, layout: Tree) -> dict[str, Any]:
         return {
-            **super().describe(bound),
+            **super().describe(layout),
             # As short as their precision allows: a float32 has half the digits of its float64.
-            "edges": [float(str(edge)) for edge in np.asarray(bound["edges"])],
-            "pilot": np.asarray(bound["pilot"]).tolist(),
-            "deviation": float(bound["deviation"]),
+            "edges": [float(str(edge)) for edge in np.asarray(layout["edges"])],
+            "pilot": np.asarray(layout["pilot"]).tolist(),
+            "deviation": float(layout["deviation"]),
         }
 
     def _edges(self, pilots: tuple[HostArray, HostArray]) -> tuple[HostArray, float]:
@@ -112,27 +112,27 @@ class Histograms(NamedTuple):
         return np.asarray(self.counts[1] / self.trials[1], np.float64)
 
 
-def grouped(bound: Tree, counts: Ints, trials: tuple[int, int]) -> Histograms:
-    """The histograms of some counts; the bins depend on the bound and the trials alone.
+def grouped(layout: Tree, counts: Ints, trials: tuple[int, int]) -> Histograms:
+    """The histograms of some counts; the bins depend on the layout and the trials alone.
 
     Args:
-        bound: of `PilotBins`.
+        layout: of `PilotBins`.
         counts: shape [2, edges + 2].
         trials: for how many the width is to be best.
     """
-    starts = first_bins(bound, trials)
+    starts = first_bins(layout, trials)
     return Histograms(np.add.reduceat(np.asarray(counts, np.int64), starts, axis=1))
 
 
-def first_bins(bound: Tree, trials: tuple[int, int]) -> Ints:
+def first_bins(layout: Tree, trials: tuple[int, int]) -> Ints:
     """The counted bin with which each bin of the histogram begins, shape [k].
 
     Fine bins are merged until they are as wide as Scott's rule has it (equation 4.1 of Koskela and
     Mohammadi 2024, each density taken for a normal one). NaN has a bin of its own if the pilot met
     one; otherwise it joins the lowest bin, and costs nothing.
     """
-    edges, pilot = np.asarray(bound["edges"]), np.asarray(bound["pilot"])
-    deviation = float(bound["deviation"])
+    edges, pilot = np.asarray(layout["edges"]), np.asarray(layout["pilot"])
+    deviation = float(layout["deviation"])
     step = _merged(edges, deviation, trials) if deviation > 0 else 1
     kept = np.arange(0, len(edges), step)
     kept = kept[np.append(True, edges[kept][1:] != edges[kept][:-1])]

@@ -33,31 +33,31 @@ class Decisions(NamedTuple):
 
 
 def decisions(
-    bound: Tree, counts: Ints, direction: Direction, promise: Promise, query: Query
+    layout: Tree, counts: Ints, direction: Direction, promise: Promise, query: Query
 ) -> list[Decisions]:
     """The ways of deciding that are to be paid for: one, or both directions if nothing chose.
 
     Args:
-        bound: of `PilotThresholds`; `()` if the threshold was given.
+        layout: of `PilotThresholds`; `()` if the threshold was given.
         counts: shape [2, bins] of the one, [2, 2] of the other.
         direction: whether large scores mean D′ ("up"), D ("down"), or may mean either.
         promise: what a way of deciding with upper limits (FPR, FNR) is worth.
         query: what is asked.
     """
-    if not bound:
+    if not layout:
         ways = {"up": (True,), "down": (False,), "either": (True, False)}[direction]
         return [_decided(counts, 1, rising=rising) for rising in ways]
-    pilot = np.asarray(bound["pilot"], np.int64)
-    rising = rises_in(bound, direction)
+    pilot = np.asarray(layout["pilot"], np.int64)
+    rising = rises_in(layout, direction)
     cut = best_cut(pilot, promise, query, rising=rising)
-    when = _where(bound["edges"], cut, rising=rising)
+    when = _where(layout["edges"], cut, rising=rising)
     return [_decided(counts, cut, rising=rising)._replace(when=when)]
 
 
-def rises_in(bound: Tree, direction: Direction) -> bool:
+def rises_in(layout: Tree, direction: Direction) -> bool:
     """The direction that is taken; the pilot chooses it without knowing what is asked."""
-    if bound and direction == "either":
-        return rises(np.asarray(bound["pilot"], np.int64))
+    if layout and direction == "either":
+        return rises(np.asarray(layout["pilot"], np.int64))
     return direction != "down"
 
 
@@ -69,10 +69,10 @@ def price(ways: list[Decisions]) -> str:
     return f"1 way of deciding paid for{chosen}"
 
 
-def extreme_counts(bound: Tree, trials: tuple[int, int], direction: Direction) -> Ints:
+def extreme_counts(layout: Tree, trials: tuple[int, int], direction: Direction) -> Ints:
     """Counts of a perfect attack, in the direction that is taken."""
-    bins = np.asarray(bound["pilot"]).shape[1] if bound else 2
-    ends = (0, -1) if rises_in(bound, direction) else (-1, 0)
+    bins = np.asarray(layout["pilot"]).shape[1] if layout else 2
+    ends = (0, -1) if rises_in(layout, direction) else (-1, 0)
     counts = np.zeros((2, bins), np.int64)
     counts[0, ends[0]], counts[1, ends[1]] = trials
     return counts

@@ -34,17 +34,17 @@ class PilotGrid(BinCounts):
         pilot = np.stack([bin_counts(edges, scores) for scores in (pilot0, pilot1)])
         return {"edges": edges, "pilot": pilot}
 
-    def edges(self, bound: Tree) -> Array:
-        edges: Array = bound["edges"]
+    def edges(self, layout: Tree) -> Array:
+        edges: Array = layout["edges"]
         return edges
 
-    def describe(self, bound: Tree) -> dict[str, Any]:
-        edges = np.asarray(bound["edges"])
+    def describe(self, layout: Tree) -> dict[str, Any]:
+        edges = np.asarray(layout["edges"])
         return {
-            **super().describe(bound),
+            **super().describe(layout),
             # As short as their precision allows: a float32 has half the digits of its float64.
             "edges": [float(str(edge)) for edge in edges],
-            "pilot": np.asarray(bound["pilot"]).tolist(),
+            "pilot": np.asarray(layout["pilot"]).tolist(),
         }
 
 

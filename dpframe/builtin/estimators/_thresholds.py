@@ -22,12 +22,12 @@ class ThresholdCounts(Statistic):
     threshold: float
     accepts: ClassVar[frozenset[str]] = frozenset({"score"})
 
-    def zero(self, bound: Tree) -> Any:
-        return DecisionCounts().zero(bound)
+    def zero(self, layout: Tree) -> Any:
+        return DecisionCounts().zero(layout)
 
-    def update(self, bound: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
+    def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
         reached = scores >= jnp.asarray(self.threshold, scores.dtype)
-        return DecisionCounts().update(bound, counts, dataset, reached, keep)
+        return DecisionCounts().update(layout, counts, dataset, reached, keep)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,10 +44,10 @@ class PilotThresholds(PilotGrid):
     def bind(self, pilot0: HostArray, pilot1: HostArray) -> dict[str, HostArray]:
         return super().bind(*(_as_scores(pilot) for pilot in (pilot0, pilot1)))
 
-    def update(self, bound: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
+    def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
         if scores.dtype == np.bool_:
-            scores = scores.astype(self.edges(bound).dtype)
-        return super().update(bound, counts, dataset, scores, keep)
+            scores = scores.astype(self.edges(layout).dtype)
+        return super().update(layout, counts, dataset, scores, keep)
 
 
 def _as_scores(pilot: HostArray) -> HostArray:

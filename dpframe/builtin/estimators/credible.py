@@ -46,12 +46,12 @@ class Credible(Estimator, name="credible"):
     def statistic(self) -> Statistic:
         return threshold_statistic(self.threshold)
 
-    def estimate(self, bound: Tree, counts: Ints, query: Query) -> Estimate:
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         def loss(fpr: Floats, fnr: Floats) -> Floats:
             return threshold_epsilon(fpr, fnr, query.delta)
 
         # For a given threshold "up" is as good as "down"; a pilot may choose.
-        (way,) = decisions(bound, counts, "either" if bound else "up", loss, query)
+        (way,) = decisions(layout, counts, "either" if layout else "up", loss, query)
         fp, fn = way.wrong.tolist()
         n0, n1 = way.trials.tolist()
         posterior = Posterior(fn, n1 - fn, fp, n0 - fp)

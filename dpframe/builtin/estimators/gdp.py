@@ -53,9 +53,9 @@ class GDP(Estimator, name="gdp"):
     def statistic(self) -> Statistic:
         return threshold_statistic(self.threshold)
 
-    def estimate(self, bound: Tree, counts: Ints, query: Query) -> Estimate:
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         error = 1 - query.confidence
-        ways = decisions(bound, counts, self.direction, gaussian_mu, query)
+        ways = decisions(layout, counts, self.direction, gaussian_mu, query)
         rates = (
             upper_rates(ways, error, self.limits),
             np.stack([way.rates for way in ways]),
@@ -85,8 +85,8 @@ class GDP(Estimator, name="gdp"):
         )
         return found._replace(interval=(low, high))
 
-    def extreme(self, bound: Tree, trials: tuple[int, int]) -> Ints:
-        return extreme_counts(bound, trials, self.direction)
+    def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
+        return extreme_counts(layout, trials, self.direction)
 
 
 def _epsilon(mu: float, delta: float) -> float:

@@ -52,8 +52,8 @@ class GDPFit(Estimator, name="gdp-fit"):
     def statistic(self) -> Statistic:
         return PilotBins(self.bins, self.low, self.high)
 
-    def estimate(self, bound: Tree, counts: Ints, query: Query) -> Estimate:
-        found = grouped(bound, counts, query.trials)
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
+        found = grouped(layout, counts, query.trials)
 
         def profile(epsilons: Floats) -> Floats:
             return privacy_profile(found.p, found.q, epsilons)

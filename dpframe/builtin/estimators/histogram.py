@@ -69,8 +69,8 @@ class Histogram(Estimator, name="histogram"):
     def statistic(self) -> Statistic:
         return PilotBins(self.bins, self.low, self.high)
 
-    def estimate(self, bound: Tree, counts: Ints, query: Query) -> Estimate:
-        found = grouped(bound, counts, query.trials)
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
+        found = grouped(layout, counts, query.trials)
         if self.mode == "paper":
             return self._of_the_paper(found, query)
 
@@ -100,8 +100,8 @@ class Histogram(Estimator, name="histogram"):
         q_radius, p_radius = radius(found.trials, found.bins, error).tolist()
         return q_radius, p_radius
 
-    def extreme(self, bound: Tree, trials: tuple[int, int]) -> Ints:
-        counts = np.zeros((2, len(bound["edges"]) + 2), np.int64)
+    def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
+        counts = np.zeros((2, len(layout["edges"]) + 2), np.int64)
         counts[0, 1], counts[1, -1] = trials
         return counts
 

@@ -55,17 +55,17 @@ class HistogramSplit(Estimator, name="histogram-split"):
     def statistic(self) -> Statistic:
         return PilotBins(self.bins, self.low, self.high)
 
-    def estimate(self, bound: Tree, counts: Ints, query: Query) -> Estimate:
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         if not all(query.trials):  # the pilot took the only score
             return estimate_from_boxes(lambda _: np.ones((1, 2)), query, epsilon=0.0)
-        pilot, size = _pilot(bound)
-        learned = grouped(bound, pilot, size)
+        pilot, size = _pilot(layout)
+        learned = grouped(layout, pilot, size)
         order = rising_ratio(learned)
         taught = learned.counts[:, order]
         # A bin that the pilot never met teaches nothing: it goes with the one before it.
         starts = np.flatnonzero(taught.sum(axis=0))
         starts[0] = 0
-        ordered = np.add.reduceat(grouped(bound, counts, size).counts[:, order], starts, axis=1)
+        ordered = np.add.reduceat(grouped(layout, counts, size).counts[:, order], starts, axis=1)
         chosen = choose(np.add.reduceat(taught, starts, axis=1), UP, query, 1.0)
         return estimate_from_events(
             [one.events(one.family.bins(ordered)) for one in chosen],
@@ -75,10 +75,10 @@ class HistogramSplit(Estimator, name="histogram-split"):
             notes=(f"events of {learned.bins} bins, in the order that the pilot taught",),
         )
 
-    def extreme(self, bound: Tree, trials: tuple[int, int]) -> Ints:
-        pilot, size = _pilot(bound)
-        order = rising_ratio(grouped(bound, pilot, size))
-        bins = first_bins(bound, size)
+    def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
+        pilot, size = _pilot(layout)
+        order = rising_ratio(grouped(layout, pilot, size))
+        bins = first_bins(layout, size)
         counts = np.zeros(pilot.shape, np.int64)
         counts[0, bins[order[0]]], counts[1, bins[order[-1]]] = trials
         return counts
@@ -96,6 +96,6 @@ def rising_ratio(learned: Histograms) -> Ints:
     return order
 
 
-def _pilot(bound: Tree) -> tuple[Ints, tuple[int, int]]:
-    pilot = np.asarray(bound["pilot"], np.int64)
+def _pilot(layout: Tree) -> tuple[Ints, tuple[int, int]]:
+    pilot = np.asarray(layout["pilot"], np.int64)
     return pilot, (int(pilot[0].sum()), int(pilot[1].sum()))

@@ -68,8 +68,8 @@ class OrderStatistics(Estimator, name="order-statistics"):
             if share
         )
 
-    def estimate(self, bound: Tree, counts: Ints, query: Query) -> Estimate:
-        pilot = np.asarray(bound["pilot"], np.int64)
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
+        pilot = np.asarray(layout["pilot"], np.int64)
         shares = self.families()
         families = [family for family, _ in shares]
         chosen = choose(pilot, families, query, 1 - LADDER_SHARE)
@@ -97,8 +97,8 @@ class OrderStatistics(Estimator, name="order-statistics"):
             notes=(exposure_note(rank_counts(values), query.delta),),
         )
 
-    def extreme(self, bound: Tree, trials: tuple[int, int]) -> Ints:
-        pilot = np.asarray(bound["pilot"], np.int64)
+    def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
+        pilot = np.asarray(layout["pilot"], np.int64)
         bins = pilot.shape[1]
         means = pilot @ np.arange(bins) / pilot.sum(axis=1)
         rising = self.direction == "up" or (self.direction == "either" and means[1] >= means[0])

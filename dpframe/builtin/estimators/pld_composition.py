@@ -58,8 +58,8 @@ class PLDComposition(Estimator, name="pld-composition"):
     def statistic(self) -> Statistic:
         return PilotBins(self.bins, self.low, self.high)
 
-    def estimate(self, bound: Tree, counts: Ints, query: Query) -> Estimate:
-        found = grouped(bound, counts, query.trials)
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
+        found = grouped(layout, counts, query.trials)
         kept = without_empty(found.counts, self.empty)
         pld = loss_distribution(*(kept / found.trials[:, None]))
         # dp-accounting rounds far tails up to infinite losses as it composes; losses just add up.

@@ -33,7 +33,7 @@ class Precision(Estimator, name="precision"):
     def statistic(self) -> Statistic:
         return DecisionCounts()
 
-    def estimate(self, bound: Tree, counts: Ints, query: Query) -> Estimate:
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         zeros, ones = counts[:, 0], counts[:, 1]
         trials = counts.sum(axis=1)
         at_level = (1 - query.confidence) / LIMITS
@@ -54,7 +54,7 @@ class Precision(Estimator, name="precision"):
             epsilon_upper=largest_loss(high, low, query.delta),
         )
 
-    def extreme(self, bound: Tree, trials: tuple[int, int]) -> Ints:
+    def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
         return np.array([[trials[0], 0], [0, trials[1]]], np.int64)
 
 

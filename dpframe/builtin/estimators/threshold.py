@@ -58,13 +58,13 @@ class ThresholdLoss(Estimator, name="threshold"):
     def statistic(self) -> Statistic:
         return threshold_statistic(self.threshold)
 
-    def estimate(self, bound: Tree, counts: Ints, query: Query) -> Estimate:
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         delta, error = query.delta, 1 - query.confidence
 
         def loss(fpr: Floats, fnr: Floats) -> Floats:
             return threshold_epsilon(fpr, fnr, delta)
 
-        ways = decisions(bound, counts, self.direction, loss, query)
+        ways = decisions(layout, counts, self.direction, loss, query)
         rates = np.stack([way.rates for way in ways])
         epsilon = float(loss(*rates.T).max())
         turned = np.concatenate([rates, rates[:, ::-1]])  # the complement says D
@@ -87,5 +87,5 @@ class ThresholdLoss(Estimator, name="threshold"):
             notes=(price(ways),),
         )
 
-    def extreme(self, bound: Tree, trials: tuple[int, int]) -> Ints:
-        return extreme_counts(bound, trials, self.direction)
+    def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
+        return extreme_counts(layout, trials, self.direction)

@@ -55,8 +55,8 @@ class TVParameter(Estimator, name="tv-parameter"):
     def statistic(self) -> Statistic:
         return PilotBins(self.bins, self.low, self.high)
 
-    def estimate(self, bound: Tree, counts: Ints, query: Query) -> Estimate:
-        found = grouped(bound, counts, query.trials)
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
+        found = grouped(layout, counts, query.trials)
         q, tv = self.sampling_probability, total_variation(found.p, found.q)
         margin = self.margin(found, 1 - query.confidence)
         within = np.array([tv, max(0.0, tv - margin), tv + margin])

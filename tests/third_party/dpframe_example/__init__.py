@@ -59,7 +59,7 @@ class Advantage(Estimator, name="advantage"):
     def statistic(self):
         return DecisionCounts()
 
-    def estimate(self, bound, counts, query):
+    def estimate(self, layout, counts, query):
         rates = counts[:, 1] / counts.sum(axis=1)
         advantage = max(0.0, float(abs(rates[1] - rates[0])))
         advantage = advantage if advantage >= self.floor else 0.0
