@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from support import ROOT
 
 # The same examples on every machine and every day; a search is for whoever looks for one.
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
 settings.load_profile("fixed")
-
-ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="session")

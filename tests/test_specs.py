@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from oracle import exact_loss
+from support.vote_closed_forms import exact_loss
 
 import dpframe
 from dpframe import registry

@@ -9,8 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from draws import ATTACKS, MECHANISMS, Steps, fitted, outputs, resolved, score
 from scipy import stats
+from support.outputs import ATTACKS, MECHANISMS, Steps, fitted, outputs, resolved, score
 
 from dpframe import Target
 from dpframe.builtin.pairs.zeros_ones import ZerosOnes

@@ -6,7 +6,7 @@ False-alarm rate: 1e-6 for each test, divided among its counts.
 from __future__ import annotations
 
 import pytest
-from oracle import count_p_value, vote_rates
+from support.vote_closed_forms import count_p_value, vote_rates
 
 import dpframe
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from draws import outputs, resolved
-from exact import NUMBERS, Mixture, Number, name_of
-from oracle import count_p_value
 from scipy import stats
+from support.exact_distributions import NUMBERS, Mixture, Number, name_of
+from support.outputs import outputs, resolved
+from support.vote_closed_forms import count_p_value
 
 DRAWS = 100_000
 LEVELS = (0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 0.999)

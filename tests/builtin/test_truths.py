@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from draws import MECHANISMS, Steps, resolved
-from exact import (
+from scipy.spatial import ConvexHull
+from support.exact_distributions import (
     NUMBERS,
     Number,
     geometric,
@@ -19,7 +19,7 @@ from exact import (
     profile,
     randomized_response,
 )
-from scipy.spatial import ConvexHull
+from support.outputs import MECHANISMS, Steps, resolved
 
 from dpframe import ApproxDP, GaussianDP, LaplaceDP, Pair, PureDP, SubsampledGaussianDP
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small import ROWS, Spy, counts, document, small_segments
+from support.small_audits import ROWS, Spy, counts, document, small_segments
 
 from dpframe.engine import programs
 
@@ -150,7 +150,7 @@ import json, sys
 import jax
 jax.config.update("jax_num_cpu_devices", int(sys.argv[1]))
 import pytest
-from small import counts, small_segments
+from support.small_audits import counts, small_segments
 from dpframe.engine import programs
 
 used = set()

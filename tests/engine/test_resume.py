@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small import PLUGINS, ROWS, Spy, Stop, counts, document, small_segments
+from support.small_audits import PLUGINS, ROWS, Spy, Stop, counts, document, small_segments
 
 from dpframe.engine import fingerprint
 from dpframe.engine.checkpoint import Store

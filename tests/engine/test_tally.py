@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small import interrupted_at
+from support.small_audits import interrupted_at
 
 from dpframe.engine.chunks import Segment, segments
 from dpframe.engine.tally import Tally

@@ -1,22 +1,16 @@
-import importlib.util
 import io
 import os
-import sys
 from pathlib import Path
 
 import pytest
 from rich.console import Console
+from support import made_records
 
 
 @pytest.fixture(scope="session")
 def records():
     """The maker of realistic records."""
-    where = Path(__file__).with_name("records.py")
-    spec = importlib.util.spec_from_file_location("dpframe_test_records", where)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return made_records
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from draws import ATTACKS, fitted, outputs, resolved, score
+from support.outputs import ATTACKS, fitted, outputs, resolved, score
 
 import dpframe
 from dpframe import Query

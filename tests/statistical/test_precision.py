@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 import pytest
-from oracle import vote_rates
 from scipy import stats
+from support.vote_closed_forms import vote_rates
 
 import dpframe
 from dpframe import PureDP, Query

@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from planted import AbsoluteMu
 from scipy import special, stats
+from support.unsound_estimators import AbsoluteMu
 
 import dpframe
 from dpframe import Attack, GaussianDP, LaplaceDP, Mechanism, PureDP, Query

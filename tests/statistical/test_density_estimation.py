@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import dp_accounting
 import numpy as np
 import pytest
-from conftest import ROOT
 from scipy import optimize, special
+from support import ROOT
 
 import dpframe
 from dpframe import AccountedDP, GaussianDP, LaplaceDP, SubsampledGaussianDP

@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 import pytest
-from known import KNOWN, spec
 from rich.console import Console
+from support.known_truths import KNOWN, spec
 
 import dpframe
 from dpframe import DpframeError, GaussianDP

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from known import KNOWN, spec
+from support.known_truths import KNOWN, spec
 
 import dpframe
 from dpframe.calibration import play

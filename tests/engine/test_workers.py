@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from blackboxes import BOXES, Box
-from small import PLUGINS, Stop, document, load
+from support.black_boxes import BOXES, Box
+from support.small_audits import PLUGINS, Stop, document, load
 
 from dpframe import HostMechanism, PureDP, host_mechanism
 from dpframe.commands.audit import make_plan, make_record

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small import ROWS, Spy, Stop, document, load, small_segments
+from support.small_audits import ROWS, Spy, Stop, document, load, small_segments
 
 from dpframe.commands import run
 from dpframe.engine.run import quiet

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from known import KNOWN, Greedy, Guess
+from support.known_truths import KNOWN, Greedy, Guess
 
 import dpframe
 from dpframe import ApproxDP, DpframeError, GaussianDP, PureDP

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from conftest import ROOT
-from known import KNOWN, spec
 from rich.console import Console
+from support import ROOT
+from support.known_truths import KNOWN, spec
 
 import dpframe
 from dpframe import DpframeError
