@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpframe.estimator import Contrast, Estimate
+from dpframe.stats.roots import bisection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,10 +126,4 @@ def _smallest_level(boxes: Callable[[float], Floats], claim: Claim, slack: float
         return 1.0
     if rejected(low):
         return SMALLEST_P
-    while high - low > 1e-9 * max(1.0, -high):
-        middle = (low + high) / 2
-        if rejected(middle):
-            high = middle
-        else:
-            low = middle
-    return math.exp(high)
+    return math.exp(bisection(rejected, low, high, tolerance=1e-9)[1])

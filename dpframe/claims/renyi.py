@@ -14,6 +14,7 @@ import math
 from typing import TYPE_CHECKING, ClassVar
 
 from dpframe.claims.claim import Claim
+from dpframe.stats.roots import bisection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,11 +125,5 @@ def _total_variation(divergence: float) -> float:
 
 
 def _root(rising: Callable[[float], float]) -> float:
-    """The b > 0 at which a rising function is 0, by bisection of its logarithm."""
-    low, high = -700.0, 700.0
-    while (middle := (low + high) / 2) not in (low, high):
-        if rising(math.exp(middle)) > 0:
-            high = middle
-        else:
-            low = middle
-    return math.exp(high)
+    """The b > 0 from which on a rising function is positive, by bisection of its logarithm."""
+    return math.exp(bisection(lambda log_b: rising(math.exp(log_b)) > 0, -700.0, 700.0)[1])

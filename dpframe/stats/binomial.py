@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
+from dpframe.stats.roots import bisection_each
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy.typing as npt
 
     Floats = npt.NDArray[np.float64]
+    Bools = npt.NDArray[np.bool_]
     Indices = npt.NDArray[np.intp]
 
 TOLERANCE = 1e-6
@@ -102,12 +105,12 @@ def _checked(found: Floats, tail: Callable[[Floats, Indices], Floats], error: Fl
     if not at.size:
         return found
     rising = tail(np.full(at.size, 0.0), at) < tail(np.full(at.size, 1.0), at)
+
+    def beyond(log_p: Floats) -> Bools:
+        return np.asarray((tail(np.exp(log_p), at) > error[at]) == rising)
+
     # In the logarithm of p: limits of interest lie anywhere between 1e-300 and 1.
-    low, high = np.full(at.size, -700.0), np.zeros(at.size)
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        beyond = (tail(np.exp(middle), at) > error[at]) == rising
-        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+    low, high = bisection_each(beyond, np.full(at.size, -700.0), np.zeros(at.size), steps=STEPS)
     fixed = found.copy()
     fixed[at] = np.exp(np.where(rising, low, high))
     return fixed

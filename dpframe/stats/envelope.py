@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from dpframe.stats.hull import falling_hull
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -57,7 +59,8 @@ def tradeoff_envelope(epsilons: npt.ArrayLike, deltas: npt.ArrayLike) -> Envelop
     keep = (e <= LARGEST_EPSILON) & (d < 1)
     # (0, 1) says nothing, and gives an envelope of 0 where nothing else is known.
     e, d = np.append(e[keep], 0.0), np.append(d[keep], 1.0)
-    growth, delta = _lower_hull(np.exp(e), d)
+    hull = falling_hull(zip(np.exp(e).tolist(), d.tolist(), strict=True))
+    growth, delta = np.array(hull).T
     # In falling order of ε: line i is 1 − δ_i − e^{ε_i} x, and meets the next one at x.
     growth, delta = growth[::-1], delta[::-1]
     x = np.diff(delta) / -np.diff(growth)
@@ -74,22 +77,3 @@ def tradeoff_envelope(epsilons: npt.ArrayLike, deltas: npt.ArrayLike) -> Envelop
         heights=np.concatenate([1 - delta, zero]),
         anchors=np.concatenate([zero, 1 - delta[::-1]]),
     )
-
-
-def _lower_hull(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """The falling part of the lower convex hull of some points, by ascending x."""
-    order = np.lexsort((y, x))
-    hull: list[tuple[float, float]] = []
-    for px, py in zip(x[order].tolist(), y[order].tolist(), strict=True):
-        if hull and py >= hull[-1][1]:
-            continue  # not lower than a point to its left
-        while len(hull) > 1 and _is_above(hull[-2], hull[-1], (px, py)):
-            hull.pop()
-        hull.append((px, py))
-    found = np.array(hull)
-    return found[:, 0], found[:, 1]
-
-
-def _is_above(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
-    """Whether b is on or above the segment from a to c."""
-    return (a[1] - b[1]) * (c[0] - b[0]) <= (b[1] - c[1]) * (b[0] - a[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from typing import NamedTuple
 
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
@@ -39,11 +40,9 @@ def exceedance(failures: int, repeats: int, promised: float, error: float) -> Ex
 
 def _alarm(repeats: int, promised: float, error: float) -> int | None:
     """Fewest failures whose lower limit lies above what was promised; the limit rises with them."""
-    low, high = 0, repeats + 1
-    while low < high:
-        middle = (low + high) // 2
-        if float(clopper_pearson_lower(min(middle, repeats), repeats, error)) > promised:
-            high = middle
-        else:
-            low = middle + 1
-    return low if low <= repeats else None
+
+    def shown(failures: int) -> bool:
+        return float(clopper_pearson_lower(failures, repeats, error)) > promised
+
+    fewest = bisect.bisect_left(range(repeats + 1), x=True, key=shown)
+    return fewest if fewest <= repeats else None

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
+from dpframe.stats.roots import bisection_each
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -98,11 +100,7 @@ def gaussian_mu_at(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
     high = np.maximum(2 * low, 1.0)
     while (under := gaussian_delta(e, high) <= d).any():
         low, high = np.where(under, high, low), np.where(under, 2 * high, high)
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        under = gaussian_delta(e, middle) <= d
-        low, high = np.where(under, middle, low), np.where(under, high, middle)
-    found.flat[at] = low
+    found.flat[at] = bisection_each(lambda mu: gaussian_delta(e, mu) > d, low, high, steps=STEPS)[0]
     return found
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import special
 
 from dpframe.stats.gaussian import gaussian_delta
+from dpframe.stats.roots import Judged, newton_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,24 +91,26 @@ def matching_mu(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
     # δ < Φ(μ/2 − ε/μ) puts μ above this.
     z = special.ndtri(d)
     low = np.maximum(z + np.sqrt(z * z + 2 * e), 0.0)
-    high = np.full(at.size, np.inf)
-    mu = np.maximum(low, 1e-12)
-    for _ in range(STEPS):
+
+    def judge(mu: Floats) -> Judged:
         value = gaussian_delta(e, mu)
-        low, high = np.where(value < d, mu, low), np.where(value < d, high, mu)
         density = np.exp(-((e / mu - mu / 2) ** 2) / 2) / math.sqrt(2 * math.pi)
         useful = (value > 0) & (density > 0)
         step = np.where(useful, np.log(d / np.where(useful, value, d)), 0.0)
         newton = mu + step * np.where(useful, value, 1.0) / np.where(useful, density, 1.0)
-        inside = useful & (newton >= low) & (newton <= high)
-        halved = np.where(np.isfinite(high), (low + np.minimum(high, 1e300)) / 2, 2 * mu)
-        moved = np.where(inside, newton, halved)
         # Near δ = 1 rounding in δ moves μ by far more than its own rounding.
-        settled = (np.abs(moved - mu) <= 1e-12 * mu) | (np.abs(value - d) <= 1e-13 * d)
-        mu = np.where(settled, mu, moved)
-        if settled.all():
-            break
-    found.flat[at] = mu
+        exact = np.abs(value - d) <= 1e-13 * d
+        return Judged(value >= d, exact, np.where(useful, newton, np.nan))
+
+    found.flat[at] = newton_each(
+        judge,
+        np.maximum(low, 1e-12),
+        low,
+        np.full(at.size, np.inf),
+        tolerance=1e-12,
+        least=0.0,
+        steps=STEPS,
+    )
     return found
 
 

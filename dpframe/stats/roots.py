@@ -1,16 +1,116 @@
-"""Where an increasing function becomes positive."""
+"""Where something that changes once along a line does so: all root finding of dpframe.
+
+`bisection` and `bisection_each` ask a question that is answered no up to a place and yes beyond it;
+`newton_each` does so in fewer steps where there is a derivative, `crossing` where there is none.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
+    Bools = npt.NDArray[np.bool_]
     Point = tuple[float, float]
 
 STEPS = 300
+
+
+def bisection(
+    beyond: Callable[[float], bool], low: float, high: float, *, tolerance: float = 0.0
+) -> tuple[float, float]:
+    """Narrows a bracket around the place from which on something holds.
+
+    Args:
+        beyond: whether a place is beyond it.
+        low: not beyond it; not asked.
+        high: beyond it; not asked.
+        tolerance: width of the last bracket, relative to max{1, |high|}; 0 for neighbouring floats.
+
+    Returns:
+        The last bracket: a place that is not beyond, and one that is.
+    """
+    while high - low > tolerance * max(1.0, abs(high)):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        if beyond(middle):
+            high = middle
+        else:
+            low = middle
+    return low, high
+
+
+def bisection_each(
+    beyond: Callable[[Floats], Bools], low: Floats, high: Floats, *, steps: int
+) -> tuple[Floats, Floats]:
+    """The same for many places at a time.
+
+    Args:
+        beyond: for each place whether it is beyond, shape [k].
+        low: not beyond, shape [k].
+        high: beyond, shape [k].
+        steps: how often brackets are halved.
+    """
+    for _ in range(steps):
+        middle = (low + high) / 2
+        is_beyond = beyond(middle)
+        low, high = np.where(is_beyond, low, middle), np.where(is_beyond, middle, high)
+    return low, high
+
+
+class Judged(NamedTuple):
+    """What is known at some places, for `newton_each`; each of shape [k]."""
+
+    beyond: Bools
+    """Whether the root has been passed."""
+    exact: Bools
+    """Whether the place will do."""
+    newton: Floats
+    """Where Newton's method goes next; anything where it does not know."""
+
+
+def newton_each(
+    judge: Callable[[Floats], Judged],
+    start: Floats,
+    low: Floats,
+    high: Floats,
+    *,
+    tolerance: float,
+    least: float,
+    steps: int,
+) -> Floats:
+    """Roots by Newton's method, kept inside brackets: a step that leaves one halves it instead.
+
+    Args:
+        judge: what is known at places, shape [k].
+        start: where to begin, shape [k].
+        low: at or below the roots, shape [k].
+        high: at or above them, inf where nothing is known, shape [k].
+        tolerance: of a root, relative to max{`least`, |root|}.
+        least: see `tolerance`.
+        steps: how many at most.
+    """
+    place = start
+    for _ in range(steps):
+        beyond, exact, newton = judge(place)
+        low, high = np.where(beyond, low, place), np.where(beyond, place, high)
+        bounded = np.isfinite(high)
+        halved = np.where(bounded, (low + np.where(bounded, high, low)) / 2, 2 * place)
+        moved = np.where((newton > low) & (newton < high), newton, halved)
+        moved = np.where(exact, place, moved)
+        settled = np.abs(moved - place) <= tolerance * np.maximum(np.abs(place), least)
+        place = moved
+        if settled.all():
+            break
+    return place
 
 
 def crossing(

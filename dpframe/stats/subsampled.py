@@ -8,6 +8,7 @@ import numpy as np
 from scipy import special
 
 from dpframe.stats.gaussian import gaussian_tradeoff
+from dpframe.stats.roots import Judged, newton_each
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -45,24 +46,17 @@ def _mixture_quantile(probability: Floats, q: float, mu: float) -> Floats:
     side = np.where(probability > 0.5, -1.0, 1.0)
     wanted = np.where(side > 0, probability, 1 - probability)
     z = side * special.ndtri(wanted)
-    low, high = z, z + mu
-    w = high
-    for _ in range(STEPS):
+
+    def judge(w: Floats) -> Judged:
         value = q * special.ndtr(side * (w - mu)) + (1 - q) * special.ndtr(side * w)
-        beyond = side * (value - wanted) > 0
-        low, high = np.where(beyond, low, w), np.where(beyond, w, high)
-        # Newton's method, for the logarithm. That of a mixture may be bent either way, so that a
-        # step may leave the bracket; halving it always leads on.
+        # Newton's method for the logarithm. That of a mixture may be bent either way, so that a
+        # step may leave the bracket.
         with np.errstate(divide="ignore", invalid="ignore"):
             density = q * _density(w - mu) + (1 - q) * _density(w)
             newton = w - side * np.log(value / wanted) * value / density
-        moved = np.where((newton > low) & (newton < high), newton, (low + high) / 2)
-        moved = np.where(value == wanted, w, moved)
-        settled = np.abs(moved - w) <= 1e-15 * np.maximum(np.abs(w), 1.0)
-        w = moved
-        if settled.all():
-            break
-    return w
+        return Judged(side * (value - wanted) > 0, value == wanted, newton)
+
+    return newton_each(judge, z + mu, z, z + mu, tolerance=1e-15, least=1.0, steps=STEPS)
 
 
 def _density(w: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Trade-off curves from a privacy profile, in one direction, and from certified points."""
+"""Trade-off curves from a privacy profile, of both directions and of one."""
 
 from __future__ import annotations
 
@@ -47,35 +47,3 @@ def one_sided_tradeoff(
     e, d = np.asarray(epsilons, np.float64), np.asarray(deltas, np.float64)
     lines = 1 - d - np.exp(e) * x[..., None]
     return np.asarray(np.maximum(lines.max(axis=-1, initial=0.0), 0.0))
-
-
-def lower_convex_hull(points: npt.ArrayLike) -> Floats:
-    """The lower convex hull of points (FPR, FNR) and of (0, 1) and (1, 0), by ascending FPR.
-
-    A trade-off curve is convex, starts at or below (0, 1) and ends at (1, 0) (Dong, Roth and Su
-    2022, proposition 2.2). So if it passes below or through every point, it does not rise above
-    the hull: unlike lemma 7 applied to a lowered profile, this is a rigorous upper bound.
-
-    Args:
-        points: shape [k, 2], in [0, 1].
-
-    Returns:
-        Corners of the hull, shape [m, 2], from (0, ≤ 1) to (1, 0).
-    """
-    given = np.asarray(points, np.float64).reshape(-1, 2)
-    every = np.concatenate([given, [[0.0, 1.0], [1.0, 0.0]]])
-    hull: list[tuple[float, float]] = []
-    for x, y in every[np.lexsort((every[:, 1], every[:, 0]))].tolist():
-        if hull and y >= hull[-1][1]:
-            continue  # not lower than a point to its left
-        while len(hull) > 1 and _turns_down(hull[-2], hull[-1], (x, y)):
-            hull.pop()
-        hull.append((x, y))
-    if hull[-1][0] < 1:  # an FNR of 0 was reached before (1, 0)
-        hull.append((1.0, 0.0))
-    return np.array(hull)
-
-
-def _turns_down(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
-    """Whether b is on or above the segment from a to c."""
-    return (a[1] - b[1]) * (c[0] - b[0]) <= (b[1] - c[1]) * (b[0] - a[0])

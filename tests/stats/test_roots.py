@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpframe.stats.roots import crossing
+from dpframe.stats.roots import Judged, bisection, bisection_each, crossing, newton_each
 
 
 @given(
@@ -45,3 +46,47 @@ def test_ends() -> None:
     assert crossing(lambda x: -1.0, most=5.0) == 5
     assert crossing(lambda x: x, guess=0.0) == 0
     assert crossing(lambda x: x - 2, guess=9.0, most=3.0) == pytest.approx(2)
+
+
+@given(place=st.floats(-600, 600), tolerance=st.sampled_from([1e-3, 1e-9, 0.0]))
+def test_bisection_ends_on_both_sides(place: float, tolerance: float) -> None:
+    low, high = bisection(lambda x: x > place, -700.0, 700.0, tolerance=tolerance)
+    assert low <= place < high
+    if tolerance:
+        assert 0.4 < (high - low) / (tolerance * max(1.0, abs(high))) <= 1
+    else:
+        assert high == np.nextafter(low, np.inf)
+
+
+@pytest.mark.parametrize("at", [-700.0, 700.0])
+def test_bisection_asks_nothing_at_the_ends(at: float) -> None:
+    """A place at either end is found, although the ends themselves are not asked."""
+    low, high = bisection(lambda x: x > at, -700.0, 700.0)
+    assert at in (low, high)
+
+
+def test_bisection_of_many_is_that_of_each() -> None:
+    places = np.concatenate([-np.geomspace(1e-9, 600, 50), np.geomspace(1e-9, 600, 50)])
+    ends = np.full(100, -700.0), np.full(100, 700.0)
+    low, high = bisection_each(lambda x: x > places, *ends, steps=30)
+    assert (low <= places).all()
+    assert (high > places).all()
+    assert (high - low == 1400 / 2**30).all()
+    alone = bisection_each(lambda x: x > places[3:4], ends[0][:1], ends[1][:1], steps=30)
+    assert (alone[0], alone[1]) == (low[3], high[3])
+
+
+@pytest.mark.parametrize("bend", [1 / 3, 1.0, 3.0])
+def test_newton_finds_every_root_whatever_its_steps_are_worth(bend: float) -> None:
+    """With a bend of 1/3 every step of Newton's method leads away: the brackets must see to it."""
+    roots = np.geomspace(1e-6, 1e6, 40)
+
+    def judge(x: np.ndarray) -> Judged:
+        value = np.sign(x - roots) * np.abs(x - roots) ** bend
+        with np.errstate(divide="ignore", invalid="ignore"):
+            newton = x - value / (bend * np.abs(x - roots) ** (bend - 1))
+        return Judged(value > 0, value == 0, newton)
+
+    start, low, high = np.full(40, 1.0), np.zeros(40), np.full(40, np.inf)
+    found = newton_each(judge, start, low, high, tolerance=1e-12, least=0.0, steps=200)
+    assert found == pytest.approx(roots, rel=1e-10)

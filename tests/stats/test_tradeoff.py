@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpframe.stats.gaussian import gaussian_delta, gaussian_tradeoff
+from dpframe.stats.gaussian import gaussian_delta
 from dpframe.stats.hockeystick import best_events, hockey_stick, subsampled_gaussian_hockey_stick
-from dpframe.stats.tradeoff import lower_convex_hull, one_sided_tradeoff, tradeoff_of_profile
+from dpframe.stats.tradeoff import one_sided_tradeoff, tradeoff_of_profile
 
 Q, SIGMA = 0.25, 0.3
 
@@ -83,32 +83,3 @@ def test_one_direction_of_a_histogram(rows: list[tuple[int, int]]) -> None:
     assert one_sided_tradeoff(between, ratios, hockey_stick(p, q, ratios)) == pytest.approx(
         chord, abs=1e-9
     )
-
-
-thousandths = st.integers(0, 1000).map(lambda k: k / 1000)
-rates = st.tuples(thousandths, thousandths)
-
-
-@given(st.lists(rates, max_size=8))
-def test_the_hull_is_convex_and_below_every_point(points: list[tuple[float, float]]) -> None:
-    hull = lower_convex_hull(np.array(points).reshape(-1, 2))
-    assert hull[0, 0] == 0.0
-    assert hull[-1].tolist() == [1.0, 0.0]
-    assert (np.diff(hull[:, 0]) > 0).all()
-    slopes = np.diff(hull[:, 1]) / np.diff(hull[:, 0])
-    assert (slopes <= 0).all()
-    assert (np.diff(slopes) >= -1e-9).all()
-    for x, y in [*points, (0.0, 1.0), (1.0, 0.0)]:
-        assert np.interp(x, hull[:, 0], hull[:, 1]) <= y + 1e-9
-    corners = {tuple(point) for point in [*points, (0.0, 1.0), (1.0, 0.0)]}
-    assert all(tuple(corner) in corners for corner in hull.tolist())
-
-
-def test_the_hull_of_points_on_a_curve_is_above_it() -> None:
-    x = np.array([0.001, 0.01, 0.1, 0.4])
-    hull = lower_convex_hull(np.stack([x, gaussian_tradeoff(x, 1.0)], axis=1))
-    assert len(hull) == 6
-    between = np.linspace(0, 1, 101)
-    assert (
-        np.interp(between, hull[:, 0], hull[:, 1]) >= gaussian_tradeoff(between, 1.0) - 1e-12
-    ).all()

@@ -17,7 +17,7 @@ from dpframe.stats.hockeystick import (
     privacy_profile,
     total_variation,
 )
-from dpframe.stats.tradeoff import lower_convex_hull
+from dpframe.stats.hull import tradeoff_hull
 
 if TYPE_CHECKING:
     from dpframe.types import Floats, Ints, Tree
@@ -90,8 +90,7 @@ class Histogram(Estimator, name="histogram"):
                 f"total variation {total_variation(found.p, found.q):.6g}",
             ),
         )
-        hull = lower_convex_hull(estimate.tradeoff)
-        return estimate._replace(tradeoff=tuple((float(x), float(y)) for x, y in hull))
+        return estimate._replace(tradeoff=tuple(tradeoff_hull(estimate.tradeoff)))
 
     def radii(self, found: Histograms, error: float) -> tuple[float, float]:
         """How far the histograms on D and on D′ may be off, each at this error."""

@@ -8,11 +8,15 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
 from dpframe.report.terminal.numbers import number
+from dpframe.stats.hull import tradeoff_hull
 
 if TYPE_CHECKING:
     from dpframe.report.terminal.group import Cell
 
 Point = tuple[float, float]
+
+ENDS = ((0.0, 1.0), (1.0, 0.0))
+"""What an attack reaches without looking: it never guesses D′, or always."""
 
 NORMAL = NormalDist()
 NEAREST = 1e-15
@@ -72,17 +76,8 @@ def evidence(cell: Cell) -> Plotted | None:
 
 def _hull(points: list[Point]) -> list[Point]:
     """The points that no line between two others, or the ends of guessing, runs below."""
-    hull = [(0.0, 1.0)]
-    for point in [*sorted(p for p in points if p[0] + p[1] < 1), (1.0, 0.0)]:
-        while len(hull) > 1 and _is_above(hull[-2], hull[-1], point):
-            hull.pop()
-        hull.append(point)
-    return hull[1:-1]
-
-
-def _is_above(a: Point, b: Point, c: Point) -> bool:
-    """Whether b is on or above the line from a to c."""
-    return (a[1] - b[1]) * (c[0] - b[0]) <= (b[1] - c[1]) * (b[0] - a[0])
+    hull = tradeoff_hull(point for point in points if sum(point) < 1)
+    return [point for point in hull if point not in ENDS]
 
 
 def _points(listed: object) -> list[Point]:
