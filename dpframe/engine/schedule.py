@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from dpframe.types import Tree
 
 
+Unit = tuple[int, "Segment"]
+"""Dataset and segment: what a thread counts at a time."""
+
+FIRST = 2
+"""Units that are counted even when there is no time: the first of each dataset."""
+
+
 class Counted(NamedTuple):
     """A segment came back."""
 
@@ -52,8 +59,10 @@ class Schedule:
 
     def __init__(self, works: Iterable[Work], threads: int, devices: Sequence[Device]) -> None:
         self._waiting = deque(works)
-        self._ready: deque[tuple[Work, deque[tuple[int, Segment]]]] = deque()
+        self._ready: dict[Work, _Units] = {}
+        """In the order in which they were prepared; a work whose last unit is taken leaves."""
         self._open: dict[Work, int] = {}
+        """Works that have begun, and how many of their units are being counted."""
         self._left = len(self._waiting)
         # Not guarded by the condition: the caller takes events, and a signal that raises there
         # must find no lock half released.
@@ -109,7 +118,7 @@ class Schedule:
             while (task := self._next()) is not None:
                 self._do(*task)
 
-    def _do(self, work: Work, unit: tuple[int, Segment] | None) -> None:
+    def _do(self, work: Work, unit: Unit | None) -> None:
         try:
             if unit is None:
                 work.prepare()
@@ -121,7 +130,7 @@ class Schedule:
         except BaseException as error:  # whatever a plugin raises belongs to its pass
             self._failed(work, error)
 
-    def _next(self) -> tuple[Work, tuple[int, Segment] | None] | None:
+    def _next(self) -> tuple[Work, Unit | None] | None:
         """The next segment of a prepared pass, else a pass to prepare; None when all is done."""
         with self._change:
             while not self._stopping:
@@ -136,25 +145,21 @@ class Schedule:
                 self._change.wait()
             return None
 
-    def _pop(self) -> tuple[Work, tuple[int, Segment]]:
-        work, units = self._ready[0]
-        unit = units.popleft()
-        if work.out_of_time():
-            # Each dataset gets its first segment, or there would be nothing to report.
-            begun = [u for u in units if u[1].first == work.tally.done[u[0]]]
-            self._open[work] -= len(units) - len(begun)
-            units = deque(begun)
-            self._ready[0] = (work, units)
-        if not units:
-            self._ready.popleft()
+    def _pop(self) -> tuple[Work, Unit]:
+        work, units = next(iter(self._ready.items()))
+        unit = units.take()
+        self._open[work] += 1
+        # Each dataset gets its first segment, or there would be nothing to report.
+        over = work.out_of_time() and units.taken >= FIRST
+        if over or not units:
+            del self._ready[work]
         return work, unit
 
     def _prepared(self, work: Work) -> None:
         with self._change:
-            units = deque(work.units())
-            self._open[work] = len(units)
+            units = _Units(work.units())
             if units:
-                self._ready.append((work, units))
+                self._ready[work] = units
             else:
                 self._close(work, None)
             self._change.notify_all()
@@ -164,17 +169,37 @@ class Schedule:
             if work in self._open:  # else it failed meanwhile
                 self._events.put(counted)
                 self._open[work] -= 1
-                if self._open[work] == 0:
+                if self._open[work] == 0 and work not in self._ready:
                     self._close(work, None)
             self._change.notify_all()
 
     def _failed(self, work: Work, error: BaseException) -> None:
         with self._change:
             if work in self._open:
-                self._ready = deque(item for item in self._ready if item[0] is not work)
+                self._ready.pop(work, None)
                 self._close(work, error)
             self._change.notify_all()
 
     def _close(self, work: Work, error: BaseException | None) -> None:
         del self._open[work]
         self._events.put(Finished(work, error))
+
+
+class _Units:
+    """The units of a work, made one at a time as they are taken."""
+
+    def __init__(self, units: Iterable[Unit]) -> None:
+        self.taken = 0
+        self._units = iter(units)
+        self._next = next(self._units, None)
+
+    def __bool__(self) -> bool:
+        return self._next is not None
+
+    def take(self) -> Unit:
+        """The next unit; there must be one."""
+        unit = self._next
+        assert unit is not None
+        self._next = next(self._units, None)
+        self.taken += 1
+        return unit

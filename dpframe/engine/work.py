@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import time
 from abc import ABC, abstractmethod
 from functools import partial
@@ -22,6 +24,8 @@ from dpframe.engine.tally import Tally
 from dpframe.engine.trace import can_be_nan, dataset, guarded, precision_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dpframe.engine.checkpoint import Store
     from dpframe.engine.chunks import Segment
     from dpframe.engine.plan import Pass
@@ -72,20 +76,24 @@ class Work(ABC):
             self.keys = entry_keys(the_pass, self.states, self.layouts)
             prefix, done = resume(the_pass, self.zeros, self.keys, self.store)
             self.tally = Tally(prefix, done, the_pass.rows)
-            if self.units():
+            if next(self.units(), None) is not None:
                 self.ready()
         self.seconds = time.perf_counter() - started
 
-    def units(self) -> list[tuple[int, Segment]]:
-        """(dataset, segment) for everything that is still to be counted; D and D′ in turn."""
+    def units(self) -> Iterator[tuple[int, Segment]]:
+        """(dataset, segment) for everything that is still to be counted; D and D′ in turn.
+
+        The first of each dataset come first. Made as they are asked for: there may be billions.
+        """
         the_pass = self.the_pass
         size = (the_pass.trials, the_pass.rows, the_pass.elements)
-        found = [
-            (segment, index)
-            for index in (0, 1)
-            for segment in segments(*size, self.tally.done[index], on_host=self.on_host)
-        ]
-        return [(index, segment) for segment, index in sorted(found)]
+        both = [segments(*size, self.tally.done[d], on_host=self.on_host) for d in (0, 1)]
+        for index, of_one in enumerate(both):
+            for segment in itertools.islice(of_one, 1):
+                yield index, segment
+        rest = [zip(of_one, itertools.repeat(index)) for index, of_one in enumerate(both)]
+        for segment, index in heapq.merge(*rest):
+            yield index, segment
 
     def count(self, index: int, segment: Segment) -> tuple[Tree, ...]:
         """Counts of one segment of one dataset; every leaf [lanes, attacks, …] int64."""

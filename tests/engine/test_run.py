@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Annotated, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 
 import dpframe
 from dpframe import (
@@ -21,7 +23,12 @@ from dpframe import (
     PureDP,
     host_mechanism,
 )
+from dpframe.commands.audit import make_plan
 from dpframe.engine import programs
+from dpframe.engine.address import DEFAULT
+from dpframe.engine.checkpoint import Store
+from dpframe.engine.tally import Tally
+from dpframe.engine.work import TracedWork
 
 
 class Coin(Mechanism, name="coin"):
@@ -305,6 +312,15 @@ def test_lanes_share_draws_and_compile_once() -> None:
     assert programs.count_chunks.programs() == before + 1
     assert len({cell["draw_group"] for cell in record["cells"]}) == 1
     assert record["summary"]["draws"] == 2 * 2 * 7 * 1234
+
+
+def test_segments_of_a_pass_are_made_as_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    small.small_segments(monkeypatch)
+    loaded = small.load(small.document(audit={"trials": 2**40}))
+    work = TracedWork(make_plan(loaded).passes[0], loaded.run, DEFAULT, Store())
+    work.tally = Tally((), (4, 9), small.ROWS)
+    first = list(itertools.islice(work.units(), 4))
+    assert [(index, segment.first) for index, segment in first] == [(0, 4), (1, 9), (0, 6), (0, 8)]
 
 
 def test_the_tail_is_cut_to_the_row() -> None:

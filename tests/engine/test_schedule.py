@@ -164,5 +164,27 @@ def test_a_signal_at_any_moment_arrives_as_it_is(function: Any) -> None:
         assert sum(isinstance(event, Counted) for event in found) <= len(work.units())
 
 
+class Measured(FakeWork):
+    """Knows how many of its segments were made before they were needed."""
+
+    made = ahead = 0
+
+    def units(self) -> Any:
+        for unit in super().units():
+            self.made += 1
+            yield unit
+
+    def count(self, dataset: int, segment: Segment) -> Any:
+        self.ahead = max(self.ahead, self.made - sum(self.counted.values()))
+        return super().count(dataset, segment)
+
+
+def test_segments_are_made_as_they_are_needed() -> None:
+    work: Any = Measured(400)
+    served([work], 2)
+    assert work.made == 200
+    assert work.ahead <= 2 * 2 + 1  # what the threads count and have counted, and the next
+
+
 def test_nothing_to_do_ends_at_once() -> None:
     assert list(Schedule([], 3, jax.devices()).events(5.0)) == []
