@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from dpframe.calibration.rehearsal import Part, Rehearsal
 from dpframe.engine.address import draw_group
 from dpframe.engine.chunks import rows_per_chunk
-from dpframe.engine.trace import Tracer, guarded, precision_of
+from dpframe.engine.guard import guarded
+from dpframe.engine.precision import precision_of
+from dpframe.engine.trace import Tracer
 from dpframe.errors import CellError
 from dpframe.estimator import Estimator, Query
 from dpframe.mechanism import HostMechanism

@@ -9,29 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from dpframe.engine.address import IMPLEMENTATIONS, chunk_key, digest
+from dpframe.engine.address import chunk_key
 from dpframe.engine.compile import compiled
 from dpframe.engine.trace import check_outputs, check_scores
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dpframe.engine.address import Stream
     from dpframe.mechanism import Mechanism
     from dpframe.statistic import Statistic
     from dpframe.types import Array, Key, Tree
 
 CACHED = 1 << 16
 """Output coordinates made at a time: small arrays stay in the cache of a core."""
-
-
-def base_keys(streams: Sequence[Stream], prng: str) -> Key:
-    """One base key per stream, as `base_key` makes them, shape [streams]."""
-    words = [np.frombuffer(bytes.fromhex(digest(list(stream), 8)), "<u4") for stream in streams]
-    keys: Key = jax.random.wrap_key_data(jnp.asarray(np.stack(words)), impl=IMPLEMENTATIONS[prng])
-    return keys
 
 
 @compiled(static=("rows", "count"))

@@ -10,10 +10,21 @@ import jax
 import numpy as np
 
 from dpframe.attack import Target
-from dpframe.calibration.programs import base_keys, count_repeats, draw_repeats, score_repeats
-from dpframe.engine.address import EVAL, FIT, PILOT, Stream, host_generator
+from dpframe.calibration.programs import count_repeats, draw_repeats, score_repeats
+from dpframe.engine.address import (
+    EVAL,
+    FIT,
+    LEARNER,
+    PILOT,
+    SPLIT,
+    Stream,
+    base_keys,
+    host_generator,
+)
+from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import unstacked
-from dpframe.engine.trace import check_scores, dataset, guarded, on_device
+from dpframe.engine.precision import dataset, on_device
+from dpframe.engine.trace import check_scores
 from dpframe.engine.workers import sample
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
@@ -109,10 +120,6 @@ def _values(estimate: Estimate, part: Part) -> tuple[float, float]:
     return estimate.epsilon, bound
 
 
-SPLIT = "score"
-"""Stream of the generator that splits raw scores."""
-
-
 class Block:
     """Some repeats at work; what several parts need is made once.
 
@@ -132,7 +139,7 @@ class Block:
         estimator, query = part.estimator, part.query
         if part.raw:
             own = [values[index] for values in self.raw(part.attack)]
-            rng = host_generator(self.stream(SPLIT, self.repeats[index]), 0, 0)
+            rng = host_generator(self.stream(SPLIT, self.repeats[index]))
             return _asked(lambda: estimator.estimate_scores((own[0], own[1]), query, rng))
         statistic = estimator.statistic()
         trees = self.layouts(part.attack, statistic), self.counts(part.attack, statistic)
@@ -231,7 +238,7 @@ class Block:
             return ()
         rehearsal = self.rehearsal
         target = Target(rehearsal.mechanism, rehearsal.pair, rehearsal.shape.dims)
-        keys = self.keys(f"{FIT}-learner")
+        keys = self.keys(LEARNER)
         if attack.learns():
             train = zip(*(np.asarray(self.outputs(FIT, index)) for index in (0, 1)), strict=True)
         else:

@@ -90,10 +90,10 @@ def make_plan(loaded: Audit, earlier: Mapping[str, Any] | None = None) -> Plan:
         loaded: the audit.
         earlier: the record of an earlier run in the same place: what it showed is paid for.
     """
-    from dpframe.engine.address import resolve
+    from dpframe.engine.address import generator_name
     from dpframe.engine.plan import plan
 
-    return plan(loaded, resolve(loaded.run.prng), earlier)
+    return plan(loaded, generator_name(loaded.run.prng), earlier)
 
 
 def make_record(the_plan: Plan, results: Sequence[CellResult], seconds: float) -> dict[str, Any]:

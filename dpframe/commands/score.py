@@ -12,8 +12,8 @@ import numpy as np
 
 from dpframe.commands.audit import load_plugins, versions
 from dpframe.commands.candidates import Candidate, candidates
-from dpframe.engine.address import Stream, host_generator
-from dpframe.engine.trace import first_line
+from dpframe.engine.address import PILOT, Stream, host_generator
+from dpframe.engine.guard import first_line
 from dpframe.errors import DpframeError
 from dpframe.estimator import Estimator, Query
 from dpframe.record.cell import estimate_record
@@ -129,7 +129,7 @@ def _row(
 ) -> dict[str, Any]:
     """What one estimator says; every one gets the same generator, so none disturbs another."""
     estimator = candidate.estimator
-    rng = host_generator(Stream(seed, "score", 0, "pilot"), 0, 0)
+    rng = host_generator(Stream(seed, "score", 0, PILOT))
     certified = estimator.certifies_against(query.claim)
     estimate: Estimate | None = None
     status, reason = "ok", None

@@ -1,7 +1,8 @@
-"""Addresses of random draws; nothing ever stores a key.
+"""Where every random draw comes from: its address, and the key that is a hash of the address.
 
-The address of a draw is (seed, draw group, repeat, stream, chunk, dataset). The first four are
-hashed on the host into a base key; chunk and dataset are folded in where the draws are made.
+The address of a draw is (seed, draw group, repeat, stream, chunk, dataset). The first four, a
+`Stream`, are hashed on the host into a base key; chunk and dataset are folded in where the draws
+are made. Keys are made here and nowhere else, and nothing ever stores one.
 """
 
 from __future__ import annotations
@@ -17,15 +18,19 @@ import numpy as np
 from dpframe.engine import threefry
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dpframe.spec.audit import Cell
     from dpframe.types import Array, Key
-
 
 SCHEME = 1
 """Changes when addresses come to mean other draws, so that old counts are never mixed with new."""
 
-FIT, PILOT, EVAL, PROBE = "fit", "pilot", "eval", "probe"
-"""Streams: what learns, what chooses, what bounds, and what only looks at shapes."""
+FIT, LEARNER, PILOT, EVAL = "fit", "fit-learner", "pilot", "eval"
+"""Streams: what attacks learn from, their own randomness, what chooses, what bounds."""
+
+PROBE, SPLIT = "probe", "score"
+"""Streams beside an audit: what only looks at shapes, and what splits scores made elsewhere."""
 
 
 class Stream(NamedTuple):
@@ -35,6 +40,10 @@ class Stream(NamedTuple):
     group: str
     repeat: int
     stream: str
+
+    def of(self, name: str) -> Stream:
+        """Another stream of the same seed, draw group and repeat."""
+        return self._replace(stream=name)
 
 
 def draw_group(cell: Cell, *, precision: str, prng: str, rows: int) -> str:
@@ -66,38 +75,48 @@ def draw_group(cell: Cell, *, precision: str, prng: str, rows: int) -> str:
     )
 
 
-def digest(content: Any, size: int = 8) -> str:
-    """Hash of JSON content as `size` bytes in hex; the same on every machine."""
-    text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.blake2b(text.encode(), digest_size=size).hexdigest()
-
-
-def host_generator(stream: Stream, chunk: int, dataset: int) -> np.random.Generator:
-    """NumPy's counterpart of `chunk_key`, for mechanisms that JAX does not trace."""
-    words = np.frombuffer(bytes.fromhex(digest(list(stream), 32)), "<u4")
-    seeds = np.random.SeedSequence([*words.tolist(), chunk, dataset])
-    return np.random.Generator(np.random.PCG64DXSM(seeds))
-
-
-DEFAULT = threefry.NAME
-
-IMPLEMENTATIONS: dict[str, Any] = {threefry.NAME: threefry.IMPL, "threefry2x32": "threefry2x32"}
+GENERATORS: dict[str, Any] = {threefry.NAME: threefry.IMPL, "threefry2x32": "threefry2x32"}
 """What JAX takes for each name that a spec may give; "threefry2x32" is JAX's own."""
 
 
-def resolve(name: str) -> str:
+def generator_name(name: str) -> str:
     """The generator's proper name, for the record."""
-    return DEFAULT if name == "default" else name
+    return threefry.NAME if name == "default" else name
 
 
 def base_key(stream: Stream, prng: str) -> Key:
     """The key of a stream; `chunk_key` goes on from it."""
-    words = np.frombuffer(bytes.fromhex(digest(list(stream), 8)), "<u4")
-    key: Key = jax.random.wrap_key_data(jnp.asarray(words), impl=IMPLEMENTATIONS[prng])
-    return key
+    return _key(_words(stream, 8), prng)
+
+
+def base_keys(streams: Sequence[Stream], prng: str) -> Key:
+    """The keys of many streams at once, shape [streams]."""
+    return _key(np.stack([_words(stream, 8) for stream in streams]), prng)
 
 
 def chunk_key(base: Key, chunk: Array, dataset: Array) -> Key:
     """The key of one chunk of one dataset; traced. D and D′ never share draws."""
     key: Key = jax.random.fold_in(jax.random.fold_in(base, chunk), dataset)
     return key
+
+
+def host_generator(stream: Stream, chunk: int = 0, dataset: int = 0) -> np.random.Generator:
+    """NumPy's counterpart of `base_key` and `chunk_key`, for what JAX does not trace."""
+    seeds = np.random.SeedSequence([*_words(stream, 32).tolist(), chunk, dataset])
+    return np.random.Generator(np.random.PCG64DXSM(seeds))
+
+
+def _key(words: Any, prng: str) -> Key:
+    key: Key = jax.random.wrap_key_data(jnp.asarray(words), impl=GENERATORS[prng])
+    return key
+
+
+def _words(stream: Stream, size: int) -> Any:
+    """The hash of a stream, as 32-bit words."""
+    return np.frombuffer(bytes.fromhex(digest(list(stream), size)), "<u4")
+
+
+def digest(content: Any, size: int = 8) -> str:
+    """Hash of JSON content as `size` bytes in hex; the same on every machine."""
+    text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=size).hexdigest()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from dpframe.engine.guard import guarded
 from dpframe.engine.sequential import FIRST_LOOK, Looks
-from dpframe.engine.trace import guarded
 from dpframe.errors import CellError
 from dpframe.estimator import Query
 from dpframe.mechanism import HostMechanism

@@ -10,8 +10,9 @@ import jax
 import numpy as np
 
 from dpframe.engine import programs
+from dpframe.engine.guard import guarded
+from dpframe.engine.precision import on_device
 from dpframe.engine.sanity import NAN_FOUND
-from dpframe.engine.trace import guarded, on_device
 from dpframe.engine.work import Work
 from dpframe.engine.workers import Pool
 from dpframe.errors import CellError

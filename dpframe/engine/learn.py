@@ -14,9 +14,11 @@ import numpy as np
 
 from dpframe.attack import Target
 from dpframe.engine import programs
-from dpframe.engine.address import FIT, PILOT, base_key, host_generator
+from dpframe.engine.address import FIT, LEARNER, PILOT, base_key, host_generator
+from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import unstacked
-from dpframe.engine.trace import check_scores, dataset, guarded, on_device
+from dpframe.engine.precision import dataset, on_device
+from dpframe.engine.trace import check_scores
 from dpframe.mechanism import HostMechanism
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ class _Draws:
     def _draw(self, stream: str, lane: int, index: int) -> HostArray:
         the_pass, wanted = self.the_pass, self.wanted[stream]
         mechanism = the_pass.mechanisms[lane]
-        address = the_pass.stream._replace(stream=stream)
+        address = the_pass.stream.of(stream)
         data = dataset(the_pass.pair, index, self.dtype)
         chunks = range(-(-wanted // the_pass.rows))
 
@@ -104,7 +106,7 @@ def _fit(draws: _Draws, lane: int, attack: Attack) -> Tree:
         return ()
     the_pass = draws.the_pass
     target = Target(the_pass.mechanisms[lane], the_pass.pair, the_pass.shape.dims)
-    key = base_key(the_pass.stream._replace(stream=f"{FIT}-learner"), draws.prng)
+    key = base_key(the_pass.stream.of(LEARNER), draws.prng)
     train = draws.outputs(FIT, lane) if attack.learns() else draws.nothing()
     state = guarded("fit", lambda: attack.fit(key, target, train))
     return jax.tree.map(np.asarray, state)

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dpframe.attack import Target
 from dpframe.engine.address import EVAL, Stream, draw_group
 from dpframe.engine.chunks import rows_per_chunk
+from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import Scorer, structure
+from dpframe.engine.precision import precision_of
 from dpframe.engine.sequential import Looks, looks_at
-from dpframe.engine.trace import Shape, Tracer, guarded, precision_of
+from dpframe.engine.trace import Shape, Tracer
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 from dpframe.spec.audit import Skip

@@ -9,16 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpframe.engine.address import PROBE, Stream, base_key, host_generator
+from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import structure, unstacked
+from dpframe.engine.precision import dataset, on_device, run_dtype
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpframe.pair import Pair
     from dpframe.spec.audit import Cell, RunSettings
-    from dpframe.types import HostArray
 
 
 class Shape(NamedTuple):
@@ -53,7 +53,7 @@ class Tracer:
         mechanism, data = cell.mechanism.value, dataset(cell.pair.value, 0, self.dtype)
         rows = 2
         if isinstance(mechanism, HostMechanism):
-            rng = host_generator(Stream(cell.seed, "shape", 0, PROBE), 0, 0)
+            rng = host_generator(Stream(cell.seed, "shape", 0, PROBE))
             output: Any = guarded("sample", lambda: np.asarray(mechanism.sample(rng, data, rows)))
         else:
             leaves = unstacked(mechanism, self.dtype)
@@ -109,16 +109,6 @@ def check_scores(scores: Any, rows: int, accepted: frozenset[str]) -> None:
         raise CellError(f"score returned a {kind} ({scores.dtype}) where a {wanted} is needed")
 
 
-def can_be_nan(dtype: np.dtype[Any]) -> bool:
-    """Whether values of a dtype can be NaN; NumPy alone does not know bfloat16."""
-    return bool(jnp.issubdtype(dtype, jnp.inexact))
-
-
-def on_device(dtype: np.dtype[Any], run: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype in which an attack sees outputs: floating ones in the run's precision."""
-    return run if jnp.issubdtype(dtype, jnp.floating) else dtype
-
-
 def _remember(known: dict[Any, Any], key: Any, find: Callable[[], Any]) -> Any:
     if key not in known:
         try:
@@ -128,44 +118,3 @@ def _remember(known: dict[Any, Any], key: Any, find: Callable[[], Any]) -> Any:
     if isinstance(known[key], CellError):
         raise known[key]
     return known[key]
-
-
-def guarded(what: str, call: Callable[[], Any]) -> Any:
-    """Runs an author's code; whatever it raises fails the cell, not the run."""
-    try:
-        return call()
-    except CellError:
-        raise
-    except Exception as error:
-        raise CellError(
-            f"{what} raised {type(error).__name__}: {first_line(error)}{_hint(error)}"
-        ) from error
-
-
-def _hint(error: Exception) -> str:
-    if not isinstance(
-        error, jax.errors.ConcretizationTypeError | jax.errors.TracerArrayConversionError
-    ):
-        return ""
-    return " (parameters and arrays are traced: jax.numpy.where instead of if, jax.numpy for numpy)"
-
-
-def first_line(error: BaseException) -> str:
-    """The part of an exception's message that fits into a table."""
-    return (str(error).strip().splitlines() or ["no message"])[0]
-
-
-def run_dtype(run: RunSettings) -> np.dtype[Any]:
-    """The dtype of floating leaves and datasets."""
-    return np.dtype(run.precision)
-
-
-def precision_of(run: RunSettings) -> Any:
-    """Context in which JAX has the run's precision; it belongs to a thread."""
-    return jax.enable_x64(run.precision == "float64")
-
-
-def dataset(pair: Pair, index: int, dtype: np.dtype[Any]) -> HostArray:
-    """One dataset of a pair; floating data in the run's dtype."""
-    data = np.asarray((pair.d0, pair.d1)[index])
-    return data.astype(dtype) if np.issubdtype(data.dtype, np.floating) else data

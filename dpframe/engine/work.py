@@ -17,11 +17,12 @@ from dpframe.engine.address import base_key
 from dpframe.engine.checkpoint import resume, saved
 from dpframe.engine.chunks import segments
 from dpframe.engine.fingerprint import entry_keys
+from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import pad, stack
 from dpframe.engine.learn import learn
+from dpframe.engine.precision import can_be_nan, dataset, precision_of
 from dpframe.engine.sanity import look
 from dpframe.engine.tally import Tally
-from dpframe.engine.trace import can_be_nan, dataset, guarded, precision_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -173,7 +174,7 @@ class TracedWork(Work):
         padded = (self.zeros, mechanisms, self.states, self.layouts)
         self.counts, self.mechanisms, states, layouts = pad(padded, self.lanes)
         self.scoring = programs.Scoring(self.attacks, states, layouts)
-        look(self)
+        look(self._see, self.the_pass.rows, nan_fails=self.nan_matters)
 
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Tree, ...]:
         call = partial(
@@ -182,7 +183,7 @@ class TracedWork(Work):
             self.mechanisms,
             np.int32(self.lanes),
             self.scoring,
-            self.origin(index),
+            self._origin(index),
             programs.Span(*(np.int32(number) for number in segment)),
             statistics=self.statistics,
             rows=self.the_pass.rows,
@@ -191,9 +192,24 @@ class TracedWork(Work):
         counted: tuple[Tree, ...] = guarded("counting", call)
         return counted
 
-    def origin(self, index: int) -> programs.Origin:
+    def _origin(self, index: int) -> programs.Origin:
         """Where the draws of a dataset come from."""
         return programs.Origin(self.base, self.data[index], np.int32(index))
+
+    def _see(self, index: int, chunk: int) -> programs.Look:
+        """What a chunk of a dataset looks like in every lane."""
+        unseen = programs.Look(*(np.zeros(self.lanes, kind) for kind in (bool, bool, np.uint32)))
+        call = partial(
+            programs.look_at_chunk,
+            pad(unseen, self.lanes),
+            self.mechanisms,
+            np.int32(self.lanes),
+            self._origin(index),
+            np.int32(chunk),
+            rows=self.the_pass.rows,
+        )
+        seen = guarded("sample", call)
+        return programs.Look(*(np.asarray(leaf)[: self.lanes] for leaf in seen))
 
 
 def _zeros(statistic: Any, layout: Tree, lanes: int, attacks: int) -> Tree:

@@ -89,7 +89,7 @@ def test_an_attack_that_does_not_learn_still_has_a_pilot(bases: list[Any]) -> No
         dpframe.commands.audit.load(document, [], None, None, [])
     )
     stream, prng = plan.passes[0].stream, plan.prng
-    keys = {name: base_key(stream._replace(stream=name), prng) for name in (FIT, PILOT)}
+    keys = {name: base_key(stream.of(name), prng) for name in (FIT, PILOT)}
     assert all((origin.base == keys[PILOT]).all() for origin in bases)
     assert not any((origin.base == keys[FIT]).all() for origin in bases)
 

@@ -1,0 +1,40 @@
+"""The precision of a run: in which dtype parameters, datasets and outputs are held."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+if TYPE_CHECKING:
+    from dpframe.pair import Pair
+    from dpframe.spec.audit import RunSettings
+    from dpframe.types import HostArray
+
+
+def run_dtype(run: RunSettings) -> np.dtype[Any]:
+    """The dtype of floating leaves and datasets."""
+    return np.dtype(run.precision)
+
+
+def precision_of(run: RunSettings) -> Any:
+    """Context in which JAX has the run's precision; it belongs to a thread."""
+    return jax.enable_x64(run.precision == "float64")
+
+
+def dataset(pair: Pair, index: int, dtype: np.dtype[Any]) -> HostArray:
+    """One dataset of a pair; floating data in the run's dtype."""
+    data = np.asarray((pair.d0, pair.d1)[index])
+    return data.astype(dtype) if np.issubdtype(data.dtype, np.floating) else data
+
+
+def on_device(dtype: np.dtype[Any], run: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype in which an attack sees outputs: floating ones in the run's precision."""
+    return run if jnp.issubdtype(dtype, jnp.floating) else dtype
+
+
+def can_be_nan(dtype: np.dtype[Any]) -> bool:
+    """Whether values of a dtype can be NaN; NumPy alone does not know bfloat16."""
+    return bool(jnp.issubdtype(dtype, jnp.inexact))
