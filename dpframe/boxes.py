@@ -74,9 +74,8 @@ def estimate_from_boxes(
 def epsilon_of(boxes: Floats, delta: float) -> float:
     """Largest ε ≥ 0 that the boxes rule out at δ: sup {ε : some box lies below f_{ε,δ}}.
 
-    max over boxes (x, y) of ln((1 − δ − y)/x) and ln((1 − δ − x)/y) (Kairouz, Oh and Viswanath
-    2015, Theorem 2.1; Koskela and Mohammadi 2024, equation 6.2); of a staircase, the least over
-    its corners.
+    max over boxes (x, y) of ln((1 − δ − y)/x) and ln((1 − δ − x)/y) [Kairouz2015, theorem 2.1]
+    [Koskela2024, equation 6.2]; of a staircase, the least over its corners.
 
     Args:
         boxes: shape [k, 2] or [k, corners, 2].

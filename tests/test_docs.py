@@ -1,7 +1,7 @@
 """What the documents show runs, what they list is all there is, every link leads somewhere.
 
-Every fenced block of README.md and docs/ is run or checked, in the order of its page. The words
-after the language say how:
+Every fenced block of README.md and docs/ is run or checked, in the order of its page. A comment on
+the line before it says how, where readers do not see it: `<!-- file=box.py -->`.
 
 * `file=NAME` writes the block to NAME in the page's directory, `append=NAME` adds it to NAME;
 * `fragment` is a part of a spec, checked on top of a small one;
@@ -98,20 +98,25 @@ def blocks(name: str) -> list[Block]:
         if start is None:
             start = number
             continue
-        found.append(block(start, lines[start][3:], "\n".join(lines[start + 1 : number])))
+        language = lines[start][3:].strip()
+        assert " " not in language, f"{name}:{start + 1}: readers see {language!r}"
+        text = "\n".join(lines[start + 1 : number])
+        found.append(Block(start + 1, language, options(lines[start - 1] if start else ""), text))
         start = None
     assert start is None, f"{name}:{start}: the block is not closed"
     return found
 
 
-def block(start: int, info: str, text: str) -> Block:
-    info, colon, reason = info.partition("no-run:")
-    language, *words = info.split() or [""]
-    options = dict(word.partition("=")[::2] for word in words)
+def options(line: str) -> dict[str, str]:
+    """What a comment says of the block below it."""
+    comment = re.fullmatch(r"<!-- (.*) -->", line)
+    words, colon, reason = (comment[1] if comment else "").partition("no-run:")
+    said = dict(word.partition("=")[::2] for word in words.split())
     if colon:
-        assert reason.strip(), f"line {start + 1}: no-run gives no reason"
-        options["no-run"] = reason.strip()
-    return Block(start + 1, language, options, text)
+        said["no-run"] = reason.strip()
+    assert all(said[key] or key == "fragment" for key in said), f"{line}: nothing follows"
+    assert set(said) <= {"file", "append", "fragment", "exit", "no-run"}, line
+    return said
 
 
 def prose(name: str) -> str:

@@ -16,7 +16,7 @@ _LARGEST_EXPONENT = 700.0  # e^700 is finite in float64; beyond it a claim says 
 
 @dataclasses.dataclass(frozen=True)
 class ApproxDP(Claim):
-    """(ε, δ)-differential privacy (Dwork et al. 2006).
+    """(ε, δ)-differential privacy [DworkKMMN2006].
 
     Raises:
         ValueError: ε is negative or not finite, or δ is outside [0, 1).
@@ -65,7 +65,7 @@ class ApproxDP(Claim):
         return max(self.delta, 1 - self._corner * (1 + math.exp(min(epsilon, _LARGEST_EXPONENT))))
 
     def tradeoff(self, fpr: Floats) -> Floats:
-        """f(x) = max{0, 1 − δ − e^ε x, e^{−ε}(1 − δ − x)} (Dong et al. 2022, equation 5)."""
+        """f(x) = max{0, 1 − δ − e^ε x, e^{−ε}(1 − δ − x)} [Dong2022, equation 5]."""
         import numpy as np
 
         rest = 1 - self.delta
@@ -74,7 +74,7 @@ class ApproxDP(Claim):
 
 @dataclasses.dataclass(frozen=True)
 class PureDP(ApproxDP):
-    """ε-differential privacy (Dwork et al. 2006): (ε, δ)-DP with δ = 0."""
+    """ε-differential privacy [Dwork2006]: (ε, δ)-DP with δ = 0."""
 
     delta: float = dataclasses.field(default=0.0, init=False)
     kind: ClassVar[str] = "pure-dp"

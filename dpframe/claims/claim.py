@@ -54,12 +54,12 @@ class Claim(ABC):
     def tradeoff(self, fpr: Floats) -> Floats:
         """Lowest false-negative rate that the claim allows at each false-positive rate.
 
-        This is the function f of f-DP (Dong, Roth and Su 2022, Definition 2.2): convex,
-        continuous, non-increasing and equal to its own inverse.
+        This is the function f of f-DP [Dong2022, Definition 2.2]: convex, continuous,
+        non-increasing and equal to its own inverse.
 
         The default makes it from points (ε, δ) of the claim, by lemma 7 and Algorithm 1 of
-        Koskela and Mohammadi (2024). Between two points the curve so made lies a little below the
-        claimed one. A lower curve allows more, so a verdict can only become more lenient by it.
+        [Koskela2024]. Between two points the curve so made lies a little below the claimed one. A
+        lower curve allows more, so a verdict can only become more lenient by it.
 
         Args:
             fpr: false-positive rates in [0, 1], any shape.

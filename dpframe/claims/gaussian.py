@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class GaussianDP(Claim):
-    """μ-Gaussian differential privacy (Dong, Roth and Su 2022, definition 3).
+    """μ-Gaussian differential privacy [Dong2022, definition 3].
 
     No attack tells D and D′ apart better than N(0, 1) and N(μ, 1). Noise of standard deviation σ
     on a query with ℓ2 sensitivity Δ is exactly that, with μ = Δ/σ. The curve is
-    f(x) = Φ(Φ⁻¹(1 − x) − μ), and δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) (Balle and Wang 2018,
-    theorem 8). There is no ε at δ = 0, unless μ = 0.
+    f(x) = Φ(Φ⁻¹(1 − x) − μ), and δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) [Balle2018, theorem 8].
+    There is no ε at δ = 0, unless μ = 0.
 
     Raises:
         ValueError: μ is negative or not finite.
@@ -42,7 +42,7 @@ class GaussianDP(Claim):
         return float(gaussian_delta(epsilon, self.mu))
 
     def tradeoff(self, fpr: Floats) -> Floats:
-        """f(x) = Φ(Φ⁻¹(1 − x) − μ) (Dong, Roth and Su 2022, equation 6)."""
+        """f(x) = Φ(Φ⁻¹(1 − x) − μ) [Dong2022, equation 6]."""
         from dpframe.stats.gaussian import gaussian_tradeoff
 
         return gaussian_tradeoff(fpr, self.mu)

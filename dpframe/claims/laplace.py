@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class LaplaceDP(Claim):
     """What Laplace noise of scale b gives for a query that moves by Δ; the shift is μ = Δ/b.
 
-    It is μ-DP and more than that: δ(ε) = max{0, 1 − e^{(ε − μ)/2}} (Balle, Barthe and Gaboardi
-    2018, theorem 3). The curve of two Laplace distributions a distance μ apart (Dong, Roth and Su
-    2022, lemma A.6) has the two ends of μ-DP, and an arc in place of its corner.
+    It is μ-DP and more than that: δ(ε) = max{0, 1 − e^{(ε − μ)/2}} [BalleBG2018, theorem 3]. The
+    curve of two Laplace distributions a distance μ apart [Dong2022, lemma A.6] has the two ends of
+    μ-DP, and an arc in place of its corner.
 
     It is reported at δ = 0. The parameter is not called mu, because mu = 1 means Gaussian DP.
 

@@ -1,8 +1,8 @@
 """Claims about Rényi divergences.
 
-They become (ε, δ) by proposition 12 of Canonne, Kamath and Steinke (2020): if D_α ≤ ε_α then
+They become (ε, δ) by proposition 12 of [CanonneKS2020]: if D_α ≤ ε_α then
 δ(ε) ≤ exp((α − 1)(ε_α − ε)) (1 − 1/α)^{α−1} / α. Near ε = 0 the total variation distance says
-more. It is at most √(KL/2) (Pinsker) and √(1 − e^{−KL}) (Bretagnolle and Huber 1979), and KL is
+more. It is at most √(KL/2) (Pinsker) and √(1 − e^{−KL}) [Bretagnolle1979], and KL is
 at most every D_α of an order above 1.
 """
 
@@ -29,7 +29,7 @@ SMALLEST_LOG_DELTA = -745.0  # of a float64
 
 @dataclasses.dataclass(frozen=True)
 class RenyiDP(Claim):
-    """(α, ε)-Rényi differential privacy (Mironov 2017): D_α ≤ ε in both directions, at one order.
+    """(α, ε)-Rényi differential privacy [Mironov2017]: D_α ≤ ε in both directions, at one order.
 
     What follows for ε(δ), δ(ε) and the curve is what the conversions give, so a verdict tests less
     than the divergence says: it is lenient. The smallest ε is at δ > 0.
@@ -59,7 +59,7 @@ class RenyiDP(Claim):
 
 @dataclasses.dataclass(frozen=True)
 class ZeroConcentratedDP(Claim):
-    """ρ-zero-concentrated differential privacy (Bun and Steinke 2016): D_α ≤ ρα for all α > 1.
+    """ρ-zero-concentrated differential privacy [Bun2016]: D_α ≤ ρα for all α > 1.
 
     ε(δ), δ(ε) and the curve come from the best order. The smallest ε is at δ > 0, unless ρ = 0.
 

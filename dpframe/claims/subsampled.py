@@ -18,10 +18,10 @@ class SubsampledGaussianDP(Claim):
     """One release of the Gaussian mechanism, the record being in the sample with probability q.
 
     The distributions are (1 − q) N(0, σ²) + q N(1, σ²) with the record and N(0, σ²) without it
-    (Koskela and Mohammadi 2024, section 3; Mironov, Talwar and Zhang 2019). With G the profile of
-    N(0, σ²) and N(1, σ²), δ(ε) = q G(ln(1 + (e^ε − 1)/q)). The curve is that of both directions
-    together: f_q = q G + (1 − q)(1 − x), its inverse, and the line of slope −1 that joins them
-    (Dong, Roth and Su 2022, theorem 4.2).
+    [Koskela2024, section 3] [Mironov2019]. With G the profile of N(0, σ²) and N(1, σ²),
+    δ(ε) = q G(ln(1 + (e^ε − 1)/q)). The curve is that of both directions together:
+    f_q = q G + (1 − q)(1 − x), its inverse, and the line of slope −1 that joins them
+    [Dong2022, theorem 4.2].
 
     Raises:
         ValueError: q is outside (0, 1], or σ is not positive and finite.
@@ -65,7 +65,7 @@ class SubsampledGaussianDP(Claim):
         return q * self._whole.delta_at(whole)
 
     def tradeoff(self, fpr: Floats) -> Floats:
-        """min{f_q, f_q⁻¹}, made convex (Dong, Roth and Su 2022, definition 7)."""
+        """min{f_q, f_q⁻¹}, made convex [Dong2022, definition 7]."""
         from dpframe.stats.subsampled import subsampled_gaussian_tradeoff
 
         return subsampled_gaussian_tradeoff(fpr, self.sampling_probability, self.noise_multiplier)

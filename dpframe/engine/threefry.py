@@ -1,9 +1,8 @@
 """Threefry-2x32 with 13 rounds as a JAX key type, written so that XLA fuses it.
 
-The generator is Threefry-2x32 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy
-as 1, 2, 3" (SC11, 2011, doi:10.1145/2063384.2063405). Their library Random123 knows of no
-statistical flaw with 13 or more rounds; the generators of the paper pass TestU01's BigCrush. JAX's
-own key type is the same function with 20 rounds.
+The generator is Threefry-2x32 of [Salmon2011]. Their library Random123 knows of no statistical flaw
+with 13 or more rounds; the generators of the paper pass TestU01's BigCrush. JAX's own key type is
+the same function with 20 rounds.
 
 Two choices make it fast. The rounds are unrolled, so they fuse with whatever uses the bits. A draw
 of up to 32 bits is word 0 of the block whose counter is the draw's flat index: nothing is

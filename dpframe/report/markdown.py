@@ -32,7 +32,8 @@ def _lines(found: dict[str, Any], command: str) -> Iterator[str]:
         "page is what the command below printed."
     )
     yield ""
-    yield "```sh no-run: takes minutes"
+    yield "<!-- no-run: takes minutes -->"
+    yield "```sh"
     yield command
     yield "```"
     for paragraph in words.explanation(found):

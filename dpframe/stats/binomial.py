@@ -1,4 +1,4 @@
-"""Exact one-sided confidence limits for a binomial probability (Clopper and Pearson 1934)."""
+"""Exact one-sided confidence limits for a binomial probability [Clopper1934]."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def canonne_radius(trials: npt.ArrayLike, bins: npt.ArrayLike, error: npt.ArrayLike) -> Floats:
     """τ with Pr[TV(P, P̂) > τ] ≤ error: √(max{k, 2 ln(2/error)}/n).
 
-    Lemma 2 of Koskela and Mohammadi (2024), after theorem 1 of Canonne (2020): the mean of TV is at
-    most ½√(k/n), and McDiarmid's inequality bounds how far it is exceeded.
+    Lemma 2 of [Koskela2024], after theorem 1 of [Canonne2020]: the mean of TV is at most ½√(k/n),
+    and McDiarmid's inequality bounds how far it is exceeded.
 
     Args:
         trials: n ≥ 1.
@@ -35,7 +35,7 @@ def one_sided_radius(trials: npt.ArrayLike, bins: npt.ArrayLike, error: npt.Arra
     """The same with ½√(k/n) + √(ln(1/error)/(2n)), never larger than `canonne_radius`.
 
     One score moves TV by at most 1/n, so TV exceeds its mean by t with probability at most
-    exp(−2nt²) (McDiarmid 1989). Only the upper tail counts; nothing is rounded up to τ/2.
+    exp(−2nt²) [McDiarmid1989]. Only the upper tail counts; nothing is rounded up to τ/2.
 
     Args:
         trials: n ≥ 1.

@@ -29,7 +29,7 @@ TOLERANCE = 1e-9
 class Posterior(NamedTuple):
     """Counts of a way of deciding; they make independent Beta posteriors of its error rates.
 
-    FNR ~ Beta(½ + FN, ½ + TP) and FPR ~ Beta(½ + FP, ½ + TN) (Zanella-Béguelin et al. 2023).
+    FNR ~ Beta(½ + FN, ½ + TP) and FPR ~ Beta(½ + FP, ½ + TN) [Zanella2023].
     """
 
     false_negatives: float
@@ -41,7 +41,7 @@ class Posterior(NamedTuple):
 def outside_mass(posterior: Posterior, curve: Curve, kinks: Sequence[float] = ()) -> float:
     """Posterior mass outside of the region between a trade-off curve and its reflection.
 
-    One minus equation 2.5 of Koskela and Mohammadi (2024). The integral over FNR has a closed form,
+    One minus equation 2.5 of [Koskela2024]. The integral over FNR has a closed form,
     Pr[FNR < f(FPR)] + Pr[TPR < f(TNR)], which leaves an integral over FPR. The second term is the
     attack turned round.
 
@@ -99,8 +99,8 @@ def credible_limits(
 def credible_epsilon(posterior: Posterior, delta: float, levels: Sequence[float]) -> list[float]:
     """Quantiles of ε at δ: where the (ε, δ)-region has the posterior masses `levels`.
 
-    Zanella-Béguelin et al. (2023): the levels a/2 and 1 − a/2 give an equal-tailed interval, the
-    level a alone a one-sided lower limit.
+    [Zanella2023]: the levels a/2 and 1 − a/2 give an equal-tailed interval, the level a alone a
+    one-sided lower limit.
 
     Args:
         posterior: of the error rates.

@@ -44,9 +44,8 @@ class Envelope(NamedTuple):
 def tradeoff_envelope(epsilons: npt.ArrayLike, deltas: npt.ArrayLike) -> Envelope:
     """The curve max_i max{0, 1 − δ_i − e^{ε_i} x, e^{−ε_i}(1 − δ_i − x)}.
 
-    This is Algorithm 1 of Koskela and Mohammadi (2024), after their lemma 7. With finitely many
-    points of a privacy profile the curve is nowhere above the true one, and equal to it where a
-    line touches.
+    This is Algorithm 1 of [Koskela2024], after their lemma 7. With finitely many points of a
+    privacy profile the curve is nowhere above the true one, and equal to it where a line touches.
 
     Args:
         epsilons: at least 0, any order; those that are not finite are left out.

@@ -23,8 +23,8 @@ class Exceedance(NamedTuple):
 def exceedance(failures: int, repeats: int, promised: float, error: float) -> Exceedance:
     """Compares a number of failures with what was promised.
 
-    The interval is that of Clopper and Pearson (1934), half of the error on each side. So a kept
-    promise is called broken with probability at most error / 2.
+    The interval is that of [Clopper1934], half of the error on each side. So a kept promise is
+    called broken with probability at most error / 2.
 
     Args:
         failures: how often a bound exceeded the truth.

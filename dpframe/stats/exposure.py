@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def exposures(scores: npt.ArrayLike, reference: npt.ArrayLike) -> Floats:
-    """log₂ n − log₂ rank of each score among n reference scores, in bits (Carlini et al. 2019).
+    """log₂ n − log₂ rank of each score among n reference scores, in bits [Carlini2019].
 
     The rank is 1 plus the number of reference scores that are at least as large, but no more than
     n: ties count against the canary. So an exposure is between 0 and log₂ n; without any leak it is
@@ -50,7 +50,7 @@ def binned_exposures(counts: npt.ArrayLike) -> tuple[Floats, Floats]:
 
 
 def exposure_epsilon(exposure: float, delta: float = 0.0) -> float:
-    """The loss that a median exposure stands for (Jagielski 2023): ln((½ − δ) 2^exposure).
+    """The loss that a median exposure stands for [Jagielski2023]: ln((½ − δ) 2^exposure).
 
     With the median of the canaries' scores as threshold, TPR is ½ and FPR is 2^−exposure. So the
     loss is (exposure − 1) ln 2 at δ = 0: the first bit is chance. An estimate, no bound.

@@ -20,7 +20,7 @@ ROOT_2 = math.sqrt(2)
 
 
 def gaussian_tradeoff(fpr: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
-    """f(x) = Φ(Φ⁻¹(1 − x) − μ) (Dong, Roth and Su 2022, equation 6).
+    """f(x) = Φ(Φ⁻¹(1 − x) − μ) [Dong2022, equation 6].
 
     Args:
         fpr: in [0, 1].
@@ -32,7 +32,7 @@ def gaussian_tradeoff(fpr: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
 
 
 def gaussian_delta(epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
-    """δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) (Balle and Wang 2018, theorem 8).
+    """δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) [Balle2018, theorem 8].
 
     Args:
         epsilon: at least 0.
@@ -80,7 +80,7 @@ def gaussian_mu_at(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
     """The largest μ with δ(ε) ≤ `delta`: that of the analytic Gaussian mechanism.
 
     A query of ℓ2 sensitivity Δ is (ε, δ)-DP with noise of standard deviation Δ/μ, and with no less
-    (Balle and Wang 2018, theorem 8). By bisection: δ(ε) increases with μ.
+    [Balle2018, theorem 8]. By bisection: δ(ε) increases with μ.
 
     Args:
         epsilon: at least 0.

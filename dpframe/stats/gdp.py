@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 def gaussian_mu(fpr: npt.ArrayLike, fnr: npt.ArrayLike) -> Floats:
     """The μ whose curve passes through (FPR, FNR): Φ⁻¹(1 − FPR) − Φ⁻¹(FNR).
 
-    With upper limits of both rates this is equation 2.4 of Koskela and Mohammadi (2024): the point
-    lies below the curve of every smaller μ, so a mechanism with these error rates is μ′-GDP for
-    none of them. Whatever the mechanism, that much is true; that its loss is ε(δ) of this μ, is
-    true of a Gaussian mechanism only.
+    With upper limits of both rates this is equation 2.4 of [Koskela2024]: the point lies below the
+    curve of every smaller μ, so a mechanism with these error rates is μ′-GDP for none of them.
+    Whatever the mechanism, that much is true; that its loss is ε(δ) of this μ, is true of a
+    Gaussian mechanism only.
 
     Args:
         fpr: in [0, 1].

@@ -28,7 +28,7 @@ class Events(NamedTuple):
 
 
 def hockey_stick(p: npt.ArrayLike, q: npt.ArrayLike, epsilon: npt.ArrayLike) -> Floats:
-    """H_{e^ε}(P‖Q) = Σ_j [p_j − e^ε q_j]₊ (Koskela and Mohammadi 2024, equation 2.1).
+    """H_{e^ε}(P‖Q) = Σ_j [p_j − e^ε q_j]₊ [Koskela2024, equation 2.1].
 
     Args:
         p: frequencies, shape [k].
@@ -103,9 +103,9 @@ def subsampled_gaussian_hockey_stick(
 ) -> Floats:
     """H_{e^ε}(P‖Q) of P = q N(1, σ²) + (1 − q) N(0, σ²) and Q = N(0, σ²), or of Q and P.
 
-    The density ratio 1 − q + q e^{(2x − 1)/(2σ²)} rises in x, so the best event is a half-line
-    (the pair of section 3 of Koskela and Mohammadi 2024; q = 1 is their equation 2.2). Reversed it
-    is 0 from ε = −ln(1 − q) on.
+    The density ratio 1 − q + q e^{(2x − 1)/(2σ²)} rises in x, so the best event is a half-line (the
+    pair of [Koskela2024, section 3]; q = 1 is their equation 2.2). Reversed it is 0 from
+    ε = −ln(1 − q) on.
 
     Args:
         epsilon: any real numbers up to 700.

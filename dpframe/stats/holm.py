@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def holm(p_values: npt.ArrayLike, m: int) -> Floats:
-    """Adjusted p-values of Holm's step-down procedure (Holm 1979).
+    """Adjusted p-values of Holm's step-down procedure [Holm1979].
 
     Valid under any dependence. A claim is rejected at family-wise level α where its adjusted
     p-value is at most α.

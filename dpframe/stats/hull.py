@@ -14,7 +14,7 @@ def falling_hull(points: Iterable[Point]) -> list[Point]:
     """The falling part of the lower convex hull, by ascending x.
 
     It begins at the leftmost point, the lowest of several, and ends at the lowest one. A point on
-    the segment between two others is left out (the monotone chain of Andrew 1979).
+    the segment between two others is left out (monotone chain [Andrew1979]).
 
     Args:
         points: (x, y), any order, at least one.
@@ -32,9 +32,9 @@ def falling_hull(points: Iterable[Point]) -> list[Point]:
 def tradeoff_hull(points: Iterable[Point]) -> list[Point]:
     """The lower convex hull of points (FPR, FNR) and of (0, 1) and (1, 0), by ascending FPR.
 
-    A trade-off curve is convex, starts at or below (0, 1) and ends at (1, 0) (Dong, Roth and Su
-    2022, proposition 2.2). So if it passes below or through every point, it does not rise above
-    the hull: unlike lemma 7 applied to a lowered profile, this is a rigorous upper bound.
+    A trade-off curve is convex, starts at or below (0, 1) and ends at (1, 0) [Dong2022, proposition
+    2.2]. So if it passes below or through every point, it does not rise above the hull: unlike
+    lemma 7 applied to a lowered profile, this is a rigorous upper bound.
 
     Args:
         points: in [0, 1] × [0, 1].

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 def jeffreys_upper(successes: npt.ArrayLike, trials: npt.ArrayLike, error: npt.ArrayLike) -> Floats:
     """The 1 − error quantile of Beta(k + ½, n − k + ½), the posterior of p given k of n.
 
-    Approximate: over all p its coverage scatters around 1 − error and dips below (Brown, Cai and
-    DasGupta 2001). As they advise it is 1 at k = n, so that it never is below k/n for an error
-    below ½.
+    Approximate: over all p its coverage scatters around 1 − error and dips below [Brown2001]. As
+    they advise it is 1 at k = n, so that it never is below k/n for an error below ½.
 
     Args:
         successes: k, counts in [0, n].

@@ -47,7 +47,7 @@ def joint_staircases(
         w Φ⁻¹(1 − U(x)) + √(1 − w²) Φ⁻¹(1 − V(p)) ≥ Φ⁻¹(1 − (1 − 2κ)a).
 
     The sum on the left is at most as large as a standard normal variable (Stouffer's combination
-    with weights, Liptak 1958), so the three together happen with probability at most a at the true
+    with weights [Liptak1958]), so the three together happen with probability at most a at the true
     rates, whatever they are. κ is `CAP`. The region shrinks as a grows.
 
     The same holds if the event is {score > t} with t the r-th largest of the n scores on which it

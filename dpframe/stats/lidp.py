@@ -1,8 +1,8 @@
-"""Limits for a probability from several exchangeable tests per trial (Pillutla et al. 2023).
+"""Limits for a probability from several exchangeable tests per trial [Pillutla2023].
 
 Each trial puts K canaries into the data and tests each of them. The tests of a trial are dependent,
 but exchangeable, so their mean varies less than a single test, and its variance is known from the
-moments of a few of them. Limits are those of Wilson (1927), so they hold for many trials only.
+moments of a few of them. Limits are those of [Wilson1927], so they hold for many trials only.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def exchangeable_moments(tests: npt.ArrayLike) -> tuple[float, float, float, flo
 
 
 def exchangeable_limits(tests: npt.ArrayLike, error: float, order: int) -> Limits:
-    """Asymptotic limits of the probability that a test is 1 (Pillutla et al. 2023, section 4).
+    """Asymptotic limits of the probability that a test is 1 [Pillutla2023, section 4].
 
     Order 1 allows for the variance that the mean of a trial has if all its tests agree. Order 2
     uses an upper limit of μ₂, the probability that two tests agree in being 1, at half of the
@@ -85,7 +85,7 @@ def exchangeable_limits(tests: npt.ArrayLike, error: float, order: int) -> Limit
 def lidp_epsilon(present: Limits, absent: Limits, delta: float) -> float:
     """ln((p₁ − δ)/p₀) with a lower limit of p₁ and an upper limit of p₀; at least 0.
 
-    Lifted (ε, δ)-DP bounds it by ε (Pillutla et al. 2023, definition 2).
+    Lifted (ε, δ)-DP bounds it by ε [Pillutla2023, definition 2].
 
     Args:
         present: of the probability that the test of a canary is 1, with all K canaries in.

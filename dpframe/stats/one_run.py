@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def one_run_p_value(
     canaries: int, guesses: int, correct: int, epsilon: float, delta: float
 ) -> float:
-    """p-value of the claim of (ε, δ)-DP (Steinke, Nasr and Jagielski 2023, theorem 5.2).
+    """p-value of the claim of (ε, δ)-DP [Steinke2023, theorem 5.2].
 
     p = β(v) + 2mδ max_{1 ≤ i ≤ v} (β(v − i) − β(v))/i, at most 1, where β(w) = Pr[Bin(r, q) ≥ w]
     and q = e^ε/(1 + e^ε).
@@ -46,7 +46,7 @@ def one_run_p_value(
 
 
 def one_run_epsilon(canaries: int, guesses: int, correct: int, delta: float, error: float) -> float:
-    """Lower limit of ε at δ: up to there every p-value is at most the error (Steinke et al. 2023).
+    """Lower limit of ε at δ: up to there every p-value is at most the error [Steinke2023].
 
     Args:
         canaries: m.
@@ -70,7 +70,7 @@ def one_run_rejects(
     error: float,
     choices: int = 2,
 ) -> bool:
-    """Whether a claimed trade-off curve is rejected (Mahloujifar, Melis and Chaudhuri 2024).
+    """Whether a claimed trade-off curve is rejected [Mahloujifar2024].
 
     Suppose that so many guesses are right with probability at least the error. Their recursion
     then follows, from v correct guesses down to none, how much of the probability that a guess is

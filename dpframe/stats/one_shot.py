@@ -1,6 +1,6 @@
 """The loss between two normal distributions that differ in mean and variance.
 
-This is the estimate of one-shot audits with random canaries (Andrew et al. 2024), where the cosines
+This is the estimate of one-shot audits with random canaries [AndrewK2024], where the cosines
 of canaries with the model are normal: N(0, 1/d) for those left out of training, and with a mean and
 a variance of their own for those in it.
 """

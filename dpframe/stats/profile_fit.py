@@ -50,9 +50,9 @@ def fit_gdp_mu(
 ) -> ProfileFit:
     """The sup over a range of ε of the μ with δ_μ(ε) = profile(ε).
 
-    Appendix A of Koskela and Mohammadi (2024) looks for the μ at which the profiles of a subsampled
-    Gaussian and of a Gaussian touch. There is no such point: μ(ε) rises towards 1/σ, so the result
-    is what the range makes it, and the range belongs to the result.
+    Appendix A of [Koskela2024] looks for the μ at which the profiles of a subsampled Gaussian and
+    of a Gaussian touch. There is no such point: μ(ε) rises towards 1/σ, so the result is what the
+    range makes it, and the range belongs to the result.
 
     Args:
         profile: δ(ε), decreasing; takes and returns arrays.

@@ -124,8 +124,9 @@ def crossing(
     """The place x in [0, most] where an increasing function becomes positive.
 
     A bracket is grown from a guess in doubling steps, then narrowed by Chandrupatla's method
-    (1997): inverse quadratic interpolation where the last three points allow it, bisection
-    elsewhere. Of the last bracket the lower end is returned, where the function is not positive.
+    [Chandrupatla1997]: inverse quadratic interpolation where the last three points allow it,
+    bisection elsewhere. Of the last bracket the lower end is returned, where the function is not
+    positive.
 
     Args:
         function: increasing; may jump, and may be infinite.

@@ -1,4 +1,4 @@
-"""How wide the bins of a histogram should be (Scott 1979)."""
+"""How wide the bins of a histogram should be [Scott1979]."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def scott_width(
 ) -> Floats:
     """(12/(∫p′² + ∫q′²))^{1/3} n^{−1/3}: the best width for the sum of both densities' errors.
 
-    Equation 4.1 of Koskela and Mohammadi (2024): with it the hockey-stick divergence of the
-    histograms approaches the true one in the mean as n^{−1/3}, for every order (theorem 4).
+    Equation 4.1 of [Koskela2024]: with it the hockey-stick divergence of the histograms approaches
+    the true one in the mean as n^{−1/3}, for every order (theorem 4).
 
     Args:
         roughness_p: ∫p′², positive.

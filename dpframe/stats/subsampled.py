@@ -22,8 +22,8 @@ def subsampled_gaussian_tradeoff(fpr: npt.ArrayLike, q: float, sigma: float) -> 
     """The curve of (1 − q) N(0, σ²) + q N(1, σ²) and N(0, σ²), the worse direction at each place.
 
     With G the curve of N(0, σ²) and N(1, σ²), x* = G(x*) and f_q(x) = q G(x) + (1 − q)(1 − x), it
-    is f_q up to x*, f_q⁻¹ from f_q(x*) on, and between them the line of slope −1 that joins the
-    two (Dong, Roth and Su 2022, definition 7 and proposition A.1).
+    is f_q up to x*, f_q⁻¹ from f_q(x*) on, and between them the line of slope −1 that joins the two
+    [Dong2022, definition 7 and proposition A.1].
 
     Args:
         fpr: in [0, 1].

@@ -15,10 +15,9 @@ if TYPE_CHECKING:
 def threshold_epsilon(fpr: npt.ArrayLike, fnr: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
     """max{0, ln((1 − δ − FNR)/FPR), ln((1 − δ − FPR)/FNR)}, in nats.
 
-    Equation 6.2 of Koskela and Mohammadi (2024), after Kairouz, Oh and Viswanath (2015, theorem
-    2.1): no (ε, δ)-DP mechanism with a smaller ε has these error rates. With upper limits of both
-    rates it is a lower limit of ε (Jagielski, Ullman and Oprea 2020); with lower limits it is an
-    upper limit of what this way of deciding shows.
+    Equation 6.2 of [Koskela2024], after [Kairouz2015, theorem 2.1]: no (ε, δ)-DP mechanism with a
+    smaller ε has these error rates. With upper limits of both rates it is a lower limit of ε
+    [Jagielski2020]; with lower limits it is an upper limit of what this way of deciding shows.
 
     Args:
         fpr: in [0, 1].

@@ -19,7 +19,7 @@ def tradeoff_of_profile(
 ) -> Floats:
     """max_i max{0, 1 − δ_i − e^{ε_i} x, e^{−ε_i}(1 − δ_i − x)}, the curve of both directions.
 
-    Lemma 7 of Koskela and Mohammadi (2024), at the points of the profile that are given.
+    Lemma 7 of [Koskela2024], at the points of the profile that are given.
 
     Args:
         fpr: in [0, 1], any shape.

@@ -19,7 +19,7 @@ ROOT_8 = math.sqrt(8)
 def gaussian_total_variation(sigma: npt.ArrayLike, sampling_probability: float = 1.0) -> Floats:
     """TV = q (2 Φ(1/(2σ)) − 1) of N(0, σ²) and (1 − q) N(0, σ²) + q N(1, σ²).
 
-    Equation 5.1 of Koskela and Mohammadi (2024), and Figure 14 with q below 1.
+    Equation 5.1 of [Koskela2024], and Figure 14 with q below 1.
 
     Args:
         sigma: positive.

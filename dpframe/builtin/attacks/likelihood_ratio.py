@@ -23,10 +23,10 @@ FINENESS = 1024
 class LikelihoodRatio(Attack, name="likelihood-ratio"):
     """ln of the density on D′ over that on D, of mechanisms that give `log_density`.
 
-    No attack does better at any false-positive rate (Neyman and Pearson 1933), so it is what other
+    No attack does better at any false-positive rate [Neyman1933], so it is what other
     attacks are measured by. That holds for the mechanism over the real numbers, and if
     `log_density` is the density of what `sample` does. In floating point the last bits of an output
-    can tell D from D′ although their densities hardly differ (Mironov 2012), and a ratio of
+    can tell D from D′ although their densities hardly differ [Mironov2012], and a ratio of
     densities brings them to light. So each coordinate is first rounded to a multiple of a power of
     two, about a thousandth of its spread in the fit stream. Where both densities are 0, or both
     infinite, the score is NaN.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class MajorityVote(Attack, name="majority-vote"):
-    """Rounds each coordinate to 0 or 1 and lets the majority decide (Habernal 2022, section 4).
+    """Rounds each coordinate to 0 or 1 and lets the majority decide [Habernal2022, section 4].
 
     A coordinate counts as 1 unless it is at most 0.5, so NaN counts as 1. A tie decides for D:
     at dim 2 the vote is an AND. For a mechanism that sets each coordinate to 1 with probability

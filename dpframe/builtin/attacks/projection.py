@@ -21,7 +21,7 @@ class Projection(Attack, name="projection"):
     With v = D′ − D the score is ⟨v, output − (D + D′)/2⟩/‖v‖: 0 half-way, ±‖v‖/2 at the datasets.
     It needs outputs of the shape of the data. Where noise is added to the data, independent and
     alike in all coordinates, no linear score moves by more standard deviations; and if the noise
-    is Gaussian no attack at all is better (Neyman and Pearson 1933). Coordinates in which D and D′
+    is Gaussian no attack at all is better [Neyman1933]. Coordinates in which D and D′
     agree count for nothing; a NaN in another makes the score NaN.
     """
 

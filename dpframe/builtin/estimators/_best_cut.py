@@ -66,7 +66,7 @@ def _above(counts: Ints) -> Ints:
 
 
 def _upper(rate: Floats, trials: Ints, z: float) -> Floats:
-    """Upper limit of a rate, z standard errors up (Wilson 1927)."""
+    """Upper limit of a rate, z standard errors up [Wilson1927]."""
     wide = z * z / trials
     spread = np.sqrt(rate * (1 - rate) * wide + wide * wide / 4)
     return np.asarray(np.minimum((rate + wide / 2 + spread) / (1 + wide), 1.0), np.float64)

@@ -127,8 +127,8 @@ def grouped(layout: Tree, counts: Ints, trials: tuple[int, int]) -> Histograms:
 def first_bins(layout: Tree, trials: tuple[int, int]) -> Ints:
     """The counted bin with which each bin of the histogram begins, shape [k].
 
-    Fine bins are merged until they are as wide as Scott's rule has it (equation 4.1 of Koskela and
-    Mohammadi 2024, each density taken for a normal one). NaN has a bin of its own if the pilot met
+    Fine bins are merged until they are as wide as Scott's rule has it [Koskela2024, equation 4.1],
+    each density taken for a normal one. NaN has a bin of its own if the pilot met
     one; otherwise it joins the lowest bin, and costs nothing.
     """
     edges, pilot = np.asarray(layout["edges"]), np.asarray(layout["pilot"])

@@ -165,7 +165,7 @@ class _View:
 
 
 def _upper(count: Floats, z: Floats | float) -> Floats:
-    """Upper limit of a Poisson mean, z standard errors up (Wilson and Hilferty 1931)."""
+    """Upper limit of a Poisson mean, z standard errors up [Wilson1931]."""
     return np.asarray(count * (1 - 1 / (9 * count) + z / (3 * np.sqrt(count))) ** 3, np.float64)
 
 

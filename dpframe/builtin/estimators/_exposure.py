@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def exposure_note(counts: npt.ArrayLike, delta: float = 0.0) -> str:
     """Median and mean exposure of the scores on D′ among those on D, as one line.
 
-    Carlini et al. (2019); the loss beside it is that of Jagielski (2023).
+    [Carlini2019]; the loss beside it is that of [Jagielski2023].
 
     Args:
         counts: scores in bins, shape [2, bins], bins in ascending order; at least one on each.

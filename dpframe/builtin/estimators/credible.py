@@ -23,9 +23,9 @@ class Credible(Estimator, name="credible"):
 
     FPR and FNR of one threshold have independent posteriors under Jeffreys' prior, and the limits
     of ε are where the region of error rates that (ε, δ)-DP allows has a given posterior mass
-    (Zanella-Béguelin et al. 2023). The point value is where it has half of it. The region is the
-    same for both directions of an attack. Where something is claimed, a note gives the posterior
-    mass of the claimed region (Koskela and Mohammadi 2024, equation 2.5).
+    [Zanella2023]. The point value is where it has half of it. The region is the same for both
+    directions of an attack. Where something is claimed, a note gives the posterior mass of the
+    claimed region [Koskela2024, equation 2.5].
 
     A credible limit is what to believe after these counts with this prior. It does not promise to
     be right in a stated share of audits, so there is no bound, no p-value and no verdict. Any two
@@ -70,7 +70,7 @@ class Credible(Estimator, name="credible"):
 
 
 def claimed_mass(posterior: Posterior, claim: Claim) -> float:
-    """P_f for the curve of a claim (Koskela and Mohammadi 2024, equation 2.5)."""
+    """P_f for the curve of a claim [Koskela2024, equation 2.5]."""
 
     def above_diagonal(fpr: float) -> float:
         return fpr - float(claim.tradeoff(np.array([fpr]))[0])

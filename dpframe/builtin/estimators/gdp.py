@@ -21,12 +21,11 @@ if TYPE_CHECKING:
 class GDP(Estimator, name="gdp"):
     """The loss of a Gaussian mechanism with the error rates of one threshold; assumes Gaussian.
 
-    With upper limits of both rates, μ ≥ Φ⁻¹(1 − FPR) − Φ⁻¹(FNR) (Koskela and Mohammadi 2024,
-    equation 2.4; Nasr et al. 2023). `epsilon` is ε(δ) of the point value of μ and `interval` that
-    of its limits, each at the stated confidence. They are the loss of a mechanism that adds normal
-    noise of one variance, at every δ, from one threshold. Of any other mechanism they can be
-    several times the true loss: 4.5 at δ = 1e-5 for Laplace noise with ε = 1. So they certify
-    nothing.
+    With upper limits of both rates, μ ≥ Φ⁻¹(1 − FPR) − Φ⁻¹(FNR) [Koskela2024, equation 2.4]
+    [Nasr2023]. `epsilon` is ε(δ) of the point value of μ and `interval` that of its limits, each at
+    the stated confidence. They are the loss of a mechanism that adds normal noise of one variance,
+    at every δ, from one threshold. Of any other mechanism they can be several times the true loss:
+    4.5 at δ = 1e-5 for Laplace noise with ε = 1. So they certify nothing.
 
     Against the claim of μ-GDP alone the same limits are a test that assumes nothing about the
     noise: error rates below the claimed curve refute it. There the estimator certifies, with a

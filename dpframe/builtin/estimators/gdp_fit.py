@@ -26,7 +26,7 @@ class GDPFit(Estimator, name="gdp-fit"):
     """μ-GDP fitted to the histograms' profile over a stated range, and its ε(δ).
 
     μ is the smallest one whose curve is nowhere below the profile of the histograms for ε from 0 to
-    the end of the range (after Appendix A of Koskela and Mohammadi 2024). For a mechanism that is
+    the end of the range (after [Koskela2024, Appendix A]). For a mechanism that is
     not Gaussian, μ grows with the range and says nothing about ε outside of it; of a subsampled
     Gaussian it reaches 1/σ in the end, as if nothing were sampled. The notes name the range. No
     bound, and no verdict.

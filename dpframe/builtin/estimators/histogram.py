@@ -30,7 +30,7 @@ UNSOUND = (
 
 
 class Histogram(Estimator, name="histogram"):
-    """The hockey-stick divergence of two histograms (Koskela and Mohammadi 2024, Algorithm 2).
+    """The hockey-stick divergence of two histograms [Koskela2024, Algorithm 2].
 
     Scores are put into bins of equal width, the outermost two open. The point value is the ε at
     which the divergence of the histograms falls to δ, the larger one of both directions.

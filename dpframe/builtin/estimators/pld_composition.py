@@ -27,9 +27,9 @@ BIASED = (
 class PLDComposition(Estimator, name="pld-composition"):
     """ε(δ) after several releases, from the privacy loss distribution of one (section 9.2).
 
-    The distribution has mass p̂_j at ln(p̂_j/q̂_j), and q̂_j at ln(q̂_j/p̂_j) in the other direction.
-    dp-accounting convolves it with itself and integrates (Koskela and Mohammadi 2024, equation
-    9.1); of the two directions the larger ε counts.
+    The distribution has mass p̂_j at ln(p̂_j/q̂_j), and q̂_j at ln(q̂_j/p̂_j) in the other
+    direction. dp-accounting convolves it with itself and integrates [Koskela2024, equation 9.1]; of
+    the two directions the larger ε counts.
 
     The estimate is biased upward: where p̂_j and q̂_j differ by chance, that counts as loss, and for
     few compositions it counts most. Bins that only one dataset hit would be an infinite loss. They

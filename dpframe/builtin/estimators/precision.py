@@ -18,7 +18,7 @@ LIMITS = 4
 
 
 class Precision(Estimator, name="precision"):
-    """Compares the precision of the attack's two guesses (Habernal 2022, section 4).
+    """Compares the precision of the attack's two guesses [Habernal2022, section 4].
 
     With r and r′ the rates at which the attack decides D′ on D and on D′, the point value is the
     largest |ln(Pr[D | guess] / Pr[D′ | guess])|, that is of |ln(r/r′)| and |ln((1−r)/(1−r′))|; it

@@ -28,10 +28,10 @@ class ThresholdLoss(Estimator, name="threshold"):
 
     The event {score ≥ threshold} says D′, and its complement D; with the direction "down" the
     other way round. Decisions are taken as they are. The point value is
-    max{ln((1 − δ − FNR)/FPR), ln((1 − δ − FPR)/FNR)} (Koskela and Mohammadi 2024, section 6). The
-    bound puts upper limits in the place of the rates, each at half of the error (Jagielski, Ullman
-    and Oprea 2020), so it holds for both ratios at once; `epsilon_upper` has lower limits there,
-    and limits what this threshold shows.
+    max{ln((1 − δ − FNR)/FPR), ln((1 − δ − FPR)/FNR)} [Koskela2024, section 6]. The bound puts upper
+    limits in the place of the rates, each at half of the error [Jagielski2020], so it holds for
+    both ratios at once; `epsilon_upper` has lower limits there, and limits what this threshold
+    shows.
 
     A threshold that is not given is chosen by the pilot, which knows δ, the confidence and the
     number of trials: where the bound is expected to be largest. Nothing is paid for it. With the

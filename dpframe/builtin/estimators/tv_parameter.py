@@ -25,10 +25,10 @@ LARGEST = 700.0
 class TVParameter(Estimator, name="tv-parameter"):
     """ε(δ) of the Gaussian mechanism that has the histograms' total variation distance.
 
-    Section 7 of Koskela and Mohammadi (2024): if the mechanism is known but for its noise σ, one
-    number determines all others. The total variation distance of the two histograms gives σ, which
-    gives ε(δ). Among all orders of the hockey-stick divergence this one suffers least from an error
-    that grows as in lemma 3.
+    Section 7 of [Koskela2024]: if the mechanism is known but for its noise σ, one number determines
+    all others. The total variation distance of the two histograms gives σ, which gives ε(δ). Among
+    all orders of the hockey-stick divergence this one suffers least from an error that grows as in
+    lemma 3.
 
     The interval is that of the distance by lemma 2, translated. It holds for histograms only:
     binning can hide a part of the distance, and if the mechanism is not the one that is assumed,

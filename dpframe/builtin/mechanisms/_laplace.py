@@ -46,7 +46,7 @@ def from_uniform(noise: Callable[[Array], Array], key: Key, data: Array, n: int)
 
 
 def inverse_cdf(u: Array) -> Array:
-    """Inverse CDF of Lap(0, 1): −sgn(u − ½) ln(1 − 2|u − ½|) (Habernal 2022, equation 4).
+    """Inverse CDF of Lap(0, 1): −sgn(u − ½) ln(1 − 2|u − ½|) [Habernal2022, equation 4].
 
     u = 0 gives −inf, an output like any other.
     """

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class Adept(Mechanism, name="adept"):
-    """Laplace noise of scale 1/ε whatever the dimension, as in ADePT (Krishna et al. 2021).
+    """Laplace noise of scale 1/ε whatever the dimension, as in ADePT [Krishna2021].
 
-    Claim: ε-DP; false from dim 2 on, because the l1 sensitivity is not 1 (Habernal 2021). True ε
+    Claim: ε-DP; false from dim 2 on, because the l1 sensitivity is not 1 [Habernal2021]. True ε
     for the zeros-ones pair: dim·ε. A coordinate rounds to 1 with probability ½e^{−ε/2} on D and
-    1 − ½e^{−ε/2} on D′. Habernal (2022), section 5.
+    1 − ½e^{−ε/2} on D′ [Habernal2022, section 5].
     """
 
     epsilon: Annotated[float, Gt(0)]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CopyInput(Mechanism, name="copy-input"):
-    """Releases the data as they are (Habernal 2022, section 5).
+    """Releases the data as they are [Habernal2022, section 5].
 
     Claim: ε-DP; false. True ε for the zeros-ones pair: infinite.
     """

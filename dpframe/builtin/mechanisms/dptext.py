@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class DPText(Mechanism, name="dptext"):
     """x + noise with v ~ Uni(0, 1) in −(Δ/ε) sgn(v) ln(1 − 2|v|), as DPText samples it.
 
-    The formula needs v ~ Uni(−½, ½) (Habernal 2022, equations 8 and 9). Here the noise is never
+    The formula needs v ~ Uni(−½, ½) [Habernal2022, equations 8 and 9]. Here the noise is never
     negative, and NaN for v > ½, which `nan` says how to treat. Claim: ε-DP; false. True ε for the
     zeros-ones pair: infinite (Theorem 3.2), since D′ never releases less than 1. A coordinate
     rounds to 1 always on D′; on D with probability ½e^{−ε/2Δ} ("zero"), e^{−ε/2Δ} ("resample"),

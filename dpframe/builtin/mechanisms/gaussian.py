@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 class Gaussian(Mechanism, name="gaussian"):
     """Gaussian mechanism: x + N(0, σ²) in every coordinate.
 
-    With σ alone it claims to be Δ/σ-GDP for a query of l2 sensitivity Δ (Dong, Roth and Su 2022,
-    theorem 2.7 of arXiv:1905.02383); true. With ε alone it claims (ε, δ)-DP and takes the smallest
-    σ for which that is true (analytic Gaussian mechanism; Balle and Wang 2018, theorem 8). With
-    both it claims (ε, δ)-DP whatever σ is. True curve for every pair: exactly μ-GDP, μ its l2
-    distance over σ; at δ = 0 the true ε is infinite. A coordinate rounds to 1 with probability
-    Φ(−1/2σ) on D and Φ(1/2σ) on D′. In float32 the noise is between −5.42 σ and 5.22 σ.
+    With σ alone it claims to be Δ/σ-GDP for a query of l2 sensitivity Δ [Dong2022, theorem 2.7
+    of the preprint]; true. With ε alone it claims (ε, δ)-DP and takes the smallest σ for which that
+    is true (analytic Gaussian mechanism) [Balle2018, theorem 8]. With both it claims (ε, δ)-DP
+    whatever σ is. True curve for every pair: exactly μ-GDP, μ its l2 distance over σ; at δ = 0 the
+    true ε is infinite. A coordinate rounds to 1 with probability Φ(−1/2σ) on D and Φ(1/2σ) on D′.
+    In float32 the noise is between −5.42 σ and 5.22 σ.
     """
 
     epsilon: Annotated[float, Gt(0)] | None = None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Geometric(Mechanism, name="geometric"):
     """Whole numbers plus two-sided geometric noise: Pr[z] = a^|z| (1 − a)/(1 + a), a = e^{−ε/Δ}.
 
-    Claim: ε-DP for a query of l1 sensitivity Δ (Ghosh, Roughgarden and Sundararajan 2009); true.
+    Claim: ε-DP for a query of l1 sensitivity Δ [Ghosh2009]; true.
     True ε for the zeros-ones pair: exactly ε at δ = 0. Where one coordinate differs, by 1, all
     that an output tells is on which side of the gap it lies; so the curve is that of ε/Δ-DP at
     every δ, as for randomised response. Outputs are floats that hold whole numbers, exactly so

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Laplace(Mechanism, name="laplace"):
     """Laplace mechanism: x + Lap(Δ/ε) in every coordinate, by the inverse CDF.
 
-    Claim: ε-DP for a query of l1 sensitivity Δ (Dwork et al. 2006); true. True ε for the
-    zeros-ones pair: exactly ε. Sampled as in Habernal (2022), equation 4. A coordinate rounds to
+    Claim: ε-DP for a query of l1 sensitivity Δ [Dwork2006]; true. True ε for the
+    zeros-ones pair: exactly ε. Sampled as in [Habernal2022, equation 4]. A coordinate rounds to
     1 with probability ½e^{−ε/2Δ} on D and 1 − ½e^{−ε/2Δ} on D′.
     """
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class LaplaceHalved(Mechanism, name="laplace-halved"):
     """Half of a Laplace release: ½(x + Lap(Δ/ε)) in every coordinate.
 
-    Claim: ε-DP; true, because scaling a release is post-processing. (The code of Habernal 2022
+    Claim: ε-DP; true, because scaling a release is post-processing. (The code of [Habernal2022]
     calls it a wrong sensitivity.) True ε for the zeros-ones pair: exactly ε. A coordinate rounds
     to 1 with probability ½e^{−ε/Δ} on D and ½ on D′, so the majority vote attains ε at dims 1
     and 2: the worst case for the validity of a bound.

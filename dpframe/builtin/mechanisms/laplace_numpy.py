@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class LaplaceNumpy(HostMechanism, name="laplace-numpy"):
     """Laplace mechanism as a black box: x + Lap(Δ/ε) from `numpy.random.Generator.laplace`.
 
-    Claim: ε-DP (Dwork et al. 2006); true. True ε for the zeros-ones pair: exactly ε; a coordinate
+    Claim: ε-DP [Dwork2006]; true. True ε for the zeros-ones pair: exactly ε; a coordinate
     rounds to 1 as it does for `laplace`. It shows what an audit of code outside JAX looks like.
     """
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class LaplaceShifted(Mechanism, name="laplace-shifted"):
     """Laplace mechanism sampled from v ~ Uni(−½, ½) as −sgn(v) ln(1 − 2|v|).
 
-    The second of the two correct ways of sampling (Habernal 2022, equations 6 and 7); DPText
+    The second of the two correct ways of sampling [Habernal2022, equations 6 and 7]; DPText
     mixes it up with the first. Claim: ε-DP; true. True ε for the zeros-ones pair: exactly ε; a
     coordinate rounds to 1 as it does for `laplace`.
     """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class RandomOutput(Mechanism, name="random-output"):
-    """Uni[0, 1) in every coordinate, whatever the data are (Habernal 2022, section 5).
+    """Uni[0, 1) in every coordinate, whatever the data are [Habernal2022, section 5].
 
     Claim: ε-DP; true for every ε. True ε for every pair: 0. A coordinate rounds to 1 with
     probability ½ (up to 2⁻²⁴) on both sides.

@@ -21,7 +21,7 @@ class RandomizedResponse(Mechanism, name="randomized-response"):
     """Each bit of the data is kept with probability e^c/(1 + e^c), else flipped; c = ε/Δ.
 
     Bits are the numbers 0 and 1, in the data as in the outputs. Claim: ε-DP for data that differ in
-    up to Δ bits (Warner 1965); true. True ε for the zeros-ones pair: exactly ε at δ = 0, attained
+    up to Δ bits [Warner1965]; true. True ε for the zeros-ones pair: exactly ε at δ = 0, attained
     by the event that all bits are 1; at dim 1 the curve is that of ε-DP at every δ. A bit is 1
     with probability 1/(1 + e^c) on D and e^c/(1 + e^c) on D′.
     """

@@ -31,7 +31,7 @@ class SubsampledGaussian(Mechanism, name="subsampled-gaussian"):
     the exact curve of that for records of l2 norm Δ; true, unless another is named. True curve of
     a pair with D = 0, such as zeros-ones at any dim: the same, with Δ/‖x‖ times the noise; at
     δ = 0 the true ε is infinite. At dim 1 the output rounds to 1 with probability Φ(−1/2σ) on D and
-    qΦ(1/2σ) + (1 − q)Φ(−1/2σ) on D′. Koskela and Mohammadi (2024), section 3. In float32 the
+    qΦ(1/2σ) + (1 − q)Φ(−1/2σ) on D′ [Koskela2024, section 3]. In float32 the
     noise is between −5.42 σΔ and 5.22 σΔ, and q is rounded up to a multiple of 2⁻²³.
     """
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ZerosOnes(Pair, name="zeros-ones"):
-    """D = (0, …, 0) and D′ = (1, …, 1): one person's record, replaced (Habernal 2022, section 4).
+    """D = (0, …, 0) and D′ = (1, …, 1): one person's record, replaced [Habernal2022, section 4].
 
     The l1 distance is dim: the two are as far apart as records in [0, 1]^dim can be.
     """
