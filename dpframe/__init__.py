@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from dpframe.attack import Attack as Attack
     from dpframe.attack import Target as Target
+    from dpframe.boxes import epsilon_of as epsilon_of
     from dpframe.boxes import estimate_from_boxes as estimate_from_boxes
     from dpframe.claims import AccountedDP as AccountedDP
     from dpframe.claims import ApproxDP as ApproxDP
@@ -49,10 +50,17 @@ if TYPE_CHECKING:
     from dpframe.statistic import Statistic as Statistic
     from dpframe.stats.binomial import clopper_pearson_lower as clopper_pearson_lower
     from dpframe.stats.binomial import clopper_pearson_upper as clopper_pearson_upper
+    from dpframe.types import Array as Array
+    from dpframe.types import Floats as Floats
+    from dpframe.types import HostArray as HostArray
+    from dpframe.types import Ints as Ints
+    from dpframe.types import Key as Key
+    from dpframe.types import Tree as Tree
 
 _HOME = {
     "AccountedDP": "dpframe.claims",
     "ApproxDP": "dpframe.claims",
+    "Array": "dpframe.types",
     "Attack": "dpframe.attack",
     "BinCounts": "dpframe.statistic",
     "Claim": "dpframe.claims",
@@ -60,11 +68,15 @@ _HOME = {
     "DpframeError": "dpframe.errors",
     "Estimate": "dpframe.estimator",
     "Estimator": "dpframe.estimator",
+    "Floats": "dpframe.types",
     "GaussianDP": "dpframe.claims",
     "Ge": "annotated_types",
     "Gt": "annotated_types",
+    "HostArray": "dpframe.types",
     "HostMechanism": "dpframe.mechanism",
     "Interval": "annotated_types",
+    "Ints": "dpframe.types",
+    "Key": "dpframe.types",
     "LaplaceDP": "dpframe.claims",
     "Le": "annotated_types",
     "Lt": "annotated_types",
@@ -76,12 +88,14 @@ _HOME = {
     "Statistic": "dpframe.statistic",
     "SubsampledGaussianDP": "dpframe.claims",
     "Target": "dpframe.attack",
+    "Tree": "dpframe.types",
     "ZeroConcentratedDP": "dpframe.claims",
     "audit": "dpframe.commands.audit",
     "calibrate": "dpframe.commands.calibrate",
     "clopper_pearson_lower": "dpframe.stats.binomial",
     "clopper_pearson_upper": "dpframe.stats.binomial",
     "compare": "dpframe.commands.compare",
+    "epsilon_of": "dpframe.boxes",
     "estimate_from_boxes": "dpframe.boxes",
     "exit_code": "dpframe.record.verdict",
     "hookimpl": "dpframe.hookspecs",

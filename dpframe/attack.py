@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from dpframe.plugin import Plugin
 
@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from dpframe.mechanism import HostMechanism, Mechanism
     from dpframe.pair import Pair
     from dpframe.types import Array, HostArray, Key, Tree
+
+
+KINDS_OF_SCORES = ("decision", "score")
+"""What an attack may give and a statistic accept."""
 
 
 class Target(NamedTuple):
@@ -21,19 +25,27 @@ class Target(NamedTuple):
     """Shape of one output."""
 
 
-class Attack(Plugin):
+class Attack(Plugin, kind="attack"):
     """Tells outputs on D from outputs on D′; **larger scores mean more like D′**.
+
+    A subclass says in `gives` whether it decides or scores, and gives `score`.
 
     The engine owns the split of the draws: `fit` sees one stream, the pilot of a statistic a
     second, and the bound is computed from a third.
     """
 
-    kind: ClassVar[str] = "attack"
+    gives: ClassVar[Literal["decision", "score"]]
+    """What `score` returns: "decision" (booleans, True: D′) or "score" (floats, ranked)."""
 
     @classmethod
     def check_definition(cls) -> None:
         if cls.score is Attack.score:
             raise TypeError(f"{cls.__name__}: an attack gives score(state, outputs)")
+        if getattr(cls, "gives", None) not in KINDS_OF_SCORES:
+            raise TypeError(
+                f'{cls.__name__}: an attack says what its score returns: gives = "decision" '
+                '(booleans, True: D′) or gives = "score" (floats)'
+            )
 
     def unsuited(self, target: Target) -> str | None:
         """Why this attack cannot be played against a target; None if it can.
@@ -68,14 +80,6 @@ class Attack(Plugin):
         """Whether `fit` needs draws; if not, none are made. Default: whether there is a `fit`."""
         return self.has_fit()
 
-    def decides(self) -> bool | None:
-        """Whether scores are decisions. None: the engine finds out by tracing `score`.
-
-        An attack that has a `fit` and decides says True, because its `score` cannot be traced
-        without its state.
-        """
-        return None
-
     def score(self, state: Tree, outputs: Array) -> Array:
         """Scores outputs; traced.
 
@@ -84,6 +88,6 @@ class Attack(Plugin):
             outputs: shape [n, *output dims].
 
         Returns:
-            Shape [n]. Boolean scores are decisions (True: D′), float scores are ranked.
+            Shape [n]: booleans or floats, as the class says in `gives`.
         """
         raise NotImplementedError

@@ -63,7 +63,7 @@ class Estimate(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Estimator(Plugin):
+class Estimator(Plugin, kind="estimator"):
     """Turns the counts of a statistic into an estimate.
 
     The class says whether it certifies, that is whether its bound is valid at finite samples,
@@ -71,15 +71,14 @@ class Estimator(Plugin):
     from one function, so that they cannot disagree.
     """
 
-    kind: ClassVar[str] = "estimator"
     certifies: ClassVar[bool]
     assumption: ClassVar[str]
 
     @classmethod
     def check_definition(cls) -> None:
-        required = ("certifies", "assumption")
-        missing = [part for part in required if not hasattr(cls, part)]
-        missing += [part for part in ("statistic", "estimate") if part not in cls.__dict__]
+        missing = [part for part in ("certifies", "assumption") if not hasattr(cls, part)]
+        methods = {"statistic": Estimator.statistic, "estimate": Estimator.estimate}
+        missing += [part for part, own in methods.items() if getattr(cls, part) is own]
         if missing:
             raise TypeError(f"{cls.__name__}: an estimator gives {', '.join(missing)}")
 

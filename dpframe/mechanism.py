@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from dpframe.types import Array, HostArray, Key
 
 
-class _AnyMechanism(Plugin):
-    kind: ClassVar[str] = "mechanism"
-
+class _AnyMechanism(Plugin, kind="mechanism"):
     def resolve(self, pair: Pair) -> Self:
         """Fills parameters whose default depends on the pair, once, before anything is traced.
 
@@ -48,14 +46,12 @@ class _AnyMechanism(Plugin):
         return False
 
 
-class Mechanism(_AnyMechanism):
+class Mechanism(_AnyMechanism, kind="mechanism"):
     """A mechanism that JAX traces: give `sample`, or `release` for one output at a time.
 
     Both must be pure functions of their arguments and of the fields: no Python side effects, no
     NumPy random numbers, no branching on array values (`jax.numpy.where` instead).
     """
-
-    kind: ClassVar[str] = "mechanism"
 
     @classmethod
     def check_definition(cls) -> None:
@@ -112,10 +108,9 @@ class Mechanism(_AnyMechanism):
         return cls.log_density is not Mechanism.log_density
 
 
-class HostMechanism(_AnyMechanism):
+class HostMechanism(_AnyMechanism, kind="mechanism"):
     """A black box in plain Python: never traced, may call any library. Give `sample`."""
 
-    kind: ClassVar[str] = "mechanism"
     seedable: ClassVar[bool] = True
     """False for a mechanism that ignores the generator; its record is not replayable."""
 

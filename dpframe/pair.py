@@ -12,14 +12,13 @@ if TYPE_CHECKING:
     from dpframe.types import HostArray
 
 
-class Pair(Plugin):
+class Pair(Plugin, kind="pair"):
     """Two neighbouring datasets (D, D′).
 
     A subclass gives `d0` and `d1`, arrays of one shape and type, and says in `adjacency` under
     which relation they are neighbours ("replace one record", "add or remove one record", …).
     """
 
-    kind: ClassVar[str] = "pair"
     adjacency: ClassVar[str]
 
     @classmethod

@@ -14,7 +14,8 @@ import pluggy
 
 from dpframe import hookspecs
 from dpframe.errors import PluginError
-from dpframe.plugin import API, Plugin, parameters
+from dpframe.parameters import parameters
+from dpframe.plugin import API, Plugin, abstract
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -188,8 +189,10 @@ class _Loader:
 
     def accept(self, distribution: str, version: str, kind: str, cls: Any) -> str | None:
         """Takes a class in, or says what is wrong with it."""
-        if not (isinstance(cls, type) and issubclass(cls, Plugin) and "name" in cls.__dict__):
+        if not (isinstance(cls, type) and issubclass(cls, Plugin)):
             return f"returns {cls!r}, which is not a named subclass of a dpframe base class"
+        if "name" not in cls.__dict__:
+            return f"returns a class without a name; {abstract(cls)}"
         if cls.kind != kind:
             return f"returns {cls.__name__}, which is {_article(cls.kind)}"
         if cls.api != API:

@@ -38,7 +38,8 @@ from typer.testing import CliRunner
 import dpframe
 from dpframe import hookspecs, registry
 from dpframe.cli import app
-from dpframe.plugin import API, parameters
+from dpframe.parameters import parameters
+from dpframe.plugin import API
 from dpframe.record import file as records
 from dpframe.spec import model
 
@@ -487,8 +488,12 @@ def varied_record() -> dict[str, Any]:
     def fail(rng: np.random.Generator, data: Any, n: int) -> Any:
         raise ValueError("no")
 
+    body = {"score": score, "gives": "score"}
     ranked = types.new_class(
-        "Ranked", (dpframe.Attack,), {"name": "ranked"}, lambda body: body.update(score=score)
+        "Ranked",
+        (dpframe.Attack,),
+        {"name": "ranked"},
+        lambda own: own.update(body),
     )
     spec = tomli.loads(BASE)
     spec["mechanism"].append({"use": "fail"})

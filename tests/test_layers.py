@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "dpframe"
 GROUND = {"errors", "types", "claims", "stats"}
 BOUNDARY = {
     "plugin",
+    "parameters",
     "mechanism",
     "attack",
     "statistic",
@@ -30,7 +31,7 @@ ALLOWED = {
     "stats": set(),
     "claims": {"errors", "types", "stats"},
     **dict.fromkeys(BOUNDARY, GROUND | BOUNDARY),
-    "builtin": PUBLIC,
+    "builtin": {"dpframe", "stats"},  # what a third party may import, and nothing else
     "registry": PUBLIC | {"builtin"},
     "spec": PUBLIC | {"registry"},
     "engine": PUBLIC | {"registry", "spec"},

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from dpframe import Attack, Estimator, Ge, Gt, HostMechanism, Le, Mechanism, Pair, host_mechanism
 from dpframe.claims import PureDP
 from dpframe.errors import PluginError
-from dpframe.plugin import json_schema, parameters, problems_of
+from dpframe.parameters import json_schema, parameters
+from dpframe.plugin import problems_of
 
 
 class Every(Mechanism, name="every"):
@@ -190,19 +191,161 @@ def test_an_annotation_that_does_not_exist_is_named():
                 return data
 
 
-def test_a_plugin_has_a_name():
-    with pytest.raises(TypeError, match=r'Nameless has no name: class Nameless\(Attack, name="…"'):
+class Noise(Mechanism):
+    """What noisy mechanisms share."""
 
-        class Nameless(Attack):
-            def score(self, state, outputs):
-                return outputs
+    epsilon: Annotated[float, Gt(0)]
+    """The claim."""
+    scale: float | None = None
+    """How wide; default: the pair's distance."""
+    mode: Literal["a", "b"] = "a"
+
+    def resolve(self, pair):
+        return dataclasses.replace(self, scale=2.0)
+
+    def claim(self, pair):
+        return PureDP(self.epsilon)
 
 
-def test_plugins_are_final():
+class Wide(Noise, name="wide"):
+    """Extends an abstract base."""
+
+    count: int = 1
+    """How often."""
+    mode: Literal["a", "b"] = "b"
+
+    def sample(self, key, data, n):
+        return data
+
+
+def test_a_class_without_a_name_is_a_base_for_others():
+    value = Wide.from_params({"epsilon": 1})
+    assert value.params() == {"epsilon": 1.0, "scale": None, "mode": "b", "count": 1}
+    assert Wide.leaves == ("epsilon", "scale")
+    assert value.resolve(None) == Wide(epsilon=1.0, scale=2.0)
+    leaves, shape = jax.tree_util.tree_flatten(value.resolve(None))
+    assert leaves == [1.0, 2.0]
+    assert jax.tree_util.tree_unflatten(shape, leaves) == value.resolve(None)
+    with pytest.raises(ValidationError):
+        Wide.from_params({"epsilon": 0})
+
+
+def test_inherited_parameters_keep_their_meaning_and_their_bounds():
+    rows = {row.name: row for row in parameters(Wide)}
+    assert list(rows) == ["epsilon", "scale", "mode", "count"]
+    assert (rows["epsilon"].meaning, rows["epsilon"].bounds) == ("The claim.", "> 0")
+    assert rows["scale"].meaning == "How wide; default: the pair's distance."
+    assert (rows["mode"].default, rows["count"].meaning) == ('"b"', "How often.")
+    assert json_schema(Wide)["properties"]["epsilon"]["description"] == "The claim."
+
+
+def test_bases_are_extended_over_several_steps_and_never_used():
+    class Narrow(Noise):
+        width: float = 1.0
+        """In metres."""
+
+    class Last(Narrow, name="last"):
+        def sample(self, key, data, n):
+            return data
+
+    assert [row.meaning for row in parameters(Last)][-1] == "In metres."
+    with pytest.raises(TypeError, match=r'Narrow is a base .* class Narrow\(Noise, name="…"\)'):
+        Narrow(epsilon=1.0)
+    with pytest.raises(TypeError, match="Mechanism is a base"):
+        Mechanism()
+
+
+def test_a_base_shares_methods_of_every_kind():
+    class Counting(Estimator):
+        certifies = False
+        assumption = "none"
+
+        def statistic(self):
+            return None
+
+    class Whole(Counting, name="whole"):
+        def estimate(self, layout, counts, query):
+            return None
+
+    assert Whole().assumption == "none"
+    with pytest.raises(TypeError, match="an estimator gives estimate"):
+        type(Counting)("Part", (Counting,), {}, name="part")
+
+
+def test_named_plugins_are_final():
     with pytest.raises(TypeError, match="More extends Every, and plugins are final"):
 
         class More(Every, name="more"):
             pass
+
+    with pytest.raises(TypeError, match="what they share belongs into a class without a name"):
+
+        class Base(Every):
+            pass
+
+
+def define(bases, body, annotations=None, **options):
+    """A class statement."""
+    own = {"__annotations__": annotations or {}, "sample": noop, "score": noop, **body}
+    return type(Mechanism)("Made", bases, own, **options)
+
+
+MISLEADING = {
+    "a name in the body": ((Mechanism,), {"name": "made"}, {}, {}, r'Mechanism, name="…", api=1'),
+    "an interface in the body": ((Attack,), {"api": 2}, {}, {"name": "x"}, "Made.api is not a par"),
+    "a kind in the body": ((Attack,), {"kind": "attack"}, {}, {"name": "x"}, "Made.kind is not a"),
+    "a parameter called name": ((Attack,), {}, {"name": str}, {"name": "x"}, "Made.name is not a"),
+    "an empty name": ((Mechanism,), {}, {}, {"name": ""}, "the name '' must be a text"),
+    "a name with spaces around": ((Mechanism,), {}, {}, {"name": " x"}, "without spaces around"),
+    "a name that is no text": ((Mechanism,), {}, {}, {"name": 7}, "the name 7 must be a text"),
+    "a name with a slash": ((Mechanism,), {}, {}, {"name": "a/b"}, "without a slash"),
+    "a name with an escape": (
+        (Mechanism,),
+        {},
+        {},
+        {"name": "a\x1b[2J"},
+        r"'a\\x1b\[2J' must",
+    ),
+    "a name that turns round": ((Mechanism,), {}, {}, {"name": "a\u202e"}, "must be printable"),
+    "two kinds": ((Mechanism, Attack), {}, {}, {"name": "x"}, "extends Mechanism and Attack, and"),
+    "traced and not": (
+        (Mechanism, HostMechanism),
+        {},
+        {},
+        {"name": "x"},
+        "Mechanism and Host",
+    ),
+    "an annotated member": (
+        (Attack,),
+        {"gives": "score"},
+        {"gives": str},
+        {"name": "x"},
+        "Made.gives is part of every attack, not a parameter: give it without an annotation",
+    ),
+    "a method's name": ((Mechanism,), {}, {"claim": float}, {"name": "x"}, "Made.claim is part of"),
+    "a list": ((Mechanism,), {}, {"x": list[int]}, {"name": "x"}, "Made.x must be hashable: tuple"),
+    "a default that would be ignored": (
+        (Noise,),
+        {"scale": 3.0},
+        {},
+        {"name": "x"},
+        "Made.scale is a parameter that it inherits: to change it repeat its annotation",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISLEADING)
+def test_a_class_statement_that_would_mislead_its_author_is_refused(case):
+    bases, body, annotations, options, message = MISLEADING[case]
+    with pytest.raises(TypeError, match=message):
+        define(bases, {"gives": "score", **body}, annotations, **options)
+
+
+@pytest.mark.parametrize("gives", [None, "scores", True, ["score"]])
+def test_an_attack_declares_what_it_gives(gives):
+    body = {"score": noop} if gives is None else {"score": noop, "gives": gives}
+    with pytest.raises(TypeError, match=r'Made: an attack says .* gives = "decision" .* "score"'):
+        type(Attack)("Made", (Attack,), body, name="made")
 
 
 def noop(self, *args):
@@ -227,6 +370,8 @@ def test_what_a_kind_requires(base, body, message):
 
 def test_the_interface_version_is_that_of_the_class():
     class Future(Attack, name="future", api=2):
+        gives = "score"
+
         def score(self, state, outputs):
             return outputs
 

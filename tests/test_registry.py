@@ -20,6 +20,8 @@ def mechanism(name, **options):
 
 def attack(name):
     class Made(Attack, name=name):
+        gives = "score"
+
         def score(self, state, outputs):
             return outputs
 
@@ -103,7 +105,11 @@ BROKEN = {
     ),
     "not a class": (module(dpframe_attacks=["guess"]), "returns 'guess', which is not a named"),
     "an instance": (module(dpframe_attacks=[attack("a")()]), "which is not a named subclass"),
-    "the base itself": (module(dpframe_attacks=[Attack]), "which is not a named subclass"),
+    "the base itself": (module(dpframe_attacks=[Attack]), "returns a class without a name"),
+    "an abstract base": (
+        module(dpframe_attacks=[types.new_class("Shared", (Attack,))]),
+        'Shared is a base for others; to use it: class Shared(Attack, name="…")',
+    ),
     "the same name twice": (
         module(dpframe_attacks=[attack("guess"), attack("guess")]),
         "provides two attacks named 'guess'",

@@ -13,6 +13,7 @@ from hatchling.builders.wheel import WheelBuilder
 
 import dpframe
 from dpframe import registry
+from dpframe.parameters import parameters
 from dpframe.record.verdict import exit_code, surprising
 
 HERE = Path(__file__).parent / "third_party"
@@ -53,6 +54,12 @@ def test_it_is_found_with_its_provenance(installed: Path) -> None:
     entry = found.find("mechanism", "uniform-noise")
     assert (entry.distribution, entry.version) == ("dpframe-example", "1.2.3")
     assert found.find("attack", "dpframe-example/first-coordinate").name == "first-coordinate"
+
+
+def test_its_own_base_class_gives_fields_with_their_meaning(installed: Path) -> None:
+    for name, default in (("first-coordinate", "0.5"), ("last-coordinate", "0.25")):
+        (row,) = parameters(registry.load().find("attack", name).cls)
+        assert (row.name, row.default, row.meaning) == ("threshold", default, "Decide D′ above it.")
 
 
 def test_it_can_be_switched_off(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:

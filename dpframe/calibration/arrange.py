@@ -8,8 +8,6 @@ from dpframe.calibration.rehearsal import Part, Rehearsal
 from dpframe.engine.address import draw_group
 from dpframe.engine.chunks import rows_per_chunk
 from dpframe.engine.guard import guarded
-from dpframe.engine.precision import precision_of
-from dpframe.engine.trace import Tracer
 from dpframe.errors import CellError
 from dpframe.estimator import Estimator, Query
 from dpframe.mechanism import HostMechanism
@@ -53,11 +51,9 @@ def rehearsals_of(plans: Sequence[Plan]) -> Rehearsals:
     for plan in plans:
         found.skipped.extend(plan.skipped)
         found.failed.extend(plan.failed)
-        with precision_of(plan.audit.run):
-            tracer = Tracer(plan.audit.run, plan.prng)
-            for the_pass in plan.passes:
-                for cells in _lanes(the_pass):
-                    _add(found, the_pass, cells, plan, tracer)
+        for the_pass in plan.passes:
+            for cells in _lanes(the_pass):
+                _add(found, the_pass, cells, plan)
     return found
 
 
@@ -68,7 +64,7 @@ def _lanes(the_pass: Pass) -> Iterator[list[Cell]]:
     yield from lanes.values()
 
 
-def _add(found: Rehearsals, the_pass: Pass, cells: list[Cell], plan: Plan, tracer: Tracer) -> None:
+def _add(found: Rehearsals, the_pass: Pass, cells: list[Cell], plan: Plan) -> None:
     run, mechanism = plan.audit.run, cells[0].mechanism.value
     try:
         truth = guarded("truth", lambda: mechanism.truth(the_pass.pair))
@@ -84,7 +80,7 @@ def _add(found: Rehearsals, the_pass: Pass, cells: list[Cell], plan: Plan, trace
             continue
         lines.append(Line(cell, False, truth, epsilon))
         own = type(cell.estimator.value).estimate_scores is not Estimator.estimate_scores
-        if own and not tracer.decides(cell, the_pass.shape):
+        if own and cell.attack.value.gives == "score":
             lines.append(Line(cell, True, truth, epsilon))
     if not lines:
         return

@@ -170,7 +170,7 @@ class Block:
             leaves, outputs = unstacked(attack, self.dtype), self.outputs(name, index)
             state = self.state(attack)
             scored = guarded("score", lambda: score_repeats(leaves, state, outputs))
-            check_scores(scored[0], outputs.shape[1], frozenset({"decision", "score"}))
+            check_scores(scored[0], outputs.shape[1], attack.gives)
             return scored
 
         return self._once(("scores", attack, name, index), make)
@@ -190,7 +190,6 @@ class Block:
             if not statistic.needs_pilot():
                 return ()
             pilot = [np.asarray(self.scores(attack, PILOT, index)) for index in (0, 1)]
-            check_scores(pilot[0][0], self.rehearsal.pilot, statistic.accepts)
             pairs = zip(*pilot, strict=True)
             return _stacked(guarded("bind", lambda: [statistic.bind(*pair) for pair in pairs]))
 

@@ -17,7 +17,7 @@ def plugins(
 ) -> None:
     """List the installed plugins, or explain one."""
     from dpframe import registry
-    from dpframe.plugin import parameters
+    from dpframe.parameters import parameters
     from dpframe.registry import catalog, named
     from dpframe.report.terminal.plugins import render_plugin, render_plugins
 

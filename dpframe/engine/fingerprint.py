@@ -69,14 +69,21 @@ def _arrays(tree: Tree) -> str:
 
 
 def code_digest(cls: type) -> str:
-    """Digest of the Python files of the package that defines a class.
+    """Digest of the Python files of the packages that define a class and what it extends.
 
     A class from a single module is known by that module, one from a notebook by its own source.
-    What a plugin imports from elsewhere is not part of it.
+    What a plugin imports from elsewhere is not part of it, nor are the bases that dpframe gives.
 
     Returns:
         Hex digits; other ones in every process where there is no source to read.
     """
+    given = {"dpframe", *sys.stdlib_module_names} - {"__main__"}
+    bases = [base for base in cls.__mro__[1:] if base.__module__.partition(".")[0] not in given]
+    parts = dict.fromkeys(_code_of(one) for one in (cls, *bases))
+    return _hash(*(part.encode() for part in parts)) if len(parts) > 1 else next(iter(parts))
+
+
+def _code_of(cls: type) -> str:
     top = sys.modules.get(cls.__module__.partition(".")[0])
     try:
         if top is None or cls.__module__ == "__main__":

@@ -119,7 +119,7 @@ def _bind(draws: _Draws, lane: int, attack: Attack, state: Tree, statistic: Any)
     scores = []
     for outputs in draws.outputs(PILOT, lane):
         scored = guarded("score", partial(programs.score_given, leaves, state, outputs))
-        check_scores(scored, len(outputs), statistic.accepts)
+        check_scores(scored, len(outputs), attack.gives)
         scores.append(np.asarray(scored))
     layout = guarded("bind", lambda: statistic.bind(*scores))
     return jax.tree.map(np.asarray, layout)

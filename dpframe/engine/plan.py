@@ -139,24 +139,23 @@ def _plan(audit: Audit, prng: str, earlier: Mapping[str, Any] | None) -> Plan:
     looks: dict[str, Looks] = {}
     m = certifying_cells = 0
     for cell in audit.cells:
-        statistic = cell.estimator.value.statistic()
+        attack, statistic = cell.attack.value, cell.estimator.value.statistic()
+        problem = None
         try:
-            attack = cell.attack.value
             shape = tracer.output_shape(cell)
             target = Target(cell.mechanism.value, cell.pair.value, shape.dims)
             unsuited = guarded("unsuited", partial(attack.unsuited, target))
             if unsuited is not None:
                 skipped.append(_skip(cell, f"{cell.attack.label}: {unsuited}"))
                 continue
-            kind = "decision" if tracer.decides(cell, shape) else "score"
-            problem = None
+            if attack.gives not in statistic.accepts:
+                taken = f"{cell.estimator.label} takes a {' or '.join(sorted(statistic.accepts))}"
+                reason = f"{cell.attack.label} gives a {attack.gives}, {taken}"
+                skipped.append(_skip(cell, reason))
+                continue
+            tracer.check_attack(cell, shape)
         except CellError as error:
-            kind, problem = None, str(error)
-        if kind is not None and kind not in statistic.accepts:
-            wanted = " or ".join(sorted(statistic.accepts))
-            reason = f"{cell.attack.label} gives a {kind}, {cell.estimator.label} takes a {wanted}"
-            skipped.append(_skip(cell, reason))
-            continue
+            problem = str(error)
         certified = cell.estimator.value.certifies_against(cell.claim)
         certifying_cells += certified
         m += certified and cell.claim is not None

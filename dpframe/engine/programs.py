@@ -155,7 +155,7 @@ def count_outputs(
     def scorer(statistic: Statistic, counts: Tree, attacks: Any, states: Any, layouts: Any) -> Tree:
         def one(counts: Tree, attack: Any, state: Tree, layout: Tree) -> Tree:
             scores = attack.score(state, outputs)
-            check_scores(scores, rows, statistic.accepts)
+            check_scores(scores, rows, attack.gives)
             return statistic.update(layout, counts, dataset, scores, keep)
 
         number = jax.tree.leaves(counts)[0].shape[0]

@@ -35,7 +35,7 @@ class Tracer:
         self.dtype = run_dtype(run)
         self.prng = prng
         self.shapes: dict[Any, Shape | CellError] = {}
-        self.decisions: dict[Any, bool | CellError] = {}
+        self.scored: dict[Any, CellError | None] = {}
 
     def output_shape(self, cell: Cell) -> Shape:
         """Shape of one output; raises CellError where the mechanism cannot be run at all."""
@@ -43,11 +43,14 @@ class Tracer:
         shape: Shape = _remember(self.shapes, key, lambda: self._output_shape(cell))
         return shape
 
-    def decides(self, cell: Cell, shape: Shape) -> bool:
-        """Whether the attack gives decisions; raises CellError where it cannot be run."""
-        key = (structure(cell.attack.value), shape)
-        decides: bool = _remember(self.decisions, key, lambda: self._decides(cell, shape))
-        return decides
+    def check_attack(self, cell: Cell, shape: Shape) -> None:
+        """Raises CellError where an attack without a state cannot score such outputs.
+
+        One that has a `fit` cannot be traced before it has learned; it is checked then.
+        """
+        if not cell.attack.value.has_fit():
+            key = (structure(cell.attack.value), shape)
+            _remember(self.scored, key, lambda: self._check_attack(cell, shape))
 
     def _output_shape(self, cell: Cell) -> Shape:
         mechanism, data = cell.mechanism.value, dataset(cell.pair.value, 0, self.dtype)
@@ -66,12 +69,8 @@ class Tracer:
         check_outputs(output, rows)
         return Shape(tuple(output.shape[1:]), np.dtype(output.dtype))
 
-    def _decides(self, cell: Cell, shape: Shape) -> bool:
-        attack = cell.attack.value
-        declared = attack.decides()
-        if declared is not None or attack.has_fit():
-            return bool(declared)
-        rows = 2
+    def _check_attack(self, cell: Cell, shape: Shape) -> None:
+        attack, rows = cell.attack.value, 2
         seen = on_device(shape.dtype, self.dtype)
         outputs = guarded(
             "an attack cannot read these outputs: JAX",
@@ -79,8 +78,7 @@ class Tracer:
         )
         leaves = unstacked(attack, self.dtype)
         scores = guarded("score", lambda: jax.eval_shape(leaves.score, (), outputs))
-        check_scores(scores, rows, frozenset({"decision", "score"}))
-        return bool(scores.dtype == np.bool_)
+        check_scores(scores, rows, attack.gives)
 
 
 def check_outputs(outputs: Any, rows: int) -> None:
@@ -90,13 +88,13 @@ def check_outputs(outputs: Any, rows: int) -> None:
         raise CellError(f"sample(…, n={rows}) gave shape {shape}; the first axis must be n")
 
 
-def check_scores(scores: Any, rows: int, accepted: frozenset[str]) -> None:
-    """Raises CellError unless scores are what a statistic accepts, one per output.
+def check_scores(scores: Any, rows: int, gives: str) -> None:
+    """Raises CellError unless scores are what their attack declares, one per output.
 
     Args:
         scores: what an attack returned; may be traced.
         rows: number of outputs.
-        accepted: "decision" (booleans), "score" (floats), or both.
+        gives: "decision" (booleans) or "score" (floats).
     """
     shape = tuple(getattr(scores, "shape", ()))
     if shape != (rows,):
@@ -104,9 +102,10 @@ def check_scores(scores: Any, rows: int, accepted: frozenset[str]) -> None:
     kind = "decision" if scores.dtype == np.bool_ else "score"
     if kind == "score" and not jnp.issubdtype(scores.dtype, jnp.floating):
         raise CellError(f"score returned {scores.dtype}; booleans are decisions, floats scores")
-    if kind not in accepted:
-        wanted = " or ".join(sorted(accepted))
-        raise CellError(f"score returned a {kind} ({scores.dtype}) where a {wanted} is needed")
+    if kind != gives:
+        raise CellError(
+            f"score returned a {kind} ({scores.dtype}), but the attack says gives = {gives!r}"
+        )
 
 
 def _remember(known: dict[Any, Any], key: Any, find: Callable[[], Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import tomli
 
 from dpframe.errors import DpframeError, PluginError
-from dpframe.plugin import json_schema
+from dpframe.parameters import json_schema
 from dpframe.spec.document import flatten
 from dpframe.spec.model import KINDS, SWEEPABLE
 from dpframe.spec.problems import accepts, did_you_mean

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from dpframe.plugin import json_schema
+from dpframe.parameters import json_schema
 from dpframe.spec.model import KINDS, SWEEPABLE, SpecTable
 
 if TYPE_CHECKING:

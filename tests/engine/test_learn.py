@@ -18,6 +18,8 @@ SEEN: list[Any] = []
 class Curious(Attack, name="curious"):
     """Keeps what it was given."""
 
+    gives = "decision"
+
     draws: bool = True
 
     def unsuited(self, target: Target) -> str | None:
@@ -26,9 +28,6 @@ class Curious(Attack, name="curious"):
 
     def learns(self) -> bool:
         return self.draws
-
-    def decides(self) -> bool:
-        return True
 
     def fit(self, key: Any, target: Target, train: Any) -> Any:
         SEEN.append((target, train))

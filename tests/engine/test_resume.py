@@ -190,15 +190,17 @@ class M(Mechanism, name="m"):
 
 class A(Attack, name="a"):
     """x"""
+    gives = "decision"
+
     def score(self, state, outputs):
         return outputs[:, 0] > 0.5
 
 @dataclasses.dataclass(frozen=True)
 class S(Statistic):
     accepts = frozenset({"decision"})
-    def zero(self, bound):
+    def zero(self, layout):
         return jnp.zeros(2, jnp.int32)
-    def update(self, bound, counts, dataset, scores, keep):
+    def update(self, layout, counts, dataset, scores, keep):
         return counts.at[dataset].add((scores & keep).sum(dtype=jnp.int32))
 
 class E(Estimator, name="e"):
@@ -207,7 +209,7 @@ class E(Estimator, name="e"):
     assumption = "none"
     def statistic(self):
         return S()
-    def estimate(self, bound, counts, query):
+    def estimate(self, layout, counts, query):
         return Estimate(epsilon=0.0)
 
 class P(Pair, name="p"):
@@ -279,3 +281,30 @@ def test_a_full_disk_costs_nothing_but_the_checkpoint(
     store = Store(tmp_path / "file" / "below")
     assert counts(document(), store) == direct
     assert store.problem is not None
+
+
+def test_code_that_a_plugin_inherits_is_known_too(tmp_path: Path) -> None:
+    """From another package, where a change of the base leaves the plugin's own file alone."""
+
+    def digest(shift: str) -> str:
+        modules = {
+            "dpframe_tests_base": f"class Shared:\n    def noise(self):\n        return {shift}\n",
+            "dpframe_tests_own": "from dpframe_tests_base import Shared\nclass Own(Shared): pass\n",
+        }
+        for name, source in modules.items():
+            (tmp_path / f"{name}.py").write_text(source)
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        fingerprint._digest_of.cache_clear()
+        return fingerprint.code_digest(importlib.import_module("dpframe_tests_own").Own)
+
+    sys.path.insert(0, str(tmp_path))
+    try:
+        first = digest("1")
+        assert digest("1") == first
+        assert digest("2222") != first
+    finally:
+        sys.path.remove(str(tmp_path))
+        for name in ("dpframe_tests_base", "dpframe_tests_own"):
+            sys.modules.pop(name, None)
+        fingerprint._digest_of.cache_clear()

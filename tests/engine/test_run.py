@@ -93,6 +93,8 @@ class BrokenHost(HostMechanism, name="broken-host"):
 class Decide(Attack, name="decide"):
     """The output itself, a boolean."""
 
+    gives = "decision"
+
     def score(self, state, outputs):
         return outputs.reshape(len(outputs)).astype(bool)
 
@@ -100,12 +102,16 @@ class Decide(Attack, name="decide"):
 class Identity(Attack, name="identity-score"):
     """A score."""
 
+    gives = "score"
+
     def score(self, state, outputs):
         return outputs.reshape(len(outputs)).astype(float)
 
 
 class WrongShape(Attack, name="wrong-shape"):
-    """Scores of a wrong shape."""
+    """Decisions of a wrong shape."""
+
+    gives = "decision"
 
     def score(self, state, outputs):
         return outputs
@@ -114,12 +120,11 @@ class WrongShape(Attack, name="wrong-shape"):
 class Learner(Attack, name="learner"):
     """Decides at the midpoint of the two means it has seen."""
 
+    gives = "decision"
+
     def fit(self, key, target, train):
         assert target.mechanism.name
         return {"threshold": np.float32((train[0].mean() + train[1].mean()) / 2)}
-
-    def decides(self):
-        return True
 
     def score(self, state, outputs):
         return outputs.reshape(len(outputs)) > state["threshold"]
@@ -358,11 +363,10 @@ def test_float32_decides_nothing_beyond_its_resolution(precision: str, verdict: 
 class Memory(Attack, name="memory"):
     """Decides D′ for outputs that it has seen when it learned."""
 
+    gives = "decision"
+
     def fit(self, key, target, train):
         return {"seen": train[0][:50]}
-
-    def decides(self):
-        return True
 
     def score(self, state, outputs):
         return (outputs[:, None, :] == state["seen"][None]).all(axis=2).any(axis=1)
@@ -378,10 +382,9 @@ def test_what_bounds_is_never_what_was_learned_from() -> None:
 class Odd(Attack, name="odd"):
     """Scores of the wrong kind, in the way it is told."""
 
-    how: str
+    gives = "decision"
 
-    def decides(self):
-        return True
+    how: str
 
     def score(self, state, outputs):
         flat = outputs.reshape(len(outputs))
@@ -400,7 +403,7 @@ class Odd(Attack, name="odd"):
         ("column", "shape"),
         ("scalar", "shape"),
         ("integer", "int32"),
-        ("float", "decision is needed"),
+        ("float", "score returned a score (float32), but the attack says gives = 'decision'"),
     ],
 )
 def test_a_declared_decision_is_checked(how: str, reason: str) -> None:

@@ -84,6 +84,8 @@ class Line(Pair, name="line"):
 
 
 class Guess(Attack, name="guess"):
+    gives = "decision"
+
     threshold: Annotated[float, Ge(0), Le(1)] = 0.5
 
     def score(self, state, outputs):
@@ -91,6 +93,8 @@ class Guess(Attack, name="guess"):
 
 
 class Look(Attack, name="look"):
+    gives = "score"
+
     def score(self, state, outputs):
         raise NotImplementedError
 

@@ -57,6 +57,8 @@ class UnitLaplace(Mechanism, name="unit-laplace"):
 class First(Attack, name="first"):
     """The first coordinate."""
 
+    gives = "score"
+
     def score(self, state: Any, outputs: Any) -> Any:
         return outputs[:, 0]
 

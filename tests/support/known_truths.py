@@ -94,6 +94,8 @@ class Unknown(Mechanism, name="unknown"):
 class First(Attack, name="first"):
     """The first coordinate."""
 
+    gives = "score"
+
     def score(self, state: Any, outputs: Any) -> Any:
         return outputs[:, 0]
 
@@ -101,12 +103,16 @@ class First(Attack, name="first"):
 class Beyond(Attack, name="beyond"):
     """Decides beyond half."""
 
+    gives = "decision"
+
     def score(self, state: Any, outputs: Any) -> Any:
         return outputs[:, 0] > 0.5
 
 
 class Centred(Attack, name="centred"):
     """Learns where the middle is."""
+
+    gives = "score"
 
     def fit(self, key: Any, target: Any, train: Any) -> Any:
         return {"middle": np.float32(np.mean([outputs.mean() for outputs in train]))}

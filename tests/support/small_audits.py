@@ -57,6 +57,8 @@ class Flip(Mechanism, name="flip"):
 class Above(Attack, name="above"):
     """Decides at a threshold."""
 
+    gives = "decision"
+
     threshold: float = 0.5
 
     def score(self, state: Any, outputs: Any) -> Any:

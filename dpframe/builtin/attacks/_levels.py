@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from dpframe.types import Floats
+    from dpframe import Floats
 
 FEWEST = 10
 """Numbers beyond the outermost cuts, about: fewer say nothing about a ratio."""

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 if TYPE_CHECKING:
-    from dpframe import Target
-    from dpframe.types import Array, Floats, HostArray
+    from dpframe import Array, Floats, HostArray, Target
 
 
 def not_one_number(target: Target) -> str | None:

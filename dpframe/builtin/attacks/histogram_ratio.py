@@ -12,8 +12,7 @@ from dpframe.builtin.attacks._levels import cuts
 from dpframe.builtin.attacks._outputs import host_numbers, not_one_number, numbers
 
 if TYPE_CHECKING:
-    from dpframe import Target
-    from dpframe.types import Array, HostArray, Key, Tree
+    from dpframe import Array, HostArray, Key, Target, Tree
 
 
 class HistogramRatio(Attack, name="histogram-ratio"):
@@ -24,6 +23,8 @@ class HistogramRatio(Attack, name="histogram-ratio"):
     With counts c the score is ln((c₁ + s)/(n₁ + sk)) − ln((c₀ + s)/(n₀ + sk)), so it has at most k
     values. A NaN output scores NaN.
     """
+
+    gives = "score"
 
     bins: Annotated[int, Ge(2), Le(4096)] = 128
     """k, the number of bins; fewer are in use where outputs repeat."""

@@ -8,8 +8,7 @@ from dpframe import Attack
 from dpframe.builtin.attacks._outputs import not_one_number, numbers
 
 if TYPE_CHECKING:
-    from dpframe import Target
-    from dpframe.types import Array, Tree
+    from dpframe import Array, Target, Tree
 
 
 class Identity(Attack, name="identity"):
@@ -18,6 +17,8 @@ class Identity(Attack, name="identity"):
     Larger outputs must mean D′. For symmetric noise the likelihood ratio rises with the output,
     and then no attack is better. NaN stays NaN.
     """
+
+    gives = "score"
 
     def unsuited(self, target: Target) -> str | None:
         return not_one_number(target)

@@ -10,8 +10,7 @@ import numpy as np
 from dpframe import Attack, Mechanism
 
 if TYPE_CHECKING:
-    from dpframe import Target
-    from dpframe.types import Array, Floats, HostArray, Key, Tree
+    from dpframe import Array, Floats, HostArray, Key, Target, Tree
 
 LOOKED_AT = 10_000
 """Outputs per dataset that the spread is taken from."""
@@ -31,6 +30,8 @@ class LikelihoodRatio(Attack, name="likelihood-ratio"):
     two, about a thousandth of its spread in the fit stream. Where both densities are 0, or both
     infinite, the score is NaN.
     """
+
+    gives = "score"
 
     low_bits: bool = False
     """True: outputs are not rounded, and what floating point leaks is seen; nothing is drawn to

@@ -12,8 +12,7 @@ from dpframe.builtin.attacks._outputs import vectors
 from dpframe.stats.logistic import logistic_regression
 
 if TYPE_CHECKING:
-    from dpframe import Target
-    from dpframe.types import Array, Floats, HostArray, Key, Tree
+    from dpframe import Array, Floats, HostArray, Key, Target, Tree
 
 FURTHEST = 8.0
 """Standard deviations beyond which an output has no more influence on what is learned."""
@@ -29,6 +28,8 @@ class Logistic(Attack, name="logistic"):
     the fit stream less ½λ‖w‖² per output, by Newton's method, so the same draws give the same
     weights. Draws with a NaN teach nothing; an output with a NaN scores NaN.
     """
+
+    gives = "score"
 
     ridge: Annotated[float, Gt(0)] = 1e-3
     """λ, which keeps weights finite where the two datasets can be told apart without error."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from dpframe import Attack
 
 if TYPE_CHECKING:
-    from dpframe.types import Array, Tree
+    from dpframe import Array, Tree
 
 
 class MajorityVote(Attack, name="majority-vote"):
@@ -19,6 +19,8 @@ class MajorityVote(Attack, name="majority-vote"):
     at dim 2 the vote is an AND. For a mechanism that sets each coordinate to 1 with probability
     p, independently, Pr[decide D′] = Pr[Bin(dim, p) > dim/2].
     """
+
+    gives = "decision"
 
     def score(self, state: Tree, outputs: Array) -> Array:
         ones = ~(outputs <= 0.5)

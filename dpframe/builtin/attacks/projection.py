@@ -11,8 +11,7 @@ from dpframe import Attack
 from dpframe.builtin.attacks._outputs import vectors
 
 if TYPE_CHECKING:
-    from dpframe import Target
-    from dpframe.types import Array, HostArray, Key, Tree
+    from dpframe import Array, HostArray, Key, Target, Tree
 
 
 class Projection(Attack, name="projection"):
@@ -24,6 +23,8 @@ class Projection(Attack, name="projection"):
     is Gaussian no attack at all is better [Neyman1933]. Coordinates in which D and D′
     agree count for nothing; a NaN in another makes the score NaN.
     """
+
+    gives = "score"
 
     def unsuited(self, target: Target) -> str | None:
         shape = np.shape(target.pair.d0)

@@ -12,8 +12,7 @@ from dpframe.builtin.attacks._levels import cuts
 from dpframe.builtin.attacks._outputs import host_numbers, not_one_number, numbers
 
 if TYPE_CHECKING:
-    from dpframe import Target
-    from dpframe.types import Array, Floats, HostArray, Ints, Key, Tree
+    from dpframe import Array, Floats, HostArray, Ints, Key, Target, Tree
 
 CANDIDATES = 512
 ERROR = 0.05
@@ -28,6 +27,8 @@ class Threshold(Attack, name="threshold"):
     claim's own δ (0 without a claim). Decides for D where the output is NaN.
     """
 
+    gives = "decision"
+
     value: float | None = None
     """The threshold; default: chosen on the fit stream."""
     direction: Literal["up", "down", "either"] = "either"
@@ -38,9 +39,6 @@ class Threshold(Attack, name="threshold"):
 
     def learns(self) -> bool:
         return self.value is None or self.direction == "either"
-
-    def decides(self) -> bool:
-        return True
 
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
         if not self.learns():

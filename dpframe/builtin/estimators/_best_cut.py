@@ -10,8 +10,7 @@ from scipy import special
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpframe import Query
-    from dpframe.types import Floats, Ints
+    from dpframe import Floats, Ints, Query
 
     Promise = Callable[[Floats, Floats], Floats]
 

@@ -12,7 +12,7 @@ from dpframe.builtin.estimators._grid import DISTINCT, bin_counts, distinct
 from dpframe.stats.scott import common_deviation, normal_roughness, scott_width
 
 if TYPE_CHECKING:
-    from dpframe.types import Array, Floats, HostArray, Ints, Tree
+    from dpframe import Array, Floats, HostArray, Ints, Tree
 
 FINE = 1022
 """Bins between the two open ones that are counted where the width is chosen later: the width is

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpframe import Estimate, Query, estimate_from_boxes
-from dpframe.boxes import epsilon_of
+from dpframe import Estimate, Query, epsilon_of, estimate_from_boxes
 from dpframe.builtin.estimators._ladder import joined
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dpframe import Floats, Ints
     from dpframe.builtin.estimators._choice import Chosen
     from dpframe.builtin.estimators._ladder import Events, Family
-    from dpframe.types import Floats, Ints
 
 KEPT = 3
 """Events whose p-value is computed: those that say most. More would change it little."""

@@ -13,8 +13,8 @@ from dpframe.stats.joint import CAP
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpframe import Claim, Query
-    from dpframe.types import Floats, Ints
+    from dpframe import Claim, Floats, Ints, Query
+
 
 CAUTION = 1.5
 """Standard errors by which the pilot's rates are worsened before they are compared.

@@ -9,9 +9,8 @@ import numpy as np
 from dpframe.builtin.estimators._best_cut import best_cut, rises
 
 if TYPE_CHECKING:
-    from dpframe import Query
+    from dpframe import Floats, HostArray, Ints, Query, Tree
     from dpframe.builtin.estimators._best_cut import Promise
-    from dpframe.types import Floats, HostArray, Ints, Tree
 
 Direction = Literal["either", "up", "down"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from dpframe import BinCounts
 
 if TYPE_CHECKING:
-    from dpframe.types import Array, Floats, HostArray, Tree
+    from dpframe import Array, Floats, HostArray, Tree
 
 EDGES = 1023
 """Bins are then narrow enough that rounding costs less than half a percent of a bound."""

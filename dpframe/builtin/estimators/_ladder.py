@@ -11,7 +11,8 @@ from dpframe.stats.joint import joint_staircases
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpframe.types import Floats, HostArray, Ints
+    from dpframe import Floats, HostArray, Ints
+
 
 RATIO = 3.0
 """Ratio of neighbouring ranks. Two between them would cost more than they find."""

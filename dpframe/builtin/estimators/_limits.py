@@ -12,8 +12,8 @@ from dpframe.stats.jeffreys import jeffreys_lower, jeffreys_upper
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dpframe import Floats, Ints
     from dpframe.builtin.estimators._deciding import Decisions
-    from dpframe.types import Floats, Ints
 
 Limits = Literal["clopper-pearson", "jeffreys"]
 

@@ -12,8 +12,8 @@ from dpframe.stats.tradeoff import tradeoff_of_profile
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dpframe import Floats
     from dpframe.builtin.estimators._bins import Histograms
-    from dpframe.types import Floats
 
     Points = tuple[tuple[float, float], ...]
 

@@ -13,8 +13,8 @@ from dpframe.builtin.estimators._ladder import Events, Family, geometric
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpframe import Query
-    from dpframe.types import HostArray
+    from dpframe import HostArray, Query
+
 
 Shares = tuple[tuple[Family, float], ...]
 

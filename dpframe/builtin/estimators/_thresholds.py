@@ -12,7 +12,7 @@ from dpframe import DecisionCounts, Statistic
 from dpframe.builtin.estimators._grid import PilotGrid
 
 if TYPE_CHECKING:
-    from dpframe.types import Array, HostArray, Tree
+    from dpframe import Array, HostArray, Tree
 
 
 @dataclasses.dataclass(frozen=True)

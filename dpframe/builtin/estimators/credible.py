@@ -14,8 +14,7 @@ from dpframe.stats.roots import crossing
 from dpframe.stats.threshold import threshold_epsilon
 
 if TYPE_CHECKING:
-    from dpframe import Claim
-    from dpframe.types import Floats, Ints, Tree
+    from dpframe import Claim, Floats, Ints, Tree
 
 
 class Credible(Estimator, name="credible"):

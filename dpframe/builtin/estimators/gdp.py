@@ -14,8 +14,7 @@ from dpframe.stats.gaussian import gaussian_epsilon
 from dpframe.stats.gdp import gaussian_mu
 
 if TYPE_CHECKING:
-    from dpframe import Claim
-    from dpframe.types import Ints, Tree
+    from dpframe import Claim, Ints, Tree
 
 
 class GDP(Estimator, name="gdp"):

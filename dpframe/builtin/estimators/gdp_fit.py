@@ -15,7 +15,7 @@ from dpframe.stats.hockeystick import privacy_profile
 from dpframe.stats.profile_fit import fit_gdp_mu
 
 if TYPE_CHECKING:
-    from dpframe.types import Floats, Ints, Tree
+    from dpframe import Floats, Ints, Tree
 
 
 LARGEST = 1e3

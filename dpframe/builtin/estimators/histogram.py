@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 
-from dpframe import Claim, Estimate, Estimator, Ge, Query, Statistic, estimate_from_boxes
-from dpframe.boxes import epsilon_of
+from dpframe import (
+    Claim,
+    Estimate,
+    Estimator,
+    Ge,
+    Query,
+    Statistic,
+    epsilon_of,
+    estimate_from_boxes,
+)
 from dpframe.builtin.estimators._bins import Histograms, PilotBins, check_range, grouped
 from dpframe.builtin.estimators._profile import estimated_curve, profile_of
 from dpframe.stats.canonne import canonne_radius, one_sided_radius
@@ -20,7 +28,7 @@ from dpframe.stats.hockeystick import (
 from dpframe.stats.hull import tradeoff_hull
 
 if TYPE_CHECKING:
-    from dpframe.types import Floats, Ints, Tree
+    from dpframe import Floats, Ints, Tree
 
 UNSOUND = (
     "mode paper: not valid at the stated confidence. Both histograms must lie within the radius at "

@@ -24,7 +24,7 @@ from dpframe.builtin.estimators._ladder import UP
 from dpframe.stats.hockeystick import ratio_order
 
 if TYPE_CHECKING:
-    from dpframe.types import Ints, Tree
+    from dpframe import Ints, Tree
 
 
 class HistogramSplit(Estimator, name="histogram-split"):

@@ -20,7 +20,7 @@ from dpframe.builtin.estimators._ladder import DOWN, UP, Family, geometric
 from dpframe.builtin.estimators._raw import ascending, rank_counts, raw_events
 
 if TYPE_CHECKING:
-    from dpframe.types import HostArray, Ints, Tree
+    from dpframe import HostArray, Ints, Tree
 
 LADDER_SHARE = 0.1
 """Share of the error that goes to the ranks 1, 3, 9, … where a pilot has chosen events."""

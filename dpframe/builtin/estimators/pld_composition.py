@@ -13,7 +13,7 @@ from dpframe.builtin.estimators._profile import LINES, POINTS, RATES, points
 from dpframe.stats.tradeoff import tradeoff_of_profile
 
 if TYPE_CHECKING:
-    from dpframe.types import Floats, Ints, Tree
+    from dpframe import Floats, Ints, Tree
 
 DISCRETIZATION = 1e-4
 """Spacing of the grid of privacy losses, that of dp-accounting itself."""

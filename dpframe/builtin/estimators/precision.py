@@ -11,7 +11,7 @@ from dpframe import DecisionCounts, Estimate, Estimator, Query, Statistic, estim
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 
 if TYPE_CHECKING:
-    from dpframe.types import Floats, Ints, Tree
+    from dpframe import Floats, Ints, Tree
 
 LIMITS = 4
 """One-sided limits that share the error: lower and upper of Pr[1|D] and of Pr[1|D′]."""

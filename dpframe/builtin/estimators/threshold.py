@@ -19,8 +19,7 @@ from dpframe.builtin.estimators._thresholds import threshold_statistic
 from dpframe.stats.threshold import threshold_epsilon
 
 if TYPE_CHECKING:
-    from dpframe import Claim
-    from dpframe.types import Floats, Ints, Tree
+    from dpframe import Claim, Floats, Ints, Tree
 
 
 class ThresholdLoss(Estimator, name="threshold"):

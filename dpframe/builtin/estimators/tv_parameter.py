@@ -16,7 +16,7 @@ from dpframe.stats.subsampled import subsampled_gaussian_tradeoff
 from dpframe.stats.tv_parameter import sigma_of_total_variation
 
 if TYPE_CHECKING:
-    from dpframe.types import Ints, Tree
+    from dpframe import Ints, Tree
 
 LARGEST = 700.0
 """Beyond it no profile is drawn."""

@@ -10,8 +10,7 @@ import jax.numpy as jnp
 from dpframe.builtin.mechanisms._pairs import sensitivity_or_distance
 
 if TYPE_CHECKING:
-    from dpframe import Pair
-    from dpframe.types import Array, Key
+    from dpframe import Array, Key, Pair
 
 
 def l2_sensitivity(given: float | None, pair: Pair) -> float:

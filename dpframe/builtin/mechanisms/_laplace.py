@@ -13,8 +13,7 @@ from dpframe.builtin.mechanisms._pairs import known, lone_difference, sensitivit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpframe import Pair
-    from dpframe.types import Array, Key
+    from dpframe import Array, Key, Pair
 
 
 def l1_sensitivity(given: float | None, pair: Pair) -> float:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from dpframe import Gt, Mechanism, Pair, PureDP
 
 if TYPE_CHECKING:
-    from dpframe.types import Array, Key
+    from dpframe import Array, Key
 
 
 class CopyInput(Mechanism, name="copy-input"):

@@ -11,7 +11,7 @@ from dpframe import Gt, Mechanism, Pair, PureDP
 from dpframe.builtin.mechanisms._laplace import from_uniform, l1_sensitivity, noise_scale
 
 if TYPE_CHECKING:
-    from dpframe.types import Array, Key
+    from dpframe import Array, Key
 
 
 class DPText(Mechanism, name="dptext"):

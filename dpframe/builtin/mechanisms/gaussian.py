@@ -15,7 +15,7 @@ from dpframe.builtin.mechanisms._pairs import known
 from dpframe.stats.gaussian import gaussian_mu_at
 
 if TYPE_CHECKING:
-    from dpframe.types import Array, Key
+    from dpframe import Array, Key
 
 
 class Gaussian(Mechanism, name="gaussian"):

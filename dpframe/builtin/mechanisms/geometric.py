@@ -18,7 +18,7 @@ from dpframe.builtin.mechanisms._laplace import (
 from dpframe.builtin.mechanisms._pairs import lone_difference
 
 if TYPE_CHECKING:
-    from dpframe.types import Array, Key
+    from dpframe import Array, Key
 
 
 class Geometric(Mechanism, name="geometric"):

@@ -11,7 +11,7 @@ from dpframe.builtin.mechanisms._laplace import l1_sensitivity, laplace_truth, n
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpframe.types import HostArray
+    from dpframe import HostArray
 
 
 class LaplaceNumpy(HostMechanism, name="laplace-numpy"):

@@ -17,7 +17,7 @@ from dpframe.builtin.mechanisms._laplace import (
 )
 
 if TYPE_CHECKING:
-    from dpframe.types import Array, Key
+    from dpframe import Array, Key
 
 
 class LaplaceShifted(Mechanism, name="laplace-shifted"):

@@ -10,7 +10,7 @@ from dpframe import Gt, Mechanism, Pair, PureDP
 from dpframe.builtin.mechanisms._laplace import from_uniform
 
 if TYPE_CHECKING:
-    from dpframe.types import Array, Key
+    from dpframe import Array, Key
 
 
 class RandomOutput(Mechanism, name="random-output"):

@@ -14,7 +14,7 @@ from dpframe.builtin.mechanisms._laplace import l1_sensitivity, noise_scale
 from dpframe.builtin.mechanisms._pairs import lone_difference
 
 if TYPE_CHECKING:
-    from dpframe.types import Array, Key
+    from dpframe import Array, Key
 
 
 class RandomizedResponse(Mechanism, name="randomized-response"):

@@ -18,8 +18,7 @@ from dpframe.builtin.mechanisms._gaussian import (
 from dpframe.builtin.mechanisms._pairs import known
 
 if TYPE_CHECKING:
-    from dpframe import Claim
-    from dpframe.types import Array, Key
+    from dpframe import Array, Claim, Key
 
 
 class SubsampledGaussian(Mechanism, name="subsampled-gaussian"):

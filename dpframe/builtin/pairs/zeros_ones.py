@@ -9,7 +9,7 @@ import numpy as np
 from dpframe import Ge, Pair
 
 if TYPE_CHECKING:
-    from dpframe.types import HostArray
+    from dpframe import HostArray
 
 
 class ZerosOnes(Pair, name="zeros-ones"):

@@ -38,14 +38,32 @@ class UniformNoise(Mechanism, name="uniform-noise"):
         return data + jax.random.uniform(key, shape, minval=-self.width, maxval=self.width)
 
 
-class FirstCoordinate(Attack, name="first-coordinate"):
-    """Decides by the first coordinate."""
+class OneCoordinate(Attack):
+    """What attacks on one coordinate share; it has no name, so it is no plugin."""
+
+    gives = "decision"
 
     threshold: float = 0.5
     """Decide D′ above it."""
 
+    def above(self, outputs, place):
+        return outputs.reshape(len(outputs), -1)[:, place] > self.threshold
+
+
+class FirstCoordinate(OneCoordinate, name="first-coordinate"):
+    """Decides by the first coordinate."""
+
     def score(self, state, outputs):
-        return outputs.reshape(len(outputs), -1)[:, 0] > self.threshold
+        return self.above(outputs, 0)
+
+
+class LastCoordinate(OneCoordinate, name="last-coordinate"):
+    """Decides by the last coordinate."""
+
+    threshold: float = 0.25
+
+    def score(self, state, outputs):
+        return self.above(outputs, -1)
 
 
 class Advantage(Estimator, name="advantage"):
@@ -74,7 +92,7 @@ def dpframe_mechanisms():
 
 @hookimpl
 def dpframe_attacks():
-    return [FirstCoordinate]
+    return [FirstCoordinate, LastCoordinate]
 
 
 @hookimpl
