@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import small
+from support import small_audits as small
 
 import dpframe
 from dpframe import (
