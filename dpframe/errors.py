@@ -12,11 +12,15 @@ class SpecError(DpframeError):
 
     Args:
         problems: one complete message per mistake, each with its place.
+        number: of mistakes, where the messages are only of the first; default: as many.
     """
 
-    def __init__(self, problems: list[str]) -> None:
+    def __init__(self, problems: list[str], number: int | None = None) -> None:
         self.problems = problems
-        super().__init__("\n".join(problems))
+        self.number = len(problems) if number is None else number
+        rest = self.number - len(problems)
+        more = f"… and {rest:,} more mistake{'' if rest == 1 else 's'}"
+        super().__init__("\n".join([*problems, *([more] if rest else [])]))
 
 
 class PluginError(DpframeError):

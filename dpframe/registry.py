@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
+import functools
 import importlib
 import importlib.metadata
 import inspect
@@ -16,6 +16,7 @@ from dpframe import hookspecs
 from dpframe.errors import PluginError
 from dpframe.parameters import parameters
 from dpframe.plugin import API, Plugin, abstract
+from dpframe.suggest import cut, did_you_mean, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -62,30 +63,47 @@ class Registry:
         """The plugins of one kind, built-ins first, then by distribution and name."""
         return tuple(entry for entry in self.entries if entry.kind == kind)
 
+    @functools.cached_property
+    def _by_name(self) -> dict[str, tuple[Entry, ...]]:
+        found: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            for name in (entry.name, f"{entry.distribution}/{entry.name}"):
+                found.setdefault(name, []).append(entry)
+        return {name: tuple(entries) for name, entries in found.items()}
+
     def named(self, name: str) -> tuple[Entry, ...]:
         """Every plugin with this name, `distribution/name` included, of whatever kind."""
-        return tuple(e for e in self.entries if name in (e.name, f"{e.distribution}/{e.name}"))
+        return self._by_name.get(name, ())
 
-    def find(self, kind: str, use: str) -> Entry:
-        """Resolves what a spec calls a plugin.
+    def get(self, kind: str, use: str) -> Entry | None:
+        """Resolves what a spec calls a plugin; None if nothing has this name.
 
         A bare name means the built-in if there is one, else the local class that a notebook
         brought, else the only plugin with that name; anything else needs `distribution/name`.
 
         Raises:
-            PluginError: nothing, or more than one thing, has this name.
+            PluginError: more than one thing has this name.
         """
         candidates = [entry for entry in self.named(use) if entry.kind == kind]
         for preferred in (BUILTIN, LOCAL):
             for entry in candidates:
                 if entry.distribution == preferred:
                     return entry
-        if len(candidates) == 1:
-            return candidates[0]
-        if candidates:
+        if len(candidates) > 1:
             choices = ", ".join(f"{entry.distribution}/{entry.name}" for entry in candidates)
             raise PluginError(f"{kind} {use!r} is ambiguous; say which: {choices}")
-        raise PluginError(self.unknown(kind, use))
+        return candidates[0] if candidates else None
+
+    def find(self, kind: str, use: str) -> Entry:
+        """Resolves what a spec calls a plugin, as `get` does.
+
+        Raises:
+            PluginError: nothing, or more than one thing, has this name.
+        """
+        entry = self.get(kind, use)
+        if entry is None:
+            raise PluginError(self.unknown(kind, use))
+        return entry
 
     def unknown(self, kind: str, use: str) -> str:
         """Says that there is no such plugin, and what may have been meant.
@@ -94,22 +112,24 @@ class Registry:
             kind: one of `KINDS`, or "plugin" for any.
             use: the name that was not found.
         """
+        hints = self.hints(kind, use).replace("\n", "\n   ")
+        return f"unknown {kind} {cut(use)!r}\n   {hints}"
+
+    def hints(self, kind: str, use: str) -> str:
+        """What there is in place of a plugin that is unknown, a line each; see `unknown`."""
         known = sorted({entry.name for entry in self.entries if kind in (entry.kind, "plugin")})
-        hint = f"unknown {kind} {use!r}\n   known: {', '.join(known)}"
-        if close := difflib.get_close_matches(use, known, n=1):
-            hint += f"; did you mean {close[0]!r}?"
-        other = [entry.kind for entry in self.named(use)]
-        if other:
-            hint += f"\n   {use!r} is the name of {_article(other[0])}"
+        hints = [f"known: {listed(known)}{did_you_mean(known, use)}"]
+        if other := [entry.kind for entry in self.named(use)]:
+            hints.append(f"{use!r} is the name of {_article(other[0])}")
         failed = sorted({b.distribution for b in self.broken})
         if "/" in use:
             failed = [name for name in failed if name == use.split("/", maxsplit=1)[0]]
         if failed:
-            hint += (
-                f"\n   it may be provided by a plugin that failed to load ({', '.join(failed)}); "
+            hints.append(
+                f"it may be provided by a plugin that failed to load ({', '.join(failed)}); "
                 "see `dpframe plugins`"
             )
-        return hint
+        return "\n".join(hints)
 
 
 def load(local: Iterable[type[Plugin]] = ()) -> Registry:
@@ -158,8 +178,7 @@ class _Loader:
             marked = list(self._marked(plugin))
             for name in marked:
                 if name not in self.hooks.values():
-                    close = difflib.get_close_matches(name, self.hooks.values(), n=1)
-                    hint = f"; did you mean {close[0]}?" if close else ""
+                    hint = did_you_mean(self.hooks.values(), name)
                     fail(what, f"implements {name}, which is not a hook of dpframe{hint}")
             self.manager.register(plugin, name=f"{distribution}:{what}")
         except KeyboardInterrupt:

@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "dpframe"
 
-GROUND = {"errors", "types", "claims", "stats"}
+GROUND = {"errors", "types", "files", "printable", "suggest", "claims", "stats"}
 BOUNDARY = {
     "plugin",
     "parameters",
@@ -28,6 +28,9 @@ PUBLIC = GROUND | BOUNDARY | {"dpframe"}
 ALLOWED = {
     "errors": set(),
     "types": set(),
+    "files": set(),
+    "printable": set(),
+    "suggest": set(),
     "stats": set(),
     "claims": {"errors", "types", "stats"},
     **dict.fromkeys(BOUNDARY, GROUND | BOUNDARY),

@@ -92,7 +92,7 @@ BROKEN = {
     "unknown hook": (
         module(dpframe_mechanism=[]),
         "implements dpframe_mechanism, which is not a hook of dpframe; did you mean "
-        "dpframe_mechanisms?",
+        "'dpframe_mechanisms'?",
     ),
     "hook with an argument": (module(dpframe_pairs=lambda config: []), "PluginValidationError: "),
     "other interface": (

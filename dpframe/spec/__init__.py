@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpframe.spec.build import build
-from dpframe.spec.document import from_mapping
-from dpframe.spec.load import read
+from dpframe.spec.load import from_mapping, read
 from dpframe.spec.schema import spec_schema
 
 if TYPE_CHECKING:

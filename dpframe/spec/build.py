@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpframe.spec.audit import Audit, RunSettings
 from dpframe.spec.cells import Grid
+from dpframe.spec.document import UnfitError, plain
 from dpframe.spec.expect import read_rules
 from dpframe.spec.instances import make_variants
 from dpframe.spec.overrides import Override, apply, parse
@@ -52,7 +53,11 @@ def build(
     options = {"trials": trials, "seed": seed}
     given = {name: value for name, value in options.items() if value is not None}
     changes = parse(overrides, problems)
-    changes += [Override(f"audit.{name}", v, f"--{name} {v}") for name, v in given.items()]
+    for name, value in given.items():
+        try:
+            changes.append(Override(f"audit.{name}", plain(value), f"--{name} {value}"))
+        except UnfitError as error:
+            problems.add((), error.message, option=f"--{name}")
     apply(document, changes, registry, problems)
 
     sections = read_sections(document, problems)

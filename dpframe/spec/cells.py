@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dpframe.claims import Claim
 from dpframe.spec.audit import Cell, Choice, Skip
 from dpframe.spec.cell_id import Identity
-from dpframe.spec.instances import describe, explain
+from dpframe.spec.instances import explain
 from dpframe.spec.model import KINDS, SWEEPABLE
+from dpframe.spec.problems import describe
 from dpframe.spec.sweep import freeze
 
 if TYPE_CHECKING:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-import hashlib
 import json
 import re
 from datetime import date, time
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.spec.audit import Source
 from dpframe.spec.locate import Locator, Path, holds
+from dpframe.suggest import cut
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,13 +68,6 @@ class Document:
         return Source(self.path, self.sha256, self.text, overrides)
 
 
-def from_mapping(data: Mapping[str, Any]) -> Document:
-    """A document from Python values, as a notebook has them; its text is their JSON form."""
-    tables = plain(copy.deepcopy(dict(data)))
-    text = json.dumps(tables, indent=2, ensure_ascii=False, default=str)
-    return Document("", text, hashlib.sha256(text.encode()).hexdigest(), tables)
-
-
 def flatten(table: Mapping[str, Any], path: Path) -> list[tuple[str, Path, Any]]:
     """Lists (dotted key, path, value), so that quoted and nested keys read the same."""
     flat = []
@@ -95,17 +87,52 @@ def dotted(path: Path) -> str:
         if isinstance(step, int):
             text += f"[{step}]"
         else:
-            key = step if _BARE_KEY.fullmatch(step) else json.dumps(step, ensure_ascii=False)
+            key = cut(step)
+            key = key if _BARE_KEY.fullmatch(key) else json.dumps(key, ensure_ascii=False)
             text += f".{key}" if text else key
     return text
 
 
-def plain(value: Any) -> Any:
-    """Values as JSON has them: lists for tuples, numbers for NumPy scalars, text for dates."""
+DEEPEST = 32
+"""Steps of a path; nothing in a spec needs more, and what reads it must not run out of stack."""
+
+WIDEST = 64
+"""Bits of an integer, as TOML has them."""
+
+
+class UnfitError(Exception):
+    """A value that no spec can have."""
+
+    def __init__(self, path: Path, message: str) -> None:
+        super().__init__(message)
+        self.path, self.message = path, message
+
+
+def plain(value: Any, path: Path = ()) -> Any:
+    """Values as JSON has them: lists for tuples, numbers for NumPy scalars, text for dates.
+
+    Args:
+        value: a table, or anything inside of one.
+        path: where it stands.
+
+    Raises:
+        UnfitError: it is nested too deeply, an integer is too large, or text is not Unicode.
+    """
+    if len(path) > DEEPEST:
+        raise UnfitError(path[:1], "is nested too deeply")
     if isinstance(value, dict):
-        return {str(key): plain(inner) for key, inner in value.items() if inner is not None}
+        items = {str(key): inner for key, inner in value.items() if inner is not None}
+        return {plain(key, path): plain(inner, (*path, key)) for key, inner in items.items()}
     if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
+        return [plain(inner, (*path, at)) for at, inner in enumerate(value)]
+    if isinstance(value, str):
+        if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+            raise UnfitError(path, "holds characters that are not Unicode")
+        return value
+    if isinstance(value, int):
+        if value.bit_length() > WIDEST:
+            raise UnfitError(path, f"is an integer of more than {WIDEST} bits")
+        return value
     if hasattr(value, "tolist"):
-        return plain(value.tolist())
+        return plain(value.tolist(), path)
     return value.isoformat() if isinstance(value, date | time) else value

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from dpframe.spec.document import flatten
 from dpframe.spec.model import KINDS
 from dpframe.spec.problems import accepts, show
 from dpframe.spec.sweep import freeze
+from dpframe.suggest import listed
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -58,37 +62,62 @@ class Rules:
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = list(rules)
         self._matched: set[Path] = set()
+        # Each rule under the values of one of its keys, so that a cell meets few of them.
+        self._of: dict[tuple[str, Hashable], list[int]] = {}
+        self._of_all: list[int] = []
+        wanted = Counter(
+            (condition.key, value)
+            for rule in self._rules
+            for condition in rule.conditions
+            for value in condition.accepted
+        )
+        for number, rule in enumerate(self._rules):
+            if not rule.conditions:
+                self._of_all.append(number)
+                continue
+            rarest = min(
+                rule.conditions,
+                key=lambda condition: sum(wanted[condition.key, v] for v in condition.accepted),
+            )
+            for value in rarest.accepted:
+                self._of.setdefault((rarest.key, value), []).append(number)
 
     def verdict(self, cell: Coordinates) -> str | None:
         """What the last rule that matches says."""
-        verdict = None
-        for rule in self._rules:
+        last = -1
+        of_value = (self._of.get(item, ()) for item in cell.items())
+        for number in itertools.chain(self._of_all, *of_value):
+            rule = self._rules[number]
             if rule.matches(cell):
                 self._matched.add(rule.path)
-                verdict = rule.verdict
-        return verdict
+                last = max(last, number)
+        return self._rules[last].verdict if last >= 0 else None
 
     def check_all_matched(self, axes: list[Axis], problems: Problems) -> None:
         """Notes the rules that have matched no cell; call it after the last cell."""
-        values = {axis.key: axis.values for axis in axes}
         for rule in self._rules:
-            if rule.idle or rule.path in self._matched:
-                continue
-            hints = [
-                f"{condition.key} takes: {', '.join(map(show, values[condition.key]))}"
-                for condition in rule.conditions
-                if condition.key in values
-                and condition.accepted.isdisjoint(map(freeze, values[condition.key]))
-            ]
-            problems.add((*rule.path, "where"), "matches no cell", *hints)
+            if not rule.idle and rule.path not in self._matched:
+                hint = functools.partial(_what_there_is, rule, axes)
+                problems.add((*rule.path, "where"), "matches no cell", hint)
+
+
+def _what_there_is(rule: Rule, axes: list[Axis]) -> str:
+    """The values that its keys take, where it names none of them."""
+    values = {axis.key: axis.values for axis in axes}
+    return "\n".join(
+        f"{condition.key} takes: {listed(map(show, values[condition.key]))}"
+        for condition in rule.conditions
+        if condition.key in values
+        and condition.accepted.isdisjoint(map(freeze, values[condition.key]))
+    )
 
 
 def read_rules(
     document: Document, sections: Sections, members: Members, axes: list[Axis], problems: Problems
 ) -> Rules:
     """Reads the rules and checks the keys and labels that they name."""
-    labels = {kind: [member.label for member in members.of_kind[kind]] for kind in KINDS}
-    labels["pair"] = [member.entry.name for member in members.of_kind["pair"]]
+    labels = {kind: dict.fromkeys(m.label for m in members.of_kind[kind]) for kind in KINDS}
+    labels["pair"] = dict.fromkeys(member.entry.name for member in members.of_kind["pair"])
     reader = _Reader(document, labels, members.broken, axes, problems)
     return Rules(reader.rule(position, table) for position, table in sections.expect.items())
 
@@ -99,7 +128,7 @@ class _Reader:
     def __init__(
         self,
         document: Document,
-        labels: dict[str, list[str]],
+        labels: dict[str, dict[str, None]],
         broken: frozenset[str],
         axes: list[Axis],
         problems: Problems,
@@ -110,7 +139,7 @@ class _Reader:
         # A sweep with a mistake in it is still one that rules may name.
         sweep = document.data.get("sweep")
         named = flatten(sweep, ("sweep",)) if isinstance(sweep, dict) else ()
-        self.keys = [*labels, *dict.fromkeys([*(key for key, _, _ in named), *document.fixed])]
+        self.keys = dict.fromkeys([*labels, *(key for key, _, _ in named), *document.fixed])
 
     def rule(self, position: int, table: ExpectTable) -> Rule:
         path: Path = ("expect", position)
@@ -131,7 +160,8 @@ class _Reader:
         if key == "pair":
             names = [n.rpartition("/")[2] if isinstance(n, str) else n for n in names]
         for position, name in enumerate(names):
-            if name not in self.labels[key] and key not in self.broken:
+            known = isinstance(name, str) and name in self.labels[key]
+            if not known and key not in self.broken:
                 at = (*place, position) if listed else place
                 hint = accepts(self.labels[key], name)
                 self.problems.add(at, f"no {key} is called {show(name)}", hint)

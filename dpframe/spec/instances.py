@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from dpframe.spec.problems import accepts, show
+from dpframe.spec.problems import accepts, describe
 from dpframe.spec.wording import findings
 
 if TYPE_CHECKING:
@@ -80,8 +80,3 @@ def explain(error: Exception) -> str:
     """What a plugin's exception says: a ValueError speaks to the user, anything else is a bug."""
     text = " ".join(str(error).split())
     return text if isinstance(error, ValueError) and text else f"{type(error).__name__}: {text}"
-
-
-def describe(params: dict[str, Any]) -> str:
-    """Parameters as a reader would write them."""
-    return ", ".join(f"{name} = {show(value)}" for name, value in params.items())

@@ -1,27 +1,39 @@
-"""Reads the file of a spec."""
+"""Reads the tables of a spec, from a file or as Python values."""
 
 from __future__ import annotations
 
-import difflib
 import hashlib
+import json
 import os
+import re
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import tomli
 
 from dpframe.errors import SpecError
-from dpframe.spec.document import Document, plain
-from dpframe.spec.problems import place, quote
+from dpframe.files import NotReadableError, read_regular
+from dpframe.spec.document import Document, UnfitError, plain
+from dpframe.spec.problems import Problems, place, quote
+from dpframe.suggest import closest, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MOST_BYTES = 4 << 20
+"""Of a file; a spec of ten thousand mechanisms has a tenth."""
 
 
 def read(path: str | os.PathLike[str]) -> Document:
     """Reads and parses a spec.
 
     Raises:
-        SpecError: the file is missing, unreadable, not UTF-8 or not TOML.
+        SpecError: the file is missing, unreadable, too large, not UTF-8 or not TOML.
     """
-    name = os.fspath(path)
-    raw = _bytes(name)
+    # A file name may hold bytes that are no text, and messages and records are text.
+    name = os.fspath(path).encode("utf-8", "backslashreplace").decode()
+    raw = _bytes(Path(path), name)
     try:
         text = raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -33,23 +45,46 @@ def read(path: str | os.PathLike[str]) -> Document:
         raise SpecError([_syntax_error(name, text, error)]) from None
     except RecursionError:
         raise SpecError([f"{name}: is nested too deeply"]) from None
-    return Document(name, text, hashlib.sha256(raw).hexdigest(), plain(data))
+    except ValueError:  # what Python says of so long a number
+        raise SpecError([_too_long(name, text)]) from None
+    return _checked(Document(name, text, hashlib.sha256(raw).hexdigest(), data))
 
 
-def _bytes(name: str) -> bytes:
+def from_mapping(data: Mapping[str, Any]) -> Document:
+    """A document from Python values, as a notebook has them; its text is their JSON form.
+
+    Raises:
+        SpecError: a value cannot stand in a spec.
+    """
+    document = _checked(Document("", "", "", dict(data)))
+    document.text = json.dumps(document.data, indent=2, ensure_ascii=False, default=str)
+    document.sha256 = hashlib.sha256(document.text.encode()).hexdigest()
+    return document
+
+
+def _checked(document: Document) -> Document:
     try:
-        return Path(name).read_bytes()
+        document.data = plain(document.data)
+    except UnfitError as error:
+        problems = Problems(document)
+        problems.add(error.path, error.message)
+        problems.raise_if_any()
+    return document
+
+
+def _bytes(path: Path, name: str) -> bytes:
+    try:
+        return read_regular(path, MOST_BYTES)
     except FileNotFoundError:
         message = f"{name}: no such file"
-        if similar := _similar(Path(name)):
+        if similar := _similar(path):
             message += f"; did you mean {similar!r}?"
     except IsADirectoryError:
         message = f"{name}: is a directory; a spec is a TOML file"
-        if specs := sorted(found.name for found in Path(name).glob("*.toml")):
-            message += f"\n   in it: {', '.join(specs)}"
-    except (OSError, ValueError) as error:  # ValueError: a null character in the name
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        message = f"{name}: cannot be read: {reason}"
+        if specs := sorted(found.name for found in path.glob("*.toml")):
+            message += f"\n   in it: {listed(specs)}"
+    except NotReadableError as error:
+        message = f"{name}: {error}"
     raise SpecError([message]) from None
 
 
@@ -58,13 +93,23 @@ def _similar(path: Path) -> str | None:
         names = [found.name for found in path.parent.iterdir() if found.suffix == ".toml"]
     except OSError:
         return None
-    close = difflib.get_close_matches(path.name, names, n=1)
-    return str(path.with_name(close[0])) if close else None
+    close = closest(names, path.name)
+    return str(path.with_name(close)) if close else None
 
 
 def _syntax_error(name: str, text: str, error: tomli.TOMLDecodeError) -> str:
-    lines = text.split("\n")
-    line = min(error.lineno, len(lines))
     message = error.msg[:1].lower() + error.msg[1:]
-    head = f"{place(name, line)}: is not TOML: {message}, column {error.colno}"
-    return f"{head}\n{quote(line, lines[line - 1])}"
+    return _at(name, text, error.lineno, f"{message}, column {error.colno}")
+
+
+def _too_long(name: str, text: str) -> str:
+    most = sys.get_int_max_str_digits()
+    digits = re.search(rf"(?:\d_?){{{most + 1}}}", text)
+    number = text[: digits.start() if digits else 0].count("\n") + 1
+    return _at(name, text, number, f"an integer has more than {most} digits")
+
+
+def _at(name: str, text: str, line: int, message: str) -> str:
+    lines = text.split("\n")
+    line = min(line, len(lines))
+    return f"{place(name, line)}: is not TOML: {message}\n{quote(line, lines[line - 1])}"

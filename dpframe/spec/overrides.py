@@ -9,10 +9,11 @@ import tomli
 
 from dpframe.errors import DpframeError, PluginError
 from dpframe.parameters import json_schema
-from dpframe.spec.document import flatten
+from dpframe.spec.document import UnfitError, flatten, plain
 from dpframe.spec.model import KINDS, SWEEPABLE
-from dpframe.spec.problems import accepts, did_you_mean
+from dpframe.spec.problems import accepts
 from dpframe.spec.uses import fields
+from dpframe.suggest import cut, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,9 +59,12 @@ def parse(texts: Iterable[str], problems: Problems) -> list[Override]:
         elif group not in _GROUPS or not name:
             hint = did_you_mean(_GROUPS, group) if name else ""
             forms = ", ".join(f"{group}.X" for group in _GROUPS)
-            problems.add((), f"unknown key {key!r}", f"accepts: {forms}{hint}", option=option)
+            problems.add((), f"unknown key {cut(key)!r}", f"accepts: {forms}{hint}", option=option)
         else:
-            overrides.append(Override(key, _value(value), option))
+            try:
+                overrides.append(Override(plain(key), _value(value), option))
+            except UnfitError as error:
+                problems.add((), error.message, option=option)
     return overrides
 
 
@@ -79,8 +83,11 @@ def read_parameters(kind: str, texts: Iterable[str]) -> dict[str, Any]:
         key, equals, value = text.partition("=")
         group, _, name = key.strip().partition(".")
         if not equals or group != kind or not name:
-            raise DpframeError(f"--set {text}: should be {kind}.X=VALUE")
-        values[name] = _value(value)
+            raise DpframeError(f"--set {cut(text)}: should be {kind}.X=VALUE")
+        try:
+            values[plain(name)] = _value(value)
+        except UnfitError as error:
+            raise DpframeError(f"--set {cut(text)}: {error.message}") from None
     return values
 
 
@@ -110,10 +117,12 @@ def _value(text: str) -> Any:
     try:
         parsed = tomli.loads(f"value = {text}")
     except tomli.TOMLDecodeError:
-        return text.strip()
-    value = parsed["value"]
-    plain = isinstance(value, bool | int | float | str | list | dict)
-    return value if plain and len(parsed) == 1 else text.strip()
+        return plain(text.strip())
+    except RecursionError:
+        raise UnfitError((), "is nested too deeply") from None
+    except ValueError:  # what Python says of so long a number
+        raise UnfitError((), "is not TOML that can be read: a number is too long") from None
+    return plain(parsed["value"]) if len(parsed) == 1 else text.strip()
 
 
 def _set_option(document: Document, override: Override) -> None:
@@ -137,7 +146,7 @@ def _set_parameter(
     if not takers:
         if all(classes.values()):  # an unknown plugin might have had it, and is reported anyway
             known = sorted({f for cls in classes.values() if cls for f in fields(cls)})
-            message = f"no {override.group} has a parameter {override.name!r}"
+            message = f"no {override.group} has a parameter {cut(override.name)!r}"
             problems.add((), message, accepts(known, override.name), option=override.option)
         return
     several = isinstance(override.value, list)
@@ -160,9 +169,10 @@ def _uses(document: Document, kind: str) -> dict[Path, Any]:
 
 def _class(registry: Registry, kind: str, use: Any) -> type[Plugin] | None:
     try:
-        return registry.find(kind, use).cls if isinstance(use, str) else None
+        entry = registry.get(kind, use) if isinstance(use, str) else None
     except PluginError:
         return None
+    return entry.cls if entry else None
 
 
 def _takes_list(cls: type[Plugin], name: str) -> bool:

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-import difflib
+import functools
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpframe.errors import SpecError
+from dpframe.printable import printable
 from dpframe.spec.document import dotted
+from dpframe.suggest import cut, did_you_mean, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from dpframe.spec.document import Document
     from dpframe.spec.locate import Path
 
+    Hint = str | Callable[[], str]
+    """A further line of a message; one that takes time to word is worded when it is shown."""
+
+SHOWN = 50
+"""Mistakes that are worded; of the others only the number is told."""
+
 _LONGEST_LINE = 100
 _LONGEST_VALUE = 60
+
+
+class _Problem(NamedTuple):
+    line: int | None
+    head: str
+    hints: tuple[Hint, ...]
 
 
 class Problems:
@@ -24,12 +38,12 @@ class Problems:
 
     def __init__(self, document: Document) -> None:
         self._document = document
-        self._found: dict[str, tuple[int, str]] = {}  # first line of a message: (line, message)
+        self._found: dict[str, _Problem] = {}  # by the first line of the message
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def add(self, path: Path, message: str, *hints: str, option: str | None = None) -> None:
+    def add(self, path: Path, message: str, *hints: Hint, option: str | None = None) -> None:
         """Notes a mistake; the same message at the same place counts once.
 
         Args:
@@ -41,17 +55,25 @@ class Problems:
         """
         option = option or self._document.origin(path)
         line = None if option else self._document.line(path)
-        where = (option or place(self._document.path, line), dotted(path), message)
-        head = ": ".join(part for part in where if part)
-        quoted = [] if line is None else [quote(line, self._document.locator.lines[line - 1])]
-        body = [f"   {hint}" for hint in hints if hint]
-        self._found.setdefault(head, (line or 0, "\n".join([head, *quoted, *body])))
+        where = cut(option) if option else place(self._document.path, line)
+        head = printable(": ".join(part for part in (where, dotted(path), message) if part))
+        self._found.setdefault(head, _Problem(line, head, hints))
 
     def raise_if_any(self) -> None:
         """Raises SpecError with all of them, in the order of the file."""
         if self._found:
-            in_order = sorted(self._found.values(), key=lambda found: found[0])
-            raise SpecError([text for _, text in in_order])
+            in_order = sorted(self._found.values(), key=lambda problem: problem.line or 0)
+            raise SpecError([self._worded(problem) for problem in in_order[:SHOWN]], len(in_order))
+
+    def _worded(self, problem: _Problem) -> str:
+        lines = [problem.head]
+        if problem.line is not None:
+            text = self._document.locator.lines[problem.line - 1]
+            lines.append(quote(problem.line, text))
+        for hint in problem.hints:
+            worded = hint if isinstance(hint, str) else hint()
+            lines += [f"   {line}" for line in worded.split("\n") if line]
+        return "\n".join(lines)
 
 
 def place(path: str, line: int | None) -> str:
@@ -61,32 +83,36 @@ def place(path: str, line: int | None) -> str:
 
 def quote(number: int, text: str) -> str:
     """A line of the spec with its number, short and harmless on a terminal."""
-    shown = "".join(char if char.isprintable() else " " for char in text).rstrip()
-    if len(shown) > _LONGEST_LINE:
-        shown = shown[: _LONGEST_LINE - 1] + "…"
-    return f"{number:>5} | {shown}"
+    start = text[: _LONGEST_LINE + 1]
+    shown = "".join(char if char.isprintable() else " " for char in start)
+    return f"{number:>5} | {cut(shown, _LONGEST_LINE).rstrip()}"
 
 
-def accepts(known: Iterable[str], wrong: object = None) -> str:
+def accepts(known: Iterable[str], wrong: object = None) -> Callable[[], str]:
     """The line that says what is allowed and, if something is close, what was probably meant."""
-    names = list(known)
-    if not names:
-        return "accepts: nothing"
-    return f"accepts: {', '.join(names)}{did_you_mean(names, wrong)}"
+    names = known if isinstance(known, tuple | dict) else tuple(known)
+    return functools.partial(_accepts, names, wrong)
 
 
-def did_you_mean(known: Iterable[str], wrong: object) -> str:
-    """`; did you mean 'x'?`, or nothing."""
-    if not isinstance(wrong, str):
-        return ""
-    by_lower_case = {name.lower(): name for name in known}
-    by_last_part = {name.rpartition(".")[2]: full for name, full in by_lower_case.items()}
-    forms = by_last_part | by_lower_case  # `dim` may be meant for `pair.dim`
-    close = difflib.get_close_matches(wrong.lower(), forms, n=1)
-    return f"; did you mean {forms[close[0]]!r}?" if close else ""
+def _accepts(names: Collection[str], wrong: object) -> str:
+    return f"accepts: {listed(names) or 'nothing'}{did_you_mean(names, wrong)}"
+
+
+def describe(params: Mapping[str, Any]) -> str:
+    """Parameters as a reader would write them."""
+    return listed(f"{name} = {show(value)}" for name, value in params.items())
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 def show(value: Any) -> str:
-    """A value as a spec would write it."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
+    """A value as a spec would write it, or its beginning."""
+    if isinstance(value, str):
+        value = value[: _LONGEST_VALUE + 1]
+    text = ""
+    for part in _ENCODER.iterencode(value):
+        text += part[: _LONGEST_VALUE + 1]
+        if len(text) > _LONGEST_VALUE:
+            break
+    return cut(text, _LONGEST_VALUE)

@@ -12,6 +12,7 @@ from dpframe.spec.document import dotted, flatten
 from dpframe.spec.model import KINDS, SWEEPABLE, AuditTable
 from dpframe.spec.problems import accepts, show
 from dpframe.spec.wording import findings
+from dpframe.suggest import cut
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -45,9 +46,15 @@ class Axis:
 def read_axes(document: Document, members: Members, problems: Problems) -> list[Axis]:
     """The axes in the order of the spec."""
     sweep = document.data.get("sweep")
+    names = {kind: dict.fromkeys(members.names(kind)) for kind in (*KINDS, "pair")}
+    names["audit"] = dict.fromkeys(SWEEPABLE)
     axes: dict[str, Axis] = {}
     for key, path, values in flatten(sweep, ("sweep",)) if isinstance(sweep, dict) else ():
-        if not _known(key, path, members, problems):
+        group, _, name = key.partition(".")
+        if name not in names.get(group, ()):
+            # A plugin that could not be found may have the key.
+            if group not in members.broken:
+                _unknown(key, path, names, problems)
             continue
         if not isinstance(values, list):
             problems.add(path, f"should be a list of values, got {show(values)}")
@@ -61,20 +68,15 @@ def read_axes(document: Document, members: Members, problems: Problems) -> list[
     return list(axes.values())
 
 
-def _known(key: str, path: Path, members: Members, problems: Problems) -> bool:
+def _unknown(key: str, path: Path, names: dict[str, dict[str, None]], problems: Problems) -> None:
+    """Notes a key that nothing has."""
     group, _, name = key.partition(".")
-    keys = {kind: members.names(kind) for kind in (*KINDS, "pair")} | {"audit": list(SWEEPABLE)}
-    if name in keys.get(group, ()):
-        return True
-    if group in members.broken:
-        return False  # a plugin that could not be found may have the key
-    every = [f"{group}.{name}" for group, names in keys.items() for name in names]
+    every = [f"{group}.{name}" for group, of in names.items() for name in of]
     if group in KINDS or group == "pair":
-        message = f"no {group} of this spec has a parameter {name!r}"
+        message = f"no {group} of this spec has a parameter {cut(name)!r}"
         problems.add(path, message, accepts([k for k in every if k.startswith(f"{group}.")], key))
     else:
         problems.add(path, "cannot be swept", accepts(every, key))
-    return False
 
 
 def _check_values(axis: Axis, problems: Problems) -> None:

@@ -28,7 +28,6 @@ from dpframe.spec.wording import Finding, findings, misspelt
 
 if TYPE_CHECKING:
     from dpframe.spec.document import Document
-    from dpframe.spec.locate import Path
     from dpframe.spec.problems import Problems
 
 T = TypeVar("T", bound=Table)
@@ -104,21 +103,20 @@ def _require_trials(document: Document, problems: Problems) -> None:
     swept = {key for key, _, _ in flatten(sweep, ("sweep",))} if isinstance(sweep, dict) else set()
     if not isinstance(audit, dict) or "trials" in audit or "audit.trials" in swept:
         return
-    unknown: list[Path] = [("audit", key) for key in audit if key not in AuditTable.model_fields]
-    if not misspelt("trials", ("audit",), unknown):
+    unknown = [key for key in audit if key not in AuditTable.model_fields]
+    if not misspelt("trials", unknown):
         problems.add(("audit",), "key 'trials' is missing", "give it here or with --trials")
 
 
 def _whole(model: type[T], value: Any) -> T | None:
     """The table, without keys that should not be there; None if anything else is wrong."""
+    if isinstance(value, dict):
+        known = {field.alias or name for name, field in model.model_fields.items()}
+        value = {key: inner for key, inner in value.items() if key in known}
     try:
         return model.model_validate(value)
-    except ValidationError as error:
-        found = findings(error, value, "key")
-        if not all(finding.unknown for finding in found):
-            return None
-        unknown = {finding.path[0] for finding in found}
-        return model.model_validate({key: value[key] for key in value if key not in unknown})
+    except ValidationError:
+        return None
 
 
 def _each(model: type[T], value: Any) -> dict[int, T]:

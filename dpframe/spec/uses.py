@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING, Any
 
 from dpframe.errors import PluginError
 from dpframe.spec.model import KINDS, EntryTable
+from dpframe.suggest import cut
 
 if TYPE_CHECKING:
     from dpframe.plugin import Plugin
@@ -78,10 +80,13 @@ def _member(
     path: Path, table: EntryTable | PairTable, kind: str, registry: Registry, problems: Problems
 ) -> Member | None:
     try:
-        entry = registry.find(kind, table.use)
+        entry = registry.get(kind, table.use)
     except PluginError as error:
-        message, *hints = str(error).split("\n")
-        problems.add((*path, "use"), message, *(hint.strip() for hint in hints))
+        problems.add((*path, "use"), str(error))
+        return None
+    if entry is None:
+        hints = functools.partial(registry.hints, kind, table.use)
+        problems.add((*path, "use"), f"unknown {kind} {cut(table.use)!r}", hints)
         return None
     label = (table.label if isinstance(table, EntryTable) else None) or entry.name
     return Member(path, label, entry, table.params, tuple(fields(entry.cls)))

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpframe.spec.locate import holds
 from dpframe.spec.problems import accepts, show
+from dpframe.suggest import closest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
     from dpframe.spec.locate import Path
+    from dpframe.spec.problems import Hint
 
 _MISSING = {"missing", "missing_argument", "missing_keyword_only_argument"}
 _UNKNOWN = {"extra_forbidden", "unexpected_keyword_argument"}
@@ -41,7 +42,7 @@ class Finding(NamedTuple):
 
     path: Path
     message: str
-    hint: str = ""
+    hint: Hint = ""
     unknown: bool = False
     """The key should not be there, and leaving it out mends the rest."""
     missing: str | None = None
@@ -69,18 +70,20 @@ def findings(error: ValidationError, value: Any, noun: str, owner: str = "") -> 
 
 def _without_consequences(found: list[Finding]) -> list[Finding]:
     """Leaves out that `epsilon` is missing where `epsilom` is unknown: it is one mistake."""
-    unknown = [finding.path for finding in found if finding.unknown]
+    unknown: dict[Path, list[str]] = {}
+    for finding in found:
+        if finding.unknown:
+            unknown.setdefault(finding.path[:-1], []).append(str(finding.path[-1]))
     return [
         finding
         for finding in found
-        if not (finding.missing and misspelt(finding.missing, finding.path, unknown))
+        if not (finding.missing and misspelt(finding.missing, unknown.get(finding.path, ())))
     ]
 
 
-def misspelt(name: str, table: Path, unknown: list[Path]) -> bool:
+def misspelt(name: str, unknown: Iterable[str]) -> bool:
     """Whether one of the unknown keys of a table looks like this name."""
-    keys = [str(path[-1]) for path in unknown if path[:-1] == table]
-    return bool(difflib.get_close_matches(name, keys, n=1))
+    return closest(unknown, name) is not None
 
 
 def _finding(details: ErrorDetails, value: Any, noun: str, owner: str) -> Finding:

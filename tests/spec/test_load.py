@@ -55,6 +55,47 @@ def test_not_utf8(registry, tmp_path):
     assert error_of("x.toml", registry) == "x.toml:2: is not UTF-8 text"
 
 
+def test_only_regular_files_of_a_decent_size(registry, tmp_path, monkeypatch):
+    os.mkfifo("pipe")
+    assert error_of("pipe", registry) == "pipe: is not a regular file"
+    assert error_of("/dev/zero", registry) == "/dev/zero: is not a regular file"
+    monkeypatch.setattr("dpframe.spec.load.MOST_BYTES", 100)
+    (tmp_path / "x.toml").write_text("#" * 101)
+    assert error_of("x.toml", registry) == "x.toml: has more than 100 bytes"
+
+
+def test_a_file_name_that_is_no_text(registry):
+    name = os.fsdecode(b"\xff.toml")
+    assert error_of(name, registry) == "\\udcff.toml: no such file"
+
+
+def test_numbers_beyond_all_measure(mistakes, base):
+    [message] = mistakes("a = 1\nb = " + "1_0" * 5_000)
+    assert message.startswith("spec.toml:2: is not TOML: an integer has more than 4300 digits\n")
+    [message] = mistakes(base.replace("1000", "0x" + "f" * 5_000))
+    assert message.startswith("spec.toml:5: audit.trials: is an integer of more than 64 bits\n")
+    [message] = mistakes(base, overrides=["audit.trials=" + "1" * 5_000])
+    assert message.endswith("a number is too long")
+    [message] = mistakes(base, overrides=[f"audit.trials={2**64}"])
+    assert message.endswith("is an integer of more than 64 bits")
+    [message] = mistakes(base, trials=10**5_000)
+    assert message == "--trials: is an integer of more than 64 bits"
+
+
+def test_what_is_nested_too_deeply(base, mistakes):
+    [message] = mistakes(base, overrides=["audit.name=" + "[" * 400 + "]" * 400])
+    assert message.endswith("is nested too deeply")
+    [message] = mistakes(base + "[sweep]\nx" + ".x" * 60 + " = 1")
+    assert message.startswith("spec.toml:19: sweep: is nested too deeply")
+
+
+def test_text_that_is_not_unicode(base, mistakes, registry):
+    [message] = mistakes(base, overrides=["audit.name=\udcff"])
+    assert message == "--set audit.name=\\udcff: holds characters that are not Unicode"
+    with pytest.raises(SpecError, match=r"audit\.name: holds characters that are not Unicode"):
+        audit_from_dict({"audit": {"name": "\udcff"}}, registry=registry)
+
+
 def test_syntax_error(mistakes):
     assert mistakes("schema = 1\n[audit]\nname = \n") == [
         "spec.toml:3: is not TOML: invalid value, column 8\n    3 | name = "[:-1]

@@ -147,3 +147,49 @@ def test_a_few_hundred_lines():
     locator = Locator(text)
     assert locator.line(("mechanism", 99, "params", "x", 0)) == 499
     assert locator.line(("mechanism", 3, "params", "x", 0)) == 19
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "line"),
+    [
+        ('a = """x"\n""""" # "\nb = 1', ("b",), 3),
+        ("a = '''x'\n''''' # '\nb = 1", ("b",), 3),
+        ('a = "\\\\"\nb = 1', ("b",), 2),
+        ('a = """\\\\\\""" # \n"""\nb = 1', ("b",), 3),
+        ('"a\\u0062" = 1\n"\\"" = 2', ('"',), 2),
+        ('"a\\u0062" = 1', ("ab",), 1),
+        ("'a.b' . \"c\" = 1\nd = 1979-05-27 07:32:00 # x\ne = 1", ("e",), 3),
+        ("'a.b' . \"c\" = 1", ("a.b", "c"), 1),
+        ("a = [{b = 1}, # ]\n {b = [2]} ]\n[c]\n[ d . e ]", ("a", 1, "b", 0), 2),
+        ("a = {b.c = 1,\n d = 2}", ("a", "d"), 2),
+        ("[a.b]\n[a]\nc = 1\n[a.d]", ("a", "c"), 3),
+        ("[[a]]\n[[a.b]]\n[a.b.c]\nx = 1\n[[a.b]]\n[a.b.c]\nx = 1", ("a", 0, "b", 1, "c", "x"), 7),
+        ("\n\n", ("a",), None),
+    ],
+)
+def test_every_trick(text, path, line):
+    assert Locator(text).line(path) == line
+
+
+def test_specs_and_documents_that_a_reader_knows(root):
+    for file in sorted(root.glob("**/*.toml")):
+        text = file.read_text(encoding="utf-8")
+        locator = Locator(text)
+        lines = [locator.line((key,)) for key in tomli.loads(text)]
+        assert lines == sorted(lines)
+        assert None not in lines
+
+
+def test_no_line_rather_than_a_wrong_one(monkeypatch):
+    found = tomli.loads(DOCUMENT)
+    found["pair"]["more"] = 1
+    monkeypatch.setattr(tomli, "loads", lambda text: found)
+    assert Locator(DOCUMENT).line(("schema",)) is None
+
+
+def test_the_text_is_read_once_however_many_lines_are_asked_for(monkeypatch):
+    read, loads = [], tomli.loads
+    monkeypatch.setattr(tomli, "loads", lambda text: read.append(text) or loads(text))
+    locator = Locator("a = [\n" + "1,\n" * 3000 + "]")
+    assert [locator.line(("a", at)) for at in range(3000)] == list(range(2, 3002))
+    assert len(read) == 1

@@ -2,6 +2,8 @@
 
 import pytest
 
+from dpframe.errors import SpecError
+
 ALL_WRONG = """\
 schema = 1
 
@@ -261,6 +263,42 @@ def test_one_mistake_gives_one_message(name, base, mistakes):
     found = mistakes(base.replace(old, new, 1))
     assert len(found) == 1, found
     assert found[0].startswith(message)
+
+
+@pytest.mark.parametrize("kind", ["mechanism", "attack", "estimator"])
+def test_a_misspelt_use_is_one_mistake(kind, base, mistakes):
+    head, tail = base.split(f"[[{kind}]]\n")
+    [message] = mistakes(head + f"[[{kind}]]\n" + tail.replace("use", "ue", 1))
+    assert f"{kind}[0].ue: unknown key" in message
+    assert message.endswith("accepts: use, label, params; did you mean 'use'?")
+
+
+def test_the_first_fifty_mistakes_and_the_number_of_the_rest(base, load):
+    values = ", ".join(f'"{n}"' for n in range(10_000))
+    with pytest.raises(SpecError) as caught:
+        load(base + f"[sweep]\nmechanism.epsilon = [\n{values}]")
+    assert (len(caught.value.problems), caught.value.number) == (50, 10_000)
+    assert "sweep.mechanism.epsilon[49]: should be a number" in caught.value.problems[-1]
+    assert str(caught.value).endswith("\n… and 9,950 more mistakes")
+
+
+def test_long_names_are_cut(base, mistakes):
+    long = "x" * 100_000
+    for text in (f'use = "{long}"', f"{long} = 1", f'use = "plain"\nparams = {{ "{long}" = 1 }}'):
+        assert max(map(len, mistakes(base.replace('use = "plain"', text)))) < 1000
+    found = mistakes(base, overrides=[f"mechanism.{long}=1", f"{long}=1", f"audit.{long}=1", long])
+    assert max(map(len, found)) < 1000
+
+
+def test_messages_hold_no_control_characters(base, mistakes):
+    evil = "\x1b]0;x\x07\x9b31m\u202e\u2028"
+    escaped = evil.encode("unicode_escape").decode().replace("\\x", "\\u00")
+    for text in (f'use = "{escaped}"', f'"{escaped}" = 1', f'use = "plain"\nlabel = "{escaped}"'):
+        for message in mistakes(base.replace('use = "plain"', text)):
+            assert message.replace("\n", "").isprintable()
+    for option in (f"mechanism.{evil}=1", f"{evil}=1", f"audit.name={evil}", evil):
+        [message] = mistakes(base, overrides=[option])
+        assert message.replace("\n", "").isprintable()
 
 
 def test_long_lines_are_cut(base, mistakes):

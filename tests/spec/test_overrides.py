@@ -114,7 +114,7 @@ WRONG = {
     ],
     "run.chunk=3": ["--set run.chunk=3: run.chunk: should be a power of two, got 3"],
     "pair.dim=1\nx = 2": [
-        '--set pair.dim=1\nx = 2: pair.params.dim: should be an integer, got "1\\nx = 2"'
+        '--set pair.dim=1\\nx = 2: pair.params.dim: should be an integer, got "1\\nx = 2"'
     ],
 }
 

@@ -1,0 +1,48 @@
+"""Reads the files that a user names, which may be anything: a pipe, a device, far too large."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+
+class NotReadableError(Exception):
+    """A file that is not read, with the reason in words."""
+
+
+def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
+    """Reads a whole file, and never waits for one that has no end.
+
+    Args:
+        path: a regular file, or a link to one.
+        most: bytes it may have.
+
+    Raises:
+        FileNotFoundError: there is none.
+        IsADirectoryError: it is a directory.
+        NotReadableError: it is no regular file, too large, or cannot be read.
+    """
+    try:
+        # Without waiting, because opening a pipe waits for somebody to write to it.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except (FileNotFoundError, IsADirectoryError):
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        raise NotReadableError(f"cannot be read: {_reason(error)}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError
+        if not stat.S_ISREG(mode):
+            raise NotReadableError("is not a regular file")
+        try:
+            content = file.read(most + 1)
+        except OSError as error:
+            raise NotReadableError(f"cannot be read: {_reason(error)}") from error
+    if len(content) > most:
+        raise NotReadableError(f"has more than {most:,} bytes")
+    return content
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
