@@ -45,6 +45,17 @@ class _AnyMechanism(Plugin, kind="mechanism"):
         """Whether NaN is a legitimate output; otherwise a NaN fails the cell."""
         return False
 
+    @property
+    def rows(self) -> int | None:
+        """Releases per chunk, for a mechanism whose releases are slow or large.
+
+        A class attribute or a property of the parameters. A chunk is drawn in one piece: progress
+        is shown, counts are kept and Ctrl-C is answered after each. None: as many as are fast for
+        small outputs, some thousands. It is part of the address of every draw, so it must not
+        depend on the machine.
+        """
+        return None
+
 
 class Mechanism(_AnyMechanism, kind="mechanism"):
     """A mechanism that JAX traces: give `sample`, or `release` for one output at a time.

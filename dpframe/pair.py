@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import jax
 import numpy as np
 
 from dpframe.plugin import Plugin
 
 if TYPE_CHECKING:
-    from dpframe.types import HostArray
+    from dpframe.types import Tree
 
 
 class Pair(Plugin, kind="pair"):
     """Two neighbouring datasets (D, D′).
 
-    A subclass gives `d0` and `d1`, arrays of one shape and type, and says in `adjacency` under
-    which relation they are neighbours ("replace one record", "add or remove one record", …).
+    A subclass gives `d0` and `d1`, and says in `adjacency` under which relation they are neighbours
+    ("replace one record", "add or remove one record", …). A dataset is an array or a pytree of
+    arrays (a tuple, a NamedTuple, a dict); both have the same structure, shapes and types. Where
+    they differ in size, pad them and say in a boolean array which rows exist.
     """
 
     adjacency: ClassVar[str]
@@ -32,16 +35,20 @@ class Pair(Plugin, kind="pair"):
             raise TypeError(f"{cls.__name__}: a pair gives {', '.join(missing)}")
 
     @property
-    def d0(self) -> HostArray:
-        """The dataset D, shape [*dims]."""
+    def d0(self) -> Tree:
+        """The dataset D: an array of shape [*dims], or a pytree of arrays."""
         raise NotImplementedError
 
     @property
-    def d1(self) -> HostArray:
-        """The dataset D′, shape [*dims]."""
+    def d1(self) -> Tree:
+        """The dataset D′, like D."""
         raise NotImplementedError
 
     def distance(self, p: float) -> float:
-        """The l_p distance of D and D′, p ≥ 1 or inf: the sensitivity of the identity query."""
-        difference = np.asarray(self.d1, np.float64) - np.asarray(self.d0, np.float64)
-        return float(np.linalg.norm(difference.ravel(), ord=p))
+        """The l_p distance of D and D′, p ≥ 1 or inf: the sensitivity of the identity query.
+
+        Of datasets that are pytrees: that of all their arrays, laid end to end.
+        """
+        both = [jax.tree.leaves(data) for data in (self.d0, self.d1)]
+        d0, d1 = (np.concatenate([np.ravel(np.asarray(a, np.float64)) for a in d]) for d in both)
+        return float(np.linalg.norm(d1 - d0, ord=p))

@@ -43,7 +43,13 @@ def rows_per_chunk(output_shape: tuple[int, ...], *, on_host: bool = False) -> i
 
 
 def segments(
-    trials: int, rows: int, elements: int, done: int = 0, *, on_host: bool = False
+    trials: int,
+    rows: int,
+    elements: int,
+    done: int = 0,
+    *,
+    on_host: bool = False,
+    slow: bool = False,
 ) -> Iterator[Segment]:
     """Cuts the chunks from `done` on into segments; a tail chunk is drawn whole and cut.
 
@@ -53,10 +59,11 @@ def segments(
         elements: coordinates per row.
         done: whole chunks already counted.
         on_host: whether plain Python makes them.
+        slow: whether every chunk is a segment of its own.
     """
     whole, tail = divmod(trials, rows)
     most = HOST_SEGMENT_ELEMENTS if on_host else SEGMENT_ELEMENTS
-    step = max(1, most // (rows * max(1, elements)))
+    step = 1 if slow else max(1, most // (rows * max(1, elements)))
     for first in range(done, whole, step):
         yield Segment(first, min(first + step, whole), rows)
     if tail:

@@ -14,7 +14,7 @@ from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import Scorer, structure
 from dpframe.engine.precision import precision_of
 from dpframe.engine.sequential import Looks, looks_at
-from dpframe.engine.trace import Shape, Tracer
+from dpframe.engine.trace import Shape, Tracer, declared_rows
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 from dpframe.spec.audit import Skip
@@ -54,6 +54,11 @@ class Pass:
     def elements(self) -> int:
         """Coordinates of one output."""
         return math.prod(self.shape.dims)
+
+    @property
+    def slow(self) -> bool:
+        """Whether the mechanism asked to be drawn chunk by chunk; the same for all lanes."""
+        return self.mechanisms[0].rows is not None
 
     @property
     def may_be_nan(self) -> bool:
@@ -143,6 +148,7 @@ def _plan(audit: Audit, prng: str, earlier: Mapping[str, Any] | None) -> Plan:
         problem = None
         try:
             shape = tracer.output_shape(cell)
+            declared = declared_rows(cell.mechanism.value)
             target = Target(cell.mechanism.value, cell.pair.value, shape.dims)
             unsuited = guarded("unsuited", partial(attack.unsuited, target))
             if unsuited is not None:
@@ -163,7 +169,7 @@ def _plan(audit: Audit, prng: str, earlier: Mapping[str, Any] | None) -> Plan:
             failed.append((cell, problem))
             continue
         on_host = isinstance(cell.mechanism.value, HostMechanism)
-        rows = audit.run.chunk or rows_per_chunk(shape.dims, on_host=on_host)
+        rows = audit.run.chunk or declared or rows_per_chunk(shape.dims, on_host=on_host)
         group = draw_group(cell, precision=audit.run.precision, prng=prng, rows=rows)
         looks[cell.id] = looks_at(cell, group, earlier)
         stream = Stream(cell.seed, group, cell.repeat, EVAL)

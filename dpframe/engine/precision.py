@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from dpframe.pair import Pair
     from dpframe.spec.audit import RunSettings
-    from dpframe.types import HostArray
+    from dpframe.types import HostArray, Tree
 
 
 def run_dtype(run: RunSettings) -> np.dtype[Any]:
@@ -24,10 +24,14 @@ def precision_of(run: RunSettings) -> Any:
     return jax.enable_x64(run.precision == "float64")
 
 
-def dataset(pair: Pair, index: int, dtype: np.dtype[Any]) -> HostArray:
+def dataset(pair: Pair, index: int, dtype: np.dtype[Any]) -> Tree:
     """One dataset of a pair; floating data in the run's dtype."""
-    data = np.asarray((pair.d0, pair.d1)[index])
-    return data.astype(dtype) if np.issubdtype(data.dtype, np.floating) else data
+
+    def held(data: Any) -> HostArray:
+        array = np.asarray(data)
+        return array.astype(dtype) if np.issubdtype(array.dtype, np.floating) else array
+
+    return jax.tree.map(held, (pair.d0, pair.d1)[index])
 
 
 def on_device(dtype: np.dtype[Any], run: np.dtype[Any]) -> np.dtype[Any]:

@@ -18,6 +18,7 @@ from dpframe.mechanism import HostMechanism
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dpframe.mechanism import Mechanism
     from dpframe.spec.audit import Cell, RunSettings
 
 
@@ -79,6 +80,16 @@ class Tracer:
         leaves = unstacked(attack, self.dtype)
         scores = guarded("score", lambda: jax.eval_shape(leaves.score, (), outputs))
         check_scores(scores, rows, attack.gives)
+
+
+def declared_rows(mechanism: Mechanism | HostMechanism) -> int | None:
+    """Rows per chunk that a mechanism asks for; raises CellError where that is no number."""
+    rows = guarded("rows", lambda: mechanism.rows)
+    if rows is None:
+        return None
+    if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
+        raise CellError(f"rows is {rows!r}; a mechanism gives releases per chunk, at least 1")
+    return rows
 
 
 def check_outputs(outputs: Any, rows: int) -> None:

@@ -88,7 +88,8 @@ class Work(ABC):
         """
         the_pass = self.the_pass
         size = (the_pass.trials, the_pass.rows, the_pass.elements)
-        both = [segments(*size, self.tally.done[d], on_host=self.on_host) for d in (0, 1)]
+        how = {"on_host": self.on_host, "slow": the_pass.slow}
+        both = [segments(*size, self.tally.done[d], **how) for d in (0, 1)]
         for index, of_one in enumerate(both):
             for segment in itertools.islice(of_one, 1):
                 yield index, segment
