@@ -35,12 +35,13 @@ def read(path: str | os.PathLike[str]) -> Document:
     name = os.fspath(path).encode("utf-8", "backslashreplace").decode()
     raw = _bytes(Path(path), name)
     try:
-        text = raw.decode("utf-8-sig").replace("\r\n", "\n")
+        written = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise SpecError([f"{place(name, line)}: is not UTF-8 text"]) from None
+    text = written.replace("\r\n", "\n")
     try:
-        data = tomli.loads(text)
+        data = tomli.loads(written)
     except tomli.TOMLDecodeError as error:
         raise SpecError([_syntax_error(name, text, error)]) from None
     except RecursionError:

@@ -72,7 +72,7 @@ class Problems:
             lines.append(quote(problem.line, text))
         for hint in problem.hints:
             worded = hint if isinstance(hint, str) else hint()
-            lines += [f"   {line}" for line in worded.split("\n") if line]
+            lines += [f"   {printable(line)}" for line in worded.split("\n") if line]
         return "\n".join(lines)
 
 
