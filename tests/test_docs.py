@@ -23,6 +23,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -70,6 +71,9 @@ mechanism = [{ use = "laplace", params = { epsilon = 1.0 } }]
 attack = [{ use = "majority-vote" }]
 estimator = [{ use = "precision" }]
 """
+
+
+GUARD = 'if __name__ == "__main__":'
 
 
 class Block(NamedTuple):
@@ -178,7 +182,9 @@ class Session:
         getattr(self, f"_{found.language}")(found)
 
     def _python(self, found: Block) -> None:
-        code = compile(found.text, f"{self.name}:{found.line}", "exec")
+        # The page is no script here; what it keeps from worker processes is run all the same.
+        text = found.text.replace(GUARD, "if True:")
+        code = compile(text, f"{self.name}:{found.line}", "exec")
         if "file" in found.options:
             return
         output = io.StringIO()
@@ -274,6 +280,47 @@ def test_every_block_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
                 session.run(found)
     finally:
         session.close()
+
+
+def script(name: str) -> str:
+    """The Python blocks of a page, one after the other, with an empty line where text was."""
+    blank = [""] * page(name).count("\n")
+    for found in blocks(name):
+        if found.language == "python" and not {"no-run", "file"} & set(found.options):
+            lines = found.text.split("\n")
+            blank[found.line : found.line + len(lines)] = lines
+    return "\n".join(blank).rstrip() + "\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in PAGES if script(name).strip()])
+def test_every_page_is_a_script_too(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process of its own, whose workers import the script again."""
+    shutil.copytree(ROOT / "specs", tmp_path / "specs")
+    monkeypatch.chdir(tmp_path)
+    session = Session(name, tmp_path, monkeypatch)
+    try:
+        for found in blocks(name):
+            session.run(found)  # files, and results of commands, that the script reads
+    finally:
+        session.close()
+    (tmp_path / "page.py").write_text(script(name), encoding="utf-8")
+    path = os.pathsep.join(map(str, (tmp_path / "site", ROOT)))
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "page.py"],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    session.output, printed = done.stdout, False
+    for found in blocks(name):
+        if found.language == "text" and printed:
+            session.run(found)
+        printed = found.language == "python"
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from dpframe.calibration.rehearsal import Outcome, rehearse
-from dpframe.engine.workers import available_cores
+from dpframe.engine.workers import available_cores, end_if_imported_again
 from dpframe.errors import DpframeError
 
 if TYPE_CHECKING:
@@ -127,6 +127,7 @@ def play(
     if pickled is None:
         yield from _here(rehearsals, tasks)
         return
+    end_if_imported_again()
     executor = ProcessPoolExecutor(
         number,
         mp_context=multiprocessing.get_context("spawn"),  # never fork after JAX has started

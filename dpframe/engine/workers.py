@@ -31,6 +31,22 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
+UNGUARDED = (
+    "worker processes ended before they began; if a script runs this, they import the script "
+    'again: keep what it does under if __name__ == "__main__":'
+)
+
+
+def end_if_imported_again() -> None:
+    """Ends a worker process that runs a script again because the script has no guard.
+
+    A spawned process imports the script that started it before it does anything else. One that got
+    here would start workers of its own; the parent says what is wrong.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        os._exit(1)
+
+
 _held: dict[str, Any] = {}
 """What this worker process serves: the mechanisms and the data, or the problem with them."""
 
@@ -127,6 +143,7 @@ class Pool:
             self._executor.shutdown(cancel_futures=True)
 
     def _start(self, pickled: bytes, workers: int) -> None:
+        end_if_imported_again()
         executor = ProcessPoolExecutor(
             workers,
             mp_context=multiprocessing.get_context("spawn"),
@@ -136,7 +153,7 @@ class Pool:
         try:
             trouble = executor.submit(problem).result()
         except BrokenProcessPool as error:
-            raise _died() from error
+            raise CellError(UNGUARDED) from error
         if trouble is not None:
             executor.shutdown(wait=False)
             self.in_process = f"a worker could not load the mechanism ({trouble})"

@@ -286,3 +286,35 @@ def test_the_command_exits_3_and_reports_the_others(tmp_path: Path) -> None:
     assert "a worker process died" in done.stdout
     assert "laplace-numpy" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+SCRIPT = """
+import dpframe
+
+spec = {
+    "schema": 1,
+    "audit": {"name": "script", "trials": 1000},
+    "pair": {"use": "zeros-ones"},
+    "mechanism": [{"use": "laplace-numpy", "params": {"epsilon": 1.0}}],
+    "attack": [{"use": "majority-vote"}],
+    "estimator": [{"use": "precision"}],
+}
+(cell,) = dpframe.audit(spec)["cells"]
+print(cell["status"], cell["reason"])
+"""
+
+
+def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
+    """Its workers import it again. They neither audit nor print, and it is said what to do."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "script.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "DPFRAME_CACHE": "off"},
+    )
+    assert done.stdout == f"failed {workers.UNGUARDED}\n"
+    assert 'if __name__ == "__main__":' in done.stdout
+    assert done.stderr == ""
