@@ -17,8 +17,8 @@ import numpy as np
 from scipy import special
 
 from dpframe import Query
-from dpframe.builtin.estimators._grid import PilotGrid, bin_counts
-from dpframe.builtin.estimators.order_statistics import OrderStatistics
+from dpframe.builtin.estimators.events.grid import PilotGrid, bin_counts
+from dpframe.builtin.estimators.order_statistics.order_statistics import OrderStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpframe import ApproxDP, GaussianDP, LaplaceDP, PureDP, Query, registry
-from dpframe.builtin.estimators.credible import Credible
+from dpframe.builtin.estimators.threshold.credible import Credible
 from dpframe.stats.credible import Posterior, region_mass
 
 COUNTS = np.array([[950, 50], [300, 700]])

@@ -20,8 +20,8 @@ from dpframe import (
     ZeroConcentratedDP,
     registry,
 )
-from dpframe.builtin.estimators.gdp import GDP
-from dpframe.builtin.estimators.threshold import ThresholdLoss
+from dpframe.builtin.estimators.threshold.gdp import GDP
+from dpframe.builtin.estimators.threshold.threshold import ThresholdLoss
 from dpframe.stats.binomial import clopper_pearson_upper
 from dpframe.stats.gaussian import gaussian_epsilon
 from dpframe.stats.gdp import gaussian_mu

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from dpframe import ApproxDP, GaussianDP, PureDP, Query, registry
 from dpframe.boxes import epsilon_of, rejects
-from dpframe.builtin.estimators._bins import Histograms, PilotBins
-from dpframe.builtin.estimators._grid import bin_counts
-from dpframe.builtin.estimators.histogram import Histogram, widened
-from dpframe.builtin.estimators.histogram_split import HistogramSplit
+from dpframe.builtin.estimators.events.grid import bin_counts
+from dpframe.builtin.estimators.histogram._bins import Histograms, PilotBins
+from dpframe.builtin.estimators.histogram.histogram import Histogram, widened
+from dpframe.builtin.estimators.histogram.histogram_split import HistogramSplit
 from dpframe.stats.hockeystick import hockey_stick, privacy_profile
 
 KINDS = (Histogram(), Histogram(bins=20), Histogram(mode="paper"), HistogramSplit())
@@ -310,16 +310,16 @@ def test_parameters() -> None:
 
 
 def test_the_events_of_a_split_share_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpframe.builtin.estimators import _certificate
+    from dpframe.builtin.estimators.events import certificate
 
     seen: list[float] = []
-    whole = _certificate.joined
+    whole = certificate.joined
 
     def spy(parts: Any) -> Any:
         seen.append(float(sum(part.share.sum() for part in parts)))
         return whole(parts)
 
-    monkeypatch.setattr(_certificate, "joined", spy)
+    monkeypatch.setattr(certificate, "joined", spy)
     for claim in (None, PureDP(1.0), GaussianDP(0.5)):
         asked = Query((2_000, 2_000), 0.0, 0.95, claim)
         estimate(HistogramSplit(), normals(2_000, 1), normals(2_000, 2), asked)

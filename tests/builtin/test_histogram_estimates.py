@@ -10,15 +10,15 @@ import pytest
 from scipy import stats
 
 from dpframe import PureDP, Query, SubsampledGaussianDP, registry
-from dpframe.builtin.estimators._bins import grouped
-from dpframe.builtin.estimators._grid import bin_counts
-from dpframe.builtin.estimators.gdp_fit import GDPFit
-from dpframe.builtin.estimators.pld_composition import (
+from dpframe.builtin.estimators.events.grid import bin_counts
+from dpframe.builtin.estimators.histogram._bins import grouped
+from dpframe.builtin.estimators.histogram.gdp_fit import GDPFit
+from dpframe.builtin.estimators.histogram.pld_composition import (
     PLDComposition,
     loss_distribution,
     without_empty,
 )
-from dpframe.builtin.estimators.tv_parameter import TVParameter
+from dpframe.builtin.estimators.histogram.tv_parameter import TVParameter
 from dpframe.stats.hockeystick import total_variation
 from dpframe.stats.tv_parameter import gaussian_total_variation
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dpframe import PureDP, Query, registry
-from dpframe.builtin.estimators._choice import choose
-from dpframe.builtin.estimators._grid import EDGES, PilotGrid, bin_counts, grid
-from dpframe.builtin.estimators._ladder import DOWN, UP, Family, geometric, rank_events
-from dpframe.builtin.estimators._raw import ascending, rank_counts
-from dpframe.builtin.estimators.order_statistics import OrderStatistics
+from dpframe.builtin.estimators.events.choice import choose
+from dpframe.builtin.estimators.events.grid import EDGES, PilotGrid, bin_counts, grid
+from dpframe.builtin.estimators.events.ladder import DOWN, UP, Family, geometric, rank_events
+from dpframe.builtin.estimators.order_statistics._raw import ascending, rank_counts
+from dpframe.builtin.estimators.order_statistics.order_statistics import OrderStatistics
 from dpframe.scores.count import count_scores
 
 FAMILIES = (*UP, *DOWN)
@@ -85,16 +85,16 @@ def test_shares_sum_to_one() -> None:
 
 
 def test_all_shares_of_an_estimate_sum_to_at_most_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpframe.builtin.estimators import _certificate
+    from dpframe.builtin.estimators.events import certificate
 
     seen = []
-    whole = _certificate.joined
+    whole = certificate.joined
 
     def spy(parts: Any) -> Any:
         seen.append(float(sum(part.share.sum() for part in parts)))
         return whole(parts)
 
-    monkeypatch.setattr(_certificate, "joined", spy)
+    monkeypatch.setattr(certificate, "joined", spy)
     rng = np.random.default_rng(0)
     curve = query(3000, delta=1e-5, claim=_gaussian_claim())
     for direction in ("either", "up", "down"):

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpframe import DpframeError, GaussianDP, PureDP, Query, registry
-from dpframe.builtin.estimators._grid import bin_counts
-from dpframe.builtin.estimators._thresholds import PilotThresholds, ThresholdCounts
-from dpframe.builtin.estimators.threshold import ThresholdLoss
+from dpframe.builtin.estimators.events.grid import bin_counts
+from dpframe.builtin.estimators.threshold._thresholds import PilotThresholds, ThresholdCounts
+from dpframe.builtin.estimators.threshold.threshold import ThresholdLoss
 from dpframe.scores.count import count_scores
 from dpframe.stats.binomial import clopper_pearson_upper
 from dpframe.stats.threshold import threshold_epsilon

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpframe.builtin.estimators._exposure import exposure_note
+from dpframe.builtin.estimators.order_statistics._exposure import exposure_note
 from dpframe.stats.exposure import binned_exposures, exposure_epsilon, exposures
 from dpframe.stats.threshold import threshold_epsilon
 

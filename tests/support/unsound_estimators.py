@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dpframe import Estimate, Estimator, GaussianDP, Query, clopper_pearson_upper
-from dpframe.builtin.estimators._grid import PilotGrid
+from dpframe.builtin.estimators.events.grid import PilotGrid
 from dpframe.stats.gaussian import gaussian_epsilon
 from dpframe.stats.gdp import gaussian_mu
 

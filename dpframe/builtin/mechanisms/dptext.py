@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Literal
 
 import jax.numpy as jnp
 
-from dpframe import Gt, Mechanism, Pair, PureDP
-from dpframe.builtin.mechanisms._laplace import from_uniform, l1_sensitivity, noise_scale
+from dpframe.builtin.mechanisms._calibrated import Calibrated
+from dpframe.builtin.mechanisms._laplace import from_uniform
 
 if TYPE_CHECKING:
     from dpframe import Array, Key
 
 
-class DPText(Mechanism, name="dptext"):
+class DPText(Calibrated, name="dptext"):
     """x + noise with v ~ Uni(0, 1) in −(Δ/ε) sgn(v) ln(1 − 2|v|), as DPText samples it.
 
     The formula needs v ~ Uni(−½, ½) [Habernal2022, equations 8 and 9]. Here the noise is never
@@ -24,18 +23,8 @@ class DPText(Mechanism, name="dptext"):
     or ½ + ½e^{−ε/2Δ} ("keep", where NaN counts as 1).
     """
 
-    epsilon: Annotated[float, Gt(0)]
-    """The claim, and with the sensitivity the scale of the noise."""
-    sensitivity: Annotated[float, Gt(0)] | None = None
-    """l1 sensitivity Δ; default: the pair's l1 distance."""
     nan: Literal["zero", "resample", "keep"] = "zero"
     """NaN noise becomes 0, is drawn again until it is a number, or stays in the output."""
-
-    def resolve(self, pair: Pair) -> Self:
-        return dataclasses.replace(self, sensitivity=l1_sensitivity(self.sensitivity, pair))
-
-    def claim(self, pair: Pair) -> PureDP:
-        return PureDP(self.epsilon)
 
     @property
     def may_be_nan(self) -> bool:
@@ -43,7 +32,7 @@ class DPText(Mechanism, name="dptext"):
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         noise = from_uniform(self._noise, key, data, n)
-        return data + noise_scale(self.sensitivity, self.epsilon) * noise
+        return data + self.scale * noise
 
     def _noise(self, v: Array) -> Array:
         """The noise of scale 1; sgn(v) is 1, up to v = 0, where the noise is 0 either way."""
@@ -55,7 +44,7 @@ class DPText(Mechanism, name="dptext"):
     def log_density(self, data: Array, outputs: Array) -> Array:
         """Infinite where noise that was NaN has become 0: an atom, for one dataset only."""
         noise = (outputs - data).reshape(len(outputs), -1)
-        logs = -noise / noise_scale(self.sensitivity, self.epsilon)
+        logs = -noise / self.scale
         if self.nan == "zero":
             logs = jnp.where(noise == 0, jnp.inf, logs)
         logs = jnp.where(jnp.isnan(noise), 0.0, logs)  # as often on either dataset

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Self
 
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import Gt, Mechanism, Pair, PureDP
+from dpframe import Pair, PureDP
+from dpframe.builtin.mechanisms._calibrated import Calibrated
 from dpframe.builtin.mechanisms._laplace import (
     from_uniform,
-    l1_sensitivity,
     laplace_log_density,
-    noise_scale,
 )
 from dpframe.builtin.mechanisms._pairs import lone_difference
 
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from dpframe import Array, Key
 
 
-class Geometric(Mechanism, name="geometric"):
+class Geometric(Calibrated, name="geometric"):
     """Whole numbers plus two-sided geometric noise: Pr[z] = a^|z| (1 − a)/(1 + a), a = e^{−ε/Δ}.
 
     Claim: ε-DP for a query of l1 sensitivity Δ [Ghosh2009]; true.
@@ -32,19 +30,11 @@ class Geometric(Mechanism, name="geometric"):
     on D′.
     """
 
-    epsilon: Annotated[float, Gt(0)]
-    """The claim, and with the sensitivity the scale of the noise."""
-    sensitivity: Annotated[float, Gt(0)] | None = None
-    """l1 sensitivity Δ; default: the pair's l1 distance."""
-
     def resolve(self, pair: Pair) -> Self:
         for data in (pair.d0, pair.d1):
             if not np.array_equal(data, np.round(data)):
                 raise ValueError("the geometric mechanism takes whole numbers")
-        return dataclasses.replace(self, sensitivity=l1_sensitivity(self.sensitivity, pair))
-
-    def claim(self, pair: Pair) -> PureDP:
-        return PureDP(self.epsilon)
+        return super().resolve(pair)
 
     def truth(self, pair: Pair) -> PureDP | None:
         # A gap of k takes k + 1 likelihood ratios, e^{−k/s}, e^{(2−k)/s}, …, e^{k/s}: for k > 1
@@ -52,20 +42,20 @@ class Geometric(Mechanism, name="geometric"):
         gap = lone_difference(pair)
         if gap is None or gap > 1:
             return None
-        return PureDP(gap / noise_scale(self.sensitivity, self.epsilon))
+        return PureDP(gap / self.scale)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         return data + from_uniform(self._noise, key, data, n)
 
     def log_density(self, data: Array, outputs: Array) -> Array:
-        return laplace_log_density(data, outputs, noise_scale(self.sensitivity, self.epsilon))
+        return laplace_log_density(data, outputs, self.scale)
 
     def _noise(self, u: Array) -> Array:
         """Inverse CDF of both sides: |z| ≥ m where w = 1 − 2|u − ½| ≤ 2a^m/(1 + a).
 
         u = 0 gives −inf, an output like any other.
         """
-        scale = noise_scale(self.sensitivity, self.epsilon)
+        scale = self.scale
         centred = u - 0.5
         middle = jnp.log1p(jnp.expm1(-1 / scale) / 2)  # ln((1 + a)/2)
         log_w = jnp.log(1 - 2 * jnp.abs(centred))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING
 
-from dpframe import Gt, LaplaceDP, Mechanism, Pair, PureDP
+from dpframe import LaplaceDP, Pair
+from dpframe.builtin.mechanisms._calibrated import Calibrated
 from dpframe.builtin.mechanisms._laplace import (
-    l1_sensitivity,
     laplace_log_density,
     laplace_truth,
-    noise_scale,
     standard_laplace,
 )
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from dpframe import Array, Key
 
 
-class Laplace(Mechanism, name="laplace"):
+class Laplace(Calibrated, name="laplace"):
     """Laplace mechanism: x + Lap(Δ/ε) in every coordinate, by the inverse CDF.
 
     Claim: ε-DP for a query of l1 sensitivity Δ [Dwork2006]; true. True ε for the
@@ -26,22 +24,11 @@ class Laplace(Mechanism, name="laplace"):
     1 with probability ½e^{−ε/2Δ} on D and 1 − ½e^{−ε/2Δ} on D′.
     """
 
-    epsilon: Annotated[float, Gt(0)]
-    """The claim, and with the sensitivity the scale of the noise."""
-    sensitivity: Annotated[float, Gt(0)] | None = None
-    """l1 sensitivity Δ; default: the pair's l1 distance."""
-
-    def resolve(self, pair: Pair) -> Self:
-        return dataclasses.replace(self, sensitivity=l1_sensitivity(self.sensitivity, pair))
-
-    def claim(self, pair: Pair) -> PureDP:
-        return PureDP(self.epsilon)
-
     def truth(self, pair: Pair) -> LaplaceDP | None:
-        return laplace_truth(pair, noise_scale(self.sensitivity, self.epsilon))
+        return laplace_truth(pair, self.scale)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
-        return data + noise_scale(self.sensitivity, self.epsilon) * standard_laplace(key, data, n)
+        return data + self.scale * standard_laplace(key, data, n)
 
     def log_density(self, data: Array, outputs: Array) -> Array:
-        return laplace_log_density(data, outputs, noise_scale(self.sensitivity, self.epsilon))
+        return laplace_log_density(data, outputs, self.scale)

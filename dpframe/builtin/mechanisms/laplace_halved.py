@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING
 
-from dpframe import Gt, LaplaceDP, Mechanism, Pair, PureDP
+from dpframe import LaplaceDP, Pair
+from dpframe.builtin.mechanisms._calibrated import Calibrated
 from dpframe.builtin.mechanisms._laplace import (
-    l1_sensitivity,
     laplace_log_density,
     laplace_truth,
-    noise_scale,
     standard_laplace,
 )
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from dpframe import Array, Key
 
 
-class LaplaceHalved(Mechanism, name="laplace-halved"):
+class LaplaceHalved(Calibrated, name="laplace-halved"):
     """Half of a Laplace release: ½(x + Lap(Δ/ε)) in every coordinate.
 
     Claim: ε-DP; true, because scaling a release is post-processing. (The code of [Habernal2022]
@@ -27,24 +25,11 @@ class LaplaceHalved(Mechanism, name="laplace-halved"):
     and 2: the worst case for the validity of a bound.
     """
 
-    epsilon: Annotated[float, Gt(0)]
-    """The claim, and with the sensitivity the scale of the noise."""
-    sensitivity: Annotated[float, Gt(0)] | None = None
-    """l1 sensitivity Δ; default: the pair's l1 distance."""
-
-    def resolve(self, pair: Pair) -> Self:
-        return dataclasses.replace(self, sensitivity=l1_sensitivity(self.sensitivity, pair))
-
-    def claim(self, pair: Pair) -> PureDP:
-        return PureDP(self.epsilon)
-
     def truth(self, pair: Pair) -> LaplaceDP | None:
-        return laplace_truth(pair, noise_scale(self.sensitivity, self.epsilon))
+        return laplace_truth(pair, self.scale)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
-        return 0.5 * (
-            data + noise_scale(self.sensitivity, self.epsilon) * standard_laplace(key, data, n)
-        )
+        return 0.5 * (data + self.scale * standard_laplace(key, data, n))
 
     def log_density(self, data: Array, outputs: Array) -> Array:
-        return laplace_log_density(data, 2 * outputs, noise_scale(self.sensitivity, self.epsilon))
+        return laplace_log_density(data, 2 * outputs, self.scale)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Annotated, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import Gt, Mechanism, Pair, PureDP
-from dpframe.builtin.mechanisms._laplace import l1_sensitivity, noise_scale
+from dpframe import Gt, Pair, PureDP
+from dpframe.builtin.mechanisms._calibrated import Calibrated
 from dpframe.builtin.mechanisms._pairs import lone_difference
 
 if TYPE_CHECKING:
     from dpframe import Array, Key
 
 
-class RandomizedResponse(Mechanism, name="randomized-response"):
+class RandomizedResponse(Calibrated, name="randomized-response"):
     """Each bit of the data is kept with probability e^c/(1 + e^c), else flipped; c = ε/Δ.
 
     Bits are the numbers 0 and 1, in the data as in the outputs. Claim: ε-DP for data that differ in
@@ -35,10 +34,7 @@ class RandomizedResponse(Mechanism, name="randomized-response"):
         for data in (pair.d0, pair.d1):
             if not np.isin(data, (0, 1)).all():
                 raise ValueError("randomised response takes bits, data of 0 and 1 only")
-        return dataclasses.replace(self, sensitivity=l1_sensitivity(self.sensitivity, pair))
-
-    def claim(self, pair: Pair) -> PureDP:
-        return PureDP(self.epsilon)
+        return super().resolve(pair)
 
     def truth(self, pair: Pair) -> PureDP | None:
         bits = lone_difference(pair)
@@ -55,4 +51,4 @@ class RandomizedResponse(Mechanism, name="randomized-response"):
 
     @property
     def _epsilon_of_a_bit(self) -> float:
-        return 1 / noise_scale(self.sensitivity, self.epsilon)
+        return 1 / self.scale

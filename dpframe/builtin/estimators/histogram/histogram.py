@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from dpframe import (
     Claim,
     Estimate,
-    Estimator,
-    Ge,
     Query,
-    Statistic,
     epsilon_of,
     estimate_from_boxes,
 )
-from dpframe.builtin.estimators._bins import Histograms, PilotBins, check_range, grouped
-from dpframe.builtin.estimators._profile import estimated_curve, profile_of
+from dpframe.builtin.estimators.histogram._binned import Binned
+from dpframe.builtin.estimators.histogram._bins import Histograms, grouped
+from dpframe.builtin.estimators.histogram._profile import estimated_curve, profile_of
 from dpframe.stats.canonne import canonne_radius, one_sided_radius
 from dpframe.stats.hockeystick import (
     best_events,
@@ -37,7 +35,7 @@ UNSOUND = (
 )
 
 
-class Histogram(Estimator, name="histogram"):
+class Histogram(Binned, name="histogram"):
     """The hockey-stick divergence of two histograms [Koskela2024, Algorithm 2].
 
     Scores are put into bins of equal width, the outermost two open. The point value is the ε at
@@ -57,25 +55,13 @@ class Histogram(Estimator, name="histogram"):
     certifies: ClassVar[bool] = True
     assumption: ClassVar[str] = "independent, identically distributed outputs"
 
-    bins: Annotated[int, Ge(2)] | None = None
-    """How many, the two open ones included; default: of Scott's width for these trials."""
-    low: float | None = None
-    """Where the range begins; default: from the pilot."""
-    high: float | None = None
-    """Where it ends; default: from the pilot."""
     mode: Literal["sound", "paper"] = "sound"
     """Whether the bound is valid at finite samples, or the paper's interval."""
     sharp: bool | None = None
     """Whether the radius is the sharper, one-sided one; default: in mode "sound"."""
 
-    def check(self) -> None:
-        check_range(self.low, self.high)
-
     def certifies_against(self, claim: Claim | None) -> bool:
         return self.mode == "sound"
-
-    def statistic(self) -> Statistic:
-        return PilotBins(self.bins, self.low, self.high)
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         found = grouped(layout, counts, query.trials)

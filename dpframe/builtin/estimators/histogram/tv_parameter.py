@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 
-from dpframe import Estimate, Estimator, Ge, Gt, Le, Query, Statistic, SubsampledGaussianDP
-from dpframe.builtin.estimators._bins import Histograms, PilotBins, check_range, grouped
-from dpframe.builtin.estimators._profile import POINTS, RATES, points
+from dpframe import Estimate, Gt, Le, Query, SubsampledGaussianDP
+from dpframe.builtin.estimators.histogram._binned import Binned
+from dpframe.builtin.estimators.histogram._bins import Histograms, grouped
+from dpframe.builtin.estimators.histogram._profile import POINTS, RATES, points
 from dpframe.stats.canonne import canonne_radius, one_sided_radius
 from dpframe.stats.hockeystick import subsampled_gaussian_hockey_stick, total_variation
 from dpframe.stats.subsampled import subsampled_gaussian_tradeoff
@@ -22,7 +23,7 @@ LARGEST = 700.0
 """Beyond it no profile is drawn."""
 
 
-class TVParameter(Estimator, name="tv-parameter"):
+class TVParameter(Binned, name="tv-parameter"):
     """ε(δ) of the Gaussian mechanism that has the histograms' total variation distance.
 
     Section 7 of [Koskela2024]: if the mechanism is known but for its noise σ, one number determines
@@ -40,20 +41,8 @@ class TVParameter(Estimator, name="tv-parameter"):
 
     sampling_probability: Annotated[float, Gt(0), Le(1)] = 1.0
     """With which the record is in the sample; 1 for no sampling."""
-    bins: Annotated[int, Ge(2)] | None = None
-    """How many, the two open ones included; default: of Scott's width for these trials."""
-    low: float | None = None
-    """Where the range begins; default: from the pilot."""
-    high: float | None = None
-    """Where it ends; default: from the pilot."""
     mode: Literal["sound", "paper"] = "sound"
     """Whether both histograms' errors are paid for, or one, as the paper does."""
-
-    def check(self) -> None:
-        check_range(self.low, self.high)
-
-    def statistic(self) -> Statistic:
-        return PilotBins(self.bins, self.low, self.high)
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         found = grouped(layout, counts, query.trials)

@@ -6,23 +6,21 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpframe import Estimate, Estimator, Query, Statistic, estimate_from_boxes
-from dpframe.builtin.estimators._certificate import profile
-from dpframe.builtin.estimators._deciding import (
-    Direction,
+from dpframe import Estimate, Query, estimate_from_boxes
+from dpframe.builtin.estimators.events.certificate import profile
+from dpframe.builtin.estimators.threshold._deciding import (
     decisions,
-    extreme_counts,
     price,
 )
-from dpframe.builtin.estimators._limits import Limits, lower_rates, upper_rates
-from dpframe.builtin.estimators._thresholds import threshold_statistic
+from dpframe.builtin.estimators.threshold._limits import lower_rates, upper_rates
+from dpframe.builtin.estimators.threshold._one_threshold import LimitedThreshold
 from dpframe.stats.threshold import threshold_epsilon
 
 if TYPE_CHECKING:
     from dpframe import Claim, Floats, Ints, Tree
 
 
-class ThresholdLoss(Estimator, name="threshold"):
+class ThresholdLoss(LimitedThreshold, name="threshold"):
     """The loss that one threshold shows (equation 6.2), with limits of both error rates.
 
     The event {score ≥ threshold} says D′, and its complement D; with the direction "down" the
@@ -44,18 +42,8 @@ class ThresholdLoss(Estimator, name="threshold"):
     certifies: ClassVar[bool] = True
     assumption: ClassVar[str] = "independent, identically distributed outputs"
 
-    threshold: float | None = None
-    """Decide by scores at it; default: the pilot chooses."""
-    limits: Limits = "clopper-pearson"
-    """Exact limits of the error rates, or approximate ones that certify nothing."""
-    direction: Direction = "either"
-    """Whether larger scores mean D′ ("up", as attacks should have it), D, or may mean either."""
-
     def certifies_against(self, claim: Claim | None) -> bool:
         return self.limits == "clopper-pearson"
-
-    def statistic(self) -> Statistic:
-        return threshold_statistic(self.threshold)
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         delta, error = query.delta, 1 - query.confidence
@@ -85,6 +73,3 @@ class ThresholdLoss(Estimator, name="threshold"):
             profile=shown,
             notes=(price(ways),),
         )
-
-    def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
-        return extreme_counts(layout, trials, self.direction)

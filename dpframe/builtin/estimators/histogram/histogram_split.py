@@ -6,28 +6,27 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
-from dpframe import Estimate, Estimator, Ge, Query, Statistic, estimate_from_boxes
-from dpframe.builtin.estimators._bins import (
-    Histograms,
-    PilotBins,
-    check_range,
-    first_bins,
-    grouped,
-)
-from dpframe.builtin.estimators._certificate import (
+from dpframe import Estimate, Ge, Query, estimate_from_boxes
+from dpframe.builtin.estimators.events.certificate import (
     binned_rates,
     estimate_from_events,
     largest_shown,
 )
-from dpframe.builtin.estimators._choice import choose
-from dpframe.builtin.estimators._ladder import UP
+from dpframe.builtin.estimators.events.choice import choose
+from dpframe.builtin.estimators.events.ladder import UP
+from dpframe.builtin.estimators.histogram._binned import Binned
+from dpframe.builtin.estimators.histogram._bins import (
+    Histograms,
+    first_bins,
+    grouped,
+)
 from dpframe.stats.hockeystick import ratio_order
 
 if TYPE_CHECKING:
     from dpframe import Ints, Tree
 
 
-class HistogramSplit(Estimator, name="histogram-split"):
+class HistogramSplit(Binned, name="histogram-split"):
     """Learns from the pilot's histograms which bins say D′; bounds ε by what is counted after.
 
     The pilot orders the bins by the ratio of their frequencies. That makes a new score of the old
@@ -44,16 +43,6 @@ class HistogramSplit(Estimator, name="histogram-split"):
 
     bins: Annotated[int, Ge(2)] = 20
     """How many, the two open ones included. With more, their order is less certain."""
-    low: float | None = None
-    """Where the range begins; default: from the pilot."""
-    high: float | None = None
-    """Where it ends; default: from the pilot."""
-
-    def check(self) -> None:
-        check_range(self.low, self.high)
-
-    def statistic(self) -> Statistic:
-        return PilotBins(self.bins, self.low, self.high)
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         if not all(query.trials):  # the pilot took the only score

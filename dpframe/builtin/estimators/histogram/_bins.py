@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpframe import BinCounts
-from dpframe.builtin.estimators._grid import DISTINCT, bin_counts, distinct
+from dpframe.builtin.estimators.events.grid import DISTINCT, bin_counts, distinct
 from dpframe.stats.scott import common_deviation, normal_roughness, scott_width
 
 if TYPE_CHECKING:
@@ -158,12 +158,6 @@ def _deviation(scores: Floats) -> float:
     low, high = np.quantile(scaled, [0.25, 0.75])
     plain, quartiles = float(scaled.std()), float(high - low) / QUARTILES
     return largest * (min(plain, quartiles) if quartiles > 0 else plain)
-
-
-def check_range(low: float | None, high: float | None) -> None:
-    """Raises ValueError if a range was given and is empty."""
-    if low is not None and high is not None and not low < high:
-        raise ValueError(f"low must be below high, got {low} and {high}")
 
 
 def _inner(ascending: Floats) -> int:

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpframe import Estimate, Estimator, GaussianDP, Query, Statistic, estimate_from_boxes
-from dpframe.builtin.estimators._deciding import Direction, decisions, extreme_counts, price
-from dpframe.builtin.estimators._limits import Limits, lower_rates, upper_rates
-from dpframe.builtin.estimators._thresholds import threshold_statistic
+from dpframe import Estimate, GaussianDP, Query, estimate_from_boxes
+from dpframe.builtin.estimators.threshold._deciding import (
+    decisions,
+    price,
+)
+from dpframe.builtin.estimators.threshold._limits import lower_rates, upper_rates
+from dpframe.builtin.estimators.threshold._one_threshold import LimitedThreshold
 from dpframe.stats.gaussian import gaussian_epsilon
 from dpframe.stats.gdp import gaussian_mu
 
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from dpframe import Claim, Ints, Tree
 
 
-class GDP(Estimator, name="gdp"):
+class GDP(LimitedThreshold, name="gdp"):
     """The loss of a Gaussian mechanism with the error rates of one threshold; assumes Gaussian.
 
     With upper limits of both rates, μ ≥ Φ⁻¹(1 − FPR) − Φ⁻¹(FNR) [Koskela2024, equation 2.4]
@@ -38,18 +41,8 @@ class GDP(Estimator, name="gdp"):
         "Gaussian noise"
     )
 
-    threshold: float | None = None
-    """Decide by scores at it; default: the pilot chooses."""
-    limits: Limits = "clopper-pearson"
-    """Exact limits of the error rates, or approximate ones that certify nothing."""
-    direction: Direction = "either"
-    """Whether larger scores mean D′ ("up", as attacks should have it), D, or may mean either."""
-
     def certifies_against(self, claim: Claim | None) -> bool:
         return self.limits == "clopper-pearson" and isinstance(claim, GaussianDP)
-
-    def statistic(self) -> Statistic:
-        return threshold_statistic(self.threshold)
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         error = 1 - query.confidence
@@ -82,9 +75,6 @@ class GDP(Estimator, name="gdp"):
             notes=tuple(notes),
         )
         return found._replace(interval=(low, high))
-
-    def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
-        return extreme_counts(layout, trials, self.direction)
 
 
 def _epsilon(mu: float, delta: float) -> float:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from dpframe import Estimate, Estimator, Query, Statistic
-from dpframe.builtin.estimators._deciding import decisions
-from dpframe.builtin.estimators._thresholds import threshold_statistic
+from dpframe import Estimate, Query
+from dpframe.builtin.estimators.threshold._deciding import decisions
+from dpframe.builtin.estimators.threshold._one_threshold import OneThreshold
 from dpframe.stats.credible import Posterior, credible_epsilon, region_mass
 from dpframe.stats.roots import crossing
 from dpframe.stats.threshold import threshold_epsilon
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpframe import Claim, Floats, Ints, Tree
 
 
-class Credible(Estimator, name="credible"):
+class Credible(OneThreshold, name="credible"):
     """Credible limits of ε from the posterior of both error rates; Bayesian, certifies nothing.
 
     FPR and FNR of one threshold have independent posteriors under Jeffreys' prior, and the limits
@@ -37,13 +37,8 @@ class Credible(Estimator, name="credible"):
         "outputs"
     )
 
-    threshold: float | None = None
-    """Decide by scores at it; default: the pilot chooses."""
     sides: Literal["both", "lower"] = "both"
     """An interval with equal mass on both sides, or a lower limit alone."""
-
-    def statistic(self) -> Statistic:
-        return threshold_statistic(self.threshold)
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         def loss(fpr: Floats, fnr: Floats) -> Floats:

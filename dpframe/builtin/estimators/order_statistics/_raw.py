@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpframe.builtin.estimators._choice import choose
-from dpframe.builtin.estimators._grid import DISTINCT, bin_counts, distinct, grid
-from dpframe.builtin.estimators._ladder import Events, Family, geometric
+from dpframe.builtin.estimators.events.choice import choose
+from dpframe.builtin.estimators.events.grid import DISTINCT, bin_counts, distinct, grid
+from dpframe.builtin.estimators.events.ladder import Events, Family, geometric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

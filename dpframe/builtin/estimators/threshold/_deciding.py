@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from dpframe.builtin.estimators._best_cut import best_cut, rises
+from dpframe.builtin.estimators.threshold._best_cut import best_cut, rises
 
 if TYPE_CHECKING:
     from dpframe import Floats, HostArray, Ints, Query, Tree
-    from dpframe.builtin.estimators._best_cut import Promise
+    from dpframe.builtin.estimators.threshold._best_cut import Promise
 
 Direction = Literal["either", "up", "down"]
 

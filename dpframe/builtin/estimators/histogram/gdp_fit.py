@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
-from dpframe import Estimate, Estimator, Ge, Gt, Lt, Query, Statistic
-from dpframe.builtin.estimators._bins import PilotBins, check_range, grouped
-from dpframe.builtin.estimators._profile import POINTS, RATES, points
+from dpframe import Estimate, Gt, Lt, Query
+from dpframe.builtin.estimators.histogram._binned import Binned
+from dpframe.builtin.estimators.histogram._bins import grouped
+from dpframe.builtin.estimators.histogram._profile import POINTS, RATES, points
 from dpframe.stats.gaussian import gaussian_delta, gaussian_epsilon, gaussian_tradeoff
 from dpframe.stats.hockeystick import privacy_profile
 from dpframe.stats.profile_fit import fit_gdp_mu
@@ -22,7 +23,7 @@ LARGEST = 1e3
 """A μ from which on nothing is private; histograms without a common bin have μ = ∞."""
 
 
-class GDPFit(Estimator, name="gdp-fit"):
+class GDPFit(Binned, name="gdp-fit"):
     """μ-GDP fitted to the histograms' profile over a stated range, and its ε(δ).
 
     μ is the smallest one whose curve is nowhere below the profile of the histograms for ε from 0 to
@@ -39,18 +40,6 @@ class GDPFit(Estimator, name="gdp-fit"):
     """The range ends here, or earlier."""
     delta_min: Annotated[float, Gt(0), Lt(1)] = 0.01
     """It ends where the profile falls below this δ."""
-    bins: Annotated[int, Ge(2)] | None = None
-    """How many, the two open ones included; default: of Scott's width for these trials."""
-    low: float | None = None
-    """Where the range begins; default: from the pilot."""
-    high: float | None = None
-    """Where it ends; default: from the pilot."""
-
-    def check(self) -> None:
-        check_range(self.low, self.high)
-
-    def statistic(self) -> Statistic:
-        return PilotBins(self.bins, self.low, self.high)
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         found = grouped(layout, counts, query.trials)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import special
 
-from dpframe.builtin.estimators._ladder import Bins, Events, Family
+from dpframe.builtin.estimators.events.ladder import Bins, Events, Family
 from dpframe.stats.joint import CAP
 
 if TYPE_CHECKING:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from dpframe import Estimate, Estimator, Query, Statistic
-from dpframe.builtin.estimators._certificate import (
+from dpframe.builtin.estimators.events.certificate import (
     binned_rates,
     estimate_from_events,
     largest_shown,
 )
-from dpframe.builtin.estimators._choice import choose
-from dpframe.builtin.estimators._exposure import exposure_note
-from dpframe.builtin.estimators._grid import PilotGrid
-from dpframe.builtin.estimators._ladder import DOWN, UP, Family, geometric
-from dpframe.builtin.estimators._raw import ascending, rank_counts, raw_events
+from dpframe.builtin.estimators.events.choice import choose
+from dpframe.builtin.estimators.events.grid import PilotGrid
+from dpframe.builtin.estimators.events.ladder import DOWN, UP, Family, geometric
+from dpframe.builtin.estimators.order_statistics._exposure import exposure_note
+from dpframe.builtin.estimators.order_statistics._raw import ascending, rank_counts, raw_events
 
 if TYPE_CHECKING:
     from dpframe import HostArray, Ints, Tree

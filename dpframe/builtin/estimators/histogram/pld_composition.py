@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from dpframe import Estimate, Estimator, Ge, Query, Statistic
-from dpframe.builtin.estimators._bins import PilotBins, check_range, grouped
-from dpframe.builtin.estimators._profile import LINES, POINTS, RATES, points
+from dpframe import Estimate, Ge, Query
+from dpframe.builtin.estimators.histogram._binned import Binned
+from dpframe.builtin.estimators.histogram._bins import grouped
+from dpframe.builtin.estimators.histogram._profile import LINES, POINTS, RATES, points
 from dpframe.stats.tradeoff import tradeoff_of_profile
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ BIASED = (
 )
 
 
-class PLDComposition(Estimator, name="pld-composition"):
+class PLDComposition(Binned, name="pld-composition"):
     """ε(δ) after several releases, from the privacy loss distribution of one (section 9.2).
 
     The distribution has mass p̂_j at ln(p̂_j/q̂_j), and q̂_j at ln(q̂_j/p̂_j) in the other
@@ -45,18 +46,6 @@ class PLDComposition(Estimator, name="pld-composition"):
     """How many releases."""
     empty: Literal["merge", "drop", "infinity"] = "merge"
     """What becomes of bins that one dataset never hit."""
-    bins: Annotated[int, Ge(2)] | None = None
-    """How many, the two open ones included; default: of Scott's width for these trials."""
-    low: float | None = None
-    """Where the range begins; default: from the pilot."""
-    high: float | None = None
-    """Where it ends; default: from the pilot."""
-
-    def check(self) -> None:
-        check_range(self.low, self.high)
-
-    def statistic(self) -> Statistic:
-        return PilotBins(self.bins, self.low, self.high)
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         found = grouped(layout, counts, query.trials)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dpframe import Floats
-    from dpframe.builtin.estimators._bins import Histograms
+    from dpframe.builtin.estimators.histogram._bins import Histograms
 
     Points = tuple[tuple[float, float], ...]
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpframe import DecisionCounts, Statistic
-from dpframe.builtin.estimators._grid import PilotGrid
+from dpframe.builtin.estimators.events.grid import PilotGrid
 
 if TYPE_CHECKING:
     from dpframe import Array, HostArray, Tree

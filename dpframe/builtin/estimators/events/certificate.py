@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpframe import Estimate, Query, epsilon_of, estimate_from_boxes
-from dpframe.builtin.estimators._ladder import joined
+from dpframe.builtin.estimators.events.ladder import joined
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpframe import Floats, Ints
-    from dpframe.builtin.estimators._choice import Chosen
-    from dpframe.builtin.estimators._ladder import Events, Family
+    from dpframe.builtin.estimators.events.choice import Chosen
+    from dpframe.builtin.estimators.events.ladder import Events, Family
 
 KEPT = 3
 """Events whose p-value is computed: those that say most. More would change it little."""

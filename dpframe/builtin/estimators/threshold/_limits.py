@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpframe import Floats, Ints
-    from dpframe.builtin.estimators._deciding import Decisions
+    from dpframe.builtin.estimators.threshold._deciding import Decisions
 
 Limits = Literal["clopper-pearson", "jeffreys"]
 

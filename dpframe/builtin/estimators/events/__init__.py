@@ -1,0 +1,1 @@
+"""Events {score beyond a threshold}: where they are cut, which are chosen, what they certify."""

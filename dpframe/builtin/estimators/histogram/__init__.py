@@ -1,0 +1,1 @@
+"""Histograms of the scores, in bins of equal width."""

@@ -1,0 +1,1 @@
+"""The default: events beyond order statistics of the scores."""

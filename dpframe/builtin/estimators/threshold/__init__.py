@@ -1,0 +1,1 @@
+"""One threshold, given or chosen by the pilot, and what its error rates say."""
