@@ -1,29 +1,16 @@
-"""The command line as a user meets it: real processes, exit codes, streams."""
+"""The command line as a user meets it: exit codes, streams, and that a process ends with them."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
 import pytest
+from support.command_line import dpframe
+from support.processes import DPFRAME
+from support.processes import run as run_process
 
 SMALL = ["--trials", "20000"]
-CACHE = Path(tempfile.gettempdir()) / f"dpframe-tests-{os.getuid()}"
-
-
-def dpframe(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "dpframe", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        env={**os.environ, "COLUMNS": "80", "DPFRAME_CACHE": str(CACHE)},
-    )
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +22,7 @@ def spec(root: Path) -> Path:
 def finished(spec: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A directory with one finished run, and what it printed."""
     directory = tmp_path_factory.mktemp("run")
-    done = dpframe("run", spec, *SMALL, cwd=directory)
+    done = run_process(*DPFRAME, "run", spec, *SMALL, cwd=directory)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return directory, done.stdout
@@ -91,7 +78,6 @@ MISTAKES = [
     (["run", "{spec}", "--set", "mechanism.epsilom=1"], "did you mean"),
     (["run", "{spec}", "--out", "a-file"], "a-file: cannot write there"),
     (["run", "{spec}", "--out", "a-file/below"], "a-file/below: cannot write there"),
-    (["run", "{spec}", "--device", "gpu"], "--device gpu"),
     (["run", "{spec}", "--device", "abacus"], "abacus"),
     (["run"], "Missing argument"),
     (["run", "{spec}", "--bogus"], "No such option"),
@@ -120,6 +106,25 @@ def test_mistakes_exit_2_with_one_clear_message(
     assert not (tmp_path / "runs" / "quick" / "record.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "missing.toml"], "no such file"),
+        (["run"], "Missing argument"),
+        (["run", "{spec}", "--device", "gpu"], "--device gpu"),
+    ],
+)
+def test_a_process_ends_with_the_code_of_a_mistake(
+    arguments: list[str], message: str, spec: Path, tmp_path: Path
+) -> None:
+    words = (argument.format(spec=spec) for argument in arguments)
+    done = run_process(*DPFRAME, *words, cwd=tmp_path)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
 def test_plan_says_what_can_be_certified(root: Path, tmp_path: Path) -> None:
     found = json.loads(dpframe("plan", root / "specs/dptext.toml", "--json", cwd=tmp_path).stdout)
     assert (found["cells"], found["m"], found["draw_groups"]) == (252, 252, 36)
@@ -144,15 +149,13 @@ def test_an_internal_error_exits_70(tmp_path: Path, spec: Path) -> None:
         "from dpframe.cli import main\n"
         "main()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
+    done = run_process("-c", code, cwd=tmp_path)
     assert done.returncode == 70
     assert "RuntimeError: inside" in done.stderr
     assert "report" in done.stderr
 
 
 def test_version_and_help(tmp_path: Path) -> None:
-    assert dpframe("--version", cwd=tmp_path).stdout.startswith("dpframe ")
+    assert run_process(*DPFRAME, "--version", cwd=tmp_path).stdout.startswith("dpframe ")
     for command in ("run", "plan", "check", "show", "plugins", "schema"):
         assert dpframe(command, "--help", cwd=tmp_path).returncode == 0

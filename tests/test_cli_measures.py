@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support import SPECS
+from support.processes import DPFRAME, HANGS, children, ignores_interrupts, started, until
 from typer.testing import CliRunner
 
 from dpframe.cli import app
 
-TESTS = Path(__file__).parent
-QUICK = TESTS.parent / "specs" / "quick.toml"
+QUICK = SPECS / "quick.toml"
 
 CALIBRATED = """
 schema = 1
@@ -167,30 +166,25 @@ def test_mistakes_exit_2_with_one_clear_message(words: list[object], message: st
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "term")]
+    ("number", "code", "word"),
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        pytest.param(signal.SIGTERM, 143, "term", marks=pytest.mark.slow),
+    ],
 )
 def test_an_interrupted_calibration_ends_with_its_processes(
     number: int, code: int, word: str, tmp_path: Path
 ) -> None:
     words = ["calibrate", "small.toml", "--repeats", "1000000", "--workers", "2"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "dpframe", *words],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "DPFRAME_CACHE": "off"},
-    )
-    children = _children_of(process.pid)
-    process.send_signal(number)
-    _, printed = process.communicate(timeout=60)
+    with started(*DPFRAME, *words, cwd=tmp_path) as process:
+        # Two that play, and one of multiprocessing's own.
+        until(process, lambda: sum(map(ignores_interrupts, children(process))) == 3)
+        process.send_signal(number)
+        _, printed = process.communicate(timeout=HANGS)  # ends when the last of them has
     assert process.returncode == code, printed
     assert word in printed
     assert "nothing is kept" in printed
     assert "Traceback" not in printed
-    deadline = time.monotonic() + 20
-    while any(Path(f"/proc/{child}").exists() for child in children):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 class Deaf:
@@ -232,16 +226,3 @@ def test_a_signal_that_python_drops_is_not_lost(monkeypatch: pytest.MonkeyPatch)
             signal.signal(number, handler)
     assert len(told) == 2
     assert printed == []
-
-
-def _children_of(parent: int) -> list[int]:
-    """Waits until the worker processes are there."""
-    children = Path(f"/proc/{parent}/task/{parent}/children")
-    if not children.exists():
-        pytest.skip("this system does not list child processes")
-    deadline = time.monotonic() + 60
-    while len(found := children.read_text().split()) < 3:  # one is multiprocessing's own
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    time.sleep(1.0)
-    return [int(child) for child in found]

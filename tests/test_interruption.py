@@ -8,16 +8,14 @@ import os
 import random
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-CACHE = Path(tempfile.gettempdir()) / f"dpframe-tests-{os.getuid()}"
+from support import processes
+from support.processes import DPFRAME, HANGS
 
 HOST_SPEC = """
 schema = 1
@@ -46,16 +44,16 @@ use = "zeros-ones"
 use = "laplace"
 [[mechanism]]
 use = "random-output"
-[[mechanism]]
-use = "dptext"
 [[attack]]
 use = "majority-vote"
 [[estimator]]
 use = "precision"
 [sweep]
 "mechanism.epsilon" = [0.5, 1.0]
-"pair.dim" = [2, 8]
+"pair.dim" = [8]
 """
+MORE = '[[mechanism]]\nuse = "dptext"\n[[attack]]'
+LARGE = SPEC.replace("[8]", "[2, 8]").replace("[[attack]]", MORE)
 
 OFTEN = """
 import sys
@@ -67,35 +65,26 @@ from dpframe.cli import main
 main()
 """
 
-PLAIN, WRITING = ["-m", "dpframe"], ["-c", OFTEN]
+PLAIN, WRITING = DPFRAME, ("-c", OFTEN)
 STOPPED = {signal.SIGKILL: {-9}, signal.SIGINT: {130, -2}, signal.SIGTERM: {143, -15}}
 """Python itself ends with the negative ones while it is still starting."""
 
 
 @contextlib.contextmanager
-def started(directory: Path, how: list[str], spec: str = SPEC) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, *how, "run", "spec.toml", "--out", "out", "--quiet", "--json"]
+def started(
+    directory: Path, how: tuple[str, str] = PLAIN, spec: str = SPEC
+) -> Iterator[subprocess.Popen[str]]:
     directory.mkdir(exist_ok=True)
     (directory / "spec.toml").write_text(spec)
-    with subprocess.Popen(
-        command,
-        cwd=directory,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "DPFRAME_CACHE": str(CACHE)},
-        start_new_session=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    words = ("run", "spec.toml", "--out", "out", "--quiet", "--json")
+    with processes.started(*how, *words, cwd=directory) as process:
+        yield process
 
 
-def finished(directory: Path) -> dict[str, Any]:
+def finished(directory: Path, spec: str = SPEC) -> dict[str, Any]:
     """Runs to the end; the record without what differs from run to run."""
-    with started(directory, PLAIN) as process:
-        out, err = process.communicate()
+    with started(directory, PLAIN, spec) as process:
+        out, err = process.communicate(timeout=HANGS)
     assert process.returncode in (0, 1), err
     assert err == ""
     record: dict[str, Any] = json.loads(out)
@@ -106,29 +95,20 @@ def finished(directory: Path) -> dict[str, Any]:
     return record
 
 
-class Whole:
-    """An uninterrupted run, and how long it takes."""
-
-    def __init__(self, directory: Path) -> None:
-        finished(directory / "warm")  # compiles
-        before = time.monotonic()
-        self.record = json.dumps(finished(directory / "whole"))
-        self.seconds = time.monotonic() - before
-
-
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    return Whole(tmp_path_factory.mktemp("whole"))
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The record of a run that nobody stopped."""
+    return finished(tmp_path_factory.mktemp("whole") / "run")
 
 
-def stop(directory: Path, how: list[str], number: signal.Signals, after: float) -> bool:
+def stop(directory: Path, how: tuple[str, str], number: signal.Signals, after: float) -> bool:
     """Sends a signal after some seconds; whether that left the run unfinished."""
-    with started(directory, how) as process:
+    with started(directory, how, LARGE) as process:
         try:
             process.wait(timeout=after)
         except subprocess.TimeoutExpired:
             process.send_signal(number)
-        out, err = process.communicate()
+        out, err = process.communicate(timeout=HANGS)
     if process.returncode in (0, 1):  # it was faster
         assert json.loads(out)["summary"]["failed"] == 0
         return False
@@ -148,44 +128,35 @@ def chunks_done(directory: Path) -> int:
     return done
 
 
-def batter(directory: Path, whole: Whole, kills: int, seed: int) -> int:
-    """Stops runs that many times, resuming in between; returns how many checkpoints it saw grow."""
-    rng = random.Random(seed)
+@pytest.mark.slow
+def test_a_hundred_kills(tmp_path: Path) -> None:
+    """At random moments, resuming in between; many of them must have met a growing checkpoint."""
+    finished(tmp_path / "warm", LARGE)  # compiles
+    before = time.monotonic()
+    whole = finished(tmp_path / "whole", LARGE)
+    seconds = time.monotonic() - before
+    rng = random.Random(21)
     grown, number, done = 0, 0, 0
-    for _ in range(kills):
-        here = directory / str(number)
+    for _ in range(100):
+        here = tmp_path / str(number)
         how = rng.choice([PLAIN, WRITING, WRITING])
         kind = rng.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-        if stop(here, how, kind, rng.uniform(0.3, 0.9) * whole.seconds):
+        if stop(here, how, kind, rng.uniform(0.3, 0.9) * seconds):
             now = chunks_done(here)
             assert now >= done, "progress was lost"
             grown += now > done
             done = now
         else:
-            assert json.dumps(finished(here)) == whole.record
+            assert finished(here, LARGE) == whole
             number, done = number + 1, 0
-    assert json.dumps(finished(directory / str(number))) == whole.record
-    return grown
-
-
-def test_five_kills(whole: Whole, tmp_path: Path) -> None:
-    batter(tmp_path, whole, 5, seed=20)
-
-
-@pytest.mark.slow
-def test_a_hundred_kills(whole: Whole, tmp_path: Path) -> None:
-    assert batter(tmp_path, whole, 100, seed=21) > 20
+    assert finished(tmp_path / str(number), LARGE) == whole
+    assert grown > 20
 
 
 def until_checkpoint(process: subprocess.Popen[str], directory: Path) -> None:
     """Waits until something is on the disk."""
     checkpoint = directory / "out" / "checkpoint"
-    while not list(checkpoint.glob("*.json")):
-        try:
-            process.wait(timeout=0.02)
-        except subprocess.TimeoutExpired:
-            continue
-        pytest.fail(f"it ended before it wrote anything: {process.communicate()}")
+    processes.until(process, lambda: list(checkpoint.glob("*.json")))
 
 
 @pytest.mark.parametrize(
@@ -193,20 +164,20 @@ def until_checkpoint(process: subprocess.Popen[str], directory: Path) -> None:
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
 )
 def test_a_stopped_run_says_how_to_go_on_and_keeps_its_counts(
-    number: signal.Signals, code: int, word: str, whole: Whole, tmp_path: Path
+    number: signal.Signals, code: int, word: str, whole: dict[str, Any], tmp_path: Path
 ) -> None:
     with started(tmp_path / "run", WRITING) as process:
         until_checkpoint(process, tmp_path / "run")
         process.send_signal(number)
-        out, err = process.communicate()
+        out, err = process.communicate(timeout=HANGS)
     assert process.returncode == code
     assert err == (f"{word}; what was counted is kept, and the same command goes on from there\n")
     assert out == ""
     assert chunks_done(tmp_path / "run") > 0
-    assert json.dumps(finished(tmp_path / "run")) == whole.record
+    assert finished(tmp_path / "run") == whole
 
 
-def test_a_run_that_was_killed_while_writing_goes_on(whole: Whole, tmp_path: Path) -> None:
+def test_a_run_that_was_killed_while_writing_goes_on(whole: dict[str, Any], tmp_path: Path) -> None:
     directory = tmp_path / "run"
     with started(directory, WRITING) as process:
         until_checkpoint(process, directory)
@@ -215,7 +186,7 @@ def test_a_run_that_was_killed_while_writing_goes_on(whole: Whole, tmp_path: Pat
     assert process.returncode == -signal.SIGKILL
     before = chunks_done(directory)
     assert before > 0
-    assert json.dumps(finished(directory)) == whole.record
+    assert finished(directory) == whole
     assert chunks_done(directory) > before
 
 
@@ -223,8 +194,10 @@ def test_ctrl_c_ends_worker_processes_quietly(tmp_path: Path) -> None:
     """A terminal sends it to all processes of the run."""
     with started(tmp_path, PLAIN, HOST_SPEC) as process:
         until_checkpoint(process, tmp_path)
+        at_work = processes.ignores_interrupts
+        processes.until(process, lambda: all(map(at_work, processes.children(process))))
         os.killpg(process.pid, signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=HANGS)
     assert process.returncode == 130
     assert err.startswith("interrupted;")
     assert len(err.splitlines()) == 1
@@ -236,8 +209,4 @@ def test_no_worker_process_outlives_a_killed_run(tmp_path: Path) -> None:
     with started(tmp_path, PLAIN, HOST_SPEC) as process:
         until_checkpoint(process, tmp_path)
         process.kill()
-        try:
-            process.communicate(timeout=60)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=HANGS)

@@ -4,5 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+TESTS = Path(__file__).parents[1]
+ROOT = TESTS.parent
 """The checkout."""
+SPECS = ROOT / "specs"
