@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.black_boxes import BOXES, Box
+from support.black_boxes import BOXES, Box, sample_in_this_process
 from support.small_audits import PLUGINS, Stop, document, load
 
 from dpframe import HostMechanism, PureDP, host_mechanism
@@ -53,7 +53,7 @@ def notes(cell: dict[str, Any]) -> str:
 
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pool, "_pickled", lambda self: None)
+    sample_in_this_process(monkeypatch)
 
 
 SWEPT = spec({"use": "box"}, sweep={"mechanism.epsilon": [0.5, 2.0], "pair.dim": [2]})
@@ -64,7 +64,7 @@ def direct() -> list[Any]:
     """Counts without any worker process."""
     patch = pytest.MonkeyPatch()
     with patch.context() as inside:
-        inside.setattr(Pool, "_pickled", lambda self: None)
+        sample_in_this_process(inside)
         return [cell["counts"] for cell in cells(SWEPT)]
 
 

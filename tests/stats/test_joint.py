@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -23,10 +24,16 @@ def outside(corners: np.ndarray, x: np.ndarray, tpr: np.ndarray) -> np.ndarray:
     return ~inside.any(axis=-1)
 
 
+@functools.cache
+def regions(n: int, m: int, weight: float, error: float) -> tuple[np.ndarray, ...]:
+    """Every pair of counts, and its region."""
+    false, true = (grid.ravel() for grid in np.meshgrid(np.arange(n + 1), np.arange(m + 1)))
+    return false, true, joint_staircases(false, n, true, m, weight, error)
+
+
 def miss_probability(n: int, m: int, x: float, p: float, weight: float, error: float) -> float:
     """Pr[(x, p) is outside of the region], summed over every pair of counts."""
-    false, true = (grid.ravel() for grid in np.meshgrid(np.arange(n + 1), np.arange(m + 1)))
-    corners = joint_staircases(false, n, true, m, weight, error)
+    false, true, corners = regions(n, m, weight, error)
     missed = outside(corners, np.full(false.shape, x), np.full(false.shape, p))
     return float(np.sum(stats.binom.pmf(false, n, x) * stats.binom.pmf(true, m, p) * missed))
 

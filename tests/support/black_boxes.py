@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpframe import HostMechanism, PureDP
+from dpframe.engine.workers import Pool
+
+if TYPE_CHECKING:
+    import pytest
 
 
 class Box(HostMechanism, name="box"):
@@ -63,3 +67,8 @@ class Slow(HostMechanism, name="slow"):
 
 
 BOXES: list[Any] = [Box, Dies, OneLaneDies, Slow]
+
+
+def sample_in_this_process(patch: pytest.MonkeyPatch) -> None:
+    """Starts no worker processes: the same outputs, without a second or two for each of them."""
+    patch.setattr(Pool, "_pickled", lambda self: None)
