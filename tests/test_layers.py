@@ -37,9 +37,9 @@ ALLOWED = {
     "builtin": {"dpframe", "stats"},  # what a third party may import, and nothing else
     "registry": PUBLIC | {"builtin"},
     "spec": PUBLIC | {"registry"},
-    "engine": PUBLIC | {"registry", "spec"},
-    "calibration": PUBLIC | {"registry", "spec", "engine"},
-    "record": PUBLIC | {"spec", "engine"},
+    "record": PUBLIC | {"registry", "spec"},
+    "engine": PUBLIC | {"registry", "spec", "record"},
+    "calibration": PUBLIC | {"registry", "spec", "record", "engine"},
     "report": {"errors", "stats", "record"},
 }
 TOP = {

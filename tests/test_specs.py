@@ -14,7 +14,6 @@ from support.vote_closed_forms import exact_loss
 
 import dpframe
 from dpframe import registry
-from dpframe.record.file import number
 from dpframe.spec import load_audit
 
 SPECS = sorted((Path(__file__).parent.parent / "specs").rglob("*.toml"))
@@ -54,11 +53,11 @@ def test_nothing_is_a_false_alarm(finished) -> None:
     for cell in record["cells"]:
         bound = cell["estimate"]["epsilon_lower"]
         if cell["truth"] is not None and bound is not None:
-            truth = number(cell["truth"]["epsilon"])
+            truth = float(cell["truth"]["epsilon"])
             assert bound <= truth
             # The claim is a curve: it may be violated at another δ than that of the estimate.
             if cell["verdict"] == "violated" and cell["claim"]["kind"] in ("pure-dp", "approx-dp"):
-                assert truth > number(cell["claim"]["epsilon"])
+                assert truth > float(cell["claim"]["epsilon"])
         if cell["expected"] == "consistent":
             assert cell["verdict"] != "violated"
         if cell["verdict"] == "violated" and cell["expected"] is None:

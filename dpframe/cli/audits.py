@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +22,9 @@ from dpframe.cli.options import (
     load,
     print_json,
 )
+
+if TYPE_CHECKING:
+    from dpframe.record.model import Record
 
 
 def run(
@@ -113,7 +116,7 @@ def show(
         render_notes(found, console())
 
 
-def _print(record: dict[str, Any], as_json: bool) -> None:
+def _print(record: Record, as_json: bool) -> None:
     if as_json:
         from dpframe.record.file import dumps
 

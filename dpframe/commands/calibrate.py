@@ -6,9 +6,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from dpframe.calibration.rows import BROKEN, KEPT, calibrated, certifies, failed
-from dpframe.commands.audit import load, make_plan, peak_rss_bytes, plugin_records, versions
+from dpframe.commands.audit import load, make_plan
+from dpframe.commands.provenance import peak_rss_bytes, plugin_records, versions
 from dpframe.errors import DpframeError
-from dpframe.record.file import SCHEMA
+from dpframe.record.build import spec_record
+from dpframe.record.model.record import SCHEMA
 from dpframe.stats.exceedance import exceedance
 
 if TYPE_CHECKING:
@@ -105,15 +107,15 @@ def calibration(
     return {
         "schema": SCHEMA,
         "kind": "calibration",
-        "spec": {**first.source._asdict(), "overrides": list(first.source.overrides)},
+        "spec": spec_record(first.source).model_dump(),
         "audit": {"name": first.name, "multiplicity": "none"},
         "repeats": repeats,
         "interval_confidence": 1 - FALSE_ALARMS,
         "environment": {**versions(), "prng": found.rehearsals[0].prng},
         "seed": first.cells[0].seed,
-        "plugins": plugin_records(first),
+        "plugins": [plugin.model_dump() for plugin in plugin_records(first)],
         "rows": rows,
-        "skipped": [skip_record(skip) for skip in found.skipped],
+        "skipped": [skip_record(skip).model_dump() for skip in found.skipped],
         "summary": {
             **{word: sum(row["promise"] == word for row in rows) for word in (KEPT, BROKEN)},
             "promises_nothing": sum(r["status"] == "ok" and not r["certified"] for r in rows),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import ValidationError
 
 from dpframe import registry
-from dpframe.commands.audit import plugin_record
+from dpframe.commands.provenance import plugin_record
 from dpframe.errors import PluginError
 from dpframe.estimator import Estimator
 from dpframe.plugin import problems_of
@@ -30,10 +30,10 @@ class Candidate(NamedTuple):
         """What the table calls it."""
         return self.entry.name
 
-    def plugin(self) -> dict[str, str]:
+    def plugin(self) -> dict[str, Any]:
         """What the record says about the plugin."""
         entry = self.entry
-        return plugin_record(entry.name, entry.distribution, entry.version, entry.cls)
+        return plugin_record(entry.name, entry.distribution, entry.version, entry.cls).model_dump()
 
     def choice(self) -> dict[str, Any]:
         """What the record says about the estimator in a row."""

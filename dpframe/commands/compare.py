@@ -8,16 +8,16 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from dpframe.commands.audit import load, make_plan, make_record
-from dpframe.record.file import number
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from dpframe.engine.estimate import CellResult
     from dpframe.engine.run import Progress
     from dpframe.plugin import Plugin
+    from dpframe.record.model import CellRecord, TruthRecord
+    from dpframe.record.result import CellResult
     from dpframe.spec.audit import Audit, RunSettings
 
     Display = Callable[[int, int], AbstractContextManager[Progress]]
@@ -74,17 +74,17 @@ def comparison(loaded: Audit, display: Display | None = None) -> dict[str, Any]:
         with display(len(loaded.cells), sum(p.draws for p in plan.passes)) as progress:
             results = run_plan(plan, progress)
     record = make_record(plan, results, time.perf_counter() - started)
-    together: dict[Any, list[tuple[CellResult, dict[str, Any]]]] = {}
-    for result, cell in zip(results, record["cells"], strict=True):
+    together: dict[Any, list[tuple[CellResult, CellRecord]]] = {}
+    for result, cell in zip(results, record.cells, strict=True):
         together.setdefault(_line(result), []).append((result, cell))
     rows = [_row(repeats, loaded.run) for repeats in together.values()]
-    kept = ("schema", "spec", "audit", "environment", "seed", "plugins")
+    shared = record.model_copy(update={"cells": []}).as_dict()
+    kept = ("schema", "spec", "audit", "environment", "seed", "plugins", "skipped")
     return {
-        **{key: record[key] for key in kept},
+        **{key: shared[key] for key in kept},
         "kind": "comparison",
         "rows": rows,
-        "skipped": record["skipped"],
-        "summary": {key: record["summary"][key] for key in ("seconds", "draws", "peak_rss_bytes")},
+        "summary": {key: shared["summary"][key] for key in ("seconds", "draws", "peak_rss_bytes")},
     }
 
 
@@ -95,35 +95,34 @@ def _line(result: CellResult) -> Any:
     return labels, repr(cell.swept)
 
 
-def _row(repeats: list[tuple[CellResult, dict[str, Any]]], run: RunSettings) -> dict[str, Any]:
+_CHOICES = ("mechanism", "pair", "attack", "estimator", "swept")
+
+
+def _row(repeats: list[tuple[CellResult, CellRecord]], run: RunSettings) -> dict[str, Any]:
     """One row: means over the repeats."""
     first, shown = repeats[0]
-    estimates = [cell["estimate"] for _, cell in repeats if cell["estimate"]]
-    failed = [cell["reason"] for result, cell in repeats if result.estimate is None]
-    bounds = [e["epsilon_lower"] for e in estimates if e["epsilon_lower"] is not None]
-    intervals = [e["interval"] for e in estimates if e["interval"] is not None]
-    truth = shown["truth"]
+    estimates = [cell.estimate for _, cell in repeats if cell.estimate]
+    failed = [cell.reason for _, cell in repeats if cell.estimate is None]
+    bounds = [e.epsilon_lower for e in estimates if e.epsilon_lower is not None]
+    intervals = [e.interval for e in estimates if e.interval is not None]
+    choices = shown.model_dump(include={*_CHOICES, "truth"})
     drawn = _draws(first, run)
     return {
-        "mechanism": shown["mechanism"],
-        "pair": shown["pair"],
-        "attack": shown["attack"],
-        "estimator": shown["estimator"],
-        "swept": shown["swept"],
+        **{name: choices[name] for name in _CHOICES},
         "status": "ok" if estimates else "failed",
         "reason": failed[0] if failed else None,
         "repeats": len(estimates),
         "certified": first.certified,
         "assumption": first.cell.estimator.value.assumption,
-        "truth": truth,
+        "truth": choices["truth"],
         "delta": first.cell.delta,
         "confidence": first.cell.confidence,
         "trials": list(first.trials),
-        "epsilon": _mean([e["epsilon"] for e in estimates]),
+        "epsilon": _mean([e.epsilon for e in estimates]),
         "epsilon_lower": _mean(bounds),
         "deviation": statistics.stdev(bounds) if len(bounds) > 1 else None,
         "interval": [_mean(list(side)) for side in zip(*intervals, strict=True)] or None,
-        "share": _share(_mean(bounds), truth),
+        "share": _share(_mean(bounds), shown.truth),
         "draws": {**drawn, "total": sum(drawn.values())},
         "seconds": _mean([result.seconds + result.estimate_seconds for result, _ in repeats]),
         "estimate_seconds": _mean([result.estimate_seconds for result, _ in repeats]),
@@ -141,12 +140,11 @@ def _draws(result: CellResult, run: RunSettings) -> dict[str, int]:
     }
 
 
-def _mean(values: list[Any]) -> float | None:
-    numbers = [number(value) for value in values]
-    return sum(numbers) / len(numbers) if numbers else None
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
 
 
-def _share(bound: float | None, truth: dict[str, Any] | None) -> float | None:
+def _share(bound: float | None, truth: TruthRecord | None) -> float | None:
     """Bound over true ε, where there is something to divide by."""
-    epsilon = number(truth["epsilon"]) if truth else math.nan
+    epsilon = truth.epsilon if truth else math.nan
     return bound / epsilon if bound is not None and 0 < epsilon < math.inf else None

@@ -56,7 +56,7 @@ def _left_out(plan: Plan) -> list[Skipped]:
 def _chunk_bytes(plan: Plan) -> int:
     """Memory of the widest chunk of one core, with its random bits and all lanes, in float32."""
     return max(
-        (4 * (2 + len(p.mechanisms)) * p.draws // (2 * p.trials) * p.rows for p in plan.passes),
+        (4 * (2 + len(p.mechanisms)) * max(1, p.elements) * p.rows for p in plan.passes),
         default=0,
     )
 

@@ -6,9 +6,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpframe.commands.audit import identity, make_plan, make_record
+from dpframe.commands.audit import make_plan, make_record
+from dpframe.commands.provenance import environment, plugin_records
 from dpframe.errors import DpframeError, OutputError, RecordError
 from dpframe.record import file as records
+from dpframe.record.build import spec_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from dpframe.engine.plan import Plan
     from dpframe.engine.run import Progress
+    from dpframe.record.model import Record
     from dpframe.spec.audit import Audit
 
     Display = Callable[[int, int], AbstractContextManager[Progress]]
@@ -36,7 +39,7 @@ class Invocation(NamedTuple):
 
 def run(
     loaded: Audit, invocation: Invocation, display: Display, warn: Callable[[str], None] = print
-) -> dict[str, Any]:
+) -> Record:
     """Runs an audit and writes its record; a complete identical run is read, not repeated.
 
     However the run ends, what was counted stays in the directory, and the next run goes on there.
@@ -59,7 +62,7 @@ def run(
     with locked(directory / CHECKPOINT):
         keep_compiled_programs()
         store = Store(directory / CHECKPOINT)
-        earlier = _earlier(directory) if invocation.resume else None
+        earlier = _earlier(directory, warn) if invocation.resume else None
         if not invocation.resume:
             store.clear()
         plan = make_plan(loaded, earlier)
@@ -74,7 +77,7 @@ def run(
     return record
 
 
-def _run(plan: Plan, store: Any, display: Display) -> dict[str, Any]:
+def _run(plan: Plan, store: Any, display: Display) -> Record:
     from dpframe.engine.run import run as run_plan
 
     started = time.perf_counter()
@@ -101,22 +104,33 @@ def output_directory(loaded: Audit, given: Path | None) -> Path:
     return directory
 
 
-def _earlier(directory: Path) -> dict[str, Any] | None:
-    """The record of an earlier run in the same place, if it can be read."""
+def _earlier(directory: Path, warn: Callable[[str], None]) -> Record | None:
+    """The record of an earlier run in the same place; one that is damaged is not trusted."""
+    if not (directory / records.NAME).exists():
+        return None
     try:
         return records.read(directory)
-    except RecordError:
+    except RecordError as error:
+        warn(f"{error}; it is not used, and what it said is worked out anew")
         return None
 
 
-def _complete(earlier: dict[str, Any], plan: Plan) -> bool:
+def _complete(earlier: Record, plan: Plan) -> bool:
     """Whether this run would come out as the earlier one did."""
-    same = identity(earlier) == identity(make_record(plan, [], 0.0))
-    whole = all(
-        cell["status"] == "ok" and cell["trials"] == [wanted.trials] * 2
-        for cell, wanted in zip(earlier["cells"], plan.audit.cells, strict=False)
+    audit = plan.audit
+    wanted = [(cell.id, [cell.trials] * 2) for cell in audit.cells if cell.id in plan.looks]
+    done = [(cell.id, cell.trials) for cell in earlier.cells if cell.status == "ok"]
+    source = spec_record(audit.source)
+    return (
+        done == wanted
+        and len(earlier.cells) == len(wanted) + len(plan.failed)
+        and len(earlier.skipped) == len(plan.skipped)
+        and earlier.spec.sha256 == source.sha256
+        and earlier.spec.overrides == source.overrides
+        and earlier.environment == environment(plan.prng)
+        and earlier.seed == audit.cells[0].seed
+        and earlier.plugins == plugin_records(audit)
     )
-    return same and whole
 
 
 def select_device(device: str | None) -> None:

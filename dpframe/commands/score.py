@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from pathlib import Path
@@ -10,14 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpframe.commands.audit import load_plugins, versions
+from dpframe.commands.audit import load_plugins
 from dpframe.commands.candidates import Candidate, candidates
+from dpframe.commands.provenance import versions
 from dpframe.engine.address import PILOT, Stream, host_generator
 from dpframe.engine.guard import first_line
-from dpframe.errors import DpframeError
+from dpframe.errors import CellError, DpframeError
 from dpframe.estimator import Estimator, Query
+from dpframe.record.answer import checked
 from dpframe.record.cell import estimate_record
-from dpframe.record.file import SCHEMA
+from dpframe.record.model.record import SCHEMA
 from dpframe.scores.count import PILOT_MOST, PILOT_SHARE
 from dpframe.scores.files import as_scores, read_scores
 
@@ -130,14 +131,17 @@ def _row(
     """What one estimator says; every one gets the same generator, so none disturbs another."""
     estimator = candidate.estimator
     rng = host_generator(Stream(seed, "score", 0, PILOT))
-    certified = estimator.certifies_against(query.claim)
+    certified = False
     estimate: Estimate | None = None
     status, reason = "ok", None
     started = time.perf_counter()
     try:
-        estimate = estimator.estimate_scores(scores, query, rng)
-        if certified and not _is_bound(estimate.epsilon_lower):
-            raise ValueError(f"gave the bound {estimate.epsilon_lower}")
+        certified = bool(estimator.certifies_against(query.claim))
+        answer = estimator.estimate_scores(scores, query, rng)
+        tested = certified and query.claim is not None
+        estimate = checked(answer, certified=certified, tested=tested)
+    except CellError as error:
+        status, reason = "failed", str(error)
     except DpframeError as error:
         status, reason = "skipped", str(error)
     except Exception as error:  # a plugin's mistake is a line of the table
@@ -152,14 +156,10 @@ def _row(
         if estimate is None
         else estimate_record(
             estimate, query, certified, estimator.assumption, _set_aside(estimator)
-        ),
+        ).model_dump(),
         "p_value": estimate.p_value if estimate and certified else None,
         "seconds": seconds,
     }
-
-
-def _is_bound(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
 
 
 def _set_aside(estimator: Estimator) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from dpframe.engine.chunks import rows_per_chunk
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import Scorer, structure
 from dpframe.engine.precision import precision_of
-from dpframe.engine.sequential import Looks, looks_at
+from dpframe.engine.sequential import looks_at
 from dpframe.engine.trace import Shape, Tracer, declared_rows
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from dpframe.mechanism import Mechanism
     from dpframe.pair import Pair
+    from dpframe.record.looks import Looks
+    from dpframe.record.model import Record
     from dpframe.spec.audit import Audit, Cell
     from dpframe.statistic import Statistic
 
@@ -67,8 +69,13 @@ class Pass:
 
     @property
     def draws(self) -> int:
-        """Random coordinates drawn, on both datasets."""
-        return 2 * self.trials * max(1, self.elements)
+        """Releases, on both datasets together."""
+        return 2 * self.trials
+
+    @property
+    def coordinates(self) -> int:
+        """Numbers in all of its outputs: what the work is proportional to."""
+        return self.draws * max(1, self.elements)
 
     def only(self, cells: Sequence[Cell]) -> Pass:
         """The same draws for some of the cells; addresses, and so counts, stay."""
@@ -125,7 +132,7 @@ class Plan:
     """Per cell id, the verdicts that were shown before on the same draws."""
 
 
-def plan(audit: Audit, prng: str, earlier: Mapping[str, Any] | None = None) -> Plan:
+def plan(audit: Audit, prng: str, earlier: Record | None = None) -> Plan:
     """Arranges the cells of an audit into passes over shared draws.
 
     Args:
@@ -137,16 +144,18 @@ def plan(audit: Audit, prng: str, earlier: Mapping[str, Any] | None = None) -> P
         return _plan(audit, prng, earlier)
 
 
-def _plan(audit: Audit, prng: str, earlier: Mapping[str, Any] | None) -> Plan:
+def _plan(audit: Audit, prng: str, earlier: Record | None) -> Plan:
     tracer = Tracer(audit.run, prng)
     skipped, failed = list(audit.skipped), []
     together: dict[tuple[Stream, int, int, Shape, bool], list[Cell]] = {}
     looks: dict[str, Looks] = {}
+    shown = {cell.id: cell for cell in earlier.cells} if earlier else {}
     m = certifying_cells = 0
     for cell in audit.cells:
-        attack, statistic = cell.attack.value, cell.estimator.value.statistic()
-        problem = None
+        attack, problem, certified = cell.attack.value, None, False
         try:
+            accepts = guarded("statistic", cell.estimator.value.statistic).accepts
+            certified = guarded("certifies_against", partial(_certifies, cell))
             shape = tracer.output_shape(cell)
             declared = declared_rows(cell.mechanism.value)
             target = Target(cell.mechanism.value, cell.pair.value, shape.dims)
@@ -154,15 +163,14 @@ def _plan(audit: Audit, prng: str, earlier: Mapping[str, Any] | None) -> Plan:
             if unsuited is not None:
                 skipped.append(_skip(cell, f"{cell.attack.label}: {unsuited}"))
                 continue
-            if attack.gives not in statistic.accepts:
-                taken = f"{cell.estimator.label} takes a {' or '.join(sorted(statistic.accepts))}"
+            if attack.gives not in accepts:
+                taken = f"{cell.estimator.label} takes a {' or '.join(sorted(accepts))}"
                 reason = f"{cell.attack.label} gives a {attack.gives}, {taken}"
                 skipped.append(_skip(cell, reason))
                 continue
             tracer.check_attack(cell, shape)
         except CellError as error:
             problem = str(error)
-        certified = cell.estimator.value.certifies_against(cell.claim)
         certifying_cells += certified
         m += certified and cell.claim is not None
         if problem is not None:
@@ -171,7 +179,7 @@ def _plan(audit: Audit, prng: str, earlier: Mapping[str, Any] | None) -> Plan:
         on_host = isinstance(cell.mechanism.value, HostMechanism)
         rows = audit.run.chunk or declared or rows_per_chunk(shape.dims, on_host=on_host)
         group = draw_group(cell, precision=audit.run.precision, prng=prng, rows=rows)
-        looks[cell.id] = looks_at(cell, group, earlier)
+        looks[cell.id] = looks_at(cell, group, shown)
         stream = Stream(cell.seed, group, cell.repeat, EVAL)
         shared = (stream, cell.trials, rows, shape, cell.mechanism.value.may_be_nan)
         together.setdefault(shared, []).append(cell)
@@ -179,6 +187,10 @@ def _plan(audit: Audit, prng: str, earlier: Mapping[str, Any] | None) -> Plan:
     return Plan(audit, passes, tuple(failed), tuple(skipped), m, certifying_cells, prng, looks)
 
 
+def _certifies(cell: Cell) -> bool:
+    return bool(cell.estimator.value.certifies_against(cell.claim))
+
+
 def _skip(cell: Cell, reason: str) -> Skip:
     labels = (cell.mechanism.label, cell.pair.label, cell.attack.label, cell.estimator.label)
-    return Skip(*labels, swept=cell.swept, reason=reason)
+    return Skip(*labels, swept=cell.swept, reason=reason, expected=cell.expected)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Protocol
 import jax
 
 from dpframe.engine.checkpoint import Store, Uneven
-from dpframe.engine.estimate import CellResult, estimate_cell
+from dpframe.engine.estimate import estimate_cell
 from dpframe.engine.host import HostWork
 from dpframe.engine.schedule import Counted, Finished, Schedule
 from dpframe.engine.work import TracedWork
 from dpframe.engine.workers import available_cores
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
+from dpframe.record.result import CellResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -84,7 +85,7 @@ class _Runner:
     def run(self, passes: Iterable[Pass]) -> list[Pass]:
         """Runs passes; returns those to run next: parts of passes that could not go on whole."""
         self.again = []
-        longest_first = sorted(passes, key=lambda p: -p.draws * len(p.mechanisms))
+        longest_first = sorted(passes, key=lambda p: -p.coordinates * len(p.mechanisms))
         works = [self._work(the_pass) for the_pass in longest_first]
         schedule = Schedule(works, self.threads, jax.devices())
         try:

@@ -129,8 +129,8 @@ class Work(ABC):
         return time.perf_counter() > self._deadline
 
     def draws_of(self, segment: Segment) -> int:
-        """Coordinates of a segment that count."""
-        return (segment.stop - segment.first) * segment.limit * max(1, self.the_pass.elements)
+        """Releases of a segment that count."""
+        return (segment.stop - segment.first) * segment.limit
 
     @property
     def nan_matters(self) -> bool:

@@ -1,132 +1,139 @@
-"""Results as the record holds them: plain values, without verdicts."""
+"""From the result of a cell to its place in the record, before anything is judged."""
 
 from __future__ import annotations
 
-import dataclasses
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
+from dpframe.record.claim import claim_record
+from dpframe.record.model import (
+    Basis,
+    CellRecord,
+    ChoiceRecord,
+    ContrastRecord,
+    EstimateRecord,
+    LookRecord,
+    PairRecord,
+    SkipRecord,
+    TruthRecord,
+)
+from dpframe.record.plain import plain, text
 
 if TYPE_CHECKING:
     from dpframe.claims import Claim
-    from dpframe.engine.estimate import CellResult
     from dpframe.estimator import Estimate, Query
+    from dpframe.record.model import Verdict
+    from dpframe.record.result import CellResult
     from dpframe.spec.audit import Choice, Skip
-    from dpframe.types import Floats
 
 
-def cell_record(result: CellResult) -> dict[str, Any]:
-    """One cell of the record; the verdict and the adjusted p-value are added by the report."""
-    cell = result.cell
-    return {
-        "id": cell.id,
-        "status": "ok" if result.reason is None else "failed",
-        "repeat": cell.repeat,
-        "seed": cell.seed,
-        "mechanism": _choice(cell.mechanism),
-        "pair": {"use": cell.pair.use, "params": cell.pair.value.params()},
-        "attack": _choice(cell.attack),
-        "estimator": _choice(cell.estimator),
-        "swept": dict(cell.swept),
-        "claim": claim_record(cell.claim, cell.delta),
-        "truth": None
-        if result.truth is None
-        else {"kind": result.truth.kind, "epsilon": result.truth.epsilon_at(cell.delta)},
-        "trials": list(result.trials),
-        "counts": result.counts,
-        "statistic": result.statistic,
-        "estimate": _estimate(result),
-        "verdict": None,
-        "p_value": result.estimate.p_value if result.estimate and result.certified else None,
-        "p_adjusted": None,
-        "reason": result.reason,
-        "expected": cell.expected,
-        "seconds": result.seconds,
-        "draws": result.draws,
-        "draw_group": result.draw_group,
-        "looks": result.looks.listed(result.trials) if result.estimate else [],
-    }
-
-
-def skip_record(skip: Skip) -> dict[str, Any]:
-    """One entry of the record's `skipped`."""
-    return {**dataclasses.asdict(skip), "swept": dict(skip.swept)}
-
-
-def _choice(choice: Choice[Any]) -> dict[str, Any]:
-    return {"use": choice.use, "label": choice.label, "params": choice.value.params()}
-
-
-def _estimate(result: CellResult) -> dict[str, Any] | None:
-    if result.estimate is None or result.query is None:
-        return None
-    assumption = result.cell.estimator.value.assumption
-    return estimate_record(
-        result.estimate, result.query, result.certified, assumption, result.notes
+def cell_record(result: CellResult) -> CellRecord:
+    """One cell of the record, without verdict and adjusted p-value."""
+    cell, estimate, query = result.cell, result.estimate, result.query
+    found = None
+    if estimate is not None and query is not None:
+        assumption = cell.estimator.value.assumption
+        found = estimate_record(estimate, query, result.certified, assumption, result.notes)
+    return CellRecord(
+        id=cell.id,
+        status="ok" if result.reason is None else "failed",
+        repeat=cell.repeat,
+        seed=cell.seed,
+        mechanism=_choice(cell.mechanism),
+        pair=PairRecord(use=cell.pair.use, params=plain(cell.pair.value.params())),
+        attack=_choice(cell.attack),
+        estimator=_choice(cell.estimator),
+        swept=plain(dict(cell.swept)),
+        claim=claim_record(cell.claim, cell.delta),
+        truth=_truth(result.truth, cell.delta),
+        trials=list(result.trials),
+        counts=plain(result.counts),
+        statistic=plain(result.statistic),
+        estimate=found,
+        verdict=None,
+        p_value=estimate.p_value if estimate and result.certified else None,
+        p_adjusted=None,
+        reason=None if result.reason is None else text(result.reason),
+        expected=cast("Verdict | None", cell.expected),
+        seconds=result.seconds,
+        draws=result.draws,
+        draw_group=result.draw_group,
+        looks=[LookRecord(trials=t) for t in result.looks.listed(result.trials) if found],
+        basis=_basis(result),
     )
 
 
 def estimate_record(
     estimate: Estimate, query: Query, certified: bool, assumption: str, notes: tuple[str, ...] = ()
-) -> dict[str, Any]:
-    """An estimate as the record holds it; a bound that is not certified is none."""
-    return {
-        "epsilon": estimate.epsilon,
-        "epsilon_lower": estimate.epsilon_lower if certified else None,
-        "epsilon_upper": estimate.epsilon_upper,
-        "interval": None if estimate.interval is None else list(estimate.interval),
-        "delta": query.delta,
-        "confidence": query.confidence,
-        "certified": certified,
-        "assumption": assumption,
-        "tradeoff": [list(point) for point in estimate.tradeoff],
-        "profile": [list(point) for point in estimate.profile],
-        "notes": [*estimate.notes, *notes],
-    }
-
-
-FARTHEST = 1e-12
-"""The smallest false-positive rate above 0 at which a curve is written down."""
-
-
-def claim_record(claim: Claim | None, delta: float) -> dict[str, Any] | None:
-    """What is claimed, at the δ at which ε is estimated.
+) -> EstimateRecord:
+    """An estimate as the record holds it; a bound that is not certified is none.
 
     Args:
-        claim: None if nothing is claimed.
-        delta: of the cell.
+        estimate: one that was `checked`.
+        query: what was asked.
+        certified: whether the bound is valid.
+        assumption: under which.
+        notes: remarks beside the estimator's own.
     """
-    if claim is None:
+    return EstimateRecord(
+        epsilon=estimate.epsilon,
+        epsilon_lower=estimate.epsilon_lower if certified else None,
+        epsilon_upper=estimate.epsilon_upper,
+        interval=None if estimate.interval is None else list(estimate.interval),
+        delta=query.delta,
+        confidence=query.confidence,
+        certified=certified,
+        assumption=text(assumption),
+        tradeoff=[list(point) for point in estimate.tradeoff],
+        profile=[list(point) for point in estimate.profile],
+        notes=[*estimate.notes, *notes],
+    )
+
+
+def skip_record(skip: Skip) -> SkipRecord:
+    """One entry of the record's `skipped`."""
+    return SkipRecord(
+        mechanism=skip.mechanism,
+        pair=skip.pair,
+        attack=skip.attack,
+        estimator=skip.estimator,
+        swept=plain(dict(skip.swept)),
+        reason=text(skip.reason),
+        expected=cast("Verdict | None", skip.expected),
+    )
+
+
+def _choice(choice: Choice[Any]) -> ChoiceRecord:
+    return ChoiceRecord(use=choice.use, label=choice.label, params=plain(choice.value.params()))
+
+
+def _truth(truth: Claim | None, delta: float) -> TruthRecord | None:
+    if truth is None:
         return None
-    # Of a claim at a single δ, ε and δ are the whole curve.
-    is_curve = len(claim.telling_deltas) > 1
-    return {
-        "kind": claim.kind,
-        "epsilon": claim.epsilon_at(delta),
-        "delta": delta,
-        "parameters": {name: _plain(value) for name, value in claim.parameters().items()},
-        "tradeoff": curve_points(claim) if is_curve else None,
-    }
+    return TruthRecord(kind=truth.kind, epsilon=float(truth.epsilon_at(delta)))
 
 
-def curve_points(claim: Claim) -> list[list[float]]:
-    """Points (FPR, FNR) of the claimed curve, from end to end, dense where it bends."""
-    fpr = _places(claim)
-    return [[float(x), float(y)] for x, y in zip(fpr, claim.tradeoff(fpr), strict=True)]
-
-
-def _places(claim: Claim) -> Floats:
-    """False-positive rates: on a logarithmic scale up to 0.1, then on a linear one."""
-    # A curve is its own inverse: this is where it has fallen by a thousandth.
-    begin = float(claim.tradeoff(np.array([0.999]))[0])
-    rare = np.geomspace(min(max(begin, FARTHEST), 0.01), 0.1, 16)
-    return np.concatenate([[0.0], rare, np.linspace(0.1, 1, 17)[1:]])
-
-
-def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, str | bool):
-        return value
-    if isinstance(value, Integral):
-        return int(value)
-    return float(value) if isinstance(value, Real) else repr(value)
+def _basis(result: CellResult) -> Basis | None:
+    """What the verdict will be made of; None where there is none."""
+    estimate, extreme, query = result.estimate, result.extreme, result.query
+    if estimate is None or extreme is None or query is None or query.claim is None:
+        return None
+    p_resolved, p_extreme, p_extreme_resolved = (
+        estimate.p_resolved,
+        extreme.p_value,
+        extreme.p_resolved,
+    )
+    if p_resolved is None or p_extreme is None or p_extreme_resolved is None:
+        return None
+    delta, lower, claimed = estimate.contrast or (
+        query.delta,
+        estimate.epsilon_lower or 0.0,
+        query.claim.epsilon_at(query.delta),
+    )
+    return Basis(
+        confidence=result.cell.confidence,
+        look=result.looks.number,
+        p_resolved=p_resolved,
+        p_extreme=p_extreme,
+        p_extreme_resolved=p_extreme_resolved,
+        contrast=ContrastRecord(delta=delta, lower=lower, claimed=claimed),
+    )

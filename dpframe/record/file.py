@@ -4,23 +4,37 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dpframe.errors import OutputError, RecordError
+from pydantic import ValidationError
+from pydantic_core import from_json
 
-SCHEMA = 1
+from dpframe.errors import OutputError, RecordError
+from dpframe.record.consistency import disagreement
+from dpframe.record.model import Record
+from dpframe.record.model.record import SCHEMA
+from dpframe.record.model.values import strict
+from dpframe.record.old import upgraded
+from dpframe.record.plain import shown
+
 NAME = "record.json"
 
 
-def dumps(record: dict[str, Any]) -> str:
-    """The record as strict JSON; non-finite numbers become "inf", "-inf" and "nan"."""
-    return json.dumps(_strict(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+def dumps(record: Record | Mapping[str, Any]) -> str:
+    """A record as strict JSON; non-finite numbers become "inf", "-inf" and "nan".
+
+    Args:
+        record: of a run, or what another command found.
+    """
+    if isinstance(record, Record):
+        return record.model_dump_json(indent=1, by_alias=True) + "\n"
+    return json.dumps(strict(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def write(record: dict[str, Any], directory: Path) -> Path:
+def write(record: Record, directory: Path) -> Path:
     """Writes the record under a temporary name and renames it, so that it is never half there.
 
     Raises:
@@ -42,55 +56,68 @@ def write(record: dict[str, Any], directory: Path) -> Path:
     return target
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Reads a record.
+def read(path: Path) -> Record:
+    """Reads a record and makes sure that it agrees with itself.
 
     Args:
         path: the file, or the directory of a run.
 
     Raises:
-        RecordError: it is not there, not JSON, or not a record this version understands.
+        RecordError: it is not there, not JSON, not a record that this version understands, or was
+            altered after it was written.
     """
     file = path / NAME if path.is_dir() else path
     try:
-        record = json.loads(file.read_text(encoding="utf-8"))
+        content = file.read_bytes()
     except FileNotFoundError:
         raise RecordError(f"{file}: no record there") from None
     except OSError as error:
         raise RecordError(f"{file}: cannot read it: {error.strerror}") from error
+    try:
+        contents = from_json(content, allow_inf_nan=False)
     except ValueError as error:
-        raise RecordError(f"{file}: not a record, because it is not JSON: {error}") from error
-    problem = _problem(record)
-    if problem:
-        raise RecordError(f"{file}: {problem}")
-    found: dict[str, Any] = record
-    return found
+        raise RecordError(f"{file}: not a record, because it is not JSON: {error}") from None
+    try:
+        record = as_record(contents, content)
+    except RecordError as error:
+        raise RecordError(f"{file}: {error}") from None
+    if problem := disagreement(record, contents):
+        raise RecordError(f"{file}: altered after it was written: {problem}")
+    return record
 
 
-def number(value: float | str | None) -> float:
-    """A number of the record as a float; None becomes NaN."""
-    return math.nan if value is None else float(value)
+def as_record(contents: Any, content: bytes | None = None) -> Record:
+    """A record from the dictionaries that it is made of.
+
+    Args:
+        contents: JSON values; numbers that are not finite may be floats.
+        content: the same as text, if there is such a text.
+
+    Raises:
+        RecordError: it is no record, or not one that this version understands.
+    """
+    if isinstance(contents, Record):
+        return contents
+    if not isinstance(contents, Mapping) or "schema" not in contents:
+        raise RecordError("not a record of dpframe")
+    if kind := contents.get("kind"):
+        raise RecordError(f"what another command wrote ({shown(kind)}), not the record of a run")
+    if contents["schema"] != SCHEMA or isinstance(contents["schema"], bool):
+        raise RecordError(f"record schema {shown(contents['schema'])}; this dpframe reads {SCHEMA}")
+    try:
+        return upgraded(Record.model_validate_json(content or dumps(contents)))
+    except ValidationError as error:
+        raise RecordError(_first_problem(error)) from None
+    except (TypeError, ValueError) as error:  # ValidationError is a ValueError too
+        raise RecordError(f"not a record, because it is not JSON: {error}") from None
 
 
-_REQUIRED = ("spec", "environment", "seed", "plugins", "cells", "skipped", "summary")
-
-
-def _problem(record: Any) -> str | None:
-    if not isinstance(record, dict) or "schema" not in record:
-        return "not a record of dpframe"
-    if record["schema"] != SCHEMA:
-        return f"record schema {record['schema']!r}; this dpframe reads {SCHEMA}"
-    missing = [key for key in _REQUIRED if key not in record]
-    if missing:
-        return f"the record lacks {', '.join(missing)}"
-    return None
-
-
-def _strict(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    if isinstance(value, dict):
-        return {key: _strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_strict(item) for item in value]
-    return value
+def _first_problem(error: ValidationError) -> str:
+    """Where the first mistake stands and what it is."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"])
+    more = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""
+    place = "".join(c if c.isprintable() else "�" for c in place).lstrip(".")
+    given = "" if first["type"] == "missing" else f", not {shown(first['input'])}"
+    message = first["msg"][:1].lower() + first["msg"][1:]
+    return f"not a whole record: {place or 'the record'}: {message}{given}{more}"

@@ -1,15 +1,17 @@
-"""Verdicts: which claims are violated once the number of claims tested is paid for."""
+"""Verdicts and exit codes: which claims are violated once the number tested is paid for."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dpframe.record.looks import look_price
 from dpframe.stats.holm import bonferroni, holm
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from dpframe.record.model import CellRecord, Record
 
 VIOLATED, CONSISTENT, INCONCLUSIVE = "violated", "consistent", "inconclusive"
 VERDICTS = (VIOLATED, CONSISTENT, INCONCLUSIVE)
@@ -42,6 +44,32 @@ class Evidence(NamedTuple):
     """Error of the bound alone; 0 if it is not known."""
 
 
+def evidence_of(cell: CellRecord) -> Evidence | None:
+    """What a recorded cell brings to the verdict; None if no verdict is made of it."""
+    estimate, basis = cell.estimate, cell.basis
+    if estimate is None or basis is None or cell.p_value is None:
+        return None
+    contrast = basis.contrast
+    return Evidence(
+        p_value=cell.p_value,
+        p_resolved=basis.p_resolved,
+        p_extreme=basis.p_extreme,
+        p_extreme_resolved=basis.p_extreme_resolved,
+        error=1 - basis.confidence,
+        delta=estimate.delta,
+        lower=_number(estimate.epsilon_lower),
+        upper=_number(estimate.epsilon_upper),
+        contrast=(contrast.delta, contrast.lower, contrast.claimed),
+        trials=min(cell.trials),
+        price=look_price(basis.look),
+        level=1 - estimate.confidence,
+    )
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
 class Judgement(NamedTuple):
     """A verdict with its reason."""
 
@@ -58,8 +86,8 @@ def judge(cells: Sequence[Evidence], m: int, multiplicity: str) -> list[Judgemen
         m: number of such cells planned, failed ones included.
         multiplicity: "holm", "bonferroni" or "none".
     """
-    adjusted = _adjust([cell.p_value * cell.price for cell in cells], m, multiplicity)
-    resolved = _adjust([cell.p_resolved * cell.price for cell in cells], m, multiplicity)
+    adjusted = adjusted_p_values([cell.p_value * cell.price for cell in cells], m, multiplicity)
+    resolved = adjusted_p_values([cell.p_resolved * cell.price for cell in cells], m, multiplicity)
 
     def factor(error: float) -> int:
         """What the p-value of the most extreme counts would be multiplied by, at this error."""
@@ -73,7 +101,14 @@ def judge(cells: Sequence[Evidence], m: int, multiplicity: str) -> list[Judgemen
     ]
 
 
-def _adjust(p_values: list[float], m: int, multiplicity: str) -> list[float]:
+def adjusted_p_values(p_values: list[float], m: int, multiplicity: str) -> list[float]:
+    """p-values of an audit's tests, each paid for its look, adjusted for their number.
+
+    Args:
+        p_values: may be above 1.
+        m: number of tests planned.
+        multiplicity: "holm", "bonferroni" or "none".
+    """
     paid = [min(p, 1.0) for p in p_values]
     if multiplicity == "none":
         return paid
@@ -133,24 +168,50 @@ def _shown(cell: Evidence) -> str:
     )
 
 
+def judged(cells: Sequence[CellRecord], m: int, multiplicity: str) -> list[CellRecord]:
+    """The cells of a record with their verdicts, from the numbers that stand in them.
+
+    Args:
+        cells: in any order.
+        m: number of tests planned, failed ones included.
+        multiplicity: "holm", "bonferroni" or "none".
+    """
+    evidence = [(n, found) for n, cell in enumerate(cells) if (found := evidence_of(cell))]
+    judgements = judge([found for _, found in evidence], m, multiplicity)
+    complete = list(cells)
+    for (n, _), judgement in zip(evidence, judgements, strict=True):
+        complete[n] = cells[n].model_copy(update=judgement._asdict())
+    return complete
+
+
 MET, UNMET, NOT_RUN = 0, 1, 3
 
 
-def exit_code(record: dict[str, Any]) -> int:
+def exit_code(record: Record | Mapping[str, Any]) -> int:
     """Exit code of a run.
 
+    Args:
+        record: what `dpframe.audit` returns, or what a file of `dpframe run` holds.
+
     Returns:
-        3 if a cell could not be run; else 1 if a cell misses its expected verdict, or is violated
-        without being expected to; else 0.
+        3 if a cell could not be run, or none was; else 1 if a cell misses its expected verdict, is
+        violated without being expected to, or was skipped although a verdict is expected of it;
+        else 0.
+
+    Raises:
+        RecordError: it is not a record.
     """
-    cells = record["cells"]
-    if any(cell["status"] == "failed" for cell in cells):
+    from dpframe.record.file import as_record
+
+    found = as_record(record)
+    if not found.cells or any(cell.status == "failed" for cell in found.cells):
         return NOT_RUN
-    return UNMET if any(surprising(cell) for cell in cells) else MET
+    unmet = any(map(surprising, found.cells)) or any(skip.expected for skip in found.skipped)
+    return UNMET if unmet else MET
 
 
-def surprising(cell: dict[str, Any]) -> bool:
+def surprising(cell: CellRecord) -> bool:
     """Whether a cell's verdict is not what the spec expects of it."""
-    if cell["expected"] is not None:
-        return bool(cell["verdict"] != cell["expected"])
-    return bool(cell["verdict"] == VIOLATED)
+    if cell.expected is not None:
+        return cell.verdict != cell.expected
+    return cell.verdict == VIOLATED

@@ -61,6 +61,8 @@ class Skip:
     estimator: str
     swept: tuple[tuple[str, Any], ...]
     reason: str
+    expected: str | None = None
+    """The verdict that [[expect]] names all the same; it cannot be met."""
 
 
 class Source(NamedTuple):

@@ -24,7 +24,7 @@ from dpframe import (
     ZeroConcentratedDP,
 )
 from dpframe.boxes import rejects
-from dpframe.record.cell import claim_record
+from dpframe.record.claim import claim_record
 from dpframe.stats.envelope import tradeoff_envelope
 
 SAMPLED = dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.0))
@@ -158,11 +158,11 @@ def test_what_a_report_says_of_it(claim: Claim) -> None:
     assert len(claim.telling_deltas) == (1 if single else 25 + (claim.default_delta not in GRID))
     found = claim_record(claim, claim.default_delta)
     assert found is not None
-    assert found["parameters"] == claim.parameters()
+    assert found.parameters == claim.parameters()
     if single:
-        assert found["tradeoff"] is None
+        assert found.tradeoff is None
         return
-    x, y = np.array(found["tradeoff"]).T
+    x, y = np.array(found.tradeoff).T
     assert len(x) == 33
     assert (x[0], x[-1]) == (0.0, 1.0)
     assert np.all(np.diff(x) > 0)
@@ -229,7 +229,7 @@ def test_a_claim_needs_only_its_profile() -> None:
     assert claim.parameters() == {}
     recorded = claim_record(claim, 1e-5)
     assert recorded is not None
-    assert recorded["epsilon"] == pytest.approx(math.log(1e5))
+    assert recorded.epsilon == pytest.approx(math.log(1e5))
 
 
 def test_nothing_claimed_is_nothing_recorded() -> None:

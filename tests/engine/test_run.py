@@ -316,7 +316,7 @@ def test_lanes_share_draws_and_compile_once() -> None:
     record = run([{"use": "laplace", "params": {"epsilon": 1}}], sweep=sweep, trials=1234)
     assert programs.count_chunks.programs() == before + 1
     assert len({cell["draw_group"] for cell in record["cells"]}) == 1
-    assert record["summary"]["draws"] == 2 * 2 * 7 * 1234
+    assert record["summary"]["draws"] == 2 * 2 * 1234
 
 
 def test_segments_of_a_pass_are_made_as_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:

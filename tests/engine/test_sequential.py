@@ -15,7 +15,7 @@ from support.small_audits import ROWS, Spy, Stop, document, load, small_segments
 
 from dpframe.commands import run
 from dpframe.engine.run import quiet
-from dpframe.engine.sequential import Looks
+from dpframe.record.looks import Looks
 
 N = 64 * ROWS + 7
 ONE = {"mechanism": [{"use": "flip", "params": {"epsilon": 0.9}}]}
@@ -47,7 +47,7 @@ def shown(
         return contextlib.nullcontext(progress)
 
     record = run.run(loaded, run.Invocation(out=directory, resume=resume), display, warn)
-    cells: list[dict[str, Any]] = record["cells"]
+    cells: list[dict[str, Any]] = record.as_dict()["cells"]
     return cells
 
 

@@ -39,7 +39,7 @@ def record(
     document: dict[str, Any], plugins: list[Any] | None = None, store: Store | None = None
 ) -> dict[str, Any]:
     plan = make_plan(load(document, [*PLUGINS, *(BOXES if plugins is None else plugins)]))
-    return make_record(plan, run_plan(plan, store=store), 0.0)
+    return make_record(plan, run_plan(plan, store=store), 0.0).as_dict()
 
 
 def cells(*args: Any, **kwargs: Any) -> list[dict[str, Any]]:

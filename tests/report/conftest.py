@@ -18,6 +18,7 @@ def show():
     """Renders a record as plain text, lines without trailing blanks."""
 
     def show(record, width=80, *, encoding="utf-8", colour=False):
+        from dpframe.record.file import as_record
         from dpframe.report.terminal.render import render
 
         file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="\n")
@@ -29,7 +30,7 @@ def show():
             legacy_windows=False,
             _environ={},
         )
-        render(record, console)
+        render(as_record(record), console)
         file.flush()
         text = file.buffer.getvalue().decode(encoding)
         return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"

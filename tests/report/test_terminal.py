@@ -91,7 +91,7 @@ def test_three_swept_keys_give_a_table_for_each_value_of_the_third(records, show
         for epsilon in (0.1, 1.0):
             for dim in (1, 2):
                 cell = records.cell("laplace", epsilon, dim)
-                cell["mechanism"]["params"]["scale"] = scale
+                cell["swept"]["mechanism.scale"] = scale
                 cells.append(cell)
     text = show(records.record(cells))
     assert text.count("claimed ε") == 2
@@ -107,7 +107,7 @@ def test_swept_keys_of_the_record_are_taken_as_they_are(records, show):
 
 def test_claim_that_differs_from_the_parameter_has_its_own_column(records, show):
     cells = [
-        records.cell("laplace", e, d, claim={"kind": "PureDP", "epsilon": 2 * e, "delta": 0.0})
+        records.cell("laplace", e, d, claim=records.pure_claim(2 * e))
         for e in (0.1, 1.0)
         for d in (1, 2)
     ]
@@ -118,7 +118,7 @@ def test_claim_that_differs_from_the_parameter_has_its_own_column(records, show)
 
 def test_claim_that_differs_within_a_row_is_in_the_cells(records, show):
     cells = [
-        records.cell("laplace", e, d, claim={"kind": "PureDP", "epsilon": e * d, "delta": 0.0})
+        records.cell("laplace", e, d, claim=records.pure_claim(e * d))
         for e in (0.1, 1.0)
         for d in (1, 2)
     ]

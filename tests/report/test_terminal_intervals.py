@@ -6,39 +6,27 @@ import io
 from typing import Any
 
 from rich.console import Console
+from support import made_records
 
+from dpframe.record.file import as_record
+from dpframe.record.model import Record
 from dpframe.report.terminal.grid import short
 from dpframe.report.terminal.render import render, render_notes
 
 
-def record(**estimate: Any) -> dict[str, Any]:
-    cell = {
-        "id": "a",
-        "status": "ok",
-        "mechanism": {"use": "m", "label": "m", "params": {}},
-        "pair": {"use": "p", "params": {}},
-        "attack": {"use": "a", "label": "a", "params": {}},
-        "estimator": {"use": "e", "label": "e", "params": {}},
-        "swept": {"mechanism.q": 0.5, "estimator.q": 0.25},
-        "claim": {"kind": "gaussian-dp", "epsilon": 4.0, "delta": 1e-5},
-        "trials": [100, 100],
-        "estimate": {
-            "epsilon": 3.5,
-            "epsilon_lower": None,
-            "epsilon_upper": None,
-            "interval": [3.25, "inf"],
-            "delta": 1e-5,
-            "confidence": 0.95,
-            "certified": False,
-            "notes": ["assumes Gaussian scores"],
-            **estimate,
-        },
-        "verdict": None,
+def record(**estimate: Any) -> Record:
+    swept = {"mechanism.q": 0.5, "estimator.q": 0.25}
+    cell = made_records.estimate_only(swept=swept, trials=100)
+    cell["estimate"] |= {
+        "epsilon": 3.5,
+        "interval": [3.25, "inf"],
+        "notes": ["assumes Gaussian scores"],
+        **estimate,
     }
-    return {"schema": 1, "cells": [cell], "summary": {"m": 0}}
+    return as_record(made_records.record([cell], m=0))
 
 
-def shown(what: Any, found: dict[str, Any]) -> str:
+def shown(what: Any, found: Record) -> str:
     out = io.StringIO()
     what(found, Console(file=out, width=120, color_system=None))
     return out.getvalue()
@@ -48,7 +36,7 @@ def test_an_interval_stands_in_parentheses_and_is_no_bound() -> None:
     text = shown(render, record())
     assert "(3.25 – ∞)" in text
     assert "(interval)" in text
-    assert " certified " not in text.partition("mechanism")[2].partition("m   ")[0]
+    assert " certified " not in text.partition("mechanism")[2].partition("laplace   ")[0]
     assert "nothing is certified" in text
     assert "≥" not in text
 

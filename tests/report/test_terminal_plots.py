@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpframe import GaussianDP, LaplaceDP, SubsampledGaussianDP
-from dpframe.record.cell import claim_record
+from dpframe.record.claim import claim_record
 from dpframe.report.terminal.curve import Curve, evidence
 from dpframe.stats.gaussian import gaussian_tradeoff
 
@@ -23,7 +23,7 @@ def curve_cell(records, use="laplace", *, mu=1.0, shown=1.2, claim=None, **place
     points = [[float(x), float(y)] for x, y in zip(FPR, gaussian_tradeoff(FPR, shown), strict=True)]
     # Beyond them what another direction certified, which says nothing.
     points += [[0.1, 1.0], [1.0, 1.0]]
-    found["claim"] = claim_record(claim, 1e-5)
+    found["claim"] = claim_record(claim, 1e-5).model_dump()
     loss = GaussianDP(shown).epsilon_at(1e-5)
     bounds = {"epsilon_lower": 0.97 * loss, "epsilon_upper": 1.03 * loss}
     found["estimate"] |= {"tradeoff": points, "delta": 1e-5, "epsilon": loss, **bounds}
@@ -159,7 +159,7 @@ def test_a_record_from_before_curves_looks_as_before(records, show):
     [*map(GaussianDP, (0.05, 1.0, 6.0)), LaplaceDP(1.0), SubsampledGaussianDP(0.25, 0.3)],
 )
 def test_between_recorded_points_the_curve_is_the_claimed_one(claim):
-    curve = Curve(tuple(map(tuple, claim_record(claim, 1e-5)["tradeoff"])))
+    curve = Curve(tuple(map(tuple, claim_record(claim, 1e-5).tradeoff)))
     x = np.concatenate([[0.0], np.geomspace(1e-11, 0.1, 200), np.linspace(0.1, 1, 200)])
     drawn = np.array([curve.at(float(place)) for place in x])
     assert np.max(np.abs(drawn - claim.tradeoff(x))) < 0.01  # a quarter of a braille dot is 0.005
@@ -168,14 +168,16 @@ def test_between_recorded_points_the_curve_is_the_claimed_one(claim):
 
 def test_only_the_hull_of_the_points_is_kept(records):
     cell = curve_cell(records, shown=1.0)
-    hull = evidence(cell).certified
+    hull = evidence(records.typed(cell)).certified
     assert [x for x, _ in hull] == pytest.approx(list(FPR))
     cell["estimate"]["tradeoff"].append([0.2, 0.0])
-    assert evidence(cell).certified[-1] == (0.2, 0.0)
-    assert all(x <= 0.2 for x, _ in evidence(cell).certified)
+    lower = evidence(records.typed(cell)).certified
+    assert lower[-1] == (0.2, 0.0)
+    assert all(x <= 0.2 for x, _ in lower)
 
 
 def test_gap_counts_standard_deviations(records):
     """Points of μ′ against a claim of μ lie μ′ − μ below it, wherever they are."""
-    assert evidence(curve_cell(records, mu=1.0, shown=1.2)).gap == pytest.approx(0.2, abs=1e-3)
-    assert evidence(curve_cell(records, mu=1.0, shown=0.7)).gap == pytest.approx(-0.3, abs=1e-3)
+    above, below = (records.typed(curve_cell(records, mu=1.0, shown=mu)) for mu in (1.2, 0.7))
+    assert evidence(above).gap == pytest.approx(0.2, abs=1e-3)
+    assert evidence(below).gap == pytest.approx(-0.3, abs=1e-3)

@@ -21,7 +21,6 @@ from support import ROOT
 
 import dpframe
 from dpframe import AccountedDP, GaussianDP, LaplaceDP, SubsampledGaussianDP
-from dpframe.record.file import number
 from dpframe.stats.gaussian import gaussian_delta
 from dpframe.stats.hockeystick import (
     hockey_stick,
@@ -133,7 +132,7 @@ def test_figure_1_thresholds_show_their_exact_mu() -> None:
         assert is_plausible(negative, 100_000, fnr, ALARM / 20)
         with np.errstate(divide="ignore"):
             mu = -special.ndtri(positive / 1e5) - special.ndtri(negative / 1e5)
-        epsilon = number(cell["estimate"]["epsilon"])
+        epsilon = float(cell["estimate"]["epsilon"])
         if math.isfinite(mu):
             assert matching_mu(epsilon, gaussian_delta(epsilon, mu)) == pytest.approx(mu)
             assert gaussian_delta(epsilon, mu) == pytest.approx(1e-5, rel=1e-6)
@@ -231,7 +230,7 @@ def test_figure_4_edges_and_chance() -> None:
 def test_figure_4_bounds_hold_for_every_number_of_bins() -> None:
     for cell in cells(*FIGURE_4):
         bound = cell["estimate"]["epsilon_lower"]
-        assert bound is None or bound <= number(cell["truth"]["epsilon"])
+        assert bound is None or bound <= float(cell["truth"]["epsilon"])
     for cell in of(cells(*FIGURE_4), estimator="histogram", mechanism="gaussian", bins=20):
         assert cell["estimate"]["epsilon_lower"] > 1
 
@@ -247,7 +246,7 @@ FIGURE_6 = ("figure-06-laplace", "audit.trials=200_000", SURE)
 @pytest.mark.parametrize("figure", [FIGURE_5, FIGURE_6], ids=["5", "6"])
 def test_figures_5_and_6_bounds_hold_and_are_not_vacuous(figure: tuple[str, ...]) -> None:
     for cell in cells(*figure):
-        truth, estimate = number(cell["truth"]["epsilon"]), cell["estimate"]
+        truth, estimate = float(cell["truth"]["epsilon"]), cell["estimate"]
         if estimate["certified"]:
             assert 0 <= estimate["epsilon_lower"] <= truth
         if cell["estimator"]["label"] == "order-statistics" and estimate["delta"] == 0.1:
@@ -280,7 +279,7 @@ def test_figures_5_and_6_histograms_follow_the_curve(figure: tuple[str, ...]) ->
 def test_figure_5_a_gaussian_curve_is_wrong_on_both_sides() -> None:
     """One μ is not right at small δ and at large ones. Standard deviations: 0.42 and 0.2."""
     found = of(cells(*FIGURE_5), estimator="gdp")
-    assert number(one(found, delta=1e-5)["estimate"]["epsilon"]) < 0.85 * MIXTURE.epsilon_at(1e-5)
+    assert float(one(found, delta=1e-5)["estimate"]["epsilon"]) < 0.85 * MIXTURE.epsilon_at(1e-5)
     assert one(found, delta=0.2)["estimate"]["interval"][0] > 3 * MIXTURE.epsilon_at(0.2)
     assert all(cell["verdict"] is None for cell in found)
 
@@ -350,7 +349,7 @@ def composed(releases: int, repeats: int) -> dict[str, float]:
     estimates: dict[str, list[float]] = {}
     for cell in found:
         label = cell["estimator"]["label"]
-        estimates.setdefault(label, []).append(number(cell["estimate"]["epsilon"]))
+        estimates.setdefault(label, []).append(float(cell["estimate"]["epsilon"]))
     return {label: float(np.mean(values)) for label, values in estimates.items()}
 
 
@@ -405,9 +404,9 @@ def test_appendix_a_no_small_mu_is_true() -> None:
 def test_figure_14_the_distance_gives_the_noise_if_q_is_known() -> None:
     found = cells("figure-14-tv-to-epsilon", "audit.trials=200_000", SURE)
     for cell in found:
-        low, high = (number(end) for end in cell["estimate"]["interval"])
+        low, high = (float(end) for end in cell["estimate"]["interval"])
         q, sigma, told = (cell["swept"][key] for key in KEYS_OF_FIGURE_14)
-        truth = number(cell["truth"]["epsilon"])
+        truth = float(cell["truth"]["epsilon"])
         assert truth == pytest.approx(SubsampledGaussianDP(q, sigma).epsilon_at(1e-5))
         if told == q:
             assert low <= truth <= high
@@ -477,4 +476,4 @@ def test_every_figure_at_full_size(spec: Path) -> None:
     for cell in cells(spec.stem, SURE):
         bound = cell["estimate"]["epsilon_lower"]
         if bound is not None and cell["truth"] is not None:
-            assert bound <= number(cell["truth"]["epsilon"])
+            assert bound <= float(cell["truth"]["epsilon"])

@@ -4,6 +4,9 @@ import math
 
 from scipy import special
 
+from dpframe.record.file import dumps
+from dpframe.record.model import CellRecord
+
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 DIMS = (1, 2, 8, 32, 64, 128)
 LABELS = {
@@ -98,16 +101,17 @@ def cell(use="laplace", epsilon=1.0, dim=1, *, trials=10_000_000, m=252, repeat=
         "id": f"{use}-{epsilon}-{dim}-{repeat}",
         "status": "ok",
         "repeat": repeat,
+        "seed": 1234,
         "mechanism": {
             "use": use,
             "label": LABELS[use],
-            # A sensitivity filled in from the pair varies with dim and is not swept.
             "params": {"epsilon": epsilon, "sensitivity": float(dim)},
         },
         "pair": {"use": "zeros-ones", "params": {"dim": dim}},
         "attack": {"use": "majority-vote", "label": "majority-vote", "params": {}},
         "estimator": {"use": "precision", "label": "precision", "params": {}},
-        "claim": {"kind": "PureDP", "epsilon": epsilon, "delta": 0.0},
+        "swept": {"mechanism.epsilon": epsilon, "pair.dim": dim},
+        "claim": pure_claim(epsilon),
         "trials": [trials, trials],
         "counts": [[trials - counts[0], counts[0]], [trials - counts[1], counts[1]]],
         "statistic": {},
@@ -135,6 +139,10 @@ def cell(use="laplace", epsilon=1.0, dim=1, *, trials=10_000_000, m=252, repeat=
     } | changes
 
 
+def pure_claim(epsilon):
+    return {"kind": "pure-dp", "epsilon": epsilon, "delta": 0.0, "parameters": {}}
+
+
 def failed_cell(reason="CellError: outputs have shape (4,), expected (1,)", **place):
     return cell(**place) | {
         "status": "failed",
@@ -154,18 +162,27 @@ def estimate_only(**place):
     return found | {"verdict": None, "p_value": None, "p_adjusted": None, "expected": None}
 
 
+def typed(found):
+    """A cell as a record that was read has it."""
+    return CellRecord.model_validate_json(dumps(found))
+
+
 def record(cells, *, m=None, multiplicity="holm", skipped=(), name="dptext", seconds=41.23):
     verdicts = [c["verdict"] for c in cells]
     return {
         "schema": 1,
-        "audit": {"name": name, "confidence": 0.95, "multiplicity": multiplicity},
+        "audit": {"name": name, "confidence": 0.95, "multiplicity": multiplicity, "looks": 1},
         "spec": {
             "path": f"specs/{name}.toml",
             "sha256": "0" * 64,
             "text": SPEC.format(name=name, trials=10_000_000, multiplicity=multiplicity),
             "overrides": [],
         },
-        "environment": {},
+        "environment": {
+            **dict.fromkeys(("dpframe", "jax", "numpy", "scipy", "python", "platform"), "1.0"),
+            "devices": ["cpu"],
+            "prng": "default",
+        },
         "seed": 1234,
         "plugins": [],
         "cells": list(cells),
@@ -180,6 +197,7 @@ def record(cells, *, m=None, multiplicity="holm", skipped=(), name="dptext", sec
             "draws": 36 * 2 * 10_000_000,
             "peak_rss_bytes": 5 * 10**8,
         },
+        "digest": "sha256:0",
     }
 
 

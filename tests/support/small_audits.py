@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pytest
 
     from dpframe.engine.checkpoint import Store
-    from dpframe.engine.estimate import CellResult
+    from dpframe.record.result import CellResult
     from dpframe.spec.audit import Audit
 
 ROWS, PER_SEGMENT = 32, 2

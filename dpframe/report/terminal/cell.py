@@ -41,10 +41,10 @@ def limit(spot: Spot) -> str:
 
 def interval(spot: Spot) -> str:
     """The approximate limits of one that certifies nothing, "" if there are none to show."""
-    found = [cell["estimate"].get("interval") for cell in spot.done]
+    found = [estimate.interval for estimate in spot.found]
     if len(found) != 1 or found[0] is None or spot.estimates("epsilon_lower"):
         return ""
-    low, high = (numbers.point(numbers.number(end)) for end in found[0])
+    low, high = map(numbers.point, found[0])
     return f"({low} – {high})"
 
 

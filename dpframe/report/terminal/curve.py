@@ -7,11 +7,10 @@ import math
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
-from dpframe.report.terminal.numbers import number
 from dpframe.stats.hull import tradeoff_hull
 
 if TYPE_CHECKING:
-    from dpframe.report.terminal.group import Cell
+    from dpframe.record.model import CellRecord
 
 Point = tuple[float, float]
 
@@ -51,7 +50,7 @@ class Curve(NamedTuple):
 class Plotted(NamedTuple):
     """One cell, as a plot shows it."""
 
-    cell: Cell
+    cell: CellRecord
     claimed: Curve
     certified: tuple[Point, ...]
     """Points (FPR, FNR) that say something: the lower convex hull of all."""
@@ -62,13 +61,13 @@ class Plotted(NamedTuple):
         return max(_quantile(self.claimed.at(fpr)) - _quantile(fnr) for fpr, fnr in self.certified)
 
 
-def evidence(cell: Cell) -> Plotted | None:
+def evidence(cell: CellRecord) -> Plotted | None:
     """What a cell has to show; None without a claimed curve or without certified points."""
-    estimate, claim = cell.get("estimate") or {}, cell.get("claim") or {}
-    if cell.get("status") != "ok" or not estimate.get("certified"):
+    estimate, claim = cell.estimate, cell.claim
+    if estimate is None or claim is None or not estimate.certified:
         return None
-    claimed = _points(claim.get("tradeoff"))
-    certified = _hull(_points(estimate.get("tradeoff")))
+    claimed = _points(claim.tradeoff or [])
+    certified = _hull(_points(estimate.tradeoff))
     if len(claimed) < 2 or not certified:
         return None
     return Plotted(cell, Curve(tuple(sorted(claimed))), tuple(certified))
@@ -80,13 +79,8 @@ def _hull(points: list[Point]) -> list[Point]:
     return [point for point in hull if point not in ENDS]
 
 
-def _points(listed: object) -> list[Point]:
-    points = []
-    for pair in listed if isinstance(listed, list) else []:
-        x, y = (number(value) for value in pair)
-        if x is not None and y is not None and math.isfinite(x + y):
-            points.append((x, y))
-    return points
+def _points(listed: list[list[float]]) -> list[Point]:
+    return [(x, y) for x, y in listed if math.isfinite(x + y)]
 
 
 def _quantile(probability: float) -> float:

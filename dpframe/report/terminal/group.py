@@ -7,11 +7,12 @@ import json
 import math
 import statistics
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpframe.report.terminal.numbers import number
 
-Cell = dict[str, Any]
+if TYPE_CHECKING:
+    from dpframe.record.model import CellRecord, EstimateRecord
 
 FIRST_KEYS = ("mechanism.epsilon",)
 """Read first and down the rows: it is what the claim is about."""
@@ -23,31 +24,35 @@ class Spot:
 
     values: dict[str, Any]
     """Swept key to value."""
-    cells: tuple[Cell, ...]
+    cells: tuple[CellRecord, ...]
 
     @property
-    def done(self) -> list[Cell]:
+    def done(self) -> list[CellRecord]:
         """The replicates that ran."""
-        return [cell for cell in self.cells if cell.get("status") == "ok" and cell.get("estimate")]
+        return [cell for cell in self.cells if cell.status == "ok"]
+
+    @property
+    def found(self) -> list[EstimateRecord]:
+        """What the replicates that ran found."""
+        return [cell.estimate for cell in self.cells if cell.estimate is not None]
 
     @property
     def verdict(self) -> str | None:
         """The gravest verdict among the replicates; "failed" if none of them ran."""
         if not self.done:
             return "failed"
-        verdicts = {cell.get("verdict") for cell in self.done}
+        verdicts = {cell.verdict for cell in self.done}
         return next((v for v in ("violated", "inconclusive", "consistent") if v in verdicts), None)
 
     @property
     def violated(self) -> int:
         """Number of replicates with that verdict."""
-        return sum(cell.get("verdict") == "violated" for cell in self.done)
+        return sum(cell.verdict == "violated" for cell in self.done)
 
     @property
     def claim(self) -> float | None:
         """The claimed ε, if one is claimed."""
-        claims = [number((cell.get("claim") or {}).get("epsilon")) for cell in self.cells]
-        return next((claim for claim in claims if claim is not None), None)
+        return next((cell.claim.epsilon for cell in self.cells if cell.claim is not None), None)
 
     @property
     def unexpected(self) -> bool:
@@ -56,8 +61,8 @@ class Spot:
 
     def estimates(self, name: str) -> list[float]:
         """One field of the estimates, where there is one."""
-        found = [number(cell["estimate"].get(name)) for cell in self.done]
-        return [value for value in found if value is not None]
+        values = [getattr(estimate, name) for estimate in self.found]
+        return [value for value in values if value is not None]
 
     def mean(self, name: str) -> float | None:
         """Mean over the replicates; infinite as soon as one is."""
@@ -91,7 +96,7 @@ class Group:
     @property
     def verdicts(self) -> Counter[str | None]:
         """How often each verdict was given, over cells."""
-        done = Counter(cell.get("verdict") for spot in self.spots for cell in spot.done)
+        done = Counter[str | None](cell.verdict for spot in self.spots for cell in spot.done)
         done["failed"] = sum(len(spot.cells) - len(spot.done) for spot in self.spots)
         return +done
 
@@ -114,30 +119,23 @@ class Group:
         return dataclasses.replace(self, keys=keys, spots=spots)
 
 
-def groups(cells: list[Cell]) -> list[Group]:
+def groups(cells: list[CellRecord]) -> list[Group]:
     """The tables of a report, in the order in which the record names their members."""
-    members: dict[tuple[str, str, str], list[Cell]] = {}
+    members: dict[tuple[str, str, str], list[CellRecord]] = {}
     for cell in cells:
         members.setdefault(names(cell), []).append(cell)
     return [_group(who, found) for who, found in members.items()]
 
 
-def names(cell: Cell) -> tuple[str, str, str]:
+def names(cell: CellRecord) -> tuple[str, str, str]:
     """Labels of a cell's mechanism, attack and estimator."""
-
-    def label(part: str) -> str:
-        choice = cell.get(part) or {}
-        if not isinstance(choice, dict):  # what was skipped may be named by its label alone
-            return str(choice)
-        return str(choice.get("label") or choice.get("use") or "–")
-
-    return label("mechanism"), label("attack"), label("estimator")
+    return cell.mechanism.label, cell.attack.label, cell.estimator.label
 
 
-def is_unexpected(cell: Cell) -> bool:
+def is_unexpected(cell: CellRecord) -> bool:
     """Whether the cell ran and its verdict is not the one that the spec expects."""
-    expected = cell.get("expected")
-    return expected is not None and cell.get("status") == "ok" and cell.get("verdict") != expected
+    expected = cell.expected
+    return expected is not None and cell.status == "ok" and cell.verdict != expected
 
 
 def same(value: Any) -> str:
@@ -145,11 +143,8 @@ def same(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
-def _group(who: tuple[str, str, str], cells: list[Cell]) -> Group:
-    if all("swept" in cell for cell in cells):
-        coordinates = [_first(dict(cell["swept"] or {})) for cell in cells]
-    else:
-        coordinates = [_first(_parameters(cell)) for cell in cells]
+def _group(who: tuple[str, str, str], cells: list[CellRecord]) -> Group:
+    coordinates = [_first(cell.swept) for cell in cells]
     keys = _separating(coordinates)
     spots: dict[tuple[str, ...], list[int]] = {}
     for index, place in enumerate(coordinates):
@@ -165,18 +160,6 @@ def _group(who: tuple[str, str, str], cells: list[Cell]) -> Group:
             for found in spots.values()
         ),
     )
-
-
-def _parameters(cell: Cell) -> dict[str, Any]:
-    """Everything about a cell that a sweep can vary; a record need not say what was swept."""
-    parts = {
-        f"{part}.{name}": value
-        for part in ("pair", "mechanism", "attack", "estimator")
-        for name, value in ((cell.get(part) or {}).get("params") or {}).items()
-    }
-    estimate = cell.get("estimate") or {}
-    audit = {"trials": cell.get("trials"), "delta": estimate.get("delta")}
-    return parts | {f"audit.{name}": value for name, value in audit.items()}
 
 
 def _first(place: dict[str, Any]) -> dict[str, Any]:

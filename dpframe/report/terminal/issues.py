@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.report.terminal import numbers
 from dpframe.report.terminal.grid import short
-from dpframe.report.terminal.group import is_unexpected, names
+from dpframe.report.terminal.group import is_unexpected
 from dpframe.report.terminal.ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink
 
 if TYPE_CHECKING:
@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from dpframe.report.terminal.group import Cell, Group, Spot
+    from dpframe.record.model import CellRecord, Record
+    from dpframe.report.terminal.group import Group, Spot
 
 MOST_PLACES = 12
 MOST_LINES = 12
 """Longer lists end in a count of the rest: the record has them all."""
+NO_REASON = "no reason given"
 
 Found = dict[str, list[str]]
 """What happened, and the places where it did."""
@@ -27,11 +29,10 @@ Found = dict[str, list[str]]
 def unmet(found: list[Group], ink: Ink) -> Iterator[Text]:
     """Cells that ran and are not what the spec expects."""
 
-    def what(cell: Cell) -> str | None:
+    def what(cell: CellRecord) -> str | None:
         if not is_unexpected(cell):
             return None
-        got = WORDS.get(cell.get("verdict"), cell.get("verdict"))
-        return f"expected {WORDS.get(cell['expected'], cell['expected'])}, found: {got}"
+        return f"expected {WORDS[cell.expected]}, found: {WORDS[cell.verdict]}"
 
     yield from _lines(_collect(found, what), UNEXPECTED, STYLE["failed"], ink)
 
@@ -39,10 +40,8 @@ def unmet(found: list[Group], ink: Ink) -> Iterator[Text]:
 def failed(found: list[Group], ink: Ink) -> Iterator[Text]:
     """Cells that could not be run."""
 
-    def what(cell: Cell) -> str | None:
-        if cell.get("status") == "ok":
-            return None
-        return f"failed: {cell.get('reason') or 'no reason given'}"
+    def what(cell: CellRecord) -> str | None:
+        return None if cell.status == "ok" else f"failed: {cell.reason or NO_REASON}"
 
     yield from _lines(_collect(found, what), SYMBOL["failed"], STYLE["failed"], ink)
 
@@ -50,10 +49,10 @@ def failed(found: list[Group], ink: Ink) -> Iterator[Text]:
 def inconclusive(found: list[Group], ink: Ink) -> Iterator[Text]:
     """Cells whose counts could not have decided either way."""
 
-    def what(cell: Cell) -> str | None:
-        if cell.get("verdict") != "inconclusive":
+    def what(cell: CellRecord) -> str | None:
+        if cell.verdict != "inconclusive":
             return None
-        return f"inconclusive: {cell.get('reason') or 'no reason given'}"
+        return f"inconclusive: {cell.reason or NO_REASON}"
 
     yield from _lines(_collect(found, what), SYMBOL["inconclusive"], STYLE["inconclusive"], ink)
 
@@ -61,29 +60,34 @@ def inconclusive(found: list[Group], ink: Ink) -> Iterator[Text]:
 def stepped(found: list[Group], ink: Ink) -> Iterator[Text]:
     """Violated cells whose own bound does not say so: another δ does, or the joint test."""
 
-    def what(cell: Cell) -> str | None:
-        claim = numbers.number((cell.get("claim") or {}).get("epsilon"))
-        bound = numbers.number((cell.get("estimate") or {}).get("epsilon_lower"))
-        if cell.get("verdict") != "violated" or claim is None or bound is None or bound > claim:
+    def what(cell: CellRecord) -> str | None:
+        claim = cell.claim
+        bound = cell.estimate.epsilon_lower if cell.estimate else None
+        if cell.verdict != "violated" or not claim or bound is None or bound > claim.epsilon:
             return None
-        delta = numbers.number(cell["claim"].get("delta"))
-        curve = cell["claim"].get("tradeoff") and delta is not None
-        which = f"at δ = {numbers.setting(delta)}" if curve else "alone"
-        return f"violated, although its bound {which} is not above the claim: {cell.get('reason')}"
+        which = f"at δ = {numbers.setting(claim.delta)}" if claim.tradeoff else "alone"
+        return f"violated, although its bound {which} is not above the claim: {cell.reason}"
 
     yield from _lines(_collect(found, what), SYMBOL["violated"], STYLE["violated"], ink)
 
 
-def skipped(record: dict[str, Any], ink: Ink) -> Iterator[Text]:
-    """Combinations that were left out, by reason."""
-    reasons: Found = {}
-    for skip in record.get("skipped") or ():
-        reason = f"{' · '.join(names(skip))}: skipped: {skip.get('reason') or 'no reason given'}"
-        reasons.setdefault(reason, []).append(_where(dict(skip.get("swept") or {})))
-    yield from _lines(reasons, "–", "", ink)
+def skipped(record: Record, ink: Ink) -> Iterator[Text]:
+    """Combinations that were left out, by reason; first those of which a verdict is expected."""
+    unmet: Found = {}
+    others: Found = {}
+    for skip in record.skipped:
+        name = " · ".join((skip.mechanism, skip.attack, skip.estimator))
+        if skip.expected is None:
+            reason, found = f"{name}: skipped: {skip.reason or NO_REASON}", others
+        else:
+            expected = WORDS[skip.expected]
+            reason, found = f"{name}: expected {expected}, but skipped: {skip.reason}", unmet
+        found.setdefault(reason, []).append(_where(skip.swept))
+    yield from _lines(unmet, UNEXPECTED, STYLE["failed"], ink)
+    yield from _lines(others, "–", "", ink)
 
 
-def _collect(found: list[Group], what: Callable[[Cell], str | None]) -> Found:
+def _collect(found: list[Group], what: Callable[[CellRecord], str | None]) -> Found:
     collected: Found = {}
     for group in found:
         for spot in group.spots:
@@ -94,9 +98,9 @@ def _collect(found: list[Group], what: Callable[[Cell], str | None]) -> Found:
     return collected
 
 
-def _place(spot: Spot, cell: Cell) -> str:
+def _place(spot: Spot, cell: CellRecord) -> str:
     place = _where(spot.values)
-    repeat = f"repeat {cell.get('repeat')}" if len(spot.cells) > 1 else ""
+    repeat = f"repeat {cell.repeat}" if len(spot.cells) > 1 else ""
     return " ".join(part for part in (place, repeat) if part)
 
 

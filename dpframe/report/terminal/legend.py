@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def title(settings: Settings, found: list[Group], ink: Ink) -> Text:
     """The audit's name and what was counted."""
     text = ink.text(settings.name, "bold")
-    trials = {max(cell.get("trials") or [0]) for g in found for s in g.spots for cell in s.cells}
+    trials = {max(cell.trials) for g in found for s in g.spots for cell in s.cells}
     trials -= {0}
     if len(trials) == 1:
         amount = numbers.quantity(trials.pop())
@@ -33,8 +33,7 @@ def title(settings: Settings, found: list[Group], ink: Ink) -> Text:
 
 def _deltas(found: list[Group]) -> str:
     """At which δ; nothing is said of δ = 0."""
-    done = [cell for g in found for s in g.spots for cell in s.done]
-    deltas = {numbers.number(cell["estimate"].get("delta")) or 0.0 for cell in done}
+    deltas = {estimate.delta for g in found for s in g.spots for estimate in s.found}
     if deltas <= {0.0}:
         return ""
     return f" at δ = {numbers.setting(deltas.pop())}" if len(deltas) == 1 else " at each cell's δ"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -16,6 +16,7 @@ from dpframe.report.terminal.panel import draw, linear_axis, log_axis
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from dpframe.record.model import ClaimRecord
     from dpframe.report.terminal.curve import Plotted
     from dpframe.report.terminal.group import Group, Spot
 
@@ -44,7 +45,7 @@ def plots(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
         which = f": {MOST} of {len(shown)} cells, those that show most against their claim"
         order = sorted(range(len(shown)), key=lambda i: -shown[i][0].gap)
         shown = [shown[i] for i in sorted(order[:MOST])]
-    signs = " ".join(dict.fromkeys(SYMBOL[best.cell.get("verdict")] for best, _ in shown))
+    signs = " ".join(dict.fromkeys(SYMBOL[best.cell.verdict] for best, _ in shown))
     yield ink.text("")
     yield ink.text("Along the claimed curve", "bold").append(ink.plain(which), "not bold")
     yield ink.text(
@@ -66,27 +67,27 @@ def _furthest(spot: Spot) -> Plotted | None:
 def _name(group: Group, spot: Spot, best: Plotted) -> str:
     place = [f"{short(key)} {numbers.setting(value)}" for key, value in spot.values.items()]
     if len(spot.cells) > 1:
-        place.append(f"repeat {best.cell.get('repeat')}")
+        place.append(f"repeat {best.cell.repeat}")
     return " · ".join((*group.names, *place))
 
 
 def _title(best: Plotted, name: str, ink: Ink) -> Text:
-    verdict, claim = best.cell.get("verdict"), best.cell["claim"]
+    verdict = best.cell.verdict
     text = ink.text("")
     text.append(ink.plain(f"{SYMBOL[verdict]} "), STYLE[verdict])
     text.append(ink.plain(name), "bold")
-    text.append(ink.plain(f"\n  claim {claim.get('kind')}{_parameters(claim)}"), "dim")
+    if (claim := best.cell.claim) is not None:
+        text.append(ink.plain(f"\n  claim {claim.kind}{_parameters(claim)}"), "dim")
     return text
 
 
-def _parameters(claim: dict[str, Any]) -> str:
-    given = (claim.get("parameters") or {}).items()
-    values = [f"{name} {numbers.setting(value)}" for name, value in given]
+def _parameters(claim: ClaimRecord) -> str:
+    values = [f"{name} {numbers.setting(value)}" for name, value in claim.parameters.items()]
     return ": " + ", ".join(values) if values else ""
 
 
 def _panels(best: Plotted, ink: Ink, width: int) -> Iterator[Text]:
-    verdict = best.cell.get("verdict")
+    verdict = best.cell.verdict
     axes = [log_axis(_decades(best))]
     if width >= 2 * NARROWEST + GAP:
         axes.append(linear_axis())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.table import Table
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from dpframe.record.model import Record
+
 TABLE_KEYS = 2
 """Swept keys that a table can show: one down, one across."""
 
@@ -33,17 +35,17 @@ FINDERS = (unmet, failed, inconclusive, stepped)
 """What needs attention, the gravest first."""
 
 
-def render(record: dict[str, Any], console: Console) -> None:
+def render(record: Record, console: Console) -> None:
     """Prints the whole report: legend, tables, what needs attention, summary.
 
     Args:
-        record: a run record, schema 1; non-finite numbers are the strings "inf", "-inf", "nan".
+        record: of a run.
         console: where to print; plain text if it is not a terminal.
     """
     ink = Ink.of(console)
     settings = read_settings(record)
-    found = groups(record.get("cells") or [])
-    m = int((record.get("summary") or {}).get("m") or 0)
+    found = groups(record.cells)
+    m = record.summary.m
     warning = [unadjusted(settings, m, ink)] if m > 1 and not settings.adjusted else []
     _print(console, [title(settings, found, ink), *legend(found, ink, console.width)])
     if warning:
@@ -105,15 +107,12 @@ def _parts(group: Group, ink: Ink) -> list[tuple[str, Group, Grid | None]]:
     return parts
 
 
-def render_notes(record: dict[str, Any], console: Console) -> None:
+def render_notes(record: Record, console: Console) -> None:
     """Prints the notes of every cell: what estimators and the engine remarked."""
     ink = Ink.of(console)
-    for cell in record.get("cells") or []:
-        notes = (cell.get("estimate") or {}).get("notes") or []
-        place = [
-            f"{short(key, cell.get('swept') or {})} {setting(value)}"
-            for key, value in (cell.get("swept") or {}).items()
-        ]
+    for cell in record.cells:
+        notes = cell.estimate.notes if cell.estimate else []
+        place = [f"{short(key, cell.swept)} {setting(value)}" for key, value in cell.swept.items()]
         console.print()
         console.print(ink.text(" · ".join([*names(cell), *place]), "bold"))
         for note in notes:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from dpframe.record.model import Record
 
 
 class Settings(NamedTuple):
@@ -18,11 +21,6 @@ class Settings(NamedTuple):
         return self.multiplicity != "none"
 
 
-def read_settings(record: dict[str, Any]) -> Settings:
-    """Reads the settings from a record; what it does not say gets the spec's defaults."""
-    audit = record.get("audit") or {}
-    return Settings(
-        name=str(audit.get("name", "audit")),
-        confidence=float(audit.get("confidence", 0.95)),
-        multiplicity=str(audit.get("multiplicity", "holm")),
-    )
+def read_settings(record: Record) -> Settings:
+    """Reads the settings from a record."""
+    return Settings(record.audit.name, record.audit.confidence, record.audit.multiplicity)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpframe.report.terminal import numbers
 from dpframe.report.terminal.ink import STYLE, Ink
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
+    from dpframe.record.model import CellRecord, Record, SummaryRecord
     from dpframe.report.terminal.settings import Settings
 
 PROCEDURES = {"holm": "Holm", "bonferroni": "Bonferroni"}
 
 
-def summary_lines(record: dict[str, Any], settings: Settings, ink: Ink) -> Iterator[Text]:
+def summary_lines(record: Record, settings: Settings, ink: Ink) -> Iterator[Text]:
     """The sentence, then what it does not say, then the expectations."""
-    summary = record.get("summary") or {}
-    cells = record.get("cells") or []
-    m = _count(summary.get("m"))
+    summary, cells = record.summary, record.cells
+    m = summary.m
     verdicts = {
-        name: sum(cell.get("verdict") == name for cell in cells)
+        name: sum(cell.verdict == name for cell in cells)
         for name in ("violated", "consistent", "inconclusive")
     }
     grave = verdicts["violated"] > 0
@@ -36,20 +36,20 @@ def summary_lines(record: dict[str, Any], settings: Settings, ink: Ink) -> Itera
             "No violation found means that this attack, at this number of draws, certifies no more "
             "loss than claimed; a stronger attack may."
         )
-    if m and (settings.adjusted or m == 1) and any(_certified(cell) for cell in cells):
-        levels = {c["estimate"]["confidence"] for c in cells if _certified(c)}
+    levels = {c.estimate.confidence for c in cells if c.estimate and c.estimate.certified}
+    if m and (settings.adjusted or m == 1) and levels:
         each = " or ".join(sorted(numbers.percent(level) for level in levels))
         yield ink.text(
             f"All certified bounds hold together with {numbers.percent(settings.confidence)} "
             + (f"confidence, because each holds with {each}." if m > 1 else "confidence.")
         )
-    looks = int((record.get("audit") or {}).get("looks", 1))
+    looks = record.audit.looks
     if looks > 1:
         yield ink.text(
             f"This is look {looks} at the same draws, and pays for it. What all looks said holds "
             f"together with {numbers.percent(1 - 1.5 * (1 - settings.confidence))} confidence."
         )
-    silent = [c for c in cells if c.get("status") == "ok" and c.get("verdict") is None]
+    silent = [c for c in cells if c.status == "ok" and c.verdict is None]
     unclaimed = sum(_certified(cell) for cell in silent)
     if len(silent) > unclaimed:
         yield ink.text(
@@ -58,11 +58,11 @@ def summary_lines(record: dict[str, Any], settings: Settings, ink: Ink) -> Itera
         )
     if unclaimed:
         yield ink.text(f"{_plural(unclaimed, 'cell')} without a verdict: nothing is claimed.")
-    yield from _expectations(cells, ink)
+    yield from _expectations(record, ink)
 
 
-def _certified(cell: dict[str, Any]) -> bool:
-    return bool((cell.get("estimate") or {}).get("certified"))
+def _certified(cell: CellRecord) -> bool:
+    return cell.estimate is not None and cell.estimate.certified
 
 
 def _finding(verdicts: dict[str, int], m: int) -> str:
@@ -94,32 +94,30 @@ def _confidence(violated: int, m: int, settings: Settings) -> str:
     return f"; with {sure} confidence {alarm} false alarm{how}"
 
 
-def _cost(summary: dict[str, Any]) -> str:
-    draws, seconds = numbers.number(summary.get("draws")), numbers.number(summary.get("seconds"))
-    text = f", from {numbers.quantity(draws)} draws" if draws else ""
-    return text + (f" in {numbers.duration(seconds)}" if seconds is not None else "")
+def _cost(summary: SummaryRecord) -> str:
+    draws = f", from {numbers.quantity(summary.draws)} draws" if summary.draws else ""
+    return f"{draws} in {numbers.duration(summary.seconds)}"
 
 
-def _expectations(cells: list[dict[str, Any]], ink: Ink) -> Iterator[Text]:
-    with_rule = [cell for cell in cells if cell.get("expected") is not None]
-    if not with_rule:
+def _expectations(record: Record, ink: Ink) -> Iterator[Text]:
+    with_rule = [cell for cell in record.cells if cell.expected is not None]
+    skipped = sum(skip.expected is not None for skip in record.skipped)
+    if not with_rule and not skipped:
         return
-    ran = [cell for cell in with_rule if cell.get("status") == "ok"]
-    met = sum(cell.get("verdict") == cell["expected"] for cell in ran)
-    parts = [f"Expectations: {met} of {len(with_rule)} met"]
+    ran = [cell for cell in with_rule if cell.status == "ok"]
+    met, count = sum(cell.verdict == cell.expected for cell in ran), len(with_rule) + skipped
+    parts = [f"Expectations: {met} of {count} met"]
     if wrong := len(ran) - met:
         parts.append(f"{wrong} not met")
     if lost := len(with_rule) - len(ran):
         parts.append(f"{lost} could not be run")
-    yield ink.text(", ".join(parts) + ".", "" if met == len(with_rule) else STYLE["failed"])
-    surprises = sum(c.get("verdict") == "violated" and c.get("expected") is None for c in cells)
+    if skipped:
+        parts.append(f"{skipped} skipped")
+    yield ink.text(", ".join(parts) + ".", "" if met == count else STYLE["failed"])
+    surprises = sum(c.verdict == "violated" and c.expected is None for c in record.cells)
     if surprises:
         yield ink.text(f"{_plural(surprises, 'violation')} without an expectation.")
 
 
 def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("" if count == 1 else "s")
-
-
-def _count(value: Any) -> int:
-    return int(numbers.number(value) or 0)

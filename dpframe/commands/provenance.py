@@ -1,0 +1,76 @@
+"""Where results come from: versions, devices and the plugins that were used."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import TYPE_CHECKING
+
+from dpframe import __version__
+from dpframe.record.model import EnvironmentRecord, PluginRecord
+
+if TYPE_CHECKING:
+    from dpframe.plugin import Plugin
+    from dpframe.spec.audit import Audit
+
+
+def environment(prng: str) -> EnvironmentRecord:
+    """Versions and devices that a run depends on.
+
+    Args:
+        prng: name of the generator.
+    """
+    import jax
+
+    devices = [device.device_kind for device in jax.devices()]
+    return EnvironmentRecord(**versions(), devices=devices, prng=prng)
+
+
+def versions() -> dict[str, str]:
+    """Versions of what computes; starts no device."""
+    import jax
+    import numpy as np
+    import scipy
+
+    return {
+        "dpframe": __version__,
+        "jax": jax.__version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+    }
+
+
+def peak_rss_bytes() -> int | None:
+    """Peak resident memory of this process; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def plugin_records(loaded: Audit) -> list[PluginRecord]:
+    """Every plugin that an audit uses, once."""
+    choices = {
+        (choice.use, choice.distribution, choice.version, type(choice.value))
+        for cell in loaded.cells
+        for choice in (cell.mechanism, cell.pair, cell.attack, cell.estimator)
+    }
+    described = [plugin_record(*choice) for choice in choices]
+    return sorted(described, key=lambda plugin: tuple(plugin.model_dump().values()))
+
+
+def plugin_record(use: str, distribution: str, version: str, cls: type[Plugin]) -> PluginRecord:
+    """One plugin as the record names it."""
+    from dpframe.engine.fingerprint import code_digest
+
+    return PluginRecord(
+        kind=cls.kind,
+        name=use,
+        distribution=distribution,
+        version=version,
+        code=code_digest(cls),
+    )

@@ -1,0 +1,145 @@
+"""An estimator's answer, looked at before anything is made of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+from dpframe.errors import CellError
+from dpframe.estimator import Contrast, Estimate
+from dpframe.record.plain import shown, text
+
+MOST_POINTS = 1_000_000
+MOST_NOTES = 1_000
+LONGEST_NOTE = 10_000
+"""Characters; the estimators here write a line."""
+
+ROUNDING = 1e-6
+"""Two numbers that differ by less, relatively, may have been meant to be equal."""
+
+
+def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
+    """The estimate with plain Python numbers.
+
+    Args:
+        estimate: what `Estimator.estimate` returned.
+        certified: whether the bound is promised to be valid.
+        tested: whether a verdict will be made of it.
+
+    Raises:
+        CellError: it contradicts itself, or is not what an estimator returns.
+    """
+    if not isinstance(estimate, Estimate):
+        raise CellError(f"estimate returned {shown(estimate)}; an Estimate is wanted")
+    found = estimate._replace(
+        epsilon=_loss("epsilon", estimate.epsilon),
+        epsilon_lower=_optional_loss("epsilon_lower", estimate.epsilon_lower),
+        epsilon_upper=_optional_loss("epsilon_upper", estimate.epsilon_upper),
+        interval=_interval(estimate.interval),
+        p_value=_p_value("p_value", estimate.p_value),
+        p_resolved=_p_value("p_resolved", estimate.p_resolved),
+        contrast=_contrast(estimate.contrast),
+        tradeoff=_points("tradeoff", estimate.tradeoff),
+        profile=_points("profile", estimate.profile),
+        notes=_notes(estimate.notes),
+    )
+    lower, upper = found.epsilon_lower, found.epsilon_upper
+    if lower is not None and upper is not None and lower > upper * (1 + ROUNDING):
+        raise CellError(f"estimate gave the bound {lower}, which is above the limit {upper}")
+    if certified and (lower is None or not math.isfinite(lower)):
+        raise CellError(f"estimate gave the bound {lower}; a certifying estimator gives a number")
+    if tested and (found.p_value is None or found.p_resolved is None):
+        raise CellError(
+            f"estimate gave the p-values {found.p_value} and {found.p_resolved}; a certifying "
+            "estimator gives p_value and p_resolved in (0, 1], as estimate_from_boxes does"
+        )
+    return _ordered(found)
+
+
+def _ordered(found: Estimate) -> Estimate:
+    """The same with `p_resolved` at least `p_value`: raised error rates reject no more."""
+    p_value, p_resolved = found.p_value, found.p_resolved
+    if p_value is None or p_resolved is None or p_value <= p_resolved:
+        return found
+    if p_value > p_resolved * (1 + ROUNDING):
+        raise CellError(f"estimate gave p_resolved {p_resolved}, which is below p_value {p_value}")
+    return found._replace(p_resolved=p_value)
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise CellError(f"estimate gave {shown(value)} for {name}; a number is wanted")
+    return float(value)
+
+
+def _loss(name: str, value: Any) -> float:
+    loss = _number(name, value)
+    if loss < 0:
+        raise CellError(f"estimate gave {loss} for {name}; a loss is at least 0")
+    return loss
+
+
+def _optional_loss(name: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    loss = _loss(name, value)
+    if math.isnan(loss):
+        raise CellError(f"estimate gave nan for {name}")
+    return loss
+
+
+def _p_value(name: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    p_value = _number(name, value)
+    if not 0 < p_value <= 1:
+        raise CellError(f"estimate gave {p_value} for {name}, which is not in (0, 1]")
+    return p_value
+
+
+def _interval(value: Any) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    low, high = _numbers("interval", value, 2)
+    if low > high or math.isnan(low + high):
+        raise CellError(f"estimate gave the interval from {low} to {high}")
+    return low, high
+
+
+def _contrast(value: Any) -> Contrast | None:
+    if value is None:
+        return None
+    contrast = Contrast(*_numbers("contrast", value, len(Contrast._fields)))
+    if any(map(math.isnan, contrast)):
+        raise CellError(f"estimate gave {tuple(contrast)} for contrast")
+    return contrast
+
+
+def _points(name: str, value: Any) -> tuple[tuple[float, float], ...]:
+    points = _sequence(name, value, MOST_POINTS)
+    return tuple((x, y) for x, y in (_numbers(f"a point of {name}", p, 2) for p in points))
+
+
+def _notes(value: Any) -> tuple[str, ...]:
+    notes = _sequence("notes", value, MOST_NOTES)
+    for note in notes:
+        if not isinstance(note, str):
+            raise CellError(f"estimate gave {shown(note)} among its notes; texts are wanted")
+    return tuple(text(note[:LONGEST_NOTE]) for note in notes)
+
+
+def _numbers(name: str, value: Any, count: int) -> list[float]:
+    values = _sequence(name, value, count)
+    if len(values) != count:
+        raise CellError(f"estimate gave {shown(value)} for {name}; {count} numbers are wanted")
+    return [_number(name, each) for each in values]
+
+
+def _sequence(name: str, value: Any, most: int) -> Sequence[Any]:
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise CellError(f"estimate gave {shown(value)} for {name}; a tuple is wanted")
+    if len(value) > most:
+        raise CellError(f"estimate gave {len(value):,} values for {name}; {most:,} is the most")
+    return value

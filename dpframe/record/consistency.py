@@ -1,0 +1,204 @@
+"""Whether a record agrees with itself: what its numbers determine is worked out anew.
+
+What is not worked out anew is the step from counts to p-values and bounds. That would take the
+estimator's code, which reading a record must never run, its layout, which the record describes but
+does not hold, and for a large record as long as the run's own estimates. The digest vouches for
+that step; whoever does not trust the writer runs the record again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from dpframe import __version__
+from dpframe.record.digest import digest_of
+from dpframe.record.looks import look_price
+from dpframe.record.old import is_old
+from dpframe.record.plain import shown
+from dpframe.record.totals import totals
+from dpframe.record.verdict import CONSISTENT, VIOLATED, adjusted_p_values, judged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dpframe.record.model import CellRecord, EstimateRecord, Record
+
+ROUNDING = 1e-9
+"""Relative difference between two ways to compute the same."""
+
+
+def disagreement(record: Record, contents: dict[str, Any]) -> str | None:
+    """The first way in which a record contradicts itself; None if there is none.
+
+    Args:
+        record: as read.
+        contents: the JSON values that it was read from.
+    """
+    found = next(_disagreements(record), None)
+    if found is None and not is_old(record) and record.digest != digest_of(contents):
+        return "its contents do not have the digest that it names"
+    return found
+
+
+def _disagreements(record: Record) -> Iterator[str]:
+    old = is_old(record)
+    for cell in record.cells:
+        for problem in _cell(cell, old):
+            yield f"cell {shown(cell.id)}: {problem}"
+    twice = [name for name, n in Counter(cell.id for cell in record.cells).items() if n > 1]
+    if twice:
+        yield f"cell {shown(twice[0])} is there more than once"
+    yield from _old_verdicts(record) if old else _verdicts(record)
+    yield from _levels(record)
+    yield from _summary(record)
+
+
+def _cell(cell: CellRecord, old: bool) -> Iterator[str]:
+    estimate, tested = cell.estimate, is_tested(cell)
+    if (cell.status == "ok") != (estimate is not None):
+        yield f"its status is {cell.status}, and it has {'an' if estimate else 'no'} estimate"
+    if cell.status == "failed" and cell.reason is None:
+        yield "it failed without a reason"
+    for name in ("verdict", "p_adjusted", *(() if old else ("basis",))):
+        if tested != (getattr(cell, name) is not None):
+            yield f"it has {'no' if tested else 'a'} {name}"
+    if estimate is not None:
+        yield from _estimate(cell, estimate)
+    counted = sum(cell.trials)
+    if estimate is not None and not all(cell.trials):
+        yield "it has an estimate and no draws"
+    if cell.draws != (counted if cell.draw_group else 0):
+        yield f"its trials add up to {counted} draws, not to {cell.draws}"
+    if (problem := _counts(cell)) is not None:
+        yield problem
+
+
+def is_tested(cell: CellRecord) -> bool:
+    """Whether the cell has a claim and a bound, so that a verdict is made of it."""
+    return cell.claim is not None and cell.estimate is not None and cell.estimate.certified
+
+
+def _estimate(cell: CellRecord, estimate: EstimateRecord) -> Iterator[str]:
+    lower, upper = estimate.epsilon_lower, estimate.epsilon_upper
+    if estimate.certified != (lower is not None):
+        yield f"it is {'' if estimate.certified else 'not '}certified and its bound is {lower}"
+    if cell.p_value is not None and not estimate.certified:
+        yield "it has a p-value, although its bound is not certified"
+    if cell.p_value is None and is_tested(cell):
+        yield "it has no p-value, although its claim is tested"
+    if lower is not None and upper is not None and not lower <= upper * (1 + 1e-6):
+        yield f"its bound {lower} is above its limit {upper}"
+    if cell.claim is not None and cell.claim.delta != estimate.delta:
+        yield f"its claim is for δ = {cell.claim.delta}, its estimate for {estimate.delta}"
+    if cell.trials not in [look.trials for look in cell.looks]:
+        yield f"its trials {cell.trials} are not among its looks"
+
+
+def _counts(cell: CellRecord) -> str | None:
+    """What is wrong with the counts; of one's own statistics also whether all draws are there."""
+    counts, statistic = cell.counts, cell.statistic
+    if (counts is None) != (cell.draw_group is None):
+        return "it has counts without draws, or draws without counts"
+    if counts is None:
+        return None
+    if not _natural(counts):
+        return "its counts are not whole numbers"
+    bins = _bins(statistic)
+    if bins is None:
+        return None
+    rows = counts if isinstance(counts, list) else []
+    sums = [sum(row) for row in rows if isinstance(row, list) and len(row) == bins]
+    return None if sums == cell.trials else f"its counts do not add up to its trials {cell.trials}"
+
+
+def _bins(statistic: dict[str, Any]) -> int | None:
+    """Into how many bins every draw falls; None where that is not known."""
+    if statistic.get("name") == "DecisionCounts":
+        return 2
+    edges = statistic.get("edges")
+    return len(edges) + 2 if isinstance(edges, list) else None
+
+
+def _natural(counts: Any) -> bool:
+    if isinstance(counts, list):
+        return all(map(_natural, counts))
+    if isinstance(counts, dict):
+        return all(map(_natural, counts.values()))
+    return isinstance(counts, int) and not isinstance(counts, bool) and counts >= 0
+
+
+def _verdicts(record: Record) -> Iterator[str]:
+    """Judges all cells again."""
+    again = judged(record.cells, record.summary.m, record.audit.multiplicity)
+    same_words = record.environment.dpframe == __version__
+    for cell, anew in zip(record.cells, again, strict=True):
+        name = shown(cell.id)
+        if cell.verdict != anew.verdict:
+            yield f"cell {name}: its verdict is {cell.verdict}, its numbers say {anew.verdict}"
+        if not _close(cell.p_adjusted, anew.p_adjusted):
+            yield f"cell {name}: p_adjusted is {cell.p_adjusted}, not {anew.p_adjusted}"
+        if same_words and cell.reason != anew.reason:
+            yield f"cell {name}: its reason is not what its numbers say: {anew.reason}"
+
+
+def _old_verdicts(record: Record) -> Iterator[str]:
+    """Judges as far as a record without the basis of its verdicts allows."""
+    tested = [cell for cell in record.cells if is_tested(cell)]
+    priced = [(cell.p_value or 1.0) * look_price(_look(cell)) for cell in tested]
+    again = adjusted_p_values(priced, record.summary.m, record.audit.multiplicity)
+    for cell, p_adjusted in zip(tested, again, strict=True):
+        error = 1 - _confidence(cell, record)
+        name, rejected = shown(cell.id), p_adjusted <= error
+        if not _close(cell.p_adjusted, p_adjusted):
+            yield f"cell {name}: p_adjusted is {cell.p_adjusted}, not {p_adjusted}"
+        if cell.verdict == (CONSISTENT if rejected else VIOLATED):
+            yield f"cell {name}: its verdict is {cell.verdict} at p_adjusted = {p_adjusted}"
+
+
+def _confidence(cell: CellRecord, record: Record) -> float:
+    """Of all verdicts together, as the cell's spec asks for it."""
+    swept = cell.swept.get("audit.confidence")
+    return swept if isinstance(swept, float) else record.audit.confidence
+
+
+def _look(cell: CellRecord) -> int:
+    listed = [look.trials for look in cell.looks]
+    return listed.index(cell.trials) + 1 if cell.trials in listed else 1
+
+
+def _levels(record: Record) -> Iterator[str]:
+    """Whether the error was divided among all bounds."""
+    audit, cells = record.audit, record.cells
+    bounds = sum(cell.estimate is not None and cell.estimate.certified for cell in cells)
+    most = bounds + record.summary.failed
+    for cell in cells:
+        if cell.estimate is None or cell.basis is None:
+            continue
+        basis, own = cell.basis, 1 - cell.estimate.confidence
+        parts = (1 - basis.confidence) / look_price(basis.look) / own if own > 0 else math.inf
+        fits = bounds - 1e-3 < parts < most + 1e-3
+        if not (abs(parts - 1) < 1e-3 if audit.multiplicity == "none" else fits):
+            yield f"cell {shown(cell.id)}: the level of its bound is not its share of the error"
+        if basis.look > audit.looks:
+            yield f"cell {shown(cell.id)}: its look {basis.look} is later than the last"
+        if _confidence(cell, record) != basis.confidence:
+            yield f"cell {shown(cell.id)}: its confidence is not the audit's"
+
+
+def _summary(record: Record) -> Iterator[str]:
+    summary, cells = record.summary, record.cells
+    for name, value in totals(cells)._asdict().items():
+        if getattr(summary, name) != value:
+            yield f"summary.{name} is {getattr(summary, name)}, its cells add up to {value}"
+    least = sum(map(is_tested, cells))
+    most = least + sum(cell.status == "failed" and cell.claim is not None for cell in cells)
+    if not least <= summary.m <= most:
+        yield f"summary.m is {summary.m}, its cells make it {least}"
+
+
+def _close(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=ROUNDING)

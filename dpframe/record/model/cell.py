@@ -1,0 +1,194 @@
+"""One cell of the record: what was audited, what was counted, and what that says."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dpframe.record.model.values import (
+    Amount,
+    Count,
+    Counts,
+    Free,
+    FreeTable,
+    Number,
+    Part,
+    Point,
+    Position,
+    Probability,
+    PValue,
+)
+
+Verdict = Literal["violated", "consistent", "inconclusive"]
+
+
+class ChoiceRecord(Part):
+    """A mechanism, an attack or an estimator with its parameters."""
+
+    use: str
+    """name of the plugin"""
+    label: str
+    """what reports and expectations call it"""
+    params: FreeTable
+    """effective parameters, after sweep, overrides and `resolve`"""
+
+
+class PairRecord(Part):
+    """The neighbouring datasets."""
+
+    use: str
+    """name of the plugin"""
+    params: FreeTable
+    """effective parameters"""
+
+
+class ClaimRecord(Part):
+    """What a mechanism claims for a pair."""
+
+    kind: str
+    """which of [the claims](claims.md): `pure-dp`, `approx-dp`, `gaussian-dp`,
+    `zero-concentrated-dp`, `renyi-dp`, `laplace-dp`, `subsampled-gaussian-dp`, `accounted-dp`, or
+    that of a plugin"""
+    epsilon: Number
+    """ε of the claim at the cell's δ, in nats; `"inf"` if the claim gives none there"""
+    delta: Probability
+    """the cell's δ"""
+    parameters: FreeTable
+    """the claim's own parameters, by name"""
+    tradeoff: list[Point] | None = None
+    """points (FPR, FNR) of the claimed curve; null for a claim at a single δ, where ε and δ say
+    all. Records made before there were curves lack it"""
+
+
+class TruthRecord(Part):
+    """The exact loss of a mechanism for a pair."""
+
+    kind: str
+    """as `claim.kind`"""
+    epsilon: Number
+    """its ε at the cell's δ, in nats"""
+
+
+class EstimateRecord(Part):
+    """What an estimator found."""
+
+    epsilon: Number
+    """point estimate, in nats; may be infinite. No bound"""
+    epsilon_lower: Amount | None
+    """certified: the loss is at least this, in nats, at level `confidence`. Null if the estimator
+    does not certify"""
+    epsilon_upper: Number | None
+    """the most that this attack can show. Limits the attack, never the mechanism"""
+    interval: Point | None = None
+    """limits on ε that are approximate, Bayesian or assume more than the bound does; never a
+    bound. Null if the estimator gives none"""
+    delta: Probability
+    """δ at which ε is estimated"""
+    confidence: Probability
+    """level of this one bound; chosen so that all bounds of the record hold together"""
+    certified: bool
+    """whether the bound is valid at finite samples, under `assumption`"""
+    assumption: str
+    """what the bound assumes"""
+    tradeoff: list[Point]
+    """certified points (FPR, FNR): the mechanism's trade-off curve runs below or through each.
+    Where `certified` is false, points of an estimated curve"""
+    profile: list[Point]
+    """points (ε, δ) of an estimated privacy profile, where the estimator gives one"""
+    notes: list[str]
+    """remarks, for example which outputs were looked at for NaN, and whether the run can be
+    replayed"""
+
+
+class ContrastRecord(Part):
+    """A bound beside what is claimed, at one δ."""
+
+    delta: Number
+    """the δ"""
+    lower: Number
+    """certified bound on ε there"""
+    claimed: Number
+    """ε of the claim there"""
+
+
+class Basis(Part):
+    """What a verdict is made of beside `p_value` and `estimate`: enough to judge anew."""
+
+    confidence: Probability
+    """confidence of all verdicts together, as the cell's spec asks for it"""
+    look: Position
+    """which look at these draws it was, from 1; look k ≥ 2 is paid for by k(k + 1)"""
+    p_resolved: PValue
+    """`p_value` with every error rate raised by what the sampler resolves"""
+    p_extreme: PValue
+    """`p_value` of the most extreme counts possible"""
+    p_extreme_resolved: PValue
+    """`p_resolved` of the most extreme counts possible"""
+    contrast: ContrastRecord
+    """bound and claim at the δ that says most about the claim"""
+
+
+class LookRecord(Part):
+    """A time that a verdict was computed."""
+
+    trials: Counts
+    """draws counted then, on D and on D′"""
+
+
+class CellRecord(Part):
+    """One combination of mechanism, pair, attack, estimator and swept values."""
+
+    id: str
+    """stable name: a readable part and a hash of what the cell is. Position, trials, seed, δ and
+    confidence are not in it, unless swept"""
+    status: Literal["ok", "failed"]
+    """`ok` or `failed`"""
+    repeat: Count
+    """number of the repeat, from 0"""
+    seed: int
+    """the seed its draws come from"""
+    mechanism: ChoiceRecord
+    """the mechanism"""
+    pair: PairRecord
+    """the pair"""
+    attack: ChoiceRecord
+    """the attack"""
+    estimator: ChoiceRecord
+    """the estimator"""
+    swept: FreeTable
+    """swept keys, each with the value of this cell"""
+    claim: ClaimRecord | None
+    """what the mechanism claims for this pair; null if nothing"""
+    truth: TruthRecord | None = None
+    """the exact curve for this pair, where it is known; null elsewhere. Never part of a verdict"""
+    trials: Counts
+    """draws counted on D and on D′"""
+    counts: Free
+    """counts of the statistic, first axis the dataset; for decisions `counts[dataset][decision]`.
+    Null if the cell failed before it was counted"""
+    statistic: FreeTable
+    """name of the statistic, and thresholds or edges where it has any"""
+    estimate: EstimateRecord | None
+    """what the estimator found; null if the cell failed"""
+    verdict: Verdict | None
+    """`violated`, `consistent`, `inconclusive`, or null: nothing claimed, nothing certified, or
+    failed"""
+    p_value: PValue | None
+    """smallest level at which this cell alone rejects its claim; at least 1e-300. Null without a
+    claim"""
+    p_adjusted: PValue | None
+    """the same, adjusted for all tests; null without a verdict"""
+    reason: str | None
+    """why the verdict is what it is, or why the cell failed"""
+    expected: Verdict | None
+    """the verdict that `[[expect]]` names; null if no rule matches"""
+    seconds: Amount
+    """time spent on the cell's draws, shared among the cells that share them"""
+    draws: Count
+    """draws counted, on both datasets together; those of cells with one `draw_group` are the
+    same"""
+    draw_group: str | None
+    """name of the set of draws; cells with the same one share draws"""
+    looks: list[LookRecord]
+    """each time that a verdict was computed"""
+    basis: Basis | None = None
+    """what the verdict is made of; null without a verdict. Old records lack it"""

@@ -1,0 +1,56 @@
+"""Anything a plugin hands over as JSON values; never fails, so that no record is lost over it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Set
+from numbers import Integral, Real
+from typing import Any
+
+DEEPEST = 50
+"""Readers of JSON give up somewhere; whoever nests deeper gets text."""
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """The value as lists, dictionaries with text keys, numbers, text, booleans and None.
+
+    Args:
+        value: NumPy and JAX arrays become lists; what has no counterpart becomes its `repr`.
+        depth: how deep the value stands in another.
+    """
+    if value is None or isinstance(value, bool | str | Integral | Real):
+        return _scalar(value)
+    if depth < DEEPEST:
+        if isinstance(value, Mapping):
+            return {text(str(key)): plain(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, list | tuple | Set):
+            return [plain(item, depth + 1) for item in value]
+        with contextlib.suppress(Exception):
+            return plain(value.tolist(), depth + 1)
+    return shown(value)
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, str):
+        return text(value)
+    if value is None or isinstance(value, bool):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def shown(value: Any) -> str:
+    """What a message calls a value, whatever its `repr` does."""
+    try:
+        found = text(repr(value))
+    except Exception:
+        return f"a {type(value).__name__}"
+    return found if len(found) <= LONGEST else f"{found[:LONGEST]}…"
+
+
+LONGEST = 200
+"""Characters of a value in a message."""
+
+
+def text(value: str) -> str:
+    """Text that can be written: halves of UTF-16 pairs, as file names may have, are spelled out."""
+    return value.encode("utf-8", "backslashreplace").decode("utf-8")

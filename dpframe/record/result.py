@@ -1,0 +1,42 @@
+"""What the engine hands over for each cell."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from dpframe.record.looks import FIRST_LOOK, Looks
+
+if TYPE_CHECKING:
+    from dpframe.claims import Claim
+    from dpframe.estimator import Estimate, Query
+    from dpframe.spec.audit import Cell
+
+
+@dataclasses.dataclass(frozen=True)
+class CellResult:
+    """What became of a cell."""
+
+    cell: Cell
+    reason: str | None = None
+    """Why it failed; None if it did not."""
+    counts: Any = None
+    """JSON lists, first axis the dataset."""
+    trials: tuple[int, int] = (0, 0)
+    statistic: dict[str, Any] = dataclasses.field(default_factory=dict)
+    estimate: Estimate | None = None
+    certified: bool = False
+    query: Query | None = None
+    truth: Claim | None = None
+    """The exact curve of the mechanism for this pair, where it is known."""
+    extreme: Estimate | None = None
+    """The estimate from the most extreme counts possible; None where there is no verdict."""
+    draws: int = 0
+    """Releases counted, on both datasets together."""
+    draw_group: str | None = None
+    seconds: float = 0.0
+    """Its share of the time that the draws and counts of its pass took."""
+    estimate_seconds: float = 0.0
+    """What the estimator took."""
+    notes: tuple[str, ...] = ()
+    looks: Looks = FIRST_LOOK
