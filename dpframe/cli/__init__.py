@@ -1,9 +1,10 @@
 """The command line. Imports nothing heavy before a command needs it."""
 
-from dpframe.cli.app import Terminated, app, main, offer
+from dpframe.cli.app import app, main, offer
 from dpframe.cli.audits import check, plan, run, show
 from dpframe.cli.installed import plugins, schema
 from dpframe.cli.measures import calibrate, compare, score
+from dpframe.cli.signals import Terminated
 
 __all__ = ["Terminated", "app", "main"]
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import signal
 import sys
 import traceback
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from dpframe.cli.output import set_apart
+from dpframe.cli.signals import Terminated, listen
+from dpframe.cli.supervisor import supervised
 from dpframe.errors import DpframeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-MISTAKE, INTERNAL, INTERRUPTED, TERMINATED = 2, 70, 130, 143
+MISTAKE, NOT_RUN, INTERNAL, INTERRUPTED, TERMINATED = 2, 3, 70, 130, 143
 
 _GO_ON = "what was counted is kept, and the same command goes on from there"
 _NOTHING = "nothing is kept"
@@ -30,10 +31,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived; whoever lets Ctrl-C through lets this through too."""
 
 
 def offer(command: Callable[..., None], *, keeps_counts: bool = False) -> None:
@@ -51,7 +48,8 @@ def offer(command: Callable[..., None], *, keeps_counts: bool = False) -> None:
     @functools.wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> None:
         try:
-            command(*args, **kwargs)
+            with set_apart():
+                command(*args, **kwargs)
         except typer.Exit:
             raise
         except DpframeError as error:
@@ -63,6 +61,9 @@ def offer(command: Callable[..., None], *, keeps_counts: bool = False) -> None:
         except BrokenPipeError:
             sys.stderr.close()  # the reader left; nobody is there to be told
             raise SystemExit(0) from None
+        except SystemExit:
+            lost = NOT_RUN if keeps_counts else MISTAKE
+            _leave(f"a plugin called exit(), which ends everything; {rest}", lost)
         except Exception:
             traceback.print_exc()
             _leave("this is a mistake in dpframe; please report it with the lines above", INTERNAL)
@@ -70,58 +71,32 @@ def offer(command: Callable[..., None], *, keeps_counts: bool = False) -> None:
     app.command()(guarded)
 
 
-def end_in_order(display: Callable[[int, int], Any]) -> Callable[[int, int], Any]:
-    """Lets SIGTERM end a command that takes long as Ctrl-C does, and neither of them be lost.
-
-    Python drops what a signal raises while a callback of the garbage collector runs, and JAX has
-    one. So a signal is remembered, and raised again when the command next tells of its progress.
-
-    Args:
-        display: opens a progress display.
-
-    Returns:
-        The display to use instead.
-    """
-    pending: list[KeyboardInterrupt] = []
-
-    def interrupt(number: int, _: object) -> NoReturn:
-        pending.append(Terminated() if number == signal.SIGTERM else KeyboardInterrupt())
-        raise pending[0]
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, interrupt)
-    _ignore_dropped_signals()
-
-    @contextlib.contextmanager
-    def attentive(cells: int, total: int) -> Iterator[Callable[..., None]]:
-        with display(cells, total) as progress:
-
-            def told(**how_far: Any) -> None:
-                if pending:
-                    raise pending[0]
-                progress(**how_far)
-
-            yield told
-
-    return attentive
-
-
-def _ignore_dropped_signals() -> None:
-    """Keeps Python from printing a traceback where it drops what a signal raised."""
-    before = sys.unraisablehook
-    if before.__module__ == __name__:
-        return
-
-    def hook(dropped: sys.UnraisableHookArgs) -> None:
-        if not isinstance(dropped.exc_value, KeyboardInterrupt):
-            before(dropped)
-
-    sys.unraisablehook = hook
-
-
 def main() -> None:
     """Entry point of the `dpframe` command."""
-    app()
+    word = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if word.startswith("-"):  # help, the version: no plugin is loaded, and it is quick
+        app()
+    runs = word == "run"
+    supervised(_work, lost=NOT_RUN if runs else MISTAKE, resumable=runs)
+
+
+def _work() -> int:
+    """The application, as an exit code."""
+    listen()
+    try:
+        app()
+    except SystemExit as ended:
+        code = ended.code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BaseException:
+        traceback.print_exc()
+        return INTERNAL
+    try:
+        sys.stdout.flush()
+    except OSError:
+        sys.stdout = None  # the reader left, and Python would try once more
+    return code if isinstance(code, int) else 0 if code is None else INTERNAL
 
 
 def _leave(message: str, code: int) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpframe.cli.app import end_in_order
 from dpframe.cli.options import (
     Json,
     Overrides,
@@ -22,6 +22,8 @@ from dpframe.cli.options import (
     load,
     print_json,
 )
+from dpframe.cli.output import results
+from dpframe.cli.signals import end_in_order
 
 if TYPE_CHECKING:
     from dpframe.record.model import Record
@@ -65,7 +67,9 @@ def run(
         display,
         warn=functools.partial(print, file=sys.stderr),
     )
-    _print(record, as_json)
+    with contextlib.suppress(BrokenPipeError):  # who reads only the first lines, or none
+        _print(record, as_json)
+        results().flush()
     raise typer.Exit(exit_code(record))
 
 
@@ -93,7 +97,7 @@ def check(
     """Check a spec: every mistake at once, with file and line."""
     loaded = load(spec, overrides, trials, seed)
     skipped = f", {len(loaded.skipped)} skipped" if loaded.skipped else ""
-    print(f"{spec}: {len(loaded.cells)} cells{skipped}; no mistakes found")
+    print(f"{spec}: {len(loaded.cells)} cells{skipped}; no mistakes found", file=results())
 
 
 def show(
@@ -120,7 +124,7 @@ def _print(record: Record, as_json: bool) -> None:
     if as_json:
         from dpframe.record.file import dumps
 
-        sys.stdout.write(dumps(record))
+        results().write(dumps(record))
     else:
         from dpframe.report.terminal.render import render
 

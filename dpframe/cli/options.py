@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpframe.cli.output import results
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -56,9 +58,13 @@ def console(*, stderr: bool = False) -> Console:
     """Where a command prints."""
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False)
+    class Terminal(Console):
+        def on_broken_pipe(self) -> None:  # rich would exit with code 1, which means "violated"
+            raise BrokenPipeError
+
+    return Terminal(file=None if stderr else results(), stderr=stderr, highlight=False)
 
 
 def print_json(value: Any) -> None:
     """Prints plain values that hold no number JSON does not know."""
-    print(json.dumps(value, indent=1, ensure_ascii=False))
+    print(json.dumps(value, indent=1, ensure_ascii=False), file=results())

@@ -26,7 +26,7 @@ def guarded(what: str, call: Callable[[], Any]) -> Any:
         return call()
     except CellError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # exit() would end the run
         raise CellError(
             f"{what} raised {type(error).__name__}: {first_line(error)}{_hint(error)}"
         ) from error
@@ -37,7 +37,7 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or ["no message"])[0]
 
 
-def _hint(error: Exception) -> str:
+def _hint(error: BaseException) -> str:
     if not isinstance(
         error, jax.errors.ConcretizationTypeError | jax.errors.TracerArrayConversionError
     ):

@@ -1,0 +1,150 @@
+"""What plugins print goes to standard error, however they print it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dpframe.cli.options import print_json
+from dpframe.cli.output import results, set_apart
+
+NOISY = """
+import ctypes, os, subprocess, sys
+from dpframe.cli.output import results, set_apart
+old = sys.stdout
+with set_apart():
+    print("python")
+    print("kept handle", file=old, flush=True)
+    os.write(1, b"descriptor\\n")
+    subprocess.run(["echo", "child"])
+    results().write("result\\n")
+print("afterwards")
+"""
+
+
+def run(code: str, **streams: int) -> subprocess.CompletedProcess[str]:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+    return subprocess.run([sys.executable, "-c", code], text=True, check=False, **pipes)  # type: ignore[call-overload,no-any-return]
+
+
+def test_standard_output_has_the_result_only() -> None:
+    done = run(NOISY)
+    assert done.stdout == "result\nafterwards\n"
+    assert sorted(done.stderr.split("\n")) == ["", "child", "descriptor", "kept handle", "python"]
+
+
+def test_without_standard_error_what_plugins_print_is_dropped() -> None:
+    done = run("import os\nos.close(2)\n" + NOISY)
+    assert done.stdout == "result\nafterwards\n"
+
+
+def test_results_in_memory_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", held)
+    with set_apart():
+        print("not a result")  # noqa: T201
+        print_json({"a": 1})
+    assert json.loads(held.getvalue()) == {"a": 1}
+    assert results() is held
+
+
+PLUGIN = '''
+import os, sys
+print("imported")
+import dpframe
+from dpframe import Mechanism, PureDP
+
+class Talks(Mechanism, name="talks"):
+    """Says what it does."""
+    epsilon: float = 1.0
+    def claim(self, pair):
+        return PureDP(20.0)
+    def sample(self, key, data, n):
+        import jax
+        print("traced")
+        os.write(1, b"traced too\\n")
+        return jax.random.uniform(key, (n, *data.shape))
+
+class Ends(Mechanism, name="ends"):
+    """Ends the process that traces it."""
+    def claim(self, pair):
+        return PureDP(1.0)
+    def sample(self, key, data, n):
+        os._exit(0)
+
+class Exits(Mechanism, name="exits"):
+    """Asks the interpreter to end."""
+    def claim(self, pair):
+        return PureDP(1.0)
+    def sample(self, key, data, n):
+        sys.exit(0)
+
+@dpframe.hookimpl
+def dpframe_mechanisms():
+    return [Talks, Ends, Exits]
+'''
+
+SPEC = """
+schema = 1
+[audit]
+name = "noisy"
+trials = 1000
+[pair]
+use = "zeros-ones"
+[[mechanism]]
+use = "{use}"
+[[mechanism]]
+use = "random-output"
+params.epsilon = 30.0
+[[attack]]
+use = "majority-vote"
+[[estimator]]
+use = "precision"
+"""
+
+
+def dpframe(directory: Path, use: str, *options: str) -> subprocess.CompletedProcess[str]:
+    info = directory / "noisy-1.0.dist-info"
+    info.mkdir()
+    (directory / "noisy_plugin.py").write_text(PLUGIN)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: noisy\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[dpframe]\nnoisy = noisy_plugin\n")
+    (directory / "noisy.toml").write_text(SPEC.format(use=use))
+    path = os.pathsep.join(filter(None, [str(directory), os.environ.get("PYTHONPATH")]))
+    return subprocess.run(
+        [sys.executable, "-m", "dpframe", "run", "noisy.toml", "--quiet", *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": path, "DPFRAME_CACHE": "off"},
+    )
+
+
+def test_a_record_on_standard_output_is_pure(tmp_path: Path) -> None:
+    done = dpframe(tmp_path, "talks", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["cells"][0]["status"] == "ok"
+    assert {"imported", "traced", "traced too"} <= set(done.stderr.splitlines())
+
+
+def test_a_traced_mechanism_that_ends_the_process_never_exits_0(tmp_path: Path) -> None:
+    done = dpframe(tmp_path, "ends")
+    assert done.returncode == 3, done.stderr
+    assert "a plugin called os._exit" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "runs" / "noisy" / "record.json").exists()
+
+
+def test_a_traced_mechanism_that_exits_fails_its_cell(tmp_path: Path) -> None:
+    done = dpframe(tmp_path, "exits", "--json")
+    assert done.returncode == 3, done.stderr
+    failed, fine = json.loads(done.stdout)["cells"]
+    assert failed["reason"] == "sample raised SystemExit: 0"
+    assert fine["status"] == "ok"

@@ -1,0 +1,131 @@
+"""What a plugin can do to the process, seen from outside: exit codes and times that hold."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+FRAME = """
+import os, sys, signal, time, threading, ctypes
+from dpframe.cli.signals import listen
+from dpframe.cli import supervisor
+from dpframe.cli.supervisor import supervised
+supervisor.PATIENCE = supervisor.FAREWELL = 0.4
+def work():
+    listen()
+{body}
+supervised(work, lost=3, resumable=True)
+"""
+
+LOST = "before the command was done"
+
+
+def started(body: str) -> subprocess.Popen[str]:
+    lines = "\n".join(f"    {line}" for line in body.splitlines())
+    return subprocess.Popen(
+        [sys.executable, "-c", FRAME.format(body=lines)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def ended(body: str) -> tuple[int, str]:
+    with started(body) as process:
+        _, err = process.communicate(timeout=30)
+    return process.returncode, err
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3, 70, 130])
+def test_the_child_s_word_is_the_exit_code(code: int) -> None:
+    assert ended(f"return {code}") == (code, "")
+
+
+@pytest.mark.parametrize(
+    ("body", "how"),
+    [
+        ("os._exit(0)", "with exit code 0"),
+        ("os._exit(1)", "with exit code 1"),
+        ("ctypes.CDLL(None).exit(0)", "with exit code 0"),
+        ("os.execv(sys.executable, [sys.executable, '-c', ''])", "with exit code 0"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "by SIGSEGV"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "by SIGKILL"),
+    ],
+)
+def test_a_process_that_a_plugin_ends_has_no_result(body: str, how: str) -> None:
+    code, err = ended(body)
+    assert code == 3
+    assert how in err
+    assert LOST in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_thread_that_is_left_behind_keeps_nobody() -> None:
+    assert ended("threading.Thread(target=time.sleep, args=(1000,)).start()\nreturn 0") == (0, "")
+
+
+STUCK = """import itertools
+while True:
+    try:
+        print("ready", flush=True)
+        sum(itertools.repeat(0))
+    except KeyboardInterrupt:
+        pass"""
+"""In C, without giving the interpreter away: no handler of Python's can run, or is heeded."""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+@pytest.mark.parametrize("everybody", [False, True])
+def test_a_signal_ends_even_what_holds_the_interpreter(
+    number: signal.Signals, code: int, word: str, everybody: bool
+) -> None:
+    with started(STUCK) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        (os.killpg if everybody else os.kill)(process.pid, number)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert err == f"{word}; what was counted is kept, and the same command goes on from there\n"
+
+
+def test_a_second_signal_does_not_break_into_the_answer_to_the_first() -> None:
+    work = "print('ready', flush=True)\n    time.sleep(1000)"
+    answer = "time.sleep(0.3)\n    return 130"
+    with started(f"try:\n    {work}\nexcept KeyboardInterrupt:\n    {answer}") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing tells a child")
+def test_the_child_ends_with_its_parent() -> None:
+    """It holds its parent's standard output, which ends when the last holder has."""
+    with started(STUCK) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.kill()
+        process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_nothing_is_supervised_where_threads_run_already() -> None:
+    code = """
+import threading, time
+from dpframe.cli.supervisor import supervised
+import os
+before = os.getpid()
+threading.Thread(target=time.sleep, args=(0.1,)).start()
+supervised(lambda: 5 if os.getpid() == before else 6, lost=3, resumable=True)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 5
