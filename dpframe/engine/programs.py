@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from dpframe.engine.address import chunk_key
 from dpframe.engine.compile import compiled
@@ -168,61 +167,14 @@ def count_outputs(
 @compiled(static=("rows",))
 def draw_chunk(mechanism: Mechanism, origin: Origin, index: Array, *, rows: int) -> Array:
     """The outputs of one chunk, shape [rows, *output dims]: for learning and for looking."""
-    return mechanism.sample(chunk_key(origin.base, index, origin.dataset), origin.data, rows)
+    outputs = mechanism.sample(chunk_key(origin.base, index, origin.dataset), origin.data, rows)
+    check_outputs(outputs, rows)
+    return outputs
 
 
 @compiled()
 def score_given(attack: Any, state: Tree, outputs: Array) -> Array:
-    """Scores of given outputs, shape [n]: for the pilot."""
+    """Scores of given outputs, shape [n]: for the pilot and for looking."""
     scores: Array = attack.score(state, outputs)
+    check_scores(scores, outputs.shape[0], frozenset({"decision", "score"}))
     return scores
-
-
-_SPREAD = np.uint32(0x9E3779B1)  # 2³² over the golden ratio: neighbours get far-apart weights
-
-
-class Look(NamedTuple):
-    """What one chunk of outputs looks like."""
-
-    nan: Any
-    """Whether any output is NaN."""
-    varied: Any
-    """Whether not all outputs are the same."""
-    checksum: Any
-    """Of all bits; two chunks with the same one hold the same outputs."""
-
-
-@compiled(static=("rows",))
-def look_at_chunk(
-    looks: Look, mechanisms: Mechanism, lanes: Array, origin: Origin, index: Array, *, rows: int
-) -> Look:
-    """Looks at one chunk of every lane.
-
-    Args:
-        looks: to be filled; every leaf [padded lanes].
-        mechanisms: stacked; every leaf [padded lanes].
-        lanes: how many of the lanes are real.
-        origin: where the draws come from.
-        index: which chunk.
-        rows: rows per chunk.
-    """
-    key = chunk_key(origin.base, index, origin.dataset)
-
-    def lane(_: Look, mechanism: Mechanism) -> Look:
-        outputs = mechanism.sample(key, origin.data, rows)
-        floating = jnp.issubdtype(outputs.dtype, jnp.floating)
-        bits = outputs
-        if floating:
-            width = min(32, 8 * outputs.dtype.itemsize)
-            bits = jax.lax.bitcast_convert_type(outputs, jnp.dtype(f"uint{width}"))
-        words = bits.reshape(-1).astype(jnp.uint32)
-        # Odd weights that differ from place to place: the same outputs in another order differ.
-        weights = 2 * jax.lax.iota(jnp.uint32, words.size) * _SPREAD + 1
-        return Look(
-            nan=jnp.any(jnp.isnan(outputs)) if floating else jnp.zeros((), bool),
-            varied=jnp.any(bits != bits[:1]),
-            checksum=jnp.sum(words * weights, dtype=jnp.uint32),
-        )
-
-    result: Look = each_lane(lane, lanes, looks, mechanisms)
-    return result

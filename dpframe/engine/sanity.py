@@ -1,4 +1,8 @@
-"""A look at a few chunks before anything counts: mistakes that would make every count worthless."""
+"""A look at a few chunks before anything counts: mistakes that would make every count worthless.
+
+Bounds are about independent outputs, each scored alone. Nothing raises an error where that is not
+so, and the counts look like any others; so it is tried out, on outputs that the audit itself makes.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpframe.engine.precision import can_be_nan
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
-    from dpframe.engine.programs import Look
+    from dpframe.types import HostArray
 
 NAN_FOUND = "sample returned NaN; if that is meant, the mechanism says may_be_nan = True"
 FROZEN = (
@@ -19,33 +24,157 @@ FROZEN = (
     "key, since a NumPy draw is made once, when the function is traced"
 )
 REPEATED = "all outputs of one call are equal, and differ from call to call: draw n of them"
+NEIGHBOURS = (
+    "score gave outputs other scores when other outputs stood beside them: it must score every row "
+    "alone, without means, order or comparisons over the first axis"
+)
+PLACES = (
+    "score gave outputs other scores in another order: it must score every row alone, wherever it "
+    "stands"
+)
+SIZES = (
+    "score gave outputs other scores in a smaller batch: it must score every row alone, however "
+    "many there are"
+)
 
 ROWS = 64
-"""With fewer rows a fair coin could look like one of these mistakes."""
+"""With fewer rows a fair coin could look like a frozen or a repeated draw."""
 
-CHUNKS = 4
+FEW = 8
+"""Rows that keep their place in a crowd of equal ones: a rare row is hardly ever among them."""
+
+ROUNDING = 1e-4
+"""Relative difference of two scores that rounding may make, however much has cancelled."""
 
 
-def look(see: Callable[[int, int], Look], rows: int, *, nan_fails: bool) -> None:
-    """Looks at the first chunk of each dataset, and of D at a few more.
-
-    Args:
-        see: what a chunk looks like, given its dataset and number; every leaf [lanes].
-        rows: rows per chunk.
-        nan_fails: whether NaN is a mistake.
+def check_outputs_vary(chunks: Sequence[HostArray]) -> None:
+    """Looks at a few chunks of one dataset, each drawn under a key of its own.
 
     Raises:
-        CellError: there is a NaN, or the outputs are not independent draws. A correct mechanism is
-            accused of the latter with probability below 1e-6.
+        CellError: the outputs are not independent draws. A correct mechanism is accused with
+            probability below 1e-6.
     """
-    found = [see(0, chunk) for chunk in range(CHUNKS)]
-    if nan_fails and any(np.any(seen.nan) for seen in (found[0], see(1, 0))):
-        raise CellError(NAN_FOUND)
-    if rows < ROWS:
+    first = chunks[0]
+    if len(first) < ROWS:
         return
-    first, *others = found
-    same = np.all([seen.checksum == first.checksum for seen in others], axis=0)
-    if np.any(first.varied & same):
+    same = all(_equal(chunk, first).all() for chunk in chunks[1:])
+    varied = [not _equal(chunk, chunk[:1]).all() for chunk in chunks]
+    if varied[0] and same:
         raise CellError(FROZEN)
-    if np.any(~np.any([seen.varied for seen in found], axis=0) & ~same):
+    if not any(varied) and not same:
         raise CellError(REPEATED)
+
+
+def check_rows_alone(
+    score: Callable[[HostArray], HostArray], chunks: tuple[HostArray, HostArray]
+) -> None:
+    """Scores the rows of two chunks again, in other company, another order and another number.
+
+    What stands beside a row must not matter at all: the same program does the same to a row at the
+    same place, so not one decision may change, and scores only by rounding that next to no row
+    crosses a threshold for (a loop may go on until every row has converged). Its place and the
+    number of rows may cost some rounding, because other code then does the same sum.
+
+    Args:
+        score: an attack, with what it learned.
+        chunks: outputs on D and on D′, of the length in which they are counted.
+
+    Raises:
+        CellError: a row's score depends on more than the row.
+    """
+    x, y = chunks
+    n = len(x)
+    if n < 2:
+        return
+    rng = np.random.default_rng(n)
+    s, t = score(x), score(y)
+    half, order = rng.random(n) < 1 / 2, rng.permutation(n)
+    mixtures = [(_mixed(half, x, y), _mixed(half, s, t)), (_mixed(half, y, x), _mixed(half, t, s))]
+    if any(_depends(score(rows), expected) for rows, expected in mixtures):
+        raise CellError(NEIGHBOURS)
+    if _differs(score(x[order]), s[order]):
+        raise CellError(PLACES)
+    for rows, expected in mixtures:
+        for places, crowd in _crowds(rows, expected, order[:FEW]):
+            crowded = np.repeat(crowd, n, axis=0)
+            crowded[places] = rows[places]
+            found = score(crowded)
+            others = np.delete(found, places)
+            if _depends(found[places], expected[places]) or _differs(others, others[:1]):
+                raise CellError(NEIGHBOURS)
+    part = min(ROWS, n // 2)
+    if _differs(score(x[:part]), s[:part]):
+        raise CellError(SIZES)
+
+
+def _crowds(
+    rows: HostArray, scores: HostArray, few: HostArray
+) -> Iterator[tuple[HostArray, HostArray]]:
+    """Which rows keep their place, and the one row, shape [1, *dims], that stands at all others.
+
+    The crowd need not be likely, nor even possible: a row that is scored alone does not see it.
+
+    Args:
+        rows: outputs.
+        scores: of these.
+        few: places of some rows that are nothing special.
+    """
+    ends = np.array([scores.argmin(), scores.argmax()])
+    for places in (few, ends):
+        for end in ends:
+            yield places, rows[end, None]
+    if can_be_nan(rows.dtype):
+        size = np.abs(rows).max(initial=0, where=np.isfinite(rows))
+        for far in (3, -3):
+            yield few, np.full_like(rows[:1], far * size)
+
+
+def _mixed(mask: HostArray, a: HostArray, b: HostArray) -> HostArray:
+    """Rows of `a` where the mask is True, else of `b`."""
+    return np.where(mask.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
+
+
+def _depends(after: HostArray, before: HostArray) -> bool:
+    """Whether scores changed by more than may be ascribed to rounding, as a cut would see it."""
+    changed = ~_equal(after, before)
+    if not changed.any():
+        return False
+    if before.dtype == np.bool_ or (changed & ~_rounded(after, before)).any():
+        return True
+    return crossing(after[changed], before[changed]) > max(3, len(before) >> 14)
+
+
+def _differs(after: HostArray, before: HostArray) -> bool:
+    """Whether scores changed by more than rounding; a decision may lie at its threshold."""
+    changed = ~_equal(after, before)
+    if not changed.any():
+        return False
+    if before.dtype == np.bool_:
+        return bool(changed.sum() > 1 + (len(before) >> 10))
+    return bool((changed & ~_rounded(after, before)).any())
+
+
+def crossing(after: HostArray, before: HostArray) -> int:
+    """The largest number of rows that change sides of one and the same threshold."""
+    low = np.sort(np.minimum(after, before))
+    high = np.sort(np.maximum(after, before))
+    # At a threshold just below or at high[j], rows with low < it ≤ high are on both sides.
+    inside = np.searchsorted(low, high, "left") - np.searchsorted(high, high, "left")
+    return int(inside.max(initial=0))
+
+
+def _equal(a: HostArray, b: HostArray) -> HostArray:
+    """Which rows are the same; NaN is the same as NaN."""
+    nan = np.not_equal(a, a) & np.not_equal(b, b)  # of any dtype that JAX has
+    same: HostArray = np.equal(a, b) | nan
+    return same
+
+
+def _rounded(after: HostArray, before: HostArray) -> HostArray:
+    """Which scores differ by no more than rounding."""
+    a, b = np.asarray(after, np.float64), np.asarray(before, np.float64)
+    size = np.maximum(np.abs(a), np.abs(b))
+    typical = np.median(size[np.isfinite(size)]) if np.isfinite(size).any() else 0.0
+    with np.errstate(invalid="ignore"):
+        found: HostArray = np.abs(a - b) <= ROUNDING * np.maximum(size, typical)
+    return found & np.isfinite(a) & np.isfinite(b)

@@ -18,20 +18,22 @@ from dpframe.engine.checkpoint import resume, saved
 from dpframe.engine.chunks import segments
 from dpframe.engine.fingerprint import entry_keys
 from dpframe.engine.guard import guarded
-from dpframe.engine.lanes import pad, stack
+from dpframe.engine.lanes import pad, stack, unstacked
 from dpframe.engine.learn import learn
 from dpframe.engine.precision import can_be_nan, dataset, precision_of
-from dpframe.engine.sanity import look
+from dpframe.engine.sanity import NAN_FOUND, check_outputs_vary, check_rows_alone
 from dpframe.engine.tally import Tally
+from dpframe.errors import CellError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from dpframe.attack import Attack
     from dpframe.engine.checkpoint import Store
     from dpframe.engine.chunks import Segment
     from dpframe.engine.plan import Pass
     from dpframe.spec.audit import RunSettings
-    from dpframe.types import Tree
+    from dpframe.types import HostArray, Tree
 
 
 class Work(ABC):
@@ -79,6 +81,8 @@ class Work(ABC):
             self.tally = Tally(prefix, done, the_pass.rows)
             if next(self.units(), None) is not None:
                 self.ready()
+                for lane in range(self.lanes):
+                    self._check_attacks(lane, self.look(lane))
         self.seconds = time.perf_counter() - started
 
     def units(self) -> Iterator[tuple[int, Segment]]:
@@ -147,11 +151,38 @@ class Work(ABC):
         """The last step of preparing."""
 
     @abstractmethod
+    def look(self, lane: int) -> tuple[HostArray, HostArray]:
+        """The first outputs of a lane on D and on D′, as attacks see them, and looked at."""
+
+    @abstractmethod
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Tree, ...]:
         """Counts of one segment; every leaf [lanes or more, attacks, …]."""
 
     def close(self) -> None:  # noqa: B027  # most hold nothing
         """Lets go of whatever the work holds; it counts no more."""
+
+    def _check_attacks(self, lane: int, chunks: tuple[HostArray, HostArray]) -> None:
+        """Tries every attack on a lane's outputs; several statistics of one share the trial.
+
+        What has learned nothing does the same in every lane, so the first and the last will do.
+        """
+        tried = set()
+        inner = 0 < lane < self.lanes - 1
+        for scorer, states in zip(self.the_pass.scorers, self.states, strict=True):
+            for place, attack in enumerate(scorer.attacks):
+                if attack not in tried and not (inner and not attack.has_fit()):
+                    tried.add(attack)
+                    state = jax.tree.map(lambda leaf, at=place: leaf[lane, at], states)
+                    check_rows_alone(self._score(attack, state), chunks)
+
+    def _score(self, attack: Attack, state: Tree) -> Callable[[HostArray], HostArray]:
+        leaves = unstacked(attack, self.dtype)
+
+        def score(outputs: HostArray) -> HostArray:
+            call = partial(programs.score_given, leaves, state, outputs)
+            return np.asarray(guarded("score", call))
+
+        return score
 
     def nan_note(self, extent: str) -> str:
         """Which outputs were looked at for NaN, given how many are if any."""
@@ -160,6 +191,10 @@ class Work(ABC):
         if not self.nan_matters:
             return "outputs are integers, none can be NaN"
         return f"{extent} on each dataset were looked at for NaN"
+
+
+CHUNKS = 4
+"""Chunks of D that are looked at."""
 
 
 class TracedWork(Work):
@@ -175,7 +210,25 @@ class TracedWork(Work):
         padded = (self.zeros, mechanisms, self.states, self.layouts)
         self.counts, self.mechanisms, states, layouts = pad(padded, self.lanes)
         self.scoring = programs.Scoring(self.attacks, states, layouts)
-        look(self._see, self.the_pass.rows, nan_fails=self.nan_matters)
+
+    def look(self, lane: int) -> tuple[HostArray, HostArray]:
+        mechanism = unstacked(self.the_pass.mechanisms[lane], self.dtype)
+
+        def draw(index: int, chunk: int) -> HostArray:
+            call = partial(
+                programs.draw_chunk,
+                mechanism,
+                self._origin(index),
+                np.int32(chunk),
+                rows=self.the_pass.rows,
+            )
+            return np.asarray(guarded("sample", call))
+
+        chunks, other = [draw(0, chunk) for chunk in range(CHUNKS)], draw(1, 0)
+        if self.nan_matters and (np.isnan(chunks[0]).any() or np.isnan(other).any()):
+            raise CellError(NAN_FOUND)
+        check_outputs_vary(chunks)
+        return chunks[0], other
 
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Tree, ...]:
         call = partial(
@@ -196,21 +249,6 @@ class TracedWork(Work):
     def _origin(self, index: int) -> programs.Origin:
         """Where the draws of a dataset come from."""
         return programs.Origin(self.base, self.data[index], np.int32(index))
-
-    def _see(self, index: int, chunk: int) -> programs.Look:
-        """What a chunk of a dataset looks like in every lane."""
-        unseen = programs.Look(*(np.zeros(self.lanes, kind) for kind in (bool, bool, np.uint32)))
-        call = partial(
-            programs.look_at_chunk,
-            pad(unseen, self.lanes),
-            self.mechanisms,
-            np.int32(self.lanes),
-            self._origin(index),
-            np.int32(chunk),
-            rows=self.the_pass.rows,
-        )
-        seen = guarded("sample", call)
-        return programs.Look(*(np.asarray(leaf)[: self.lanes] for leaf in seen))
 
 
 def _zeros(statistic: Any, layout: Tree, lanes: int, attacks: int) -> Tree:

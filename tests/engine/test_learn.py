@@ -9,7 +9,7 @@ import pytest
 
 import dpframe
 from dpframe import Attack, Target
-from dpframe.engine import programs
+from dpframe.engine import programs, work
 from dpframe.engine.address import FIT, PILOT, base_key
 
 SEEN: list[Any] = []
@@ -54,13 +54,18 @@ def spec(**tables: Any) -> dict[str, Any]:
 def bases(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Base keys of all chunks that are drawn for learning."""
     drawn: list[Any] = []
-    draw = programs.draw_chunk
+    draw, learn = programs.draw_chunk, work.learn
 
     def spy(mechanism: Any, origin: Any, index: Any, **kwargs: Any) -> Any:
         drawn.append(origin)
         return draw(mechanism, origin, index, **kwargs)
 
-    monkeypatch.setattr(programs, "draw_chunk", spy)
+    def learning(*args: Any) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setattr(programs, "draw_chunk", spy)
+            return learn(*args)
+
+    monkeypatch.setattr(work, "learn", learning)
     return drawn
 
 
