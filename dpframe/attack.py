@@ -81,7 +81,12 @@ class Attack(Plugin, kind="attack"):
         return self.has_fit()
 
     def score(self, state: Tree, outputs: Array) -> Array:
-        """Scores outputs; traced.
+        """Scores outputs, every one of them alone; traced.
+
+        A chunk of one dataset comes at a time, and bounds are about outputs that are independent.
+        So a row's score must not depend on the rows beside it (no means, no order, no comparison
+        over the first axis), nor on its place, nor on n. The engine tries that out before it
+        counts, and fails the cell.
 
         Args:
             state: what `fit` returned.

@@ -176,5 +176,5 @@ def draw_chunk(mechanism: Mechanism, origin: Origin, index: Array, *, rows: int)
 def score_given(attack: Any, state: Tree, outputs: Array) -> Array:
     """Scores of given outputs, shape [n]: for the pilot and for looking."""
     scores: Array = attack.score(state, outputs)
-    check_scores(scores, outputs.shape[0], frozenset({"decision", "score"}))
+    check_scores(scores, outputs.shape[0], attack.gives)
     return scores

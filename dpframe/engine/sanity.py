@@ -145,7 +145,11 @@ def _depends(after: HostArray, before: HostArray) -> bool:
 
 
 def _differs(after: HostArray, before: HostArray) -> bool:
-    """Whether scores changed by more than rounding; a decision may lie at its threshold."""
+    """Whether scores changed by more than rounding; a decision may lie at its threshold.
+
+    Trials that differ by their place alone are independent, if not equal: their sum lies closer to
+    its mean than a binomial one [Hoeffding1956, theorem 4].
+    """
     changed = ~_equal(after, before)
     if not changed.any():
         return False
