@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dpframe.calibration.rehearsal import Part, Rehearsal
 from dpframe.engine.address import draw_group
-from dpframe.engine.chunks import rows_per_chunk
 from dpframe.engine.guard import guarded
+from dpframe.engine.plan import arrange
 from dpframe.errors import CellError
 from dpframe.estimator import Estimator, Query
-from dpframe.mechanism import HostMechanism
 from dpframe.spec.audit import Skip
 
 if TYPE_CHECKING:
@@ -84,25 +83,27 @@ def _add(found: Rehearsals, the_pass: Pass, cells: list[Cell], plan: Plan) -> No
             lines.append(Line(cell, True, truth, epsilon))
     if not lines:
         return
-    most = rows_per_chunk(the_pass.shape.dims, on_host=isinstance(mechanism, HostMechanism))
-    rows = run.chunk or min(most, 1 << (the_pass.trials - 1).bit_length())
     found.lines.append(lines)
     found.rehearsals.append(
         Rehearsal(
-            mechanism=mechanism,
-            pair=the_pass.pair,
-            parts=tuple(_part(line) for line in lines),
-            seed=the_pass.stream.seed,
-            group=draw_group(cells[0], precision=run.precision, prng=plan.prng, rows=rows),
-            shape=the_pass.shape,
-            trials=the_pass.trials,
-            fit=min(run.fit, the_pass.trials),
-            pilot=min(run.pilot, the_pass.trials),
-            rows=rows,
+            the_pass=_small(the_pass, [line.cell for line in lines if not line.raw], plan),
+            run=run._replace(
+                fit=min(run.fit, the_pass.trials), pilot=min(run.pilot, the_pass.trials)
+            ),
             prng=plan.prng,
-            precision=run.precision,
+            parts=tuple(_part(line) for line in lines),
         )
     )
+
+
+def _small(the_pass: Pass, cells: list[Cell], plan: Plan) -> Pass:
+    """The pass with chunks as small as the number of trials allows."""
+    run, rows = plan.audit.run, the_pass.rows
+    if run.chunk is None and not the_pass.slow:
+        rows = min(rows, 1 << (the_pass.trials - 1).bit_length())
+    group = draw_group(cells[0], precision=run.precision, prng=plan.prng, rows=rows)
+    stream = the_pass.stream._replace(group=group)
+    return arrange(stream, the_pass.trials, rows, the_pass.shape, cells)
 
 
 def _unusable(cell: Cell, epsilon: float | None) -> str | None:
@@ -123,8 +124,7 @@ def _part(line: Line) -> Part:
     needed = certifies and not estimator.certifies_against(None)
     trials = (cell.trials, cell.trials)
     return Part(
-        attack=cell.attack.value,
-        estimator=estimator,
+        cell=cell,
         query=Query(trials, cell.delta, cell.confidence, cell.claim if needed else None),
         certifies=certifies,
         raw=line.raw,

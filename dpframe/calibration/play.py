@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import multiprocessing
 import os
 import pickle
@@ -57,7 +56,7 @@ def repeated(
         for number, rehearsal in enumerate(rehearsals)
         for task in _blocks(number, rehearsal, repeats, block)
     ]
-    tasks.sort(key=lambda task: -rehearsals[task.rehearsal].trials)  # long ones first
+    tasks.sort(key=lambda task: -rehearsals[task.rehearsal].the_pass.trials)  # long ones first
     pieces: list[dict[int, list[Outcome]]] = [{} for _ in rehearsals]
     for task, outcomes in play(rehearsals, tasks, workers):
         pieces[task.rehearsal][task.first] = outcomes
@@ -75,8 +74,9 @@ def _blocks(number: int, rehearsal: Rehearsal, repeats: int, block: int) -> list
 
 def _elements(rehearsal: Rehearsal) -> int:
     """Coordinates of the largest stream of one repeat."""
-    chunks = -(-max(rehearsal.trials, rehearsal.pilot, rehearsal.fit) // rehearsal.rows)
-    return chunks * rehearsal.rows * max(1, math.prod(rehearsal.shape.dims))
+    the_pass, run = rehearsal.the_pass, rehearsal.run
+    chunks = -(-max(the_pass.trials, run.pilot, run.fit) // the_pass.rows)
+    return chunks * the_pass.rows * max(1, the_pass.elements)
 
 
 def _joined(pieces: list[list[Outcome]]) -> list[Outcome]:

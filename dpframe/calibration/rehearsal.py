@@ -1,51 +1,38 @@
-"""One small audit, repeated: many repeats are drawn and counted together, estimated one by one."""
+"""One small audit, repeated: draws are made for many repeats at once, all else is the engine's."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
 
-from dpframe.attack import Target
-from dpframe.calibration.programs import count_repeats, draw_repeats, score_repeats
-from dpframe.engine.address import (
-    EVAL,
-    FIT,
-    LEARNER,
-    PILOT,
-    SPLIT,
-    Stream,
-    base_keys,
-    host_generator,
-)
+from dpframe.calibration.programs import draw_repeats
+from dpframe.engine import programs
+from dpframe.engine.address import EVAL, SPLIT, base_keys, host_generator
+from dpframe.engine.draws import Draws
 from dpframe.engine.guard import guarded
-from dpframe.engine.lanes import unstacked
-from dpframe.engine.precision import dataset, on_device
-from dpframe.engine.trace import check_scores
-from dpframe.engine.workers import sample
+from dpframe.engine.lanes import stack, unstacked
+from dpframe.engine.learn import learn
+from dpframe.engine.precision import dataset, precision_of, run_dtype
+from dpframe.engine.tally import no_counts
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dpframe.attack import Attack
-    from dpframe.engine.trace import Shape
-    from dpframe.estimator import Estimate, Estimator, Query
-    from dpframe.mechanism import HostMechanism, Mechanism
-    from dpframe.pair import Pair
-    from dpframe.statistic import Statistic
+    from dpframe.engine.plan import Pass
+    from dpframe.estimator import Estimate, Query
+    from dpframe.spec.audit import Cell, RunSettings
     from dpframe.types import Floats, HostArray, Tree
 
 
 class Part(NamedTuple):
     """One estimator behind one attack."""
 
-    attack: Attack
-    estimator: Estimator
+    cell: Cell
     query: Query
     certifies: bool
     raw: bool
@@ -54,23 +41,14 @@ class Part(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Rehearsal:
-    """An audit of one mechanism on one pair, and where its draws come from."""
+    """An audit of one mechanism on one pair, and what is estimated from it."""
 
-    mechanism: Mechanism | HostMechanism
-    pair: Pair
-    parts: tuple[Part, ...]
-    seed: int
-    group: str
-    """Draw group; with the seed and the number of the repeat it makes an address."""
-    shape: Shape
-    """Of one output."""
-    trials: int
-    fit: int
-    pilot: int
-    rows: int
-    """Rows per chunk."""
+    the_pass: Pass
+    """Of one lane; its repeat is replaced."""
+    run: RunSettings
     prng: str
-    precision: str
+    parts: tuple[Part, ...]
+    """In the order of the pass; one that reads raw scores beside the one that reads counts."""
 
 
 class Outcome(NamedTuple):
@@ -94,34 +72,30 @@ def rehearse(rehearsal: Rehearsal, first: int, size: int, wanted: int) -> list[O
         wanted: how many of them are estimated.
 
     Returns:
-        One outcome per part.
+        One outcome per part. What one cell fails by costs the others nothing.
     """
-    with jax.enable_x64(rehearsal.precision == "float64"):
+    with precision_of(rehearsal.run):
         block = Block(rehearsal, range(first, first + size))
-        return [_outcome(block, part, wanted) for part in rehearsal.parts]
+        said = [block.values(number) for number in range(wanted)]
+        return [_outcome([each[part] for each in said]) for part in range(len(rehearsal.parts))]
 
 
-def _outcome(block: Block, part: Part, wanted: int) -> Outcome:
-    try:
-        found = [_values(block.estimate(part, index), part) for index in range(wanted)]
-    except CellError as error:
-        nothing = np.full(wanted, np.nan)
-        return Outcome(nothing, nothing, str(error))
+Values = tuple[float, float] | CellError
+"""Point value and bound of one part in one repeat, or why there are none."""
+
+
+def _outcome(said: list[Values]) -> Outcome:
+    found = [values for values in said if not isinstance(values, CellError)]
+    failed = next((values for values in said if isinstance(values, CellError)), None)
+    if failed is not None:
+        nothing = np.full(len(said), np.nan)
+        return Outcome(nothing, nothing, str(failed))
     points, lows = np.array(found, np.float64).T
     return Outcome(points, lows)
 
 
-def _values(estimate: Estimate, part: Part) -> tuple[float, float]:
-    if not part.certifies:
-        return estimate.epsilon, estimate.interval[0] if estimate.interval else math.nan
-    bound = estimate.epsilon_lower
-    if bound is None or not math.isfinite(bound):
-        raise CellError(f"estimate gave the bound {bound}; a certifying estimator gives a number")
-    return estimate.epsilon, bound
-
-
 class Block:
-    """Some repeats at work; what several parts need is made once.
+    """Some repeats at work.
 
     Args:
         rehearsal: what to play.
@@ -130,141 +104,146 @@ class Block:
 
     def __init__(self, rehearsal: Rehearsal, repeats: range) -> None:
         self.rehearsal, self.repeats = rehearsal, repeats
-        self.dtype = np.dtype(rehearsal.precision)
-        self.data = [dataset(rehearsal.pair, index, self.dtype) for index in (0, 1)]
-        self._made: dict[Any, Any] = {}
+        self._made: dict[tuple[str, int], HostArray] = {}
 
-    def estimate(self, part: Part, index: int) -> Estimate:
-        """What a part says in one repeat."""
-        estimator, query = part.estimator, part.query
-        if part.raw:
-            own = [values[index] for values in self.raw(part.attack)]
-            rng = host_generator(self.stream(SPLIT, self.repeats[index]))
-            return _asked(lambda: estimator.estimate_scores((own[0], own[1]), query, rng))
-        statistic = estimator.statistic()
-        trees = self.layouts(part.attack, statistic), self.counts(part.attack, statistic)
-        layout, counts = jax.tree.map(lambda leaf: leaf[index], trees)
-        return _asked(lambda: estimator.estimate(layout, counts, query))
+    def values(self, number: int) -> list[Values]:
+        """What every part says in one of the repeats."""
+        parts, the_pass = self.rehearsal.parts, self.rehearsal.the_pass
+        cells = [cell for cell, _ in the_pass.cells]
+        try:
+            return self._values(number, the_pass, parts)
+        except CellError as error:
+            if len(cells) == 1:
+                return [error for _ in parts]
+        # As the engine does: cell by cell, so that only those to blame are lost.
+        return [
+            values
+            for cell in cells
+            for own in [tuple(part for part in parts if part.cell.id == cell.id)]
+            for values in self._one(number, the_pass.only([cell]), own)
+        ]
 
-    def stream(self, name: str, repeat: int) -> Stream:
-        """The address of a stream of one repeat."""
-        return Stream(self.rehearsal.seed, self.rehearsal.group, repeat, name)
-
-    def keys(self, name: str) -> Any:
-        """Base keys of a stream, one per repeat."""
-        streams = [self.stream(name, repeat) for repeat in self.repeats]
-        return base_keys(streams, self.rehearsal.prng)
-
-    def outputs(self, name: str, index: int) -> Any:
+    def outputs(self, stream: str, index: int) -> HostArray:
         """Outputs of a stream on one dataset, shape [repeats, n, *output dims]."""
-        return self._once(("outputs", name, index), lambda: self._draw(name, index))
+        if (stream, index) not in self._made:
+            self._made[stream, index] = self._draw(stream, index)
+        return self._made[stream, index]
 
-    def state(self, attack: Attack) -> Tree:
-        """What an attack learned, every leaf [repeats, …]."""
-        return self._once(("state", attack), lambda: self._fit(attack))
+    def _one(self, number: int, the_pass: Pass, parts: tuple[Part, ...]) -> list[Values]:
+        try:
+            return self._values(number, the_pass, parts)
+        except CellError as error:
+            return [error for _ in parts]
 
-    def scores(self, attack: Attack, name: str, index: int) -> Any:
-        """Scores of a stream on one dataset, shape [repeats, n]."""
-
-        def make() -> Any:
-            leaves, outputs = unstacked(attack, self.dtype), self.outputs(name, index)
-            state = self.state(attack)
-            scored = guarded("score", lambda: score_repeats(leaves, state, outputs))
-            check_scores(scored[0], outputs.shape[1], attack.gives)
-            return scored
-
-        return self._once(("scores", attack, name, index), make)
-
-    def raw(self, attack: Attack) -> list[HostArray]:
-        """Scores of the eval stream on the host, on D and on D′."""
-
-        def make() -> list[HostArray]:
-            return [np.asarray(self.scores(attack, EVAL, index)) for index in (0, 1)]
-
-        return list(self._once(("raw", attack), make))
-
-    def layouts(self, attack: Attack, statistic: Statistic) -> Tree:
-        """What the pilots fixed, every leaf [repeats, …]."""
-
-        def make() -> Tree:
-            if not statistic.needs_pilot():
-                return ()
-            pilot = [np.asarray(self.scores(attack, PILOT, index)) for index in (0, 1)]
-            pairs = zip(*pilot, strict=True)
-            return _stacked(guarded("bind", lambda: [statistic.bind(*pair) for pair in pairs]))
-
-        return self._once(("layouts", attack, statistic), make)
-
-    def counts(self, attack: Attack, statistic: Statistic) -> Tree:
-        """Counts of the eval stream, every leaf [repeats, …] in int64."""
-
-        def make() -> Tree:
-            layouts = self.layouts(attack, statistic)
-            both = [self._count(attack, statistic, layouts, index) for index in (0, 1)]
-            return jax.tree.map(np.add, *both)
-
-        return self._once(("counts", attack, statistic), make)
-
-    def _count(self, attack: Attack, statistic: Statistic, layouts: Tree, index: int) -> Tree:
-        scores = self.scores(attack, EVAL, index)
-        counted = guarded(
-            "counting", lambda: count_repeats(layouts, scores, np.int32(index), statistic=statistic)
-        )
-        return jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), counted)
-
-    def _draw(self, name: str, index: int) -> Any:
-        rehearsal, data = self.rehearsal, self.data[index]
-        mechanism, rows = rehearsal.mechanism, rehearsal.rows
-        count = {FIT: rehearsal.fit, PILOT: rehearsal.pilot, EVAL: rehearsal.trials}[name]
-        if isinstance(mechanism, HostMechanism):
-
-            def draw(repeat: int) -> HostArray:
-                chunks = range(-(-count // rows))
-                address = self.stream(name, repeat)
-                made = [sample(mechanism, data, address, c, index, rows) for c in chunks]
-                return np.concatenate(made)[:count]
-
-            drawn = guarded("sample", lambda: np.stack([draw(repeat) for repeat in self.repeats]))
-            return drawn.astype(on_device(drawn.dtype, self.dtype))
-        leaves, keys = unstacked(mechanism, self.dtype), self.keys(name)
-        number = np.int32(index)
-        return guarded(
-            "sample", lambda: draw_repeats(leaves, keys, data, number, rows=rows, count=count)
-        )
-
-    def _fit(self, attack: Attack) -> Tree:
-        if not attack.has_fit():
-            return ()
-        rehearsal = self.rehearsal
-        target = Target(rehearsal.mechanism, rehearsal.pair, rehearsal.shape.dims)
-        keys = self.keys(LEARNER)
-        if attack.learns():
-            train = zip(*(np.asarray(self.outputs(FIT, index)) for index in (0, 1)), strict=True)
-        else:
-            seen = on_device(rehearsal.shape.dtype, self.dtype)
-            nothing = np.zeros((0, *rehearsal.shape.dims), seen)
-            train = zip(*([nothing] * len(self.repeats) for _ in (0, 1)), strict=True)
-        return _stacked(
-            guarded("fit", lambda: [attack.fit(keys[n], target, t) for n, t in enumerate(train)])
-        )
-
-    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make` gives, made the first time; a CellError is kept and raised again."""
-        if key not in self._made:
+    def _values(self, number: int, the_pass: Pass, parts: tuple[Part, ...]) -> list[Values]:
+        played = Repeat(self, number, the_pass)
+        found: list[Values] = []
+        for part in parts:
             try:
-                self._made[key] = make()
+                found.append(_said(played.estimate(part), part))
             except CellError as error:
-                self._made[key] = error
-        found = self._made[key]
-        if isinstance(found, CellError):
-            raise found
+                found.append(error)
         return found
 
+    def _draw(self, stream: str, index: int) -> HostArray:
+        own = [_Slice(self, number, self.rehearsal.the_pass) for number in range(len(self.repeats))]
+        mechanism = self.rehearsal.the_pass.mechanisms[0]
+        if isinstance(mechanism, HostMechanism):
+            return np.stack([draws.drawn(stream, index) for draws in own])
+        dtype, prng = run_dtype(self.rehearsal.run), self.rehearsal.prng
+        call = partial(
+            draw_repeats,
+            unstacked(mechanism, dtype),
+            base_keys([draws.the_pass.stream.of(stream) for draws in own], prng),
+            dataset(self.rehearsal.the_pass.pair, index, dtype),
+            np.int32(index),
+            rows=self.rehearsal.the_pass.rows,
+            count=own[0].wanted[stream],
+        )
+        return np.asarray(guarded("sample", call))
 
-def _asked(call: Callable[[], Estimate]) -> Estimate:
+
+class _Slice(Draws):
+    """The draws of one repeat, out of those of its block."""
+
+    def __init__(self, block: Block, number: int, the_pass: Pass) -> None:
+        self.block, self.number = block, number
+        stream = the_pass.stream._replace(repeat=block.repeats[number])
+        repeated = dataclasses.replace(the_pass, stream=stream)
+        super().__init__(repeated, block.rehearsal.run, block.rehearsal.prng)
+
+    def draw(self, stream: str, lane: int, index: int) -> HostArray:
+        found: HostArray = self.block.outputs(stream, index)[self.number]
+        return found
+
+    def drawn(self, stream: str, index: int) -> HostArray:
+        """Outputs drawn by the engine, one chunk after the other."""
+        return super().draw(stream, 0, index)
+
+
+class Repeat:
+    """One repeat: what was learned, counted and is estimated."""
+
+    def __init__(self, block: Block, number: int, the_pass: Pass) -> None:
+        self.draws = _Slice(block, number, the_pass)
+        self.the_pass = the_pass
+        self.states, self.layouts = learn(self.draws)
+        self.counts = self._count()
+        self.places = {cell.id: place for cell, place in the_pass.cells}
+
+    def estimate(self, part: Part) -> Estimate:
+        """What a part says."""
+        estimator, query = part.cell.estimator.value, part.query
+        if part.raw:
+            scores = self._scores(part)
+            rng = host_generator(self.draws.the_pass.stream.of(SPLIT))
+            return _guarded(lambda: estimator.estimate_scores(scores, query, rng))
+        layout, counts = self._own(part, self.layouts), self._own(part, self.counts)
+        return _guarded(lambda: estimator.estimate(layout, counts, query))
+
+    def _own(self, part: Part, trees: tuple[Tree, ...]) -> Tree:
+        place = self.places[part.cell.id]
+        return jax.tree.map(lambda leaf: leaf[0, place.attack], trees[place.scorer])
+
+    def _scores(self, part: Part) -> tuple[HostArray, HostArray]:
+        leaves = unstacked(part.cell.attack.value, self.draws.dtype)
+        state = self._own(part, self.states)
+        outputs = self.draws.outputs(EVAL, 0)
+        score = [partial(programs.score_given, leaves, state, each) for each in outputs]
+        d0, d1 = (np.asarray(guarded("score", call)) for call in score)
+        return d0, d1
+
+    def _count(self) -> tuple[Tree, ...]:
+        def own(tree: Any) -> Any:
+            return jax.tree.map(lambda leaf: leaf[0], tree)
+
+        scorers = self.the_pass.scorers
+        attacks = tuple(stack(scorer.attacks, self.draws.dtype) for scorer in scorers)
+        scoring = programs.Scoring(attacks, own(self.states), own(self.layouts))
+        counts = own(no_counts(self.the_pass, self.layouts))
+        for index, outputs in enumerate(self.draws.outputs(EVAL, 0)):
+            call = partial(
+                programs.count_given,
+                counts,
+                scoring,
+                outputs,
+                np.int32(index),
+                np.int32(len(outputs)),
+                statistics=tuple(scorer.statistic for scorer in scorers),
+            )
+            counts = guarded("counting", call)
+        return jax.tree.map(lambda leaf: np.asarray(leaf, np.int64)[None], tuple(counts))
+
+
+def _said(estimate: Estimate, part: Part) -> tuple[float, float]:
+    if not part.certifies:
+        return estimate.epsilon, estimate.interval[0] if estimate.interval else math.nan
+    bound = estimate.epsilon_lower
+    if bound is None or not math.isfinite(bound):
+        raise CellError(f"estimate gave the bound {bound}; a certifying estimator gives a number")
+    return estimate.epsilon, bound
+
+
+def _guarded(call: Any) -> Estimate:
     found: Estimate = guarded("estimate", call)
     return found
-
-
-def _stacked(trees: list[Tree]) -> Tree:
-    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *trees)

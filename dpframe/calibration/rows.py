@@ -38,11 +38,11 @@ def calibrated(rehearsal: Rehearsal, line: Line, outcome: Outcome, error: float)
     certified = certifies(cell)
     row = {
         **_named(cell, line.raw),
-        "fit": rehearsal.fit if cell.attack.value.learns() else 0,
+        "fit": rehearsal.run.fit if cell.attack.value.learns() else 0,
         "pilot": 0
         if line.raw or not cell.estimator.value.statistic().needs_pilot()
-        else rehearsal.pilot,
-        "chunk": rehearsal.rows,
+        else rehearsal.run.pilot,
+        "chunk": rehearsal.the_pass.rows,
         "truth": {"kind": line.truth.kind, "epsilon": truth},
         "certified": certified,
     }

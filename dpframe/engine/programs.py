@@ -167,6 +167,11 @@ def count_outputs(
 @compiled(static=("rows",))
 def draw_chunk(mechanism: Mechanism, origin: Origin, index: Array, *, rows: int) -> Array:
     """The outputs of one chunk, shape [rows, *output dims]: for learning and for looking."""
+    return sampled(mechanism, origin, index, rows)
+
+
+def sampled(mechanism: Mechanism, origin: Origin, index: Array, rows: int) -> Array:
+    """The outputs of one chunk, one per row asked for; traced."""
     outputs = mechanism.sample(chunk_key(origin.base, index, origin.dataset), origin.data, rows)
     check_outputs(outputs, rows)
     return outputs

@@ -9,6 +9,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from dpframe.engine.chunks import Segment
+    from dpframe.engine.plan import Pass
     from dpframe.types import Tree
 
 
@@ -65,3 +66,24 @@ class Tally:
 
 def _sum(a: Tree, b: Tree) -> Any:
     return jax.tree.map(np.add, a, b)
+
+
+def no_counts(the_pass: Pass, layouts: tuple[Tree, ...]) -> tuple[Any, ...]:
+    """Counts of no draws at all, per scorer; every leaf [lanes, attacks, …].
+
+    Args:
+        the_pass: what is to be counted.
+        layouts: what its pilots fixed, shaped likewise.
+    """
+
+    def zeros(statistic: Any, layout: Tree, attacks: int) -> Any:
+        zero = statistic.zero(jax.tree.map(lambda leaf: leaf[0, 0], layout))
+        shape = (len(the_pass.mechanisms), attacks)
+        return jax.tree.map(
+            lambda leaf: np.zeros((*shape, *leaf.shape), np.asarray(leaf).dtype), zero
+        )
+
+    return tuple(
+        zeros(scorer.statistic, layout, len(scorer.attacks))
+        for scorer, layout in zip(the_pass.scorers, layouts, strict=True)
+    )

@@ -7,7 +7,7 @@ import itertools
 import time
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -16,13 +16,14 @@ from dpframe.engine import programs
 from dpframe.engine.address import base_key
 from dpframe.engine.checkpoint import resume, saved
 from dpframe.engine.chunks import segments
+from dpframe.engine.draws import Draws
 from dpframe.engine.fingerprint import entry_keys
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import pad, stack, unstacked
 from dpframe.engine.learn import learn
 from dpframe.engine.precision import can_be_nan, dataset, precision_of
 from dpframe.engine.sanity import NAN_FOUND, check_outputs_vary, check_rows_alone
-from dpframe.engine.tally import Tally
+from dpframe.engine.tally import Tally, no_counts
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
@@ -70,12 +71,9 @@ class Work(ABC):
         with precision_of(self.run):
             the_pass = self.the_pass
             self.data = tuple(dataset(the_pass.pair, index, self.dtype) for index in (0, 1))
-            self.states, self.layouts = learn(the_pass, self.run, self.prng)
+            self.states, self.layouts = learn(Draws(the_pass, self.run, self.prng))
             self.attacks = tuple(stack(s.attacks, self.dtype) for s in the_pass.scorers)
-            self.zeros = tuple(
-                _zeros(scorer.statistic, layout, self.lanes, len(scorer.attacks))
-                for scorer, layout in zip(the_pass.scorers, self.layouts, strict=True)
-            )
+            self.zeros = no_counts(the_pass, self.layouts)
             self.keys = entry_keys(the_pass, self.states, self.layouts)
             prefix, done = resume(the_pass, self.zeros, self.keys, self.store)
             self.tally = Tally(prefix, done, the_pass.rows)
@@ -249,11 +247,3 @@ class TracedWork(Work):
     def _origin(self, index: int) -> programs.Origin:
         """Where the draws of a dataset come from."""
         return programs.Origin(self.base, self.data[index], np.int32(index))
-
-
-def _zeros(statistic: Any, layout: Tree, lanes: int, attacks: int) -> Tree:
-    first = jax.tree.map(lambda leaf: leaf[0, 0], layout)
-    zero = statistic.zero(first)
-    return jax.tree.map(
-        lambda leaf: np.zeros((lanes, attacks, *leaf.shape), np.asarray(leaf).dtype), zero
-    )
