@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import pickle
-import signal
-import threading
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,11 +10,12 @@ import jax
 import numpy as np
 
 from dpframe.calibration.rehearsal import Outcome, rehearse
-from dpframe.engine.workers import available_cores, end_if_imported_again
+from dpframe.engine.processes import available_cores, begin, from_bytes, in_bytes, spawned
 from dpframe.errors import DpframeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import ProcessPoolExecutor
 
     from dpframe.calibration.rehearsal import Outcome, Rehearsal
 
@@ -123,17 +119,11 @@ def play(
     """
     estimates = sum(task.wanted * len(rehearsals[task.rehearsal].parts) for task in tasks)
     number = workers if workers is not None else available_cores() if estimates > FEW else 1
-    pickled = _pickled(rehearsals) if number > 1 else None
+    pickled = in_bytes(rehearsals)[0] if number > 1 else None
     if pickled is None:
         yield from _here(rehearsals, tasks)
         return
-    end_if_imported_again()
-    executor = ProcessPoolExecutor(
-        number,
-        mp_context=multiprocessing.get_context("spawn"),  # never fork after JAX has started
-        initializer=_start,
-        initargs=(pickled,),
-    )
+    executor = spawned(number, _start, pickled)
     try:
         if not _ready(executor):
             yield from _here(rehearsals, tasks)
@@ -164,40 +154,22 @@ def _here(
         yield task, outcomes
 
 
-def _pickled(rehearsals: Sequence[Rehearsal]) -> bytes | None:
-    try:
-        return pickle.dumps(rehearsals)
-    except Exception:  # pickle raises whatever the object's code raises
-        return None
-
-
 _held: dict[str, Any] = {}
 """What this worker process plays, or the problem with it."""
 
 
 def _start(pickled: bytes) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    jax.config.update("jax_platforms", "cpu")  # type: ignore[no-untyped-call]
+    begin()
     from dpframe.engine.compile import keep_compiled_programs
 
     keep_compiled_programs()
-    try:
-        _held["rehearsals"] = pickle.loads(pickled)
-    except Exception as error:
-        _held["problem"] = error
+    _held["rehearsals"], _held["problem"] = from_bytes(pickled)
 
 
 def _problem() -> str | None:
-    return str(_held["problem"]) if "problem" in _held else None
+    problem: str | None = _held["problem"]
+    return problem
 
 
 def _work(task: Task) -> list[Outcome]:
     return rehearse(_held["rehearsals"][task.rehearsal], *task[1:])
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

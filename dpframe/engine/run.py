@@ -9,9 +9,9 @@ import jax
 from dpframe.engine.checkpoint import Store, Uneven
 from dpframe.engine.estimate import estimate_cell
 from dpframe.engine.host import HostWork
+from dpframe.engine.processes import available_cores
 from dpframe.engine.schedule import Counted, Finished, Schedule
 from dpframe.engine.work import TracedWork
-from dpframe.engine.workers import available_cores
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 from dpframe.record.result import CellResult

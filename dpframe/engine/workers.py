@@ -2,49 +2,30 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import pickle
 import signal
-import threading
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpframe.engine.address import Stream, host_generator
+from dpframe.engine.processes import (
+    UNGUARDED,
+    available_cores,
+    begin,
+    from_bytes,
+    in_bytes,
+    spawned,
+)
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import ProcessPoolExecutor
 
     from dpframe.engine.address import Stream
     from dpframe.mechanism import HostMechanism
     from dpframe.types import HostArray
-
-
-def available_cores() -> int:
-    """Cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-UNGUARDED = (
-    "worker processes ended before they began; if a script runs this, they import the script "
-    'again: keep what it does under if __name__ == "__main__":'
-)
-
-
-def end_if_imported_again() -> None:
-    """Ends a worker process that runs a script again because the script has no guard.
-
-    A spawned process imports the script that started it before it does anything else. One that got
-    here would start workers of its own; the parent says what is wrong.
-    """
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        os._exit(1)
 
 
 _held: dict[str, Any] = {}
@@ -53,26 +34,14 @@ _held: dict[str, Any] = {}
 
 def start(pickled: bytes) -> None:
     """Prepares a worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    os.environ["JAX_PLATFORMS"] = "cpu"
-    try:
-        _held["mechanisms"], _held["data"] = pickle.loads(pickled)
-    except Exception as error:  # a module that only the parent could import, for one
-        _held["problem"] = f"{type(error).__name__}: {error}"
+    begin()
+    held, _held["problem"] = from_bytes(pickled)
+    _held["mechanisms"], _held["data"] = held or ((), ())
 
 
 def problem() -> str | None:
     """Why this worker cannot sample, if it cannot."""
     return _held.get("problem")
-
-
-def _end_with_parent() -> None:
-    """A run that is killed cannot end its workers; they would wait for it for ever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def sample_here(lane: int, stream: Stream, chunk: int, index: int, rows: int) -> HostArray:
@@ -99,8 +68,7 @@ def sample(
 class Pool:
     """Samples chunks of the mechanisms of one pass, each in a process of its own.
 
-    Processes are spawned, because forking after JAX has started would not be safe. A pass has its
-    own, so that one that dies takes nobody along.
+    A pass has its own processes, so that one that dies takes nobody along.
 
     Args:
         mechanisms: one per lane.
@@ -143,13 +111,7 @@ class Pool:
             self._executor.shutdown(cancel_futures=True)
 
     def _start(self, pickled: bytes, workers: int) -> None:
-        end_if_imported_again()
-        executor = ProcessPoolExecutor(
-            workers,
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=start,
-            initargs=(pickled,),
-        )
+        executor = spawned(workers, start, pickled)
         try:
             trouble = executor.submit(problem).result()
         except BrokenProcessPool as error:
@@ -165,11 +127,10 @@ class Pool:
         if "__main__" in modules:
             self.in_process = "a worker could not import the mechanism from __main__"
             return None
-        try:
-            return pickle.dumps((self.mechanisms, self.data))
-        except Exception as error:  # pickle raises whatever the object's code raises
-            self.in_process = f"the mechanism cannot be pickled ({type(error).__name__})"
-            return None
+        pickled, refusal = in_bytes((self.mechanisms, self.data))
+        if refusal is not None:
+            self.in_process = f"the mechanism cannot be pickled ({refusal})"
+        return pickled
 
 
 def _tell(result: Callable[[], HostArray]) -> HostArray:

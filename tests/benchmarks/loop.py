@@ -25,8 +25,8 @@ import numpy as np
 
 from dpframe import registry
 from dpframe.commands.audit import make_plan
+from dpframe.engine.processes import available_cores
 from dpframe.engine.run import run
-from dpframe.engine.workers import available_cores
 from dpframe.spec import audit_from_dict
 
 DIMS = (1, 2, 8, 32, 64, 128)

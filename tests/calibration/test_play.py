@@ -64,7 +64,7 @@ def test_repeats_are_those_of_the_engine(document: dict[str, Any], repeats: int)
         for line, low in zip(itertools.chain(*found.lines), outcomes, strict=True)
         if not line.raw
     }
-    (rows,) = {one.rows for one in found.rehearsals}
+    (rows,) = {one.the_pass.rows for one in found.rehearsals}
     assert rows == 256
     settings = [f"audit.repeats={repeats}", f"run.chunk={rows}", f"run.pilot={trials}"]
     settings += ['audit.multiplicity="none"', f"run.fit={trials}"]
@@ -85,7 +85,9 @@ def test_repeats_are_those_of_the_engine(document: dict[str, Any], repeats: int)
 def test_blocks_do_not_matter(trials: int) -> None:
     """Three chunks of 1024 at 3 000 trials, a part of one at 200."""
     found = arranged(spec(**BLOCKS, run={"chunk": 1024, "pilot": 150, "fit": 50}), trials)
-    assert {(one.pilot, one.fit, one.rows) for one in found.rehearsals} == {(150, 50, 1024)}
+    assert {(one.run.pilot, one.run.fit, one.the_pass.rows) for one in found.rehearsals} == {
+        (150, 50, 1024)
+    }
     whole = lows(found, 11)
     for mine, theirs in zip(lows(found, 9, block=4), whole, strict=True):
         np.testing.assert_array_equal(mine, theirs[:9])
@@ -107,7 +109,7 @@ def test_every_draw_is_made_once() -> None:
         block = Block(rehearsal, range(3))
         for stream, index in itertools.product((FIT, PILOT, EVAL), (0, 1)):
             outputs = np.asarray(block.outputs(stream, index))
-            seen.append(outputs - rehearsal.pair.d1 * index)
+            seen.append(outputs - rehearsal.the_pass.pair.d1 * index)
             again = Block(rehearsal, range(1, 3)).outputs(stream, index)
             np.testing.assert_array_equal(outputs[1:], again)
     noise = np.concatenate([piece.ravel() for piece in seen])
@@ -136,9 +138,9 @@ def test_processes_are_left_out_where_they_cannot_help(monkeypatch: pytest.Monke
         raise AssertionError("a process")
 
     expected = lows(found, 3)
-    monkeypatch.setattr(play, "ProcessPoolExecutor", refuse)
+    monkeypatch.setattr(play, "spawned", refuse)
     np.testing.assert_array_equal(lows(found, 3, workers=None), expected)  # too small
     with pytest.raises(AssertionError, match="a process"):
         lows(found, 3, workers=2)
-    monkeypatch.setattr(play.pickle, "dumps", refuse)
+    monkeypatch.setattr(play, "in_bytes", lambda _: (None, "PicklingError"))
     np.testing.assert_array_equal(lows(found, 3, workers=2), expected)

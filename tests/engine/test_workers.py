@@ -15,7 +15,7 @@ from support.small_audits import PLUGINS, Stop, document, load
 
 from dpframe import HostMechanism, PureDP, host_mechanism
 from dpframe.commands.audit import make_plan, make_record
-from dpframe.engine import chunks, workers
+from dpframe.engine import chunks, processes, workers
 from dpframe.engine.address import Stream
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.host import HostWork
@@ -315,6 +315,6 @@ def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
         cwd=tmp_path,
         env={**os.environ, "DPFRAME_CACHE": "off"},
     )
-    assert done.stdout == f"failed {workers.UNGUARDED}\n"
+    assert done.stdout == f"failed {processes.UNGUARDED}\n"
     assert 'if __name__ == "__main__":' in done.stdout
     assert done.stderr == ""
