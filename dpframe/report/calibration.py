@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from dpframe.report.terminal import numbers
+from dpframe.report import words
 from dpframe.report.terminal.grid import short
 from dpframe.report.terminal.group import same
 
@@ -36,20 +36,19 @@ def tables(rows: list[Row]) -> list[list[Row]]:
 
 def title(row: Row) -> str:
     """Names a table."""
-    place = "".join(f" · {short(key)} {numbers.setting(v)}" for key, v in _place(row).items())
+    place = "".join(f" · {short(key)} {words.setting(v)}" for key, v in _place(row).items())
     if not row["truth"]:
         return f"{row['mechanism']['label']}{place}"
-    truth = numbers.point(numbers.number(row["truth"]["epsilon"]))
+    truth = words.point(words.number(row["truth"]["epsilon"]))
     return (
-        f"{row['mechanism']['label']}{place} · true ε {truth} at δ = "
-        f"{numbers.setting(row['delta'])}"
+        f"{row['mechanism']['label']}{place} · true ε {truth} at δ = {words.setting(row['delta'])}"
     )
 
 
 def cells(row: Row) -> tuple[str, ...]:
     """What stands in a line, in the order of `HEADS`."""
     return (
-        numbers.quantity(row["trials"]),
+        words.quantity(row["trials"]),
         name(row),
         _rate(row),
         _typical(row),
@@ -61,7 +60,7 @@ def cells(row: Row) -> tuple[str, ...]:
 def name(row: Row) -> str:
     """The attack, the estimator, what is swept of them, and what the estimator reads."""
     own = [
-        f"{short(key)} {numbers.setting(value)}"
+        f"{short(key)} {words.setting(value)}"
         for key, value in row["swept"].items()
         if key.startswith(OWN_KEYS)
     ]
@@ -71,13 +70,13 @@ def name(row: Row) -> str:
 
 def explanation(found: dict[str, Any]) -> Iterator[str]:
     """How to read the tables."""
-    repeats = numbers.quantity(found["repeats"])
+    repeats = words.quantity(found["repeats"])
     before = max((max(row["fit"], row["pilot"]) for row in found["rows"]), default=0)
     more = "."
     if before:
         more = (
             ", and where thresholds or bins are chosen or something is learned, first up to "
-            f"{numbers.quantity(before)} more for that, but no more than n."
+            f"{words.quantity(before)} more for that, but no more than n."
         )
     yield (
         f"Each line is {repeats} audits, every one on draws of its own: n outputs of the mechanism "
@@ -85,7 +84,7 @@ def explanation(found: dict[str, Any]) -> Iterator[str]:
     )
     yield (
         "Above the truth: the share of audits whose bound exceeded the true ε, with an interval; "
-        f"all intervals together hold with {numbers.percent(found['interval_confidence'])}. "
+        f"all intervals together hold with {words.percent(found['interval_confidence'])}. "
         "Typical: the mean bound (≥), or for an estimator that certifies nothing the median of "
         "its estimates (~)."
     )
@@ -96,7 +95,7 @@ def explanation(found: dict[str, Any]) -> Iterator[str]:
         text = " or ".join(f"{100 * (1 - level):.3g} %" for level in levels)
         yield (
             f"A bound promises to exceed the truth in at most {text} of audits (each bound alone, "
-            f"multiplicity none). The promise counts as broken from {numbers.quantity(most)} of "
+            f"multiplicity none). The promise counts as broken from {words.quantity(most)} of "
             f"{repeats} on ({100 * most / found['repeats']:.3g} %); for kept promises that happens "
             f"in all lines together with probability below "
             f"{100 * (1 - found['interval_confidence']) / 2:.2g} %."
@@ -160,8 +159,8 @@ def _rate(row: Row) -> str:
 
 def _typical(row: Row) -> str:
     if row["certified"]:
-        return f"≥ {numbers.lower(row['mean_lower'])}"
-    return f"~ {numbers.point(numbers.number(row['median_epsilon']))}"
+        return f"≥ {words.lower(row['mean_lower'])}"
+    return f"~ {words.point(words.number(row['median_epsilon']))}"
 
 
 def _share(row: Row) -> str:

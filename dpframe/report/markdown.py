@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from dpframe.report import calibration as words
+from dpframe.report import calibration as prose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,22 +36,22 @@ def _lines(found: dict[str, Any], command: str) -> Iterator[str]:
     yield "```sh"
     yield command
     yield "```"
-    for paragraph in words.explanation(found):
+    for paragraph in prose.explanation(found):
         yield ""
         yield from _wrapped(paragraph)
-    for rows in words.tables(found["rows"]):
+    for rows in prose.tables(found["rows"]):
         yield ""
-        yield f"## {words.title(rows[0])}"
+        yield f"## {prose.title(rows[0])}"
         yield ""
-        yield _line(words.HEADS)
-        yield _line(["---"] * len(words.HEADS))
+        yield _line(prose.HEADS)
+        yield _line(["---"] * len(prose.HEADS))
         for row in rows:
-            yield _line(words.cells(row))
+            yield _line(prose.cells(row))
     yield ""
     yield "## Result"
     yield ""
-    yield from _wrapped(words.conclusion(found))
-    if left := list(words.failures(found)):
+    yield from _wrapped(prose.conclusion(found))
+    if left := list(prose.failures(found)):
         yield ""
         yield from (f"* {line}" for line in left)
     yield ""

@@ -18,7 +18,7 @@ from rich.table import Column
 from rich.text import Text
 
 from dpframe.report.terminal.ink import Ink
-from dpframe.report.terminal.numbers import quantity
+from dpframe.report.words import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

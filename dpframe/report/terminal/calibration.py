@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpframe.report import calibration as words
-from dpframe.report.terminal import numbers
+from dpframe.report import calibration as prose
+from dpframe.report import words
 from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
 
 if TYPE_CHECKING:
@@ -29,23 +29,23 @@ def render_calibration(found: dict[str, Any], console: Console) -> None:
     """
     ink = Ink.of(console)
     head = ink.text(found["audit"]["name"], "bold")
-    console.print(head.append(ink.plain(f" · {numbers.quantity(found['repeats'])} repeats")))
-    for paragraph in words.explanation(found):
+    console.print(head.append(ink.plain(f" · {words.quantity(found['repeats'])} repeats")))
+    for paragraph in prose.explanation(found):
         console.print(ink.text(paragraph, "dim"))
-    for rows in words.tables(found["rows"]):
+    for rows in prose.tables(found["rows"]):
         console.print()
-        console.print(ink.text(words.title(rows[0]), "bold"))
+        console.print(ink.text(prose.title(rows[0]), "bold"))
         console.print(_table(rows, ink))
     console.print()
-    for line in words.failures(found):
+    for line in prose.failures(found):
         console.print(ink.text(f"– {line}"))
     grave = found["summary"]["broken"] or found["summary"]["failed"]
-    console.print(ink.text(words.conclusion(found), STYLE["violated"] if grave else "bold"))
+    console.print(ink.text(prose.conclusion(found), STYLE["violated"] if grave else "bold"))
 
 
 def _table(rows: list[dict[str, Any]], ink: Ink) -> Table:
     table = ink.table(2)
-    for head in words.HEADS:
+    for head in prose.HEADS:
         fixed = head in ("n", "typical", "promise")
         table.add_column(
             ink.text(head),
@@ -55,7 +55,7 @@ def _table(rows: list[dict[str, Any]], ink: Ink) -> Table:
         )
     for row in rows:
         sign, style = _LOOKS["failed" if row["status"] == "failed" else row["promise"]]
-        *texts, promise = words.cells(row)
+        *texts, promise = prose.cells(row)
         table.add_row(
             *(ink.text(text, style) for text in texts), ink.text(f"{sign} {promise}", style)
         )

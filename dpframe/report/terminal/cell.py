@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dpframe.report.terminal import numbers
+from dpframe.report import words
 from dpframe.report.terminal.ink import STYLE, SYMBOL
 
 if TYPE_CHECKING:
@@ -25,18 +25,18 @@ def empirical(spot: Spot) -> tuple[str, str | None]:
     """The point value, and its standard deviation where there are replicates."""
     mean, deviation = spot.mean("epsilon"), spot.deviation("epsilon")
     if mean is None or deviation is None:
-        return numbers.point(mean), None
-    return numbers.spread(mean, deviation)
+        return words.point(mean), None
+    return words.spread(mean, deviation)
 
 
 def certified(spot: Spot) -> str:
     """The certified bound; the mean of the replicates' bounds."""
-    return numbers.lower(spot.mean("epsilon_lower"))
+    return words.lower(spot.mean("epsilon_lower"))
 
 
 def limit(spot: Spot) -> str:
     """The most that the attack can show; the mean of the replicates' limits."""
-    return numbers.upper(spot.mean("epsilon_upper"))
+    return words.upper(spot.mean("epsilon_upper"))
 
 
 def interval(spot: Spot) -> str:
@@ -44,7 +44,7 @@ def interval(spot: Spot) -> str:
     found = [estimate.interval for estimate in spot.found]
     if len(found) != 1 or found[0] is None or spot.estimates("epsilon_lower"):
         return ""
-    low, high = map(numbers.point, found[0])
+    low, high = map(words.point, found[0])
     return f"({low} – {high})"
 
 
@@ -73,7 +73,7 @@ def lines(spot: Spot, *, claim: bool) -> list[Line]:
     if deviation is not None:
         shown.append(Line("±", deviation, plain))
     if claim and spot.claim is not None:
-        shown.append(Line("=", numbers.point(spot.claim), ""))
+        shown.append(Line("=", words.point(spot.claim), ""))
     if spot.estimates("epsilon_lower"):
         shown.append(Line("≥", certified(spot), plain))
     if approximate := interval(spot):

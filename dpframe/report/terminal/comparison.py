@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dpframe.report import words
 from dpframe.report.calibration import left_out
-from dpframe.report.terminal import numbers, ranking
+from dpframe.report.terminal import ranking
 from dpframe.report.terminal.grid import short
 from dpframe.report.terminal.group import same
 from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
@@ -40,7 +41,7 @@ def render_comparison(found: dict[str, Any], console: Console) -> None:
     ink, notes = Ink.of(console), ranking.Notes()
     audit = found["audit"]
     head = ink.text(audit["name"], "bold")
-    alone = f"each bound alone at {numbers.percent(audit['confidence'])} (multiplicity none)"
+    alone = f"each bound alone at {words.percent(audit['confidence'])} (multiplicity none)"
     console.print(head.append(ink.plain(f" · {alone} · ε in nats")))
     for rows in _tables(found["rows"]):
         entries = [_entry(row) for row in rows if row["status"] == "ok"]
@@ -65,7 +66,7 @@ def _tables(rows: list[Row]) -> list[list[Row]]:
 
 def _entry(row: Row) -> ranking.Ranked:
     own = [
-        f"{short(key)} {numbers.setting(value)}"
+        f"{short(key)} {words.setting(value)}"
         for key, value in row["swept"].items()
         if key.startswith(OWN_KEYS)
     ]
@@ -75,8 +76,8 @@ def _entry(row: Row) -> ranking.Ranked:
         certified=row["certified"],
         assumption=row["assumption"],
         bound=row["epsilon_lower"],
-        point=numbers.number(row["epsilon"]),
-        interval=None if low is None else (numbers.number(low), numbers.number(high)),
+        point=words.number(row["epsilon"]),
+        interval=None if low is None else (words.number(low), words.number(high)),
         share=row["share"],
         draws=row["draws"]["total"],
         seconds=row["seconds"],
@@ -85,15 +86,15 @@ def _entry(row: Row) -> ranking.Ranked:
 
 def _title(row: Row, ink: Ink) -> Text:
     place = [
-        f"{short(key)} {numbers.setting(value)}"
+        f"{short(key)} {words.setting(value)}"
         for key, value in row["swept"].items()
         if not key.startswith(OWN_KEYS)
     ]
     truth = "true ε not known"
     if row["truth"]:
-        truth = f"true ε {numbers.point(numbers.number(row['truth']['epsilon']))}"
+        truth = f"true ε {words.point(words.number(row['truth']['epsilon']))}"
     text = ink.text(row["mechanism"]["label"], "bold")
-    at = f"at δ = {numbers.setting(row['delta'])}"
+    at = f"at δ = {words.setting(row['delta'])}"
     return text.append(ink.plain("".join(f" · {part}" for part in (*place, f"{truth} {at}"))))
 
 

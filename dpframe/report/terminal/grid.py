@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.text import Text
 
-from dpframe.report.terminal import numbers
+from dpframe.report import words
 from dpframe.report.terminal.cell import Line, lines
 from dpframe.report.terminal.group import Group, Spot, same
 from dpframe.report.terminal.ink import GAP, STYLE, UNEXPECTED, Ink
@@ -43,7 +43,7 @@ def grid_of(group: Group, ink: Ink) -> Grid:
     at = {(same(s.values[down]), same(s.values[across])): s for s in group.spots}
     spots = [[at.get((same(row), same(column))) for column in columns] for row in rows]
     leads, claim_in_cell = _leads(short(down, group.swept), rows, spots)
-    values = [numbers.setting(value) for value in columns]
+    values = [words.setting(value) for value in columns]
     return Grid(
         leads=[[ink.plain(text) for text in lead] for lead in leads],
         heads=[ink.plain(f"{short(across, group.swept)} {value}") for value in values],
@@ -105,16 +105,16 @@ def _leads(
 ) -> tuple[list[list[str]], bool]:
     """The columns before the grid, each with its title first, and whether cells show claims."""
     claims = [{spot.claim for spot in row if spot is not None} - {None} for row in spots]
-    labels = [numbers.setting(row) for row in rows]
+    labels = [words.setting(row) for row in rows]
     if any(len(found) > 1 for found in claims):
-        return [[name, *numbers.align(labels)]], True
-    given = [numbers.number(row) for row in rows]
+        return [[name, *words.align(labels)]], True
+    given = [words.number(row) for row in rows]
     row_claims = [next(iter(found), None) for found in claims]
     if all(a is None or a == b for a, b in zip(row_claims, given, strict=True)):
         claimed = any(claim is not None for claim in row_claims)
-        return [[f"claimed {name}" if claimed else name, *numbers.align(labels)]], False
-    texts = [numbers.point(claim) for claim in row_claims]
-    return [[name, *numbers.align(labels)], ["claimed ε", *numbers.align(texts)]], False
+        return [[f"claimed {name}" if claimed else name, *words.align(labels)]], False
+    texts = [words.point(claim) for claim in row_claims]
+    return [[name, *words.align(labels)], ["claimed ε", *words.align(texts)]], False
 
 
 def _columns(
@@ -128,7 +128,7 @@ def _columns(
         entries = [entry for block in blocks for line in block for entry in line]
         sign = max((len(ink.plain(entry.sign)) for entry in entries), default=1)
         texts = [entry.text for entry in entries if entry.is_number]
-        aligned = dict(zip(texts, numbers.align([ink.plain(text) for text in texts]), strict=True))
+        aligned = dict(zip(texts, words.align([ink.plain(text) for text in texts]), strict=True))
         cells = []
         for spot, block in zip(column, blocks, strict=True):
             cell = ink.text("", keep=True)

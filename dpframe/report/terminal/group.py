@@ -9,7 +9,7 @@ import statistics
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from dpframe.report.terminal.numbers import number
+from dpframe.report.words import number
 
 if TYPE_CHECKING:
     from dpframe.record.model import CellRecord, EstimateRecord

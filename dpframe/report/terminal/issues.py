@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpframe.report.terminal import numbers
+from dpframe.report import words
 from dpframe.report.terminal.grid import short
 from dpframe.report.terminal.group import is_unexpected
 from dpframe.report.terminal.ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink
@@ -65,7 +65,7 @@ def stepped(found: list[Group], ink: Ink) -> Iterator[Text]:
         bound = cell.estimate.epsilon_lower if cell.estimate else None
         if cell.verdict != "violated" or not claim or bound is None or bound > claim.epsilon:
             return None
-        which = f"at δ = {numbers.setting(claim.delta)}" if claim.tradeoff else "alone"
+        which = f"at δ = {words.setting(claim.delta)}" if claim.tradeoff else "alone"
         return f"violated, although its bound {which} is not above the claim: {cell.reason}"
 
     yield from _lines(_collect(found, what), SYMBOL["violated"], STYLE["violated"], ink)
@@ -105,7 +105,7 @@ def _place(spot: Spot, cell: CellRecord) -> str:
 
 
 def _where(values: dict[str, Any]) -> str:
-    return " ".join(f"{short(key)} {numbers.setting(value)}" for key, value in values.items())
+    return " ".join(f"{short(key)} {words.setting(value)}" for key, value in values.items())
 
 
 def _lines(found: Found, sign: str, style: str, ink: Ink) -> Iterator[Text]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from dpframe.report.terminal import numbers
+from dpframe.report import words
 from dpframe.report.terminal.cell import interval
 from dpframe.report.terminal.ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink
 
@@ -25,7 +25,7 @@ def title(settings: Settings, found: list[Group], ink: Ink) -> Text:
     trials = {max(cell.trials) for g in found for s in g.spots for cell in s.cells}
     trials -= {0}
     if len(trials) == 1:
-        amount = numbers.quantity(trials.pop())
+        amount = words.quantity(trials.pop())
         text.append(ink.plain(f" · {amount} draws from each of D and D′ per cell"))
     text.append(ink.plain(f" · ε in nats{_deltas(found)}"))
     return text
@@ -36,7 +36,7 @@ def _deltas(found: list[Group]) -> str:
     deltas = {estimate.delta for g in found for s in g.spots for estimate in s.found}
     if deltas <= {0.0}:
         return ""
-    return f" at δ = {numbers.setting(deltas.pop())}" if len(deltas) == 1 else " at each cell's δ"
+    return f" at δ = {words.setting(deltas.pop())}" if len(deltas) == 1 else " at each cell's δ"
 
 
 def legend(found: list[Group], ink: Ink, width: int) -> Iterator[Text | Table]:
@@ -76,7 +76,7 @@ def unadjusted(settings: Settings, m: int, ink: Ink) -> Text:
     chance = 1 - settings.confidence
     return ink.text(
         f"! Not adjusted for testing {m} claims (multiplicity = none): every verdict and every "
-        f"bound holds alone at {numbers.percent(settings.confidence)}, not together. Were all "
+        f"bound holds alone at {words.percent(settings.confidence)}, not together. Were all "
         f"claims true, on average up to {m * chance:.2g} would be called violated.",
         STYLE["failed"],
     )

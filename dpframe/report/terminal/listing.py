@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from dpframe.report.terminal import numbers
+from dpframe.report import words
 from dpframe.report.terminal.bar import interval_bar
 from dpframe.report.terminal.cell import certified, empirical, interval, limit, tally
 from dpframe.report.terminal.grid import short
@@ -44,7 +44,7 @@ def list_tables(found: list[Group], ink: Ink, width: int) -> list[Table]:
     heads, rows = _names(found, by_group, int(width * WIDEST_NAME))
     columns = {
         NAME: rows,
-        "claimed": numbers.align([ink.plain(numbers.point(spot.claim)) for spot in spots]),
+        "claimed": words.align([ink.plain(words.point(spot.claim)) for spot in spots]),
         "empirical": _empirical(spots, ink),
         _bounds_title(spots): _bounds(spots, ink),
     }
@@ -102,7 +102,7 @@ def _names(
     """The title of each table's first column, and what stands in it, over all tables."""
     if found[0].keys:
         pairs = list(zip(found, by_group, strict=True))
-        rows = [numbers.setting(spot.values[g.keys[0]]) for g, spots in pairs for spot in spots]
+        rows = [words.setting(spot.values[g.keys[0]]) for g, spots in pairs for spot in spots]
         return [short(group.keys[0], group.swept) for group in found], rows
     # Only the parts that differ are worth their width; the mechanism always is.
     parts = [
@@ -116,7 +116,7 @@ def _names(
 
 def _empirical(spots: list[Spot], ink: Ink) -> list[str]:
     pairs = [empirical(spot) if spot.done else ("–", None) for spot in spots]
-    means = numbers.align([ink.plain(mean) for mean, _ in pairs])
+    means = words.align([ink.plain(mean) for mean, _ in pairs])
     return [
         f"{mean} ± {deviation}" if deviation else mean
         for mean, (_, deviation) in zip(means, pairs, strict=True)
@@ -128,10 +128,10 @@ def _bounds(spots: list[Spot], ink: Ink) -> list[str]:
 
     Where nothing is certified, the approximate interval, in parentheses.
     """
-    lowers = numbers.align(
+    lowers = words.align(
         [ink.plain(certified(s)) if s.estimates("epsilon_lower") else "" for s in spots]
     )
-    uppers = numbers.align([ink.plain(limit(s)) if _limited(s) else "" for s in spots])
+    uppers = words.align([ink.plain(limit(s)) if _limited(s) else "" for s in spots])
     bounds = [
         (f"≥ {low}" if low.strip() else f"  {low}") + (f"  ≤ {up}" if up.strip() else f"    {up}")
         for low, up in zip(lowers, uppers, strict=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from dpframe.report.terminal.numbers import setting
+from dpframe.report.words import setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

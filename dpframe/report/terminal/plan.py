@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from rich.table import Table
 
-from dpframe.report.terminal import numbers
+from dpframe.report import words
 from dpframe.report.terminal.ink import STYLE, Ink
 from dpframe.report.terminal.legend import unadjusted
 from dpframe.report.terminal.settings import Settings
@@ -101,9 +101,9 @@ def _facts(plan: Outlook) -> Iterator[tuple[str, str]]:
     yield "cells", f"{plan['cells']}{repeats}; {plan['m']} with a claim that can be tested (m)"
     groups = plan["draw_groups"]
     shared = f"{groups} set{'' if groups == 1 else 's'} that cells share"
-    yield "draws", f"{numbers.quantity(plan['draws'])}, in {shared}"
-    yield "memory", f"about {numbers.size(plan['memory_bytes'])} at the peak"
-    level = numbers.point(plan["level"])
+    yield "draws", f"{words.quantity(plan['draws'])}, in {shared}"
+    yield "memory", f"about {words.size(plan['memory_bytes'])} at the peak"
+    level = words.point(plan["level"])
     error = f"{1 - plan['confidence']:.2g}"
     how = f"{error} / {plan['m']}" if plan["multiplicity"] != "none" else f"{error}, not adjusted"
     yield "level", f"{level} per cell ({how}; multiplicity {plan['multiplicity']})"
@@ -118,11 +118,11 @@ def _reach(rows: list[Reach], ink: Ink) -> Table:
     table.add_column("assumption", overflow="fold")
     for row in rows:
         certifies = row["certifies"] and row["largest_epsilon"] is not None
-        reach = numbers.lower(row["largest_epsilon"]) if certifies else "no bound"
+        reach = words.lower(row["largest_epsilon"]) if certifies else "no bound"
         table.add_row(
             ink.text(row["label"], "bold"),
-            ink.text(numbers.quantity(row["trials"])),
-            ink.text(numbers.setting(row["delta"])),
+            ink.text(words.quantity(row["trials"])),
+            ink.text(words.setting(row["delta"])),
             ink.text(reach, "" if certifies else STYLE["inconclusive"]),
             ink.text(row["assumption"]),
         )
@@ -140,7 +140,7 @@ def _coarse(rows: list[Reach]) -> str:
     ]
     if not limits:
         return ""
-    most = numbers.lower(min(limits))
+    most = words.lower(min(limits))
     return f" In float32 no claim above {most} can be refuted, because the tails of samplers end."
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from dpframe.report.terminal import numbers
+from dpframe.report import words
 from dpframe.report.terminal.curve import evidence
 from dpframe.report.terminal.grid import short
 from dpframe.report.terminal.ink import GAP, STYLE, SYMBOL, Ink
@@ -65,7 +65,7 @@ def _furthest(spot: Spot) -> Plotted | None:
 
 
 def _name(group: Group, spot: Spot, best: Plotted) -> str:
-    place = [f"{short(key)} {numbers.setting(value)}" for key, value in spot.values.items()]
+    place = [f"{short(key)} {words.setting(value)}" for key, value in spot.values.items()]
     if len(spot.cells) > 1:
         place.append(f"repeat {best.cell.repeat}")
     return " · ".join((*group.names, *place))
@@ -82,7 +82,7 @@ def _title(best: Plotted, name: str, ink: Ink) -> Text:
 
 
 def _parameters(claim: ClaimRecord) -> str:
-    values = [f"{name} {numbers.setting(value)}" for name, value in claim.parameters.items()]
+    values = [f"{name} {words.setting(value)}" for name, value in claim.parameters.items()]
     return ": " + ", ".join(values) if values else ""
 
 

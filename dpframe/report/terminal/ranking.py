@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from dpframe.report.terminal import numbers
+from dpframe.report import words
 from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
 
 if TYPE_CHECKING:
@@ -45,16 +45,16 @@ Column = tuple[str, "Callable[[Ranked], str]"]
 
 def bound(entry: Ranked) -> str:
     """The certified bound, or that there is none."""
-    return f"≥ {numbers.lower(entry.bound)}" if entry.certified else "no bound"
+    return f"≥ {words.lower(entry.bound)}" if entry.certified else "no bound"
 
 
 def estimate(entry: Ranked) -> str:
     """The point value; beside it the limits of an estimator that certifies nothing."""
-    text = numbers.point(entry.point)
+    text = words.point(entry.point)
     if entry.interval is None:
         return text
     low, high = entry.interval
-    return f"{text} ({numbers.point(low)} to {numbers.point(high)})"
+    return f"{text} ({words.point(low)} to {words.point(high)})"
 
 
 def share(entry: Ranked) -> str:
@@ -68,17 +68,17 @@ def p_value(entry: Ranked) -> str:
     """The p-value of the claim, with the sign of a violation if it refutes it alone."""
     if entry.p_value is None:
         return "–"
-    return f"{SYMBOL['violated'] + ' ' if entry.refutes else ''}{numbers.point(entry.p_value)}"
+    return f"{SYMBOL['violated'] + ' ' if entry.refutes else ''}{words.point(entry.p_value)}"
 
 
 def draws(entry: Ranked) -> str:
     """How many outputs were drawn for it."""
-    return "–" if entry.draws is None else numbers.quantity(entry.draws)
+    return "–" if entry.draws is None else words.quantity(entry.draws)
 
 
 def seconds(entry: Ranked) -> str:
     """How long it took."""
-    return "–" if entry.seconds is None else numbers.duration(entry.seconds)
+    return "–" if entry.seconds is None else words.duration(entry.seconds)
 
 
 def ranking(

@@ -14,10 +14,10 @@ from dpframe.report.terminal.ink import GAP, Ink
 from dpframe.report.terminal.issues import failed, inconclusive, skipped, stepped, unmet
 from dpframe.report.terminal.legend import group_title, legend, tallies, title, unadjusted
 from dpframe.report.terminal.listing import list_tables
-from dpframe.report.terminal.numbers import setting
 from dpframe.report.terminal.plots import plots
 from dpframe.report.terminal.settings import read_settings
 from dpframe.report.terminal.summary import summary_lines
+from dpframe.report.words import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

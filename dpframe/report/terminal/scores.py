@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpframe.report.terminal import numbers, ranking
+from dpframe.report import words
+from dpframe.report.terminal import ranking
 from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
 
 if TYPE_CHECKING:
@@ -39,15 +40,15 @@ def render_scores(found: dict[str, Any], console: Console) -> None:
 
 def _entry(row: dict[str, Any], found: dict[str, Any]) -> ranking.Ranked:
     estimate = row["estimate"]
-    p_value = numbers.number(row["p_value"])
+    p_value = words.number(row["p_value"])
     low, high = estimate["interval"] or (None, None)
     return ranking.Ranked(
         name=row["estimator"]["label"],
         certified=estimate["certified"],
         assumption=estimate["assumption"],
-        bound=numbers.number(estimate["epsilon_lower"]),
-        point=numbers.number(estimate["epsilon"]),
-        interval=None if low is None else (numbers.number(low), numbers.number(high)),
+        bound=words.number(estimate["epsilon_lower"]),
+        point=words.number(estimate["epsilon"]),
+        interval=None if low is None else (words.number(low), words.number(high)),
         p_value=p_value,
         refutes=p_value is not None and p_value <= 1 - found["audit"]["confidence"],
         seconds=row["seconds"],
@@ -57,19 +58,19 @@ def _entry(row: dict[str, Any], found: dict[str, Any]) -> ranking.Ranked:
 def _head(found: dict[str, Any], ink: Ink) -> Iterator[Text]:
     inside, outside = found["scores"]["in"], found["scores"]["out"]
     for side, name in ((inside, "D′, the record in"), (outside, "D, the record out")):
-        lacking = f", {numbers.quantity(side['nan'])} of them NaN" if side["nan"] else ""
+        lacking = f", {words.quantity(side['nan'])} of them NaN" if side["nan"] else ""
         kind = "decisions" if side["type"] == "bool" else "scores"
         text = ink.text(f"{side['name']}", "bold")
-        text.append(ink.plain(f": {numbers.quantity(side['scores'])} {kind}{lacking} ({name})"))
+        text.append(ink.plain(f": {words.quantity(side['scores'])} {kind}{lacking} ({name})"))
         yield text
     audit = found["audit"]
     claim = found["claim"]
     claimed = ""
     if claim is not None:
-        claimed = f" · claimed ε {numbers.point(numbers.number(claim['epsilon']))}"
+        claimed = f" · claimed ε {words.point(words.number(claim['epsilon']))}"
     yield ink.text(
-        f"ε in nats at δ = {numbers.setting(audit['delta'])}{claimed} · each bound alone at "
-        f"{numbers.percent(audit['confidence'])} (multiplicity none)"
+        f"ε in nats at δ = {words.setting(audit['delta'])}{claimed} · each bound alone at "
+        f"{words.percent(audit['confidence'])} (multiplicity none)"
     )
 
 
@@ -86,10 +87,10 @@ def _remarks(found: dict[str, Any], ink: Ink) -> Iterator[Text]:
     certified = sum(row["estimate"]["certified"] for row in rows)
     if certified > 1:
         together = 1 - certified * (1 - confidence)
-        sure = f"with {numbers.percent(together)}" if together > 0 else "with no confidence at all"
+        sure = f"with {words.percent(together)}" if together > 0 else "with no confidence at all"
         yield ink.text(
             f"! Not adjusted for {certified} bounds: each holds alone at "
-            f"{numbers.percent(confidence)}. The best of them, picked now, holds {sure}; name one "
+            f"{words.percent(confidence)}. The best of them, picked now, holds {sure}; name one "
             "estimator beforehand instead (--estimator).",
             STYLE["failed"],
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpframe.report.terminal import numbers
+from dpframe.report import words
 from dpframe.report.terminal.ink import STYLE, Ink
 
 if TYPE_CHECKING:
@@ -38,16 +38,16 @@ def summary_lines(record: Record, settings: Settings, ink: Ink) -> Iterator[Text
         )
     levels = {c.estimate.confidence for c in cells if c.estimate and c.estimate.certified}
     if m and (settings.adjusted or m == 1) and levels:
-        each = " or ".join(sorted(numbers.percent(level) for level in levels))
+        each = " or ".join(sorted(words.percent(level) for level in levels))
         yield ink.text(
-            f"All certified bounds hold together with {numbers.percent(settings.confidence)} "
+            f"All certified bounds hold together with {words.percent(settings.confidence)} "
             + (f"confidence, because each holds with {each}." if m > 1 else "confidence.")
         )
     looks = record.audit.looks
     if looks > 1:
         yield ink.text(
             f"This is look {looks} at the same draws, and pays for it. What all looks said holds "
-            f"together with {numbers.percent(1 - 1.5 * (1 - settings.confidence))} confidence."
+            f"together with {words.percent(1 - 1.5 * (1 - settings.confidence))} confidence."
         )
     silent = [c for c in cells if c.status == "ok" and c.verdict is None]
     unclaimed = sum(_certified(cell) for cell in silent)
@@ -83,7 +83,7 @@ def _rest(verdicts: dict[str, int], m: int, settings: Settings) -> str:
 
 
 def _confidence(violated: int, m: int, settings: Settings) -> str:
-    sure = numbers.percent(settings.confidence)
+    sure = words.percent(settings.confidence)
     if m > 1 and not settings.adjusted:
         return f" (each at {sure} alone, NOT adjusted for {m} claims)"
     how = PROCEDURES.get(settings.multiplicity, settings.multiplicity)
@@ -95,8 +95,8 @@ def _confidence(violated: int, m: int, settings: Settings) -> str:
 
 
 def _cost(summary: SummaryRecord) -> str:
-    draws = f", from {numbers.quantity(summary.draws)} draws" if summary.draws else ""
-    return f"{draws} in {numbers.duration(summary.seconds)}"
+    draws = f", from {words.quantity(summary.draws)} draws" if summary.draws else ""
+    return f"{draws} in {words.duration(summary.seconds)}"
 
 
 def _expectations(record: Record, ink: Ink) -> Iterator[Text]:

@@ -1,4 +1,4 @@
-"""Numbers as the terminal shows them: three significant digits, bounds rounded the safe way."""
+"""Numbers in words: as every report shows them, bounds rounded the safe way."""
 
 from __future__ import annotations
 
