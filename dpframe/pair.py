@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import numpy as np
@@ -10,7 +10,9 @@ import numpy as np
 from dpframe.plugin import Plugin
 
 if TYPE_CHECKING:
-    from dpframe.types import Tree
+    from collections.abc import Iterator
+
+    from dpframe.types import Floats, Tree
 
 
 class Pair(Plugin, kind="pair"):
@@ -49,6 +51,23 @@ class Pair(Plugin, kind="pair"):
 
         Of datasets that are pytrees: that of all their arrays, laid end to end.
         """
-        both = [jax.tree.leaves(data) for data in (self.d0, self.d1)]
-        d0, d1 = (np.concatenate([np.ravel(np.asarray(a, np.float64)) for a in d]) for d in both)
-        return float(np.linalg.norm(d1 - d0, ord=p))
+        d0, d1 = jax.tree.leaves(self.d0), jax.tree.leaves(self.d1)
+        parts = (part for both in zip(d0, d1, strict=True) for part in _differences(*both))
+        if sum(map(np.size, d0)) <= BLOCK:
+            return float(np.linalg.norm(np.concatenate(list(parts)), ord=p))
+        return float(np.linalg.norm([np.linalg.norm(part, ord=p) for part in parts], ord=p))
+
+
+BLOCK = 1 << 20
+"""Coordinates that are compared at a time: two datasets may be most of what the memory holds."""
+
+
+def _differences(d0: Any, d1: Any) -> Iterator[Floats]:
+    """D′ − D of one array, flat, in blocks."""
+    if np.shape(d0) != np.shape(d1):
+        raise ValueError(f"D has the shape {np.shape(d0)}, D′ has {np.shape(d1)}")
+    arrays = np.atleast_1d(d0), np.atleast_1d(d1)
+    rows = max(1, BLOCK * len(arrays[0]) // max(1, arrays[0].size))
+    for first in range(0, len(arrays[0]), rows):
+        before, after = (np.asarray(a[first : first + rows], np.float64) for a in arrays)
+        yield np.ravel(after - before)

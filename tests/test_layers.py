@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "dpframe"
 
-GROUND = {"errors", "types", "files", "printable", "suggest", "claims", "stats"}
+GROUND = {"errors", "types", "files", "machine", "printable", "suggest", "claims", "stats"}
 BOUNDARY = {
     "plugin",
     "parameters",
@@ -29,6 +29,7 @@ ALLOWED = {
     "errors": set(),
     "types": set(),
     "files": set(),
+    "machine": set(),
     "printable": set(),
     "suggest": set(),
     "stats": set(),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe import registry
 from dpframe.commands.provenance import environment, peak_rss_bytes, plugin_records
 from dpframe.errors import PluginError
+from dpframe.machine import free_bytes, within
 from dpframe.record.build import build
 
 if TYPE_CHECKING:
@@ -88,11 +89,20 @@ def make_plan(loaded: Audit, earlier: Record | None = None) -> Plan:
     Args:
         loaded: the audit.
         earlier: the record of an earlier run in the same place: what it showed is paid for.
+
+    Raises:
+        DpframeError: this machine has not the memory for it.
     """
     from dpframe.engine.address import generator_name
+    from dpframe.engine.memory import check_data, check_plan
     from dpframe.engine.plan import plan
+    from dpframe.engine.workers import available_cores
 
-    return plan(loaded, generator_name(loaded.run.prng), earlier)
+    with within(free_bytes()):
+        check_data(loaded)
+        made = plan(loaded, generator_name(loaded.run.prng), earlier)
+        check_plan(made, available_cores())
+    return made
 
 
 def make_record(the_plan: Plan, results: Sequence[CellResult], seconds: float) -> Record:

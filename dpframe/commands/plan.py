@@ -10,19 +10,13 @@ import numpy as np
 from dpframe.boxes import epsilon_of
 from dpframe.commands.audit import make_plan
 from dpframe.engine.estimate import cell_confidence, resolution_of
+from dpframe.engine.memory import ideal_layout, plan_bytes
+from dpframe.engine.workers import available_cores
 
 if TYPE_CHECKING:
     from dpframe.engine.plan import Plan
     from dpframe.report.terminal.plan import Outlook, Reach, Skipped
     from dpframe.spec.audit import Audit, Cell
-    from dpframe.statistic import Statistic
-    from dpframe.types import Tree
-
-IDEAL_PILOT = 1000
-"""Scores per dataset of an imagined pilot that tells D from D′ perfectly."""
-
-BASE_BYTES = 480 << 20
-"""What Python, JAX and its compiler take before the first draw."""
 
 
 def outlook(loaded: Audit) -> Outlook:
@@ -38,7 +32,7 @@ def outlook(loaded: Audit) -> Outlook:
         "repeats": 1 + max((cell.repeat for cell in cells), default=0),
         "draw_groups": len(plan.passes),
         "draws": sum(the_pass.draws for the_pass in plan.passes),
-        "memory_bytes": BASE_BYTES + _chunk_bytes(plan),
+        "memory_bytes": plan_bytes(plan, available_cores()),
         "confidence": confidence,
         "multiplicity": loaded.multiplicity,
         "level": (1 - confidence) / divide,
@@ -53,14 +47,6 @@ def _left_out(plan: Plan) -> list[Skipped]:
     return [{"reason": reason, "cells": count} for reason, count in Counter(reasons).items()]
 
 
-def _chunk_bytes(plan: Plan) -> int:
-    """Memory of the widest chunk of one core, with its random bits and all lanes, in float32."""
-    return max(
-        (4 * (2 + len(p.mechanisms)) * max(1, p.elements) * p.rows for p in plan.passes),
-        default=0,
-    )
-
-
 def _reaches(plan: Plan) -> list[Reach]:
     found: dict[Any, Reach] = {}
     for cell in plan.audit.cells:
@@ -68,14 +54,6 @@ def _reaches(plan: Plan) -> list[Reach]:
         if key not in found:
             found[key] = _reach(cell, plan)
     return list(found.values())
-
-
-def _ideal_layout(statistic: Statistic) -> Tree:
-    """The layout of a statistic whose pilot saw a perfect attack."""
-    if not statistic.needs_pilot():
-        return ()
-    kind = np.bool_ if "score" not in statistic.accepts else np.float32
-    return statistic.bind(np.zeros(IDEAL_PILOT, kind), np.ones(IDEAL_PILOT, kind))
 
 
 def _reach(cell: Cell, plan: Plan) -> Reach:
@@ -88,7 +66,7 @@ def _reach(cell: Cell, plan: Plan) -> Reach:
         trials = (cell.trials, cell.trials)
         query = Query(trials, cell.delta, cell_confidence(cell, plan), cell.claim)
         try:
-            layout = _ideal_layout(estimator.statistic())
+            layout = ideal_layout(estimator.statistic())
             found = estimator.estimate(layout, estimator.extreme(layout, trials), query)
         except Exception:  # an author's estimator; the run will say what is wrong with it
             found = None

@@ -34,6 +34,17 @@ def dataset(pair: Pair, index: int, dtype: np.dtype[Any]) -> Tree:
     return jax.tree.map(held, (pair.d0, pair.d1)[index])
 
 
+def shape_of_dataset(pair: Pair, dtype: np.dtype[Any]) -> Tree:
+    """A dataset of zeros, shaped like those of a pair, that takes no memory."""
+
+    def like(data: Any) -> HostArray:
+        array = np.asarray(data)
+        held = dtype if np.issubdtype(array.dtype, np.floating) else array.dtype
+        return np.broadcast_to(np.zeros((), held), array.shape)
+
+    return jax.tree.map(like, pair.d0)
+
+
 def on_device(dtype: np.dtype[Any], run: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype in which an attack sees outputs: floating ones in the run's precision."""
     return run if jnp.issubdtype(dtype, jnp.floating) else dtype

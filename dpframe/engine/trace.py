@@ -11,7 +11,7 @@ import numpy as np
 from dpframe.engine.address import PROBE, Stream, base_key, host_generator
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import structure, unstacked
-from dpframe.engine.precision import dataset, on_device, run_dtype
+from dpframe.engine.precision import dataset, on_device, run_dtype, shape_of_dataset
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 
@@ -54,14 +54,16 @@ class Tracer:
             _remember(self.scored, key, lambda: self._check_attack(cell, shape))
 
     def _output_shape(self, cell: Cell) -> Shape:
-        mechanism, data = cell.mechanism.value, dataset(cell.pair.value, 0, self.dtype)
+        mechanism = cell.mechanism.value
         rows = 2
         if isinstance(mechanism, HostMechanism):
             rng = host_generator(Stream(cell.seed, "shape", 0, PROBE))
+            data = guarded("the pair", lambda: dataset(cell.pair.value, 0, self.dtype))
             output: Any = guarded("sample", lambda: np.asarray(mechanism.sample(rng, data, rows)))
         else:
             leaves = unstacked(mechanism, self.dtype)
             key = base_key(Stream(0, "shape", 0, PROBE), self.prng)
+            data = guarded("the pair", lambda: shape_of_dataset(cell.pair.value, self.dtype))
             output = guarded(
                 "sample", lambda: jax.eval_shape(lambda k, d: leaves.sample(k, d, rows), key, data)
             )

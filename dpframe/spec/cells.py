@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpframe.claims import Claim
+from dpframe.machine import free_bytes, within
 from dpframe.spec.audit import Cell, Choice, Skip
 from dpframe.spec.cell_id import Identity
 from dpframe.spec.instances import explain
@@ -69,6 +71,8 @@ class Grid:
         self._variants, self._problems = variants, problems
         self._pair = members.of_kind["pair"][0]
         self._fixed: Coordinates = {key: freeze(value) for key, value in document.fixed.items()}
+        self._free = free_bytes()
+        self._pairs_met: set[Picks] = set()
         self._choices: dict[tuple[Member, Picks], _Choice] = {}
         self._targets: dict[tuple[Member, Picks, Picks], _Target | None] = {}
         self._axes_of = {
@@ -81,10 +85,12 @@ class Grid:
         """The cells, by mechanism, then in the order of the sweep, then attack and estimator."""
         cells: list[Cell] = []
         positions = [range(len(axis.values)) for axis in self._axes]
-        complete = [one for one in self._combinations() if not self._lacking(one)]
-        for mechanism in self._members.of_kind["mechanism"]:
-            combinations = [one for one in complete if one.mechanism is mechanism]
-            for index in product(*positions) if combinations else ():
+        complete: dict[Member, list[_Combination]] = {}
+        for one in self._combinations():
+            if not self._lacking(one):
+                complete.setdefault(one.mechanism, []).append(one)
+        for mechanism, combinations in complete.items():
+            for index in product(*positions):
                 target = self._target(mechanism, index)
                 if target is not None:
                     for combination in combinations:
@@ -131,11 +137,15 @@ class Grid:
         key = (mechanism, self._picks(mechanism, index), self._picks(self._pair, index))
         if key not in self._targets:
             plain, pair = self._choice(mechanism, index).choice, self._choice(self._pair, index)
-            self._targets[key] = self._meet(mechanism, plain.value, pair.choice.value)
+            # Whoever asks for the data first learns whether there is room for them.
+            first = key[2] not in self._pairs_met
+            with within(self._free) if first else contextlib.nullcontext():
+                self._targets[key] = self._meet(mechanism, plain.value, pair.choice.value)
+            self._pairs_met.add(key[2])
         return self._targets[key]
 
     def _meet(self, member: Member, mechanism: Any, pair: Any) -> _Target | None:
-        """Runs the mechanism's own code; whatever it raises is a mistake at its entry."""
+        """Runs the authors' own code; whatever it raises is a mistake at its entry."""
         try:
             resolved = mechanism.resolve(pair)
             if not isinstance(resolved, type(mechanism)):
@@ -146,10 +156,20 @@ class Grid:
             delta = 0.0 if claim is None else float(claim.default_delta)
             return _Target(_choose(member, resolved), claim, delta)
         except Exception as error:
-            message = f"{member} does not go with pair {pair.name!r}: {explain(error)}"
-            both = {**mechanism.params(), **{f"pair.{n}": v for n, v in pair.params().items()}}
-            self._problems.add(member.path, message, f"with {describe(both)}" if both else "")
+            of_pair = {f"pair.{name}": value for name, value in pair.params().items()}
+            if (own := _raises(pair)) is not None:
+                message = f"{self._pair}: {self._explained(own)}"
+                self._problems.add(self._pair.path, message, _with(of_pair))
+            else:
+                message = f"{member} does not go with pair {pair.name!r}: {self._explained(error)}"
+                self._problems.add(member.path, message, _with({**mechanism.params(), **of_pair}))
             return None
+
+    def _explained(self, error: Exception) -> str:
+        if not isinstance(error, MemoryError):
+            return explain(error)
+        there_is = f"; {self._free / 2**30:.3g} GiB is free" if self._free is not None else ""
+        return f"does not fit into the memory of this machine: {explain(error)}{there_is}"
 
     def _repeats(
         self, combination: _Combination, target: _Target, index: Picks, rules: Rules
@@ -190,6 +210,19 @@ class Grid:
         labels = {member.kind: member.label for member in combination}
         values = {key: freeze(value) for key, value in swept}
         return {**labels, "pair": self._pair.entry.name, **self._fixed, **values}
+
+
+def _raises(pair: Any) -> Exception | None:
+    """What the pair itself raises, for it is then not the fault of whoever asked for its data."""
+    try:
+        _ = pair.d0, pair.d1
+    except Exception as error:
+        return error
+    return None
+
+
+def _with(params: dict[str, Any]) -> str:
+    return f"with {describe(params)}" if params else ""
 
 
 def _owns(member: Member, axis: Axis) -> bool:

@@ -321,7 +321,7 @@ def test_lanes_share_draws_and_compile_once() -> None:
 
 def test_segments_of_a_pass_are_made_as_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     small.small_segments(monkeypatch)
-    loaded = small.load(small.document(audit={"trials": 2**40}))
+    loaded = small.load(small.document(audit={"trials": 2**35}))
     work = TracedWork(make_plan(loaded).passes[0], loaded.run, NAME, Store())
     work.tally = Tally((), (4, 9), small.ROWS)
     first = list(itertools.islice(work.units(), 4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
@@ -23,10 +24,15 @@ class ZerosOnes(Pair, name="zeros-ones"):
     dim: Annotated[int, Ge(1)] = 1
     """Number of coordinates."""
 
+    # Views of one number: a million coordinates take no memory before somebody draws from them.
+
     @property
     def d0(self) -> HostArray:
-        return np.zeros(self.dim, np.float32)
+        return np.broadcast_to(np.float32(0), self.dim)
 
     @property
     def d1(self) -> HostArray:
-        return np.ones(self.dim, np.float32)
+        return np.broadcast_to(np.float32(1), self.dim)
+
+    def distance(self, p: float) -> float:
+        return 1.0 if p == math.inf else math.sqrt(self.dim) if p == 2 else self.dim ** (1 / p)
