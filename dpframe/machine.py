@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _CONTROL_GROUPS = Path("/sys/fs/cgroup")
+_OWN_GROUPS = Path("/proc/self/cgroup")
 _FILES = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
 """Of a control group, versions 2 and 1: what its processes may have and do have."""
 
@@ -79,7 +80,7 @@ def _table(file: Path) -> dict[str, int]:
 def _groups() -> list[Path]:
     """The control groups of this process, from its own up to that of the whole machine."""
     try:
-        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+        lines = _OWN_GROUPS.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return []
     found = []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from dpframe import Estimator, Ge
-from dpframe.builtin.estimators.histogram._bins import PilotBins
+from dpframe import Estimator, Ge, Le
+from dpframe.builtin.estimators.histogram._bins import MOST_BINS, PilotBins
 
 if TYPE_CHECKING:
     from dpframe import Statistic
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Binned(Estimator):
     """An estimator from the histograms of the scores, in bins of equal width."""
 
-    bins: Annotated[int, Ge(2)] | None = None
+    bins: Annotated[int, Ge(2), Le(MOST_BINS)] | None = None
     """How many, the two open ones included; default: of Scott's width for these trials."""
     low: float | None = None
     """Where the range begins; default: from the pilot."""

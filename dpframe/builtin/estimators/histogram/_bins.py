@@ -18,6 +18,9 @@ FINE = 1022
 """Bins between the two open ones that are counted where the width is chosen later: the width is
 Scott's rule at the number of trials, which the pilot does not know."""
 
+MOST_BINS = 100_000
+"""As many as the pilot has draws; more would be empty, and take memory all the same."""
+
 OUTSIDE = 0.001
 """Share of a pilot's scores that each open end may hold where no range is given."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
-from dpframe import Estimate, Ge, Query, estimate_from_boxes
+from dpframe import Estimate, Ge, Le, Query, estimate_from_boxes
 from dpframe.builtin.estimators.events.certificate import (
     binned_rates,
     estimate_from_events,
@@ -16,6 +16,7 @@ from dpframe.builtin.estimators.events.choice import choose
 from dpframe.builtin.estimators.events.ladder import UP
 from dpframe.builtin.estimators.histogram._binned import Binned
 from dpframe.builtin.estimators.histogram._bins import (
+    MOST_BINS,
     Histograms,
     first_bins,
     grouped,
@@ -41,7 +42,7 @@ class HistogramSplit(Binned, name="histogram-split"):
     certifies: ClassVar[bool] = True
     assumption: ClassVar[str] = "independent, identically distributed outputs"
 
-    bins: Annotated[int, Ge(2)] = 20
+    bins: Annotated[int, Ge(2), Le(MOST_BINS)] = 20
     """How many, the two open ones included. With more, their order is less certain."""
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
