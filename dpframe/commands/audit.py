@@ -96,7 +96,7 @@ def make_plan(loaded: Audit, earlier: Record | None = None) -> Plan:
     from dpframe.engine.address import generator_name
     from dpframe.engine.memory import check_data, check_plan
     from dpframe.engine.plan import plan
-    from dpframe.engine.workers import available_cores
+    from dpframe.engine.processes import available_cores
 
     with within(free_bytes()):
         check_data(loaded)

@@ -11,7 +11,7 @@ from dpframe.boxes import epsilon_of
 from dpframe.commands.audit import make_plan
 from dpframe.engine.estimate import cell_confidence, resolution_of
 from dpframe.engine.memory import ideal_layout, plan_bytes
-from dpframe.engine.workers import available_cores
+from dpframe.engine.processes import available_cores
 
 if TYPE_CHECKING:
     from dpframe.engine.plan import Plan
