@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from dpframe.estimator import Estimate as Estimate
     from dpframe.estimator import Estimator as Estimator
     from dpframe.estimator import Query as Query
+    from dpframe.estimator import Share as Share
     from dpframe.hookspecs import hookimpl as hookimpl
     from dpframe.mechanism import HostMechanism as HostMechanism
     from dpframe.mechanism import Mechanism as Mechanism
@@ -85,6 +86,7 @@ _HOME = {
     "PureDP": "dpframe.claims",
     "Query": "dpframe.estimator",
     "RenyiDP": "dpframe.claims",
+    "Share": "dpframe.estimator",
     "Statistic": "dpframe.statistic",
     "SubsampledGaussianDP": "dpframe.claims",
     "Target": "dpframe.attack",

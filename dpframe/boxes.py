@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpframe.estimator import Contrast, Estimate
+from dpframe.estimator import Contrast, Estimate, Share
 from dpframe.stats.roots import bisection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from dpframe.claims import Claim
     from dpframe.estimator import Query
@@ -35,6 +35,7 @@ def estimate_from_boxes(
     epsilon_upper: float | None = None,
     profile: tuple[tuple[float, float], ...] = (),
     notes: tuple[str, ...] = (),
+    shares: Sequence[float] = (),
 ) -> Estimate:
     """Builds a certified estimate.
 
@@ -48,6 +49,8 @@ def estimate_from_boxes(
         epsilon_upper: what this attack can show at most, at the same confidence.
         profile: points (ε, δ) of the estimated privacy profile.
         notes: remarks for the record.
+        shares: of the error, one per box or staircase, if each by itself fails with no more than
+            its share of it; sum to at most 1.
     """
     at_level = boxes(1 - query.confidence)
     claim = query.claim
@@ -68,6 +71,10 @@ def estimate_from_boxes(
         tradeoff=tuple((float(x), float(y)) for x, y in _staircases(at_level).max(axis=1)),
         profile=profile,
         notes=notes,
+        shares=tuple(
+            Share(share, epsilon_of(box[None], query.delta))
+            for share, box in zip(shares, at_level, strict=bool(shares))
+        ),
     )
 
 

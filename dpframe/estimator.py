@@ -37,6 +37,16 @@ class Contrast(NamedTuple):
     claimed: float
 
 
+class Share(NamedTuple):
+    """What one event certifies by itself, and what was paid for it."""
+
+    error: float
+    """Its share of the error; the shares of an estimate sum to at most 1."""
+    epsilon_lower: float
+    """The loss is at least this, but for that share of the error; `Estimate.epsilon_lower` is the
+    largest of them."""
+
+
 class Estimate(NamedTuple):
     """What an estimator found. Bounds are None where it does not certify."""
 
@@ -61,6 +71,9 @@ class Estimate(NamedTuple):
     profile: tuple[tuple[float, float], ...] = ()
     """Points (ε, δ) of the estimated privacy profile."""
     notes: tuple[str, ...] = ()
+    shares: tuple[Share, ...] = ()
+    """How the error is shared among events, in an order that does not depend on the counts; empty
+    where limits hold for all events at once. `dpframe calibrate` tests each share by itself."""
 
 
 class Estimator(Plugin, kind="estimator"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -76,3 +77,19 @@ def test_without_a_claim_there_is_no_p_value() -> None:
 def test_an_overwhelming_p_value_is_floored() -> None:
     query = Query((10**9,) * 2, 0.0, 0.95, PureDP(0.01))
     assert estimate_from_boxes(boxes_of(0, 0, 10**9), query, epsilon=1.0).p_value == SMALLEST_P
+
+
+def test_the_bound_is_the_largest_of_what_the_shares_certify() -> None:
+    def boxes(error: float):
+        return np.concatenate(
+            [boxes_of(30, 40, 1000)(0.9 * error), boxes_of(300, 40, 1000)(0.1 * error)]
+        )
+
+    query = Query((1000, 1000), 0.0, 0.95, None)
+    found = estimate_from_boxes(boxes, query, epsilon=1.0, shares=(0.9, 0.1))
+    assert [share.error for share in found.shares] == [0.9, 0.1]
+    alone = epsilon_of(boxes_of(30, 40, 1000)(0.9 * 0.05), 0.0)
+    assert found.shares[0].epsilon_lower == alone == found.epsilon_lower
+    assert 0 < found.shares[1].epsilon_lower < alone
+    with pytest.raises(ValueError, match="zip"):
+        estimate_from_boxes(boxes, query, epsilon=1.0, shares=(1.0,))

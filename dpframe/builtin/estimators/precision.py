@@ -52,6 +52,7 @@ class Precision(Estimator, name="precision"):
             query,
             epsilon=largest_loss(rates, rates, query.delta),
             epsilon_upper=largest_loss(high, low, query.delta),
+            shares=(0.5, 0.5),
         )
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpframe import Estimate, Query, epsilon_of, estimate_from_boxes
+from dpframe import Estimate, Query, Share, epsilon_of, estimate_from_boxes
 from dpframe.builtin.estimators.events.ladder import joined
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 
@@ -64,7 +64,11 @@ def estimate_from_events(
         notes=(f"the error is shared among {len(said)} events", *notes),
     )
     boxes = at_level.max(axis=1)
-    return found._replace(tradeoff=tuple((float(x), float(y)) for x, y in boxes))
+    shares = zip(events.share.tolist(), said.tolist(), strict=True)
+    return found._replace(
+        tradeoff=tuple((float(x), float(y)) for x, y in boxes),
+        shares=tuple(Share(share, lower) for share, lower in shares),
+    )
 
 
 def epsilon_at(fpr: float, tpr: float, delta: float) -> float:

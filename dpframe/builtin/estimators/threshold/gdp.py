@@ -73,6 +73,7 @@ class GDP(LimitedThreshold, name="gdp"):
             epsilon=epsilon,
             epsilon_upper=high,
             notes=tuple(notes),
+            shares=[1 / len(ways) for _ in ways],
         )
         return found._replace(interval=(low, high))
 

@@ -72,4 +72,5 @@ class ThresholdLoss(LimitedThreshold, name="threshold"):
             epsilon_upper=upper,
             profile=shown,
             notes=(price(ways),),
+            shares=[1 / len(ways) for _ in ways],
         )
