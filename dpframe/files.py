@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import stat
 
+_AT_A_TIME = 1 << 20
+"""Bytes; Python would make room for all that a file may have."""
+
 
 class NotReadableError(Exception):
     """A file that is not read, with the reason in words."""
@@ -35,13 +38,16 @@ def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
             raise IsADirectoryError
         if not stat.S_ISREG(mode):
             raise NotReadableError("is not a regular file")
+        parts, size = [], 0
         try:
-            content = file.read(most + 1)
+            while size <= most and (part := file.read(_AT_A_TIME)):
+                parts.append(part)
+                size += len(part)
         except OSError as error:
             raise NotReadableError(f"cannot be read: {_reason(error)}") from error
-    if len(content) > most:
+    if size > most:
         raise NotReadableError(f"has more than {most:,} bytes")
-    return content
+    return b"".join(parts)
 
 
 def _reason(error: Exception) -> str:

@@ -60,7 +60,7 @@ def build(
             problems.add((), error.message, option=f"--{name}")
     apply(document, changes, registry, problems)
 
-    sections = read_sections(document, problems)
+    sections = read_sections(document, registry, problems)
     members = find_members(sections, registry, problems)
     axes = read_axes(document, members, problems)
     _check_size(members, axes, sections.audit, problems)

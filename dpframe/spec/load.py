@@ -43,7 +43,7 @@ def read(path: str | os.PathLike[str]) -> Document:
     try:
         data = tomli.loads(written)
     except tomli.TOMLDecodeError as error:
-        raise SpecError([_syntax_error(name, text, error)]) from None
+        raise SpecError([_of_a_run(name, text) or _syntax_error(name, text, error)]) from None
     except RecursionError:
         raise SpecError([f"{name}: is nested too deeply"]) from None
     except ValueError:  # what Python says of so long a number
@@ -82,7 +82,10 @@ def _bytes(path: Path, name: str) -> bytes:
             message += f"; did you mean {similar!r}?"
     except IsADirectoryError:
         message = f"{name}: is a directory; a spec is a TOML file"
-        if specs := sorted(found.name for found in path.glob("*.toml")):
+        if (path / "record.json").exists():
+            message = f"{name}: is the directory of a run; a spec is a TOML file"
+            message += f"\n   to print what it found: dpframe show {name}"
+        elif specs := sorted(found.name for found in path.glob("*.toml")):
             message += f"\n   in it: {listed(specs)}"
     except NotReadableError as error:
         message = f"{name}: {error}"
@@ -96,6 +99,26 @@ def _similar(path: Path) -> str | None:
         return None
     close = closest(names, path.name)
     return str(path.with_name(close)) if close else None
+
+
+def _of_a_run(name: str, text: str) -> str | None:
+    """What to say of a file that is no spec but the record of a run, or another answer."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(content, dict) or "schema" not in content:
+        return f"{name}: is JSON; a spec is a TOML file"
+    kind = (
+        "the record of a run: what a spec found" if "cells" in content else "what dpframe printed"
+    )
+    spec = content.get("spec")
+    path = spec.get("path") if isinstance(spec, dict) else None
+    made = f"; it was made from {path}" if isinstance(path, str) and path else ""
+    show = f"\n   to print it: dpframe show {name}" if "cells" in content else ""
+    return f"{name}: is {kind}; a spec is a TOML file{made}{show}"
 
 
 def _syntax_error(name: str, text: str, error: tomli.TOMLDecodeError) -> str:

@@ -12,7 +12,7 @@ from dpframe.parameters import json_schema
 from dpframe.spec.document import UnfitError, flatten, plain
 from dpframe.spec.model import KINDS, SWEEPABLE
 from dpframe.spec.problems import accepts
-from dpframe.spec.uses import fields
+from dpframe.spec.uses import parameter_names
 from dpframe.suggest import cut, did_you_mean
 
 if TYPE_CHECKING:
@@ -142,10 +142,12 @@ def _set_parameter(
     """Sets a parameter of every plugin that has it; several values for it are a sweep."""
     uses = _uses(document, override.group)
     classes = {path: _class(registry, override.group, use) for path, use in uses.items()}
-    takers = {path: cls for path, cls in classes.items() if cls and override.name in fields(cls)}
+    takers = {
+        path: cls for path, cls in classes.items() if cls and override.name in parameter_names(cls)
+    }
     if not takers:
         if all(classes.values()):  # an unknown plugin might have had it, and is reported anyway
-            known = sorted({f for cls in classes.values() if cls for f in fields(cls)})
+            known = sorted({f for cls in classes.values() if cls for f in parameter_names(cls)})
             message = f"no {override.group} has a parameter {cut(override.name)!r}"
             problems.add((), message, accepts(known, override.name), option=override.option)
         return

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import ValidationError
 
+from dpframe.errors import PluginError
 from dpframe.spec.document import flatten
 from dpframe.spec.model import (
     KINDS,
@@ -23,10 +24,14 @@ from dpframe.spec.model import (
     Table,
     Verdict,
 )
-from dpframe.spec.problems import accepts
+from dpframe.spec.problems import accepts, show
+from dpframe.spec.uses import parameter_names
 from dpframe.spec.wording import Finding, findings, misspelt
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpframe.registry import Registry
     from dpframe.spec.document import Document
     from dpframe.spec.problems import Problems
 
@@ -56,17 +61,17 @@ class Sections:
     expect: dict[int, ExpectTable]
 
 
-def read_sections(document: Document, problems: Problems) -> Sections:
+def read_sections(document: Document, registry: Registry, problems: Problems) -> Sections:
     """Checks the whole document against the model."""
     data = document.data
     try:
         SpecTable.model_validate(data)
     except ValidationError as error:
         for finding in findings(error, data, "key"):
-            _report(finding, document, problems)
+            _report(finding, document, registry, problems)
     _require_trials(document, problems)
-    pair = _whole(PairTable, data.get("pair"))
-    entries = {kind: _each(EntryTable, data.get(kind)) for kind in KINDS}
+    pair = _whole(PairTable, _mended("pair", data.get("pair"), registry))
+    entries = {kind: _each(EntryTable, _all_mended(kind, data, registry)) for kind in KINDS}
     broken = {kind for kind in KINDS if len(entries[kind]) != _length(data.get(kind))}
     return Sections(
         audit=_whole(AuditTable, data.get("audit")),
@@ -78,18 +83,58 @@ def read_sections(document: Document, problems: Problems) -> Sections:
     )
 
 
-def _report(finding: Finding, document: Document, problems: Problems) -> None:
+def _report(finding: Finding, document: Document, registry: Registry, problems: Problems) -> None:
     path, hints = finding.path, [finding.hint]
     message = finding.message
     if finding.unknown:
         model = SpecTable if len(path) == 1 else _MODELS[path[0]]
-        names = [field.alias or name for name, field in model.model_fields.items()]
-        hints.append(accepts(names, path[-1]))
+        hints.append(accepts(_keys(model), path[-1]))
+        *table, key = path
+        if key in (found := _misplaced(path[0], _at(document.data, table), registry)):
+            use = f"{path[0]} {_at(document.data, table)['use']!r}"
+            hints.append(f"a parameter of {use}: write params.{key} = {show(found[str(key)])}")
     elif finding.missing and not path:
         message = f"{_header(finding.missing)} is missing"
     elif len(path) == 1 and path[0] in _LISTS and isinstance(document.data[path[0]], dict):
         message, hints = "is one table and should be a list", [f"write [[{path[0]}]]"]
     problems.add(path, message, *hints)
+
+
+def _at(data: Any, path: Sequence[str | int]) -> Any:
+    for step in path:
+        data = data[step]
+    return data
+
+
+_TAKEN = tuple(EntryTable.model_fields)
+"""Keys of a plugin's table that mean what they mean there, whatever the plugin's parameters."""
+
+
+def _keys(model: type[Table]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _misplaced(kind: Any, table: Any, registry: Registry) -> dict[str, Any]:
+    """What stands beside `params` in the table of a plugin and is a parameter of it."""
+    try:
+        entry = registry.get(kind, table["use"]) if kind in (*KINDS, "pair") else None
+    except (PluginError, LookupError, TypeError):
+        return {}
+    names = parameter_names(entry.cls) if entry else ()
+    return {key: value for key, value in table.items() if key in names and key not in _TAKEN}
+
+
+def _mended(kind: str, table: Any, registry: Registry) -> Any:
+    """A table with its misplaced parameters in their place, so that none is said to be missing."""
+    misplaced = _misplaced(kind, table, registry)
+    if not misplaced or not isinstance(params := table.get("params", {}), dict):
+        return table
+    return {**table, "params": misplaced | params}
+
+
+def _all_mended(kind: str, data: dict[str, Any], registry: Registry) -> Any:
+    tables = data.get(kind)
+    return [_mended(kind, t, registry) for t in tables] if isinstance(tables, list) else tables
 
 
 def _header(key: str) -> str:
@@ -111,8 +156,7 @@ def _require_trials(document: Document, problems: Problems) -> None:
 def _whole(model: type[T], value: Any) -> T | None:
     """The table, without keys that should not be there; None if anything else is wrong."""
     if isinstance(value, dict):
-        known = {field.alias or name for name, field in model.model_fields.items()}
-        value = {key: inner for key, inner in value.items() if key in known}
+        value = {key: value[key] for key in _keys(model) if key in value}
     try:
         return model.model_validate(value)
     except ValidationError:

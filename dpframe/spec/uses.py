@@ -71,7 +71,7 @@ def find_members(sections: Sections, registry: Registry, problems: Problems) -> 
     return Members(found, frozenset(broken))
 
 
-def fields(cls: type[Plugin]) -> list[str]:
+def parameter_names(cls: type[Plugin]) -> list[str]:
     """Names of a plugin's parameters."""
     return [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
 
@@ -89,7 +89,7 @@ def _member(
         problems.add((*path, "use"), f"unknown {kind} {cut(table.use)!r}", hints)
         return None
     label = (table.label if isinstance(table, EntryTable) else None) or entry.name
-    return Member(path, label, entry, table.params, tuple(fields(entry.cls)))
+    return Member(path, label, entry, table.params, tuple(parameter_names(entry.cls)))
 
 
 def _check_labels(

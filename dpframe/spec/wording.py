@@ -37,6 +37,10 @@ _KINDS_OF_VALUE = {
 }
 
 
+MOST_WHOLE = 2**53
+"""Larger numbers are whole as floats, whatever their author had in mind."""
+
+
 class Finding(NamedTuple):
     """One mistake, relative to what was validated."""
 
@@ -100,7 +104,9 @@ def _finding(details: ErrorDetails, value: Any, noun: str, owner: str) -> Findin
             return Finding(path, f"{show(got)} is not accepted", accepts(choices, got))
     message = _KINDS_OF_VALUE.get(kind) or details["msg"].removeprefix("Value error, ")
     message = re.sub(r"^Input should", "should", message)
-    return Finding(path, message if kind in _EMPTY else f"{message}, got {show(got)}")
+    whole = kind == "int_type" and isinstance(got, float) and got.is_integer()
+    hint = f"write {int(got):_}" if whole and abs(got) < MOST_WHOLE else ""
+    return Finding(path, message if kind in _EMPTY else f"{message}, got {show(got)}", hint)
 
 
 def _existing(value: Any, location: Sequence[str | int]) -> Path:

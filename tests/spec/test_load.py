@@ -69,6 +69,24 @@ def test_a_file_name_that_is_no_text(registry):
     assert error_of(name, registry) == "\\udcff.toml: no such file"
 
 
+def test_what_a_run_wrote_is_no_spec(registry, tmp_path):
+    record = tmp_path / "runs" / "a" / "record.json"
+    record.parent.mkdir(parents=True)
+    record.write_text('{"schema": 1, "spec": {"path": "a.toml"}, "cells": []}')
+    assert error_of("runs/a/record.json", registry) == (
+        "runs/a/record.json: is the record of a run: what a spec found; a spec is a TOML file; it "
+        "was made from a.toml\n   to print it: dpframe show runs/a/record.json"
+    )
+    assert error_of("runs/a", registry) == (
+        "runs/a: is the directory of a run; a spec is a TOML file\n"
+        "   to print what it found: dpframe show runs/a"
+    )
+    record.write_text("{}")
+    assert error_of(record, registry) == f"{record}: is JSON; a spec is a TOML file"
+    record.write_text("{")
+    assert "is not TOML" in error_of(record, registry)
+
+
 def test_numbers_beyond_all_measure(mistakes, base):
     [message] = mistakes("a = 1\nb = " + "1_0" * 5_000)
     assert message.startswith("spec.toml:2: is not TOML: an integer has more than 4300 digits\n")

@@ -95,6 +95,21 @@ ONE_WRONG = {
         'spec.toml:5: audit.trials: should be an integer, got "1000"',
     ),
     "trials as float": (("1000", "1e3"), "spec.toml:5: audit.trials: should be an integer, got"),
+    "trials as a round float": (
+        ("1000", "1e6"),
+        "spec.toml:5: audit.trials: should be an integer, got 1000000.0\n    5 | trials = 1e6\n"
+        "   write 1_000_000",
+    ),
+    "parameter beside params": (
+        ("params.epsilon = 1.0", "epsilon = 1.5"),
+        "spec.toml:12: mechanism[0].epsilon: unknown key\n   12 | epsilon = 1.5\n   accepts: use, "
+        "label, params\n   a parameter of mechanism 'plain': write params.epsilon = 1.5",
+    ),
+    "parameter of the pair beside params": (
+        ('use = "line"', 'use = "line"\ndim = 2'),
+        "spec.toml:9: pair.dim: unknown key\n    9 | dim = 2\n   accepts: use, params\n"
+        "   a parameter of pair 'line': write params.dim = 2",
+    ),
     "trials true": (("1000", "true"), "spec.toml:5: audit.trials: should be an integer, got true"),
     "trials beyond exact counts": (
         ("1000", "9007199254740993"),
