@@ -109,8 +109,12 @@ def _counts(cell: CellRecord) -> str | None:
     if bins is None:
         return None
     rows = counts if isinstance(counts, list) else []
-    sums = [sum(row) for row in rows if isinstance(row, list) and len(row) == bins]
+    sums = [sum(row) for row in rows if _is_row(row, bins)]
     return None if sums == cell.trials else f"its counts do not add up to its trials {cell.trials}"
+
+
+def _is_row(row: Any, bins: int) -> bool:
+    return isinstance(row, list) and len(row) == bins and all(isinstance(n, int) for n in row)
 
 
 def _bins(statistic: dict[str, Any]) -> int | None:

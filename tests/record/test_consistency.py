@@ -1,0 +1,189 @@
+"""Each way in which a record can contradict itself, even where its digest was made to fit."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpframe.record.consistency import disagreement
+from dpframe.record.digest import digest_of
+from dpframe.record.file import as_record, dumps
+from dpframe.record.model import Record
+
+OLD = json.loads(Path(__file__).with_name("before_digests.json").read_text())
+
+Change = Callable[[dict[str, Any]], object]
+
+
+def problem(contents: dict[str, Any]) -> str | None:
+    return disagreement(as_record(contents), contents)
+
+
+def verdict_cell(record: dict[str, Any], verdict: str = "consistent") -> dict[str, Any]:
+    cell: dict[str, Any] = next(c for c in record["cells"] if c["verdict"] == verdict)
+    return cell
+
+
+def silent(record: dict[str, Any]) -> dict[str, Any]:
+    """A cell without a bound."""
+    cell: dict[str, Any]
+    cell = next(c for c in record["cells"] if c["estimate"] and not c["estimate"]["certified"])
+    return cell
+
+
+def failed(record: dict[str, Any]) -> dict[str, Any]:
+    cell: dict[str, Any] = next(c for c in record["cells"] if c["status"] == "failed")
+    return cell
+
+
+CHANGES: list[tuple[Change, str]] = [
+    (
+        lambda r: verdict_cell(r).update(verdict="violated"),
+        "its verdict is violated, its numbers say co",
+    ),
+    (
+        lambda r: verdict_cell(r, "violated").update(verdict="consistent"),
+        "its verdict is consistent",
+    ),
+    (lambda r: verdict_cell(r).update(verdict=None), "it has no verdict"),
+    (lambda r: silent(r).update(verdict="consistent"), "it has a verdict"),
+    (lambda r: verdict_cell(r).update(p_adjusted=0.9), "p_adjusted is 0.9, not"),
+    (lambda r: verdict_cell(r).update(p_value=None), "it has no p-value"),
+    (lambda r: silent(r).update(p_value=0.5), "it has a p-value"),
+    (lambda r: verdict_cell(r).update(basis=None), "it has no basis"),
+    (
+        lambda r: verdict_cell(r).update(reason="all is well"),
+        "its reason is not what its numbers say",
+    ),
+    (
+        lambda r: verdict_cell(r)["estimate"].update(epsilon_lower=0.4),
+        "reason is not what its numbers",
+    ),
+    (
+        lambda r: verdict_cell(r)["estimate"].update(epsilon_lower=99.0),
+        "its bound 99.0 is above its li",
+    ),
+    (
+        lambda r: verdict_cell(r)["estimate"].update(epsilon_lower=None),
+        "certified and its bound is None",
+    ),
+    (lambda r: silent(r)["estimate"].update(epsilon_lower=1.0), "not certified and its bound is"),
+    (lambda r: verdict_cell(r)["estimate"].update(confidence=0.95), "not its share of the error"),
+    (lambda r: verdict_cell(r)["basis"].update(confidence=0.5), "share of the error"),
+    (lambda r: verdict_cell(r)["basis"].update(look=7), "share of the error"),
+    (
+        lambda r: verdict_cell(r)["basis"].update(p_extreme_resolved=1.0),
+        "its numbers say inconclusive",
+    ),
+    (lambda r: verdict_cell(r)["basis"].update(p_resolved=1e-9), "its numbers say violated"),
+    (lambda r: verdict_cell(r)["claim"].update(delta=0.25), "its claim is for δ = 0.25"),
+    (
+        lambda r: verdict_cell(r)["counts"][0].reverse() or verdict_cell(r)["counts"][0].pop(),
+        "do not add up",
+    ),
+    (
+        lambda r: verdict_cell(r)["counts"][1].__setitem__(0, 5),
+        "counts do not add up to its trials",
+    ),
+    (lambda r: verdict_cell(r)["counts"][1].__setitem__(0, -5), "its counts are not whole numbers"),
+    (
+        lambda r: verdict_cell(r)["counts"][1].__setitem__(0, 0.5),
+        "its counts are not whole numbers",
+    ),
+    (lambda r: verdict_cell(r).update(counts=None), "draws without counts"),
+    (lambda r: verdict_cell(r).update(draw_group=None), "draws, not to"),
+    (lambda r: verdict_cell(r).update(trials=[9, 9]), "trials .9, 9. are not among its looks"),
+    (lambda r: verdict_cell(r).update(draws=7), "add up to 2560 draws, not to 7"),
+    (lambda r: verdict_cell(r).update(looks=[]), "are not among its looks"),
+    (
+        lambda r: verdict_cell(r).update(status="failed"),
+        "its status is failed, and it has an estimate",
+    ),
+    (lambda r: failed(r).update(status="ok"), "its status is ok, and it has no estimate"),
+    (lambda r: failed(r).update(reason=None), "it failed without a reason"),
+    (lambda r: r["cells"].append(r["cells"][0]), "is there more than once"),
+    (lambda r: r["cells"].pop(), "summary.|p_adjusted|share of the error"),
+    (lambda r: r["cells"].clear(), "summary.violated is"),
+    (lambda r: r["audit"].update(multiplicity="none"), "p_adjusted|numbers say"),
+    (lambda r: r["audit"].update(confidence=0.5), "its confidence is not the audit's"),
+    (lambda r: r["summary"].update(m=1), "p_adjusted|summary.m is 1"),
+    (lambda r: r["summary"].update(m=40), "p_adjusted|summary.m is 40"),
+    (lambda r: r["summary"].update(violated=0), "summary.violated is 0, its cells add up to"),
+    (lambda r: r["summary"].update(consistent=9), "summary.consistent is 9"),
+    (lambda r: r["summary"].update(inconclusive=9), "summary.inconclusive is 9"),
+    (lambda r: r["summary"].update(failed=0), "summary.failed is 0|share of the error"),
+    (lambda r: r["summary"].update(draws=10**9), "summary.draws is 1000000000"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(CHANGES)))
+def test_what_follows_from_the_numbers_cannot_be_changed(recorded: Record, number: int) -> None:
+    change, message = CHANGES[number]
+    contents = json.loads(dumps(recorded))
+    assert problem(contents) is None
+    change(contents)
+    contents["digest"] = digest_of(contents)
+    assert re.search(message, problem(contents) or "none")
+
+
+def test_nothing_else_can_be_changed_without_the_digest(recorded: Record) -> None:
+    for change in (
+        lambda r: verdict_cell(r)["mechanism"].update(label="another"),
+        lambda r: r.update(seed=99),
+        lambda r: r["summary"].update(seconds=0.0),
+        lambda r: r["skipped"].clear(),
+        lambda r: verdict_cell(r).update(
+            counts=[list(reversed(row)) for row in verdict_cell(r)["counts"]]
+        ),
+        lambda r: r.pop("digest"),
+        lambda r: r.update(digest="sha256:0"),
+    ):
+        contents = json.loads(dumps(recorded))
+        change(contents)  # type: ignore[no-untyped-call]
+        assert "digest" in (problem(contents) or "none")
+
+
+OLD_CHANGES: list[tuple[Change, str]] = [
+    (lambda r: verdict_cell(r).update(verdict="violated"), "its verdict is violated at p_adjusted"),
+    (lambda r: verdict_cell(r, "violated").update(verdict="consistent"), "its verdict is consistent at"),
+    (lambda r: verdict_cell(r, "violated").update(p_value=0.5), "p_adjusted is"),
+    (lambda r: verdict_cell(r, "violated").update(p_value=0.5, p_adjusted=1.0), "violated at p_adjusted"),
+    (lambda r: verdict_cell(r).update(trials=[9, 9]), "are not among its looks"),
+    (lambda r: verdict_cell(r)["counts"][1].__setitem__(0, 5), "counts do not add up to its trials"),
+    (lambda r: r["summary"].update(violated=0), "summary.violated is 0"),
+    (lambda r: r["summary"].update(m=3), "p_adjusted|summary.m is 3"),
+    (lambda r: r["cells"].clear(), "summary.violated is 1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(OLD_CHANGES)))
+def test_records_without_a_digest_are_judged_as_far_as_they_allow(number: int) -> None:
+    change, message = OLD_CHANGES[number]
+    contents = json.loads(json.dumps(OLD))
+    assert problem(contents) is None
+    change(contents)
+    assert re.search(message, problem(contents) or "none")
+
+
+def test_a_look_that_was_paid_for_is_no_contradiction() -> None:
+    contents = json.loads(json.dumps(OLD))
+    for cell in contents["cells"]:
+        cell["looks"].insert(0, {"trials": [7, 7]})
+        cell["p_adjusted"] = min(1.0, 6 * cell["p_adjusted"])
+    assert problem(contents) is None
+
+
+def test_a_swept_confidence_is_the_cell_s_own() -> None:
+    contents = json.loads(json.dumps(OLD))
+    for cell in contents["cells"]:
+        cell["swept"]["audit.confidence"] = 0.95
+    contents["audit"]["confidence"] = 0.5
+    assert problem(contents) is None
+    for cell in contents["cells"]:
+        cell["swept"]["audit.confidence"] = "0.95"  # what is no number is not looked at
+    assert problem(contents) is None
