@@ -10,7 +10,7 @@ from dpframe.commands.audit import make_plan, make_record
 from dpframe.commands.provenance import environment, plugin_records
 from dpframe.errors import DpframeError, OutputError, RecordError
 from dpframe.record import file as records
-from dpframe.record.build import spec_record
+from dpframe.record.build import first_seed, spec_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,17 +118,17 @@ def _earlier(directory: Path, warn: Callable[[str], None]) -> Record | None:
 def _complete(earlier: Record, plan: Plan) -> bool:
     """Whether this run would come out as the earlier one did."""
     audit = plan.audit
-    wanted = [(cell.id, [cell.trials] * 2) for cell in audit.cells if cell.id in plan.looks]
-    done = [(cell.id, cell.trials) for cell in earlier.cells if cell.status == "ok"]
+    wanted = [(cell.id, "ok", [cell.trials] * 2) for cell in audit.cells if cell.id in plan.looks]
+    done = [(cell.id, cell.status, cell.trials) for cell in earlier.cells]
     source = spec_record(audit.source)
     return (
         done == wanted
-        and len(earlier.cells) == len(wanted) + len(plan.failed)
+        and not plan.failed
         and len(earlier.skipped) == len(plan.skipped)
         and earlier.spec.sha256 == source.sha256
         and earlier.spec.overrides == source.overrides
         and earlier.environment == environment(plan.prng)
-        and earlier.seed == audit.cells[0].seed
+        and earlier.seed == first_seed(audit)
         and earlier.plugins == plugin_records(audit)
     )
 

@@ -61,7 +61,7 @@ def build(
             looks=max((result.looks.number for result in results), default=1),
         ),
         environment=environment,
-        seed=audit.cells[0].seed if audit.cells else 0,
+        seed=first_seed(audit),
         plugins=plugins,
         cells=cells,
         skipped=[skip_record(skip) for skip in skipped],
@@ -74,6 +74,11 @@ def build(
         ),
     )
     return record.model_copy(update={"digest": digest_of(record.as_json())})
+
+
+def first_seed(audit: Audit) -> int:
+    """The seed, or the first of those that are swept."""
+    return audit.cells[0].seed if audit.cells else 0
 
 
 def spec_record(source: Source) -> SpecRecord:

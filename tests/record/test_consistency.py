@@ -24,7 +24,7 @@ def problem(contents: dict[str, Any]) -> str | None:
     return disagreement(as_record(contents), contents)
 
 
-def verdict_cell(record: dict[str, Any], verdict: str = "consistent") -> dict[str, Any]:
+def given(record: dict[str, Any], verdict: str = "consistent") -> dict[str, Any]:
     cell: dict[str, Any] = next(c for c in record["cells"] if c["verdict"] == verdict)
     return cell
 
@@ -43,65 +43,65 @@ def failed(record: dict[str, Any]) -> dict[str, Any]:
 
 CHANGES: list[tuple[Change, str]] = [
     (
-        lambda r: verdict_cell(r).update(verdict="violated"),
+        lambda r: given(r).update(verdict="violated"),
         "its verdict is violated, its numbers say co",
     ),
     (
-        lambda r: verdict_cell(r, "violated").update(verdict="consistent"),
+        lambda r: given(r, "violated").update(verdict="consistent"),
         "its verdict is consistent",
     ),
-    (lambda r: verdict_cell(r).update(verdict=None), "it has no verdict"),
+    (lambda r: given(r).update(verdict=None), "it has no verdict"),
     (lambda r: silent(r).update(verdict="consistent"), "it has a verdict"),
-    (lambda r: verdict_cell(r).update(p_adjusted=0.9), "p_adjusted is 0.9, not"),
-    (lambda r: verdict_cell(r).update(p_value=None), "it has no p-value"),
+    (lambda r: given(r).update(p_adjusted=0.9), "p_adjusted is 0.9, not"),
+    (lambda r: given(r).update(p_value=None), "it has no p-value"),
     (lambda r: silent(r).update(p_value=0.5), "it has a p-value"),
-    (lambda r: verdict_cell(r).update(basis=None), "it has no basis"),
+    (lambda r: given(r).update(basis=None), "it has no basis"),
     (
-        lambda r: verdict_cell(r).update(reason="all is well"),
+        lambda r: given(r).update(reason="all is well"),
         "its reason is not what its numbers say",
     ),
     (
-        lambda r: verdict_cell(r)["estimate"].update(epsilon_lower=0.4),
+        lambda r: given(r)["estimate"].update(epsilon_lower=0.4),
         "reason is not what its numbers",
     ),
     (
-        lambda r: verdict_cell(r)["estimate"].update(epsilon_lower=99.0),
+        lambda r: given(r)["estimate"].update(epsilon_lower=99.0),
         "its bound 99.0 is above its li",
     ),
     (
-        lambda r: verdict_cell(r)["estimate"].update(epsilon_lower=None),
+        lambda r: given(r)["estimate"].update(epsilon_lower=None),
         "certified and its bound is None",
     ),
     (lambda r: silent(r)["estimate"].update(epsilon_lower=1.0), "not certified and its bound is"),
-    (lambda r: verdict_cell(r)["estimate"].update(confidence=0.95), "not its share of the error"),
-    (lambda r: verdict_cell(r)["basis"].update(confidence=0.5), "share of the error"),
-    (lambda r: verdict_cell(r)["basis"].update(look=7), "share of the error"),
+    (lambda r: given(r)["estimate"].update(confidence=0.95), "not its share of the error"),
+    (lambda r: given(r)["basis"].update(confidence=0.5), "share of the error"),
+    (lambda r: given(r)["basis"].update(look=7), "share of the error"),
     (
-        lambda r: verdict_cell(r)["basis"].update(p_extreme_resolved=1.0),
+        lambda r: given(r)["basis"].update(p_extreme_resolved=1.0),
         "its numbers say inconclusive",
     ),
-    (lambda r: verdict_cell(r)["basis"].update(p_resolved=1e-9), "its numbers say violated"),
-    (lambda r: verdict_cell(r)["claim"].update(delta=0.25), "its claim is for δ = 0.25"),
+    (lambda r: given(r)["basis"].update(p_resolved=1e-9), "its numbers say violated"),
+    (lambda r: given(r)["claim"].update(delta=0.25), "its claim is for δ = 0.25"),
     (
-        lambda r: verdict_cell(r)["counts"][0].reverse() or verdict_cell(r)["counts"][0].pop(),
+        lambda r: given(r)["counts"][0].reverse() or given(r)["counts"][0].pop(),
         "do not add up",
     ),
     (
-        lambda r: verdict_cell(r)["counts"][1].__setitem__(0, 5),
+        lambda r: given(r)["counts"][1].__setitem__(0, 5),
         "counts do not add up to its trials",
     ),
-    (lambda r: verdict_cell(r)["counts"][1].__setitem__(0, -5), "its counts are not whole numbers"),
+    (lambda r: given(r)["counts"][1].__setitem__(0, -5), "its counts are not whole numbers"),
     (
-        lambda r: verdict_cell(r)["counts"][1].__setitem__(0, 0.5),
+        lambda r: given(r)["counts"][1].__setitem__(0, 0.5),
         "its counts are not whole numbers",
     ),
-    (lambda r: verdict_cell(r).update(counts=None), "draws without counts"),
-    (lambda r: verdict_cell(r).update(draw_group=None), "draws, not to"),
-    (lambda r: verdict_cell(r).update(trials=[9, 9]), "trials .9, 9. are not among its looks"),
-    (lambda r: verdict_cell(r).update(draws=7), "add up to 2560 draws, not to 7"),
-    (lambda r: verdict_cell(r).update(looks=[]), "are not among its looks"),
+    (lambda r: given(r).update(counts=None), "draws without counts"),
+    (lambda r: given(r).update(draw_group=None), "draws, not to"),
+    (lambda r: given(r).update(trials=[9, 9]), "trials .9, 9. are not among its looks"),
+    (lambda r: given(r).update(draws=7), "add up to 2560 draws, not to 7"),
+    (lambda r: given(r).update(looks=[]), "are not among its looks"),
     (
-        lambda r: verdict_cell(r).update(status="failed"),
+        lambda r: given(r).update(status="failed"),
         "its status is failed, and it has an estimate",
     ),
     (lambda r: failed(r).update(status="ok"), "its status is ok, and it has no estimate"),
@@ -133,13 +133,11 @@ def test_what_follows_from_the_numbers_cannot_be_changed(recorded: Record, numbe
 
 def test_nothing_else_can_be_changed_without_the_digest(recorded: Record) -> None:
     for change in (
-        lambda r: verdict_cell(r)["mechanism"].update(label="another"),
+        lambda r: given(r)["mechanism"].update(label="another"),
         lambda r: r.update(seed=99),
         lambda r: r["summary"].update(seconds=0.0),
         lambda r: r["skipped"].clear(),
-        lambda r: verdict_cell(r).update(
-            counts=[list(reversed(row)) for row in verdict_cell(r)["counts"]]
-        ),
+        lambda r: given(r).update(counts=[list(reversed(row)) for row in given(r)["counts"]]),
         lambda r: r.pop("digest"),
         lambda r: r.update(digest="sha256:0"),
     ):
@@ -149,12 +147,12 @@ def test_nothing_else_can_be_changed_without_the_digest(recorded: Record) -> Non
 
 
 OLD_CHANGES: list[tuple[Change, str]] = [
-    (lambda r: verdict_cell(r).update(verdict="violated"), "its verdict is violated at p_adjusted"),
-    (lambda r: verdict_cell(r, "violated").update(verdict="consistent"), "its verdict is consistent at"),
-    (lambda r: verdict_cell(r, "violated").update(p_value=0.5), "p_adjusted is"),
-    (lambda r: verdict_cell(r, "violated").update(p_value=0.5, p_adjusted=1.0), "violated at p_adjusted"),
-    (lambda r: verdict_cell(r).update(trials=[9, 9]), "are not among its looks"),
-    (lambda r: verdict_cell(r)["counts"][1].__setitem__(0, 5), "counts do not add up to its trials"),
+    (lambda r: given(r).update(verdict="violated"), "its verdict is violated at p_adjusted"),
+    (lambda r: given(r, "violated").update(verdict="consistent"), "its verdict is consistent at"),
+    (lambda r: given(r, "violated").update(p_value=0.5), "p_adjusted is"),
+    (lambda r: given(r, "violated").update(p_value=0.5, p_adjusted=1.0), "violated at p_adjusted"),
+    (lambda r: given(r).update(trials=[9, 9]), "are not among its looks"),
+    (lambda r: given(r)["counts"][1].__setitem__(0, 5), "counts do not add up to its trials"),
     (lambda r: r["summary"].update(violated=0), "summary.violated is 0"),
     (lambda r: r["summary"].update(m=3), "p_adjusted|summary.m is 3"),
     (lambda r: r["cells"].clear(), "summary.violated is 1"),
