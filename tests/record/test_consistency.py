@@ -41,6 +41,25 @@ def failed(record: dict[str, Any]) -> dict[str, Any]:
     return cell
 
 
+def later(record: dict[str, Any]) -> None:
+    """Pays for a second look that nobody counted."""
+    cell = given(record)
+    basis, estimate = cell["basis"], cell["estimate"]
+    basis["look"] = 2
+    estimate["confidence"] = 1 - (1 - estimate["confidence"]) / 6
+
+
+def none_violated(record: dict[str, Any]) -> dict[str, Any]:
+    """One claim is left, and no multiple of its p-value of 1 is above 1."""
+    kept = given(record)
+    assert kept["p_value"] == kept["p_adjusted"] == 1
+    kept["estimate"]["confidence"] = 0.95
+    record["cells"] = [kept]
+    changes = {"violated": 0, "consistent": 1, "failed": 0, "draws": kept["draws"]}
+    record["summary"] |= changes
+    return record
+
+
 CHANGES: list[tuple[Change, str]] = [
     (
         lambda r: given(r).update(verdict="violated"),
@@ -100,6 +119,12 @@ CHANGES: list[tuple[Change, str]] = [
     (lambda r: given(r).update(trials=[9, 9]), "trials .9, 9. are not among its looks"),
     (lambda r: given(r).update(draws=7), "add up to 2560 draws, not to 7"),
     (lambda r: given(r).update(looks=[]), "are not among its looks"),
+    (
+        lambda r: given(r).update(trials=[0, 9], looks=[{"trials": [0, 9]}]),
+        "it has an estimate and no draws",
+    ),
+    (later, "its look 2 is later than the last"),
+    (lambda r: none_violated(r)["summary"].update(m=40), "summary.m is 40, its cells make it 1"),
     (
         lambda r: given(r).update(status="failed"),
         "its status is failed, and it has an estimate",
