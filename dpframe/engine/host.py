@@ -52,7 +52,7 @@ class HostWork(Work):
         self._seen: dict[tuple[int, int, int], HostArray] = {}
         self.pool = Pool(self.mechanisms, self.data, self.the_pass.stream, self.the_pass.rows)
 
-    def look(self, lane: int) -> tuple[HostArray, HostArray]:
+    def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
         where = [(lane, chunk, index) for index, chunk in enumerate(self.tally.done)]
         asked = [self._ask(*place) for place in where]
         found = [answer() for answer in asked]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 
 from dpframe.engine.checkpoint import Store, Uneven
+from dpframe.engine.device import DeviceWork
 from dpframe.engine.estimate import estimate_cell
 from dpframe.engine.host import HostWork
 from dpframe.engine.processes import available_cores
 from dpframe.engine.schedule import Counted, Finished, Schedule
-from dpframe.engine.work import TracedWork
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 from dpframe.record.result import CellResult
@@ -81,6 +81,7 @@ class _Runner:
         self.draws = 0
         self.label = ""
         self.again: list[Pass] = []
+        self.tried: set[Any] = set()
 
     def run(self, passes: Iterable[Pass]) -> list[Pass]:
         """Runs passes; returns those to run next: parts of passes that could not go on whole."""
@@ -104,8 +105,8 @@ class _Runner:
         return self.again
 
     def _work(self, the_pass: Pass) -> Work:
-        kind = HostWork if isinstance(the_pass.mechanisms[0], HostMechanism) else TracedWork
-        return kind(the_pass, self.plan.audit.run, self.plan.prng, self.store)
+        kind = HostWork if isinstance(the_pass.mechanisms[0], HostMechanism) else DeviceWork
+        return kind(the_pass, self.plan.audit.run, self.plan.prng, self.store, self.tried)
 
     def _take(self, event: Counted | Finished | None) -> None:
         match event:

@@ -7,24 +7,22 @@ import itertools
 import time
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
 from dpframe.engine import programs
-from dpframe.engine.address import base_key
 from dpframe.engine.checkpoint import resume, saved
 from dpframe.engine.chunks import segments
 from dpframe.engine.draws import Draws
 from dpframe.engine.fingerprint import entry_keys
 from dpframe.engine.guard import guarded
-from dpframe.engine.lanes import pad, stack, unstacked
+from dpframe.engine.lanes import stack, unstacked
 from dpframe.engine.learn import learn
 from dpframe.engine.precision import can_be_nan, dataset, precision_of
-from dpframe.engine.sanity import NAN_FOUND, check_outputs_vary, check_rows_alone
+from dpframe.engine.sanity import check_rows_alone
 from dpframe.engine.tally import Tally, no_counts
-from dpframe.errors import CellError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,11 +44,15 @@ class Work(ABC):
 
     on_host = False
 
-    def __init__(self, the_pass: Pass, run: RunSettings, prng: str, store: Store) -> None:
+    def __init__(
+        self, the_pass: Pass, run: RunSettings, prng: str, store: Store, tried: set[Any]
+    ) -> None:
         self.the_pass = the_pass
         self.run = run
         self.prng = prng
         self.store = store
+        self.tried = tried
+        """Mechanisms and attacks that were looked at already; shared by all passes of a run."""
         self.dtype = np.dtype(run.precision)
         self.lanes = len(the_pass.mechanisms)
         self.statistics = tuple(scorer.statistic for scorer in the_pass.scorers)
@@ -79,8 +81,7 @@ class Work(ABC):
             self.tally = Tally(prefix, done, the_pass.rows)
             if next(self.units(), None) is not None:
                 self.ready()
-                for lane in range(self.lanes):
-                    self._check_attacks(lane, self.look(lane))
+                self._look()
         self.seconds = time.perf_counter() - started
 
     def units(self) -> Iterator[tuple[int, Segment]]:
@@ -149,7 +150,7 @@ class Work(ABC):
         """The last step of preparing."""
 
     @abstractmethod
-    def look(self, lane: int) -> tuple[HostArray, HostArray]:
+    def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
         """The first outputs of a lane on D and on D′, as attacks see them, and looked at."""
 
     @abstractmethod
@@ -159,19 +160,26 @@ class Work(ABC):
     def close(self) -> None:  # noqa: B027  # most hold nothing
         """Lets go of whatever the work holds; it counts no more."""
 
-    def _check_attacks(self, lane: int, chunks: tuple[HostArray, HostArray]) -> None:
-        """Tries every attack on a lane's outputs; several statistics of one share the trial.
+    def _look(self) -> None:
+        """Looks at the first outputs of every lane, and tries the attacks on some.
 
-        What has learned nothing does the same in every lane, so the first and the last will do.
+        What the code of a mechanism and of an attack does with keys and rows is the same for all
+        values of their floats and in all repeats: those at the ends of a sweep will do, once.
         """
-        tried = set()
-        inner = 0 < lane < self.lanes - 1
+        for lane in range(self.lanes):
+            outputs = self.first_outputs(lane)
+            if lane in (0, self.lanes - 1):
+                self._try_attacks(lane, outputs)
+
+    def _try_attacks(self, lane: int, outputs: tuple[HostArray, HostArray]) -> None:
+        draws = self.the_pass.stream.group, self.the_pass.mechanisms[lane]
         for scorer, states in zip(self.the_pass.scorers, self.states, strict=True):
-            for place, attack in enumerate(scorer.attacks):
-                if attack not in tried and not (inner and not attack.has_fit()):
-                    tried.add(attack)
+            for place in {0, len(scorer.attacks) - 1}:
+                attack = scorer.attacks[place]
+                if (*draws, attack) not in self.tried:
                     state = jax.tree.map(lambda leaf, at=place: leaf[lane, at], states)
-                    check_rows_alone(self._score(attack, state), chunks)
+                    check_rows_alone(self._score(attack, state), outputs)
+                    self.tried.add((*draws, attack))
 
     def _score(self, attack: Attack, state: Tree) -> Callable[[HostArray], HostArray]:
         leaves = unstacked(attack, self.dtype)
@@ -189,61 +197,3 @@ class Work(ABC):
         if not self.nan_matters:
             return "outputs are integers, none can be NaN"
         return f"{extent} on each dataset were looked at for NaN"
-
-
-CHUNKS = 4
-"""Chunks of D that are looked at."""
-
-
-class TracedWork(Work):
-    """A pass over a mechanism that JAX traces: one call of the device per segment."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return (self.nan_note(f"the first {self.the_pass.rows} outputs"),)
-
-    def ready(self) -> None:
-        self.base = base_key(self.the_pass.stream, self.prng)
-        mechanisms = stack(self.the_pass.mechanisms, self.dtype)
-        padded = (self.zeros, mechanisms, self.states, self.layouts)
-        self.counts, self.mechanisms, states, layouts = pad(padded, self.lanes)
-        self.scoring = programs.Scoring(self.attacks, states, layouts)
-
-    def look(self, lane: int) -> tuple[HostArray, HostArray]:
-        mechanism = unstacked(self.the_pass.mechanisms[lane], self.dtype)
-
-        def draw(index: int, chunk: int) -> HostArray:
-            call = partial(
-                programs.draw_chunk,
-                mechanism,
-                self._origin(index),
-                np.int32(chunk),
-                rows=self.the_pass.rows,
-            )
-            return np.asarray(guarded("sample", call))
-
-        chunks, other = [draw(0, chunk) for chunk in range(CHUNKS)], draw(1, 0)
-        if self.nan_matters and (np.isnan(chunks[0]).any() or np.isnan(other).any()):
-            raise CellError(NAN_FOUND)
-        check_outputs_vary(chunks)
-        return chunks[0], other
-
-    def draw_and_count(self, index: int, segment: Segment) -> tuple[Tree, ...]:
-        call = partial(
-            programs.count_chunks,
-            self.counts,
-            self.mechanisms,
-            np.int32(self.lanes),
-            self.scoring,
-            self._origin(index),
-            programs.Span(*(np.int32(number) for number in segment)),
-            statistics=self.statistics,
-            rows=self.the_pass.rows,
-            width=programs.chunks_at_once(self.the_pass.rows * max(1, self.the_pass.elements)),
-        )
-        counted: tuple[Tree, ...] = guarded("counting", call)
-        return counted
-
-    def _origin(self, index: int) -> programs.Origin:
-        """Where the draws of a dataset come from."""
-        return programs.Origin(self.base, self.data[index], np.int32(index))

@@ -1,0 +1,81 @@
+"""A pass over a mechanism that JAX traces: a segment is one call of the device."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpframe.engine import programs
+from dpframe.engine.address import base_key
+from dpframe.engine.guard import guarded
+from dpframe.engine.lanes import pad, stack, unstacked
+from dpframe.engine.sanity import NAN_FOUND, check_outputs_vary
+from dpframe.engine.work import Work
+from dpframe.errors import CellError
+
+if TYPE_CHECKING:
+    from dpframe.engine.chunks import Segment
+    from dpframe.types import HostArray, Tree
+
+CHUNKS = 4
+"""Chunks of D that are looked at."""
+
+
+class DeviceWork(Work):
+    """A pass over a mechanism that JAX traces."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (self.nan_note(f"the first {self.the_pass.rows} outputs"),)
+
+    def ready(self) -> None:
+        self.base = base_key(self.the_pass.stream, self.prng)
+        mechanisms = stack(self.the_pass.mechanisms, self.dtype)
+        padded = (self.zeros, mechanisms, self.states, self.layouts)
+        self.counts, self.mechanisms, states, layouts = pad(padded, self.lanes)
+        self.scoring = programs.Scoring(self.attacks, states, layouts)
+
+    def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
+        value = self.the_pass.mechanisms[lane]
+        mechanism = unstacked(value, self.dtype)
+
+        def draw(index: int, chunk: int) -> HostArray:
+            call = partial(
+                programs.draw_chunk,
+                mechanism,
+                self._origin(index),
+                np.int32(chunk),
+                rows=self.the_pass.rows,
+            )
+            return np.asarray(guarded("sample", call))
+
+        outputs = draw(0, 0), draw(1, 0)
+        if self.nan_matters and any(np.isnan(chunk).any() for chunk in outputs):
+            raise CellError(NAN_FOUND)
+        known = (self.the_pass.stream.group, value)
+        if lane in (0, self.lanes - 1) and known not in self.tried:
+            check_outputs_vary([outputs[0], *(draw(0, chunk) for chunk in range(1, CHUNKS))])
+            self.tried.add(known)
+        return outputs
+
+    def draw_and_count(self, index: int, segment: Segment) -> tuple[Tree, ...]:
+        call = partial(
+            programs.count_chunks,
+            self.counts,
+            self.mechanisms,
+            np.int32(self.lanes),
+            self.scoring,
+            self._origin(index),
+            programs.Span(*(np.int32(number) for number in segment)),
+            statistics=self.statistics,
+            rows=self.the_pass.rows,
+            width=programs.chunks_at_once(self.the_pass.rows * max(1, self.the_pass.elements)),
+        )
+        counted: tuple[Tree, ...] = guarded("counting", call)
+        return counted
+
+    def _origin(self, index: int) -> programs.Origin:
+        """Where the draws of a dataset come from."""
+        return programs.Origin(self.base, self.data[index], np.int32(index))
