@@ -1,0 +1,33 @@
+"""What holds for the record of every audit whose seed gives no false alarm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def check_every_cell_ran(record: dict[str, Any]) -> None:
+    """Or says why it was skipped; and exactly what has a claim and certifies is judged."""
+    assert record["cells"]
+    assert [cell["reason"] for cell in record["cells"] if cell["status"] == "failed"] == []
+    assert all(skip["reason"] for skip in record["skipped"])
+    judged = [cell for cell in record["cells"] if cell["verdict"] is not None]
+    assert record["summary"]["m"] == len(judged)
+    for cell in record["cells"]:
+        decided = cell["claim"] is not None and cell["estimate"]["certified"]
+        assert (cell["verdict"] is not None) == decided
+
+
+def check_nothing_is_a_false_alarm(record: dict[str, Any]) -> None:
+    """No bound above the truth, no violation that is none or that the spec does not expect."""
+    for cell in record["cells"]:
+        bound = cell["estimate"]["epsilon_lower"]
+        if cell["truth"] is not None and bound is not None:
+            truth = float(cell["truth"]["epsilon"])
+            assert bound <= truth
+            # The claim is a curve: it may be violated at another δ than that of the estimate.
+            if cell["verdict"] == "violated" and cell["claim"]["kind"] in ("pure-dp", "approx-dp"):
+                assert truth > float(cell["claim"]["epsilon"])
+        if cell["expected"] == "consistent":
+            assert cell["verdict"] != "violated"
+        if cell["verdict"] == "violated":
+            assert cell["expected"] is not None, f"{cell['id']}: nobody expects a violation"
