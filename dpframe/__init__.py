@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from dpframe.estimator import Estimator as Estimator
     from dpframe.estimator import Query as Query
     from dpframe.estimator import Share as Share
+    from dpframe.estimator import UpperOf as UpperOf
     from dpframe.hookspecs import hookimpl as hookimpl
     from dpframe.mechanism import HostMechanism as HostMechanism
     from dpframe.mechanism import Mechanism as Mechanism
@@ -91,6 +92,7 @@ _HOME = {
     "SubsampledGaussianDP": "dpframe.claims",
     "Target": "dpframe.attack",
     "Tree": "dpframe.types",
+    "UpperOf": "dpframe.estimator",
     "ZeroConcentratedDP": "dpframe.claims",
     "audit": "dpframe.commands.audit",
     "calibrate": "dpframe.commands.calibrate",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dpframe.claims import Claim
-    from dpframe.estimator import Query
+    from dpframe.estimator import Query, UpperOf
     from dpframe.types import Floats
 
 SMALLEST_P = 1e-300
@@ -33,6 +33,7 @@ def estimate_from_boxes(
     *,
     epsilon: float,
     epsilon_upper: float | None = None,
+    epsilon_upper_of: UpperOf = "chosen thresholds",
     profile: tuple[tuple[float, float], ...] = (),
     notes: tuple[str, ...] = (),
     shares: Sequence[float] = (),
@@ -47,6 +48,7 @@ def estimate_from_boxes(
         query: what is asked.
         epsilon: the point value.
         epsilon_upper: what this attack can show at most, at the same confidence.
+        epsilon_upper_of: what that limits.
         profile: points (ε, δ) of the estimated privacy profile.
         notes: remarks for the record.
         shares: of the error, one per box or staircase, if each by itself fails with no more than
@@ -65,6 +67,7 @@ def estimate_from_boxes(
         epsilon=epsilon,
         epsilon_lower=epsilon_of(at_level, query.delta),
         epsilon_upper=epsilon_upper,
+        epsilon_upper_of=epsilon_upper_of,
         p_value=p_value,
         p_resolved=p_resolved,
         contrast=contrast,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from dpframe.plugin import Plugin
 
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from dpframe.claims import Claim
     from dpframe.statistic import Statistic
     from dpframe.types import HostArray, Tree
+
+
+UpperOf = Literal["every event", "every cut", "chosen thresholds"]
 
 
 class Query(NamedTuple):
@@ -56,7 +59,10 @@ class Estimate(NamedTuple):
     """The loss is at least this, with probability at least `Query.confidence`; finite."""
     epsilon_upper: float | None = None
     """The most that *this attack* can show, at the same confidence; never a bound on the
-    mechanism. Inf where the counts set no limit."""
+    mechanism. Inf where the counts set no limit. What was limited is said by the next field."""
+    epsilon_upper_of: UpperOf = "chosen thresholds"
+    """What `epsilon_upper` limits: every event that the attack's decisions make, every cut of its
+    scores, or nothing but the thresholds that the spec or the pilot chose."""
     interval: tuple[float, float] | None = None
     """Limits on ε, at the same confidence, that are approximate, Bayesian or assume more than the
     bound does; never a bound."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, cast, get_args
 
 from dpframe.errors import CellError
-from dpframe.estimator import Contrast, Estimate
+from dpframe.estimator import Contrast, Estimate, UpperOf
 from dpframe.record.plain import shown, text
 
 MOST_POINTS = 1_000_000
@@ -37,6 +37,7 @@ def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
         epsilon=_loss("epsilon", estimate.epsilon),
         epsilon_lower=_optional_loss("epsilon_lower", estimate.epsilon_lower),
         epsilon_upper=_optional_loss("epsilon_upper", estimate.epsilon_upper),
+        epsilon_upper_of=_upper_of(estimate.epsilon_upper_of),
         interval=_interval(estimate.interval),
         p_value=_p_value("p_value", estimate.p_value),
         p_resolved=_p_value("p_resolved", estimate.p_resolved),
@@ -88,6 +89,14 @@ def _optional_loss(name: str, value: Any) -> float | None:
     if math.isnan(loss):
         raise CellError(f"estimate gave nan for {name}")
     return loss
+
+
+def _upper_of(value: Any) -> UpperOf:
+    for known in get_args(UpperOf):
+        if value == known:
+            return cast("UpperOf", known)
+    known = ", ".join(map(repr, get_args(UpperOf)))
+    raise CellError(f"estimate gave {shown(value)} for epsilon_upper_of; it is one of {known}")
 
 
 def _p_value(name: str, value: Any) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, cast
 
 from dpframe.record.claim import claim_record
@@ -20,7 +21,7 @@ from dpframe.record.plain import plain, text
 
 if TYPE_CHECKING:
     from dpframe.claims import Claim
-    from dpframe.estimator import Estimate, Query
+    from dpframe.estimator import Estimate, Query, UpperOf
     from dpframe.record.model import Verdict
     from dpframe.record.result import CellResult
     from dpframe.spec.audit import Choice, Skip
@@ -78,6 +79,7 @@ def estimate_record(
         epsilon=estimate.epsilon,
         epsilon_lower=estimate.epsilon_lower if certified else None,
         epsilon_upper=estimate.epsilon_upper,
+        epsilon_upper_of=_limited(estimate),
         interval=None if estimate.interval is None else list(estimate.interval),
         delta=query.delta,
         confidence=query.confidence,
@@ -87,6 +89,11 @@ def estimate_record(
         profile=[list(point) for point in estimate.profile],
         notes=[*estimate.notes, *notes],
     )
+
+
+def _limited(estimate: Estimate) -> UpperOf | None:
+    upper = estimate.epsilon_upper
+    return None if upper is None or not math.isfinite(upper) else estimate.epsilon_upper_of
 
 
 def skip_record(skip: Skip) -> SkipRecord:

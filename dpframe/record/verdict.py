@@ -34,7 +34,7 @@ class Evidence(NamedTuple):
     lower: float
     """Certified bound on ε at that δ."""
     upper: float
-    """The most that the attack can show there."""
+    """The most that the attack can show there; inf or nan where nothing is limited."""
     contrast: tuple[float, float, float]
     """(δ, bound, claimed ε) where the claim is clearest."""
     trials: int
@@ -42,6 +42,8 @@ class Evidence(NamedTuple):
     """Factor by which an earlier look at the same draws divides the error of this one."""
     level: float = 0.0
     """Error of the bound alone; 0 if it is not known."""
+    upper_of: str | None = None
+    """What of the attack `upper` limits, in the record's words; None if it is not known."""
 
 
 def evidence_of(cell: CellRecord) -> Evidence | None:
@@ -59,6 +61,7 @@ def evidence_of(cell: CellRecord) -> Evidence | None:
         delta=estimate.delta,
         lower=_number(estimate.epsilon_lower),
         upper=_number(estimate.epsilon_upper),
+        upper_of=estimate.epsilon_upper_of,
         contrast=(contrast.delta, contrast.lower, contrast.claimed),
         trials=min(cell.trials),
         price=look_price(basis.look),
@@ -161,10 +164,19 @@ def _violated(cell: Evidence) -> str:
 
 
 def _shown(cell: Evidence) -> str:
-    upper = f"at most {cell.upper:.4g}" if math.isfinite(cell.upper) else "without an upper limit"
+    least, at = f"this attack shows a loss of at least {cell.lower:.4g}", f"at δ = {cell.delta:.3g}"
+    if not math.isfinite(cell.upper):
+        return f"{least} and without an upper limit {at}; another attack may show more"
+    if cell.upper_of == "every event":
+        return f"{least} and at most {cell.upper:.4g} {at}; another attack may show more"
+    if cell.upper_of == "every cut":
+        return (
+            f"{least} {at}, and no cut of its scores shows more than {cell.upper:.4g}; another "
+            "attack may show more"
+        )
     return (
-        f"this attack shows a loss of at least {cell.lower:.4g} and {upper} at "
-        f"δ = {cell.delta:.3g}; another attack may show more"
+        f"{least} {at}, and at the chosen thresholds at most {cell.upper:.4g}; another threshold "
+        "or attack may show more"
     )
 
 

@@ -67,6 +67,26 @@ def test_consistent_never_reads_as_private_and_shows_the_interval() -> None:
     assert "without an upper limit" in judge([at(0.5, upper=math.inf)], 1, "holm")[0].reason
 
 
+def test_the_reason_says_what_an_upper_limit_is_of() -> None:
+    def reason(of: str | None) -> str:
+        (judgement,) = judge([at(0.5, upper_of=of)], 1, "holm")
+        return judgement.reason.removeprefix("no violation found; ")
+
+    least = "this attack shows a loss of at least 0.5"
+    assert reason("every event") == (
+        f"{least} and at most 1.2 at δ = 0; another attack may show more"
+    )
+    assert reason("every cut") == (
+        f"{least} at δ = 0, and no cut of its scores shows more than 1.2; another attack may show "
+        "more"
+    )
+    assert reason("chosen thresholds") == (
+        f"{least} at δ = 0, and at the chosen thresholds at most 1.2; another threshold or attack "
+        "may show more"
+    )
+    assert reason(None) == reason("chosen thresholds")
+
+
 def test_too_few_trials_are_inconclusive() -> None:
     judgement = judge([at(0.5, p_extreme=0.06, p_extreme_resolved=0.06)], 1, "holm")[0]
     assert judgement.verdict == "inconclusive"

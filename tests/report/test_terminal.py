@@ -142,3 +142,33 @@ def test_repeats_in_a_grid(records, show):
     lines = show(records.record(cells)).splitlines()
     assert any("±" in line for line in lines)
     assert any(line.split()[-1:] == ["3/3"] for line in lines)
+
+
+LIMITS = {
+    "every event": "the most this attack can show: limits the attack, not the mechanism",
+    "every cut": "the most that cuts of its scores can show: limits the attack, not the mechanism",
+    "chosen thresholds": "the most at the thresholds that were chosen: others may show more",
+}
+
+
+@pytest.mark.parametrize("of", [*LIMITS, None])
+def test_the_legend_says_what_an_upper_limit_is_of(records, show, of):
+    record = records.record([records.cell(epsilon=epsilon) for epsilon in (0.5, 1.0, 2.0)])
+    for cell in record["cells"]:
+        cell["estimate"]["epsilon_upper_of"] = of
+    text = " ".join(show(record, 120).split())
+    shown = [meaning for meaning in LIMITS.values() if meaning in text]
+    assert shown == [LIMITS[of or "chosen thresholds"]]
+
+
+def test_where_limits_are_of_different_things_the_legend_names_the_estimators(records, show):
+    record = records.record([records.cell(epsilon=epsilon) for epsilon in (0.5, 1.0, 2.0)])
+    kept = record["cells"]
+    for cell, of in zip(kept, ("every cut", "chosen thresholds"), strict=False):
+        cell["estimate"]["epsilon_upper_of"] = of
+        cell["estimator"]["label"] = of.replace(" ", "-")
+    for cell in kept[2:]:
+        cell["estimate"]["epsilon_upper_of"] = "every event"
+    text = " ".join(show(record, 160).split())
+    assert f"{LIMITS['every cut']} (every-cut)" in text
+    assert f"{LIMITS['chosen thresholds']} (chosen-thresholds)" in text

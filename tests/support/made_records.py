@@ -119,6 +119,7 @@ def cell(use="laplace", epsilon=1.0, dim=1, *, trials=10_000_000, m=252, repeat=
             "epsilon": plain(value),
             "epsilon_lower": lower,
             "epsilon_upper": plain(upper),
+            "epsilon_upper_of": "every event" if math.isfinite(upper) else None,
             "delta": 0.0,
             "confidence": 1 - 0.05 / m,
             "certified": True,
@@ -158,7 +159,8 @@ def failed_cell(reason="CellError: outputs have shape (4,), expected (1,)", **pl
 def estimate_only(**place):
     """A cell whose estimator does not certify."""
     found = cell(**place)
-    found["estimate"] |= {"epsilon_lower": None, "epsilon_upper": None, "certified": False}
+    nothing = dict.fromkeys(("epsilon_lower", "epsilon_upper", "epsilon_upper_of"))
+    found["estimate"] |= {**nothing, "certified": False}
     return found | {"verdict": None, "p_value": None, "p_adjusted": None, "expected": None}
 
 

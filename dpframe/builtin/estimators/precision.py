@@ -53,6 +53,7 @@ class Precision(Estimator, name="precision"):
             epsilon=largest_loss(rates, rates, query.delta),
             epsilon_upper=largest_loss(high, low, query.delta),
             shares=(0.5, 0.5),
+            epsilon_upper_of="every event",
         )
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:

@@ -78,6 +78,10 @@ class EstimateRecord(Part):
     does not certify"""
     epsilon_upper: Number | None
     """the most that this attack can show. Limits the attack, never the mechanism"""
+    epsilon_upper_of: Literal["every event", "every cut", "chosen thresholds"] | None = None
+    """what of the attack `epsilon_upper` limits: every event that its decisions make, every cut of
+    its scores, or nothing but the thresholds that the spec or the pilot chose. Null where
+    `epsilon_upper` is no limit"""
     interval: Point | None = None
     """limits on ε that are approximate, Bayesian or assume more than the bound does; never a
     bound. Null if the estimator gives none"""

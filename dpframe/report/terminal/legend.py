@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from dpframe.report.terminal.group import Group
+    from dpframe.report.terminal.group import Group, Spot
     from dpframe.report.terminal.settings import Settings
 
 
@@ -58,10 +59,7 @@ def legend(found: list[Group], ink: Ink, width: int) -> Iterator[Text | Table]:
         rows.append(("≥ 0.11", "certified: the loss is at least this, at the confidence below"))
     if any(interval(spot) for spot in spots):
         rows.append(("(0.11 – 0.13)", "approximate or Bayesian limits: nothing is certified"))
-    if any(s.verdict in ("consistent", "inconclusive") for s in spots):
-        rows.append(
-            ("≤ 0.13", "the most this attack can show: limits the attack, not the mechanism")
-        )
+    rows += [("≤ 0.13", meaning) for meaning in _limits(spots)]
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(justify="right", no_wrap=True)
     table.add_column()
@@ -69,6 +67,29 @@ def legend(found: list[Group], ink: Ink, width: int) -> Iterator[Text | Table]:
         table.add_row(ink.text(sample, "dim"), ink.text(meaning, "dim"))
     if rows:
         yield table
+
+
+LIMITED = {
+    "every event": "the most this attack can show: limits the attack, not the mechanism",
+    "every cut": "the most that cuts of its scores can show: limits the attack, not the mechanism",
+    "chosen thresholds": "the most at the thresholds that were chosen: others may show more",
+}
+"""What stands behind ≤, by what the limit is of."""
+
+
+def _limits(spots: list[Spot]) -> Iterator[str]:
+    """What stands behind ≤ here; where that differs, of which estimators."""
+    limited = [spot for spot in spots if spot.verdict in ("consistent", "inconclusive")]
+    of: dict[str, dict[str, None]] = {}
+    for cell in (cell for spot in limited for cell in spot.done):
+        found = cell.estimate
+        if found and found.epsilon_upper is not None and math.isfinite(found.epsilon_upper):
+            known = found.epsilon_upper_of or "chosen thresholds"
+            of.setdefault(known, {})[cell.estimator.label] = None
+    if limited and not of:
+        yield LIMITED["every event"]  # all are ∞: no limit, of whatever it is
+    for what in (known for known in LIMITED if known in of):
+        yield LIMITED[what] + (f" ({', '.join(of[what])})" if len(of) > 1 else "")
 
 
 def unadjusted(settings: Settings, m: int, ink: Ink) -> Text:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dpframe import Estimate, Query, Share, epsilon_of, estimate_from_boxes
+from dpframe.builtin.estimators.events.every_cut import every_cut_shows, possible
 from dpframe.builtin.estimators.events.ladder import joined
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpframe import Floats, Ints
+    from dpframe import Floats, HostArray, Ints, UpperOf
     from dpframe.builtin.estimators.events.choice import Chosen
     from dpframe.builtin.estimators.events.ladder import Events, Family
+
+TELLING = 1.0
+"""How far the limit of every cut may lie above that of the chosen thresholds. Beyond it, it says
+how few rare scores were counted rather than what the attack shows."""
 
 KEPT = 3
 """Events whose p-value is computed: those that say most. More would change it little."""
@@ -25,11 +30,18 @@ POINTS = 25
 """Points of a privacy profile."""
 
 
+class Shown(NamedTuple):
+    """What an attack can show at most, and what of it was limited."""
+
+    epsilon: float
+    of: UpperOf
+
+
 def estimate_from_events(
     parts: Sequence[Events],
     query: Query,
     *,
-    epsilon_upper: float,
+    shown: Shown,
     rates: Floats,
     notes: tuple[str, ...] = (),
 ) -> Estimate:
@@ -38,7 +50,7 @@ def estimate_from_events(
     Args:
         parts: events whose shares of the error sum to at most 1.
         query: what is asked.
-        epsilon_upper: what the attack can show at most.
+        shown: what the attack can show at most.
         rates: estimated (FPR, TPR) of many events, shape [k, 2], for the privacy profile.
         notes: remarks for the record.
     """
@@ -59,7 +71,8 @@ def estimate_from_events(
         kept.staircases,
         query,
         epsilon=loss_of(events.fpr[best], events.tpr[best], query.delta),
-        epsilon_upper=max(epsilon_upper, float(said.max())),
+        epsilon_upper=max(shown.epsilon, float(said.max())),
+        epsilon_upper_of=shown.of,
         profile=profile(rates),
         notes=(f"the error is shared among {len(said)} events", *notes),
     )
@@ -83,17 +96,43 @@ def loss_of(fpr: float, tpr: float, delta: float) -> float:
     return max(epsilon_at(fpr, tpr, delta), epsilon_at(1 - tpr, 1 - fpr, delta))
 
 
-def largest_shown(chosen: Sequence[Chosen], counts: Ints, query: Query) -> float:
-    """Upper limit of the loss that the pilot's cuts show, both as they are and turned round."""
-    error = (1 - query.confidence) / (4 * len(chosen))
+def largest_shown(
+    chosen: Sequence[Chosen], counts: Ints, query: Query, edges: HostArray | None = None
+) -> Shown:
+    """Upper limit of the loss of every cut of the score, or else of the cuts that a pilot chose.
+
+    The first is tried only if there are enough trials for it whatever is counted; then each has
+    half of the error. Both hold together at the confidence, so it does not matter that the counts
+    decide which of the two is said.
+
+    Args:
+        chosen: cuts that the pilot chose.
+        counts: shape [2, bins].
+        query: what is asked.
+        edges: between the bins; None if the bins are not in the order of the score.
+    """
+    error = 1 - query.confidence
+    half = error / 2
+    if edges is None or not possible(query.trials, query.delta, half):
+        return Shown(_of_chosen(chosen, counts, query.delta, error), "chosen thresholds")
+    some = _of_chosen(chosen, counts, query.delta, half)
+    every = every_cut_shows(counts, edges, query.delta, half)
+    if every <= some + TELLING:
+        return Shown(every, "every cut")
+    return Shown(some, "chosen thresholds")
+
+
+def _of_chosen(chosen: Sequence[Chosen], counts: Ints, delta: float, error: float) -> float:
+    """Upper limit of the loss that cuts show, whichever dataset they say."""
+    each = error / 2  # of the best cut alone: see `every_cut`
     found = [0.0]
     for one in chosen:
         ladder = one.family.bins(counts)
         false, true = ladder.false[one.cut], ladder.true[one.cut]
         n, n_true = ladder.trials_false, ladder.trials_true
-        lows = clopper_pearson_lower([false, true], [n, n_true], error)
-        highs = clopper_pearson_upper([false, true], [n, n_true], error)
-        found.append(loss_of(float(lows[0]), float(highs[1]), query.delta))
+        lows = clopper_pearson_lower([false, true], [n, n_true], each).tolist()
+        highs = clopper_pearson_upper([false, true], [n, n_true], each).tolist()
+        found += [loss_of(lows[0], highs[1], delta), loss_of(lows[1], highs[0], delta)]
     return max(found)
 
 

@@ -60,7 +60,7 @@ class HistogramSplit(Binned, name="histogram-split"):
         return estimate_from_events(
             [one.events(one.family.bins(ordered)) for one in chosen],
             query,
-            epsilon_upper=largest_shown(chosen, ordered, query),
+            shown=largest_shown(chosen, ordered, query),
             rates=binned_rates(ordered, UP),
             notes=(f"events of {learned.bins} bins, in the order that the pilot taught",),
         )

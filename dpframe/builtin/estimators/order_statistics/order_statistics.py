@@ -9,6 +9,7 @@ import numpy as np
 
 from dpframe import Estimate, Estimator, Query, Statistic
 from dpframe.builtin.estimators.events.certificate import (
+    Shown,
     binned_rates,
     estimate_from_events,
     largest_shown,
@@ -78,7 +79,7 @@ class OrderStatistics(Estimator, name="order-statistics"):
         return estimate_from_events(
             events,
             query,
-            epsilon_upper=largest_shown(chosen, counts, query),
+            shown=largest_shown(chosen, counts, query, np.asarray(layout["edges"])),
             rates=binned_rates(counts, families),
             notes=(exposure_note(counts, query.delta),),
         )
@@ -92,7 +93,7 @@ class OrderStatistics(Estimator, name="order-statistics"):
         return estimate_from_events(
             events,
             query,
-            epsilon_upper=math.inf,
+            shown=Shown(math.inf, "chosen thresholds"),
             rates=rates,
             notes=(exposure_note(rank_counts(values), query.delta),),
         )
