@@ -10,6 +10,7 @@ def check_every_cell_ran(record: dict[str, Any]) -> None:
     assert record["cells"]
     assert [cell["reason"] for cell in record["cells"] if cell["status"] == "failed"] == []
     assert all(skip["reason"] for skip in record["skipped"])
+    assert [skip for skip in record["skipped"] if skip["expected"]] == []
     judged = [cell for cell in record["cells"] if cell["verdict"] is not None]
     assert record["summary"]["m"] == len(judged)
     for cell in record["cells"]:
