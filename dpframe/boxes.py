@@ -96,10 +96,12 @@ def epsilon_of(boxes: Floats, delta: float) -> float:
         return 0.0
     both = np.stack([corners, corners[..., ::-1]])
     heights = 1 - delta - both[..., 1]
-    useful = (heights > 0) & (both[..., 0] > 0)
-    ratios = np.where(useful, heights, 0.0) / np.where(useful, both[..., 0], 1.0)
+    useful = heights > 0
+    with np.errstate(divide="ignore"):  # a limit that is rounded to 0
+        ratios = np.where(useful, heights, 0.0) / np.where(useful, both[..., 0], 1.0)
     # Per corner the better direction, per staircase its worst corner, of all the best staircase.
-    best = float(ratios.max(axis=0).min(axis=1).max())
+    worst = ratios.max(axis=0).min(axis=1)
+    best = float(worst[np.isfinite(worst)].max(initial=0.0))  # one without any limit says nothing
     return math.log(best) if best > 1 else 0.0
 
 

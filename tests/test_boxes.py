@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dpframe import ApproxDP, PureDP, Query, estimate_from_boxes
 from dpframe.boxes import SMALLEST_P, epsilon_of, rejects
 from dpframe.stats.binomial import clopper_pearson_upper
+from dpframe.stats.joint import joint_staircases
 
 
 def boxes_of(false_positives: int, false_negatives: int, n: int):
@@ -93,3 +94,22 @@ def test_the_bound_is_the_largest_of_what_the_shares_certify() -> None:
     assert 0 < found.shares[1].epsilon_lower < alone
     with pytest.raises(ValueError, match="zip"):
         estimate_from_boxes(boxes, query, epsilon=1.0, shares=(1.0,))
+
+
+def test_a_limit_that_is_rounded_to_zero_does_not_hide_the_rest_of_a_staircase() -> None:
+    """The joint test at a large weight: along its edge FNR falls below what float64 can hold."""
+    staircase = np.array([[[0.001, 0.01], [0.002, 0.0]]])
+    assert epsilon_of(staircase, 0.0) == math.log(0.99 / 0.001)
+    assert epsilon_of(staircase[:, :1], 0.0) == epsilon_of(staircase, 0.0)
+    assert epsilon_of(np.array([[[0.0, 0.5], [0.5, 0.0]]]), 0.0) == 0  # no limit at all
+    for claimed in (6.8, 7.0):
+        assert rejects(staircase, PureDP(claimed)) == (epsilon_of(staircase, 0.0) > claimed)
+
+
+def test_the_joint_bound_grows_with_the_error_it_may_spend() -> None:
+    bounds = [
+        epsilon_of(joint_staircases(30, 20_000, 19_950, 20_000, 0.995, a), 0.0)
+        for a in np.geomspace(1e-6, 0.9, 200)
+    ]
+    assert np.diff(bounds).min() > -0.01
+    assert bounds[-1] > bounds[100] > bounds[0] > 5
