@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import processes
 from support.small_audits import ROWS, Spy, counts, document, small_segments
 
 from dpframe.engine import programs
 
 TRIALS = 8 * ROWS + 7
-few = settings(derandomize=True, deadline=None, max_examples=5)
 
 EPSILONS = [0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0]
 MECHANISMS: list[Any] = [
@@ -51,19 +48,33 @@ def some(values: list[Any]) -> st.SearchStrategy[list[Any]]:
     return rest.flatmap(lambda found: st.permutations([values[0], *found]))
 
 
-@few
-@given(
-    some(MECHANISMS),
-    some(ATTACKS),
-    some([ESTIMATORS[1], ESTIMATORS[0], ESTIMATORS[2]]),
-    some([1.0, *EPSILONS]),
-    some([1, 2]),
-    some([3, 4]),
-    st.sampled_from([0.5, 0.95, 0.99]),
-    st.integers(1, 3),
-    st.integers(1, 5),
+whatever_else = given(
+    mechanisms=some(MECHANISMS),
+    attacks=some(ATTACKS),
+    estimators=some([ESTIMATORS[1], ESTIMATORS[0], ESTIMATORS[2]]),
+    epsilons=some([1.0, *EPSILONS]),
+    dims=some([1, 2]),
+    seeds=some([3, 4]),
+    confidence=st.sampled_from([0.5, 0.95, 0.99]),
+    repeats=st.integers(1, 3),
+    threads=st.integers(1, 5),
 )
-def test_what_else_is_in_the_spec_changes_nothing(
+
+
+@settings(max_examples=2)
+@whatever_else
+def test_what_else_is_in_the_spec_changes_nothing(alone: dict[Any, Any], **else_: Any) -> None:
+    check_what_else(alone, **else_)
+
+
+@pytest.mark.slow
+@settings(max_examples=20)
+@whatever_else
+def test_nothing_else_in_the_spec_changes_anything(alone: dict[Any, Any], **else_: Any) -> None:
+    check_what_else(alone, **else_)
+
+
+def check_what_else(
     alone: dict[Any, Any],
     mechanisms: list[Any],
     attacks: list[Any],
@@ -172,13 +183,7 @@ def test_host_devices_change_nothing() -> None:
         estimator=[ESTIMATORS[1]],
         sweep={"mechanism.epsilon": [0.5, 1.0]},
     )
-    done = subprocess.run(
-        [sys.executable, "-c", DEVICES, "4", json.dumps(spec)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
+    done = processes.run("-c", DEVICES, 4, json.dumps(spec))
     assert done.returncode == 0, done.stderr
     devices, used, found = json.loads(done.stdout)
     assert devices == 4

@@ -33,24 +33,26 @@ def audits(epsilon: float, trials: int, repeats: int, seed: int = 1) -> list[dic
     return dpframe.audit(document)["cells"]
 
 
-def test_the_bound_exceeds_the_truth_in_at_most_five_percent() -> None:
-    """2 000 audits through the whole engine, at the worst case."""
-    cells = audits(1.0, 2_000, 2_000)
+@pytest.mark.parametrize("repeats", [300, pytest.param(2_000, marks=pytest.mark.slow)])
+def test_the_bound_exceeds_the_truth_in_at_most_five_percent(repeats: int) -> None:
+    """Many audits through the whole engine, at the worst case."""
+    cells = audits(1.0, 2_000, repeats)
     lower = np.array([cell["estimate"]["epsilon_lower"] for cell in cells])
     upper = np.array([cell["estimate"]["epsilon_upper"] for cell in cells])
     most = stats.binom.isf(ALPHA, len(cells), 0.05)
     assert (lower > 1.0).sum() <= most
     assert (upper < 1.0).sum() <= most
-    # Non-vacuity: the bound is near the truth, and the interval does miss it sometimes.
+    # Non-vacuity: the bound is near the truth, and the interval does miss it once in hundreds.
     assert lower.mean() > 0.8
-    assert ((lower > 1.0) | (upper < 1.0)).sum() > 0
+    assert ((lower > 1.0) | (upper < 1.0)).any() or repeats < 2_000
     violated = sum(cell["verdict"] == "violated" for cell in cells)
     assert violated <= most
     assert violated == ((lower > 1.0) & [c["p_value"] <= 0.05 for c in cells]).sum()
 
 
-def test_p_values_are_uniform_or_larger() -> None:
-    p_values = np.array([cell["p_value"] for cell in audits(1.0, 1_000, 500, seed=2)])
+@pytest.mark.parametrize("repeats", [200, pytest.param(500, marks=pytest.mark.slow)])
+def test_p_values_are_uniform_or_larger(repeats: int) -> None:
+    p_values = np.array([cell["p_value"] for cell in audits(1.0, 1_000, repeats, seed=2)])
     for level in (0.01, 0.05, 0.2, 0.5):
         assert (p_values <= level).sum() <= stats.binom.isf(ALPHA, len(p_values), level)
     assert (p_values < 0.5).any()
