@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.black_boxes import sample_in_this_process
 from support.known_truths import KNOWN, spec
 
 import dpframe
@@ -16,6 +17,12 @@ from dpframe.calibration.rehearsal import Block
 from dpframe.commands import audit
 from dpframe.commands.calibrate import SETTINGS
 from dpframe.engine.address import EVAL, FIT, PILOT
+
+
+@pytest.fixture(autouse=True)
+def _without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample_in_this_process(monkeypatch)
+
 
 SILENT = {"params": {"claimed": False}}
 """A claim may change what an estimator looks at; calibrations keep it back."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import SPECS, processes
+from support.command_line import dpframe
 
 from dpframe.engine.address import Stream, digest
 from dpframe.engine.checkpoint import INTERVAL, Saved, Store, locked
@@ -254,20 +254,16 @@ with locked(Path(sys.argv[1])):
 """
 
 
-def test_a_second_run_in_a_directory_says_so_and_stops(root: Path, tmp_path: Path) -> None:
+def test_a_second_run_in_a_directory_says_so_and_stops(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "dpframe", "run", str(root / "specs" / "quick.toml")]
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(out / "checkpoint")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as holder:
+    run = ("run", SPECS / "quick.toml", "--out", out)
+    with processes.started("-c", HOLD, out / "checkpoint") as holder:
         assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
-        for option in ("--resume", "--fresh"):
-            second = subprocess.run(
-                [*command, "--out", str(out), option], capture_output=True, text=True, check=False
-            )
+        assert holder.stdout.readline() == "held\n"
+        for second in (
+            processes.run(*processes.DPFRAME, *run, "--resume"),
+            dpframe(*run, "--fresh", cwd=tmp_path),
+        ):
             assert second.returncode == 2
             assert second.stderr == f"{out}: another run is using this directory\n"
             assert second.stdout == ""

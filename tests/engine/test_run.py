@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support import small_audits as small
+from support.black_boxes import sample_in_this_process
 
 import dpframe
 from dpframe import (
@@ -29,6 +30,11 @@ from dpframe.engine.checkpoint import Store
 from dpframe.engine.device import DeviceWork
 from dpframe.engine.tally import Tally
 from dpframe.engine.threefry import NAME
+
+
+@pytest.fixture(autouse=True)
+def _without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample_in_this_process(monkeypatch)  # they could not import the classes of this file anyway
 
 
 class Coin(Mechanism, name="coin"):

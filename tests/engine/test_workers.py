@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.black_boxes import BOXES, Box, sample_in_this_process
+from support.black_boxes import BOXES, Box, sample_in_one_worker, sample_in_this_process
+from support.processes import DPFRAME
+from support.processes import run as run_process
 from support.small_audits import PLUGINS, Stop, document, load
 
 from dpframe import HostMechanism, PureDP, host_mechanism
@@ -51,6 +51,11 @@ def notes(cell: dict[str, Any]) -> str:
     return " | ".join(cell["estimate"]["notes"])
 
 
+@pytest.fixture(autouse=True)
+def _one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample_in_one_worker(monkeypatch)
+
+
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     sample_in_this_process(monkeypatch)
@@ -68,7 +73,7 @@ def direct() -> list[Any]:
         return [cell["counts"] for cell in cells(SWEPT)]
 
 
-@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("workers", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
 def test_counts_do_not_depend_on_the_number_of_workers(
     workers: int, direct: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,14 +279,8 @@ def test_the_command_exits_3_and_reports_the_others(tmp_path: Path) -> None:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: deadly\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[dpframe]\ndeadly = deadly_plugin\n")
     (tmp_path / "dies.toml").write_text(DIES)
-    done = subprocess.run(
-        [sys.executable, "-m", "dpframe", "run", "dies.toml", "--quiet"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(site), "DPFRAME_CACHE": "off"},
-    )
+    words = (*DPFRAME, "run", "dies.toml", "--quiet")
+    done = run_process(*words, cwd=tmp_path, PYTHONPATH=str(site))
     assert done.returncode == 3, done.stdout + done.stderr
     assert "a worker process died" in done.stdout
     assert "laplace-numpy" in done.stdout
@@ -307,14 +306,7 @@ print(cell["status"], cell["reason"])
 def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
     """Its workers import it again. They neither audit nor print, and it is said what to do."""
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, "script.py"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "DPFRAME_CACHE": "off"},
-    )
+    done = run_process("script.py", cwd=tmp_path)
     assert done.stdout == f"failed {processes.UNGUARDED}\n"
     assert 'if __name__ == "__main__":' in done.stdout
     assert done.stderr == ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpframe import HostMechanism, PureDP
+from dpframe.engine import workers
 from dpframe.engine.workers import Pool
 
 if TYPE_CHECKING:
@@ -72,3 +73,8 @@ BOXES: list[Any] = [Box, Dies, OneLaneDies, Slow]
 def sample_in_this_process(patch: pytest.MonkeyPatch) -> None:
     """Starts no worker processes: the same outputs, without a second or two for each of them."""
     patch.setattr(Pool, "_pickled", lambda self: None)
+
+
+def sample_in_one_worker(patch: pytest.MonkeyPatch) -> None:
+    """Starts one worker process, where their number does not matter."""
+    patch.setattr(workers, "available_cores", lambda: 1)

@@ -24,8 +24,12 @@ HANGS = 300.0
 
 
 def environment(**changed: str) -> dict[str, str]:
-    """That of the tests, compile cache included, with 80 columns and `support` to import."""
-    path = [str(TESTS), os.environ.get("PYTHONPATH", "")]
+    """That of the tests, compile cache included, with 80 columns and `support` to import.
+
+    Args:
+        changed: other variables; PYTHONPATH comes before what is there.
+    """
+    path = [changed.pop("PYTHONPATH", ""), str(TESTS), os.environ.get("PYTHONPATH", "")]
     settled = {"COLUMNS": "80", "PYTHONPATH": os.pathsep.join(filter(None, path))}
     return {**os.environ, **settled, **changed}
 
