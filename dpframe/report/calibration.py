@@ -85,7 +85,7 @@ def explanation(found: dict[str, Any]) -> Iterator[str]:
     yield (
         "Above the truth: the share of audits whose bound exceeded the true ε, with an interval; "
         f"all intervals together hold with {words.percent(found['interval_confidence'])}. "
-        "Typical: the mean bound (≥), or for an estimator that certifies nothing the median of "
+        "Typical: the mean bound (⌀), or for an estimator that certifies nothing the median of "
         "its estimates (~)."
     )
     levels = sorted({row["confidence"] for row in found["rows"]})
@@ -159,7 +159,7 @@ def _rate(row: Row) -> str:
 
 def _typical(row: Row) -> str:
     if row["certified"]:
-        return f"≥ {words.lower(row['mean_lower'])}"
+        return f"⌀ {words.lower(row['mean_lower'])}"
     return f"~ {words.point(words.number(row['median_epsilon']))}"
 
 

@@ -14,6 +14,7 @@ import dpframe
 from dpframe import DpframeError, GaussianDP
 from dpframe.record.file import dumps
 from dpframe.report.terminal.comparison import render_comparison
+from dpframe.report.words import lower
 
 SMALL = {"fit": 500, "pilot": 300}
 
@@ -108,6 +109,10 @@ def test_repeats_are_averaged() -> None:
     assert row["epsilon_lower"] == pytest.approx(sum(bounds) / 4)
     assert row["repeats"] == 4
     assert row["deviation"] > 0
+    file = io.StringIO()
+    render_comparison(found, Console(file=file, width=120))
+    assert f"⌀ {lower(row['epsilon_lower'])}" in file.getvalue()
+    assert "≥" not in file.getvalue()
 
 
 def test_options_reach_the_audit() -> None:

@@ -128,8 +128,36 @@ def test_claim_that_differs_within_a_row_is_in_the_cells(records, show):
 def test_repeats_are_a_mean_a_deviation_and_a_tally(records, show):
     cells = [records.cell("adept", 0.1, 2, m=10, repeat=i, shift=700 * (i - 5)) for i in range(10)]
     text = show(records.record(cells))
-    assert re.search(r"adept +0\.100 +0\.1\d+ ± 0\.00\d\d +≥ 0\.19\d .*✗ violated 10/10", text)
+    assert re.search(r"adept +0\.100 +0\.1\d+ ± 0\.00\d\d +⌀ 0\.19\d .*✗ violated 10/10", text)
+    assert "mean of the repeats' certified bounds" in text
     assert "10 of 10 claims violated" in text
+
+
+@pytest.mark.parametrize("dims", [(1,), (1, 2)])
+@pytest.mark.parametrize("width", [60, 160])
+def test_a_mean_of_bounds_is_never_called_a_bound(records, show, dims, width):
+    def report(repeats):
+        cells = [
+            records.cell("laplace", e, d, repeat=i, shift=700 * i)
+            for e in (0.1, 1.0)
+            for d in dims
+            for i in range(repeats)
+        ]
+        return show(records.record(cells), width)
+
+    assert "≥" in report(1)
+    assert "≤" in report(1)
+    assert "⌀" not in report(1)
+    assert "⌀" in report(3)
+    assert not re.search("[≥≤]", report(3))
+
+
+def test_of_repeats_of_which_one_ran_the_bound_is_one(records, show):
+    cells = [records.cell("adept", 0.1, 2), records.failed_cell(use="adept", repeat=1, dim=2)]
+    cells[1]["swept"] = cells[0]["swept"]
+    text = show(records.record(cells))
+    assert "≥ 0.19" in text
+    assert "⌀" not in text
 
 
 def test_repeats_in_a_grid(records, show):

@@ -21,7 +21,7 @@ def interval_bar(spot: Spot, width: int, ink: Ink) -> Text:
 
     The axis is the loss divided by the claim, from 0 to 2, so that bars of different claims
     compare: a bar wholly to the right of the claim is a violation. An arrow says that something
-    lies beyond the end.
+    lies beyond the end. Of replicates it is drawn from the lowest bound to the highest limit.
 
     Args:
         spot: one with a claim above 0; anything else gives an empty bar.
@@ -31,7 +31,8 @@ def interval_bar(spot: Spot, width: int, ink: Ink) -> Text:
     claim = spot.claim
     if not spot.done or claim is None or not 0 < claim < math.inf:
         return Text(" " * width)
-    low, high = spot.mean("epsilon_lower"), spot.mean("epsilon_upper")
+    low = min(spot.estimates("epsilon_lower"), default=None)
+    high = max(spot.estimates("epsilon_upper"), default=None)
     value = spot.mean("epsilon")
     cells = [(" ", "")] * width
 

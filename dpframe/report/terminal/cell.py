@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from dpframe.report.terminal.group import Spot
 
 
+BOUND, AVERAGE, LIMIT = "≥", "⌀", "≤"
+"""Signs of a certified bound, of the mean of several, and of what an attack can show."""
+
+
 class Line(NamedTuple):
     """A sign and what it is the sign of."""
 
@@ -29,14 +33,16 @@ def empirical(spot: Spot) -> tuple[str, str | None]:
     return words.spread(mean, deviation)
 
 
-def certified(spot: Spot) -> str:
-    """The certified bound; the mean of the replicates' bounds."""
-    return words.lower(spot.mean("epsilon_lower"))
+def certified(spot: Spot) -> tuple[str, str]:
+    """The certified bound and the sign of one; of replicates the mean, which is no bound."""
+    sign = AVERAGE if len(spot.estimates("epsilon_lower")) > 1 else BOUND
+    return sign, words.lower(spot.mean("epsilon_lower"))
 
 
 def limit(spot: Spot) -> str:
-    """The most that the attack can show; the mean of the replicates' limits."""
-    return words.upper(spot.mean("epsilon_upper"))
+    """The most that the attack can show; "" where several replicates each have a limit."""
+    limits = spot.estimates("epsilon_upper")
+    return words.upper(limits[0]) if len(limits) == 1 else ""
 
 
 def interval(spot: Spot) -> str:
@@ -75,11 +81,11 @@ def lines(spot: Spot, *, claim: bool) -> list[Line]:
     if claim and spot.claim is not None:
         shown.append(Line("=", words.point(spot.claim), ""))
     if spot.estimates("epsilon_lower"):
-        shown.append(Line("≥", certified(spot), plain))
+        shown.append(Line(*certified(spot), plain))
     if approximate := interval(spot):
         shown.append(Line("", approximate, "dim", is_number=False))
-    if verdict in ("consistent", "inconclusive") and spot.estimates("epsilon_upper"):
-        shown.append(Line("≤", limit(spot), "dim"))
+    if verdict in ("consistent", "inconclusive") and (most := limit(spot)):
+        shown.append(Line(LIMIT, most, "dim"))
     if text := tally(spot):
         shown.append(Line("", text, plain, is_number=False))
     return shown

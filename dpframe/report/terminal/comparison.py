@@ -81,6 +81,7 @@ def _entry(row: Row) -> ranking.Ranked:
         share=row["share"],
         draws=row["draws"]["total"],
         seconds=row["seconds"],
+        repeats=row["repeats"],
     )
 
 
@@ -101,7 +102,9 @@ def _title(row: Row, ink: Ink) -> Text:
 def _remarks(found: dict[str, Any], ink: Ink) -> Iterator[Text]:
     rows: list[Row] = found["rows"]
     if any(row["repeats"] > 1 for row in rows):
-        yield ink.text("Numbers are means over the repeats of each cell.")
+        yield ink.text(
+            "Numbers are means over the repeats of each cell; a mean of bounds (⌀) is no bound."
+        )
     yield ink.text(
         "Draws are outputs of the mechanism, on both datasets: to learn from, to choose thresholds "
         "from, and to count; lines of a table share them. Time is a line's share of drawing and "

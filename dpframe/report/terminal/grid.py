@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.text import Text
 
 from dpframe.report import words
-from dpframe.report.terminal.cell import Line, lines
+from dpframe.report.terminal.cell import AVERAGE, BOUND, LIMIT, Line, lines
 from dpframe.report.terminal.group import Group, Spot, same
 from dpframe.report.terminal.ink import GAP, STYLE, UNEXPECTED, Ink
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rich.table import Table
+
+CERTIFIED = (BOUND, AVERAGE, LIMIT)
+"""Signs of what stands on the right of a wide cell."""
 
 Block = list[list[Line]]
 """A cell: lines of entries. Stacked, each line has one entry; wide, it has two."""
@@ -147,8 +150,8 @@ def _block(found: list[Line], wide: bool) -> Block:
     if not wide or not all(line.is_number for line in found):
         return [[line] for line in found]
     # What is measured on the left, what is certified on the right.
-    left = [line for line in found if line.sign not in ("≥", "≤")]
-    right = [line for line in found if line.sign in ("≥", "≤")]
+    left = [line for line in found if line.sign not in CERTIFIED]
+    right = [line for line in found if line.sign in CERTIFIED]
     blank = Line(" ", "", "")
     return [
         [a or blank, b] if b else [a or blank]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from dpframe.report import words
-from dpframe.report.terminal.cell import interval
+from dpframe.report.terminal.cell import AVERAGE, BOUND, LIMIT, interval, limit
 from dpframe.report.terminal.ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink
 
 if TYPE_CHECKING:
@@ -55,11 +55,18 @@ def legend(found: list[Group], ink: Ink, width: int) -> Iterator[Text | Table]:
     if any(spot.deviation("epsilon") is not None for spot in spots):
         rows.append(("± 0.01", "its standard deviation over the repeats; the others are means"))
         rows.append(("2/3", "violated of all repeats"))
-    if any(spot.estimates("epsilon_lower") for spot in spots):
-        rows.append(("≥ 0.11", "certified: the loss is at least this, at the confidence below"))
+    bounds = {len(spot.estimates("epsilon_lower")) for spot in spots}
+    if 1 in bounds:
+        rows.append(
+            (f"{BOUND} 0.11", "certified: the loss is at least this, at the confidence below")
+        )
+    if max(bounds, default=0) > 1:
+        rows.append(
+            (f"{AVERAGE} 0.11", "the mean of the repeats' certified bounds; itself no bound")
+        )
     if any(interval(spot) for spot in spots):
         rows.append(("(0.11 – 0.13)", "approximate or Bayesian limits: nothing is certified"))
-    rows += [("≤ 0.13", meaning) for meaning in _limits(spots)]
+    rows += [(f"{LIMIT} 0.13", meaning) for meaning in _limits(spots)]
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(justify="right", no_wrap=True)
     table.add_column()
@@ -79,7 +86,7 @@ LIMITED = {
 
 def _limits(spots: list[Spot]) -> Iterator[str]:
     """What stands behind ≤ here; where that differs, of which estimators."""
-    limited = [spot for spot in spots if spot.verdict in ("consistent", "inconclusive")]
+    limited = [s for s in spots if s.verdict in ("consistent", "inconclusive") and limit(s)]
     of: dict[str, dict[str, None]] = {}
     for cell in (cell for spot in limited for cell in spot.done):
         found = cell.estimate

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpframe.report import words
 from dpframe.report.terminal.bar import interval_bar
-from dpframe.report.terminal.cell import certified, empirical, interval, limit, tally
+from dpframe.report.terminal.cell import LIMIT, certified, empirical, interval, limit, tally
 from dpframe.report.terminal.grid import short
 from dpframe.report.terminal.ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink
 
@@ -128,13 +128,16 @@ def _bounds(spots: list[Spot], ink: Ink) -> list[str]:
 
     Where nothing is certified, the approximate interval, in parentheses.
     """
+    signs, texts = zip(*map(certified, spots), strict=True)
+    given = [bool(spot.estimates("epsilon_lower")) for spot in spots]
     lowers = words.align(
-        [ink.plain(certified(s)) if s.estimates("epsilon_lower") else "" for s in spots]
+        [ink.plain(text) if here else "" for text, here in zip(texts, given, strict=True)]
     )
     uppers = words.align([ink.plain(limit(s)) if _limited(s) else "" for s in spots])
     bounds = [
-        (f"≥ {low}" if low.strip() else f"  {low}") + (f"  ≤ {up}" if up.strip() else f"    {up}")
-        for low, up in zip(lowers, uppers, strict=True)
+        (f"{sign} {low}" if low.strip() else f"  {low}")
+        + (f"  {LIMIT} {up}" if up.strip() else f"    {up}")
+        for sign, low, up in zip(signs, lowers, uppers, strict=True)
     ]
     return [
         text if text.strip() else ink.plain(interval(spot))
@@ -149,7 +152,7 @@ def _bounds_title(spots: list[Spot]) -> str:
 
 
 def _limited(spot: Spot) -> bool:
-    return spot.verdict in ("consistent", "inconclusive") and bool(spot.estimates("epsilon_upper"))
+    return spot.verdict in ("consistent", "inconclusive") and bool(limit(spot))
 
 
 def _verdict(spot: Spot, ink: Ink) -> Text:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from dpframe.report import words
+from dpframe.report.terminal.cell import AVERAGE, BOUND
 from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Ranked(NamedTuple):
     """Whether this line alone refutes the claim."""
     draws: float | None = None
     seconds: float | None = None
+    repeats: int = 1
+    """More than one: the numbers are means, and a mean of bounds is none."""
 
 
 Column = tuple[str, "Callable[[Ranked], str]"]
@@ -45,7 +48,9 @@ Column = tuple[str, "Callable[[Ranked], str]"]
 
 def bound(entry: Ranked) -> str:
     """The certified bound, or that there is none."""
-    return f"≥ {words.lower(entry.bound)}" if entry.certified else "no bound"
+    if not entry.certified:
+        return "no bound"
+    return f"{AVERAGE if entry.repeats > 1 else BOUND} {words.lower(entry.bound)}"
 
 
 def estimate(entry: Ranked) -> str:
