@@ -1,12 +1,12 @@
 """Speed of the engine on the Laplace mechanism, beside a tight C loop and the paper's method.
 
-    python tests/benchmarks/loop.py [--draws MILLIONS] [--repeats N] [--clock wall|cpu]
+    python tests/benchmarks/loop.py [--coordinates MILLIONS] [--repeats N] [--clock wall|cpu]
 
-Million draws per second on all cores, medians. On a machine that is shared with others, --clock cpu
-gives steadier ratios: processor time divided by the number of cores, for the columns that use all
-of them. A draw is one coordinate of one output on one dataset, counted once however many values of
-ε share it. The engine runs as `dpframe run` runs it, through plan, threads and counts; compilation
-is done before the clock starts.
+Million coordinates per second on all cores, medians. On a machine that is shared with others,
+--clock cpu gives steadier ratios: processor time divided by the number of cores, for the columns
+that use all of them. A draw, one output on one dataset, has `dim` coordinates, counted once however
+many values of ε share it. The engine runs as `dpframe run` runs it, through plan, threads and
+counts; compilation is done before the clock starts.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def now() -> float:
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
-def engine(dim: int, epsilons: list[float], draws: int, repeats: int) -> float:
+def engine(dim: int, epsilons: list[float], coordinates: int, repeats: int) -> float:
     """Draws per second of the engine, both datasets."""
     document = {
         "schema": 1,
-        "audit": {"name": "loop", "trials": draws // (2 * dim)},
+        "audit": {"name": "loop", "trials": coordinates // (2 * dim)},
         "pair": {"use": "zeros-ones", "params": {"dim": dim}},
         "mechanism": [{"use": "laplace", "params": {"epsilon": 1.0}}],
         "attack": [{"use": "majority-vote"}],
@@ -67,23 +67,23 @@ def engine(dim: int, epsilons: list[float], draws: int, repeats: int) -> float:
         started = now()
         run(plan)
         times.append((now() - started) / CLOCK.share)
-    return sum(p.draws for p in plan.passes) / statistics.median(times[1:])
+    return sum(p.coordinates for p in plan.passes) / statistics.median(times[1:])
 
 
-def tight(program: Path, dim: int, draws: int, repeats: int) -> float:
+def tight(program: Path, dim: int, coordinates: int, repeats: int) -> float:
     """Draws per second of the C loop."""
-    command = [str(program), str(dim), str(draws // 10**6), str(available_cores())]
+    command = [str(program), str(dim), str(coordinates // 10**6), str(available_cores())]
     times = []
     for _ in range(repeats):
         started = now()
         subprocess.run(command, capture_output=True, check=True)
         times.append((now() - started) / CLOCK.share)
-    return draws / statistics.median(times)
+    return coordinates / statistics.median(times)
 
 
-def plain(dim: int, draws: int) -> float:
+def plain(dim: int, coordinates: int) -> float:
     """Draws per second of the paper's method, written plainly in NumPy, for one value of ε."""
-    trials, scale = max(1, draws // dim), dim / 1.0
+    trials, scale = max(1, coordinates // dim), dim / 1.0
     started = now()
     u = np.random.uniform(0, 1, size=(trials, dim))  # legacy, as in the paper's code
     noise = -scale * np.sign(u - 0.5) * np.log(1 - 2 * np.abs(u - 0.5))
@@ -107,21 +107,25 @@ def build(folder: Path) -> Path | None:
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=2000, help="million draws per measurement")
+    parser.add_argument(
+        "--coordinates", type=int, default=2000, help="million coordinates per measurement"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     options = parser.parse_args()
     CLOCK.cpu = options.clock == "cpu"
     CLOCK.share = float(available_cores()) if CLOCK.cpu else 1.0
-    draws = options.draws * 10**6
-    print(f"{platform.processor() or platform.machine()}, {available_cores()} cores; M draws/s")
+    coordinates = options.coordinates * 10**6
+    print(
+        f"{platform.processor() or platform.machine()}, {available_cores()} cores; M coordinates/s"
+    )
     print(f"{'dim':>4} {'1 ε':>7} {'7 ε':>7} {'C':>7} {'NumPy':>7} {'1 ε/C':>6} {'1 ε/NumPy':>9}")
     with tempfile.TemporaryDirectory() as folder:
         program = build(Path(folder))
         for dim in DIMS:
-            one = engine(dim, [1.0], draws, options.repeats)
-            seven = engine(dim, EPSILONS, draws, options.repeats)
-            c = tight(program, dim, draws, options.repeats) if program else float("nan")
+            one = engine(dim, [1.0], coordinates, options.repeats)
+            seven = engine(dim, EPSILONS, coordinates, options.repeats)
+            c = tight(program, dim, coordinates, options.repeats) if program else float("nan")
             numpy = statistics.median(plain(dim, 64 * 10**6) for _ in range(3))
             rates = " ".join(f"{rate / 1e6:7.0f}" for rate in (one, seven, c, numpy))
             print(f"{dim:4} {rates} {one / c:6.2f} {one / numpy:9.0f}", flush=True)
