@@ -51,8 +51,8 @@ def run(
     """Run an audit and report what it found.
 
     Exit code: 0 every expectation of the spec is met and no other claim is violated; 1 otherwise;
-    2 the spec or the call is wrong; 3 a cell could not be run; 130 and 143 after an interruption;
-    70 a mistake in dpframe.
+    2 the spec or the call is wrong; 3 a cell could not be run, or none was; 130 and 143 after an
+    interruption; 70 a mistake in dpframe.
     """
     from dpframe.commands import run
     from dpframe.record.verdict import exit_code
@@ -94,8 +94,14 @@ def plan(
 def check(
     spec: Spec, overrides: Overrides = None, trials: Trials = None, seed: Seed = None
 ) -> None:
-    """Check a spec: every mistake at once, with file and line."""
+    """Check a spec: every mistake at once, with file and line.
+
+    An expectation that nothing can meet is a mistake too.
+    """
+    from dpframe.commands.check import check as check_expectations
+
     loaded = load(spec, overrides, trials, seed)
+    check_expectations(loaded)
     skipped = f", {len(loaded.skipped)} skipped" if loaded.skipped else ""
     print(f"{spec}: {len(loaded.cells)} cells{skipped}; no mistakes found", file=results())
 

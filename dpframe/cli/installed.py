@@ -31,8 +31,17 @@ def plugins(
             render_plugin(entry, parameters(entry.cls), console())
 
 
-def schema() -> None:
+def schema(
+    record: Annotated[
+        bool, typer.Option("--record", help="Print that of a record instead.")
+    ] = False,
+) -> None:
     """Print the JSON Schema of a spec; it knows the installed plugins."""
+    if record:
+        from dpframe.record.model import record_schema
+
+        print_json(record_schema())
+        return
     from dpframe import registry
     from dpframe.spec import spec_schema
 

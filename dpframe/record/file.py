@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from dpframe.errors import OutputError, RecordError
+from dpframe.printable import printable
 from dpframe.record.consistency import disagreement
 from dpframe.record.model import Record
 from dpframe.record.model.record import SCHEMA
@@ -117,7 +118,7 @@ def _first_problem(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_context=False)[0]
     place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"])
     more = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""
-    place = "".join(c if c.isprintable() else "�" for c in place).lstrip(".")
+    place = printable(place.lstrip("."))
     given = "" if first["type"] == "missing" else f", not {shown(first['input'])}"
     message = first["msg"][:1].lower() + first["msg"][1:]
     return f"not a whole record: {place or 'the record'}: {message}{given}{more}"

@@ -72,7 +72,7 @@ def build(
     assert sections.audit is not None
     assert sections.run is not None
     grid = Grid(document, sections.audit, members, axes, variants=variants, problems=problems)
-    cells, skipped = grid.cells(rules), grid.skips()
+    cells, skipped = grid.cells(rules), grid.skips(rules)
     if not cells and not problems:
         problems.add(("sweep",), "no cell is left", *(skip.reason for skip in skipped))
     if not problems:

@@ -97,7 +97,7 @@ class Grid:
                         cells += self._repeats(combination, target, index, rules)
         return cells
 
-    def skips(self) -> list[Skip]:
+    def skips(self, rules: Rules) -> list[Skip]:
         """Combinations in which a plugin lacks a swept parameter that others have."""
         return [
             Skip(
@@ -107,6 +107,7 @@ class Grid:
                 estimator=one.estimator.label,
                 swept=(),
                 reason="; ".join(reasons),
+                expected=rules.of_skipped(self._coordinates(one, [])),
             )
             for one in self._combinations()
             if (reasons := self._lacking(one))

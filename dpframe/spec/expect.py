@@ -93,6 +93,11 @@ class Rules:
                 last = max(last, number)
         return self._rules[last].verdict if last >= 0 else None
 
+    def of_skipped(self, combination: Coordinates) -> str | None:
+        """The same for what is left out; that is no match, since nothing can be found there."""
+        verdicts = [rule.verdict for rule in self._rules if rule.matches(combination)]
+        return verdicts[-1] if verdicts else None
+
     def check_all_matched(self, axes: list[Axis], problems: Problems) -> None:
         """Notes the rules that have matched no cell; call it after the last cell."""
         for rule in self._rules:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from support.command_line import dpframe
 
 from dpframe.record.model import Record, record_schema
 from dpframe.record.model.values import Part
@@ -71,3 +72,7 @@ def test_a_record_cannot_be_changed() -> None:
     record = Record.model_construct(seed=1)
     with pytest.raises(ValueError, match="frozen"):
         record.seed = 2  # type: ignore[misc]
+
+
+def test_the_command_line_prints_the_schema(tmp_path: Path) -> None:
+    assert json.loads(dpframe("schema", "--record", cwd=tmp_path).stdout) == record_schema()

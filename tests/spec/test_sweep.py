@@ -3,6 +3,7 @@
 import pytest
 
 from dpframe import ApproxDP
+from dpframe.errors import SpecError
 
 TWO = """\
 [[mechanism]]
@@ -215,3 +216,24 @@ def test_values_that_the_sweep_completes_or_mends_are_no_mistake(load, base):
     assert len(load(rich.format("mode = 'keep'") + swept).cells) == 4
     # On its own, epsilon = 101 does not go with this mode.
     assert len(load(rich.format("mode = 'keep'\nparams.epsilon = 101") + swept).cells) == 4
+
+
+def test_what_is_skipped_may_be_expected_all_the_same(load, two):
+    """By rules about its labels, the last of which counts; a value it lacks is not about it."""
+
+    def expected(*rules):
+        tables = [f'[[expect]]\nwhere = {where}\nverdict = "{said}"\n' for where, said in rules]
+        [skip] = load(two + '[sweep]\n"mechanism.mode" = ["keep"]\n' + "".join(tables)).skipped
+        return skip.expected
+
+    assert expected() is None
+    assert expected(("{}", "consistent")) == "consistent"
+    assert expected(("{}", "consistent"), ('{ attack = "guess" }', "violated")) == "violated"
+    assert expected(('{ mechanism = "rich" }', "consistent")) is None
+    assert expected(('{ "mechanism.mode" = "keep" }', "consistent")) is None
+
+
+def test_a_rule_about_nothing_but_what_is_skipped_matches_no_cell(load, two):
+    rule = '[[expect]]\nwhere = { mechanism = "plain" }\nverdict = "violated"\n'
+    with pytest.raises(SpecError, match="matches no cell"):
+        load(two + '[sweep]\n"mechanism.mode" = ["keep"]\n' + rule)
