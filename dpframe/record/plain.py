@@ -18,6 +18,8 @@ def plain(value: Any, depth: int = 0) -> Any:
         value: NumPy and JAX arrays become lists; what has no counterpart becomes its `repr`.
         depth: how deep the value stands in another.
     """
+    if type(value) in (float, int):  # most are, and asking what else is a number takes long
+        return value
     if value is None or isinstance(value, bool | str | Integral | Real):
         return _scalar(value)
     if depth < DEEPEST:

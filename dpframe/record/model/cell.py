@@ -55,8 +55,8 @@ class ClaimRecord(Part):
     parameters: FreeTable
     """the claim's own parameters, by name"""
     tradeoff: list[Point] | None = None
-    """points (FPR, FNR) of the claimed curve; null for a claim at a single δ, where ε and δ say
-    all. Records made before there were curves lack it"""
+    """points (FPR, FNR) of the claimed curve, shape [k][2]; null for a claim at a single δ, where ε
+    and δ say all. Records made before there were curves lack it"""
 
 
 class TruthRecord(Part):
@@ -77,14 +77,14 @@ class EstimateRecord(Part):
     """certified: the loss is at least this, in nats, at level `confidence`. Null if the estimator
     does not certify"""
     epsilon_upper: Number | None
-    """the most that this attack can show. Limits the attack, never the mechanism"""
+    """the most that this attack can show, in nats. Limits the attack, never the mechanism"""
     epsilon_upper_of: Literal["every event", "every cut", "chosen thresholds"] | None = None
     """what of the attack `epsilon_upper` limits: every event that its decisions make, every cut of
     its scores, or nothing but the thresholds that the spec or the pilot chose. Null where
     `epsilon_upper` is no limit"""
     interval: Point | None = None
-    """limits on ε that are approximate, Bayesian or assume more than the bound does; never a
-    bound. Null if the estimator gives none"""
+    """lower and upper limit on ε, in nats, that are approximate, Bayesian or assume more than the
+    bound does; never a bound. Null if the estimator gives none"""
     delta: Probability
     """δ at which ε is estimated"""
     confidence: Probability
@@ -94,10 +94,11 @@ class EstimateRecord(Part):
     assumption: str
     """what the bound assumes"""
     tradeoff: list[Point]
-    """certified points (FPR, FNR): the mechanism's trade-off curve runs below or through each.
-    Where `certified` is false, points of an estimated curve"""
+    """certified points (FPR, FNR), shape [k][2]: the mechanism's trade-off curve runs below or
+    through each. Where `certified` is false, points of an estimated curve"""
     profile: list[Point]
-    """points (ε, δ) of an estimated privacy profile, where the estimator gives one"""
+    """points (ε, δ), shape [k][2], of an estimated privacy profile, where the estimator gives
+    one"""
     notes: list[str]
     """remarks, for example which outputs were looked at for NaN, and whether the run can be
     replayed"""
@@ -109,9 +110,9 @@ class ContrastRecord(Part):
     delta: Number
     """the δ"""
     lower: Number
-    """certified bound on ε there"""
+    """certified bound on ε there, in nats"""
     claimed: Number
-    """ε of the claim there"""
+    """ε of the claim there, in nats"""
 
 
 class Basis(Part):
@@ -167,8 +168,8 @@ class CellRecord(Part):
     trials: Counts
     """draws counted on D and on D′"""
     counts: Free
-    """counts of the statistic, first axis the dataset; for decisions `counts[dataset][decision]`.
-    Null if the cell failed before it was counted"""
+    """counts of the statistic, whole numbers, first axis the dataset; for decisions
+    `counts[dataset][decision]`. Null if the cell failed before it was counted"""
     statistic: FreeTable
     """name of the statistic, and thresholds or edges where it has any"""
     estimate: EstimateRecord | None
@@ -186,7 +187,7 @@ class CellRecord(Part):
     expected: Verdict | None
     """the verdict that `[[expect]]` names; null if no rule matches"""
     seconds: Amount
-    """time spent on the cell's draws, shared among the cells that share them"""
+    """seconds spent on the cell's draws, shared among the cells that share them"""
     draws: Count
     """draws counted, on both datasets together; those of cells with one `draw_group` are the
     same"""

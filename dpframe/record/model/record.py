@@ -109,14 +109,14 @@ class SummaryRecord(Part):
     failed: Count
     """cells that could not be run"""
     seconds: Amount
-    """duration of the run"""
+    """duration of the run, in seconds"""
     draws: Count
     """draws counted, each one release of a mechanism; those that cells share are counted once"""
     calls: Count | None = None
     """releases that black boxes were asked for, whatever for: learning, choosing, checking and
     counting; null if no mechanism is a black box. Old records lack it"""
     peak_rss_bytes: Count | None
-    """largest resident memory of the process; null where the system does not tell"""
+    """largest resident memory of the process, in bytes; null where the system does not tell"""
 
 
 class Record(Part):

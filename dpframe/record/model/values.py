@@ -22,7 +22,6 @@ class Part(BaseModel):
         strict=True,
         allow_inf_nan=False,
         use_attribute_docstrings=True,
-        populate_by_name=True,
     )
 
 
