@@ -15,7 +15,6 @@ breaks do not count; a line `…` stands for anything.
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
 import io
 import json
@@ -34,6 +33,7 @@ import pytest
 import tomli
 import typer
 from hatchling.builders.wheel import WheelBuilder
+from support.pages import ROOT, headings, page, prose, rows, section
 from typer.testing import CliRunner
 
 import dpframe
@@ -47,7 +47,6 @@ from dpframe.spec import model
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(
     path.relative_to(ROOT).as_posix() for path in [ROOT / "README.md", *DOCS.rglob("*.md")]
@@ -89,11 +88,6 @@ class Block(NamedTuple):
 # Reading pages
 
 
-@functools.cache
-def page(name: str) -> str:
-    return (ROOT / name).read_text(encoding="utf-8")
-
-
 def blocks(name: str) -> list[Block]:
     found, lines = [], page(name).split("\n")
     start = None
@@ -122,37 +116,6 @@ def options(line: str) -> dict[str, str]:
     assert all(said[key] or key == "fragment" for key in said), f"{line}: nothing follows"
     assert set(said) <= {"file", "append", "fragment", "exit", "no-run"}, line
     return said
-
-
-def prose(name: str) -> str:
-    """A page without its blocks."""
-    return re.sub(r"^```.*?^```$", "", page(name), flags=re.DOTALL | re.MULTILINE)
-
-
-def section(name: str, *path: str) -> str:
-    """What stands under a heading, under another one, up to the next of its level or above."""
-    text = page(name)
-    for heading in path:
-        level = len(heading) - len(heading.lstrip("#"))
-        pattern = rf"^{re.escape(heading)}\n(.*?)(?=^#{{1,{level}}} |\Z)"
-        match = re.search(pattern, text, flags=re.DOTALL | re.MULTILINE)
-        assert match, f"{name} has no heading {heading!r}"
-        text = match[1]
-    return text
-
-
-def rows(text: str) -> list[list[str]]:
-    """The rows of all tables in a text, without their headers."""
-    tables = re.findall(r"^\|.*?(?=^[^|]|\Z)", text, flags=re.DOTALL | re.MULTILINE)
-    return [
-        [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line.strip("|"))]
-        for table in tables
-        for line in table.strip().split("\n")[2:]
-    ]
-
-
-def headings(text: str) -> list[str]:
-    return re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
 
 
 # --------------------------------------------------------------------------------------------------

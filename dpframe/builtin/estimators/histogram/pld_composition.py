@@ -32,15 +32,15 @@ class PLDComposition(Binned, name="pld-composition"):
     direction. dp-accounting convolves it with itself and integrates [Koskela2024, equation 9.1]; of
     the two directions the larger ε counts.
 
-    The estimate is biased upward: where p̂_j and q̂_j differ by chance, that counts as loss, and for
-    few compositions it counts most. Bins that only one dataset hit would be an infinite loss. They
-    are merged with a neighbour, which makes the histograms coarser and can hide loss; or left out,
-    with the mass that they hold; or they stay, as infinite losses. Where merging or leaving out
-    would leave nothing to tell the datasets apart by, they stay too.
+    The estimate errs on both sides. Where p̂_j and q̂_j differ by chance, that counts as loss, and
+    for few compositions it counts most; wide bins hide loss. Bins that only one dataset hit would
+    be an infinite loss. They are merged with a neighbour, which makes the histograms coarser and
+    can hide loss; or left out, with the mass that they hold; or they stay, as infinite losses.
+    Where merging or leaving out would leave nothing to tell the datasets apart by, they stay too.
     """
 
     certifies: ClassVar[bool] = False
-    assumption: ClassVar[str] = "releases that are independent and alike; biased upward"
+    assumption: ClassVar[str] = "releases that are independent and alike; errs on both sides"
 
     compositions: Annotated[int, Ge(1)] = 1
     """How many releases."""
