@@ -88,7 +88,7 @@ def _bytes(path: Path, name: str) -> bytes:
         elif specs := sorted(found.name for found in path.glob("*.toml")):
             message += f"\n   in it: {listed(specs)}"
     except NotReadableError as error:
-        message = f"{name}: {error}"
+        message = _record(name) if path.name == "record.json" else f"{name}: {error}"
     raise SpecError([message]) from None
 
 
@@ -111,14 +111,18 @@ def _of_a_run(name: str, text: str) -> str | None:
         return None
     if not isinstance(content, dict) or "schema" not in content:
         return f"{name}: is JSON; a spec is a TOML file"
-    kind = (
-        "the record of a run: what a spec found" if "cells" in content else "what dpframe printed"
-    )
+    if "cells" not in content:
+        return f"{name}: is what dpframe printed; a spec is a TOML file"
     spec = content.get("spec")
     path = spec.get("path") if isinstance(spec, dict) else None
-    made = f"; it was made from {path}" if isinstance(path, str) and path else ""
-    show = f"\n   to print it: dpframe show {name}" if "cells" in content else ""
-    return f"{name}: is {kind}; a spec is a TOML file{made}{show}"
+    return _record(name, f"; it was made from {path}" if isinstance(path, str) and path else "")
+
+
+def _record(name: str, more: str = "") -> str:
+    return (
+        f"{name}: is the record of a run: what a spec found; a spec is a TOML file{more}\n"
+        f"   to print it: dpframe show {name}"
+    )
 
 
 def _syntax_error(name: str, text: str, error: tomli.TOMLDecodeError) -> str:
