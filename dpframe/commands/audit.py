@@ -94,14 +94,14 @@ def make_plan(loaded: Audit, earlier: Record | None = None) -> Plan:
         DpframeError: this machine has not the memory for it.
     """
     from dpframe.engine.address import generator_name
-    from dpframe.engine.memory import check_data, check_plan
+    from dpframe.engine.memory import Footprint, check_data
     from dpframe.engine.plan import plan
     from dpframe.engine.processes import available_cores
 
     with within(free_bytes()):
         check_data(loaded)
         made = plan(loaded, generator_name(loaded.run.prng), earlier)
-        check_plan(made, available_cores())
+        Footprint(made, available_cores()).check()
     return made
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from dpframe.boxes import epsilon_of
 from dpframe.commands.audit import make_plan
 from dpframe.engine.estimate import cell_confidence, resolution_of
-from dpframe.engine.memory import ideal_layout, plan_bytes
+from dpframe.engine.memory import Footprint, ideal_layout
 from dpframe.engine.processes import available_cores
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def outlook(loaded: Audit) -> Outlook:
         "repeats": 1 + max((cell.repeat for cell in cells), default=0),
         "draw_groups": len(plan.passes),
         "draws": sum(the_pass.draws for the_pass in plan.passes),
-        "memory_bytes": plan_bytes(plan, available_cores()),
+        "memory_bytes": Footprint(plan, available_cores()).bytes,
         "confidence": confidence,
         "multiplicity": loaded.multiplicity,
         "level": (1 - confidence) / divide,

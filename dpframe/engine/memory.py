@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,11 +16,12 @@ from dpframe.mechanism import HostMechanism
 from dpframe.suggest import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from dpframe.engine.plan import Pass, Plan
+    from dpframe.pair import Pair
     from dpframe.plugin import Plugin
-    from dpframe.spec.audit import Audit, Cell, RunSettings
+    from dpframe.spec.audit import Audit, Cell
     from dpframe.statistic import Statistic
     from dpframe.types import Tree
 
@@ -75,76 +77,89 @@ def check_data(audit: Audit) -> None:
             raise DpframeError(_too_large(f"takes {_size(need.size)}", free, [need]))
 
 
-def check_plan(plan: Plan, threads: int) -> None:
-    """Raises DpframeError where a run would take more than the machine has."""
-    for the_pass in plan.passes:
-        chunks = the_pass.trials / the_pass.rows
-        if chunks > MOST_CHUNKS and not isinstance(the_pass.mechanisms[0], HostMechanism):
-            raise DpframeError(
-                f"audit.trials = {the_pass.trials}: {_names(the_pass)} makes "
-                f"{the_pass.rows} at a time, and can make {MOST_CHUNKS * the_pass.rows:,} in all"
-            )
-    free, total = free_bytes(), plan_bytes(plan, threads)
-    if free is not None and total > free:
-        passes = sorted(plan.passes, key=lambda p: -_bytes(_needs(p, plan.audit.run, threads)))
-        needs = [need for p in passes[:1] for need in _needs(p, plan.audit.run, threads)]
-        needs.append(_results(plan))
-        raise DpframeError(_too_large(f"takes {_size(total)}", free, needs))
+class Footprint:
+    """What a run takes.
 
+    Args:
+        plan: of the run.
+        threads: how many count at the same time.
+    """
 
-def plan_bytes(plan: Plan, threads: int) -> int:
-    """About what a run takes at its peak."""
-    of_passes = (_bytes(_needs(p, plan.audit.run, threads)) for p in plan.passes)
-    return BASE_BYTES + max(of_passes, default=0) + _results(plan).size
+    def __init__(self, plan: Plan, threads: int) -> None:
+        self._plan, self._threads = plan, threads
+        self._sizes: dict[Statistic, int] = {}
+        self._data: dict[Pair, int] = {}
 
+    @functools.cached_property
+    def bytes(self) -> int:
+        """About how much at its peak."""
+        return BASE_BYTES + max(map(self._of, self._plan.passes), default=0) + self._results.size
 
-def _bytes(needs: Iterable[Need]) -> int:
-    return sum(need.size for need in needs)
+    def check(self) -> None:
+        """Raises DpframeError where it is more than this machine has."""
+        for the_pass in self._plan.passes:
+            on_host = isinstance(the_pass.mechanisms[0], HostMechanism)
+            if the_pass.trials / the_pass.rows > MOST_CHUNKS and not on_host:
+                raise DpframeError(
+                    f"audit.trials = {the_pass.trials}: {_names(the_pass)} makes {the_pass.rows} "
+                    f"at a time, and can make {MOST_CHUNKS * the_pass.rows:,} in all"
+                )
+        free = free_bytes()
+        if free is not None and self.bytes > free:
+            largest = max(self._plan.passes, key=self._of)
+            needs = [*self._needs(largest), self._results]
+            raise DpframeError(_too_large(f"takes {_size(self.bytes)}", free, needs))
 
+    def _of(self, the_pass: Pass) -> int:
+        return sum(need.size for need in self._needs(the_pass))
 
-def _needs(the_pass: Pass, run: RunSettings, threads: int) -> Iterator[Need]:
-    """What one pass holds at the same time."""
-    item = np.dtype(run.precision).itemsize
-    lanes, row = len(the_pass.mechanisms), max(1, the_pass.elements) * item
-    name = _names(the_pass)
-    # One copy of the pair's, and one on the device.
-    yield Need(f"D and D′ of {_pair_of(the_pass)}", 2 * data_bytes(the_pass.pair))
-    rows = the_pass.rows * threads * (2 + lanes)  # the random bits, the noise, and each lane
-    chunk = f"run.chunk = {run.chunk}" if run.chunk else f"{the_pass.rows} at a time"
-    yield Need(f"outputs of {name}, {chunk}, on {threads} cores", rows * row)
-    attacks = [attack for scorer in the_pass.scorers for attack in scorer.attacks]
-    if any(attack.learns() for attack in attacks):
-        yield Need(f"run.fit = {run.fit} outputs of {name}", 4 * run.fit * row)
-    if any(scorer.statistic.needs_pilot() for scorer in the_pass.scorers):
-        yield Need(f"run.pilot = {run.pilot} outputs of {name}", 4 * run.pilot * row)
-    padded = max(LANES, 1 << (lanes - 1).bit_length())
-    for cell, place in the_pass.cells:
-        if place.lane == place.attack == 0:
-            counts = _counters(cell) * len(the_pass.scorers[place.scorer].attacks)
-            yield Need(
-                f"counts of {_estimator(cell)}", counts * (12 * lanes + 4 * padded * threads)
-            )
-
-
-def _results(plan: Plan) -> Need:
-    """What is kept of all cells until the record is written."""
-    sizes: dict[Statistic, int] = {}
-    total, largest = 0, (0, "")
-    for the_pass in plan.passes:
+    def _needs(self, the_pass: Pass) -> Iterator[Need]:
+        """What one pass holds at the same time."""
+        run, threads = self._plan.audit.run, self._threads
+        item = np.dtype(run.precision).itemsize
+        lanes, row = len(the_pass.mechanisms), max(1, the_pass.elements) * item
+        name = _names(the_pass)
+        if the_pass.pair not in self._data:
+            self._data[the_pass.pair] = data_bytes(the_pass.pair)
+        # One copy of the pair's, and one on the device.
+        yield Need(f"D and D′ of {_pair_of(the_pass)}", 2 * self._data[the_pass.pair])
+        rows = the_pass.rows * threads * 4  # random bits, noise, outputs, scores: lane after lane
+        chunk = f"run.chunk = {run.chunk}" if run.chunk else f"{the_pass.rows} at a time"
+        yield Need(f"outputs of {name}, {chunk}, on {threads} cores", rows * row)
+        attacks = [attack for scorer in the_pass.scorers for attack in scorer.attacks]
+        if any(attack.learns() for attack in attacks):
+            yield Need(f"run.fit = {run.fit} outputs of {name}", 4 * run.fit * row)
+        if any(scorer.statistic.needs_pilot() for scorer in the_pass.scorers):
+            yield Need(f"run.pilot = {run.pilot} outputs of {name}", 4 * run.pilot * row)
+        padded = max(LANES, 1 << (lanes - 1).bit_length())
         for cell, place in the_pass.cells:
-            statistic = the_pass.scorers[place.scorer].statistic
-            if statistic not in sizes:
-                sizes[statistic] = _counters(cell)
-            total += CELL_BYTES + COUNT_BYTES * sizes[statistic]
-            largest = max(largest, (sizes[statistic], cell.estimator.label))
-    what = f"results of {len(plan.audit.cells):,} cells"
-    most = f", up to {largest[0]:,} counts each (estimator {largest[1]!r})" if largest[0] else ""
-    return Need(what + most, total)
+            if place.lane == place.attack == 0:
+                scorer = the_pass.scorers[place.scorer]
+                counts = self._counters(scorer.statistic, cell) * len(scorer.attacks)
+                size = counts * (12 * lanes + 4 * padded * threads)
+                yield Need(f"counts of {_estimator(cell)}", size)
+
+    @functools.cached_property
+    def _results(self) -> Need:
+        """What is kept of all cells until the record is written."""
+        total, largest = 0, (0, "")
+        for the_pass in self._plan.passes:
+            for cell, place in the_pass.cells:
+                count = self._counters(the_pass.scorers[place.scorer].statistic, cell)
+                total += CELL_BYTES + COUNT_BYTES * count
+                largest = max(largest, (count, cell.estimator.label))
+        count, label = largest
+        most = f", up to {count:,} counts each (estimator {label!r})" if count else ""
+        return Need(f"results of {len(self._plan.audit.cells):,} cells{most}", total)
+
+    def _counters(self, statistic: Statistic, cell: Cell) -> int:
+        """Counts of one cell, on both datasets; 0 if its statistic will not say."""
+        if statistic not in self._sizes:
+            self._sizes[statistic] = _count(statistic, cell)
+        return self._sizes[statistic]
 
 
-def _counters(cell: Cell) -> int:
-    """Counts of one cell, on both datasets; 0 if its statistic will not say."""
-    statistic = cell.estimator.value.statistic()
+def _count(statistic: Statistic, cell: Cell) -> int:
     try:
         zero = jax.eval_shape(statistic.zero, ideal_layout(statistic))
         return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(zero))

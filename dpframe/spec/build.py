@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpframe.spec.sweep import Axis
     from dpframe.spec.uses import Member, Members
 
-MOST_CELLS = 1_000_000
+MOST_CELLS = 200_000
 """More cells than anybody reads; a slip in a sweep should not fill the memory."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -50,6 +51,7 @@ def _short(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
+@functools.lru_cache(4096)
 def _slug(text: str) -> str:
     ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     return re.sub(r"[^a-z0-9.]+", "-", ascii_text.lower()).strip("-.")

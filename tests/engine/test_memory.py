@@ -119,7 +119,7 @@ def test_small_audits_are_not_refused_and_large_ones_take_more(
 ) -> None:
     def bytes_of(**tables: Any) -> int:
         plan = make_plan(small_audits.load(small_audits.document(**tables)))
-        return memory.plan_bytes(plan, 2)
+        return memory.Footprint(plan, 2).bytes
 
     monkeypatch.setattr(memory, "free_bytes", lambda: None)
     small = bytes_of()
