@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpframe.estimator import Contrast, Estimate, Share
-from dpframe.stats.roots import bisection
+from dpframe.stats.roots import crossing_between
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 SMALLEST_P = 1e-300
 """p-values are floored here, never 0."""
+
+TOLERANCE = 1e-12
+"""Of the logarithm of a p-value, relative to 1 + how far it is above the smallest."""
 
 
 def estimate_from_boxes(
@@ -60,7 +63,9 @@ def estimate_from_boxes(
     if claim is not None:
         p_value = _smallest_level(boxes, claim, 0.0)
         p_resolved = (
-            _smallest_level(boxes, claim, query.resolution) if query.resolution else p_value
+            _smallest_level(boxes, claim, query.resolution, least=p_value)
+            if query.resolution
+            else p_value
         )
         contrast = _clearest(at_level, claim)
     return Estimate(
@@ -107,9 +112,16 @@ def epsilon_of(boxes: Floats, delta: float) -> float:
 
 def rejects(boxes: Floats, claim: Claim) -> bool:
     """Whether some box, or a whole staircase, lies strictly below the claimed trade-off curve."""
+    return _depth(boxes, claim) > 0
+
+
+def _depth(boxes: Floats, claim: Claim) -> float:
+    """How far below the claimed curve the lowest box or staircase lies; not above 0 if none."""
+    if not boxes.size:
+        return -math.inf
     corners = np.clip(_staircases(boxes), 0.0, 1.0)
-    below = claim.tradeoff(corners[..., 0]) > corners[..., 1]
-    return bool(below.all(axis=1).any())
+    below = claim.tradeoff(corners[..., 0]) - corners[..., 1]
+    return float(below.min(axis=1).max())
 
 
 def _staircases(boxes: Floats) -> Floats:
@@ -126,15 +138,19 @@ def _clearest(boxes: Floats, claim: Claim) -> Contrast:
     return max(contrasts, key=lambda contrast: contrast.lower - contrast.claimed)
 
 
-def _smallest_level(boxes: Callable[[float], Floats], claim: Claim, slack: float) -> float:
-    """Smallest a at which `boxes(a)`, each limit raised by `slack`, rejects the claim."""
+def _smallest_level(
+    boxes: Callable[[float], Floats], claim: Claim, slack: float, least: float = SMALLEST_P
+) -> float:
+    """Smallest a ≥ least at which `boxes(a)`, each limit raised by `slack`, rejects the claim."""
+    origin = math.log(least)
 
-    def rejected(log_level: float) -> bool:
-        return rejects(boxes(math.exp(log_level)) + slack, claim)
+    def depth(log_ratio: float) -> float:
+        return _depth(boxes(min(1.0, math.exp(origin + log_ratio))) + slack, claim)
 
-    low, high = math.log(SMALLEST_P), 0.0
-    if not rejected(high):
+    low, high = (0.0, depth(0.0)), (-origin, depth(-origin))
+    if not high[1] > 0:
         return 1.0
-    if rejected(low):
-        return SMALLEST_P
-    return math.exp(bisection(rejected, low, high, tolerance=1e-9)[1])
+    if low[1] > 0:
+        return least
+    found = crossing_between(depth, low, high, tolerance=TOLERANCE)
+    return math.exp(origin + found[1])

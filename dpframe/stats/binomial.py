@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
@@ -40,10 +40,9 @@ def clopper_pearson_upper(
         trials: n ≥ 1.
         error: one-sided error, in (0, 1]; all three broadcast.
     """
-    k, n, a = _broadcast(successes, trials, error)
-    limit = np.ones(k.shape)
-    inside = k < n
-    k, n, a = k[inside], n[inside], a[inside]
+    every = _broadcast(successes, trials, error)
+    inside = every[0] < every[1]
+    k, n, a = _where(inside, every)
     # The complemented form keeps its accuracy for errors near 0, where 1 - error would be 1.
     found = special.betainccinv(k + 1, n - k, a)
 
@@ -52,8 +51,7 @@ def clopper_pearson_upper(
             return np.asarray(special.betainc(n[i] - k[i], k[i] + 1, 1 - p), np.float64)
         return np.asarray(special.betaincc(k[i] + 1, n[i] - k[i], p), np.float64)
 
-    limit[inside] = _checked(np.asarray(found, np.float64), tail, a)
-    return limit
+    return _filled(inside, _checked(np.asarray(found, np.float64), tail, a), 1.0)
 
 
 def clopper_pearson_lower(
@@ -69,21 +67,36 @@ def clopper_pearson_lower(
         trials: n ≥ 1.
         error: one-sided error, in (0, 1]; all three broadcast.
     """
-    k, n, a = _broadcast(successes, trials, error)
-    limit = np.zeros(k.shape)
-    inside = k > 0
-    k, n, a = k[inside], n[inside], a[inside]
+    every = _broadcast(successes, trials, error)
+    inside = every[0] > 0
+    k, n, a = _where(inside, every)
     found = special.betaincinv(k, n - k + 1, a)
 
     def tail(p: Floats, i: Indices) -> Floats:
         return np.asarray(special.betainc(k[i], n[i] - k[i] + 1, p), np.float64)
 
-    limit[inside] = _checked(np.asarray(found, np.float64), tail, a)
-    return limit
+    return _filled(inside, _checked(np.asarray(found, np.float64), tail, a), 0.0)
 
 
 def _broadcast(*values: npt.ArrayLike) -> tuple[Floats, ...]:
-    return tuple(np.broadcast_arrays(*(np.asarray(value, np.float64) for value in values)))
+    arrays = [np.asarray(value, np.float64) for value in values]
+    shape = (arrays[0] + arrays[1] + arrays[2]).shape
+    return tuple(array if array.shape == shape else array + np.zeros(shape) for array in arrays)
+
+
+def _where(inside: Bools, every: tuple[Floats, ...]) -> tuple[Floats, ...]:
+    """The entries inside, flat."""
+    everything = inside.all()
+    return tuple(array.ravel() if everything else array[inside] for array in every)
+
+
+def _filled(inside: Bools, limits: Floats, otherwise: float) -> Floats:
+    """Limits of the entries inside, and what the others are."""
+    if inside.all():
+        return limits.reshape(inside.shape)
+    filled = np.full(inside.shape, otherwise)
+    filled[inside] = limits
+    return filled
 
 
 def _checked(found: Floats, tail: Callable[[Floats, Indices], Floats], error: Floats) -> Floats:
@@ -98,12 +111,12 @@ def _checked(found: Floats, tail: Callable[[Floats, Indices], Floats], error: Fl
         tail: tail probability at a limit, for the entries with the given indices; monotone.
         error: what it should be.
     """
-    everything = np.arange(len(found))
+    everything: Any = slice(None)
     with np.errstate(invalid="ignore"):
-        wrong = ~(np.abs(tail(found, everything) / error - 1) <= TOLERANCE)
-    at = everything[wrong]
-    if not at.size:
+        right = np.abs(tail(found, everything) / error - 1) <= TOLERANCE
+    if right.all():
         return found
+    at = np.flatnonzero(~right)
     rising = tail(np.full(at.size, 0.0), at) < tail(np.full(at.size, 1.0), at)
 
     def beyond(log_p: Floats) -> Bools:

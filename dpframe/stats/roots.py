@@ -147,13 +147,32 @@ def crossing(
             return x
         there = (x, function(x))
         if (there[1] > 0) == up:
-            return _narrowed(function, there, here, tolerance)
+            return _narrowed(function, there, here, tolerance)[0]
         here, spread = there, 2 * spread
+
+
+def crossing_between(
+    function: Callable[[float], float], low: Point, high: Point, *, tolerance: float
+) -> tuple[float, float]:
+    """Narrows a bracket around the place where an increasing function becomes positive.
+
+    By Chandrupatla's method, as in `crossing`.
+
+    Args:
+        function: increasing; may jump.
+        low: a place of at least 0 where it is not positive, and its value there.
+        high: a place where it is, and its value there.
+        tolerance: width of the last bracket, relative to 1 + its lower end.
+
+    Returns:
+        The last bracket: a place where it is not positive, and one where it is.
+    """
+    return _narrowed(function, high, low, tolerance)
 
 
 def _narrowed(
     function: Callable[[float], float], last: Point, across: Point, tolerance: float
-) -> float:
+) -> tuple[float, float]:
     """Narrows the bracket between the last point and the one across the root."""
     share = 0.5
     for _ in range(STEPS):
@@ -169,7 +188,7 @@ def _narrowed(
             break
         margin = 0.5 * least / width
         share = min(max(_share(last, across, before), margin), 1 - margin)
-    return min(last[0], across[0])
+    return min(last[0], across[0]), max(last[0], across[0])
 
 
 def _share(last: Point, across: Point, before: Point) -> float:

@@ -39,14 +39,14 @@ class Precision(Estimator, name="precision"):
         at_level = (1 - query.confidence) / LIMITS
 
         def boxes(error: float) -> Floats:
-            zero_limits = clopper_pearson_upper(zeros, trials, error / LIMITS)
-            one_limits = clopper_pearson_upper(ones, trials, error / LIMITS)
             # Deciding as the attack says, and the other way round.
-            return np.array([[one_limits[0], zero_limits[1]], [zero_limits[0], one_limits[1]]])
+            return clopper_pearson_upper(errors, trials, error / LIMITS)
 
-        low = np.stack([clopper_pearson_lower(c, trials, at_level) for c in (zeros, ones)])
-        high = np.stack([clopper_pearson_upper(c, trials, at_level) for c in (zeros, ones)])
-        rates = np.stack([zeros, ones]) / trials
+        errors = np.array([[ones[0], zeros[1]], [zeros[0], ones[1]]])
+        guesses = np.stack([zeros, ones])
+        low = clopper_pearson_lower(guesses, trials, at_level)
+        high = clopper_pearson_upper(guesses, trials, at_level)
+        rates = guesses / trials
         return estimate_from_boxes(
             boxes,
             query,
