@@ -119,7 +119,7 @@ def _depth(boxes: Floats, claim: Claim) -> float:
     """How far below the claimed curve the lowest box or staircase lies; not above 0 if none."""
     if not boxes.size:
         return -math.inf
-    corners = np.clip(_staircases(boxes), 0.0, 1.0)
+    corners = np.minimum(np.maximum(_staircases(boxes), 0.0), 1.0)  # faster than np.clip
     below = claim.tradeoff(corners[..., 0]) - corners[..., 1]
     return float(below.min(axis=1).max())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -20,7 +20,7 @@ from dpframe.record.plain import plain, shown
 from dpframe.record.result import CellResult
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dpframe.engine.plan import Place, Plan
     from dpframe.engine.work import Work
@@ -45,8 +45,24 @@ def resolution_of(cell: Cell, plan: Plan) -> float:
     return 0.0 if exact else FLOAT32_RESOLUTION
 
 
-def estimate_cell(cell: Cell, place: Place, work: Work, plan: Plan, seconds: float) -> CellResult:
-    """Estimates one cell of a counted pass; whatever an estimator does fails no other cell."""
+Extremes = dict[Any, "Estimate"]
+"""Estimates from the most extreme counts, by estimator and query. Cells with one claim and no
+layout share them."""
+
+
+def estimate_cell(
+    cell: Cell, place: Place, work: Work, plan: Plan, seconds: float, extremes: Extremes
+) -> CellResult:
+    """Estimates one cell of a counted pass; whatever an estimator does fails no other cell.
+
+    Args:
+        cell: the cell.
+        place: where its counts are.
+        work: its pass.
+        plan: of the run.
+        seconds: its share of the time that the pass took.
+        extremes: of the cells of this run that were estimated before; this one's is added.
+    """
     totals, trials = work.tally.total()
     if not all(trials):
         return CellResult(cell=cell, reason="the time budget ended before anything was counted")
@@ -81,12 +97,14 @@ def estimate_cell(cell: Cell, place: Place, work: Work, plan: Plan, seconds: flo
         describe = cell.estimator.value.statistic().describe
         statistic = guarded("describe", lambda: plain(describe(layout)))
         common = dataclasses.replace(common, statistic=statistic)
-        return _estimated(common, query, layout, counts)
+        return _estimated(common, query, layout, counts, extremes)
     except CellError as error:
         return dataclasses.replace(common, reason=str(error))
 
 
-def _estimated(common: CellResult, query: Query, layout: Tree, counts: Tree) -> CellResult:
+def _estimated(
+    common: CellResult, query: Query, layout: Tree, counts: Tree, extremes: Extremes
+) -> CellResult:
     """The same with everything that the estimator says, each answer looked at."""
     cell = common.cell
     mechanism, pair, estimator = cell.mechanism.value, cell.pair.value, cell.estimator.value
@@ -106,7 +124,12 @@ def _estimated(common: CellResult, query: Query, layout: Tree, counts: Tree) -> 
     taken = time.perf_counter() - started
     extreme = None
     if tested:
-        extreme = estimate(guarded("extreme", lambda: estimator.extreme(layout, common.trials)))
+
+        def most() -> Estimate:
+            return estimate(guarded("extreme", lambda: estimator.extreme(layout, common.trials)))
+
+        same = not jax.tree.leaves(layout)
+        extreme = _remembered(extremes, (estimator, query), most) if same else most()
     return dataclasses.replace(
         common,
         certified=certified,
@@ -115,6 +138,16 @@ def _estimated(common: CellResult, query: Query, layout: Tree, counts: Tree) -> 
         truth=truth,
         estimate_seconds=taken,
     )
+
+
+def _remembered(extremes: Extremes, key: Any, make: Callable[[], Estimate]) -> Estimate:
+    try:
+        if key in extremes:
+            return extremes[key]
+    except TypeError:  # an author's, that cannot be a key
+        return make()
+    extremes[key] = make()
+    return extremes[key]
 
 
 def _cut_short(trials: tuple[int, int], wanted: int) -> tuple[str, ...]:

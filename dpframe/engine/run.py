@@ -19,6 +19,7 @@ from dpframe.record.result import CellResult
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from dpframe.engine.estimate import Extremes
     from dpframe.engine.plan import Pass, Plan
     from dpframe.engine.work import Work
 
@@ -80,6 +81,7 @@ class _Runner:
         }
         self.draws = 0
         self.label = ""
+        self.extremes: Extremes = {}
         self.again: list[Pass] = []
         self.tried: set[Any] = set()
 
@@ -129,7 +131,9 @@ class _Runner:
     def _estimate(self, work: Work) -> None:
         share = work.seconds / len(work.the_pass.cells)
         for cell, place in work.the_pass.cells:
-            self.results[cell.id] = estimate_cell(cell, place, work, self.plan, share)
+            self.results[cell.id] = estimate_cell(
+                cell, place, work, self.plan, share, self.extremes
+            )
 
     def _fail(self, the_pass: Pass, error: BaseException | None) -> None:
         cells = [cell for cell, _ in the_pass.cells]

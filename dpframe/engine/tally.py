@@ -29,6 +29,7 @@ class Tally:
         self._counted = prefix, done
         self._beyond: tuple[dict[int, tuple[int, Tree]], ...] = ({}, {})
         self._tail: list[tuple[Segment, Tree] | None] = [None, None]
+        self._total: tuple[Tree, tuple[int, int]] | None = None
 
     @property
     def prefix(self) -> Any:
@@ -42,6 +43,7 @@ class Tally:
 
     def add(self, dataset: int, segment: Segment, counts: Tree) -> None:
         """Takes in the counts of a segment, once."""
+        self._total = None
         if segment.limit < self.rows:
             self._tail[dataset] = (segment, counts)
             return
@@ -54,7 +56,15 @@ class Tally:
             self._counted = _sum(self.prefix, counts), done
 
     def total(self) -> tuple[Tree, tuple[int, int]]:
-        """Counts of everything without a gap before it, and how many trials that is per dataset."""
+        """Counts of everything without a gap before it, and how many trials that is per dataset.
+
+        Every cell of the pass asks for it; it is added up once.
+        """
+        if self._total is None:
+            self._total = self._added_up()
+        return self._total
+
+    def _added_up(self) -> tuple[Tree, tuple[int, int]]:
         counts, trials = self.prefix, []
         for dataset, tail in enumerate(self._tail):
             trials.append(self.done[dataset] * self.rows)

@@ -24,6 +24,7 @@ from dpframe import (
     PureDP,
     host_mechanism,
 )
+from dpframe.builtin.estimators.precision import Precision
 from dpframe.commands.audit import make_plan
 from dpframe.engine import programs
 from dpframe.engine.checkpoint import Store
@@ -467,3 +468,22 @@ def test_a_certificate_without_a_p_value_is_no_verdict() -> None:
                  plugins=[*PLUGINS, Boaster])  # fmt: skip
     assert record["cells"][0]["status"] == "failed"
     assert "p-value" in record["cells"][0]["reason"]
+
+
+def test_what_the_most_extreme_counts_say_is_asked_once_per_claim(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Any] = []
+    extreme = Precision.extreme
+
+    def spy(self: Precision, layout: Any, trials: tuple[int, int]) -> Any:
+        asked.append(trials)
+        return extreme(self, layout, trials)
+
+    monkeypatch.setattr(Precision, "extreme", spy)
+    sweep = {"mechanism.epsilon": [0.5, 1.0], "pair.dim": [1, 2]}
+    found = small.results(small.document(sweep=sweep, audit={"repeats": 3}))
+    assert len(found) == 12
+    assert len(asked) == 2
+    by_claim = {(result.cell.claim, result.extreme) for result in found}
+    assert len(by_claim) == 2
