@@ -96,6 +96,8 @@ def estimate_cell(
     try:
         describe = cell.estimator.value.statistic().describe
         statistic = guarded("describe", lambda: plain(describe(layout)))
+        if not isinstance(statistic, dict):
+            raise CellError(f"describe returned {shown(statistic)}; a dictionary is wanted")
         common = dataclasses.replace(common, statistic=statistic)
         return _estimated(common, query, layout, counts, extremes)
     except CellError as error:

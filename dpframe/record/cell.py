@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,6 +11,7 @@ from dpframe.record.model import (
     Basis,
     CellRecord,
     ChoiceRecord,
+    ClaimRecord,
     ContrastRecord,
     EstimateRecord,
     LookRecord,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 def cell_record(result: CellResult) -> CellRecord:
     """One cell of the record, without verdict and adjusted p-value."""
+    result, claim, truth = _claimed(result)
     cell, estimate, query = result.cell, result.estimate, result.query
     found = None
     if estimate is not None and query is not None:
@@ -44,8 +47,8 @@ def cell_record(result: CellResult) -> CellRecord:
         attack=_choice(cell.attack),
         estimator=_choice(cell.estimator),
         swept=plain(dict(cell.swept)),
-        claim=claim_record(cell.claim, cell.delta),
-        truth=_truth(result.truth, cell.delta),
+        claim=claim,
+        truth=truth,
         trials=list(result.trials),
         counts=plain(result.counts),
         statistic=plain(result.statistic),
@@ -84,7 +87,7 @@ def estimate_record(
         delta=query.delta,
         confidence=query.confidence,
         certified=certified,
-        assumption=text(assumption),
+        assumption=text(str(assumption)),
         tradeoff=[list(point) for point in estimate.tradeoff],
         profile=[list(point) for point in estimate.profile],
         notes=[*estimate.notes, *notes],
@@ -107,6 +110,19 @@ def skip_record(skip: Skip) -> SkipRecord:
         reason=text(skip.reason),
         expected=cast("Verdict | None", skip.expected),
     )
+
+
+def _claimed(
+    result: CellResult,
+) -> tuple[CellResult, ClaimRecord | None, TruthRecord | None]:
+    """The result with its claims; a claim may be a plugin's, and one that raises fails the cell."""
+    cell = result.cell
+    try:
+        return result, claim_record(cell.claim, cell.delta), _truth(result.truth, cell.delta)
+    except Exception as error:
+        reason = result.reason or f"claim raised {type(error).__name__}: {error}"
+        failed = dataclasses.replace(result, estimate=None, extreme=None, truth=None, reason=reason)
+        return failed, None, None
 
 
 def _choice(choice: Choice[Any]) -> ChoiceRecord:

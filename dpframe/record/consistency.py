@@ -97,40 +97,24 @@ def _estimate(cell: CellRecord, estimate: EstimateRecord) -> Iterator[str]:
 
 
 def _counts(cell: CellRecord) -> str | None:
-    """What is wrong with the counts; of one's own statistics also whether all draws are there."""
-    counts, statistic = cell.counts, cell.statistic
+    """What is wrong with the counts; of decisions, which every draw makes, also their sums."""
+    counts = cell.counts
     if (counts is None) != (cell.draw_group is None):
         return "it has counts without draws, or draws without counts"
-    if counts is None:
-        return None
-    if not _natural(counts):
-        return "its counts are not whole numbers"
-    bins = _bins(statistic)
-    if bins is None:
+    if counts is None or cell.statistic.get("name") != "DecisionCounts":
         return None
     rows = counts if isinstance(counts, list) else []
-    sums = [sum(row) for row in rows if _is_row(row, bins)]
+    sums = [sum(row) for row in rows if _is_pair(row)]
     return None if sums == cell.trials else f"its counts do not add up to its trials {cell.trials}"
 
 
-def _is_row(row: Any, bins: int) -> bool:
-    return isinstance(row, list) and len(row) == bins and all(isinstance(n, int) for n in row)
-
-
-def _bins(statistic: dict[str, Any]) -> int | None:
-    """Into how many bins every draw falls; None where that is not known."""
-    if statistic.get("name") == "DecisionCounts":
-        return 2
-    edges = statistic.get("edges")
-    return len(edges) + 2 if isinstance(edges, list) else None
-
-
-def _natural(counts: Any) -> bool:
-    if isinstance(counts, list):
-        return all(map(_natural, counts))
-    if isinstance(counts, dict):
-        return all(map(_natural, counts.values()))
-    return isinstance(counts, int) and not isinstance(counts, bool) and counts >= 0
+def _is_pair(row: Any) -> bool:
+    """Whether it has a whole number from 0 on for each decision."""
+    return (
+        isinstance(row, list)
+        and len(row) == 2
+        and all(type(count) is int and count >= 0 for count in row)
+    )
 
 
 def _verdicts(record: Record) -> Iterator[str]:
@@ -197,7 +181,7 @@ def _summary(record: Record) -> Iterator[str]:
         if getattr(summary, name) != value:
             yield f"summary.{name} is {getattr(summary, name)}, its cells add up to {value}"
     least = sum(map(is_tested, cells))
-    most = least + sum(cell.status == "failed" and cell.claim is not None for cell in cells)
+    most = least + summary.failed
     if not least <= summary.m <= most:
         yield f"summary.m is {summary.m}, its cells make it {least}"
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from dpframe.errors import OutputError, RecordError
+from dpframe.files import NotReadableError, read_regular
 from dpframe.printable import printable
 from dpframe.record.consistency import disagreement
 from dpframe.record.model import Record
@@ -23,6 +24,9 @@ from dpframe.record.old import upgraded
 from dpframe.record.plain import shown
 
 NAME = "record.json"
+
+MOST_BYTES = 4 << 30
+"""A million cells have 3 GiB."""
 
 
 def dumps(record: Record | Mapping[str, Any]) -> str:
@@ -70,11 +74,13 @@ def read(path: Path) -> Record:
     """
     file = path / NAME if path.is_dir() else path
     try:
-        content = file.read_bytes()
+        content = read_regular(file, MOST_BYTES)
     except FileNotFoundError:
         raise RecordError(f"{file}: no record there") from None
-    except OSError as error:
-        raise RecordError(f"{file}: cannot read it: {error.strerror}") from error
+    except IsADirectoryError:
+        raise RecordError(f"{file}: is a directory; a record is a JSON file") from None
+    except NotReadableError as error:
+        raise RecordError(f"{file}: {error}") from error
     with _no_collection():
         try:
             contents = from_json(content, allow_inf_nan=False)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.small_audits import PLUGINS, ROWS, document, load
 
 import dpframe
-from dpframe import Estimate, Estimator
+from dpframe import Estimate, Estimator, Mechanism, PureDP
 from dpframe.commands.audit import make_plan, make_record
 from dpframe.engine.run import run
 from dpframe.errors import CellError
 from dpframe.record.answer import MOST_NOTES, checked
+from dpframe.record.consistency import disagreement
 from dpframe.record.file import dumps
 from dpframe.record.verdict import exit_code
 
@@ -161,7 +164,9 @@ class Sound(Estimator, name="sound"):
     def statistic(self) -> Any:
         if self.spoilt == "statistic":
             raise RuntimeError("no statistic")
-        return Loud() if self.spoilt == "describe" else dpframe.DecisionCounts()
+        return {"describe": Loud, "wordy": Wordy, "endless": Endless}.get(
+            self.spoilt, dpframe.DecisionCounts
+        )()
 
     def certifies_against(self, claim: Any) -> bool:
         if self.spoilt == "certifies_against":
@@ -183,6 +188,18 @@ class Loud(dpframe.DecisionCounts):
         raise RuntimeError("no words")
 
 
+class Wordy(dpframe.DecisionCounts):
+    def describe(self, layout: Any) -> Any:
+        return ["no", "table"]
+
+
+class Endless(dpframe.DecisionCounts):
+    def describe(self, layout: Any) -> Any:
+        found: dict[Any, Any] = {"name": "\ud800", 1: Unprintable(), "edges": np.ones((2, 2))}
+        found["itself"] = found
+        return found
+
+
 def test_every_other_question_fails_its_own_cell_too() -> None:
     spoilt = ["", "statistic", "certifies_against", "describe", "extreme"]
     spec = document(estimator=[{"use": "sound"}], sweep={"estimator.spoilt": spoilt})
@@ -193,6 +210,43 @@ def test_every_other_question_fails_its_own_cell_too() -> None:
     for cell in record.cells[1:]:
         assert (cell.reason or "").startswith(f"{cell.swept['estimator.spoilt']} raised Runtime")
     dumps(record)
+
+
+def test_a_statistic_is_described_as_well_as_can_be() -> None:
+    spec = document(estimator=[{"use": "sound"}], sweep={"estimator.spoilt": ["wordy", "endless"]})
+    plan = make_plan(load(spec, plugins=[*PLUGINS, Sound]))
+    wordy, endless = (record := make_record(plan, run(plan), 0.0)).cells
+    assert wordy.reason == "describe returned ['no', 'table']; a dictionary is wanted"
+    assert endless.status == "ok"
+    assert endless.statistic["name"] == r"\ud800"
+    assert endless.statistic["1"] == "a Unprintable"
+    assert endless.statistic["edges"] == [[1.0, 1.0], [1.0, 1.0]]
+    assert disagreement(record, json.loads(dumps(record))) is None
+
+
+class Boast(PureDP):
+    """A claim that breaks down when it is written down."""
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        raise RuntimeError("speechless")
+
+
+class Boaster(Mechanism, name="boaster"):
+    def claim(self, pair: Any) -> Any:
+        return Boast(1.0)
+
+    def sample(self, key: Any, data: Any, n: int) -> Any:
+        return jax.random.uniform(key, (n, *data.shape))
+
+
+def test_a_claim_that_raises_fails_its_own_cell() -> None:
+    mechanisms = [{"use": "boaster"}, {"use": "flip"}]
+    plan = make_plan(load(document(mechanism=mechanisms), plugins=[*PLUGINS, Boaster]))
+    boaster, flip = (record := make_record(plan, run(plan), 0.0)).cells
+    assert (boaster.status, flip.status) == ("failed", "ok")
+    assert boaster.reason == "claim raised RuntimeError: speechless"
+    assert disagreement(record, json.loads(dumps(record))) is None
 
 
 def test_scores_are_estimated_by_the_same_rules() -> None:

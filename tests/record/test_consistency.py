@@ -109,10 +109,10 @@ CHANGES: list[tuple[Change, str]] = [
         lambda r: given(r)["counts"][1].__setitem__(0, 5),
         "counts do not add up to its trials",
     ),
-    (lambda r: given(r)["counts"][1].__setitem__(0, -5), "its counts are not whole numbers"),
+    (lambda r: given(r)["counts"][1].__setitem__(0, -5), "counts do not add up to its trials"),
     (
         lambda r: given(r)["counts"][1].__setitem__(0, 0.5),
-        "its counts are not whole numbers",
+        "counts do not add up to its trials",
     ),
     (lambda r: given(r).update(counts=None), "draws without counts"),
     (lambda r: given(r).update(draw_group=None), "draws, not to"),

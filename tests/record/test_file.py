@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,19 @@ def test_wrong_types_are_named_with_their_place(
 def test_missing_record(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="no record there"):
         read(tmp_path)
+
+
+def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+    """Waiting for a pipe, or for the end of a device, would take for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "record.json").mkdir()
+    for path, message in (
+        (tmp_path / "pipe", "not a regular file"),
+        (Path("/dev/zero"), "not a regular file"),
+        (tmp_path, "is a directory"),
+    ):
+        with pytest.raises(RecordError, match=message):
+            read(path)
 
 
 def test_unwritable_directory(tmp_path: Path) -> None:
