@@ -83,12 +83,8 @@ def load_plugins(plugins: Iterable[type[Plugin]] = ()) -> Registry:
     return found
 
 
-def make_plan(loaded: Audit, earlier: Record | None = None) -> Plan:
+def make_plan(loaded: Audit) -> Plan:
     """Arranges an audit for the engine.
-
-    Args:
-        loaded: the audit.
-        earlier: the record of an earlier run in the same place: what it showed is paid for.
 
     Raises:
         DpframeError: this machine has not the memory for it.
@@ -100,7 +96,7 @@ def make_plan(loaded: Audit, earlier: Record | None = None) -> Plan:
 
     with within(free_bytes()):
         check_data(loaded)
-        made = plan(loaded, generator_name(loaded.run.prng), earlier)
+        made = plan(loaded, generator_name(loaded.run.prng))
         Footprint(made, available_cores()).check()
     return made
 

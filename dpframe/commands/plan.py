@@ -9,7 +9,7 @@ import numpy as np
 
 from dpframe.boxes import epsilon_of
 from dpframe.commands.audit import make_plan
-from dpframe.engine.estimate import cell_confidence, resolution_of
+from dpframe.engine.estimate import resolution_of, share_of_error
 from dpframe.engine.memory import Footprint, ideal_layout
 from dpframe.engine.processes import available_cores
 
@@ -64,7 +64,7 @@ def _reach(cell: Cell, plan: Plan) -> Reach:
     largest = claim = None
     if certifies:
         trials = (cell.trials, cell.trials)
-        query = Query(trials, cell.delta, cell_confidence(cell, plan), cell.claim)
+        query = Query(trials, cell.delta, 1 - share_of_error(cell, plan), cell.claim)
         try:
             layout = ideal_layout(estimator.statistic())
             found = estimator.estimate(layout, estimator.extreme(layout, trials), query)

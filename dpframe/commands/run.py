@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpframe.commands.audit import make_plan, make_record
 from dpframe.commands.provenance import environment, plugin_records
-from dpframe.errors import DpframeError, OutputError, RecordError
+from dpframe.errors import DpframeError, RecordError
 from dpframe.record import file as records
+from dpframe.record import folder
 from dpframe.record.build import first_seed, spec_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from dpframe.engine.checkpoint import Store
+    from dpframe.engine.ledger import Ledger
     from dpframe.engine.plan import Plan
     from dpframe.engine.run import Progress
     from dpframe.record.model import Record
@@ -54,22 +57,24 @@ def run(
         OutputError: the directory cannot be written to, or another run is using it.
         DpframeError: the device is not there.
     """
-    directory = output_directory(loaded, invocation.out)
+    directory = folder.made(invocation.out or Path("runs") / loaded.name)
     select_device(invocation.device or loaded.run.device)
-    from dpframe.engine.checkpoint import Store, locked
+    from dpframe.engine.checkpoint import Store
     from dpframe.engine.compile import keep_compiled_programs
+    from dpframe.engine.ledger import Ledger
 
-    with locked(directory / CHECKPOINT):
+    with folder.locked(directory / CHECKPOINT):
         keep_compiled_programs()
         store = Store(directory / CHECKPOINT)
-        earlier = _earlier(directory, warn) if invocation.resume else None
+        earlier = _earlier(directory, warn)
+        ledger = Ledger((directory, directory / CHECKPOINT), _looks(earlier))
+        plan = make_plan(loaded)
         if not invocation.resume:
             store.clear()
-        plan = make_plan(loaded, earlier)
-        if earlier is not None and _complete(earlier, plan):
+        elif earlier is not None and _complete(earlier, plan):
             return earlier
         try:
-            record = _run(plan, store, display)
+            record = _run(plan, store, ledger, display)
         finally:
             if store.problem:
                 warn(store.problem)
@@ -77,31 +82,14 @@ def run(
     return record
 
 
-def _run(plan: Plan, store: Any, display: Display) -> Record:
+def _run(plan: Plan, store: Store, ledger: Ledger, display: Display) -> Record:
     from dpframe.engine.run import run as run_plan
 
     started = time.perf_counter()
     draws = sum(the_pass.draws for the_pass in plan.passes)
     with display(len(plan.audit.cells), draws) as progress:
-        results = run_plan(plan, progress, store)
+        results = run_plan(plan, progress, store, ledger=ledger)
     return make_record(plan, results, time.perf_counter() - started)
-
-
-def output_directory(loaded: Audit, given: Path | None) -> Path:
-    """Makes the directory of a run now, so that the run does not end with nowhere to write.
-
-    Raises:
-        OutputError: it cannot be made or written to.
-    """
-    directory = given or Path("runs") / loaded.name
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        probe = directory / ".writable"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise OutputError(f"{directory}: cannot write there: {error.strerror}") from error
-    return directory
 
 
 def _earlier(directory: Path, warn: Callable[[str], None]) -> Record | None:
@@ -111,14 +99,27 @@ def _earlier(directory: Path, warn: Callable[[str], None]) -> Record | None:
     try:
         return records.read(directory)
     except RecordError as error:
+        if kept := records.set_aside(directory):
+            warn(f"{directory / records.NAME}: not of dpframe's making; kept as {kept.name}")
+            return None
         warn(f"{error}; it is not used, and what it said is worked out anew")
         return None
+
+
+def _looks(earlier: Record | None) -> dict[Any, list[Any]]:
+    """What a record knows of the looks at its draws; the ledger may have been lost."""
+    looks: dict[Any, list[Any]] = {}
+    for cell in earlier.cells if earlier else ():
+        draws = (cell.seed, cell.draw_group, cell.repeat)
+        looks[draws] = max(looks.get(draws, []), [tuple(o.trials) for o in cell.looks], key=len)
+    return looks
 
 
 def _complete(earlier: Record, plan: Plan) -> bool:
     """Whether this run would come out as the earlier one did."""
     audit = plan.audit
-    wanted = [(cell.id, "ok", [cell.trials] * 2) for cell in audit.cells if cell.id in plan.looks]
+    planned = {cell.id for the_pass in plan.passes for cell, _ in the_pass.cells}
+    wanted = [(cell.id, "ok", [cell.trials] * 2) for cell in audit.cells if cell.id in planned]
     done = [(cell.id, cell.status, cell.trials) for cell in earlier.cells]
     source = spec_record(audit.source)
     return (

@@ -7,9 +7,8 @@ finds them again; a changed parameter does not.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
+import re
 import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,10 +17,9 @@ import jax
 import numpy as np
 
 from dpframe.engine.address import Stream, digest
-from dpframe.errors import OutputError
+from dpframe.record import folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from dpframe.engine.plan import Pass, Place
@@ -96,9 +94,10 @@ class Store:
         """Forgets everything, on disk too."""
         self._entries.clear()
         self._changed.clear()
-        if self.directory is not None:
-            for file in self.directory.glob("*.json*"):
-                file.unlink(missing_ok=True)
+        if self.directory is not None and self.directory.is_dir():
+            for file in self.directory.iterdir():
+                if _is_own(file):
+                    file.unlink(missing_ok=True)
 
     def _of(self, stream: Stream) -> dict[str, Saved]:
         if stream not in self._entries:
@@ -115,7 +114,7 @@ class Store:
         if file is None:
             return {}
         try:
-            found = json.loads(file.read_bytes())
+            found = json.loads(folder.read(file))
             if found["schema"] != SCHEMA or found["digest"] != digest(found["entries"], 16):
                 return {}
             return {
@@ -131,38 +130,23 @@ class Store:
             return
         entries = {key: [list(s.done), s.leaves] for key, s in self._entries[stream].items()}
         content = {"schema": SCHEMA, "digest": digest(entries, 16), "entries": entries}
-        temporary = file.with_suffix(".json.part")
         file.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("w", encoding="utf-8") as out:
-            json.dump(content, out, separators=(",", ":"))
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(file)
+        folder.replace(file, json.dumps(content, separators=(",", ":")))
 
 
-@contextlib.contextmanager
-def locked(directory: Path) -> Iterator[None]:
-    """Holds a directory for one run; the lock goes with the process, however that ends.
+_NAME = re.compile(r"\.?[0-9a-f]+-[0-9a-f]{16}\.json(\.part)?")
+_BEGINNING = b'{"schema":'
 
-    Raises:
-        OutputError: another run holds it, or it cannot be written to.
-    """
+
+def _is_own(file: Path) -> bool:
+    """Whether a store has written a file, judging by its name and by how it begins."""
+    if not _NAME.fullmatch(file.name) or file.is_symlink():
+        return False
     try:
-        import fcntl
-    except ImportError:  # a system without such locks
-        yield
-        return
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        file = (directory / "lock").open("w")
-    except OSError as error:
-        raise OutputError(f"{directory}: cannot write there: {error.strerror}") from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise OutputError(f"{directory.parent}: another run is using this directory") from None
-        yield
+        start = folder.read(file)[: len(_BEGINNING)]
+    except OSError:
+        return False
+    return start == _BEGINNING or (file.suffix == ".part" and _BEGINNING.startswith(start))
 
 
 Done = tuple[int, int]

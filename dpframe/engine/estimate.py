@@ -10,18 +10,19 @@ import jax
 import numpy as np
 
 from dpframe.claims import Claim
+from dpframe.engine.fingerprint import question
 from dpframe.engine.guard import guarded
 from dpframe.errors import CellError
 from dpframe.estimator import Query
 from dpframe.mechanism import HostMechanism
 from dpframe.record.answer import checked
-from dpframe.record.looks import FIRST_LOOK
 from dpframe.record.plain import plain, shown
 from dpframe.record.result import CellResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from dpframe.engine.ledger import Ledger
     from dpframe.engine.plan import Place, Plan
     from dpframe.engine.work import Work
     from dpframe.estimator import Estimate
@@ -33,10 +34,10 @@ FLOAT32_RESOLUTION = 1e-6
 """Events rarer than this measure float32 samplers, whose tails end and have gaps."""
 
 
-def cell_confidence(cell: Cell, plan: Plan) -> float:
-    """Level of one cell's bound, so that all bounds of the audit hold together."""
+def share_of_error(cell: Cell, plan: Plan) -> float:
+    """With which probability one cell's bound may err, so that all bounds of the audit hold."""
     divide = max(1, plan.certifying_cells) if plan.audit.multiplicity != "none" else 1
-    return 1 - (1 - cell.confidence) / (divide * plan.looks.get(cell.id, FIRST_LOOK).price)
+    return (1 - cell.confidence) / divide
 
 
 def resolution_of(cell: Cell, plan: Plan) -> float:
@@ -51,16 +52,23 @@ layout share them."""
 
 
 def estimate_cell(
-    cell: Cell, place: Place, work: Work, plan: Plan, seconds: float, extremes: Extremes
+    cell: Cell,
+    place: Place,
+    work: Work,
+    plan: Plan,
+    ledger: Ledger,
+    seconds: float,
+    extremes: Extremes,
 ) -> CellResult:
     """Estimates one cell of a counted pass; whatever an estimator does fails no other cell.
 
     Args:
-        cell: the cell.
-        place: where its counts are.
-        work: its pass.
-        plan: of the run.
-        seconds: its share of the time that the pass took.
+        cell: one of the pass.
+        place: where its counts stand.
+        work: the pass.
+        plan: which cells the error is shared with.
+        ledger: which look at these draws this is.
+        seconds: the cell's share of the time that the pass took.
         extremes: of the cells of this run that were estimated before; this one's is added.
     """
     totals, trials = work.tally.total()
@@ -70,21 +78,28 @@ def estimate_cell(
     def own(trees: Sequence[Tree]) -> Tree:
         return jax.tree.map(lambda leaf: leaf[place.lane, place.attack], trees[place.scorer])
 
-    counts, layout, looks = own(totals), own(work.layouts), plan.looks[cell.id]
+    counts, layout, stream = own(totals), own(work.layouts), work.the_pass.stream
+    listed = jax.tree.map(lambda leaf: np.asarray(leaf).tolist(), counts)
+    error, run = share_of_error(cell, plan), plan.audit.run
+    try:
+        asked = guarded("claim", lambda: question(cell, run, error, trials, listed))
+    except CellError as problem:
+        return CellResult(cell=cell, reason=str(problem))
+    looks = ledger.look(stream, asked, trials)
     query = Query(
         trials=trials,
         delta=cell.delta,
-        confidence=cell_confidence(cell, plan),
+        confidence=1 - error / looks.price,
         claim=cell.claim,
         resolution=resolution_of(cell, plan),
     )
     common = CellResult(
         cell=cell,
-        counts=jax.tree.map(lambda leaf: np.asarray(leaf).tolist(), counts),
+        counts=listed,
         trials=trials,
         query=query,
         draws=sum(trials),
-        draw_group=work.the_pass.stream.group,
+        draw_group=stream.group,
         seconds=seconds,
         notes=(
             *work.notes,

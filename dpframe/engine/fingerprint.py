@@ -1,4 +1,4 @@
-"""What counts are stored under: all that determines them, code included, and nothing else."""
+"""Digests of all that makes counts, or a question about them, the same, and of nothing else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpframe.engine.address import digest
 
 if TYPE_CHECKING:
     from dpframe.engine.plan import Pass
-    from dpframe.spec.audit import Choice
+    from dpframe.spec.audit import Cell, Choice, RunSettings
     from dpframe.types import Tree
 
 
@@ -66,6 +66,54 @@ def _arrays(tree: Tree) -> str:
         hasher.update(f"{array.dtype}{array.shape}".encode())
         hasher.update(array.tobytes())
     return hasher.hexdigest()
+
+
+def question(
+    cell: Cell, run: RunSettings, error: float, trials: tuple[int, int], counts: Any
+) -> str:
+    """Digest of all that decides what a run shows of some draws, but not of how it is called.
+
+    Args:
+        cell: gives mechanism, attack, estimator and claim.
+        run: how much is learned from.
+        error: with which probability the answer may err, at a first look. A pilot knows it, so that
+            at another one the test may be another.
+        trials: per dataset.
+        counts: JSON values; they tell whether a black box that takes no seed has drawn again.
+    """
+    mechanism, attack, estimator = cell.mechanism.value, cell.attack.value, cell.estimator.value
+    claim = None
+    if cell.claim is not None:
+        numbers = [repr(v) for v in cell.claim.parameters().values() if isinstance(v, int | float)]
+        claim = [cell.claim.kind, numbers, repr(cell.claim.epsilon_at(cell.delta))]
+    chosen: list[Any] = []
+    for choice in (cell.attack, cell.estimator):
+        kind: Any = type(choice.value)
+        chosen += [choice.distribution, choice.use, choice.value.params(), _source(kind)]
+    return digest(
+        {
+            "mechanism": [cell.mechanism.use, mechanism.params()],
+            "chosen": chosen,
+            "claim": claim,
+            "delta": cell.delta,
+            "error": f"{error:.12g}",
+            "trials": trials,
+            "fit": run.fit if attack.learns() else 0,
+            "pilot": run.pilot if estimator.statistic().needs_pilot() else 0,
+            "counts": None if getattr(mechanism, "seedable", True) else counts,
+        }
+    )
+
+
+@functools.cache
+def _source(cls: type) -> str:
+    """The code of a class that its author may have changed since; none of a built-in."""
+    if cls.__module__.partition(".")[0] == "dpframe":
+        return ""
+    try:
+        return inspect.getsource(cls)
+    except (OSError, TypeError):
+        return ""
 
 
 def code_digest(cls: type) -> str:

@@ -13,19 +13,16 @@ from dpframe.engine.chunks import rows_per_chunk
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import Scorer, structure
 from dpframe.engine.precision import precision_of
-from dpframe.engine.sequential import looks_at
 from dpframe.engine.trace import Shape, Tracer, declared_rows
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 from dpframe.spec.audit import Skip
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from dpframe.mechanism import Mechanism
     from dpframe.pair import Pair
-    from dpframe.record.looks import Looks
-    from dpframe.record.model import Record
     from dpframe.spec.audit import Audit, Cell
     from dpframe.statistic import Statistic
 
@@ -128,28 +125,23 @@ class Plan:
     """How many cells certify a bound, claimed or not: those that must hold together."""
     prng: str
     """Name of the generator."""
-    looks: Mapping[str, Looks]
-    """Per cell id, the verdicts that were shown before on the same draws."""
 
 
-def plan(audit: Audit, prng: str, earlier: Record | None = None) -> Plan:
+def plan(audit: Audit, prng: str) -> Plan:
     """Arranges the cells of an audit into passes over shared draws.
 
     Args:
         audit: the validated spec.
         prng: name of the generator.
-        earlier: the record of an earlier run in the same place, for its looks.
     """
     with precision_of(audit.run):
-        return _plan(audit, prng, earlier)
+        return _plan(audit, prng)
 
 
-def _plan(audit: Audit, prng: str, earlier: Record | None) -> Plan:
+def _plan(audit: Audit, prng: str) -> Plan:
     tracer = Tracer(audit.run, prng)
     skipped, failed = list(audit.skipped), []
     together: dict[tuple[Stream, int, int, Shape, bool], list[Cell]] = {}
-    looks: dict[str, Looks] = {}
-    shown = {cell.id: cell for cell in earlier.cells} if earlier else {}
     m = certifying_cells = 0
     for cell in audit.cells:
         attack, problem, certified = cell.attack.value, None, False
@@ -179,12 +171,11 @@ def _plan(audit: Audit, prng: str, earlier: Record | None) -> Plan:
         on_host = isinstance(cell.mechanism.value, HostMechanism)
         rows = audit.run.chunk or declared or rows_per_chunk(shape.dims, on_host=on_host)
         group = draw_group(cell, precision=audit.run.precision, prng=prng, rows=rows)
-        looks[cell.id] = looks_at(cell, group, shown)
         stream = Stream(cell.seed, group, cell.repeat, EVAL)
         shared = (stream, cell.trials, rows, shape, cell.mechanism.value.may_be_nan)
         together.setdefault(shared, []).append(cell)
     passes = tuple(arrange(*shared[:4], cells) for shared, cells in together.items())
-    return Plan(audit, passes, tuple(failed), tuple(skipped), m, certifying_cells, prng, looks)
+    return Plan(audit, passes, tuple(failed), tuple(skipped), m, certifying_cells, prng)
 
 
 def _certifies(cell: Cell) -> bool:

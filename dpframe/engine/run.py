@@ -10,6 +10,7 @@ from dpframe.engine.checkpoint import Store, Uneven
 from dpframe.engine.device import DeviceWork
 from dpframe.engine.estimate import estimate_cell
 from dpframe.engine.host import HostWork
+from dpframe.engine.ledger import Ledger
 from dpframe.engine.processes import available_cores
 from dpframe.engine.schedule import Counted, Finished, Schedule
 from dpframe.errors import CellError
@@ -43,26 +44,33 @@ def run(
     progress: Progress = quiet,
     store: Store | None = None,
     threads: int | None = None,
+    ledger: Ledger | None = None,
 ) -> list[CellResult]:
     """Runs every pass of a plan.
 
     A mistake of a plugin fails its cells and nothing else: a pass that fails is run again cell by
     cell, so that only the cells to blame are lost. However it ends, what was counted is in the
-    store.
+    store; and when it returns, the ledger says what was looked at.
 
     Args:
         plan: what to do.
         progress: called from this thread as the work goes on.
         store: counts to go on from, and where to keep new ones; default: none.
         threads: segments at once; default: one per core, or per accelerator.
+        ledger: earlier looks at the same draws; default: none.
 
     Returns:
         One result per planned cell, in the order of the spec.
+
+    Raises:
+        OutputError: the ledger cannot be written.
     """
-    runner = _Runner(plan, progress, store or Store(), threads or _threads())
+    ledger = ledger or Ledger()
+    runner = _Runner(plan, progress, store or Store(), threads or _threads(), ledger)
     waiting: Sequence[Pass] = plan.passes
     while waiting:
         waiting = runner.run(waiting)
+    ledger.write()  # before anybody sees a result
     return [runner.results[cell.id] for cell in plan.audit.cells if cell.id in runner.results]
 
 
@@ -74,8 +82,11 @@ def _threads() -> int:
 class _Runner:
     """Collects the results of passes."""
 
-    def __init__(self, plan: Plan, progress: Progress, store: Store, threads: int) -> None:
+    def __init__(
+        self, plan: Plan, progress: Progress, store: Store, threads: int, ledger: Ledger
+    ) -> None:
         self.plan, self.progress, self.store, self.threads = plan, progress, store, threads
+        self.ledger = ledger
         self.results = {
             cell.id: CellResult(cell=cell, reason=reason) for cell, reason in plan.failed
         }
@@ -132,7 +143,7 @@ class _Runner:
         share = work.seconds / len(work.the_pass.cells)
         for cell, place in work.the_pass.cells:
             self.results[cell.id] = estimate_cell(
-                cell, place, work, self.plan, share, self.extremes
+                cell, place, work, self.plan, self.ledger, share, self.extremes
             )
 
     def _fail(self, the_pass: Pass, error: BaseException | None) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from pydantic_core import from_json
 from dpframe.errors import OutputError, RecordError
 from dpframe.files import NotReadableError, read_regular
 from dpframe.printable import printable
+from dpframe.record import folder
 from dpframe.record.consistency import disagreement
 from dpframe.record.model import Record
 from dpframe.record.model.record import SCHEMA
@@ -47,19 +47,35 @@ def write(record: Record, directory: Path) -> Path:
         OutputError: the directory cannot be written to.
     """
     target = directory / NAME
-    temporary = directory / f".{NAME}.{os.getpid()}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(dumps(record))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
+        folder.replace(target, dumps(record))
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         raise OutputError(f"{directory}: cannot write the record: {error.strerror}") from error
     return target
+
+
+_MARKS = (b'"schema"', b'"cells"', b'"draw_group"')
+
+
+def set_aside(directory: Path) -> Path | None:
+    """Renames what lies in the place of the record, if a run did not write it.
+
+    Returns:
+        Its new place; None if it may be a record, however damaged.
+    """
+    file = directory / NAME
+    try:
+        content = folder.read(file)
+    except OSError:
+        return None
+    if not content.strip() or any(mark in content for mark in _MARKS):
+        return None
+    number = 1
+    while (kept := directory / f"{NAME}.kept-{number}").exists():
+        number += 1
+    file.rename(kept)
+    return kept
 
 
 def read(path: Path) -> Record:

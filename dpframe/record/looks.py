@@ -21,7 +21,7 @@ class Looks(NamedTuple):
     """The looks at one cell, this one included."""
 
     earlier: tuple[tuple[int, int], ...] = ()
-    """Trials per dataset at which a verdict was shown before."""
+    """Trials per dataset of the looks that are known from before."""
     number: int = 1
     """Which look this is; a repetition of an earlier look keeps its number."""
 
@@ -33,7 +33,7 @@ class Looks(NamedTuple):
     def listed(self, trials: tuple[int, int]) -> list[list[int]]:
         """Trials of all looks, once this one has come to `trials`."""
         shown = list(self.earlier)
-        if trials not in shown:
+        if self.number > len(shown):
             shown.append(trials)
         return [list(pair) for pair in shown]
 

@@ -13,8 +13,9 @@ from support import SPECS, processes
 from support.command_line import dpframe
 
 from dpframe.engine.address import Stream, digest
-from dpframe.engine.checkpoint import INTERVAL, Saved, Store, locked
+from dpframe.engine.checkpoint import INTERVAL, Saved, Store
 from dpframe.errors import OutputError
+from dpframe.record.folder import locked
 
 STREAM, OTHER = Stream(1, "aa", 0, "eval"), Stream(2, "aa", 0, "eval")
 LESS = Saved((2, 1), [[[7, 1], [3, 1]]])
@@ -133,7 +134,7 @@ def no_space(*_: Any, **__: Any) -> Any:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-FULL = [(os, "fsync"), (Path, "replace"), (Path, "open"), (Path, "mkdir"), (json, "dump")]
+FULL = [(os, "fsync"), (Path, "replace"), (os, "open"), (Path, "mkdir"), (os, "fdopen")]
 
 
 @pytest.mark.parametrize(("where", "name"), FULL, ids=str)
@@ -165,14 +166,12 @@ def test_a_write_that_is_cut_short_leaves_the_old_file(
     """As a kill in the middle of it would: half of the new content lies in the temporary file."""
     store = fill(tmp_path)
 
-    def half(content: Any, out: Any, **options: Any) -> None:
-        text = json.dumps(content, **options)
-        out.write(text[: len(text) // 2])
+    def interrupted(_: int) -> None:
         raise KeyboardInterrupt
 
     store.save(STREAM, "a", MORE)
     with monkeypatch.context() as patch:
-        patch.setattr(json, "dump", half)
+        patch.setattr(os, "fsync", interrupted)
         with pytest.raises(KeyboardInterrupt):
             store.flush()
     assert entries(tmp_path) == FILLED
@@ -222,7 +221,9 @@ def test_it_is_on_the_disk_before_it_has_its_name(
 
 def test_clear_forgets_in_memory_and_on_disk(tmp_path: Path) -> None:
     store = fill(tmp_path)
-    (tmp_path / "left.json.part").write_text("half")
+    name = file_of(tmp_path).name
+    (tmp_path / f".{name}.part").write_text('{"sche')
+    (tmp_path / f"{name}.part").write_text("")
     (tmp_path / "lock").touch()
     store.save(OTHER, "b", MORE)
     store.clear()
@@ -230,6 +231,59 @@ def test_clear_forgets_in_memory_and_on_disk(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["lock"]
     assert set(entries(tmp_path).values()) == {None}
     assert store.load(OTHER, "b") is None
+
+
+def test_clear_leaves_what_is_not_of_its_making(tmp_path: Path) -> None:
+    """A directory of that name may hold anything, such as the checkpoint of a model."""
+    fill(tmp_path)
+    ours = file_of(tmp_path).name
+    foreign = {
+        "config.json": '{"schema":1}',
+        "model.json.part": "",
+        "weights.json": "[1, 2]",
+        f"copy-of-{ours}": '{"schema":1}',
+        f"00{ours}": '{"layers": 3}',
+    }
+    for name, content in foreign.items():
+        (tmp_path / name).write_text(content)
+    (tmp_path / f"11{ours}").symlink_to(tmp_path / ours)
+    (tmp_path / f"22{ours}").mkdir()
+    Store(tmp_path).clear()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {*foreign, f"11{ours}", f"22{ours}"}
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    precious, checkpoint = tmp_path / "precious", tmp_path / "checkpoint"
+    precious.write_text("mine")
+    store = fill(checkpoint)
+    file = file_of(checkpoint)
+    (checkpoint / f".{file.name}.part").symlink_to(precious)
+    file.unlink()
+    file.symlink_to(precious)
+    assert entries(checkpoint)[1, "a"] is None
+    store.save(STREAM, "b", Saved((9, 9), [[[1, 1], [1, 1]]]))
+    store.flush()
+    assert entries(checkpoint)[1, "a"] == LESS
+    (checkpoint / "lock").symlink_to(precious)
+    with pytest.raises(OutputError, match="a link"), locked(checkpoint):
+        pass
+    (tmp_path / "elsewhere").symlink_to(checkpoint)
+    with pytest.raises(OutputError, match="a link"), locked(tmp_path / "elsewhere"):
+        pass
+    assert precious.read_text() == "mine"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without pipes")
+def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(tmp_path: Path) -> None:
+    fill(tmp_path)
+    file = file_of(tmp_path)
+    file.unlink()
+    os.mkfifo(file)
+    assert entries(tmp_path)[1, "a"] is None
+    os.mkfifo(tmp_path / "lock")
+    with pytest.raises(OutputError, match="move it away"), locked(tmp_path):
+        pass
 
 
 def test_a_write_is_due_after_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +301,7 @@ def test_a_write_is_due_after_the_interval(monkeypatch: pytest.MonkeyPatch) -> N
 HOLD = """
 import sys
 from pathlib import Path
-from dpframe.engine.checkpoint import locked
+from dpframe.record.folder import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

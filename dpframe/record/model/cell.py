@@ -133,7 +133,7 @@ class Basis(Part):
 
 
 class LookRecord(Part):
-    """A time that a verdict was computed."""
+    """A look at the draws of a cell: a run that showed something of them."""
 
     trials: Counts
     """draws counted then, on D and on D′"""
@@ -194,6 +194,6 @@ class CellRecord(Part):
     draw_group: str | None
     """name of the set of draws; cells with the same one share draws"""
     looks: list[LookRecord]
-    """each time that a verdict was computed"""
+    """the looks at these draws, this one included"""
     basis: Basis | None = None
     """what the verdict is made of; null without a verdict. Old records lack it"""
