@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dpframe.claims import Claim
     from dpframe.engine.plan import Pass, Plan
-    from dpframe.spec.audit import Cell
+    from dpframe.spec.audit import Cell, RunSettings
 
 
 class Line(NamedTuple):
@@ -38,6 +38,17 @@ class Rehearsals(NamedTuple):
     """Per rehearsal one line per part."""
     skipped: list[Skip]
     failed: list[tuple[Cell, str]]
+
+    def certifying(self) -> Iterator[tuple[Part, RunSettings]]:
+        """Every estimator that certifies from counts, once per kind of scores that it reads."""
+        seen = set()
+        for rehearsal in self.rehearsals:
+            for part in rehearsal.parts:
+                cell, precision = part.cell, rehearsal.run.precision
+                key = (cell.estimator.value, cell.attack.value.gives, cell.confidence, precision)
+                if part.certifies and not part.raw and key not in seen:
+                    seen.add(key)
+                    yield part, rehearsal.run
 
 
 def rehearsals_of(plans: Sequence[Plan]) -> Rehearsals:

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpframe.calibration.corner import TRIALS, at_corner
+from dpframe.errors import CellError
 from dpframe.stats.exceedance import exceedance
 
 if TYPE_CHECKING:
     from dpframe.calibration.arrange import Line
-    from dpframe.calibration.rehearsal import Outcome, Rehearsal
-    from dpframe.spec.audit import Cell, Choice
+    from dpframe.calibration.rehearsal import Outcome, Part, Rehearsal
+    from dpframe.spec.audit import Cell, Choice, RunSettings
     from dpframe.types import Floats
 
 ROUNDING = 1e-9
@@ -65,6 +67,41 @@ def calibrated(rehearsal: Rehearsal, line: Line, outcome: Outcome, error: float)
         "mean_lower": mean,
         "share": mean / truth if mean is not None and truth > 0 else None,
         "promise": None if not certified else BROKEN if found.broken else KEPT,
+    }
+
+
+def corner_row(part: Part, run: RunSettings) -> dict[str, Any] | None:
+    """What an estimator does at a corner, computed; None if it does not tell its shares.
+
+    Args:
+        part: a certifying estimator that reads counts.
+        run: the precision.
+    """
+    cell, promised = part.cell, 1 - part.cell.confidence
+    row = {
+        "reads": cell.attack.value.gives,
+        "estimator": _choice(cell.estimator),
+        "confidence": cell.confidence,
+        "trials": TRIALS,
+        "promised": promised,
+    }
+    try:
+        corner = at_corner(part, promised, run)
+    except CellError as error:
+        nothing = dict.fromkeys(("epsilon", "exceedance", "share", "of_share", "promise"))
+        return {**row, **nothing, "mistakes": [], "reason": str(error)}
+    if corner is None:
+        return None
+    mistakes = corner.mistakes(promised)
+    return {
+        **row,
+        "epsilon": corner.epsilon,
+        "exceedance": corner.exceedance,
+        "share": corner.share,
+        "of_share": corner.of_share,
+        "promise": BROKEN if mistakes else KEPT,
+        "mistakes": mistakes,
+        "reason": None,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from dpframe.calibration.rows import BROKEN, KEPT, calibrated, certifies, failed
+from dpframe.calibration.rows import BROKEN, KEPT, calibrated, certifies, corner_row, failed
 from dpframe.commands.audit import load, make_plan
 from dpframe.commands.provenance import peak_rss_bytes, plugin_records, versions
 from dpframe.errors import DpframeError
@@ -103,6 +103,8 @@ def calibration(
         for line, outcome in zip(own, given, strict=True)
     ]
     rows += [failed(cell, reason) for cell, reason in found.failed]
+    corners = [row for one in found.certifying() if (row := corner_row(*one)) is not None]
+    promises = [row["promise"] for row in (*rows, *corners)]
     first = loaded[0]
     return {
         "schema": SCHEMA,
@@ -115,9 +117,10 @@ def calibration(
         "seed": first.cells[0].seed,
         "plugins": [plugin.model_dump() for plugin in plugin_records(first)],
         "rows": rows,
+        "corners": corners,
         "skipped": [skip_record(skip).model_dump() for skip in found.skipped],
         "summary": {
-            **{word: sum(row["promise"] == word for row in rows) for word in (KEPT, BROKEN)},
+            **{word: promises.count(word) for word in (KEPT, BROKEN)},
             "promises_nothing": sum(r["status"] == "ok" and not r["certified"] for r in rows),
             "failed": sum(row["status"] == "failed" for row in rows),
             "seconds": time.perf_counter() - started,

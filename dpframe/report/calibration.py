@@ -23,6 +23,8 @@ OWN_KEYS = ("attack.", "estimator.")
 MANY = 10_000
 """From so many repeats on, hundredths of a percent mean something."""
 
+CORNER_HEADS = ("estimator", "of a", "above", "promised", "one event", "paid", "promise")
+
 PROMISES = {"kept": "kept", "broken": "BROKEN", None: "nothing"}
 
 
@@ -107,6 +109,30 @@ def explanation(found: dict[str, Any]) -> Iterator[str]:
         )
 
 
+def corner_cells(row: Row) -> tuple[str, ...]:
+    """What stands in a line of the computed table, in the order of `CORNER_HEADS`."""
+    start = (row["estimator"]["label"], row["reads"])
+    if row["reason"] is not None:
+        return (*start, "–", "–", "–", "–", "–")
+    share = row["share"] * row["promised"]
+    numbers = (row["exceedance"], row["promised"], row["of_share"], share)
+    return (*start, *(f"{100 * number:.2f} %" for number in numbers), PROMISES[row["promise"]])
+
+
+def corner_explanation(found: dict[str, Any]) -> str:
+    """How to read the computed table."""
+    row = found["corners"][0]
+    return (
+        "Computed, not drawn: a mechanism with two outputs at the corner of the curve of ε-DP, "
+        f"{words.quantity(row['trials'])} draws per dataset, where limits fail almost as often as "
+        "they may. Every pair of counts is weighed with its probability, so nothing is left to "
+        "chance. Above: probability that the bound exceeds ε. An estimator that tries several "
+        "events shares its error among them; the one event with the largest share must not exceed "
+        "ε more often than was paid for it, however much the others leave unused. Estimators that "
+        "do not tell their shares are not listed."
+    )
+
+
 def conclusion(found: dict[str, Any]) -> str:
     """What came out, and what it does not say."""
     summary = found["summary"]
@@ -126,6 +152,11 @@ def failures(found: dict[str, Any]) -> Iterator[str]:
     for row in found["rows"]:
         if row["status"] == "failed":
             yield f"{row['mechanism']['label']} · {name(row)}: failed: {row['reason']}"
+    for row in found["corners"]:
+        label = f"{row['estimator']['label']} of a {row['reads']}, at the corner"
+        yield from (f"{label}: {mistake}" for mistake in row["mistakes"])
+        if row["reason"] is not None:
+            yield f"{label}: not computed: {row['reason']}"
     yield from left_out(found["skipped"])
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe.report import calibration as prose
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 WIDTH = 110
 
@@ -43,10 +43,14 @@ def _lines(found: dict[str, Any], command: str) -> Iterator[str]:
         yield ""
         yield f"## {prose.title(rows[0])}"
         yield ""
-        yield _line(prose.HEADS)
-        yield _line(["---"] * len(prose.HEADS))
-        for row in rows:
-            yield _line(prose.cells(row))
+        yield from _table(prose.HEADS, map(prose.cells, rows))
+    if found["corners"]:
+        yield ""
+        yield "## At the corner of a curve"
+        yield ""
+        yield from _wrapped(prose.corner_explanation(found))
+        yield ""
+        yield from _table(prose.CORNER_HEADS, map(prose.corner_cells, found["corners"]))
     yield ""
     yield "## Result"
     yield ""
@@ -62,6 +66,12 @@ def _lines(found: dict[str, Any], command: str) -> Iterator[str]:
 
 def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield _line(heads)
+    yield _line(["---"] * len(heads))
+    yield from map(_line, rows)
 
 
 def _line(texts: Any) -> str:

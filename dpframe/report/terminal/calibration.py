@@ -9,6 +9,8 @@ from dpframe.report import words
 from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.console import Console
     from rich.table import Table
 
@@ -35,7 +37,14 @@ def render_calibration(found: dict[str, Any], console: Console) -> None:
     for rows in prose.tables(found["rows"]):
         console.print()
         console.print(ink.text(prose.title(rows[0]), "bold"))
-        console.print(_table(rows, ink))
+        lines = [("failed" if row["status"] == "failed" else row["promise"]) for row in rows]
+        console.print(_table(prose.HEADS, zip(lines, map(prose.cells, rows), strict=True), ink))
+    if corners := found["corners"]:
+        console.print()
+        console.print(ink.text("at the corner of a curve", "bold"))
+        console.print(ink.text(prose.corner_explanation(found), "dim"))
+        own = [(row["promise"], prose.corner_cells(row)) for row in corners]
+        console.print(_table(prose.CORNER_HEADS, own, ink))
     console.print()
     for line in prose.failures(found):
         console.print(ink.text(f"– {line}"))
@@ -43,19 +52,20 @@ def render_calibration(found: dict[str, Any], console: Console) -> None:
     console.print(ink.text(prose.conclusion(found), STYLE["violated"] if grave else "bold"))
 
 
-def _table(rows: list[dict[str, Any]], ink: Ink) -> Table:
+def _table(
+    heads: tuple[str, ...], lines: Iterable[tuple[str | None, tuple[str, ...]]], ink: Ink
+) -> Table:
+    """A table whose last column says what became of the promise."""
     table = ink.table(2)
-    for head in prose.HEADS:
-        fixed = head in ("n", "typical", "promise")
+    for head in heads:
         table.add_column(
             ink.text(head),
             justify="right" if head == "n" else "left",
-            no_wrap=fixed,
+            no_wrap=head in ("n", "typical", "promise"),
             overflow="fold",
         )
-    for row in rows:
-        sign, style = _LOOKS["failed" if row["status"] == "failed" else row["promise"]]
-        *texts, promise = prose.cells(row)
+    for kind, (*texts, promise) in lines:
+        sign, style = _LOOKS[kind]
         table.add_row(
             *(ink.text(text, style) for text in texts), ink.text(f"{sign} {promise}", style)
         )
