@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import SPECS
-from support.processes import DPFRAME, HANGS, children, ignores_interrupts, started, until
+from support.processes import DPFRAME, HANGS, are_ready, started, until, workers
 from typer.testing import CliRunner
 
 from dpframe.cli import app
@@ -178,7 +178,7 @@ def test_an_interrupted_calibration_ends_with_its_processes(
     words = ["calibrate", "small.toml", "--repeats", "1000000", "--workers", "2"]
     with started(*DPFRAME, *words, cwd=tmp_path) as process:
         # Two that play, and one of multiprocessing's own.
-        until(process, lambda: sum(map(ignores_interrupts, children(process))) == 3)
+        until(process, lambda: are_ready(workers(process), 3))
         process.send_signal(number)
         _, printed = process.communicate(timeout=HANGS)  # ends when the last of them has
     assert process.returncode == code, printed

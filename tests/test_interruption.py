@@ -89,6 +89,7 @@ def finished(directory: Path, spec: str = SPEC) -> dict[str, Any]:
     assert err == ""
     record: dict[str, Any] = json.loads(out)
     assert record == json.loads((directory / "out" / "record.json").read_text())
+    del record["digest"]  # of all of it, seconds included
     del record["summary"]["seconds"], record["summary"]["peak_rss_bytes"]
     for cell in record["cells"]:
         del cell["seconds"]
@@ -194,13 +195,12 @@ def test_ctrl_c_ends_worker_processes_quietly(tmp_path: Path) -> None:
     """A terminal sends it to all processes of the run."""
     with started(tmp_path, PLAIN, HOST_SPEC) as process:
         until_checkpoint(process, tmp_path)
-        at_work = processes.ignores_interrupts
-        processes.until(process, lambda: all(map(at_work, processes.children(process))))
+        processes.until(process, lambda: processes.are_ready(processes.workers(process)))
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=HANGS)
     assert process.returncode == 130
     assert err.startswith("interrupted;")
-    assert len(err.splitlines()) == 1
+    assert "Traceback" not in err
     assert chunks_done(tmp_path) > 0
 
 

@@ -86,19 +86,40 @@ def until(process: subprocess.Popen[str], ready: Callable[[], object]) -> None:
     pytest.fail("it did not get so far")
 
 
-def children(process: subprocess.Popen[str]) -> list[int]:
-    """The numbers of its child processes."""
-    threads = list(Path(f"/proc/{process.pid}/task").glob("*/children"))
-    if not threads:
+def workers(process: subprocess.Popen[str]) -> list[int]:
+    """The processes that it started through multiprocessing, itself or by a child."""
+    return [child for child in _descendants(process.pid) if _names_multiprocessing(child)]
+
+
+def are_ready(workers: list[int], number: int = 1) -> bool:
+    """Whether there are so many, and all ignore Ctrl-C, as they do from when they have started."""
+    return len(workers) >= number and all(map(_ignores_interrupts, workers))
+
+
+def _descendants(parent: int) -> Iterator[int]:
+    threads = list(Path(f"/proc/{parent}/task").glob("*/children"))
+    if not threads and not Path("/proc/self/task").exists():
         pytest.skip("this system does not list child processes")
-    return [int(child) for listed in threads for child in listed.read_text().split()]
+    for listed in threads:
+        for child in _read(listed).split():
+            yield int(child)
+            yield from _descendants(int(child))
 
 
-def ignores_interrupts(process: int) -> bool:
-    """Whether it ignores Ctrl-C, as a worker does from when it has started."""
+def _names_multiprocessing(process: int) -> bool:
+    return b"multiprocessing" in _read(Path(f"/proc/{process}/cmdline"))
+
+
+def _ignores_interrupts(process: int) -> bool:
+    for line in _read(Path(f"/proc/{process}/status")).splitlines():
+        if line.startswith(b"SigIgn:"):
+            return bool(int(line.split()[1], 16) >> (signal.SIGINT - 1) & 1)
+    return False
+
+
+def _read(path: Path) -> bytes:
+    """What a file of /proc says; nothing if its process has ended."""
     try:
-        status = Path(f"/proc/{process}/status").read_text()
+        return path.read_bytes()
     except OSError:
-        return False
-    (mask,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigIgn:"))
-    return bool(int(mask, 16) >> (signal.SIGINT - 1) & 1)
+        return b""
