@@ -8,10 +8,12 @@ import traceback
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from typer.exceptions import TyperException
 
 from dpframe.cli.output import set_apart
 from dpframe.cli.signals import Terminated, listen
 from dpframe.cli.supervisor import supervised
+from dpframe.cli.terminal import complain, say
 from dpframe.errors import DpframeError
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ def offer(command: Callable[..., None], *, keeps_counts: bool = False) -> None:
             lost = NOT_RUN if keeps_counts else MISTAKE
             _leave(f"a plugin called exit(), which ends everything; {rest}", lost)
         except Exception:
-            traceback.print_exc()
+            complain(traceback.format_exc())
             _leave("this is a mistake in dpframe; please report it with the lines above", INTERNAL)
 
     app.command()(guarded)
@@ -75,22 +77,25 @@ def main() -> None:
     """Entry point of the `dpframe` command."""
     word = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if word.startswith("-"):  # help, the version: no plugin is loaded, and it is quick
-        app()
+        sys.exit(_work([word, *sys.argv[2:]]))
     runs = word == "run"
     supervised(_work, lost=NOT_RUN if runs else MISTAKE, resumable=runs)
 
 
-def _work() -> int:
+def _work(arguments: list[str] | None = None) -> int:
     """The application, as an exit code."""
     listen()
     try:
-        app()
+        code = app(arguments, standalone_mode=False)
     except SystemExit as ended:
-        code = ended.code
+        code = 0 if isinstance(ended.__context__, BrokenPipeError) else ended.code
     except KeyboardInterrupt:
         return INTERRUPTED
+    except TyperException as error:
+        _refuse(error)
+        return MISTAKE
     except BaseException:
-        traceback.print_exc()
+        complain(traceback.format_exc())
         return INTERNAL
     try:
         sys.stdout.flush()
@@ -99,8 +104,16 @@ def _work() -> int:
     return code if isinstance(code, int) else 0 if code is None else INTERNAL
 
 
+def _refuse(error: TyperException) -> None:
+    """Says what is wrong with a call: one line, and where to read more."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "dpframe"
+    message = error.format_message().replace("Value error, ", "")
+    complain(f"{command}: {message}\ntry: {command} --help")
+
+
 def _leave(message: str, code: int) -> NoReturn:
-    print(message, file=sys.stderr)
+    complain(message)
     raise typer.Exit(code)
 
 
@@ -108,7 +121,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from dpframe import __version__
 
-        print(f"dpframe {__version__}")
+        say(f"dpframe {__version__}")
         raise typer.Exit
 
 

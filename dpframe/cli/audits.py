@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,12 +17,12 @@ from dpframe.cli.options import (
     Spec,
     Trials,
     Where,
-    console,
     load,
     print_json,
 )
 from dpframe.cli.output import results
 from dpframe.cli.signals import end_in_order
+from dpframe.cli.terminal import complain, console, say, say_json
 
 if TYPE_CHECKING:
     from dpframe.record.model import Record
@@ -65,7 +64,7 @@ def run(
         loaded,
         invocation,
         display,
-        warn=functools.partial(print, file=sys.stderr),
+        warn=complain,
     )
     with contextlib.suppress(BrokenPipeError):  # who reads only the first lines, or none
         _print(record, as_json)
@@ -103,7 +102,7 @@ def check(
     loaded = load(spec, overrides, trials, seed)
     check_expectations(loaded)
     skipped = f", {len(loaded.skipped)} skipped" if loaded.skipped else ""
-    print(f"{spec}: {len(loaded.cells)} cells{skipped}; no mistakes found", file=results())
+    say(f"{spec}: {len(loaded.cells)} cells{skipped}; no mistakes found")
 
 
 def show(
@@ -130,7 +129,7 @@ def _print(record: Record, as_json: bool) -> None:
     if as_json:
         from dpframe.record.file import dumps
 
-        results().write(dumps(record))
+        say_json(dumps(record))
     else:
         from dpframe.report.terminal.render import render
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from dpframe.cli.options import Json, console, print_json
+from dpframe.cli.options import Json, print_json
+from dpframe.cli.terminal import console
 
 
 def plugins(

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from dpframe.cli.options import Overrides, Quiet, Seed, Spec, Trials, Where, console, load
-from dpframe.cli.output import results
+from dpframe.cli.options import Overrides, Quiet, Seed, Spec, Trials, Where, load
 from dpframe.cli.signals import end_in_order
+from dpframe.cli.terminal import console, say, say_json
 from dpframe.errors import DpframeError
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
@@ -91,7 +91,7 @@ def score(
         seed=seed,
     )
     if as_json:
-        results().write(dumps(found))
+        say_json(dumps(found))
     else:
         render_scores(found, console())
 
@@ -122,7 +122,7 @@ def compare(
     select_device(device.value if device else loaded.run.device)
     found = comparison(loaded, display)
     if as_json:
-        results().write(dumps(found))
+        say_json(dumps(found))
     else:
         render_comparison(found, console())
 
@@ -170,9 +170,9 @@ def calibrate(
     select_device("cpu")
     found = calibration(loaded, repeats, workers=workers, display=display)
     if as_json:
-        results().write(dumps(found))
+        say_json(dumps(found))
     elif as_markdown:
-        results().write(calibration_page(found, _again(spec, repeats, own, trials or [], seed)))
+        say(calibration_page(found, _again(spec, repeats, own, trials or [], seed)))
     else:
         render_calibration(found, console())
     raise typer.Exit(exit_code(found))

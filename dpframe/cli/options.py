@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from dpframe.cli.output import results
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from dpframe.cli.terminal import say_json
 
 
 class Device(StrEnum):
@@ -54,17 +51,6 @@ def load(spec: Path, overrides: list[str] | None, trials: int | None, seed: int 
     )
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Where a command prints."""
-    from rich.console import Console
-
-    class Terminal(Console):
-        def on_broken_pipe(self) -> None:  # rich would exit with code 1, which means "violated"
-            raise BrokenPipeError
-
-    return Terminal(file=None if stderr else results(), stderr=stderr, highlight=False)
-
-
 def print_json(value: Any) -> None:
     """Prints plain values that hold no number JSON does not know."""
-    print(json.dumps(value, indent=1, ensure_ascii=False), file=results())
+    say_json(json.dumps(value, indent=1, ensure_ascii=False))

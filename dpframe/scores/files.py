@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpframe.errors import ScoresError
+from dpframe.files import NotReadableError, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dpframe.types import HostArray
+
+MOST_BYTES = 1 << 32
+"""Of a .csv file, which is read as a whole; an .npy file is not."""
 
 _BOOLEANS = {"true": True, "false": False}
 
@@ -38,7 +42,11 @@ def read_scores(path: Path) -> HostArray:
     if reader is None:
         raise ScoresError(f"{path}: dpframe reads scores from {', '.join(_READERS)} files")
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise ScoresError(f"{path}: is not a regular file")
         values = reader(path)
+    except NotReadableError as error:
+        raise ScoresError(f"{path}: {error}") from error
     except FileNotFoundError:
         raise ScoresError(f"{path}: no such file") from None
     except IsADirectoryError:
@@ -84,16 +92,22 @@ def _npy(path: Path) -> HostArray:
             raise ScoresError(f"{path}: not an .npy file of NumPy")
     try:
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-    except ValueError as error:
+    except OSError:
+        raise
+    except Exception as error:  # a header may say anything
         # An array of nothing cannot be mapped, and one of objects must not be loaded.
         if "empty" in str(error):
             raise ScoresError(f"{path}: holds no scores") from None
-        raise ScoresError(f"{path}: cannot read it: {error}") from error
+        raise ScoresError(f"{path}: cannot read it: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _csv(path: Path) -> Any:
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = read_regular(path, MOST_BYTES).decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise ScoresError(f"{path}: not a text file: {error.reason}") from error
     while lines and not lines[-1].strip():

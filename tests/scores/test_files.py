@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -184,3 +185,45 @@ class _Columns:
 
     def __getitem__(self, place: Any) -> Column:
         return self.columns[place[1]]
+
+
+def lying(header: str) -> bytes:
+    """An .npy file with this header and ten numbers."""
+    padded = header.encode() + b" " * (63 - (len(header) + 10) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded + bytes(80)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *(
+            f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
+            for kind, shape in [
+                ("<f8", "(10**18,)"),
+                ("<f8", f"({10**18},)"),
+                ("<f8", f"({10**40},)"),
+                ("<f8", "(-5,)"),
+                ("<f8", "(True,)"),
+                ("<f8", "5"),
+                ("|O", "(5,)"),
+                ("\x1b[31m", "(5,)"),
+            ]
+        ),
+        "(" * 5000,
+        "[" * 200 + "]" * 200,
+        "",
+    ],
+)
+def test_headers_that_lie(header: str, tmp_path: Path) -> None:
+    file = tmp_path / "x.npy"
+    file.write_bytes(lying(header))
+    with pytest.raises(ScoresError):
+        read_scores(file)
+
+
+@pytest.mark.parametrize("ending", [".npy", ".csv"])
+def test_a_pipe_is_not_waited_for(ending: str, tmp_path: Path) -> None:
+    file = tmp_path / f"x{ending}"
+    os.mkfifo(file)
+    with pytest.raises(ScoresError, match="is not a regular file"):
+        read_scores(file)
