@@ -112,9 +112,11 @@ def _small(the_pass: Pass, cells: list[Cell], plan: Plan) -> Pass:
     run, rows = plan.audit.run, the_pass.rows
     if run.chunk is None and not the_pass.slow:
         rows = min(rows, 1 << (the_pass.trials - 1).bit_length())
-    group = draw_group(cells[0], precision=run.precision, prng=plan.prng, rows=rows)
+    group = draw_group(
+        cells[0], data=the_pass.data, precision=run.precision, prng=plan.prng, rows=rows
+    )
     stream = the_pass.stream._replace(group=group)
-    return arrange(stream, the_pass.trials, rows, the_pass.shape, cells)
+    return arrange(stream, the_pass.trials, rows, the_pass.shape, the_pass.data, cells)
 
 
 def _unusable(cell: Cell, epsilon: float | None) -> str | None:

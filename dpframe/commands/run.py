@@ -118,9 +118,13 @@ def _looks(earlier: Record | None) -> dict[Any, list[Any]]:
 def _complete(earlier: Record, plan: Plan) -> bool:
     """Whether this run would come out as the earlier one did."""
     audit = plan.audit
-    planned = {cell.id for the_pass in plan.passes for cell, _ in the_pass.cells}
-    wanted = [(cell.id, "ok", [cell.trials] * 2) for cell in audit.cells if cell.id in planned]
-    done = [(cell.id, cell.status, cell.trials) for cell in earlier.cells]
+    groups = {cell.id: p.stream.group for p in plan.passes for cell, _ in p.cells}
+    wanted = [
+        (cell.id, "ok", [cell.trials] * 2, groups[cell.id])
+        for cell in audit.cells
+        if cell.id in groups
+    ]
+    done = [(cell.id, cell.status, cell.trials, cell.draw_group) for cell in earlier.cells]
     source = spec_record(audit.source)
     return (
         done == wanted

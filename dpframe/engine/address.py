@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpframe.engine import threefry
+from dpframe.registry import BUILTIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,13 +47,15 @@ class Stream(NamedTuple):
         return self._replace(stream=name)
 
 
-def draw_group(cell: Cell, *, precision: str, prng: str, rows: int) -> str:
+def draw_group(cell: Cell, *, data: str, precision: str, prng: str, rows: int) -> str:
     """Stable 64-bit hash, in hex, of everything that determines random draws and nothing else.
 
     Traced floats such as ε are not part of it, so all their values share one set of draws.
 
     Args:
         cell: gives the mechanism's distribution, name and static parameters, and the pair.
+        data: digest of D and D′, which a pair may read from a file. That of a built-in pair is not
+            used: its parameters say all about it.
         precision: "float32" or "float64".
         prng: name of the generator.
         rows: rows per chunk.
@@ -63,11 +66,12 @@ def draw_group(cell: Cell, *, precision: str, prng: str, rows: int) -> str:
         for name, value in mechanism.params().items()
         if name not in mechanism.leaves or value is None
     }
+    pair = [cell.pair.distribution, cell.pair.use, cell.pair.value.params()]
     return digest(
         {
             "scheme": SCHEME,
             "mechanism": [cell.mechanism.distribution, cell.mechanism.use, static],
-            "pair": [cell.pair.distribution, cell.pair.use, cell.pair.value.params()],
+            "pair": pair if cell.pair.distribution == BUILTIN else [*pair, data],
             "precision": precision,
             "prng": prng,
             "rows": rows,

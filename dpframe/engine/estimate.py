@@ -100,6 +100,7 @@ def estimate_cell(
         query=query,
         draws=sum(trials),
         draw_group=stream.group,
+        data=work.the_pass.data,
         seconds=seconds,
         notes=(
             *work.notes,

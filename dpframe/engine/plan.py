@@ -12,7 +12,7 @@ from dpframe.engine.address import EVAL, Stream, draw_group
 from dpframe.engine.chunks import rows_per_chunk
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import Scorer, structure
-from dpframe.engine.precision import precision_of
+from dpframe.engine.precision import data_digest, precision_of
 from dpframe.engine.trace import Shape, Tracer, declared_rows
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
@@ -44,6 +44,8 @@ class Pass:
     rows: int
     shape: Shape
     pair: Pair
+    data: str
+    """Digest of D and D′."""
     mechanisms: tuple[Mechanism | HostMechanism, ...]
     """One per lane."""
     scorers: tuple[Scorer, ...]
@@ -76,10 +78,12 @@ class Pass:
 
     def only(self, cells: Sequence[Cell]) -> Pass:
         """The same draws for some of the cells; addresses, and so counts, stay."""
-        return arrange(self.stream, self.trials, self.rows, self.shape, cells)
+        return arrange(self.stream, self.trials, self.rows, self.shape, self.data, cells)
 
 
-def arrange(stream: Stream, trials: int, rows: int, shape: Shape, cells: Sequence[Cell]) -> Pass:
+def arrange(
+    stream: Stream, trials: int, rows: int, shape: Shape, data: str, cells: Sequence[Cell]
+) -> Pass:
     """Puts cells that share their draws into one pass.
 
     Args:
@@ -87,6 +91,7 @@ def arrange(stream: Stream, trials: int, rows: int, shape: Shape, cells: Sequenc
         trials: per dataset.
         rows: rows per chunk.
         shape: of one output.
+        data: digest of D and D′.
         cells: at least one.
     """
     lanes: dict[Any, int] = {}
@@ -104,6 +109,7 @@ def arrange(stream: Stream, trials: int, rows: int, shape: Shape, cells: Sequenc
         rows=rows,
         shape=shape,
         pair=cells[0].pair.value,
+        data=data,
         mechanisms=tuple(lanes),
         scorers=tuple(Scorer(tuple(attacks), stat) for (_, stat), attacks in scorers.items()),
         cells=tuple(placed),
@@ -141,7 +147,8 @@ def plan(audit: Audit, prng: str) -> Plan:
 def _plan(audit: Audit, prng: str) -> Plan:
     tracer = Tracer(audit.run, prng)
     skipped, failed = list(audit.skipped), []
-    together: dict[tuple[Stream, int, int, Shape, bool], list[Cell]] = {}
+    together: dict[tuple[Stream, int, int, Shape, str, bool], list[Cell]] = {}
+    digests: dict[Any, str] = {}
     m = certifying_cells = 0
     for cell in audit.cells:
         attack, problem, certified = cell.attack.value, None, False
@@ -161,6 +168,9 @@ def _plan(audit: Audit, prng: str) -> Plan:
                 skipped.append(_skip(cell, reason))
                 continue
             tracer.check_attack(cell, shape)
+            if cell.pair.value not in digests:
+                made = partial(data_digest, cell.pair.value)
+                digests[cell.pair.value] = guarded("the pair", made)
         except CellError as error:
             problem = str(error)
         certifying_cells += certified
@@ -170,11 +180,12 @@ def _plan(audit: Audit, prng: str) -> Plan:
             continue
         on_host = isinstance(cell.mechanism.value, HostMechanism)
         rows = audit.run.chunk or declared or rows_per_chunk(shape.dims, on_host=on_host)
-        group = draw_group(cell, precision=audit.run.precision, prng=prng, rows=rows)
+        data = digests[cell.pair.value]
+        group = draw_group(cell, data=data, precision=audit.run.precision, prng=prng, rows=rows)
         stream = Stream(cell.seed, group, cell.repeat, EVAL)
-        shared = (stream, cell.trials, rows, shape, cell.mechanism.value.may_be_nan)
+        shared = (stream, cell.trials, rows, shape, data, cell.mechanism.value.may_be_nan)
         together.setdefault(shared, []).append(cell)
-    passes = tuple(arrange(*shared[:4], cells) for shared, cells in together.items())
+    passes = tuple(arrange(*shared[:5], cells) for shared, cells in together.items())
     return Plan(audit, passes, tuple(failed), tuple(skipped), m, certifying_cells, prng)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -32,6 +33,19 @@ def dataset(pair: Pair, index: int, dtype: np.dtype[Any]) -> Tree:
         return array.astype(dtype) if np.issubdtype(array.dtype, np.floating) else array
 
     return jax.tree.map(held, (pair.d0, pair.d1)[index])
+
+
+def data_digest(pair: Pair) -> str:
+    """Digest of D and D′ as the pair makes them, whatever the precision of the run."""
+    hasher = hashlib.blake2b(digest_size=16)
+    for data in (pair.d0, pair.d1):
+        leaves, structure = jax.tree.flatten(data)
+        hasher.update(str(structure).encode())
+        for leaf in leaves:
+            array = np.asarray(leaf)
+            hasher.update(f"{array.dtype}{array.shape}".encode())
+            hasher.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return hasher.hexdigest()
 
 
 def shape_of_dataset(pair: Pair, dtype: np.dtype[Any]) -> Tree:

@@ -20,9 +20,10 @@ from dpframe.engine.fingerprint import entry_keys
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import stack, unstacked
 from dpframe.engine.learn import learn
-from dpframe.engine.precision import can_be_nan, dataset, precision_of
+from dpframe.engine.precision import can_be_nan, data_digest, dataset, precision_of
 from dpframe.engine.sanity import check_rows_alone
 from dpframe.engine.tally import Tally, no_counts
+from dpframe.errors import CellError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,6 +34,12 @@ if TYPE_CHECKING:
     from dpframe.engine.plan import Pass
     from dpframe.spec.audit import RunSettings
     from dpframe.types import HostArray, Tree
+
+
+CHANGED = (
+    "D or D′ is not what it was when the run began: a pair makes the same data each time it is "
+    "asked, and the files that it reads stay as they are"
+)
 
 
 class Work(ABC):
@@ -72,6 +79,8 @@ class Work(ABC):
         started = time.perf_counter()
         with precision_of(self.run):
             the_pass = self.the_pass
+            if guarded("the pair", partial(data_digest, the_pass.pair)) != the_pass.data:
+                raise CellError(CHANGED)
             self.data = tuple(dataset(the_pass.pair, index, self.dtype) for index in (0, 1))
             self.states, self.layouts = learn(Draws(the_pass, self.run, self.prng))
             self.attacks = tuple(stack(s.attacks, self.dtype) for s in the_pass.scorers)

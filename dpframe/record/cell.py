@@ -43,7 +43,9 @@ def cell_record(result: CellResult) -> CellRecord:
         repeat=cell.repeat,
         seed=cell.seed,
         mechanism=_choice(cell.mechanism),
-        pair=PairRecord(use=cell.pair.use, params=plain(cell.pair.value.params())),
+        pair=PairRecord(
+            use=cell.pair.use, params=plain(cell.pair.value.params()), digest=result.data
+        ),
         attack=_choice(cell.attack),
         estimator=_choice(cell.estimator),
         swept=plain(dict(cell.swept)),

@@ -34,6 +34,8 @@ class CellResult:
     draws: int = 0
     """Releases counted, on both datasets together."""
     draw_group: str | None = None
+    data: str | None = None
+    """Digest of D and D′."""
     seconds: float = 0.0
     """Its share of the time that the draws and counts of its pass took."""
     estimate_seconds: float = 0.0

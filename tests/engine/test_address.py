@@ -24,7 +24,7 @@ def cell(epsilon: float = 1.0, **changes: object):
     return audit_from_dict(document, registry=registry.load()).cells[0]
 
 
-SETTINGS = {"precision": "float32", "prng": "threefry2x32", "rows": 64}
+SETTINGS = {"precision": "float32", "prng": "threefry2x32", "rows": 64, "data": ""}
 
 
 def test_traced_floats_are_not_part_of_the_address() -> None:

@@ -23,6 +23,7 @@ from dpframe import (
     Estimator,
     Gt,
     Mechanism,
+    Pair,
     PureDP,
     Statistic,
     clopper_pearson_upper,
@@ -336,6 +337,33 @@ def test_a_black_box_without_a_seed_has_other_draws_each_time(tmp_path: Path) ->
     shown(tmp_path, N, **tables)
     assert len(listed(shown(tmp_path, N, **tables))) == 1
     assert len(listed(shown(tmp_path, N, resume=False, **tables))) == 2
+
+
+def test_a_run_on_data_that_have_changed_is_another(tmp_path: Path) -> None:
+    """Its spec and its code are the same."""
+    file = tmp_path / "table.txt"
+
+    class Table(Pair, name="table"):
+        adjacency = "replace the table"
+
+        @property
+        def d0(self) -> Any:
+            return np.zeros(1)
+
+        @property
+        def d1(self) -> Any:
+            return np.loadtxt(file, ndmin=1)
+
+    found = []
+    for text in ("1.0", "0.25", "1.0"):
+        file.write_text(text)
+        tables: Any = {"pair": {"use": "table"}, "plugins": [*PLUGINS, Table]}
+        found += shown(tmp_path, N, **tables)
+    first, changed, again = found
+    assert changed["counts"] != first["counts"]
+    assert changed["pair"]["digest"] != first["pair"]["digest"]
+    assert [again[key] for key in ANSWER] == [first[key] for key in ANSWER]
+    assert [len(cell["looks"]) for cell in found] == [1, 1, 1]
 
 
 COPIES = ("looks.jsonl", "checkpoint/looks.jsonl")

@@ -10,13 +10,27 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.small_audits import PLUGINS, ROWS, Spy, Stop, counts, document, small_segments
+from support.small_audits import (
+    PLUGINS,
+    ROWS,
+    Spy,
+    Stop,
+    counts,
+    document,
+    load,
+    results,
+    small_segments,
+)
 
+from dpframe import Pair
+from dpframe.commands.audit import make_plan
 from dpframe.engine import fingerprint
 from dpframe.engine.checkpoint import Store
+from dpframe.engine.run import run as run_plan
 
 TRIALS = 8 * ROWS + 7
 BOTH = [(dataset, chunk) for dataset in (0, 1) for chunk in range(8)]
@@ -308,3 +322,62 @@ def test_code_that_a_plugin_inherits_is_known_too(tmp_path: Path) -> None:
         for name in ("dpframe_tests_base", "dpframe_tests_own"):
             sys.modules.pop(name, None)
         fingerprint._digest_of.cache_clear()
+
+
+TABLE = """
+import pathlib
+import numpy as np
+from dpframe import Pair
+
+class T(Pair, name="t"):
+    \"\"\"x\"\"\"
+    file: str
+    adjacency = "replace the table"
+    @property
+    def d0(self):
+        return np.zeros(1)
+    @property
+    def d1(self):
+        return np.loadtxt(pathlib.Path(self.file), ndmin=1)
+"""
+
+
+def test_counts_of_data_that_a_file_held_before_are_not_used(plugin: Any, tmp_path: Path) -> None:
+    file = tmp_path / "table.txt"
+    pair = plugin(TABLE, "T")
+    spec = document(pair={"use": "t", "params": {"file": str(file)}})
+
+    def counted(store: Store, trials: int = TRIALS) -> tuple[list[Any], str | None]:
+        spec["audit"]["trials"] = trials
+        (result,) = results(spec, store, plugins=[*PLUGINS, pair])
+        return result.counts, result.data
+
+    file.write_text("1.0")
+    first, before = counted(Store(tmp_path / "run"))
+    file.write_text("0.25")
+    direct, after = counted(Store(), 3 * TRIALS)
+    assert counted(Store(tmp_path / "run"), 3 * TRIALS) == (direct, after)
+    assert before != after
+    file.write_text("1.0")
+    assert counted(Store(tmp_path / "run")) == (first, before)
+
+
+def test_data_that_are_others_each_time_fail_the_cell() -> None:
+    """They may be read again at any time."""
+    made = iter(range(10**6))
+
+    class Fickle(Pair, name="fickle"):
+        adjacency = "any"
+
+        @property
+        def d0(self) -> Any:
+            return np.zeros(1)
+
+        @property
+        def d1(self) -> Any:
+            return np.full(1, 1.0 + next(made))
+
+    plan = make_plan(load(document(pair={"use": "fickle"}), [*PLUGINS, Fickle]))
+    (result,) = run_plan(plan)
+    assert result.reason is not None
+    assert "each time it is asked" in result.reason

@@ -39,6 +39,8 @@ class PairRecord(Part):
     """name of the plugin"""
     params: FreeTable
     """effective parameters"""
+    digest: str | None = None
+    """digest of D and D′; null where nothing was drawn. Old records lack it"""
 
 
 class ClaimRecord(Part):
