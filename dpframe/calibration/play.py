@@ -160,7 +160,7 @@ _held: dict[str, Any] = {}
 
 def _start(pickled: bytes) -> None:
     begin()
-    from dpframe.engine.compile import keep_compiled_programs
+    from dpframe.engine.cache import keep_compiled_programs
 
     keep_compiled_programs()
     _held["rehearsals"], _held["problem"] = from_bytes(pickled)

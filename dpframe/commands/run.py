@@ -59,12 +59,12 @@ def run(
     """
     directory = folder.made(invocation.out or Path("runs") / loaded.name)
     select_device(invocation.device or loaded.run.device)
+    from dpframe.engine.cache import keep_compiled_programs
     from dpframe.engine.checkpoint import Store
-    from dpframe.engine.compile import keep_compiled_programs
     from dpframe.engine.ledger import Ledger
 
     with folder.locked(directory / CHECKPOINT):
-        keep_compiled_programs()
+        keep_compiled_programs(warn)
         store = Store(directory / CHECKPOINT)
         earlier = _earlier(directory, warn)
         ledger = Ledger((directory, directory / CHECKPOINT), _looks(earlier))

@@ -1,15 +1,12 @@
-"""Compiling for the device at hand, and keeping what was compiled on disk."""
+"""Compiling for the device at hand."""
 
 from __future__ import annotations
 
 import functools
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-import platformdirs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,32 +58,3 @@ def compiler_options() -> dict[str, Any]:
     except Exception:  # whatever this version says about an option it does not know
         return {}
     return options
-
-
-SWITCH = "DPFRAME_CACHE"
-"""Environment variable: a directory, or "off". Default: the user's cache directory."""
-
-
-def keep_compiled_programs() -> Path | None:
-    """Makes JAX keep what it compiles; a directory that JAX was given already stays.
-
-    Returns:
-        The directory; None if nothing is kept.
-    """
-    wanted = os.environ.get(SWITCH, "")
-    if wanted.lower() in ("off", "0") or jax.config.values["jax_compilation_cache_dir"]:
-        return None
-    directory = Path(wanted) if wanted else Path(platformdirs.user_cache_dir("dpframe")) / "jax"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return None  # a cache is a convenience
-    if not os.access(directory, os.W_OK):
-        return None
-    for name, value in (
-        ("jax_compilation_cache_dir", str(directory)),
-        ("jax_persistent_cache_min_compile_time_secs", 0.0),
-        ("jax_persistent_cache_min_entry_size_bytes", 0),
-    ):
-        jax.config.update(name, value)  # type: ignore[no-untyped-call]
-    return directory
