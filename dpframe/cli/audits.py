@@ -77,13 +77,17 @@ def plan(
     overrides: Overrides = None,
     trials: Trials = None,
     seed: Seed = None,
+    rehearsal: Annotated[
+        bool,
+        typer.Option("--rehearsal/--no-rehearsal", help="Draw a little, to say how long it takes."),
+    ] = True,
     as_json: Json = False,
 ) -> None:
     """Say what a run would do, and what it could find, without running it."""
     from dpframe.commands.plan import outlook
     from dpframe.report.terminal.plan import render_plan
 
-    found = outlook(load(spec, overrides, trials, seed))
+    found = outlook(load(spec, overrides, trials, seed), rehearse=rehearsal)
     if as_json:
         print_json(found)
     else:
@@ -100,9 +104,10 @@ def check(
     from dpframe.commands.check import check as check_expectations
 
     loaded = load(spec, overrides, trials, seed)
-    check_expectations(loaded)
+    size = check_expectations(loaded)
     skipped = f", {len(loaded.skipped)} skipped" if loaded.skipped else ""
-    say(f"{spec}: {len(loaded.cells)} cells{skipped}; no mistakes found")
+    takes = f"; takes about {size / 2**20:,.0f} MiB of memory"
+    say(f"{spec}: {len(loaded.cells)} cells{skipped}; no mistakes found{takes}")
 
 
 def show(

@@ -6,6 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from dpframe.commands.audit import make_plan
+from dpframe.engine.memory import Footprint
+from dpframe.engine.processes import available_cores
 from dpframe.errors import SpecError
 from dpframe.printable import printable
 
@@ -16,24 +18,23 @@ if TYPE_CHECKING:
     from dpframe.spec.audit import Audit, Cell
 
 
-def check(loaded: Audit) -> None:
+def check(loaded: Audit) -> int:
     """Looks for expectations that cannot be met, whatever is drawn.
 
-    Args:
-        loaded: the audit. One that expects nothing is not even planned, which takes a second.
+    Returns:
+        About how many bytes of memory a run takes.
 
     Raises:
-        SpecError: there are some; each with the reason, those alike once.
+        SpecError: there are such expectations; each with the reason, those alike once.
+        DpframeError: this machine has not the memory.
     """
-    expected = [cell.expected for cell in loaded.cells]
-    expected += [skip.expected for skip in loaded.skipped]
-    if all(verdict is None for verdict in expected):
-        return
-    found = Counter(_unmeetable(make_plan(loaded)))
+    plan = make_plan(loaded)
+    found = Counter(_unmeetable(plan))
     if found:
         where = f"{loaded.source.path}: expect: " if loaded.source.path else "expect: "
         counted = [f"{text} ({n} cells)" if n > 1 else text for text, n in found.items()]
         raise SpecError([printable(f"{where}{text}") for text in counted])
+    return Footprint(plan, available_cores()).bytes
 
 
 def _unmeetable(plan: Plan) -> Iterator[str]:

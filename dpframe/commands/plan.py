@@ -9,19 +9,28 @@ import numpy as np
 
 from dpframe.boxes import epsilon_of
 from dpframe.commands.audit import make_plan
+from dpframe.engine.duration import expected_seconds
 from dpframe.engine.estimate import resolution_of, share_of_error
 from dpframe.engine.memory import Footprint, ideal_layout
 from dpframe.engine.processes import available_cores
+from dpframe.estimator import Query
 
 if TYPE_CHECKING:
     from dpframe.engine.plan import Plan
+    from dpframe.estimator import Estimator
     from dpframe.report.terminal.plan import Outlook, Reach, Skipped
     from dpframe.spec.audit import Audit, Cell
 
 
-def outlook(loaded: Audit) -> Outlook:
-    """Describes the run of an audit without drawing anything."""
+def outlook(loaded: Audit, *, rehearse: bool = True) -> Outlook:
+    """Describes the run of an audit.
+
+    Args:
+        loaded: the audit.
+        rehearse: draw a little, to say how long the run takes.
+    """
     plan = make_plan(loaded)
+    cores = available_cores()
     cells = loaded.cells
     confidence = min((cell.confidence for cell in cells), default=0.95)
     divide = max(1, plan.certifying_cells) if loaded.multiplicity != "none" else 1
@@ -32,11 +41,13 @@ def outlook(loaded: Audit) -> Outlook:
         "repeats": 1 + max((cell.repeat for cell in cells), default=0),
         "draw_groups": len(plan.passes),
         "draws": sum(the_pass.draws for the_pass in plan.passes),
-        "memory_bytes": Footprint(plan, available_cores()).bytes,
+        "memory_bytes": Footprint(plan, cores).bytes,
+        "seconds": expected_seconds(plan, cores) if rehearse else None,
         "confidence": confidence,
         "multiplicity": loaded.multiplicity,
         "level": (1 - confidence) / divide,
         "estimators": _reaches(plan),
+        "inconclusive": _undecidable(plan),
         "skipped": _left_out(plan),
     }
 
@@ -50,15 +61,50 @@ def _left_out(plan: Plan) -> list[Skipped]:
 def _reaches(plan: Plan) -> list[Reach]:
     found: dict[Any, Reach] = {}
     for cell in plan.audit.cells:
-        key = (cell.estimator.label, cell.trials, cell.delta, cell.confidence)
+        resolution = resolution_of(cell, plan)
+        key = (cell.estimator.label, cell.trials, cell.delta, cell.confidence, resolution)
         if key not in found:
             found[key] = _reach(cell, plan)
     return list(found.values())
 
 
-def _reach(cell: Cell, plan: Plan) -> Reach:
-    from dpframe.estimator import Query
+MOST_CLAIMS = 1000
+"""Claims that are looked at; a plan should not take as long as a run."""
 
+
+def _undecidable(plan: Plan) -> list[Skipped]:
+    """Claims that the most extreme counts possible would not refute, before any other is."""
+    factor = 1 if plan.audit.multiplicity == "none" else plan.m
+    known: dict[Any, bool] = {}
+    found: Counter[str] = Counter()
+    for the_pass in plan.passes:
+        for cell, _ in the_pass.cells:
+            estimator = cell.estimator.value
+            if cell.claim is None or not estimator.certifies_against(cell.claim):
+                continue
+            resolution = resolution_of(cell, plan)
+            trials = (cell.trials, cell.trials)
+            query = Query(trials, cell.delta, cell.confidence, cell.claim, resolution)
+            key = (estimator, query)
+            if key not in known and len(known) < MOST_CLAIMS:
+                known[key] = _extreme_p(estimator, query) * factor > 1 - cell.confidence
+            if known.get(key):
+                name = " · ".join((cell.mechanism.label, cell.estimator.label))
+                found[f"{name}: ε = {cell.claim.epsilon_at(cell.delta):.4g}"] += 1
+    return [{"reason": name, "cells": count} for name, count in found.items()]
+
+
+def _extreme_p(estimator: Estimator, query: Query) -> float:
+    """The p-value of the most extreme counts, as far as the sampler resolves; 0 if unknown."""
+    try:
+        layout = ideal_layout(estimator.statistic())
+        most = estimator.estimate(layout, estimator.extreme(layout, query.trials), query)
+    except Exception:  # an author's estimator; the run will say what is wrong with it
+        return 0.0
+    return most.p_resolved or 0.0
+
+
+def _reach(cell: Cell, plan: Plan) -> Reach:
     estimator = cell.estimator.value
     certifies = estimator.certifies_against(cell.claim)
     largest = claim = None

@@ -81,6 +81,8 @@ def plan():
         "draw_groups": 36,
         "draws": 720_000_000,
         "memory_bytes": 300 * 2**20,
+        "seconds": 125.0,
+        "inconclusive": [{"reason": "laplace · precision: ε = 20", "cells": 6}],
         "confidence": 0.95,
         "multiplicity": "holm",
         "level": 0.05 / 252,
@@ -114,6 +116,8 @@ def test_plan(plan):
     assert "2.0e-4 per cell (0.05 / 252; multiplicity holm)" in text
     assert "13.8  independent draws" in text
     assert "no bound" in text
+    assert "about 2 min 05 s on this machine" in text
+    assert "? laplace · precision: ε = 20, 6 cells: could only come out inconclusive" in text
     assert "skipped, 6 cells: laplace has no nan" in text
 
 

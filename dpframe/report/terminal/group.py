@@ -90,7 +90,7 @@ class Group:
 
     @property
     def swept(self) -> tuple[str, ...]:
-        """All swept keys, also those that `where` has fixed."""
+        """All swept keys, also those that a part of the group has fixed."""
         return tuple(self.spots[0].values) if self.spots else self.keys
 
     @property
@@ -107,16 +107,6 @@ class Group:
         if all(number(value) is not None for value in values):
             values.sort(key=float)
         return values
-
-    def where(self, values: dict[str, Any]) -> Group:
-        """The part of the group at these values, which are then no keys any more."""
-        keys = tuple(key for key in self.keys if key not in values)
-        spots = tuple(
-            spot
-            for spot in self.spots
-            if all(same(spot.values[key]) == same(value) for key, value in values.items())
-        )
-        return dataclasses.replace(self, keys=keys, spots=spots)
 
 
 def groups(cells: list[CellRecord]) -> list[Group]:

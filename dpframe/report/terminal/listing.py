@@ -9,6 +9,7 @@ from dpframe.report import words
 from dpframe.report.terminal.bar import interval_bar
 from dpframe.report.terminal.cell import LIMIT, certified, empirical, interval, limit, tally
 from dpframe.report.terminal.grid import short
+from dpframe.report.terminal.group import same
 from dpframe.report.terminal.ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink
 
 if TYPE_CHECKING:
@@ -89,11 +90,11 @@ def _empty(head: str, widths: dict[str, int], bar: int, ink: Ink) -> Table:
 def _ordered(group: Group) -> list[Spot]:
     if not group.keys:
         return list(group.spots)
-    return [s for value in group.axis(group.keys[0]) for s in _at(group, value)]
-
-
-def _at(group: Group, value: object) -> tuple[Spot, ...]:
-    return group.where({group.keys[0]: value}).spots
+    key = group.keys[0]
+    at: dict[str, list[Spot]] = {}
+    for spot in group.spots:
+        at.setdefault(same(spot.values[key]), []).append(spot)
+    return [spot for value in group.axis(key) for spot in at[same(value)]]
 
 
 def _names(

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+MOST_LINES = 12
+"""Longer lists end in a count of the rest."""
+
+
 class Reach(TypedDict):
     """What one estimator could certify at best."""
 
@@ -55,11 +59,15 @@ class Outlook(TypedDict):
     """Draws in all, both datasets, shared ones counted once."""
     memory_bytes: int
     """Estimated peak."""
+    seconds: float | None
+    """About how long the run takes; None if that cannot be said."""
     confidence: float
     multiplicity: str
     level: float
     """Error of one cell's bound: (1 − confidence) / m, or 1 − confidence without adjustment."""
     estimators: list[Reach]
+    inconclusive: list[Skipped]
+    """Claims that the most extreme counts possible would not refute, and their cells."""
     skipped: list[Skipped]
 
 
@@ -92,6 +100,11 @@ def render_plan(plan: Outlook, console: Console) -> None:
                 "dim",
             )
         )
+    for claim in plan["inconclusive"][:MOST_LINES]:
+        text = f"? {claim['reason']}, {_cells(claim['cells'])}: could only come out inconclusive"
+        console.print(ink.text(text, STYLE["inconclusive"]))
+    if rest := len(plan["inconclusive"][MOST_LINES:]):
+        console.print(ink.text(f"? … and {rest} more such claims", STYLE["inconclusive"]))
     for skip in plan["skipped"]:
         console.print(ink.text(f"– skipped, {_cells(skip['cells'])}: {skip['reason']}"))
 
@@ -103,6 +116,8 @@ def _facts(plan: Outlook) -> Iterator[tuple[str, str]]:
     shared = f"{groups} set{'' if groups == 1 else 's'} that cells share"
     yield "draws", f"{words.quantity(plan['draws'])}, in {shared}"
     yield "memory", f"about {words.size(plan['memory_bytes'])} at the peak"
+    if plan["seconds"] is not None:
+        yield "time", f"about {words.duration(plan['seconds'])} on this machine"
     level = words.point(plan["level"])
     error = f"{1 - plan['confidence']:.2g}"
     how = f"{error} / {plan['m']}" if plan["multiplicity"] != "none" else f"{error}, not adjusted"
@@ -141,7 +156,10 @@ def _coarse(rows: list[Reach]) -> str:
     if not limits:
         return ""
     most = words.lower(min(limits))
-    return f" In float32 no claim above {most} can be refuted, because the tails of samplers end."
+    return (
+        f" In float32 no claim above {most} can be refuted, because the tails of samplers end; "
+        "black boxes are not concerned."
+    )
 
 
 def _cells(count: int) -> str:

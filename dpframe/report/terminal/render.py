@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from rich.cells import cell_len
 from rich.table import Table
 
 from dpframe.report.terminal.grid import Grid, fits_wide, grid_of, grid_tables, short
-from dpframe.report.terminal.group import Group, groups, names
+from dpframe.report.terminal.group import Group, Spot, groups, names, same
 from dpframe.report.terminal.ink import GAP, Ink
 from dpframe.report.terminal.issues import failed, inconclusive, skipped, stepped, unmet
 from dpframe.report.terminal.legend import group_title, legend, tallies, title, unadjusted
@@ -96,10 +97,14 @@ def _tables(found: list[Group], console: Console, ink: Ink) -> None:
 def _parts(group: Group, ink: Ink) -> list[tuple[str, Group, Grid | None]]:
     """Splits a group into what tables can show, one for each value of the keys beyond two."""
     rest = group.keys[TABLE_KEYS:]
+    spots: dict[tuple[str, ...], list[Spot]] = {}
+    for spot in group.spots:
+        spots.setdefault(tuple(same(spot.values[key]) for key in rest), []).append(spot)
     parts = []
     for values in itertools.product(*(group.axis(key) for key in rest)):
-        part = group.where(dict(zip(rest, values, strict=True)))
-        if part.spots:
+        if found := spots.get(tuple(map(same, values))):
+            keys = group.keys[:TABLE_KEYS]
+            part = dataclasses.replace(group, keys=keys, spots=tuple(found))
             where = zip(rest, values, strict=True)
             name = ", ".join(f"{short(key, group.swept)} {setting(value)}" for key, value in where)
             grid = grid_of(part, ink) if len(part.keys) == TABLE_KEYS else None

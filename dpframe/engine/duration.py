@@ -1,0 +1,82 @@
+"""How long a run will take, from a rehearsal of a few of its passes."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from dpframe.engine.checkpoint import Store
+from dpframe.engine.chunks import Segment
+from dpframe.engine.device import DeviceWork
+from dpframe.mechanism import HostMechanism
+
+if TYPE_CHECKING:
+    from dpframe.engine.plan import Pass, Plan
+
+REHEARSED = 3
+"""Passes that are prepared and draw a little: the one with the most draws among them."""
+
+LONG_ENOUGH = 0.1
+"""Seconds of drawing from which the rest is extrapolated."""
+
+ESTIMATE_SECONDS = 0.002
+"""Of one cell: about what it takes to estimate, judge and write it."""
+
+
+def expected_seconds(plan: Plan, threads: int) -> float | None:
+    """About how long a run takes; draws a little, and what it draws is not kept.
+
+    Args:
+        plan: of the run.
+        threads: how many count at the same time.
+
+    Returns:
+        None if that cannot be said: black boxes are not called for it, and what fails is told by
+        the run.
+    """
+    passes = sorted(plan.passes, key=_size)
+    if not passes or any(isinstance(p.mechanisms[0], HostMechanism) for p in passes):
+        return None
+    middle = len(passes) // 2
+    chosen = list(dict.fromkeys([passes[-1].stream, passes[0].stream, passes[middle].stream]))
+    by_stream = {p.stream: p for p in passes}
+    try:
+        measured = {s: _measured(by_stream[s], plan) for s in chosen[:REHEARSED]}
+    except Exception:  # an author's mistake, which fails its cells
+        return None
+    first_use = max(setup for setup, _ in measured.values())
+    setup = min(setup for setup, _ in measured.values())
+    rate = min(rate for _, rate in measured.values())
+    seconds = sum(_size(p) / measured.get(p.stream, (0.0, rate))[1] for p in passes)
+    shapes = len({(p.shape, len(p.mechanisms) > 1) for p in passes})
+    waiting = first_use * shapes + setup * (len(passes) - shapes)
+    return (seconds + waiting) / threads + ESTIMATE_SECONDS * len(plan.audit.cells)
+
+
+def _size(the_pass: Pass) -> int:
+    """Coordinates, once for every lane."""
+    return 2 * the_pass.trials * max(1, the_pass.elements) * len(the_pass.mechanisms)
+
+
+def _measured(the_pass: Pass, plan: Plan) -> tuple[float, float]:
+    """Seconds until a pass draws, and how many coordinates a second it then counts."""
+    work = DeviceWork(the_pass, plan.audit.run, plan.prng, Store(), set())
+    started = time.perf_counter()
+    try:
+        work.prepare()
+        work.count(0, Segment(0, 1, the_pass.rows))
+        setup = time.perf_counter() - started
+        chunks, took = 1, 0.0
+        while took < LONG_ENOUGH and chunks * the_pass.rows < 2 * the_pass.trials:
+            chunks *= 4
+            started = time.perf_counter()
+            work.count(0, Segment(0, chunks, the_pass.rows))
+            took = time.perf_counter() - started
+        if not took:
+            started = time.perf_counter()
+            work.count(0, Segment(0, 1, the_pass.rows))
+            took = time.perf_counter() - started
+    finally:
+        work.close()
+    share = chunks * the_pass.rows / (2 * the_pass.trials)
+    return setup, share * _size(the_pass) / max(took, 1e-6)
