@@ -18,6 +18,7 @@ import numpy as np
 
 from dpframe.engine.address import Stream, digest
 from dpframe.record import folder
+from dpframe.statistic import BinCounts, DecisionCounts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -179,7 +180,9 @@ def resume(
     """
     found: dict[Done, list[tuple[Cell, Place, Saved | None]]] = {}
     for cell, place in the_pass.cells:
-        saved = _usable(store.load(the_pass.stream, keys[cell.id]), the_pass, zeros[place.scorer])
+        saved = _usable(
+            store.load(the_pass.stream, keys[cell.id]), the_pass, place, zeros[place.scorer]
+        )
         found.setdefault(saved.done if saved else (0, 0), []).append((cell, place, saved))
     if len(found) > 1:
         raise Uneven([[cell for cell, _, _ in group] for group in found.values()])
@@ -200,9 +203,28 @@ def saved(tally: Tally, place: Place) -> Saved:
     return Saved(tally.done, own)
 
 
-def _usable(saved: Saved | None, the_pass: Pass, zero: Tree) -> Saved | None:
-    """What is stored, unless it is of more trials than wanted: counts cannot be taken back."""
-    if saved is None or max(saved.done) > the_pass.trials // the_pass.rows:
+def _usable(saved: Saved | None, the_pass: Pass, place: Place, zero: Tree) -> Saved | None:
+    """What is stored, unless it is impossible, or of more trials than wanted.
+
+    Counts cannot be taken back.
+    """
+    if saved is None or not 0 <= min(saved.done) <= max(saved.done) <= _whole_chunks(the_pass):
         return None
     shapes = [leaf.shape[2:] for leaf in jax.tree.leaves(zero)]
-    return saved if [np.shape(leaf) for leaf in saved.leaves] == shapes else None
+    try:
+        leaves = [np.asarray(leaf) for leaf in saved.leaves]
+    except ValueError:  # not even rectangular
+        return None
+    if [leaf.shape for leaf in leaves] != shapes:
+        return None
+    if any(leaf.dtype.kind != "i" or np.any(leaf < 0) for leaf in leaves):
+        return None
+    if isinstance(the_pass.scorers[place.scorer].statistic, DecisionCounts | BinCounts):
+        counted = np.sum(leaves[0], axis=1, dtype=object)  # every row of a chunk is counted once
+        if list(counted) != [done * the_pass.rows for done in saved.done]:
+            return None
+    return saved
+
+
+def _whole_chunks(the_pass: Pass) -> int:
+    return the_pass.trials // the_pass.rows

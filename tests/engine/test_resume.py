@@ -29,7 +29,7 @@ from support.small_audits import (
 from dpframe import Pair
 from dpframe.commands.audit import make_plan
 from dpframe.engine import fingerprint
-from dpframe.engine.checkpoint import Store
+from dpframe.engine.checkpoint import Saved, Store
 from dpframe.engine.run import run as run_plan
 
 TRIALS = 8 * ROWS + 7
@@ -322,6 +322,35 @@ def test_code_that_a_plugin_inherits_is_known_too(tmp_path: Path) -> None:
         for name in ("dpframe_tests_base", "dpframe_tests_own"):
             sys.modules.pop(name, None)
         fingerprint._digest_of.cache_clear()
+
+
+IMPOSSIBLE: dict[str, Any] = {
+    "negative": lambda done, rows: (done, [[rows + 1, -1], rows_of(rows)]),
+    "too many": lambda done, rows: (done, [[rows, 1], rows_of(rows)]),
+    "too few": lambda done, rows: (done, [[rows - 1, 0], rows_of(rows)]),
+    "fractions": lambda done, rows: (done, [[rows - 0.5, 0.5], rows_of(rows)]),
+    "words": lambda done, rows: (done, [["a", "b"], ["c", "d"]]),
+    "huge": lambda done, rows: (done, [[2**70, 0], rows_of(rows)]),
+    "ragged": lambda done, rows: (done, [[rows], rows_of(rows)]),
+    "nothing": lambda done, rows: (done, None),
+    "before the beginning": lambda done, rows: ((-1, done[1]), [[-ROWS, 0], rows_of(rows)]),
+}
+
+
+def rows_of(rows: int) -> list[int]:
+    return [rows, 0]
+
+
+@pytest.mark.parametrize("what", IMPOSSIBLE)
+def test_counts_that_cannot_be_are_made_again(what: str, tmp_path: Path) -> None:
+    """Whoever writes them with their digest."""
+    direct = counts(document(), Store(tmp_path))
+    store = Store(tmp_path)
+    stream = make_plan(load(document())).passes[0].stream
+    ((key, saved),) = store._of(stream).items()
+    done, wrong = IMPOSSIBLE[what](saved.done, saved.done[0] * ROWS)
+    store._entries[stream][key] = Saved(done, [wrong])
+    assert counts(document(), store) == direct
 
 
 TABLE = """
