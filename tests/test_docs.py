@@ -338,6 +338,11 @@ def test_every_page_is_linked() -> None:
     assert set(PAGES) <= reached
 
 
+def test_the_index_names_every_page() -> None:
+    named = {os.path.normpath(f"docs/{link.partition('#')[0]}") for link in links("docs/README.md")}
+    assert set(PAGES) - {"README.md", "docs/README.md"} <= named
+
+
 # --------------------------------------------------------------------------------------------------
 # What is listed is all there is
 
