@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
-from dpframe.plugin import Plugin
+from dpframe.plugin import Plugin, require
 
 if TYPE_CHECKING:
     import numpy as np
@@ -100,6 +100,8 @@ class Estimator(Plugin, kind="estimator"):
         missing += [part for part, own in methods.items() if getattr(cls, part) is own]
         if missing:
             raise TypeError(f"{cls.__name__}: an estimator gives {', '.join(missing)}")
+        require(cls, "certifies", bool)
+        require(cls, "assumption", str)
 
     def certifies_against(self, claim: Claim | None) -> bool:
         """Whether the bound is valid for these parameters and this claim."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import jax
 
-from dpframe.plugin import Plugin
+from dpframe.plugin import Plugin, require
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,6 +129,7 @@ class HostMechanism(_AnyMechanism, kind="mechanism"):
     def check_definition(cls) -> None:
         if cls.sample is HostMechanism.sample:
             raise TypeError(f"{cls.__name__}: a host mechanism gives sample(rng, data, n)")
+        require(cls, "seedable", bool)
 
     def sample(self, rng: np.random.Generator, data: HostArray, n: int) -> HostArray:
         """Runs the mechanism n times.

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import jax
 import numpy as np
 
-from dpframe.plugin import Plugin
+from dpframe.plugin import Plugin, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dpframe.types import Floats, Tree
+    from dpframe.types import Floats, HostArray, Tree
 
 
 class Pair(Plugin, kind="pair"):
@@ -35,6 +35,7 @@ class Pair(Plugin, kind="pair"):
         ]
         if missing:
             raise TypeError(f"{cls.__name__}: a pair gives {', '.join(missing)}")
+        require(cls, "adjacency", str)
 
     @property
     def d0(self) -> Tree:
@@ -56,6 +57,41 @@ class Pair(Plugin, kind="pair"):
         if sum(map(np.size, d0)) <= BLOCK:
             return float(np.linalg.norm(np.concatenate(list(parts)), ord=p))
         return float(np.linalg.norm([np.linalg.norm(part, ord=p) for part in parts], ord=p))
+
+
+def unplayable(pair: Pair) -> str | None:
+    """Why two datasets cannot be played against each other; None if they can.
+
+    Raises whatever the pair raises.
+    """
+    d0, d1 = pair.d0, pair.d1
+    structures: list[Any] = [jax.tree.structure(data) for data in (d0, d1)]
+    if structures[0] != structures[1]:
+        return "D and D′ are pytrees of different structure"
+    for before, after in zip(jax.tree.leaves(d0), jax.tree.leaves(d1), strict=True):
+        x, y = np.asarray(before), np.asarray(after)
+        if (x.shape, x.dtype) != (y.shape, y.dtype):
+            of = [f"{array.dtype} of shape {array.shape}" for array in (x, y)]
+            return f"D is {of[0]}, D′ is {of[1]}: they must be alike"
+    return None
+
+
+EQUAL = "D and D′ are equal: there is nothing to tell apart, so nothing is tested"
+
+
+def equal(pair: Pair) -> bool:
+    """Whether D and D′ are the same; NaN is the same as NaN."""
+    both = zip(jax.tree.leaves(pair.d0), jax.tree.leaves(pair.d1), strict=True)
+    return all(_same(np.atleast_1d(one), np.atleast_1d(other)) for one, other in both)
+
+
+def _same(one: HostArray, other: HostArray) -> bool:
+    rows = max(1, BLOCK * len(one) // max(1, one.size))
+    for first in range(0, len(one), rows):
+        x, y = one[first : first + rows], other[first : first + rows]
+        if not ((x == y) | ((x != x) & (y != y))).all():  # noqa: PLR0124
+            return False
+    return True
 
 
 BLOCK = 1 << 20

@@ -8,6 +8,9 @@ import types
 import typing
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
+from pydantic import TypeAdapter
+
+from dpframe.blame import blame
 from dpframe.plugin import adapter
 
 if TYPE_CHECKING:
@@ -42,6 +45,26 @@ def parameters(cls: type[Plugin]) -> tuple[Parameter, ...]:
             )
         )
     return tuple(rows)
+
+
+def unreadable(cls: type[Plugin]) -> str | None:
+    """Which parameter a spec cannot give, because its type is none that TOML has; None if all can.
+
+    Args:
+        cls: a plugin class of anybody's.
+    """
+    hints = typing.get_type_hints(cls, include_extras=True)
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # made a dataclass above
+        try:
+            TypeAdapter(hints[field.name]).json_schema()
+        except Exception:  # pydantic's errors are about pydantic
+            wanted = "numbers, texts, booleans, tuples and Literal can be given in a spec"
+            return f"{cls.__name__}.{field.name} is {_type_text(hints[field.name])}; {wanted}"
+    try:
+        parameters(cls)
+    except Exception as error:
+        return f"the parameters of {cls.__name__} cannot be described: {blame(error)}"
+    return None
 
 
 def json_schema(cls: type[Plugin]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import jax
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from dpframe.errors import PluginError
+from dpframe.printable import shown
 
 API = 1
 """The plugin interface this version speaks. A class with another `api` is listed, not loaded."""
@@ -101,6 +102,14 @@ class Plugin:
         """The parameters as plain JSON values."""
         plain: dict[str, Any] = adapter(type(self)).dump_python(self, mode="json")
         return plain
+
+
+def require(cls: type[Plugin], member: str, kind: type) -> None:
+    """Raises TypeError unless a class attribute is of a type."""
+    value = getattr(cls, member)
+    if not isinstance(value, kind):
+        wanted = {bool: "True or False", str: "a text"}[kind]
+        raise TypeError(f"{cls.__name__}.{member} is {shown(value)}; {wanted} is wanted")
 
 
 def problems_of(error: ValidationError) -> list[tuple[tuple[str | int, ...], str, str]]:

@@ -21,6 +21,19 @@ def printable(text: str, keep: str = "") -> str:
     return "".join(c if c in keep or _is_harmless(c) else _escaped(c) for c in text)
 
 
+LONGEST = 200
+"""Characters of a value in a message."""
+
+
+def shown(value: object) -> str:
+    """What a message calls a value, whatever its `repr` does."""
+    try:
+        found = printable(repr(value))
+    except Exception:
+        return f"a {type(value).__name__}"
+    return found if len(found) <= LONGEST else f"{found[:LONGEST]}…"
+
+
 def _is_harmless(char: str) -> bool:
     return char.isprintable() or unicodedata.category(char) == "Zs"
 

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 from dpframe import hookspecs
+from dpframe.blame import blame
 from dpframe.errors import PluginError
-from dpframe.parameters import parameters
+from dpframe.parameters import parameters, unreadable
 from dpframe.plugin import API, Plugin, abstract
+from dpframe.printable import shown
 from dpframe.suggest import cut, did_you_mean, listed
 
 if TYPE_CHECKING:
@@ -121,6 +123,8 @@ class Registry:
         hints = [f"known: {listed(known)}{did_you_mean(known, use)}"]
         if other := [entry.kind for entry in self.named(use)]:
             hints.append(f"{use!r} is the name of {_article(other[0])}")
+        if not did_you_mean(known, use) and (hint := _without_entry_point(use)):
+            hints.append(hint)
         failed = sorted({b.distribution for b in self.broken})
         if "/" in use:
             failed = [name for name in failed if name == use.split("/", maxsplit=1)[0]]
@@ -170,7 +174,7 @@ class _Loader:
 
     def add(self, distribution: str, version: str, what: str, load: Callable[[], Any]) -> None:
         def fail(what: str, error: BaseException | str) -> None:
-            text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+            text = error if isinstance(error, str) else blame(error)
             self.broken.append(Broken(distribution, version, what, " ".join(text.split())))
 
         try:
@@ -208,17 +212,15 @@ class _Loader:
 
     def accept(self, distribution: str, version: str, kind: str, cls: Any) -> str | None:
         """Takes a class in, or says what is wrong with it."""
-        if not (isinstance(cls, type) and issubclass(cls, Plugin)):
-            return f"returns {cls!r}, which is not a named subclass of a dpframe base class"
-        if "name" not in cls.__dict__:
-            return f"returns a class without a name; {abstract(cls)}"
-        if cls.kind != kind:
-            return f"returns {cls.__name__}, which is {_article(cls.kind)}"
+        if problem := _no_plugin(kind, cls):
+            return problem
         if cls.api != API:
             return f"{kind} {cls.name!r} needs plugin interface {cls.api}, this dpframe has {API}"
         taken = {(e.kind, e.name) for e in self.entries if e.distribution == distribution}
         if (kind, cls.name) in taken:
             return f"provides two {kind}s named {cls.name!r}"
+        if distribution != BUILTIN and (problem := unreadable(cls)):
+            return problem
         self.entries.append(Entry(kind, cls.name, distribution, version, cls))
         return None
 
@@ -227,6 +229,31 @@ class _Loader:
         for name in dir(plugin):
             if self.manager.parse_hookimpl_opts(plugin, name) is not None:
                 yield name
+
+
+def _without_entry_point(use: str) -> str | None:
+    """What to do where a package of the plugin's name is there, and has not said what it brings."""
+    name = use.partition("/")[0]
+    point = f"[project.entry-points.{hookspecs.PROJECT}]"
+    try:
+        distribution = importlib.metadata.distribution(name)
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return f"a package that provides it says so in its pyproject.toml: {point}"
+    if distribution.entry_points.select(group=hookspecs.PROJECT):
+        return None
+    return (
+        f"the package {name!r} is installed and has no entry point for dpframe: its "
+        f"pyproject.toml needs {point}, and then it must be installed again"
+    )
+
+
+def _no_plugin(kind: str, cls: Any) -> str | None:
+    """Why something is not a plugin of a kind, if it is not."""
+    if not (isinstance(cls, type) and issubclass(cls, Plugin)):
+        return f"returns {shown(cls)}, which is not a named subclass of a dpframe base class"
+    if "name" not in cls.__dict__:
+        return f"returns a class without a name; {abstract(cls)}"
+    return f"returns {cls.__name__}, which is {_article(cls.kind)}" if cls.kind != kind else None
 
 
 def _article(kind: str) -> str:

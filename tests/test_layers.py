@@ -10,7 +10,7 @@ from support.import_graph import Package, circles, imports
 
 PACKAGE = Package(ROOT / "dpframe")
 
-GROUND = {"errors", "types", "files", "machine", "printable", "suggest", "claims", "stats"}
+GROUND = {"errors", "types", "files", "machine", "printable", "suggest", "blame", "claims", "stats"}
 BOUNDARY = {
     "plugin",
     "parameters",
@@ -31,6 +31,7 @@ ALLOWED = {
     "machine": set(),
     "printable": set(),
     "suggest": set(),
+    "blame": {"printable"},
     "stats": set(),
     "claims": {"errors", "types", "stats"},
     **dict.fromkeys(BOUNDARY, GROUND | BOUNDARY),

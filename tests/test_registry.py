@@ -229,3 +229,31 @@ def test_a_signal_while_plugins_load_is_not_their_mistake(monkeypatch):
     monkeypatch.setattr("importlib.import_module", interrupted)
     with pytest.raises(Terminated):
         registry.load()
+
+
+def test_a_package_without_an_entry_point_gets_a_hint(load, monkeypatch):
+    """Of the plugin's own name, installed or not; a name that is nearly known is a typo."""
+    installed = {"noisy-sum": [], "with-point": [("dpframe", "x")]}
+
+    class Points(list):
+        def select(self, *, group):
+            return [point for point in self if point[0] == group]
+
+    def distribution(name):
+        if name not in installed:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return types.SimpleNamespace(entry_points=Points(installed[name]))
+
+    monkeypatch.setattr(importlib.metadata, "distribution", distribution)
+    found = load(good())
+
+    def hint(use):
+        return found.hints("mechanism", use)
+
+    point = "[project.entry-points.dpframe]"
+    for use in ("noisy-sum", "noisy-sum/anything"):
+        assert "'noisy-sum' is installed and has no entry point for dpframe" in hint(use)
+        assert point in hint(use)
+    assert "entry" not in hint("with-point")
+    assert f"says so in its pyproject.toml: {point}" in hint("nowhere")
+    assert "entry" not in hint("good-on")

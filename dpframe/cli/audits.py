@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpframe.blame import SWITCH as TRACEBACK
 from dpframe.cli.options import (
     Json,
     Overrides,
@@ -46,6 +49,10 @@ def run(
         bool, typer.Option("--json", help="Print the record, and nothing else, to stdout.")
     ] = False,
     quiet: Quiet = False,
+    traceback: Annotated[
+        bool,
+        typer.Option("--traceback", help="Print the whole traceback of what a plugin raised."),
+    ] = False,
 ) -> None:
     """Run an audit and report what it found.
 
@@ -57,6 +64,8 @@ def run(
     from dpframe.record.verdict import exit_code
     from dpframe.report.progress import run_progress
 
+    if traceback:
+        os.environ[TRACEBACK] = "1"  # worker processes know it too
     display = end_in_order(functools.partial(run_progress, console(stderr=True), quiet=quiet))
     invocation = run.Invocation(out=out, device=device.value if device else None, resume=resume)
     loaded = load(spec, overrides, trials, seed)
@@ -108,6 +117,8 @@ def check(
     skipped = f", {len(loaded.skipped)} skipped" if loaded.skipped else ""
     takes = f"; takes about {size / 2**20:,.0f} MiB of memory"
     say(f"{spec}: {len(loaded.cells)} cells{skipped}; no mistakes found{takes}")
+    for reason, number in Counter(skip.reason for skip in loaded.skipped).items():
+        say(f"   {number} skipped: {reason}")
 
 
 def show(

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dpframe.blame import blame
 from dpframe.commands.audit import load_plugins
 from dpframe.commands.candidates import Candidate, candidates
 from dpframe.commands.provenance import versions
 from dpframe.engine.address import PILOT, Stream, host_generator
-from dpframe.engine.guard import first_line
 from dpframe.errors import CellError, DpframeError
 from dpframe.estimator import Estimator, Query
 from dpframe.record.answer import checked
@@ -146,7 +146,7 @@ def _row(
         status, reason = "skipped", str(error)
     except Exception as error:  # a plugin's mistake is a line of the table
         estimate = None
-        status, reason = "failed", f"{type(error).__name__}: {first_line(error)}"
+        status, reason = "failed", blame(error)
     seconds = time.perf_counter() - started
     return {
         "estimator": candidate.choice(),

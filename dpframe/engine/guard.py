@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from dpframe.blame import blame
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
@@ -27,14 +28,7 @@ def guarded(what: str, call: Callable[[], Any]) -> Any:
     except CellError:
         raise
     except (Exception, SystemExit) as error:  # exit() would end the run
-        raise CellError(
-            f"{what} raised {type(error).__name__}: {first_line(error)}{_hint(error)}"
-        ) from error
-
-
-def first_line(error: BaseException) -> str:
-    """The part of an exception's message that fits into a table."""
-    return (str(error).strip().splitlines() or ["no message"])[0]
+        raise CellError(f"{what} raised {blame(error)}{_hint(error)}") from error
 
 
 def _hint(error: BaseException) -> str:

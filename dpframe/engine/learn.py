@@ -15,6 +15,7 @@ import numpy as np
 from dpframe.attack import Target
 from dpframe.engine import programs
 from dpframe.engine.address import FIT, LEARNER, PILOT, base_key
+from dpframe.engine.answers import arrays, learns
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import unstacked
 from dpframe.engine.trace import check_scores
@@ -58,9 +59,8 @@ def _fit(draws: Draws, lane: int, attack: Attack) -> Tree:
     the_pass = draws.the_pass
     target = Target(the_pass.mechanisms[lane], the_pass.pair, the_pass.shape.dims)
     key = base_key(the_pass.stream.of(LEARNER), draws.prng)
-    train = draws.outputs(FIT, lane) if attack.learns() else draws.nothing()
-    state = guarded("fit", lambda: attack.fit(key, target, train))
-    return jax.tree.map(np.asarray, state)
+    train = draws.outputs(FIT, lane) if learns(attack) else draws.nothing()
+    return arrays("fit", guarded("fit", lambda: attack.fit(key, target, train)))
 
 
 def _bind(draws: Draws, lane: int, attack: Attack, state: Tree, statistic: Any) -> Tree:
@@ -72,8 +72,7 @@ def _bind(draws: Draws, lane: int, attack: Attack, state: Tree, statistic: Any) 
         scored = guarded("score", partial(programs.score_given, leaves, state, outputs))
         check_scores(scored, len(outputs), attack.gives)
         scores.append(np.asarray(scored))
-    layout = guarded("bind", lambda: statistic.bind(*scores))
-    return jax.tree.map(np.asarray, layout)
+    return arrays("bind", guarded("bind", lambda: statistic.bind(*scores)))
 
 
 def _grid(rows: list[list[Tree]]) -> Tree:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpframe.attack import Target
 from dpframe.engine.address import EVAL, Stream, draw_group
+from dpframe.engine.answers import certifies, learns, nan_allowed, statistic_of, unsuited
 from dpframe.engine.chunks import rows_per_chunk
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import Scorer, structure
@@ -153,15 +154,16 @@ def _plan(audit: Audit, prng: str) -> Plan:
     for cell in audit.cells:
         attack, problem, certified = cell.attack.value, None, False
         try:
-            accepts = guarded("statistic", cell.estimator.value.statistic).accepts
-            certified = guarded("certifies_against", partial(_certifies, cell))
+            accepts = statistic_of(cell.estimator.value).accepts
+            certified = certifies(cell.estimator.value, cell.claim)
             shape = tracer.output_shape(cell)
             declared = declared_rows(cell.mechanism.value)
             target = Target(cell.mechanism.value, cell.pair.value, shape.dims)
-            unsuited = guarded("unsuited", partial(attack.unsuited, target))
-            if unsuited is not None:
-                skipped.append(_skip(cell, f"{cell.attack.label}: {unsuited}"))
+            may_be_nan = nan_allowed(cell.mechanism.value)
+            if (reason := unsuited(attack, target)) is not None:
+                skipped.append(_skip(cell, f"{cell.attack.label}: {reason}"))
                 continue
+            learns(attack)
             if attack.gives not in accepts:
                 taken = f"{cell.estimator.label} takes a {' or '.join(sorted(accepts))}"
                 reason = f"{cell.attack.label} gives a {attack.gives}, {taken}"
@@ -183,14 +185,10 @@ def _plan(audit: Audit, prng: str) -> Plan:
         data = digests[cell.pair.value]
         group = draw_group(cell, data=data, precision=audit.run.precision, prng=prng, rows=rows)
         stream = Stream(cell.seed, group, cell.repeat, EVAL)
-        shared = (stream, cell.trials, rows, shape, data, cell.mechanism.value.may_be_nan)
+        shared = (stream, cell.trials, rows, shape, data, may_be_nan)
         together.setdefault(shared, []).append(cell)
     passes = tuple(arrange(*shared[:5], cells) for shared, cells in together.items())
     return Plan(audit, passes, tuple(failed), tuple(skipped), m, certifying_cells, prng)
-
-
-def _certifies(cell: Cell) -> bool:
-    return bool(cell.estimator.value.certifies_against(cell.claim))
 
 
 def _skip(cell: Cell, reason: str) -> Skip:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from dpframe.engine.address import chunk_key
+from dpframe.engine.answers import check_updated
 from dpframe.engine.compile import compiled
 from dpframe.engine.lanes import each_lane
 from dpframe.engine.trace import check_outputs, check_scores
@@ -155,7 +156,9 @@ def count_outputs(
         def one(counts: Tree, attack: Any, state: Tree, layout: Tree) -> Tree:
             scores = attack.score(state, outputs)
             check_scores(scores, rows, attack.gives)
-            return statistic.update(layout, counts, dataset, scores, keep)
+            updated = statistic.update(layout, counts, dataset, scores, keep)
+            check_updated(counts, updated)
+            return updated
 
         number = jax.tree.leaves(counts)[0].shape[0]
         return each_lane(one, number, counts, attacks, states, layouts)

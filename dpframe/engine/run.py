@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 
+from dpframe.blame import blame
 from dpframe.engine.checkpoint import Store, Uneven
 from dpframe.engine.device import DeviceWork
 from dpframe.engine.estimate import estimate_cell
@@ -153,6 +154,6 @@ class _Runner:
         elif len(cells) > 1:
             self.again.extend(the_pass.only([cell]) for cell in cells)
         else:
-            known = isinstance(error, CellError)
-            reason = str(error) if known else f"{type(error).__name__}: {error}"
+            unknown = error is not None and not isinstance(error, CellError)
+            reason = blame(error) if error is not None and unknown else str(error)
             self.results[cells[0].id] = CellResult(cell=cells[0], reason=reason)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from dpframe.engine.answers import zero_of
+
 if TYPE_CHECKING:
     from dpframe.engine.chunks import Segment
     from dpframe.engine.plan import Pass
@@ -87,7 +89,7 @@ def no_counts(the_pass: Pass, layouts: tuple[Tree, ...]) -> tuple[Any, ...]:
     """
 
     def zeros(statistic: Any, layout: Tree, attacks: int) -> Any:
-        zero = statistic.zero(jax.tree.map(lambda leaf: leaf[0, 0], layout))
+        zero = zero_of(statistic, jax.tree.map(lambda leaf: leaf[0, 0], layout))
         shape = (len(the_pass.mechanisms), attacks)
         return jax.tree.map(
             lambda leaf: np.zeros((*shape, *leaf.shape), np.asarray(leaf).dtype), zero

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpframe.blame import blame
 from dpframe.engine.address import Stream, host_generator
+from dpframe.engine.guard import guarded
 from dpframe.engine.processes import (
     UNGUARDED,
     available_cores,
@@ -52,7 +54,12 @@ def sample_here(lane: int, stream: Stream, chunk: int, index: int, rows: int) ->
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return sample(_held["mechanisms"][lane], _held["data"][index], stream, chunk, index, rows)
+        mechanism, data = _held["mechanisms"][lane], _held["data"][index]
+        # Where it was raised is known here and lost on the way to the parent.
+        sampled: HostArray = guarded(
+            "sample", lambda: sample(mechanism, data, stream, chunk, index, rows)
+        )
+        return sampled
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -138,9 +145,10 @@ def _tell(result: Callable[[], HostArray]) -> HostArray:
         return result()
     except BrokenProcessPool as error:
         raise _died() from error
-    except Exception as error:
-        line = (str(error).strip().splitlines() or ["no message"])[0]
-        raise CellError(f"sample raised {type(error).__name__}: {line}") from error
+    except CellError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise CellError(f"sample raised {blame(error)}") from error
 
 
 def _died() -> CellError:

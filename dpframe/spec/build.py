@@ -74,7 +74,8 @@ def build(
     grid = Grid(document, sections.audit, members, axes, variants=variants, problems=problems)
     cells, skipped = grid.cells(rules), grid.skips(rules)
     if not cells and not problems:
-        problems.add(("sweep",), "no cell is left", *(skip.reason for skip in skipped))
+        reasons = dict.fromkeys(skip.reason for skip in skipped)
+        problems.add(("sweep",), "no cell is left", *reasons)
     if not problems:
         rules.check_all_matched(axes, problems)
     problems.raise_if_any()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dpframe.blame import raised_in
 from dpframe.claims import Claim
 from dpframe.machine import free_bytes, within
+from dpframe.pair import EQUAL, equal, unplayable
+from dpframe.printable import shown
 from dpframe.spec.audit import Cell, Choice, Skip
 from dpframe.spec.cell_id import Identity
 from dpframe.spec.instances import explain
@@ -72,7 +74,8 @@ class Grid:
         self._pair = members.of_kind["pair"][0]
         self._fixed: Coordinates = {key: freeze(value) for key, value in document.fixed.items()}
         self._free = free_bytes()
-        self._pairs_met: set[Picks] = set()
+        self._alike: dict[Picks, bool | None] = {}
+        self._nothing_to_tell: list[tuple[_Combination, Picks]] = []
         self._choices: dict[tuple[Member, Picks], _Choice] = {}
         self._targets: dict[tuple[Member, Picks, Picks], _Target | None] = {}
         self._axes_of = {
@@ -92,26 +95,44 @@ class Grid:
         for mechanism, combinations in complete.items():
             for index in product(*positions):
                 target = self._target(mechanism, index)
-                if target is not None:
-                    for combination in combinations:
-                        cells += self._repeats(combination, target, index, rules)
+                if target is None:
+                    continue
+                if self._alike[self._picks(self._pair, index)]:
+                    self._nothing_to_tell += [(one, index) for one in combinations]
+                    continue
+                for combination in combinations:
+                    cells += self._repeats(combination, target, index, rules)
         return cells
 
     def skips(self, rules: Rules) -> list[Skip]:
-        """Combinations in which a plugin lacks a swept parameter that others have."""
-        return [
-            Skip(
-                mechanism=one.mechanism.label,
-                pair=self._pair.entry.name,
-                attack=one.attack.label,
-                estimator=one.estimator.label,
-                swept=(),
-                reason="; ".join(reasons),
-                expected=rules.of_skipped(self._coordinates(one, [])),
-            )
+        """Combinations that make no cell; to be asked for after the cells.
+
+        A plugin lacks a swept parameter that others have, or D and D′ are equal.
+        """
+        lacking = [
+            self._skip(one, [], "; ".join(reasons), rules.of_skipped(self._coordinates(one, [])))
             for one in self._combinations()
             if (reasons := self._lacking(one))
         ]
+        alike = []
+        for one, index in self._nothing_to_tell:
+            swept = self._swept(index)
+            expected = rules.of_skipped(self._coordinates(one, swept))
+            alike.append(self._skip(one, swept, EQUAL, expected))
+        return lacking + alike
+
+    def _skip(
+        self,
+        one: _Combination,
+        swept: list[tuple[str, Any]],
+        reason: str,
+        expected: str | None,
+    ) -> Skip:
+        labels = (one.mechanism.label, self._pair.entry.name, one.attack.label, one.estimator.label)
+        return Skip(*labels, swept=tuple(swept), reason=reason, expected=expected)
+
+    def _swept(self, index: Picks) -> list[tuple[str, Any]]:
+        return [(axis.key, axis.values[at]) for axis, at in zip(self._axes, index, strict=True)]
 
     def _combinations(self) -> Iterator[_Combination]:
         for chosen in product(*(self._members.of_kind[kind] for kind in KINDS)):
@@ -138,35 +159,48 @@ class Grid:
         key = (mechanism, self._picks(mechanism, index), self._picks(self._pair, index))
         if key not in self._targets:
             plain, pair = self._choice(mechanism, index).choice, self._choice(self._pair, index)
-            # Whoever asks for the data first learns whether there is room for them.
-            first = key[2] not in self._pairs_met
-            with within(self._free) if first else contextlib.nullcontext():
-                self._targets[key] = self._meet(mechanism, plain.value, pair.choice.value)
-            self._pairs_met.add(key[2])
+            if key[2] not in self._alike:
+                # Whoever asks for the data first learns whether there is room for them.
+                with within(self._free):
+                    self._alike[key[2]] = self._look_at(pair.choice.value)
+            usable = self._alike[key[2]] is not None
+            met = self._meet(mechanism, plain.value, pair.choice.value) if usable else None
+            self._targets[key] = met
         return self._targets[key]
+
+    def _look_at(self, pair: Any) -> bool | None:
+        """Whether D and D′ are the same; None where they are of no use, which is a mistake."""
+        try:
+            problem = unplayable(pair)
+            if problem is None:
+                return equal(pair)
+        except (Exception, SystemExit) as error:  # exit() would end the program
+            problem = self._explained(error)
+        self._problems.add(self._pair.path, f"{self._pair}: {problem}", _with(_of(pair)))
+        return None
 
     def _meet(self, member: Member, mechanism: Any, pair: Any) -> _Target | None:
         """Runs the authors' own code; whatever it raises is a mistake at its entry."""
         try:
             resolved = mechanism.resolve(pair)
             if not isinstance(resolved, type(mechanism)):
-                raise TypeError(f"resolve returned {resolved!r}, which is not the mechanism")
+                raise TypeError(f"resolve returned {shown(resolved)}, which is not the mechanism")
             claim = resolved.claim(pair)
             if not isinstance(claim, Claim | None):
-                raise TypeError(f"claim returned {claim!r}, which is neither a claim nor None")
+                raise TypeError(f"claim returned {shown(claim)}, which is neither a claim nor None")
             delta = 0.0 if claim is None else float(claim.default_delta)
             return _Target(_choose(member, resolved), claim, delta)
-        except Exception as error:
-            of_pair = {f"pair.{name}": value for name, value in pair.params().items()}
-            if (own := _raises(pair)) is not None:
-                message = f"{self._pair}: {self._explained(own)}"
+        except (Exception, SystemExit) as error:  # exit() would end the program
+            of_pair = _of(pair)
+            if raised_in(error, type(pair)):  # its distance, for one
+                message = f"{self._pair}: {self._explained(error)}"
                 self._problems.add(self._pair.path, message, _with(of_pair))
             else:
                 message = f"{member} does not go with pair {pair.name!r}: {self._explained(error)}"
                 self._problems.add(member.path, message, _with({**mechanism.params(), **of_pair}))
             return None
 
-    def _explained(self, error: Exception) -> str:
+    def _explained(self, error: BaseException) -> str:
         if not isinstance(error, MemoryError):
             return explain(error)
         there_is = f"; {self._free / 2**30:.3g} GiB is free" if self._free is not None else ""
@@ -176,7 +210,7 @@ class Grid:
         self, combination: _Combination, target: _Target, index: Picks, rules: Rules
     ) -> Iterator[Cell]:
         """The cells of one combination at one point of the sweep."""
-        swept = [(axis.key, axis.values[at]) for axis, at in zip(self._axes, index, strict=True)]
+        swept = self._swept(index)
         pair = self._choice(self._pair, index)
         attack = self._choice(combination.attack, index)
         estimator = self._choice(combination.estimator, index)
@@ -213,13 +247,8 @@ class Grid:
         return {**labels, "pair": self._pair.entry.name, **self._fixed, **values}
 
 
-def _raises(pair: Any) -> Exception | None:
-    """What the pair itself raises, for it is then not the fault of whoever asked for its data."""
-    try:
-        _ = pair.d0, pair.d1
-    except Exception as error:
-        return error
-    return None
+def _of(pair: Any) -> dict[str, Any]:
+    return {f"pair.{name}": value for name, value in pair.params().items()}
 
 
 def _with(params: dict[str, Any]) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from dpframe.blame import blame
 from dpframe.spec.problems import accepts, describe
 from dpframe.spec.wording import findings
 
@@ -55,6 +57,7 @@ def _make(
     """One variant; `swept` has the places of swept values, `later` the names still to come."""
     try:
         plugin: Plugin = member.entry.cls.from_params(params)
+        _check_value(plugin)
     except ValidationError as error:
         own = (*member.path, "params")
         owner = f" of {member.kind} {member.entry.name!r}"
@@ -67,7 +70,7 @@ def _make(
             place = (*swept[start], *rest) if start in swept else (*own, *finding.path)
             hint = accepts(member.names, start) if finding.unknown else finding.hint
             problems.add(place, finding.message, hint)
-    except Exception as error:  # `check` is a plugin's own code
+    except (Exception, SystemExit) as error:  # `check` is a plugin's own code
         if not later:
             hint = f"with {describe(params)}" if swept else ""
             problems.add(member.path, f"parameters of {member}: {explain(error)}", hint)
@@ -76,7 +79,28 @@ def _make(
     return None
 
 
-def explain(error: Exception) -> str:
+def _check_value(plugin: Plugin) -> None:
+    """Raises TypeError unless a plugin can be a key and its parameters be written down."""
+    try:
+        hash(plugin)
+    except Exception as error:
+        raise TypeError(f"cannot be hashed (tuples instead of lists): {blame(error)}") from error
+    try:
+        json.dumps(plugin.params())
+    except Exception as error:
+        raise TypeError(f"cannot be written down: {blame(error)}") from error
+
+
+def explain(error: BaseException) -> str:
     """What a plugin's exception says: a ValueError speaks to the user, anything else is a bug."""
-    text = " ".join(str(error).split())
-    return text if isinstance(error, ValueError) and text else f"{type(error).__name__}: {text}"
+    return told(error) or blame(error)
+
+
+def told(error: BaseException) -> str:
+    """What a ValueError tells the user, in all of its lines; "" where it is not for users."""
+    if not isinstance(error, ValueError):
+        return ""
+    try:
+        return " ".join(str(error).split())
+    except Exception:
+        return ""
