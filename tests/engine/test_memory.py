@@ -93,7 +93,8 @@ def test_draws_to_learn_from(key: str, use: str, monkeypatch: pytest.MonkeyPatch
 def test_what_an_author_makes_without_asking(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = {"use": "eager", "params": {"size": 10**13}}
     message = refused(8 * GIB, monkeypatch, pair=pair)
-    assert "pair 'eager' (pair.size = 10000000000000)" in message
+    assert "pair 'eager'" in message
+    assert "pair.size = 10000000000000" in message
     message = refused(
         8 * GIB, monkeypatch, attack=[{"use": "identity"}], estimator=[{"use": "wasteful"}]
     )
