@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,11 +13,39 @@ from support import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 # The same examples on every machine and every day; a search is for whoever looks for one.
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
 settings.load_profile("fixed")
+
+
+MOST_PROCESSES = 4
+"""Each imports and compiles for itself; more of them gain little."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Runs all tests on all cores, and what was asked for by name in this process.
+
+    Files stay whole: their fixtures and compiled programs are shared. `-n` says otherwise.
+    """
+    option = config.option
+    if (
+        getattr(option, "numprocesses", 0) is None  # pytest-xdist is here, and nobody gave -n
+        and "PYTEST_XDIST_WORKER" not in os.environ  # a worker would start workers of its own
+        and not option.usepdb
+        and not option.collectonly
+        and not option.keyword
+        and [Path(argument) for argument in config.args] == [Path("tests")]
+    ):
+        option.numprocesses = min(_cores(), MOST_PROCESSES)
+        option.dist = "loadfile"
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @pytest.fixture(scope="session")
