@@ -110,8 +110,8 @@ def estimate_cell(
         looks=looks,
     )
     try:
-        describe = cell.estimator.value.statistic().describe
-        statistic = guarded("describe", lambda: plain(describe(layout)))
+        estimator = cell.estimator.value
+        statistic = guarded("describe", lambda: plain(estimator.statistic().describe(layout)))
         if not isinstance(statistic, dict):
             raise CellError(f"describe returned {shown(statistic)}; a dictionary is wanted")
         common = dataclasses.replace(common, statistic=statistic)
@@ -133,8 +133,12 @@ def _estimated(
         raise CellError(f"truth returned {shown(truth)}, which is neither a claim nor None")
 
     def estimate(of: Tree) -> Estimate:
-        answer = guarded("estimate", lambda: estimator.estimate(layout, of, query))
-        return checked(answer, certified=certified, tested=tested)
+        def answer() -> Estimate:
+            given = estimator.estimate(layout, of, query)
+            return checked(given, certified=certified, tested=tested)
+
+        found: Estimate = guarded("estimate", answer)
+        return found
 
     started = time.perf_counter()
     # A copy: an estimator that writes into its counts must not change those of the next.

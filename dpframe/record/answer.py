@@ -72,7 +72,10 @@ def _ordered(found: Estimate) -> Estimate:
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise CellError(f"estimate gave {shown(value)} for {name}; a number is wanted")
-    return float(value)
+    try:
+        return float(value)
+    except Exception as error:  # an integer above all floats, or a number of the author's own
+        raise CellError(f"estimate gave {shown(value)} for {name}, no float holds it") from error
 
 
 def _loss(name: str, value: Any) -> float:

@@ -37,7 +37,10 @@ def _scalar(value: Any) -> Any:
         return text(value)
     if value is None or isinstance(value, bool):
         return value
-    return int(value) if isinstance(value, Integral) else float(value)
+    try:
+        return int(value) if isinstance(value, Integral) else float(value)
+    except Exception:  # a number of somebody's own that is none
+        return shown(value)
 
 
 def shown(value: Any) -> str:
