@@ -197,7 +197,7 @@ class Deaf:
 def test_a_signal_that_python_drops_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     from contextlib import contextmanager
 
-    from dpframe.cli.app import Terminated, end_in_order
+    from dpframe.cli.signals import Terminated, end_in_order
 
     told = []
     printed: list[Any] = []
