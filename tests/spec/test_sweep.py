@@ -160,7 +160,7 @@ SWEEPS = {
     ),
     "too many cells": (
         f"pair.dim = {list(range(1, 1102))}\nmechanism.epsilon = {list(range(1, 1102))}",
-        "spec.toml:19: sweep: makes 1,212,201 cells; dpframe takes up to 1,000,000",
+        "spec.toml:19: sweep: makes 1,212,201 cells; dpframe takes up to 200,000",
     ),
 }
 
