@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dpframe.calibration.rehearsal import Part, Rehearsal
 from dpframe.engine.address import draw_group
+from dpframe.engine.estimate import share_of_error
 from dpframe.engine.guard import guarded
 from dpframe.engine.plan import arrange
 from dpframe.errors import CellError
@@ -102,7 +103,7 @@ def _add(found: Rehearsals, the_pass: Pass, cells: list[Cell], plan: Plan) -> No
                 fit=min(run.fit, the_pass.trials), pilot=min(run.pilot, the_pass.trials)
             ),
             prng=plan.prng,
-            parts=tuple(_part(line) for line in lines),
+            parts=tuple(_part(line, plan) for line in lines),
         )
     )
 
@@ -130,7 +131,7 @@ def _unusable(cell: Cell, epsilon: float | None) -> str | None:
     return None
 
 
-def _part(line: Line) -> Part:
+def _part(line: Line, plan: Plan) -> Part:
     cell, estimator = line.cell, line.cell.estimator.value
     certifies = estimator.certifies_against(cell.claim)
     # p-values cost more than all the rest, so the claim is kept back unless certifying needs it.
@@ -138,7 +139,9 @@ def _part(line: Line) -> Part:
     trials = (cell.trials, cell.trials)
     return Part(
         cell=cell,
-        query=Query(trials, cell.delta, cell.confidence, cell.claim if needed else None),
+        query=Query(
+            trials, cell.delta, 1 - share_of_error(cell, plan), cell.claim if needed else None
+        ),
         certifies=certifies,
         raw=line.raw,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpframe.calibration.corner import TRIALS, at_corner
+from dpframe.calibration.together import AUDITS, together
 from dpframe.errors import CellError
 from dpframe.stats.exceedance import exceedance
 
@@ -103,6 +104,34 @@ def corner_row(part: Part, run: RunSettings) -> dict[str, Any] | None:
         "mistakes": mistakes,
         "reason": None,
     }
+
+
+ACCUSED = 1e-6
+"""Probability that any of what `together_rows` shows is called broken if nothing is."""
+
+
+def together_rows(confidence: float, seed: int) -> list[dict[str, Any]]:
+    """What the engine does with audits as a whole, beside what it should do.
+
+    Args:
+        confidence: of each audit.
+        seed: of the counts that are made up.
+    """
+    tried = list(together(confidence, AUDITS, seed))
+    rows = []
+    for one in tried:
+        found = exceedance(one.happened, one.audits, one.promised, ACCUSED / len(tried))
+        right = found.low <= one.expected <= found.high
+        rows.append(
+            {
+                **one._asdict(),
+                "rate": found.rate,
+                "rate_low": found.low,
+                "rate_high": found.high,
+                "promise": KEPT if right else BROKEN,
+            }
+        )
+    return rows
 
 
 def failed(cell: Cell, reason: str) -> dict[str, Any]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from dpframe.calibration.rows import BROKEN, KEPT, calibrated, certifies, corner_row, failed
+from dpframe.calibration.rows import (
+    BROKEN,
+    KEPT,
+    calibrated,
+    certifies,
+    corner_row,
+    failed,
+    together_rows,
+)
 from dpframe.commands.audit import load, make_plan
 from dpframe.commands.provenance import peak_rss_bytes, plugin_records, versions
 from dpframe.errors import DpframeError
@@ -104,8 +112,9 @@ def calibration(
     ]
     rows += [failed(cell, reason) for cell, reason in found.failed]
     corners = [row for one in found.certifying() if (row := corner_row(*one)) is not None]
-    promises = [row["promise"] for row in (*rows, *corners)]
     first = loaded[0]
+    whole = together_rows(first.cells[0].confidence, first.cells[0].seed)
+    promises = [row["promise"] for row in (*rows, *corners, *whole)]
     return {
         "schema": SCHEMA,
         "kind": "calibration",
@@ -118,6 +127,7 @@ def calibration(
         "plugins": [plugin.model_dump() for plugin in plugin_records(first)],
         "rows": rows,
         "corners": corners,
+        "together": whole,
         "skipped": [skip_record(skip).model_dump() for skip in found.skipped],
         "summary": {
             **{word: promises.count(word) for word in (KEPT, BROKEN)},

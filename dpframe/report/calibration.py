@@ -25,6 +25,8 @@ MANY = 10_000
 
 CORNER_HEADS = ("estimator", "of a", "above", "promised", "one event", "paid", "promise")
 
+WHOLE_HEADS = ("audits", "what", "happened", "expected", "promised", "promise")
+
 PROMISES = {"kept": "kept", "broken": "BROKEN", None: "nothing"}
 
 
@@ -130,6 +132,31 @@ def corner_explanation(found: dict[str, Any]) -> str:
         "events shares its error among them; the one event with the largest share must not exceed "
         "ε more often than was paid for it, however much the others leave unused. Estimators that "
         "do not tell their shares are not listed."
+    )
+
+
+def whole_cells(row: Row) -> tuple[str, ...]:
+    """What stands in a line of the table of whole audits, in the order of `WHOLE_HEADS`."""
+    low, high = math.floor(1000 * row["rate_low"]) / 10, math.ceil(1000 * row["rate_high"]) / 10
+    return (
+        words.quantity(row["audits"]),
+        row["what"],
+        f"{100 * row['rate']:.1f} % ({low:.1f} to {high:.1f})",
+        f"{100 * row['expected']:.2f} %",
+        f"{100 * row['promised']:.2f} %",
+        PROMISES[row["promise"]],
+    )
+
+
+def whole_explanation() -> str:
+    """How to read the table of whole audits."""
+    return (
+        "An audit pays for all its bounds, for all claims that it tests, for looking again, and "
+        "for what float32 samplers cannot resolve. That is tried apart from estimators, on cells "
+        "whose p-value is exact: how often something goes wrong is then known, and both more and "
+        "less of it would be a mistake. Counts are made up, the rest is what a run does. The "
+        "intervals are so wide that a right engine is accused with probability below one in a "
+        "million."
     )
 
 

@@ -52,6 +52,12 @@ def _lines(found: dict[str, Any], command: str) -> Iterator[str]:
         yield ""
         yield from _table(prose.CORNER_HEADS, map(prose.corner_cells, found["corners"]))
     yield ""
+    yield "## Audits as a whole"
+    yield ""
+    yield from _wrapped(prose.whole_explanation())
+    yield ""
+    yield from _table(prose.WHOLE_HEADS, map(prose.whole_cells, found["together"]))
+    yield ""
     yield "## Result"
     yield ""
     yield from _wrapped(prose.conclusion(found))

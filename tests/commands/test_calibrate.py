@@ -148,7 +148,9 @@ def test_the_report(planted: dict[str, Any]) -> None:
     assert "✗ BROKEN" in text
     assert "○ kept" in text
     assert "~ nothing" in text
-    assert "Promises kept: 1, broken: 1" in text
+    assert "Promises kept: 5, broken: 1" in text  # one line, and four of whole audits
+    assert "audits as a whole" in text
+    assert "at the corner of a curve" not in text  # nobody tells how the error is shared
     assert all(len(line) <= 80 for line in text.splitlines())
     guess = next(line for line in text.splitlines() if "guess" in line)
     assert "≥" not in guess
@@ -159,7 +161,47 @@ def test_the_page(planted: dict[str, Any]) -> None:
     assert "dpframe calibrate x.toml --markdown" in page
     assert "| 200 | first · does not pay |" in page
     assert page.count("| BROKEN |") == 1
+    assert "## Audits as a whole" in page
     json.loads(dumps(planted))
+
+
+def test_what_hides_from_repeats_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two boxes at twice its error: no repeat need show it, and the corner does."""
+    from dpframe.builtin.estimators import precision
+
+    exact = precision.clopper_pearson_upper
+    monkeypatch.setattr(
+        precision, "clopper_pearson_upper", lambda k, n, error: exact(k, n, 1.9 * error)
+    )
+    found = dpframe.calibrate(spec(), repeats=20, plugins=KNOWN)
+    assert [row["promise"] for row in found["rows"]] == ["kept"]
+    (corner,) = found["corners"]
+    assert (corner["promise"], exit_code(found)) == ("broken", 1)
+    text = shown(found)
+    assert "precision  decision" in text
+    assert "precision of a decision, at the corner: the event with 0.5 of the error" in text
+    page = calibration_page(found, "dpframe calibrate x.toml --markdown")
+    assert "| precision | decision |" in page
+
+
+def test_an_estimator_that_cannot_be_asked_at_a_corner_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from dpframe.builtin.estimators.precision import Precision
+
+    whole = Precision.estimate
+
+    def few(self: Any, layout: Any, counts: Any, query: Any) -> Any:
+        if counts.sum() > 10_000:
+            raise RuntimeError("too many")
+        return whole(self, layout, counts, query)
+
+    monkeypatch.setattr(Precision, "estimate", few)
+    found = dpframe.calibrate(spec(), repeats=20, plugins=KNOWN)
+    assert found["corners"][0]["promise"] is None
+    assert exit_code(found) == 0
+    text = shown(found, width=200)
+    assert "at the corner: not computed: estimate raised RuntimeError: too many" in text
 
 
 @pytest.mark.parametrize("name", ["calibration", "calibration-estimates"])

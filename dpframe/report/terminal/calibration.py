@@ -46,6 +46,11 @@ def render_calibration(found: dict[str, Any], console: Console) -> None:
         own = [(row["promise"], prose.corner_cells(row)) for row in corners]
         console.print(_table(prose.CORNER_HEADS, own, ink))
     console.print()
+    console.print(ink.text("audits as a whole", "bold"))
+    console.print(ink.text(prose.whole_explanation(), "dim"))
+    own = [(row["promise"], prose.whole_cells(row)) for row in found["together"]]
+    console.print(_table(prose.WHOLE_HEADS, own, ink))
+    console.print()
     for line in prose.failures(found):
         console.print(ink.text(f"– {line}"))
     grave = found["summary"]["broken"] or found["summary"]["failed"]
@@ -60,8 +65,8 @@ def _table(
     for head in heads:
         table.add_column(
             ink.text(head),
-            justify="right" if head == "n" else "left",
-            no_wrap=head in ("n", "typical", "promise"),
+            justify="right" if head in ("n", "audits") else "left",
+            no_wrap=head in ("n", "audits", "typical", "expected", "promise"),
             overflow="fold",
         )
     for kind, (*texts, promise) in lines:

@@ -1,0 +1,133 @@
+"""Audits as a whole: the engine does what it should, and mistakes planted in it are noticed.
+
+False alarms: the intervals miss a right engine with probability below 1e-6; seeds are fixed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpframe.calibration import rows, together
+from dpframe.calibration.whole import Numbers, Whole
+from dpframe.engine import estimate, ledger
+from dpframe.record import looks, verdict
+from dpframe.record.looks import Looks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SEED = 4
+
+
+def promises(confidence: float = 0.95) -> list[str]:
+    """Of bounds, verdicts, looks and float32, in this order."""
+    return [row["promise"] for row in rows.together_rows(confidence, SEED)]
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_a_right_engine_does_what_is_expected(confidence: float) -> None:
+    found = rows.together_rows(confidence, SEED)
+    assert [row["promise"] for row in found] == ["kept"] * 4
+    for row in found:
+        assert 0.7 * (1 - confidence) < row["expected"] <= row["promised"]
+        assert row["rate_high"] - row["rate_low"] < 0.3
+
+
+def unordered(p_values: Any, m: int) -> Any:
+    return np.minimum(np.asarray(p_values) * (m - np.arange(len(p_values))), 1.0)
+
+
+def in_the_given_order(p_values: Any, m: int) -> Any:
+    return np.maximum.accumulate(unordered(p_values, m))
+
+
+def free(*_: Any) -> int:
+    return 1
+
+
+MISTAKES: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], list[str]]] = {
+    "Holm unordered": (
+        lambda patch: patch.setattr(verdict, "holm", unordered),
+        ["kept", "broken", "kept", "kept"],
+    ),
+    "Holm in the order of the spec": (
+        lambda patch: patch.setattr(verdict, "holm", in_the_given_order),
+        ["kept", "broken", "kept", "kept"],
+    ),
+    "divided by claims instead of bounds": (
+        lambda patch: patch.setattr(
+            estimate, "share_of_error", lambda cell, plan: (1 - cell.confidence) / max(1, plan.m)
+        ),
+        ["broken", "kept", "kept", "kept"],
+    ),
+    "looks are free for bounds": (
+        lambda patch: patch.setattr(Looks, "price", property(free)),
+        ["kept", "kept", "broken", "kept"],
+    ),
+    "looks are free for verdicts": (
+        lambda patch: patch.setattr(verdict, "look_price", free),
+        ["kept", "kept", "broken", "kept"],
+    ),
+    "looks are forgotten": (
+        lambda patch: patch.setattr(ledger.Ledger, "write", lambda self: None),
+        ["kept", "kept", "broken", "kept"],
+    ),
+    "no slack for float32": (
+        lambda patch: patch.setattr(estimate, "FLOAT32_RESOLUTION", 0.0),
+        ["kept", "kept", "kept", "broken"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_planted_mistake_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant, expected = MISTAKES[name]
+    plant(monkeypatch)
+    assert promises() == expected
+
+
+def test_looks_are_paid_for_as_the_ledger_says() -> None:
+    assert [looks.look_price(number) for number in (1, 2, 3)] == [1, 6, 12]
+
+
+# --- what is expected, from first principles
+
+
+def test_the_largest_count_below_a_limit() -> None:
+    from dpframe import clopper_pearson_upper
+
+    for n, rate, error in ((4000, 0.02, 0.05), (5000, 0.02, 0.05 / 6), (300, 0.1, 0.002)):
+        limits = clopper_pearson_upper(np.arange(n), n, error)
+        assert together._largest(n, rate, error) == int(np.sum(limits < rate)) - 1
+    assert together._largest(10, 0.02, 0.05) == -1
+    assert together._below(10, 0.02, 0.05) == 0.0
+
+
+def test_the_probability_of_any_look_is_that_of_simulated_ones() -> None:
+    trials, rate, error = [200, 320, 512], 0.1, 0.2
+    exact = together._any_look(trials, rate, error)
+    rng = np.random.default_rng(0)
+    counts = rng.binomial(np.diff([0, *trials]), rate, (100_000, 3)).cumsum(axis=1)
+    limits = [
+        together._largest(n, rate, error / price)
+        for n, price in zip(trials, (1, 6, 12), strict=True)
+    ]
+    wrong = int((counts <= limits).any(axis=1).sum())
+    assert stats.binomtest(wrong, 100_000, exact).pvalue > 1e-6
+    alone = together._below(200, rate, error)
+    assert alone < exact < 1.5 * error
+
+
+def test_exact_cells_are_judged_by_the_engine() -> None:
+    whole = Whole(0.02, 4000, 0.95, Numbers(false=1, true=1, unclaimed=2))
+    assert (whole.plan.m, whole.plan.certifying_cells) == (2, 4)
+    cells = whole.judged([80, 80, 80, 20])
+    assert [cell.verdict for cell in cells] == ["violated", "consistent", None, None]
+    assert [whole.exceeds(cell) for cell in cells] == [False, False, False, True]
+    assert {cell.estimate.confidence for cell in cells if cell.estimate} == {1 - (1 - 0.95) / 4}
+    p_value = cells[1].p_value
+    assert p_value == pytest.approx(stats.binom.cdf(80, 4000, 0.02), rel=1e-6)
