@@ -39,5 +39,13 @@ class CellError(DpframeError):
     """One cell could not be run; the others go on. Becomes the cell's `reason`."""
 
 
+class SampleError(CellError):
+    """The mechanism is to blame, whatever attacks it and whatever estimates."""
+
+
+class WorthlessError(SampleError):
+    """What a cell has counted can be used neither now nor when a run goes on from it."""
+
+
 class ScoresError(DpframeError):
     """Scores that cannot be read, or that are no scores."""

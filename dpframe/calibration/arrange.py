@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dpframe.calibration.rehearsal import Part, Rehearsal
 from dpframe.engine.address import draw_group
+from dpframe.engine.budgets import resolved
 from dpframe.engine.estimate import share_of_error
 from dpframe.engine.guard import guarded
 from dpframe.engine.plan import arrange
@@ -99,13 +100,18 @@ def _add(found: Rehearsals, the_pass: Pass, cells: list[Cell], plan: Plan) -> No
     found.rehearsals.append(
         Rehearsal(
             the_pass=_small(the_pass, [line.cell for line in lines if not line.raw], plan),
-            run=run._replace(
-                fit=min(run.fit, the_pass.trials), pilot=min(run.pilot, the_pass.trials)
-            ),
+            run=_settings(run, the_pass),
             prng=plan.prng,
             parts=tuple(_part(line, plan) for line in lines),
         )
     )
+
+
+def _settings(run: RunSettings, the_pass: Pass) -> RunSettings:
+    """Those of the pass, with no more draws to learn from than are counted."""
+    run = resolved(run, the_pass.mechanisms[0], the_pass.trials)
+    fit, pilot = (min(asked or 0, the_pass.trials) for asked in (run.fit, run.pilot))
+    return run._replace(fit=fit, pilot=pilot)
 
 
 def _small(the_pass: Pass, cells: list[Cell], plan: Plan) -> Pass:

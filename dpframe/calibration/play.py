@@ -71,7 +71,7 @@ def _blocks(number: int, rehearsal: Rehearsal, repeats: int, block: int) -> list
 def _elements(rehearsal: Rehearsal) -> int:
     """Coordinates of the largest stream of one repeat."""
     the_pass, run = rehearsal.the_pass, rehearsal.run
-    chunks = -(-max(the_pass.trials, run.pilot, run.fit) // the_pass.rows)
+    chunks = -(-max(the_pass.trials, run.pilot or 0, run.fit or 0) // the_pass.rows)
     return chunks * the_pass.rows * max(1, the_pass.elements)
 
 

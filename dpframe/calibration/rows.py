@@ -41,10 +41,10 @@ def calibrated(rehearsal: Rehearsal, line: Line, outcome: Outcome, error: float)
     certified = certifies(cell)
     row = {
         **_named(cell, line.raw),
-        "fit": rehearsal.run.fit if cell.attack.value.learns() else 0,
+        "fit": rehearsal.run.fit or 0 if cell.attack.value.learns() else 0,
         "pilot": 0
         if line.raw or not cell.estimator.value.statistic().needs_pilot()
-        else rehearsal.run.pilot,
+        else rehearsal.run.pilot or 0,
         "chunk": rehearsal.the_pass.rows,
         "truth": {"kind": line.truth.kind, "epsilon": truth},
         "certified": certified,

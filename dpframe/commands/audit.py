@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dpframe.engine.plan import Plan
+    from dpframe.engine.workers import Source
     from dpframe.plugin import Plugin
     from dpframe.record.model import Record
     from dpframe.record.result import CellResult
@@ -45,12 +46,15 @@ def audit(
         PluginError: one of `plugins` is not a plugin class.
     """
     from dpframe.engine.run import run
+    from dpframe.engine.workers import Workers
 
     loaded = load(spec, overrides, trials, seed, plugins)
     started = time.perf_counter()
-    the_plan = make_plan(loaded)
-    results = run(the_plan)
-    return make_record(the_plan, results, time.perf_counter() - started).as_dict()
+    with Workers() as workers:
+        the_plan = make_plan(loaded, source=workers)
+        results = run(the_plan, source=workers)
+    seconds = time.perf_counter() - started
+    return make_record(the_plan, results, seconds, workers.calls).as_dict()
 
 
 def load(
@@ -83,8 +87,12 @@ def load_plugins(plugins: Iterable[type[Plugin]] = ()) -> Registry:
     return found
 
 
-def make_plan(loaded: Audit) -> Plan:
+def make_plan(loaded: Audit, source: Source | None = None) -> Plan:
     """Arranges an audit for the engine.
+
+    Args:
+        loaded: the audit.
+        source: calls black boxes for the first time; default: worker processes of their own.
 
     Raises:
         DpframeError: this machine has not the memory for it.
@@ -96,19 +104,25 @@ def make_plan(loaded: Audit) -> Plan:
 
     with within(free_bytes()):
         check_data(loaded)
-        made = plan(loaded, generator_name(loaded.run.prng))
+        made = plan(loaded, generator_name(loaded.run.prng), source)
         Footprint(made, available_cores()).check()
     return made
 
 
-def make_record(the_plan: Plan, results: Sequence[CellResult], seconds: float) -> Record:
+def make_record(
+    the_plan: Plan, results: Sequence[CellResult], seconds: float, calls: int = 0
+) -> Record:
     """The record of a run.
 
     Args:
         the_plan: what was to be done.
         results: what became of each cell.
         seconds: how long it took.
+        calls: releases that black boxes were asked for.
     """
+    from dpframe.mechanism import HostMechanism
+
+    boxes = any(isinstance(c.mechanism.value, HostMechanism) for c in the_plan.audit.cells)
     return build(
         the_plan.audit,
         results,
@@ -118,4 +132,5 @@ def make_record(the_plan: Plan, results: Sequence[CellResult], seconds: float) -
         plugins=plugin_records(the_plan.audit),
         seconds=seconds,
         peak_rss_bytes=peak_rss_bytes(),
+        calls=calls if boxes else None,
     )

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from dpframe.commands.audit import load, make_plan, make_record
+from dpframe.engine.budgets import resolved
 
 if TYPE_CHECKING:
     import os
@@ -65,14 +66,16 @@ def comparison(loaded: Audit, display: Display | None = None) -> dict[str, Any]:
     """
     from dpframe.engine.run import quiet
     from dpframe.engine.run import run as run_plan
+    from dpframe.engine.workers import Workers
 
     started = time.perf_counter()
-    plan = make_plan(loaded)
-    if display is None:
-        results = run_plan(plan, quiet)
-    else:
-        with display(len(loaded.cells), sum(p.draws for p in plan.passes)) as progress:
-            results = run_plan(plan, progress)
+    with Workers() as workers:
+        plan = make_plan(loaded, source=workers)
+        if display is None:
+            results = run_plan(plan, quiet, source=workers)
+        else:
+            with display(len(loaded.cells), sum(p.draws for p in plan.passes)) as progress:
+                results = run_plan(plan, progress, source=workers)
     record = make_record(plan, results, time.perf_counter() - started)
     together: dict[Any, list[tuple[CellResult, CellRecord]]] = {}
     for result, cell in zip(results, record.cells, strict=True):
@@ -132,10 +135,11 @@ def _row(repeats: list[tuple[CellResult, CellRecord]], run: RunSettings) -> dict
 def _draws(result: CellResult, run: RunSettings) -> dict[str, int]:
     """Outputs of the mechanism behind a row, on both datasets, by what they are for."""
     learns = result.cell.attack.value.learns()
+    run = resolved(run, result.cell.mechanism.value, result.cell.trials)
     chooses = result.cell.estimator.value.statistic().needs_pilot()
     return {
-        "fit": 2 * run.fit if learns else 0,
-        "pilot": 2 * run.pilot if chooses else 0,
+        "fit": 2 * (run.fit or 0) if learns else 0,
+        "pilot": 2 * (run.pilot or 0) if chooses else 0,
         "eval": sum(result.trials),
     }
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dpframe.engine.ledger import Ledger
     from dpframe.engine.plan import Plan
     from dpframe.engine.run import Progress
+    from dpframe.engine.workers import Workers
     from dpframe.record.model import Record
     from dpframe.spec.audit import Audit
 
@@ -62,34 +63,36 @@ def run(
     from dpframe.engine.cache import keep_compiled_programs
     from dpframe.engine.checkpoint import Store
     from dpframe.engine.ledger import Ledger
+    from dpframe.engine.workers import Workers
 
     with folder.locked(directory / CHECKPOINT):
         keep_compiled_programs(warn)
         store = Store(directory / CHECKPOINT)
         earlier = _earlier(directory, warn)
         ledger = Ledger((directory, directory / CHECKPOINT), _looks(earlier))
-        plan = make_plan(loaded)
-        if not invocation.resume:
-            store.clear()
-        elif earlier is not None and _complete(earlier, plan):
-            return earlier
-        try:
-            record = _run(plan, store, ledger, display)
-        finally:
-            if store.problem:
-                warn(store.problem)
+        with Workers() as workers:
+            plan = make_plan(loaded, workers)
+            if not invocation.resume:
+                store.clear()
+            elif earlier is not None and _complete(earlier, plan):
+                return earlier
+            try:
+                record = _run(plan, store, ledger, display, workers)
+            finally:
+                if store.problem:
+                    warn(store.problem)
         records.write(record, directory)
     return record
 
 
-def _run(plan: Plan, store: Store, ledger: Ledger, display: Display) -> Record:
+def _run(plan: Plan, store: Store, ledger: Ledger, display: Display, workers: Workers) -> Record:
     from dpframe.engine.run import run as run_plan
 
     started = time.perf_counter()
     draws = sum(the_pass.draws for the_pass in plan.passes)
     with display(len(plan.audit.cells), draws) as progress:
-        results = run_plan(plan, progress, store, ledger=ledger)
-    return make_record(plan, results, time.perf_counter() - started)
+        results = run_plan(plan, progress, store, ledger=ledger, source=workers)
+    return make_record(plan, results, time.perf_counter() - started, workers.calls)
 
 
 def _earlier(directory: Path, warn: Callable[[str], None]) -> Record | None:

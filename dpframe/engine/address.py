@@ -7,6 +7,7 @@ are made. Keys are made here and nowhere else, and nothing ever stores one.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpframe.engine import threefry
+from dpframe.mechanism import HostMechanism
 from dpframe.registry import BUILTIN
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 SCHEME = 1
 """Changes when addresses come to mean other draws, so that old counts are never mixed with new."""
+
+HOST = "as the pair made them"
+"""In the address of a black box in place of a precision; changes as the scheme does."""
 
 FIT, LEARNER, PILOT, EVAL = "fit", "fit-learner", "pilot", "eval"
 """Streams: what attacks learn from, their own randomness, what chooses, what bounds."""
@@ -56,7 +61,7 @@ def draw_group(cell: Cell, *, data: str, precision: str, prng: str, rows: int) -
         cell: gives the mechanism's distribution, name and static parameters, and the pair.
         data: digest of D and D′, which a pair may read from a file. That of a built-in pair is not
             used: its parameters say all about it.
-        precision: "float32" or "float64".
+        precision: "float32" or "float64"; black boxes know neither.
         prng: name of the generator.
         rows: rows per chunk.
     """
@@ -72,7 +77,7 @@ def draw_group(cell: Cell, *, data: str, precision: str, prng: str, rows: int) -
             "scheme": SCHEME,
             "mechanism": [cell.mechanism.distribution, cell.mechanism.use, static],
             "pair": pair if cell.pair.distribution == BUILTIN else [*pair, data],
-            "precision": precision,
+            "precision": HOST if isinstance(mechanism, HostMechanism) else precision,
             "prng": prng,
             "rows": rows,
         }
@@ -110,11 +115,19 @@ def host_generator(stream: Stream, chunk: int = 0, dataset: int = 0) -> np.rando
     return np.random.Generator(np.random.PCG64DXSM(seeds))
 
 
+def host_seeds(stream: Stream, chunk: int = 0, dataset: int = 0) -> Any:
+    """Eight 32-bit words for generators that a whole process shares; others than those above."""
+    place = _words(stream, 32).tobytes() + chunk.to_bytes(8, "little") + bytes([dataset])
+    found = hashlib.blake2b(place, digest_size=32, person=b"shared").digest()
+    return np.frombuffer(found, "<u4")
+
+
 def _key(words: Any, prng: str) -> Key:
     key: Key = jax.random.wrap_key_data(jnp.asarray(words), impl=GENERATORS[prng])
     return key
 
 
+@functools.lru_cache(maxsize=64)
 def _words(stream: Stream, size: int) -> Any:
     """The hash of a stream, as 32-bit words."""
     return np.frombuffer(bytes.fromhex(digest(list(stream), size)), "<u4")

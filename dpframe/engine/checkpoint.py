@@ -72,6 +72,13 @@ class Store:
                 self._changed.add(stream)  # first: a signal may raise anywhere
                 self._entries[stream][key] = saved
 
+    def forget(self, stream: Stream, key: str) -> None:
+        """Takes an entry back."""
+        with self._lock:
+            if key in self._of(stream):
+                self._changed.add(stream)
+                del self._entries[stream][key]
+
     @property
     def due(self) -> bool:
         """Whether the last write is long enough ago."""

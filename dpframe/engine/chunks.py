@@ -14,10 +14,9 @@ CHUNK_ELEMENTS = 1 << 16
 SEGMENT_ELEMENTS = 1 << 28
 """Output coordinates per device call: about a second of work, so that progress is smooth."""
 
-HOST_CHUNK_ELEMENTS = 1 << 12
-"""Fewer for plain Python, where one output may take a millisecond."""
-
-HOST_SEGMENT_ELEMENTS = 1 << 14
+HOST_ROWS = 16
+"""Releases per chunk of a black box, each of which may take a second; what is begun is drawn whole,
+and what is interrupted is lost. Few if a release is cheap: `[run] chunk` asks for more."""
 
 
 class Segment(NamedTuple):
@@ -38,8 +37,10 @@ def rows_per_chunk(output_shape: tuple[int, ...], *, on_host: bool = False) -> i
         output_shape: of one output.
         on_host: whether plain Python makes it.
     """
-    most = HOST_CHUNK_ELEMENTS if on_host else CHUNK_ELEMENTS
-    return 1 << max(0, (most // max(1, math.prod(output_shape))).bit_length() - 1)
+    most = CHUNK_ELEMENTS // max(1, math.prod(output_shape))
+    if on_host:
+        most = min(most, HOST_ROWS)
+    return 1 << max(0, most.bit_length() - 1)
 
 
 def segments(
@@ -48,7 +49,6 @@ def segments(
     elements: int,
     done: int = 0,
     *,
-    on_host: bool = False,
     slow: bool = False,
 ) -> Iterator[Segment]:
     """Cuts the chunks from `done` on into segments; a tail chunk is drawn whole and cut.
@@ -58,12 +58,10 @@ def segments(
         rows: rows per chunk.
         elements: coordinates per row.
         done: whole chunks already counted.
-        on_host: whether plain Python makes them.
         slow: whether every chunk is a segment of its own.
     """
     whole, tail = divmod(trials, rows)
-    most = HOST_SEGMENT_ELEMENTS if on_host else SEGMENT_ELEMENTS
-    step = 1 if slow else max(1, most // (rows * max(1, elements)))
+    step = 1 if slow else max(1, SEGMENT_ELEMENTS // (rows * max(1, elements)))
     for first in range(done, whole, step):
         yield Segment(first, min(first + step, whole), rows)
     if tail:

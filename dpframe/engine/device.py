@@ -9,8 +9,10 @@ import numpy as np
 
 from dpframe.engine import programs
 from dpframe.engine.address import base_key
+from dpframe.engine.draws import Draws
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import pad, stack, unstacked
+from dpframe.engine.precision import dataset
 from dpframe.engine.sanity import NAN_FOUND, check_outputs_vary
 from dpframe.engine.work import Work
 from dpframe.errors import CellError
@@ -30,7 +32,11 @@ class DeviceWork(Work):
     def notes(self) -> tuple[str, ...]:
         return (self.nan_note(f"the first {self.the_pass.rows} outputs"),)
 
+    def learning(self) -> Draws:
+        return Draws(self.the_pass, self.run, self.prng)
+
     def ready(self) -> None:
+        self.data = tuple(dataset(self.the_pass.pair, d, self.dtype) for d in (0, 1))
         self.base = base_key(self.the_pass.stream, self.prng)
         mechanisms = stack(self.the_pass.mechanisms, self.dtype)
         padded = (self.zeros, mechanisms, self.states, self.layouts)
@@ -60,7 +66,7 @@ class DeviceWork(Work):
             self.tried.add(known)
         return outputs
 
-    def draw_and_count(self, index: int, segment: Segment) -> tuple[Tree, ...]:
+    def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
         call = partial(
             programs.count_chunks,
             self.counts,
@@ -74,7 +80,7 @@ class DeviceWork(Work):
             width=programs.chunks_at_once(self.the_pass.rows * max(1, self.the_pass.elements)),
         )
         counted: tuple[Tree, ...] = guarded("counting", call)
-        return counted
+        return segment, counted
 
     def _origin(self, index: int) -> programs.Origin:
         """Where the draws of a dataset come from."""

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpframe.engine import programs
-from dpframe.engine.address import EVAL, FIT, PILOT, base_key, host_generator
+from dpframe.engine.address import EVAL, FIT, PILOT, base_key
+from dpframe.engine.budgets import resolved
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import unstacked
-from dpframe.engine.precision import dataset, on_device
+from dpframe.engine.precision import as_scored, both_as_made, dataset, on_device
+from dpframe.engine.workers import Here, Load, Request
 from dpframe.mechanism import HostMechanism
 
 if TYPE_CHECKING:
@@ -31,10 +33,12 @@ class Draws:
     """
 
     def __init__(self, the_pass: Pass, run: RunSettings, prng: str) -> None:
+        run = resolved(run, the_pass.mechanisms[0], the_pass.trials)
         self.the_pass, self.prng = the_pass, prng
         self.dtype = np.dtype(run.precision)
-        self.wanted = {FIT: run.fit, PILOT: run.pilot, EVAL: the_pass.trials}
+        self.wanted = {FIT: run.fit or 0, PILOT: run.pilot or 0, EVAL: the_pass.trials}
         self._kept: dict[str, tuple[int, Outputs]] = {}
+        self._box: Load | None = None
 
     def outputs(self, stream: str, lane: int) -> Outputs:
         """Outputs on D and on D′, each [n, *output dims]."""
@@ -52,24 +56,34 @@ class Draws:
     def draw(self, stream: str, lane: int, index: int) -> HostArray:
         """Outputs of a stream on one dataset, shape [n, *output dims]."""
         the_pass, wanted = self.the_pass, self.wanted[stream]
-        mechanism = the_pass.mechanisms[lane]
-        address = the_pass.stream.of(stream)
-        data = dataset(the_pass.pair, index, self.dtype)
-        chunks = range(-(-wanted // the_pass.rows))
-
-        def draw(chunk: int) -> HostArray:
-            if isinstance(mechanism, HostMechanism):
-                rng = host_generator(address, chunk, index)
-                outputs = np.asarray(mechanism.sample(rng, data, the_pass.rows))
-                return outputs.astype(on_device(outputs.dtype, self.dtype))
-            return np.asarray(
-                programs.draw_chunk(
-                    unstacked(mechanism, self.dtype),
-                    programs.Origin(base_key(address, self.prng), data, np.int32(index)),
-                    np.int32(chunk),
-                    rows=the_pass.rows,
-                )
+        mechanism, chunks = the_pass.mechanisms[lane], -(-wanted // the_pass.rows)
+        if isinstance(mechanism, HostMechanism):
+            drawn = self.from_box(stream, lane, index, chunks)
+        else:
+            origin = programs.Origin(
+                base_key(the_pass.stream.of(stream), self.prng),
+                dataset(the_pass.pair, index, self.dtype),
+                np.int32(index),
             )
+            leaves = unstacked(mechanism, self.dtype)
 
-        drawn = guarded("sample", lambda: [draw(chunk) for chunk in chunks])
+            def draw(chunk: int) -> HostArray:
+                return np.asarray(
+                    programs.draw_chunk(leaves, origin, np.int32(chunk), rows=the_pass.rows)
+                )
+
+            drawn = guarded("sample", lambda: [draw(chunk) for chunk in range(chunks)])
         return np.concatenate(drawn)[:wanted]
+
+    def from_box(self, stream: str, lane: int, index: int, chunks: int) -> list[HostArray]:
+        """Outputs of a black box, in the order of their chunks; drawn in this process."""
+        the_pass: Any = self.the_pass
+        if self._box is None:
+            data = guarded("the pair", lambda: both_as_made(the_pass.pair))
+            self._box = Load(the_pass.mechanisms, data)
+        request = Request(lane, index, the_pass.stream.of(stream), index, 0, chunks, the_pass.rows)
+        with Here().lend(self._box) as (worker, *_):
+            return [
+                as_scored(outputs, self.dtype)
+                for outputs in worker.draw(request, the_pass.shape, None)
+            ]

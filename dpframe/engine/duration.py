@@ -62,21 +62,18 @@ def _measured(the_pass: Pass, plan: Plan) -> tuple[float, float]:
     """Seconds until a pass draws, and how many coordinates a second it then counts."""
     work = DeviceWork(the_pass, plan.audit.run, plan.prng, Store(), set())
     started = time.perf_counter()
-    try:
-        work.prepare()
+    work.prepare()
+    work.count(0, Segment(0, 1, the_pass.rows))
+    setup = time.perf_counter() - started
+    chunks, took = 1, 0.0
+    while took < LONG_ENOUGH and chunks * the_pass.rows < 2 * the_pass.trials:
+        chunks *= 4
+        started = time.perf_counter()
+        work.count(0, Segment(0, chunks, the_pass.rows))
+        took = time.perf_counter() - started
+    if not took:
+        started = time.perf_counter()
         work.count(0, Segment(0, 1, the_pass.rows))
-        setup = time.perf_counter() - started
-        chunks, took = 1, 0.0
-        while took < LONG_ENOUGH and chunks * the_pass.rows < 2 * the_pass.trials:
-            chunks *= 4
-            started = time.perf_counter()
-            work.count(0, Segment(0, chunks, the_pass.rows))
-            took = time.perf_counter() - started
-        if not took:
-            started = time.perf_counter()
-            work.count(0, Segment(0, 1, the_pass.rows))
-            took = time.perf_counter() - started
-    finally:
-        work.close()
+        took = time.perf_counter() - started
     share = chunks * the_pass.rows / (2 * the_pass.trials)
     return setup, share * _size(the_pass) / max(took, 1e-6)

@@ -15,6 +15,7 @@ import numpy as np
 
 from dpframe import __version__
 from dpframe.engine.address import digest
+from dpframe.engine.budgets import resolved
 
 if TYPE_CHECKING:
     from dpframe.engine.plan import Pass
@@ -82,6 +83,7 @@ def question(
         counts: JSON values; they tell whether a black box that takes no seed has drawn again.
     """
     mechanism, attack, estimator = cell.mechanism.value, cell.attack.value, cell.estimator.value
+    run = resolved(run, mechanism, cell.trials)
     claim = None
     if cell.claim is not None:
         numbers = [repr(v) for v in cell.claim.parameters().values() if isinstance(v, int | float)]

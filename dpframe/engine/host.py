@@ -1,8 +1,8 @@
-"""A pass over a mechanism in plain Python: sampled chunk by chunk, scored on the device."""
+"""A pass over a black box: drawn in worker processes, scored on the device."""
 
 from __future__ import annotations
 
-from collections import deque
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,36 +10,42 @@ import jax
 import numpy as np
 
 from dpframe.engine import programs
+from dpframe.engine.address import EVAL
+from dpframe.engine.chunks import Segment
 from dpframe.engine.guard import guarded
-from dpframe.engine.precision import on_device
+from dpframe.engine.host_draws import HostDraws
+from dpframe.engine.independence import Independence
+from dpframe.engine.pace import GRACE
+from dpframe.engine.precision import as_scored, both_as_made
 from dpframe.engine.sanity import NAN_FOUND
 from dpframe.engine.work import Work
-from dpframe.engine.workers import Pool
-from dpframe.errors import CellError
+from dpframe.engine.workers import Overdue, Stopped
+from dpframe.errors import SampleError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from dpframe.engine.chunks import Segment
+    from dpframe.engine.workers import Source
     from dpframe.mechanism import HostMechanism
     from dpframe.types import HostArray, Tree
+
+BATCH_ELEMENTS = 1 << 14
+"""Output coordinates that are scored in one call."""
 
 
 class HostWork(Work):
     """A pass over a black box."""
 
     on_host = True
-    pool: Pool | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
         notes = [self.nan_note("all outputs")]
         if not self.mechanisms[0].seedable:
             notes.append("not replayable: the mechanism does not take its randomness from the seed")
-        if self.the_pass.shape.dtype == np.float64 and self.dtype == np.float32:
-            notes.append("float64 outputs were rounded to float32 before they were scored")
-        if self.pool is not None and self.pool.in_process:
-            notes.append(f"run in this process: {self.pool.in_process}")
+        kind = self.the_pass.shape.dtype
+        if kind.kind == "f" and kind.itemsize > 8:
+            notes.append(f"{kind} outputs were rounded to float64 before they were scored")
         return tuple(notes)
 
     @property
@@ -48,69 +54,147 @@ class HostWork(Work):
         found: Any = self.the_pass.mechanisms
         return tuple(found)
 
-    def ready(self) -> None:
+    source: Source
+    """Where outputs come from."""
+
+    def prepare(self) -> None:
+        limit = self.run.seconds
+        until = None if limit is None else time.monotonic() + max(limit, GRACE)
         self._seen: dict[tuple[int, int, int], HostArray] = {}
-        self.pool = Pool(self.mechanisms, self.data, self.the_pass.stream, self.the_pass.rows)
+        self.independence = Independence(self.the_pass.rows, self.lanes)
+        data = guarded("the pair", lambda: both_as_made(self.the_pass.pair))
+        self.draws = HostDraws(
+            self.the_pass, self.run, self.prng, data, self.source, self.independence, until
+        )
+        try:
+            super().prepare()
+        except Overdue:
+            raise SampleError(
+                f"the time budget of {limit:g} s ended before anything was counted; the draws for "
+                "[run] fit and pilot come first"
+            ) from None
+
+    def learning(self) -> HostDraws:
+        self.draws.check_addresses()  # first of all: it may save the releases that are dear
+        return self.draws
+
+    def ready(self) -> None:
+        """Nothing is left to do."""
 
     def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
-        where = [(lane, chunk, index) for index, chunk in enumerate(self.tally.done)]
-        asked = [self._ask(*place) for place in where]
-        found = [answer() for answer in asked]
-        self._seen.update(zip(where, found, strict=True))  # counted too: a release may be dear
-        return self._checked(found[0]), self._checked(found[1])
+        for index, chunk in enumerate(self.tally.done):
+            # Counted too: a release may be dear.
+            (self._seen[lane, index, chunk],) = self.draws.chunks(
+                EVAL, lane, index, range(chunk, chunk + 1)
+            )
+        found = [self._seen[lane, index, chunk] for index, chunk in enumerate(self.tally.done)]
+        x, y = (self._filled(self._checked(outputs)) for outputs in found)
+        return x, y
 
-    def close(self) -> None:
-        if self.pool is not None:
-            self.pool.close()
+    def units(self) -> Iterator[tuple[int, Segment]]:
+        """The first chunk of each dataset, then as many at a time as fill a task; both in turn."""
+        whole, tail = divmod(self.the_pass.trials, self.the_pass.rows)
+        upto = [whole + (tail > 0)] * 2
+        place, step = list(self.tally.done), 1
+        while place != upto:
+            for index in (0, 1):
+                stop = min(place[index] + step, max(whole, place[index] + 1))
+                if place[index] < upto[index]:
+                    rows = self.the_pass.rows if place[index] < whole else tail
+                    yield index, Segment(place[index], stop, rows)
+                    place[index] = stop
+            step = self.draws.pace.chunks
 
-    def draw_and_count(self, index: int, segment: Segment) -> tuple[Tree, ...]:
-        lanes = [self._count_lane(lane, index, segment) for lane in range(self.lanes)]
-        stacked: tuple[Tree, ...] = jax.tree.map(lambda *leaves: np.stack(leaves), *lanes)
-        return stacked
+    def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
+        drawn: list[list[HostArray]] = [[] for _ in range(self.lanes)]
+        started = time.monotonic()
+        try:
+            for lane in range(self.lanes):
+                for outputs in self._outputs(lane, index, segment):
+                    drawn[lane].append(outputs)
+        except (Overdue, Stopped):
+            pass  # what came until now counts
+        rows = self.the_pass.rows
+        done = min(sum(map(len, of_lane)) // rows for of_lane in drawn)
+        self.draws.pace.measured(done, time.monotonic() - started)
+        segment = segment._replace(stop=segment.first + done)
+        lanes = [
+            self._count_lane(lane, index, segment, drawn[lane]) if done else self._none(lane)
+            for lane in range(self.lanes)
+        ]
+        stacked: tuple[Tree, ...] = jax.tree.map(
+            lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *lanes
+        )
+        return segment, stacked
 
-    def _count_lane(self, lane: int, index: int, segment: Segment) -> tuple[Tree, ...]:
+    def conclude(self) -> None:
+        self.independence.conclude()
+
+    def save(self) -> None:
+        if self.independence.passes():
+            super().save()
+
+    def _outputs(self, lane: int, index: int, segment: Segment) -> Iterator[HostArray]:
+        first = self._seen.pop((lane, index, segment.first), None)
+        chunks = range(segment.first, segment.stop)
+        if first is not None:
+            yield self._checked(first)
+            chunks = chunks[1:]
+        if chunks:
+            deadline = partial(self._deadline_of, index)
+            for outputs in self.draws.chunks(EVAL, lane, index, chunks, deadline):
+                yield self._checked(outputs)
+
+    def _deadline_of(self, index: int) -> float | None:
+        """When a task that starts now has to end; the first of a dataset may take its time."""
+        left = self.time_left()
+        if left is None:
+            return None
+        begun = self.tally.trials[index] > 0
+        return time.monotonic() + max(left, 0.0 if begun else GRACE)
+
+    def _none(self, lane: int) -> tuple[Tree, ...]:
+        none: tuple[Tree, ...] = jax.tree.map(lambda leaf: leaf[lane], self.zeros)
+        return none
+
+    def _count_lane(
+        self, lane: int, index: int, segment: Segment, drawn: list[HostArray]
+    ) -> tuple[Tree, ...]:
         def own(tree: Tree) -> Tree:
             return jax.tree.map(lambda leaf: leaf[lane], tree)
 
         counts = own(self.zeros)
         scoring = programs.Scoring(self.attacks, own(self.states), own(self.layouts))
-        for outputs in self._outputs(lane, index, segment):
+        number = (segment.stop - segment.first) * self.the_pass.rows
+        if segment.limit < self.the_pass.rows:
+            number = segment.limit
+        outputs = np.concatenate(drawn)[:number]
+        for first in range(0, number, self.batch):
+            batch = outputs[first : first + self.batch]
             count = partial(
                 programs.count_given,
                 counts,
                 scoring,
-                self._checked(outputs),
+                self._filled(batch),
                 np.int32(index),
-                np.int32(segment.limit),
+                np.int32(len(batch)),
                 statistics=self.statistics,
             )
             counts = guarded("counting", count)
         return tuple(counts)
 
-    def _outputs(self, lane: int, index: int, segment: Segment) -> Iterator[HostArray]:
-        """Outputs of the chunks in their order; the pool works ahead by a few."""
-        assert self.pool is not None
-        ahead: deque[Any] = deque()
-        for chunk in range(segment.first, segment.stop):
-            ahead.append(self._ask(lane, chunk, index))
-            if len(ahead) > self.pool.depth:
-                yield ahead.popleft()()
-        while ahead:
-            yield ahead.popleft()()
+    @property
+    def batch(self) -> int:
+        """Rows that are scored in one call, so that one program serves tasks of any length."""
+        most = BATCH_ELEMENTS // max(1, self.the_pass.elements)
+        wanted = min(most, self.the_pass.trials)
+        return max(self.the_pass.rows, 1 << max(0, wanted - 1).bit_length())
 
-    def _ask(self, lane: int, chunk: int, index: int) -> Callable[[], HostArray]:
-        """Asks for a chunk, once; the answer, when called, waits for it."""
-        assert self.pool is not None
-        if (lane, chunk, index) in self._seen:
-            return partial(self._seen.pop, (lane, chunk, index))
-        return self.pool.submit(lane, chunk, index)
+    def _filled(self, outputs: HostArray) -> HostArray:
+        """As many rows as are scored in one call; those after the given ones are repetitions."""
+        return np.resize(outputs, (self.batch, *outputs.shape[1:]))
 
     def _checked(self, outputs: HostArray) -> HostArray:
-        expected = (self.the_pass.rows, *self.the_pass.shape.dims)
-        if outputs.shape != expected:
-            raise CellError(f"sample gave shape {outputs.shape}, not {expected}")
-        if outputs.dtype != self.the_pass.shape.dtype:
-            raise CellError(f"sample gave {outputs.dtype}, and {self.the_pass.shape.dtype} before")
         if self.nan_matters and np.isnan(outputs).any():
-            raise CellError(NAN_FOUND)
-        return outputs.astype(on_device(outputs.dtype, self.dtype))
+            raise SampleError(NAN_FOUND)
+        return as_scored(outputs, self.dtype)

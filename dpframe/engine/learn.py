@@ -36,21 +36,19 @@ def learn(draws: Draws) -> tuple[tuple[Tree, ...], tuple[Tree, ...]]:
         States and layouts, one tree per scorer, every leaf [lanes, attacks, …].
     """
     the_pass = draws.the_pass
-    states, layouts = [], []
-    for scorer in the_pass.scorers:
-        scorer_states, scorer_layouts = [], []
-        for lane in range(len(the_pass.mechanisms)):
+    states: list[list[list[Tree]]] = [[] for _ in the_pass.scorers]
+    layouts: list[list[list[Tree]]] = [[] for _ in the_pass.scorers]
+    for lane in range(len(the_pass.mechanisms)):  # whose draws are kept while it is its turn
+        for place, scorer in enumerate(the_pass.scorers):
             fitted = [_fit(draws, lane, attack) for attack in scorer.attacks]
-            scorer_states.append(fitted)
-            scorer_layouts.append(
+            states[place].append(fitted)
+            layouts[place].append(
                 [
                     _bind(draws, lane, attack, state, scorer.statistic)
                     for attack, state in zip(scorer.attacks, fitted, strict=True)
                 ]
             )
-        states.append(_grid(scorer_states))
-        layouts.append(_grid(scorer_layouts))
-    return tuple(states), tuple(layouts)
+    return tuple(map(_grid, states)), tuple(map(_grid, layouts))
 
 
 def _fit(draws: Draws, lane: int, attack: Attack) -> Tree:

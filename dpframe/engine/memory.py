@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
+from dpframe.engine.budgets import resolved
 from dpframe.engine.lanes import LANES
 from dpframe.errors import DpframeError
 from dpframe.machine import free_bytes
@@ -115,7 +116,8 @@ class Footprint:
 
     def _needs(self, the_pass: Pass) -> Iterator[Need]:
         """What one pass holds at the same time."""
-        run, threads = self._plan.audit.run, self._threads
+        threads = self._threads
+        run = resolved(self._plan.audit.run, the_pass.mechanisms[0], the_pass.trials)
         item = np.dtype(run.precision).itemsize
         lanes, row = len(the_pass.mechanisms), max(1, the_pass.elements) * item
         name = _names(the_pass)
@@ -128,9 +130,9 @@ class Footprint:
         yield Need(f"outputs of {name}, {chunk}, on {threads} cores", rows * row)
         attacks = [attack for scorer in the_pass.scorers for attack in scorer.attacks]
         if any(attack.learns() for attack in attacks):
-            yield Need(f"run.fit = {run.fit} outputs of {name}", 4 * run.fit * row)
+            yield Need(f"run.fit = {run.fit} outputs of {name}", 4 * (run.fit or 0) * row)
         if any(scorer.statistic.needs_pilot() for scorer in the_pass.scorers):
-            yield Need(f"run.pilot = {run.pilot} outputs of {name}", 4 * run.pilot * row)
+            yield Need(f"run.pilot = {run.pilot} outputs of {name}", 4 * (run.pilot or 0) * row)
         padded = max(LANES, 1 << (lanes - 1).bit_length())
         for cell, place in the_pass.cells:
             if place.lane == place.attack == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from functools import partial
@@ -14,7 +15,9 @@ from dpframe.engine.chunks import rows_per_chunk
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import Scorer, structure
 from dpframe.engine.precision import data_digest, precision_of
-from dpframe.engine.trace import Shape, Tracer, declared_rows
+from dpframe.engine.shape import Shape
+from dpframe.engine.trace import Tracer, declared_rows
+from dpframe.engine.workers import Workers
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 from dpframe.spec.audit import Skip
@@ -22,6 +25,7 @@ from dpframe.spec.audit import Skip
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dpframe.engine.workers import Source
     from dpframe.mechanism import Mechanism
     from dpframe.pair import Pair
     from dpframe.spec.audit import Audit, Cell
@@ -134,19 +138,20 @@ class Plan:
     """Name of the generator."""
 
 
-def plan(audit: Audit, prng: str) -> Plan:
+def plan(audit: Audit, prng: str, source: Source | None = None) -> Plan:
     """Arranges the cells of an audit into passes over shared draws.
 
     Args:
         audit: the validated spec.
         prng: name of the generator.
+        source: calls black boxes for the first time; default: worker processes that end with it.
     """
-    with precision_of(audit.run):
-        return _plan(audit, prng)
+    with contextlib.ExitStack() as stack, precision_of(audit.run):
+        source = source or stack.enter_context(Workers())
+        return _plan(audit, prng, Tracer(audit.run, prng, source))
 
 
-def _plan(audit: Audit, prng: str) -> Plan:
-    tracer = Tracer(audit.run, prng)
+def _plan(audit: Audit, prng: str, tracer: Tracer) -> Plan:
     skipped, failed = list(audit.skipped), []
     together: dict[tuple[Stream, int, int, Shape, str, bool], list[Cell]] = {}
     digests: dict[Any, str] = {}

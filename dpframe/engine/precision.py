@@ -48,6 +48,12 @@ def data_digest(pair: Pair) -> str:
     return hasher.hexdigest()
 
 
+def both_as_made(pair: Pair) -> tuple[Any, Any]:
+    """D and D′ as a black box gets them: the pair's own values, nothing rounded."""
+    d0, d1 = (np.asarray(d) if isinstance(d, jax.Array) else d for d in (pair.d0, pair.d1))
+    return d0, d1
+
+
 def shape_of_dataset(pair: Pair, dtype: np.dtype[Any]) -> Tree:
     """A dataset of zeros, shaped like those of a pair, that takes no memory."""
 
@@ -62,6 +68,11 @@ def shape_of_dataset(pair: Pair, dtype: np.dtype[Any]) -> Tree:
 def on_device(dtype: np.dtype[Any], run: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype in which an attack sees outputs: floating ones in the run's precision."""
     return run if jnp.issubdtype(dtype, jnp.floating) else dtype
+
+
+def as_scored(outputs: HostArray, run: np.dtype[Any]) -> HostArray:
+    """Outputs made outside of JAX, in the dtype in which attacks see them."""
+    return outputs.astype(on_device(outputs.dtype, run))
 
 
 def can_be_nan(dtype: np.dtype[Any]) -> bool:

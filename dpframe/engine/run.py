@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
@@ -14,7 +15,8 @@ from dpframe.engine.host import HostWork
 from dpframe.engine.ledger import Ledger
 from dpframe.engine.processes import available_cores
 from dpframe.engine.schedule import Counted, Finished, Schedule
-from dpframe.errors import CellError
+from dpframe.engine.workers import Workers
+from dpframe.errors import CellError, SampleError, WorthlessError
 from dpframe.mechanism import HostMechanism
 from dpframe.record.result import CellResult
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from dpframe.engine.estimate import Extremes
     from dpframe.engine.plan import Pass, Plan
     from dpframe.engine.work import Work
+    from dpframe.engine.workers import Source
+    from dpframe.spec.audit import Cell
 
 HEARTBEAT = 0.1
 """Seconds between two signs of life to the progress display."""
@@ -46,6 +50,7 @@ def run(
     store: Store | None = None,
     threads: int | None = None,
     ledger: Ledger | None = None,
+    source: Source | None = None,
 ) -> list[CellResult]:
     """Runs every pass of a plan.
 
@@ -59,6 +64,7 @@ def run(
         store: counts to go on from, and where to keep new ones; default: none.
         threads: segments at once; default: one per core, or per accelerator.
         ledger: earlier looks at the same draws; default: none.
+        source: where outputs of black boxes come from; default: worker processes that end with it.
 
     Returns:
         One result per planned cell, in the order of the spec.
@@ -67,10 +73,12 @@ def run(
         OutputError: the ledger cannot be written.
     """
     ledger = ledger or Ledger()
-    runner = _Runner(plan, progress, store or Store(), threads or _threads(), ledger)
     waiting: Sequence[Pass] = plan.passes
-    while waiting:
-        waiting = runner.run(waiting)
+    with contextlib.ExitStack() as stack:
+        source = source or stack.enter_context(Workers())
+        runner = _Runner(plan, progress, store or Store(), threads or _threads(), ledger, source)
+        while waiting:
+            waiting = runner.run(waiting)
     ledger.write()  # before anybody sees a result
     return [runner.results[cell.id] for cell in plan.audit.cells if cell.id in runner.results]
 
@@ -84,10 +92,16 @@ class _Runner:
     """Collects the results of passes."""
 
     def __init__(
-        self, plan: Plan, progress: Progress, store: Store, threads: int, ledger: Ledger
+        self,
+        plan: Plan,
+        progress: Progress,
+        store: Store,
+        threads: int,
+        ledger: Ledger,
+        source: Source,
     ) -> None:
-        self.plan, self.progress, self.store, self.threads = plan, progress, store, threads
-        self.ledger = ledger
+        self.plan, self.progress, self.store = plan, progress, store
+        self.threads, self.ledger, self.source = threads, ledger, source
         self.results = {
             cell.id: CellResult(cell=cell, reason=reason) for cell, reason in plan.failed
         }
@@ -102,25 +116,32 @@ class _Runner:
         self.again = []
         longest_first = sorted(passes, key=lambda p: -p.coordinates * len(p.mechanisms))
         works = [self._work(the_pass) for the_pass in longest_first]
-        schedule = Schedule(works, self.threads, jax.devices())
+        boxes = any(work.on_host for work in works) and jax.default_backend() != "cpu"
+        beside = available_cores() if boxes else 0
+        schedule = Schedule(works, self.threads, jax.devices(), beside, self.source.stop)
         try:
-            for event in schedule.events(HEARTBEAT):
-                self._take(event)
-                if self.store.due:
-                    self._save(works)
-                self.progress(cells_done=len(self.results), draws_done=self.draws, label=self.label)
+            with contextlib.closing(schedule.events(HEARTBEAT)) as events:
+                for event in events:
+                    self._take(event)
+                    if self.store.due:
+                        self._save(works)
+                    self._tell()
         finally:
             for event in schedule.rest():
                 if isinstance(event, Counted):
                     self._take(event)
             self._save(works)
-            for work in works:
-                work.close()
         return self.again
+
+    def _tell(self) -> None:
+        self.progress(cells_done=len(self.results), draws_done=self.draws, label=self.label)
 
     def _work(self, the_pass: Pass) -> Work:
         kind = HostWork if isinstance(the_pass.mechanisms[0], HostMechanism) else DeviceWork
-        return kind(the_pass, self.plan.audit.run, self.plan.prng, self.store, self.tried)
+        work = kind(the_pass, self.plan.audit.run, self.plan.prng, self.store, self.tried)
+        if isinstance(work, HostWork):
+            work.source = self.source
+        return work
 
     def _take(self, event: Counted | Finished | None) -> None:
         match event:
@@ -129,11 +150,14 @@ class _Runner:
                 self.label = work.the_pass.cells[0][0].mechanism.label
                 self.draws += work.draws_of(segment)
             case Finished(work=work, error=None):
-                self._estimate(work)
-                work.close()
-            case Finished(work=work, error=error):
-                self._fail(work.the_pass, error)
-                work.close()
+                try:
+                    work.conclude()
+                except CellError as error:
+                    self._fail(work, error)
+                else:
+                    self._estimate(work)
+            case Finished(work=work, error=BaseException() as error):
+                self._fail(work, error)
 
     def _save(self, works: Iterable[Work]) -> None:
         for work in works:
@@ -147,13 +171,29 @@ class _Runner:
                 cell, place, work, self.plan, self.ledger, share, self.extremes
             )
 
-    def _fail(self, the_pass: Pass, error: BaseException | None) -> None:
-        cells = [cell for cell, _ in the_pass.cells]
-        if isinstance(error, Uneven):
-            self.again.extend(the_pass.only(group) for group in error.groups)
-        elif len(cells) > 1:
-            self.again.extend(the_pass.only([cell]) for cell in cells)
-        else:
-            unknown = error is not None and not isinstance(error, CellError)
-            reason = blame(error) if error is not None and unknown else str(error)
-            self.results[cells[0].id] = CellResult(cell=cells[0], reason=reason)
+    def _fail(self, work: Work, error: BaseException) -> None:
+        """Runs the parts of a pass again, each alone, until those to blame are alone."""
+        the_pass = work.the_pass
+        if isinstance(error, WorthlessError):
+            work.forget()
+        parts = _parts(the_pass, error)
+        if len(parts) > 1:
+            self.again.extend(the_pass.only(part) for part in parts)
+            return
+        reason = str(error)
+        if not isinstance(error, CellError):
+            reason = blame(error)
+        for cell, _ in the_pass.cells:
+            self.results[cell.id] = CellResult(cell=cell, reason=reason)
+
+
+def _parts(the_pass: Pass, error: BaseException) -> list[list[Cell]]:
+    """Cells that an error cannot tell from each other: they stay together."""
+    if isinstance(error, Uneven):
+        return error.groups
+    if not isinstance(error, SampleError):
+        return [[cell] for cell, _ in the_pass.cells]
+    lanes: dict[int, list[Cell]] = {}
+    for cell, place in the_pass.cells:
+        lanes.setdefault(place.lane, []).append(cell)
+    return list(lanes.values())

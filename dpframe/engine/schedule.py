@@ -6,6 +6,7 @@ and in which order, changes nothing: segments have fixed addresses and counts ar
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 import time
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 
+from dpframe.errors import CellError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from jax import Device
 
@@ -26,6 +29,16 @@ if TYPE_CHECKING:
 
 Unit = tuple[int, "Segment"]
 """Dataset and segment: what a thread counts at a time."""
+
+FAREWELL = 1.0
+"""Seconds that threads get to come to an end when the caller leaves."""
+
+TICK = 0.2
+"""Seconds between two looks at the clock."""
+
+NEVER = "the time budget ended before anything was counted"
+
+_NUMBERS = itertools.count()
 
 FIRST = 2
 """Units that are counted even when there is no time: the first of each dataset."""
@@ -55,9 +68,19 @@ class Schedule:
         works: in the order in which they should start; long ones first balance best.
         threads: how many segments may run at once.
         devices: they share these in turn.
+        beside: more threads, for black boxes only: these keep no device busy.
+        interrupt: called when the caller leaves early, to end what threads wait for.
     """
 
-    def __init__(self, works: Iterable[Work], threads: int, devices: Sequence[Device]) -> None:
+    def __init__(
+        self,
+        works: Sequence[Work],
+        threads: int,
+        devices: Sequence[Device],
+        beside: int = 0,
+        interrupt: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._devices, self._interrupt = devices, interrupt
         self._waiting = deque(works)
         self._ready: dict[Work, _Units] = {}
         """In the order in which they were prepared; a work whose last unit is taken leaves."""
@@ -69,25 +92,32 @@ class Schedule:
         self._events: queue.SimpleQueue[Counted | Finished] = queue.SimpleQueue()
         self._change = threading.Condition()
         self._stopping = False
-        self._threads = [
-            threading.Thread(
-                target=self._serve,
-                args=(devices[n % len(devices)],),
-                name=f"dpframe-{n}",
-                daemon=True,
-            )
-            for n in range(max(1, threads))
-        ]
+        self._doing: dict[threading.Thread, Work] = {}
+        kinds = [False] * max(1, threads) + [True] * beside
+        self._threads = [self._thread(only_host=kind) for kind in kinds]
+        self._timed = any(work.run.seconds is not None for work in works)
 
-    def events(self, patience: float) -> Iterator[Counted | Finished | None]:
+    def _thread(self, *, only_host: bool) -> threading.Thread:
+        number = next(_NUMBERS)
+        device = self._devices[number % len(self._devices)]
+        return threading.Thread(
+            target=self._serve,
+            args=(device, only_host),
+            name=f"dpframe-{number}",
+            daemon=True,
+        )
+
+    def events(self, patience: float) -> Generator[Counted | Finished | None]:
         """Yields events as they come, and None when nothing came for `patience` seconds.
 
         Leaving the loop early stops the threads after their current segment; `rest` then has what
         they still counted.
         """
         try:
-            for thread in self._threads:
+            for thread in tuple(self._threads):
                 thread.start()
+            if self._timed:
+                threading.Thread(target=self._watch, name="dpframe-clock", daemon=True).start()
             while self._left:
                 try:
                     event: Counted | Finished | None = self._events.get(timeout=patience)
@@ -109,35 +139,67 @@ class Schedule:
         with self._change:
             self._stopping = True
             self._change.notify_all()
+        if self._left:
+            self._interrupt()
+        deadline = time.monotonic() + FAREWELL
         for thread in self._threads:
             if thread.ident is not None:  # it was started
-                thread.join()
+                thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _serve(self, device: Device) -> None:
+    def _serve(self, device: Device, only_host: bool) -> None:
         with jax.default_device(device):  # belongs to this thread
-            while (task := self._next()) is not None:
+            while (task := self._next(only_host)) is not None:
                 self._do(*task)
 
+    def _watch(self) -> None:
+        """Gives up works that do not come to an end; threads that are stuck in them are replaced.
+
+        Not done by the caller, whom a signal may reach while it holds a lock.
+        """
+        while True:
+            with self._change:
+                if self._stopping or not (self._open or self._waiting):
+                    return
+                for work in [work for work in self._open if work.overdue()]:
+                    self._ready.pop(work, None)
+                    self._close(work, None if work.begun else CellError(NEVER))
+                    stuck = [thread for thread, doing in self._doing.items() if doing is work]
+                    for thread in stuck:
+                        del self._doing[thread]
+                        self._threads.append(self._thread(only_host=work.on_host))
+                        self._threads[-1].start()
+                self._change.notify_all()
+                self._change.wait(TICK)
+
     def _do(self, work: Work, unit: Unit | None) -> None:
+        self._doing[threading.current_thread()] = work
         try:
             if unit is None:
                 work.prepare()
                 self._prepared(work)
             else:
                 started = time.perf_counter()
-                counts = work.count(*unit)
-                self._done(work, Counted(work, *unit, counts, time.perf_counter() - started))
+                index, segment = unit
+                segment, counts = work.count(index, segment)
+                seconds = time.perf_counter() - started
+                self._done(work, Counted(work, index, segment, counts, seconds))
         except BaseException as error:  # whatever a plugin raises belongs to its pass
             self._failed(work, error)
+        finally:
+            self._doing.pop(threading.current_thread(), None)
 
-    def _next(self) -> tuple[Work, Unit | None] | None:
+    def _next(self, only_host: bool) -> tuple[Work, Unit | None] | None:
         """The next segment of a prepared pass, else a pass to prepare; None when all is done."""
+
+        def mine(works: Iterable[Work]) -> Work | None:
+            return next((work for work in works if work.on_host or not only_host), None)
+
         with self._change:
             while not self._stopping:
-                if self._ready:
-                    return self._pop()
-                if self._waiting:
-                    work = self._waiting.popleft()
+                if (work := mine(self._ready)) is not None:
+                    return work, self._pop(work)
+                if (work := mine(self._waiting)) is not None:
+                    self._waiting.remove(work)
                     self._open[work] = 0
                     return work, None
                 if not self._open:
@@ -145,15 +207,16 @@ class Schedule:
                 self._change.wait()
             return None
 
-    def _pop(self) -> tuple[Work, Unit]:
-        work, units = next(iter(self._ready.items()))
+    def _pop(self, work: Work) -> Unit:
+        units = self._ready[work]
         unit = units.take()
         self._open[work] += 1
+        work.begin()
         # Each dataset gets its first segment, or there would be nothing to report.
         over = work.out_of_time() and units.taken >= FIRST
         if over or not units:
             del self._ready[work]
-        return work, unit
+        return unit
 
     def _prepared(self, work: Work) -> None:
         with self._change:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Tally:
     """Counts by dataset: a gapless prefix of whole chunks, segments beyond a gap, and the tail.
 
-    Only the prefix may be stored, because only a prefix can be gone on with.
+    Only the prefix may be stored, because only a prefix can be gone on with. A trial is a trial
+    wherever it stands: all that came in counts where nothing more is to come.
 
     Args:
         prefix: counts of the chunks 0 … done[d] − 1, every leaf int64 and zero if none.
@@ -44,7 +45,9 @@ class Tally:
         return self._counted[1]
 
     def add(self, dataset: int, segment: Segment, counts: Tree) -> None:
-        """Takes in the counts of a segment, once."""
+        """Takes in the counts of a segment, once; one that was cut to nothing has none."""
+        if segment.stop == segment.first or segment.first < self.done[dataset]:
+            return
         self._total = None
         if segment.limit < self.rows:
             self._tail[dataset] = (segment, counts)
@@ -58,22 +61,36 @@ class Tally:
             self._counted = _sum(self.prefix, counts), done
 
     def total(self) -> tuple[Tree, tuple[int, int]]:
-        """Counts of everything without a gap before it, and how many trials that is per dataset.
+        """Counts of everything that came in, and how many trials that is per dataset.
 
-        Every cell of the pass asks for it; it is added up once.
+        A box that hangs leaves a gap, and what others counted beyond it are trials like any. Every
+        cell of the pass asks for it; it is added up once.
         """
         if self._total is None:
             self._total = self._added_up()
         return self._total
 
     def _added_up(self) -> tuple[Tree, tuple[int, int]]:
-        counts, trials = self.prefix, []
-        for dataset, tail in enumerate(self._tail):
-            trials.append(self.done[dataset] * self.rows)
-            if tail is not None and tail[0].first == self.done[dataset]:
+        counts = self.prefix
+        for beyond, tail in zip(self._beyond, self._tail, strict=True):
+            for _, more in beyond.values():
+                counts = _sum(counts, more)
+            if tail is not None:
                 counts = _sum(counts, tail[1])
-                trials[dataset] += tail[0].limit
-        return counts, (trials[0], trials[1])
+        return counts, self.trials
+
+    @property
+    def trials(self) -> tuple[int, int]:
+        """How many trials have come in, per dataset."""
+        whole = [
+            done + sum(stop - first for first, (stop, _) in tuple(beyond.items()))
+            for done, beyond in zip(self.done, self._beyond, strict=True)
+        ]
+        n0, n1 = (
+            number * self.rows + (tail[0].limit if tail is not None else 0)
+            for number, tail in zip(whole, self._tail, strict=True)
+        )
+        return n0, n1
 
 
 def _sum(a: Tree, b: Tree) -> Any:

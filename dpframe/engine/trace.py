@@ -2,39 +2,54 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import time
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.engine.address import PROBE, Stream, base_key, host_generator
+from dpframe.engine.address import PROBE, Stream, base_key
+from dpframe.engine.budgets import resolved
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import structure, unstacked
-from dpframe.engine.precision import dataset, on_device, run_dtype, shape_of_dataset
+from dpframe.engine.pace import GRACE
+from dpframe.engine.precision import (
+    both_as_made,
+    on_device,
+    precision_of,
+    run_dtype,
+    shape_of_dataset,
+)
+from dpframe.engine.shape import Shape
+from dpframe.engine.workers import Load, Overdue, Request
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dpframe.engine.workers import Source
     from dpframe.mechanism import Mechanism
     from dpframe.spec.audit import Cell, RunSettings
+    from dpframe.types import HostArray
 
 
-class Shape(NamedTuple):
-    """What one output of a mechanism looks like."""
-
-    dims: tuple[int, ...]
-    dtype: np.dtype[Any]
+ROWS = 2
+"""Outputs asked for, to tell the axis of outputs from the others."""
 
 
 class Tracer:
-    """Finds shapes by tracing, once per structure, without drawing anything that counts."""
+    """Finds shapes by tracing, once per structure, without drawing anything that counts.
 
-    def __init__(self, run: RunSettings, prng: str) -> None:
-        self.dtype = run_dtype(run)
-        self.prng = prng
+    Args:
+        run: the settings of the audit.
+        prng: name of the generator.
+        source: where outputs of black boxes come from; these have to be called to be known.
+    """
+
+    def __init__(self, run: RunSettings, prng: str, source: Source) -> None:
+        self.run, self.prng, self.source = run, prng, source
         self.shapes: dict[Any, Shape | CellError] = {}
         self.scored: dict[Any, CellError | None] = {}
 
@@ -50,36 +65,61 @@ class Tracer:
         One that has a `fit` cannot be traced before it has learned; it is checked then.
         """
         if not cell.attack.value.has_fit():
-            key = (structure(cell.attack.value), shape)
-            _remember(self.scored, key, lambda: self._check_attack(cell, shape))
+            run = resolved(self.run, cell.mechanism.value, cell.trials)
+            key = (structure(cell.attack.value), shape, run.precision)
+            with precision_of(run):
+                _remember(self.scored, key, lambda: self._check_attack(cell, shape, run))
 
     def _output_shape(self, cell: Cell) -> Shape:
         mechanism = cell.mechanism.value
-        rows = 2
         if isinstance(mechanism, HostMechanism):
-            rng = host_generator(Stream(cell.seed, "shape", 0, PROBE))
-            data = guarded("the pair", lambda: dataset(cell.pair.value, 0, self.dtype))
-            output: Any = guarded("sample", lambda: np.asarray(mechanism.sample(rng, data, rows)))
-        else:
-            leaves = unstacked(mechanism, self.dtype)
-            key = base_key(Stream(0, "shape", 0, PROBE), self.prng)
-            data = guarded("the pair", lambda: shape_of_dataset(cell.pair.value, self.dtype))
-            output = guarded(
-                "sample", lambda: jax.eval_shape(lambda k, d: leaves.sample(k, d, rows), key, data)
-            )
-            if not hasattr(output, "shape"):
-                raise CellError(f"sample returned {type(output).__name__}, not an array")
-        check_outputs(output, rows)
-        return Shape(tuple(output.shape[1:]), np.dtype(output.dtype))
+            return self._called(mechanism, cell)
+        dtype = run_dtype(self.run)
+        leaves = unstacked(mechanism, dtype)
+        key = base_key(Stream(0, "shape", 0, PROBE), self.prng)
+        data = guarded("the pair", lambda: shape_of_dataset(cell.pair.value, dtype))
+        output = guarded(
+            "sample", lambda: jax.eval_shape(lambda k, d: leaves.sample(k, d, ROWS), key, data)
+        )
+        if not hasattr(output, "shape"):
+            raise CellError(f"sample returned {type(output).__name__}, not an array")
+        return _shape_of(output)
 
-    def _check_attack(self, cell: Cell, shape: Shape) -> None:
-        attack, rows = cell.attack.value, 2
-        seen = on_device(shape.dtype, self.dtype)
+    def _called(self, mechanism: HostMechanism, cell: Cell) -> Shape:
+        """Calls a black box for the first time, in a worker: it may do anything.
+
+        In two, where there are two, so that both have made the same calls when their outputs are
+        compared: two processes that go through one and the same noise then do so in step.
+        """
+        stream = Stream(cell.seed, "shape", 0, PROBE)
+        data = guarded("the pair", lambda: both_as_made(cell.pair.value))
+        load = Load((mechanism,), data)
+        limit = self.run.seconds
+        try:
+            with self.source.lend(load, 2) as workers:
+                deadline = None if limit is None else time.monotonic() + max(limit, GRACE)
+                asked = [
+                    worker.draw(Request(0, 0, stream, 0, 0, 1, ROWS), None, deadline)
+                    for worker in workers
+                ]
+                found: list[HostArray] = [np.concatenate(list(answer)) for answer in asked]
+        except Overdue:
+            raise CellError(
+                f"the first call of sample did not come back within the {limit:g} s of run.seconds"
+            ) from None
+        first, second = map(_shape_of, found)
+        if first != second:
+            raise CellError(f"sample gave {first} in one process and {second} in another")
+        return first
+
+    def _check_attack(self, cell: Cell, shape: Shape, run: RunSettings) -> None:
+        attack, rows, dtype = cell.attack.value, ROWS, run_dtype(run)
+        seen = on_device(shape.dtype, dtype)
         outputs = guarded(
             "an attack cannot read these outputs: JAX",
             lambda: jax.eval_shape(lambda: jnp.zeros((rows, *shape.dims), seen)),
         )
-        leaves = unstacked(attack, self.dtype)
+        leaves = unstacked(attack, dtype)
         scores = guarded("score", lambda: jax.eval_shape(leaves.score, (), outputs))
         check_scores(scores, rows, attack.gives)
 
@@ -92,6 +132,11 @@ def declared_rows(mechanism: Mechanism | HostMechanism) -> int | None:
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
         raise CellError(f"rows is {rows!r}; a mechanism gives releases per chunk, at least 1")
     return rows
+
+
+def _shape_of(outputs: Any) -> Shape:
+    check_outputs(outputs, ROWS)
+    return Shape(tuple(outputs.shape[1:]), np.dtype(outputs.dtype))
 
 
 def check_outputs(outputs: Any, rows: int) -> None:

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from dpframe.engine import programs
+from dpframe.engine.budgets import resolved
 from dpframe.engine.checkpoint import resume, saved
 from dpframe.engine.chunks import segments
 from dpframe.engine.draws import Draws
@@ -20,7 +21,7 @@ from dpframe.engine.fingerprint import entry_keys
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import stack, unstacked
 from dpframe.engine.learn import learn
-from dpframe.engine.precision import can_be_nan, data_digest, dataset, precision_of
+from dpframe.engine.precision import can_be_nan, data_digest, precision_of
 from dpframe.engine.sanity import check_rows_alone
 from dpframe.engine.tally import Tally, no_counts
 from dpframe.errors import CellError
@@ -40,6 +41,11 @@ CHANGED = (
     "D or D′ is not what it was when the run began: a pair makes the same data each time it is "
     "asked, and the files that it reads stay as they are"
 )
+PATIENCE = 5.0
+"""Seconds after its time that a work gets for the segments which it has begun."""
+
+FIRST_PATIENCE = 30.0
+"""The same for one that has counted nothing yet: it may be compiling."""
 
 
 class Work(ABC):
@@ -55,7 +61,7 @@ class Work(ABC):
         self, the_pass: Pass, run: RunSettings, prng: str, store: Store, tried: set[Any]
     ) -> None:
         self.the_pass = the_pass
-        self.run = run
+        self.run = run = resolved(run, the_pass.mechanisms[0], the_pass.trials)
         self.prng = prng
         self.store = store
         self.tried = tried
@@ -66,7 +72,11 @@ class Work(ABC):
         self.layouts: tuple[Tree, ...] = ()
         self.seconds = 0.0
         """Time spent on it, by all threads together."""
-        self._deadline: float | None = None
+        self.keys: dict[str, str] = {}
+        self._until: float | None = None
+        """When the time for what goes on is over: first for preparing, then for counting."""
+        self.begun = False
+        """Whether counting has begun."""
         self._changed = False
 
     def prepare(self) -> None:
@@ -77,12 +87,12 @@ class Work(ABC):
             Uneven: some cells have come further than others and must go on separately.
         """
         started = time.perf_counter()
+        self._until = None if self.run.seconds is None else started + self.run.seconds
         with precision_of(self.run):
             the_pass = self.the_pass
             if guarded("the pair", partial(data_digest, the_pass.pair)) != the_pass.data:
                 raise CellError(CHANGED)
-            self.data = tuple(dataset(the_pass.pair, index, self.dtype) for index in (0, 1))
-            self.states, self.layouts = learn(Draws(the_pass, self.run, self.prng))
+            self.states, self.layouts = learn(self.learning())
             self.attacks = tuple(stack(s.attacks, self.dtype) for s in the_pass.scorers)
             self.zeros = no_counts(the_pass, self.layouts)
             self.keys = entry_keys(the_pass, self.states, self.layouts)
@@ -100,8 +110,7 @@ class Work(ABC):
         """
         the_pass = self.the_pass
         size = (the_pass.trials, the_pass.rows, the_pass.elements)
-        how = {"on_host": self.on_host, "slow": the_pass.slow}
-        both = [segments(*size, self.tally.done[d], **how) for d in (0, 1)]
+        both = [segments(*size, self.tally.done[d], slow=the_pass.slow) for d in (0, 1)]
         for index, of_one in enumerate(both):
             for segment in itertools.islice(of_one, 1):
                 yield index, segment
@@ -109,11 +118,16 @@ class Work(ABC):
         for segment, index in heapq.merge(*rest):
             yield index, segment
 
-    def count(self, index: int, segment: Segment) -> tuple[Tree, ...]:
-        """Counts of one segment of one dataset; every leaf [lanes, attacks, …] int64."""
+    def count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
+        """Counts one segment of one dataset.
+
+        Returns:
+            What was counted of it, which is less where time ran out; and the counts, every leaf
+            [lanes, attacks, …] int64.
+        """
         with precision_of(self.run):
-            counted = self.draw_and_count(index, segment)
-            return tuple(
+            segment, counted = self.draw_and_count(index, segment)
+            return segment, tuple(
                 jax.tree.map(lambda leaf: np.asarray(leaf[: self.lanes], np.int64), tree)
                 for tree in counted
             )
@@ -132,13 +146,32 @@ class Work(ABC):
                 self.store.save(self.the_pass.stream, key, saved(self.tally, place))
             self._changed = False
 
+    def forget(self) -> None:
+        """Takes back what was handed to the store."""
+        self._changed = False
+        for key in self.keys.values():
+            self.store.forget(self.the_pass.stream, key)
+
+    def begin(self) -> None:
+        """The first segment is about to start, and with it the time budget of the spec."""
+        if self.run.seconds is not None and not self.begun:
+            self._until = time.perf_counter() + self.run.seconds
+        self.begun = True
+
+    def time_left(self) -> float | None:
+        """Seconds until the time budget is spent, negative afterwards; None without one."""
+        return None if self._until is None else self._until - time.perf_counter()
+
     def out_of_time(self) -> bool:
         """Whether the time budget of the spec is spent."""
-        if self.run.seconds is None:
-            return False
-        if self._deadline is None:  # the first segment is about to start
-            self._deadline = time.perf_counter() + self.run.seconds
-        return time.perf_counter() > self._deadline
+        left = self.time_left()
+        return left is not None and left < 0
+
+    def overdue(self) -> bool:
+        """Whether what goes on will not be waited for any longer."""
+        left = self.time_left()
+        counted = self.begun and all(self.tally.trials)
+        return left is not None and left < -(PATIENCE if counted else FIRST_PATIENCE)
 
     def draws_of(self, segment: Segment) -> int:
         """Releases of a segment that count."""
@@ -155,6 +188,10 @@ class Work(ABC):
         """Remarks for the record of every cell of the pass."""
 
     @abstractmethod
+    def learning(self) -> Draws:
+        """What attacks learn from and pilots see."""
+
+    @abstractmethod
     def ready(self) -> None:
         """The last step of preparing."""
 
@@ -163,11 +200,11 @@ class Work(ABC):
         """The first outputs of a lane on D and on D′, as attacks see them, and looked at."""
 
     @abstractmethod
-    def draw_and_count(self, index: int, segment: Segment) -> tuple[Tree, ...]:
-        """Counts of one segment; every leaf [lanes or more, attacks, …]."""
+    def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
+        """What `count` gives; every leaf [lanes or more, attacks, …]."""
 
-    def close(self) -> None:  # noqa: B027  # most hold nothing
-        """Lets go of whatever the work holds; it counts no more."""
+    def conclude(self) -> None:  # noqa: B027  # most have nothing to say
+        """A last look at what was counted; raises WorthlessError."""
 
     def _look(self) -> None:
         """Looks at the first outputs of every lane, and tries the attacks on some.

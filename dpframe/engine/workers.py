@@ -1,155 +1,391 @@
-"""Worker processes: they sample black boxes, each pass in processes of its own."""
+"""Worker processes for black boxes: started once, lent out, ended when a box does not come back."""
 
 from __future__ import annotations
 
-import signal
-from concurrent.futures.process import BrokenProcessPool
-from typing import TYPE_CHECKING, Any
+import contextlib
+import itertools
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import cloudpickle
 import numpy as np
 
 from dpframe.blame import blame
-from dpframe.engine.address import Stream, host_generator
-from dpframe.engine.guard import guarded
-from dpframe.engine.processes import (
-    UNGUARDED,
-    available_cores,
-    begin,
-    from_bytes,
-    in_bytes,
-    spawned,
-)
-from dpframe.errors import CellError
+from dpframe.engine.processes import available_cores
+from dpframe.engine.worker.sampling import Refused, Sampler
+from dpframe.engine.worker_process import Gone, Overdue, WorkerProcess, end
+from dpframe.errors import SampleError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import ProcessPoolExecutor
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from types import ModuleType
 
     from dpframe.engine.address import Stream
+    from dpframe.engine.shape import Shape
+    from dpframe.engine.worker.frames import Frame
     from dpframe.mechanism import HostMechanism
     from dpframe.types import HostArray
 
-
-_held: dict[str, Any] = {}
-"""What this worker process serves: the mechanisms and the data, or the problem with them."""
+__all__ = ["Here", "Load", "Overdue", "Request", "Source", "Stopped", "Workers"]
 
 
-def start(pickled: bytes) -> None:
-    """Prepares a worker process."""
-    begin()
-    held, _held["problem"] = from_bytes(pickled)
-    _held["mechanisms"], _held["data"] = held or ((), ())
+class Stopped(Exception):  # noqa: N818  # nothing is wrong: the run ends
+    """Somebody ends the run."""
 
 
-def problem() -> str | None:
-    """Why this worker cannot sample, if it cannot."""
-    return _held.get("problem")
+TO_LOAD = 60.0
+"""Seconds in which a process has to start, and to import what the mechanism needs."""
+
+MISSING = ("ModuleNotFoundError", "ImportError", "AttributeError")
+"""What a process says to a module, or a part of one, that only this process has."""
+
+NOTHING = -1
+"""Number of no load."""
 
 
-def sample_here(lane: int, stream: Stream, chunk: int, index: int, rows: int) -> HostArray:
-    """Samples one chunk in a worker process.
-
-    Ctrl-C reaches the workers too. It may end the author's code and nothing else: a worker that
-    dies while it hands over a result would leave the run waiting for the rest of it.
-    """
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        mechanism, data = _held["mechanisms"][lane], _held["data"][index]
-        # Where it was raised is known here and lost on the way to the parent.
-        sampled: HostArray = guarded(
-            "sample", lambda: sample(mechanism, data, stream, chunk, index, rows)
-        )
-        return sampled
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def sample(
-    mechanism: Any, data: HostArray, stream: Stream, chunk: int, index: int, rows: int
-) -> HostArray:
-    """Samples one chunk; whichever process does it, the outputs are the same."""
-    rng = host_generator(stream, chunk, index)
-    return np.asarray(mechanism.sample(rng, data, rows))
-
-
-class Pool:
-    """Samples chunks of the mechanisms of one pass, each in a process of its own.
-
-    A pass has its own processes, so that one that dies takes nobody along.
+class Load:
+    """The mechanisms and the data of a pass, as worker processes take them in.
 
     Args:
         mechanisms: one per lane.
-        data: the two datasets.
-        stream: the address of the draws.
-        rows: rows per chunk.
+        data: the two datasets, as the pair made them.
     """
 
-    def __init__(
-        self,
-        mechanisms: tuple[HostMechanism, ...],
-        data: tuple[Any, ...],
-        stream: Stream,
-        rows: int,
-    ) -> None:
-        self.mechanisms, self.data, self.stream, self.rows = mechanisms, data, stream, rows
-        self.in_process: str | None = None
-        """Why there are no worker processes, if there are none."""
-        self.depth = 0
-        """How many chunks to ask for ahead."""
-        self._executor: ProcessPoolExecutor | None = None
-        pickled = self._pickled()
-        if pickled is not None:
-            self._start(pickled, available_cores())
+    _numbers = itertools.count()
 
-    def submit(self, lane: int, chunk: int, index: int) -> Callable[[], HostArray]:
-        """Asks for a chunk; the answer, when called, waits for it."""
-        where = (self.stream, chunk, index, self.rows)
-        if self._executor is None:
-            return lambda: _tell(lambda: sample(self.mechanisms[lane], self.data[index], *where))
+    def __init__(self, mechanisms: tuple[HostMechanism, ...], data: tuple[Any, ...]) -> None:
+        self.number = next(self._numbers)
+        self.content = mechanisms, data
+        self.as_code = False
+        """Whether the modules of the mechanisms travel with them."""
+        self._pickled: bytes | None = None
+
+    def pickled(self) -> bytes:
+        """In bytes: classes and functions that no module has, such as a script's, go as code.
+
+        Raises:
+            SampleError: it cannot be handed to another process.
+        """
+        if self._pickled is None:
+            try:
+                with contextlib.ExitStack() as stack:
+                    for name in {type(m).__module__ for m in self.content[0]} & {*sys.modules}:
+                        if self.as_code and name != "__main__":
+                            stack.enter_context(_by_value(sys.modules[name]))
+                    self._pickled = cloudpickle.dumps(self.content)
+            except Exception as error:  # whatever the code of an object raises
+                raise SampleError(
+                    "a black box runs in a process of its own, and this one cannot be handed over: "
+                    f"{blame(error)}"
+                ) from error
+        return self._pickled
+
+    def bring_code(self) -> None:
+        """Hands the modules of the mechanisms over too: nobody else can import them."""
+        self.as_code, self._pickled = True, None
+
+
+_PICKLING = threading.RLock()
+
+
+@contextlib.contextmanager
+def _by_value(module: ModuleType) -> Iterator[None]:
+    """While it lasts, everything of a module is pickled as code."""
+    with _PICKLING:
+        cloudpickle.register_pickle_by_value(module)
         try:
-            future = self._executor.submit(sample_here, lane, *where)
-        except (BrokenProcessPool, RuntimeError) as error:
-            raise _died() from error
-        return lambda: _tell(future.result)
+            yield
+        finally:
+            cloudpickle.unregister_pickle_by_value(module)
 
-    def close(self) -> None:
-        """Ends the processes once they are through with what they do; the rest is not needed."""
-        if self._executor is not None:
-            self._executor.shutdown(cancel_futures=True)
 
-    def _start(self, pickled: bytes, workers: int) -> None:
-        executor = spawned(workers, start, pickled)
+class Request(NamedTuple):
+    """Which chunks of which dataset."""
+
+    lane: int
+    data: int
+    """Which dataset is the input."""
+    stream: Stream
+    dataset: int
+    """The dataset of the address; another one than the input only where addresses are tried out."""
+    first: int
+    stop: int
+    rows: int
+
+
+class Lent(Protocol):
+    """A worker process for as long as somebody needs it."""
+
+    def draw(
+        self, request: Request, shape: Shape | None, deadline: float | None
+    ) -> Iterator[HostArray]:
+        """Draws chunks in their order.
+
+        Args:
+            request: which.
+            shape: of one output, where it is known.
+            deadline: until when, on the monotonic clock.
+
+        Yields:
+            Outputs of one or several chunks, shape [chunks × rows, *output dims].
+
+        Raises:
+            SampleError: the box, or its process, did something else than return outputs.
+            Overdue: the deadline has come; the process is ended.
+            Stopped: the run ends.
+        """
+
+
+class Source(Protocol):
+    """Where outputs of black boxes come from."""
+
+    calls: int
+    """Releases asked for so far, whatever for."""
+    most: int
+    """How many workers there can be."""
+
+    def lend(
+        self, load: Load, number: int = 1, deadline: float | None = None
+    ) -> AbstractContextManager[list[Lent]]:
+        """Lends so many workers at once, or as many as there can be.
+
+        Raises:
+            Overdue: there were none until the deadline.
+            Stopped: the run ends.
+        """
+
+    def stop(self) -> None:
+        """Ends whatever goes on, now; everybody who waits gets Stopped."""
+
+
+class Workers:
+    """Worker processes of one run; a process starts when it is first needed.
+
+    Args:
+        most: how many at once; default: one per core, and two at least, since what is wrong with a
+            box's randomness may show only between processes.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self.most = max(2, most or available_cores())
+        self.calls = 0
+        self._idle: list[WorkerProcess] = []
+        self._busy: set[WorkerProcess] = set()
+        self._change = threading.Condition()
+        self._stopped = False
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @contextlib.contextmanager
+    def lend(
+        self, load: Load, number: int = 1, deadline: float | None = None
+    ) -> Iterator[list[Lent]]:
+        """See `Source`."""
+        load.pickled()  # a mistake costs no process
+        lent = [_Worker(self, p, load) for p in self._take(load, number, deadline)]
         try:
-            trouble = executor.submit(problem).result()
-        except BrokenProcessPool as error:
-            raise CellError(UNGUARDED) from error
-        if trouble is not None:
-            executor.shutdown(wait=False)
-            self.in_process = f"a worker could not load the mechanism ({trouble})"
-            return
-        self._executor, self.depth = executor, 2 * workers
+            for worker in lent:
+                worker.take_in()
+            yield list(lent)
+        finally:
+            end(*(worker.process for worker in lent if not worker.at_rest))
+            with self._change:
+                self._busy.difference_update(worker.process for worker in lent)
+                if not self._stopped:
+                    self._idle += [worker.process for worker in lent if worker.process.alive]
+                self._change.notify_all()
 
-    def _pickled(self) -> bytes | None:
-        modules = {type(mechanism).__module__ for mechanism in self.mechanisms}
-        if "__main__" in modules:
-            self.in_process = "a worker could not import the mechanism from __main__"
-            return None
-        pickled, refusal = in_bytes((self.mechanisms, self.data))
-        if refusal is not None:
-            self.in_process = f"the mechanism cannot be pickled ({refusal})"
-        return pickled
+    def stop(self) -> None:
+        """See `Source`; also the end of a run in order."""
+        with self._change:
+            self._stopped = True
+            processes = [*self._idle, *self._busy]
+            self._idle.clear()
+            self._change.notify_all()
+        end(*processes)
+
+    def asked(self, releases: int) -> None:
+        """Counts releases."""
+        with self._change:
+            self.calls += releases
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the run ends."""
+        return self._stopped
+
+    def replace(self, old: WorkerProcess) -> WorkerProcess:
+        """A fresh process in the place of one whose state a box has spoiled."""
+        end(old)
+        with self._change:
+            if self._stopped:
+                raise Stopped
+            new = WorkerProcess()
+            self._busy.discard(old)
+            self._busy.add(new)
+        return new
+
+    def _take(self, load: Load, number: int, deadline: float | None) -> list[WorkerProcess]:
+        with self._change:
+            while not self._stopped:
+                free = self.most - len(self._busy)
+                if free >= number:
+                    # Those that hold the load already come first.
+                    self._idle.sort(key=lambda process: process.holds != load.number)
+                    taken, self._idle = self._idle[:number], self._idle[number:]
+                    taken += [WorkerProcess() for _ in range(number - len(taken))]
+                    self._busy.update(taken)
+                    return taken
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    raise Overdue
+                self._change.wait(left)
+            raise Stopped
 
 
-def _tell(result: Callable[[], HostArray]) -> HostArray:
-    try:
-        return result()
-    except BrokenProcessPool as error:
-        raise _died() from error
-    except CellError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise CellError(f"sample raised {blame(error)}") from error
+class _Worker:
+    """One process, lent for one load."""
+
+    def __init__(self, workers: Workers, process: WorkerProcess, load: Load) -> None:
+        self.workers, self.process, self.load = workers, process, load
+        self.at_rest = False
+        """Whether it waits for a task; else it is somewhere inside the box, or has ended."""
+
+    def draw(
+        self, request: Request, shape: Shape | None, deadline: float | None
+    ) -> Iterator[HostArray]:
+        """See `Lent`."""
+        done, asked = 0, 0
+        self.at_rest = False
+        try:
+            self.process.say({"do": "draw", **_wanted(request, shape)})
+            while True:
+                # The next chunk has begun, whether or not it ever comes to its end.
+                begun = min(done + 1, request.stop - request.first) * request.rows
+                self.workers.asked(begun - asked)
+                asked = max(asked, begun)
+                frame = self.process.hear(deadline)
+                self.at_rest = frame.header["tell"] != "outputs"
+                if frame.header["tell"] == "done":
+                    return
+                outputs = _outputs(frame)
+                done += frame.header["chunks"]
+                yield outputs
+        except Gone as gone:
+            raise self._ended(gone, "while it sampled") from None
+
+    def take_in(self) -> None:
+        """Makes the process hold the load; the box's time has not begun yet.
+
+        Raises:
+            SampleError: it cannot.
+            Stopped: the run ends.
+        """
+        deadline = time.monotonic() + TO_LOAD
+        try:
+            while self.process.holds != self.load.number:
+                if self.process.holds is None:
+                    self.process.hear(deadline)  # that it is ready
+                self.process.say({"do": "load"}, self.load.pickled())
+                frame = self.process.hear(deadline)
+                if frame.header["tell"] == "spoiled":
+                    self.process = self.workers.replace(self.process)
+                elif frame.header["tell"] == "loaded":
+                    self.process.holds = self.load.number
+                elif frame.header.get("type") in MISSING and not self.load.as_code:
+                    self.process.holds = NOTHING
+                    self.load.bring_code()
+                else:
+                    self.process.holds = NOTHING
+                    self.at_rest = True
+                    raise SampleError(_unloaded(frame))
+        except Gone as gone:
+            raise self._ended(gone, "before it sampled") from None
+        except Overdue:
+            raise SampleError(
+                f"a worker process did not load the mechanism within {TO_LOAD:g} s"
+            ) from None
+        self.at_rest = True
+
+    def _ended(self, gone: Gone, when: str) -> Exception:
+        if self.workers.stopped:
+            return Stopped()
+        return SampleError(f"a worker process {gone} {when}")
 
 
-def _died() -> CellError:
-    return CellError("a worker process died while it sampled")
+class Here:
+    """Draws in this process: for tests, and where the process is a worker already.
+
+    What hangs or crashes takes everything along.
+    """
+
+    def __init__(self) -> None:
+        self.calls, self.most = 0, 1
+
+    def __enter__(self) -> Here:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    @contextlib.contextmanager
+    def lend(
+        self, load: Load, number: int = 1, deadline: float | None = None
+    ) -> Iterator[list[Lent]]:
+        """See `Source`."""
+        yield [_Inline(self, Sampler(*load.content))] * number
+
+    def stop(self) -> None:
+        """See `Source`; there is nothing to end."""
+
+
+class _Inline:
+    def __init__(self, here: Here, sampler: Sampler) -> None:
+        self.here, self.sampler = here, sampler
+
+    def draw(
+        self, request: Request, shape: Shape | None, deadline: float | None
+    ) -> Iterator[HostArray]:
+        """See `Lent`."""
+        self.here.calls += (request.stop - request.first) * request.rows
+        try:
+            for drawn in self.sampler.draw(_wanted(request, shape)):
+                yield drawn.outputs
+                if deadline is not None and time.monotonic() >= deadline:
+                    raise Overdue
+        except (Overdue, GeneratorExit):
+            raise
+        except Refused as refused:
+            raise SampleError(str(refused)) from None
+        except BaseException as error:
+            raise SampleError(f"sample raised {blame(error)}") from error
+
+
+def _wanted(request: Request, shape: Shape | None) -> dict[str, Any]:
+    dims = None if shape is None else list(shape.dims)
+    return {**request._asdict(), "dims": dims, "dtype": shape and shape.dtype.name}
+
+
+def _outputs(frame: Frame) -> HostArray:
+    """Outputs in an answer; any other answer is a mistake of the box."""
+    if frame.header["tell"] != "outputs":
+        raise _problem(frame)
+    found: HostArray = np.frombuffer(frame.content, np.dtype(frame.header["dtype"]))
+    return found.reshape(frame.header["shape"])
+
+
+def _unloaded(frame: Frame) -> str:
+    return f"a worker could not load the mechanism ({frame.header.get('blame')})"
+
+
+def _problem(frame: Frame) -> SampleError:
+    if frame.header["tell"] == "refused":
+        return SampleError(frame.header["why"])
+    return SampleError(f"sample raised {frame.header['blame']}")

@@ -79,8 +79,9 @@ class RunSettings(NamedTuple):
     """The [run] table."""
 
     precision: str = "float32"
-    fit: int = 100_000
-    pilot: int = 100_000
+    fit: int | None = None
+    """Draws per dataset; None leaves it to the engine, which knows what they cost."""
+    pilot: int | None = None
     chunk: int | None = None
     prng: str = "default"
     seconds: float | None = None

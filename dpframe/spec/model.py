@@ -105,10 +105,11 @@ class RunTable(Table):
 
     precision: Literal["float32", "float64"] = "float32"
     """Floating-point type of the simulation."""
-    fit: Draws = 100_000
-    """Draws per dataset from which attacks learn."""
-    pilot: Draws = 100_000
-    """Draws per dataset from which statistics choose thresholds and edges."""
+    fit: Draws | None = None
+    """Draws per dataset from which attacks learn; default: 100 000, and for a black box a tenth of
+    `trials`, at least 1 000 but never more than `trials`."""
+    pilot: Draws | None = None
+    """Draws per dataset from which statistics choose thresholds and edges; default: as `fit`."""
     chunk: Annotated[int, Field(ge=1, le=2**30), AfterValidator(_power_of_two)] | None = None
     """Draws made at a time, a power of two; default: from the size of one output."""
     prng: Literal["default", "threefry2x32-13", "threefry2x32"] = "default"

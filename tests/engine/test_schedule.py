@@ -16,6 +16,7 @@ from support.small_audits import interrupted_at
 from dpframe.engine.chunks import Segment, segments
 from dpframe.engine.schedule import Counted, Finished, Schedule
 from dpframe.engine.tally import Tally
+from dpframe.spec.audit import RunSettings
 
 ROWS = 4
 laws = settings(derandomize=True, deadline=None, max_examples=40)
@@ -26,6 +27,7 @@ class FakeWork:
 
     def __init__(self, trials: int, *, fail: Any = None, budget: int | None = None) -> None:
         self.trials, self.fail, self.budget = trials, fail, budget
+        self.run, self.on_host, self.begun = RunSettings(), False, False
         self.tally = Tally((np.zeros(2, np.int64),), (0, 0), ROWS)
         self.prepared = 0
         self.counted: Counter[tuple[int, Segment]] = Counter()
@@ -45,9 +47,11 @@ class FakeWork:
             self.counted[dataset, segment] += 1
         if self.fail == (dataset, segment.first):
             raise self.error()
-        return (
-            np.eye(2, dtype=np.int64)[dataset] * segment.limit * (segment.stop - segment.first),
-        )
+        rows = segment.limit * (segment.stop - segment.first)
+        return segment, (np.eye(2, dtype=np.int64)[dataset] * rows,)
+
+    def begin(self) -> None:
+        self.begun = True
 
     def error(self) -> BaseException:
         return KeyboardInterrupt("from a plugin")

@@ -1,18 +1,28 @@
-"""Black boxes that a worker process can import."""
+"""Black boxes that a worker process can import, and ways to draw from them in tests."""
 
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpframe import HostMechanism, PureDP
+from dpframe.commands.audit import make_plan, make_record
+from dpframe.engine import plan as engine_plan
+from dpframe.engine import run as engine_run
 from dpframe.engine import workers
-from dpframe.engine.workers import Pool
+from dpframe.engine.workers import Here
+from support.small_audits import PLUGINS, document, load
 
 if TYPE_CHECKING:
     import pytest
+
+    from dpframe.engine.checkpoint import Store
+    from dpframe.engine.workers import Source
+
+ROWS = 32
 
 
 class Box(HostMechanism, name="box"):
@@ -27,20 +37,8 @@ class Box(HostMechanism, name="box"):
         return data + self.epsilon * (rng.random((n, *data.shape)) - 0.5)
 
 
-class Dies(HostMechanism, name="dies"):
-    """Ends its process as soon as it is asked for more than a look."""
-
-    def claim(self, pair: Any) -> PureDP:
-        return PureDP(1.0)
-
-    def sample(self, rng: np.random.Generator, data: Any, n: int) -> Any:
-        if n > 2:
-            os._exit(9)
-        return rng.random((n, *data.shape))
-
-
 class OneLaneDies(HostMechanism, name="one-lane-dies"):
-    """Ends its process for one value of its parameter."""
+    """Ends its process for one value of its parameter, once it is asked for more than a look."""
 
     epsilon: float = 1.0
 
@@ -54,27 +52,58 @@ class OneLaneDies(HostMechanism, name="one-lane-dies"):
 
 
 class Slow(HostMechanism, name="slow"):
-    """Throws most of its draws away."""
+    """Takes its time for every release."""
 
-    work: int = 20_000
+    seconds: float = 0.001
 
     def claim(self, pair: Any) -> PureDP:
         return PureDP(20.0)
 
     def sample(self, rng: np.random.Generator, data: Any, n: int) -> Any:
-        for _ in range(n):
-            rng.random(self.work)
+        time.sleep(n * self.seconds)
         return rng.random((n, *data.shape))
 
 
-BOXES: list[Any] = [Box, Dies, OneLaneDies, Slow]
+BOXES: list[Any] = [Box, OneLaneDies, Slow]
+
+
+def spec(*mechanisms: Any, trials: int = 9 * ROWS + 5, **tables: Any) -> dict[str, Any]:
+    """An audit of black boxes with the cheapest attack and estimator."""
+    return document(
+        mechanism=list(mechanisms),
+        audit={"trials": trials},
+        estimator=[{"use": "precision"}],
+        **tables,
+    )
+
+
+def record(
+    document: dict[str, Any],
+    source: Source | None = None,
+    plugins: list[Any] | None = None,
+    store: Store | None = None,
+) -> dict[str, Any]:
+    """The record of an audit; its outputs come from this process unless there is a source."""
+    source = source or Here()
+    loaded = load(document, [*PLUGINS, *(BOXES if plugins is None else plugins)])
+    before = source.calls
+    plan = make_plan(loaded, source=source)
+    results = engine_run.run(plan, store=store, source=source)
+    return make_record(plan, results, 0.0, source.calls - before).as_dict()
+
+
+def cells(*args: Any, **kwargs: Any) -> list[dict[str, Any]]:
+    """The cells of that record."""
+    found: list[dict[str, Any]] = record(*args, **kwargs)["cells"]
+    return found
+
+
+def notes(cell: dict[str, Any]) -> str:
+    """What its estimate remarks."""
+    return " | ".join(cell["estimate"]["notes"])
 
 
 def sample_in_this_process(patch: pytest.MonkeyPatch) -> None:
     """Starts no worker processes: the same outputs, without a second or two for each of them."""
-    patch.setattr(Pool, "_pickled", lambda self: None)
-
-
-def sample_in_one_worker(patch: pytest.MonkeyPatch) -> None:
-    """Starts one worker process, where their number does not matter."""
-    patch.setattr(workers, "available_cores", lambda: 1)
+    for module in (engine_plan, engine_run, workers):
+        patch.setattr(module, "Workers", Here)

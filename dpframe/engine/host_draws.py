@@ -1,0 +1,162 @@
+"""Draws from a black box, on several workers at once, and each looked at as it comes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpframe.engine.address import EVAL
+from dpframe.engine.draws import Draws
+from dpframe.engine.independence import NOT_SEEDABLE
+from dpframe.engine.pace import Pace
+from dpframe.engine.precision import as_scored
+from dpframe.engine.workers import Load, Request
+from dpframe.errors import SampleError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from dpframe.engine.independence import Independence
+    from dpframe.engine.plan import Pass
+    from dpframe.engine.workers import Lent, Source
+    from dpframe.spec.audit import RunSettings
+    from dpframe.types import HostArray
+
+
+class HostDraws(Draws):
+    """Outputs of the streams of a black box.
+
+    Args:
+        the_pass: whose draws.
+        run: how many draws the fit and pilot streams have.
+        prng: name of the generator.
+        data: the two datasets, as the pair made them.
+        source: where outputs come from.
+        independence: sees all of them.
+        deadline: until when the fit and pilot streams have to be there.
+    """
+
+    def __init__(
+        self,
+        the_pass: Pass,
+        run: RunSettings,
+        prng: str,
+        data: tuple[Any, ...],
+        source: Source,
+        independence: Independence,
+        deadline: float | None,
+    ) -> None:
+        super().__init__(the_pass, run, prng)
+        mechanisms: Any = the_pass.mechanisms
+        self.load = Load(mechanisms, data)
+        self.source, self.independence, self.deadline = source, independence, deadline
+        row = max(1, the_pass.elements) * the_pass.shape.dtype.itemsize
+        self.pace = Pace(the_pass.rows * row * len(mechanisms))
+
+    def from_box(self, stream: str, lane: int, index: int, chunks: int) -> list[HostArray]:
+        """Outputs of a whole stream, by as many workers as it has tasks for."""
+        todo, found = _Tasks(chunks, self.pace), {}
+
+        def work() -> None:
+            while (task := todo.take()) is not None:
+                started = time.monotonic()
+                parts = list(self.chunks(stream, lane, index, task))
+                self.pace.measured(len(task), time.monotonic() - started)
+                found[task.start] = np.concatenate(parts)
+
+        with ThreadPoolExecutor(max(1, min(chunks, self.source.most))) as threads:
+            # The first exception ends all: what is asked for after it would be for nothing.
+            for worker in [threads.submit(work) for _ in range(threads._max_workers)]:
+                try:
+                    worker.result()
+                except BaseException:
+                    todo.stop()
+                    raise
+        return [as_scored(found[first], self.dtype) for first in sorted(found)]
+
+    def chunks(
+        self,
+        stream: str,
+        lane: int,
+        index: int,
+        which: range,
+        deadline: Callable[[], float | None] | None = None,
+    ) -> Iterator[HostArray]:
+        """Outputs of some chunks, as the box gave them; each array is of one chunk or several.
+
+        Args:
+            stream: name of the stream.
+            lane: of the pass.
+            index: of the dataset.
+            which: chunks.
+            deadline: until when, asked once a worker is there; default: that of the fit stream.
+        """
+        first = which.start
+        until = deadline or (lambda: self.deadline)
+        with self.source.lend(self.load, deadline=until()) as (worker,):
+            for outputs in self._drawn(worker, stream, lane, index, index, which, until()):
+                self.independence.see(lane, index, first, outputs, counted=stream == EVAL)
+                first += len(outputs) // self.the_pass.rows
+                yield outputs
+
+    def check_addresses(self) -> None:
+        """Draws a chunk at its address and at another one, in two processes that are in step.
+
+        Raises:
+            SampleError: the same address gave other outputs, or other addresses the same.
+        """
+        first: Any = self.the_pass.mechanisms[0]
+        with self.source.lend(self.load, 2, self.deadline) as workers:
+            a, b = workers[0], workers[-1]
+            here, there = self._chunk(a, 0), self._chunk(b, 1)
+            for outputs in (here, there):
+                self.independence.see(0, 0, 0, outputs, counted=False)
+            if first.seedable:
+                for again in (self._chunk(a, 0), self._chunk(b, 0)):
+                    if again.tobytes() != here.tobytes():
+                        raise SampleError(NOT_SEEDABLE)
+
+    def _chunk(self, worker: Lent, dataset: int) -> HostArray:
+        """A chunk of D, at an address of D or of D′ that nothing else is drawn at."""
+        drawn = self._drawn(worker, "addresses", 0, 0, dataset, range(1), self.deadline)
+        return np.concatenate(list(drawn))
+
+    def _drawn(
+        self,
+        worker: Lent,
+        stream: str,
+        lane: int,
+        data: int,
+        dataset: int,
+        which: range,
+        deadline: float | None,
+    ) -> Iterator[HostArray]:
+        the_pass = self.the_pass
+        address = the_pass.stream.of(stream)
+        request = Request(lane, data, address, dataset, which.start, which.stop, the_pass.rows)
+        return worker.draw(request, the_pass.shape, deadline)
+
+
+class _Tasks:
+    """Consecutive ranges of chunks, handed out to whoever is free."""
+
+    def __init__(self, chunks: int, pace: Pace) -> None:
+        self._left, self._pace = range(chunks), pace
+        self._lock = threading.Lock()
+
+    def take(self) -> range | None:
+        """The next range, or None when there is nothing left."""
+        with self._lock:
+            if not self._left:
+                return None
+            task, self._left = self._left[: self._pace.chunks], self._left[self._pace.chunks :]
+            return task
+
+    def stop(self) -> None:
+        """Nothing is left."""
+        with self._lock:
+            self._left = range(0)

@@ -1,0 +1,190 @@
+"""Whether the outputs of a black box can be independent draws: nothing else can be counted.
+
+Chances are exact for any distribution (`stats.exchangeable`), so a box that answers 0 with
+probability .9999, or always, is accused as little as one with continuous outputs. All tests of one
+pass together accuse a correct box with a probability below `ERROR`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import gammaln
+
+from dpframe.errors import WorthlessError
+from dpframe.stats import exchangeable
+
+if TYPE_CHECKING:
+    from dpframe.types import HostArray, Ints
+
+ERROR = 1e-6
+"""Probability that a correct box is accused."""
+
+ROWS = 1024
+"""Rows of each dataset and lane that are compared one by one."""
+
+CHUNK_ROWS = 128
+"""Of these from one chunk at most."""
+
+KNOWN = 1 << 18
+"""Chunks whose digests are kept, per lane and dataset."""
+
+NOT_SEEDABLE = (
+    "sample gave other outputs the second time at the same address: a box that does not take all "
+    "its randomness from rng (or from numpy.random and random, which are seeded) says "
+    "seedable = False"
+)
+AGAIN = (
+    "sample gave the very same outputs for draws that must be independent: it seeds a generator "
+    "with a constant, or every process starts with the same generator"
+)
+WITHIN = (
+    "sample repeats rows within a call, more often than rows repeat between calls: each of the n "
+    "rows must be a run of its own"
+)
+BETWEEN = (
+    "outputs for D come again among those for D′, more often than their own frequencies allow: "
+    "the two must be independent draws"
+)
+
+
+LOOKS = 8
+"""Rows are compared whenever there are twice as many as before, and at the end."""
+
+TESTS = 6
+"""That one look makes in one lane."""
+
+
+class Independence:
+    """Sees all outputs of a pass; may be told of them by several threads.
+
+    Args:
+        rows: rows per chunk.
+        lanes: of the pass.
+    """
+
+    def __init__(self, rows: int, lanes: int) -> None:
+        self.rows, self.lanes = rows, lanes
+        self._lock = threading.Lock()
+        self._known: dict[tuple[int, int], dict[bytes, int]] = {}
+        self._number: dict[tuple[int, int], int] = {}
+        self._kept: dict[tuple[int, int], dict[int, HostArray]] = {}
+        """By lane and dataset, then by chunk."""
+        self._compared = 0
+        self._found: WorthlessError | None = None
+
+    def see(self, lane: int, index: int, first: int, outputs: HostArray, *, counted: bool) -> None:
+        """Looks at some chunks.
+
+        Args:
+            lane: of the pass.
+            index: the dataset that was the input.
+            first: number of the first chunk.
+            outputs: shape [chunks × rows, *output dims].
+            counted: whether they belong to the draws that are counted.
+
+        Raises:
+            WorthlessError: they cannot be independent draws.
+        """
+        with self._lock:
+            self._raise()
+            for number in range(len(outputs) // self.rows):
+                chunk = outputs[number * self.rows : (number + 1) * self.rows]
+                self._compare_whole(lane, index, chunk)
+                kept = self._kept.setdefault((lane, index), {})
+                if counted and len(kept) * min(self.rows, CHUNK_ROWS) < ROWS:
+                    kept[first + number] = chunk[:CHUNK_ROWS].copy()
+            self._raise()
+
+    def passes(self) -> bool:
+        """Whether what came until now may be kept."""
+        with self._lock:
+            if sum(map(len, self._kept.values())) >= 2 * self._compared:
+                self._compare_rows()
+            return self._found is None
+
+    def conclude(self) -> None:
+        """The last look.
+
+        Raises:
+            WorthlessError: the outputs cannot have been independent draws.
+        """
+        with self._lock:
+            self._compare_rows()
+            self._raise()
+
+    def _raise(self) -> None:
+        if self._found is not None:
+            raise self._found
+
+    def _compare_whole(self, lane: int, index: int, chunk: HostArray) -> None:
+        """Accuses where chunks are equal as wholes that should not be.
+
+        A group of m equal chunks, the last of them the G-th of all, has its own share of the error;
+        over all m, G and groups the shares sum to less than 1.
+        """
+        known = self._known.setdefault((lane, index), {})
+        number = self._number[lane, index] = self._number.get((lane, index), 0) + 1
+        digest = hashlib.blake2b(chunk.tobytes(), digest_size=16).digest()
+        if digest not in known and len(known) >= KNOWN:
+            return
+        copies = known[digest] = known.get(digest, 0) + 1
+        if copies < 2:
+            return
+        groups = gammaln(number) - gammaln(copies) - gammaln(number - copies + 1)
+        share = -(copies * math.log(2) + math.log(number * (number + 1)) + groups)
+        chance = exchangeable.log_chance_of_copies(_numbered(chunk), copies)
+        if chance < math.log(ERROR / 2 / (2 * self.lanes)) + share:
+            self._found = WorthlessError(AGAIN)
+
+    def _compare_rows(self) -> None:
+        """Looks at the rows that were kept."""
+        self._compared = sum(map(len, self._kept.values()))
+        least = math.log(ERROR / 2 / (self.lanes * LOOKS * TESTS))
+        for lane in range(self.lanes):
+            sides = [self._kept.get((lane, index), {}) for index in (0, 1)]
+            within = [chance for side in sides if side for chance in _within(side)]
+            if min(within, default=0.0) < least:
+                self._found = WorthlessError(WITHIN)
+            elif all(sides) and min(_between(*sides)) < least:
+                self._found = WorthlessError(BETWEEN)
+
+
+def _within(chunks: dict[int, HostArray]) -> list[float]:
+    """Chances of what repeats inside chunks of one dataset."""
+    rows = _numbered(np.concatenate(list(chunks.values()))).reshape(len(chunks), -1)
+    found = [exchangeable.log_chance_of_company(rows)]
+    if (rows == rows[:, :1]).all():
+        found.append(exchangeable.log_chance_of_constants(rows))
+    return found
+
+
+def _between(zero: dict[int, HostArray], one: dict[int, HostArray]) -> list[float]:
+    """Chances of what chunks of D and of D′ have in common."""
+    zero, one = dict(sorted(zero.items())), dict(sorted(one.items()))
+    both = [*zero.values(), *one.values()]
+    parts = _numbered(np.concatenate(both)).reshape(len(both), -1)
+    x, y = parts[: len(zero)], parts[len(zero) :]
+    same = zero.keys() & one.keys()
+    aligned = [
+        side[[chunk in same for chunk in of]].reshape(-1) for side, of in ((x, zero), (y, one))
+    ]
+    return [
+        exchangeable.log_chance_of_sharing(x.reshape(-1), y.reshape(-1)),
+        exchangeable.log_chance_of_matches(*aligned),
+    ]
+
+
+def _numbered(outputs: HostArray) -> Ints:
+    """A number per row, equal where the rows are, bit for bit."""
+    rows = np.ascontiguousarray(outputs).reshape(len(outputs), -1)
+    if not rows.shape[1]:
+        return np.zeros(len(rows), np.int64)
+    width = rows.shape[1] * rows.dtype.itemsize
+    whole = rows.view(np.dtype((np.void, width))).reshape(-1)
+    found: Ints = np.unique(whole, return_inverse=True)[1]
+    return found

@@ -1,0 +1,43 @@
+"""How fast a black box is, and how much of it to ask for at a time."""
+
+from __future__ import annotations
+
+import threading
+
+BUNDLE = 0.5
+"""Seconds of work in a task: progress is smooth, and little is lost with it."""
+
+GRACE = 1.0
+"""Seconds that the first releases get however small the time budget is."""
+
+NBYTES = 1 << 24
+"""Outputs that a task holds at most."""
+
+
+class Pace:
+    """Measures tasks, and says how long the next one should be. It changes no draw.
+
+    Args:
+        nbytes: of the outputs of one chunk.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        self.most = max(1, NBYTES // max(1, nbytes))
+        self.seconds: float | None = None
+        """What a chunk takes; None before the first."""
+        self._lock = threading.Lock()
+
+    def measured(self, chunks: int, seconds: float) -> None:
+        """Takes in what some chunks took; the last ones weigh most."""
+        if chunks < 1:
+            return
+        with self._lock:
+            now = seconds / chunks
+            self.seconds = now if self.seconds is None else (self.seconds + now) / 2
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks fill a task."""
+        if self.seconds is None:
+            return 1
+        return max(1, min(self.most, int(BUNDLE / max(self.seconds, 1e-9))))
