@@ -326,9 +326,8 @@ def test_a_run_that_ended_early_has_shown_other_trials(
 
 
 def test_a_black_box_without_a_seed_has_other_draws_each_time(tmp_path: Path) -> None:
-    rng = np.random.default_rng(5)
     box = host_mechanism(
-        lambda _, data, n: data + rng.normal(size=(n, *np.shape(data))),
+        lambda _, data, n: data + np.random.default_rng().normal(size=(n, *np.shape(data))),
         name="unseeded",
         claim=PureDP(1.0),
         seedable=False,
