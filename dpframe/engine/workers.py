@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import cloudpickle
 import numpy as np
 
-from dpframe.blame import blame
+from dpframe.blame import blame, message
 from dpframe.engine.processes import available_cores
 from dpframe.engine.worker.sampling import Refused, Sampler
 from dpframe.engine.worker_process import Gone, Overdue, WorkerProcess, end
@@ -79,7 +79,7 @@ class Load:
             except Exception as error:  # whatever the code of an object raises
                 raise SampleError(
                     "a black box runs in a process of its own, and this one cannot be handed over: "
-                    f"{blame(error)}"
+                    f"{type(error).__name__}: {message(error)}"
                 ) from error
         return self._pickled
 
