@@ -82,6 +82,11 @@ def test_an_audit_or_mistakes_and_nothing_else(mutator, plugins, monkeypatch):
     assert 0.02 * CASES < right < 0.5 * CASES  # some get past all checks, most do not
 
 
+def test_a_case_is_known_by_its_number(mutator):
+    before = [mutator.case(number) for number in range(300)]
+    assert [mutator.case(number) for number in range(300)] == before
+
+
 def test_every_key_of_what_is_toml_has_a_line(mutator):
     read = 0
     for number in range(2_000):

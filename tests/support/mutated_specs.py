@@ -167,7 +167,7 @@ class Mutator:
         holder, key = rng.choice(places)
         match rng.randrange(9):
             case 0 | 1:
-                holder[key] = rng.choice(VALUES)
+                holder[key] = copy.deepcopy(rng.choice(VALUES))
             case 2 if isinstance(holder, dict):
                 holder[rng.choice((rng.choice(KEYS), _misspelt(str(key), rng)))] = holder.pop(key)
             case 2 | 3:
