@@ -8,7 +8,6 @@ import pytest
 from support.small_audits import PLUGINS, document
 
 from dpframe import Mechanism
-from dpframe.commands import check as checks
 from dpframe.commands.audit import load
 from dpframe.commands.check import check
 from dpframe.errors import SpecError
@@ -83,6 +82,5 @@ def test_alike_ones_are_said_once() -> None:
     assert found.endswith("(3 cells)")
 
 
-def test_where_nothing_is_expected_nothing_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(checks, "make_plan")
-    check(load(spec(None, estimator=[{"use": "totals"}]), plugins=PLUGINS))
+def test_where_nothing_is_expected_it_says_what_a_run_takes() -> None:
+    assert check(load(spec(None, estimator=[{"use": "totals"}]), plugins=PLUGINS)) > 0
