@@ -121,7 +121,7 @@ def _misplaced(kind: Any, table: Any, registry: Registry) -> dict[str, Any]:
     except (PluginError, LookupError, TypeError):
         return {}
     names = parameter_names(entry.cls) if entry else ()
-    return {key: value for key, value in table.items() if key in names and key not in _TAKEN}
+    return {name: table[name] for name in names if name in table and name not in _TAKEN}
 
 
 def _mended(kind: str, table: Any, registry: Registry) -> Any:

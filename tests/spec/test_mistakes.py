@@ -1,8 +1,12 @@
 """One test per kind of mistake, each with the whole message a user reads."""
 
 import pytest
+import tomli
 
 from dpframe.errors import SpecError
+from dpframe.spec.document import Document
+from dpframe.spec.problems import Problems
+from dpframe.spec.tables import read_sections
 
 ALL_WRONG = """\
 schema = 1
@@ -329,3 +333,22 @@ def test_a_mistake_made_by_every_combination_is_told_once(base, mistakes):
     found = mistakes(text + '[sweep]\n"mechanism.epsilon" = [1, 101, 102]\npair.dim = [1, 2, 3]')
     assert len(found) == 1
     assert found[0].endswith('with mode = "keep", epsilon = 101')
+
+
+class Counted(dict):
+    """Counts how often all of it is looked at."""
+
+    looked = 0
+
+    def items(self):
+        type(self).looked += 1
+        return super().items()
+
+
+def test_a_table_of_unknown_keys_is_not_gone_through_for_each_of_them(registry, base):
+    spec = tomli.loads(base)
+    spec["mechanism"][0] = Counted(spec["mechanism"][0], **{f"key{n}": n for n in range(1000)})
+    problems = Problems(Document("", "", "", spec))
+    read_sections(Document("", "", "", spec), registry, problems)
+    assert problems
+    assert Counted.looked < 100
