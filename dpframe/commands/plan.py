@@ -9,6 +9,7 @@ import numpy as np
 
 from dpframe.boxes import epsilon_of
 from dpframe.commands.audit import make_plan
+from dpframe.engine.calls import planned_calls
 from dpframe.engine.duration import expected_seconds
 from dpframe.engine.estimate import resolution_of, share_of_error
 from dpframe.engine.memory import Footprint, ideal_layout
@@ -41,6 +42,7 @@ def outlook(loaded: Audit, *, rehearse: bool = True) -> Outlook:
         "repeats": 1 + max((cell.repeat for cell in cells), default=0),
         "draw_groups": len(plan.passes),
         "draws": sum(the_pass.draws for the_pass in plan.passes),
+        "calls": sum(planned_calls(the_pass, loaded.run) for the_pass in plan.passes),
         "memory_bytes": Footprint(plan, cores).bytes,
         "seconds": expected_seconds(plan, cores) if rehearse else None,
         "confidence": confidence,

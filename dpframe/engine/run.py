@@ -134,7 +134,11 @@ class _Runner:
         return self.again
 
     def _tell(self) -> None:
-        self.progress(cells_done=len(self.results), draws_done=self.draws, label=self.label)
+        self.progress(
+            cells_done=len(self.results),
+            draws_done=self.draws + self.source.calls,
+            label=self.label,
+        )
 
     def _work(self, the_pass: Pass) -> Work:
         kind = HostWork if isinstance(the_pass.mechanisms[0], HostMechanism) else DeviceWork
@@ -148,7 +152,8 @@ class _Runner:
             case Counted(work=work, dataset=dataset, segment=segment):
                 work.add(dataset, segment, event.counts, event.seconds)
                 self.label = work.the_pass.cells[0][0].mechanism.label
-                self.draws += work.draws_of(segment)
+                if not isinstance(work, HostWork):  # black boxes: every call counts
+                    self.draws += work.draws_of(segment)
             case Finished(work=work, error=None):
                 try:
                     work.conclude()

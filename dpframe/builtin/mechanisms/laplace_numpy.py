@@ -21,6 +21,7 @@ class LaplaceNumpy(HostMechanism, name="laplace-numpy"):
     rounds to 1 as it does for `laplace`. It shows what an audit of code outside JAX looks like.
     """
 
+    rows = 4096  # one call draws many at hardly any cost
     epsilon: Annotated[float, Gt(0)]
     """The claim, and with the sensitivity the scale of the noise."""
     sensitivity: Annotated[float, Gt(0)] | None = None

@@ -57,6 +57,8 @@ class Outlook(TypedDict):
     """Sets of draws that cells share."""
     draws: int
     """Draws in all, both datasets, shared ones counted once."""
+    calls: int
+    """Releases that black boxes will be asked for, whatever they are for."""
     memory_bytes: int
     """Estimated peak."""
     seconds: float | None
@@ -115,6 +117,8 @@ def _facts(plan: Outlook) -> Iterator[tuple[str, str]]:
     groups = plan["draw_groups"]
     shared = f"{groups} set{'' if groups == 1 else 's'} that cells share"
     yield "draws", f"{words.quantity(plan['draws'])}, in {shared}"
+    if plan["calls"]:
+        yield "calls", f"{words.quantity(plan['calls'])} releases of black boxes, whatever for"
     yield "memory", f"about {words.size(plan['memory_bytes'])} at the peak"
     if plan["seconds"] is not None:
         yield "time", f"about {words.duration(plan['seconds'])} on this machine"
