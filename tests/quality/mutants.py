@@ -1,0 +1,230 @@
+"""Mistakes that would make wrong verdicts, as changes of the source, and the tests that find them.
+
+The numbers are those of a review that planted them. Each is read literally, in the place where it
+would do the most harm; where the same mistake can be made in two places, both are planted, one
+after the other, and each has to be found.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+ESTIMATORS = "dpframe/builtin/estimators"
+APART = "tests/builtin/test_pilot_apart.py"
+RANKS = "tests/builtin/test_order_statistics.py"
+SHARES = f"{RANKS}::test_all_shares_of_an_estimate_sum_to_at_most_one"
+
+
+class Mutant(NamedTuple):
+    """One change of one file."""
+
+    number: int
+    name: str
+    file: str
+    old: str
+    """Stands in the file once."""
+    new: str
+    tests: tuple[str, ...]
+    """Of the ordinary tests, those that have to fail."""
+    calibrate: bool = False
+    """Whether `dpframe calibrate` has to find it too."""
+
+
+MUTANTS = [
+    Mutant(
+        1,
+        "joint test at twice the error",
+        "dpframe/stats/joint.py",
+        "    v = np.sqrt(1 - w * w)\n",
+        "    a = np.minimum(2 * a, 1.0)\n    v = np.sqrt(1 - w * w)\n",
+        ("tests/stats/test_joint.py::test_coverage_at_fixed_events",),
+        calibrate=True,
+    ),
+    Mutant(
+        2,
+        "each limit at twice the error: upper",
+        "dpframe/stats/binomial.py",
+        "    found = special.betainccinv(k + 1, n - k, a)\n",
+        "    a = np.minimum(2 * a, 1.0)\n    found = special.betainccinv(k + 1, n - k, a)\n",
+        ("tests/stats/test_binomial.py",),
+    ),
+    Mutant(
+        2,
+        "each limit at twice the error: lower",
+        "dpframe/stats/binomial.py",
+        "    found = special.betaincinv(k, n - k + 1, a)\n",
+        "    a = np.minimum(2 * a, 1.0)\n    found = special.betaincinv(k, n - k + 1, a)\n",
+        ("tests/stats/test_binomial.py",),
+    ),
+    Mutant(
+        2,
+        "each limit at twice the error: where limits share it",
+        f"{ESTIMATORS}/threshold/_limits.py",
+        'upper, "jeffreys": jeffreys_upper}[limits]\n'
+        "    return limit(*_counted(ways), error / (2 * len(ways)))\n",
+        'upper, "jeffreys": jeffreys_upper}[limits]\n'
+        "    return limit(*_counted(ways), error / len(ways))\n",
+        (
+            "tests/calibration/test_corner.py"
+            "::test_built_in_estimators_use_what_they_pay_for_and_no_more",
+        ),
+    ),
+    Mutant(
+        3,
+        "pilot from the draws that are counted",
+        "dpframe/engine/learn.py",
+        "draws.outputs(PILOT, lane)",
+        'draws.outputs("eval", lane)',
+        (f"{APART}::test_neither_does_it_in_a_run",),
+        calibrate=True,
+    ),
+    Mutant(
+        4,
+        "events chosen on the counts",
+        f"{ESTIMATORS}/order_statistics/order_statistics.py",
+        "chosen = choose(pilot, families,",
+        "chosen = choose(np.asarray(counts), families,",
+        (f"{APART}::test_what_is_chosen_does_not_change_when_only_the_counts_do",),
+    ),
+    Mutant(
+        4,
+        "threshold chosen on the counts",
+        f"{ESTIMATORS}/threshold/_deciding.py",
+        "cut = best_cut(pilot,",
+        "cut = best_cut(np.asarray(counts),",
+        (f"{APART}::test_what_is_chosen_does_not_change_when_only_the_counts_do",),
+    ),
+    Mutant(
+        5,
+        "the direction of a given threshold is free",
+        f"{ESTIMATORS}/threshold/_limits.py",
+        'upper, "jeffreys": jeffreys_upper}[limits]\n'
+        "    return limit(*_counted(ways), error / (2 * len(ways)))\n",
+        'upper, "jeffreys": jeffreys_upper}[limits]\n'
+        "    return limit(*_counted(ways), error / 2)\n",
+        ("tests/builtin/test_threshold_estimator.py",),
+    ),
+    Mutant(
+        6,
+        "the direction of ranks is free",
+        f"{ESTIMATORS}/order_statistics/order_statistics.py",
+        "(1 - REVERSED_SHARE, REVERSED_SHARE)",
+        "(1.0, 1.0)",
+        (SHARES,),
+    ),
+    Mutant(
+        7,
+        "Holm without order",
+        "dpframe/stats/holm.py",
+        'order = np.argsort(p, kind="stable")',
+        "order = np.arange(len(p))",
+        ("tests/stats/test_holm.py",),
+        calibrate=True,
+    ),
+    Mutant(
+        8,
+        "δ ignored",
+        "dpframe/boxes.py",
+        "heights = 1 - delta - both[..., 1]",
+        "heights = 1 - both[..., 1]",
+        ("tests/test_boxes.py",),
+    ),
+    Mutant(
+        9,
+        "ties at a rank count: bins",
+        f"{ESTIMATORS}/events/ladder.py",
+        'np.searchsorted(self.false, ranks - 1, side="right") - 1]',
+        'np.searchsorted(self.false, ranks - 1, side="right")]',
+        (f"{RANKS}::test_ladders_count_what_lies_beyond_a_rank",),
+    ),
+    Mutant(
+        10,
+        "ties at a rank count: raw scores",
+        f"{ESTIMATORS}/events/ladder.py",
+        'np.searchsorted(self.true, thresholds, side="right")',
+        'np.searchsorted(self.true, thresholds, side="left")',
+        (f"{RANKS}::test_ladders_count_what_lies_beyond_a_rank",),
+    ),
+    Mutant(
+        11,
+        "looks are free",
+        "dpframe/record/looks.py",
+        "return 1 if number == 1 else number * (number + 1)",
+        "return 1",
+        ("tests/engine/test_ledger.py",),
+        calibrate=True,
+    ),
+    Mutant(
+        12,
+        "shares sum to 1.1",
+        f"{ESTIMATORS}/order_statistics/order_statistics.py",
+        "query, 1 - LADDER_SHARE)",
+        "query, 1.0)",
+        (SHARES,),
+    ),
+    Mutant(
+        13,
+        "raw scores of the pilot are counted: fixed events",
+        f"{ESTIMATORS}/order_statistics/_raw.py",
+        "return values[chosen], values[~chosen]",
+        "return values[chosen], values",
+        (APART,),
+    ),
+    Mutant(
+        13,
+        "raw scores of the pilot are counted: every estimator with a pilot",
+        "dpframe/scores/count.py",
+        "return values[chosen], values[~chosen]",
+        "return values[chosen], values",
+        (APART,),
+    ),
+    Mutant(
+        14,
+        "the error is divided by claims instead of bounds",
+        "dpframe/engine/estimate.py",
+        "max(1, plan.certifying_cells)",
+        "max(1, plan.m)",
+        ("tests/engine/test_run.py", "tests/calibration/test_together.py"),
+        calibrate=True,
+    ),
+    Mutant(
+        15,
+        "both families of a direction have all of its share",
+        f"{ESTIMATORS}/order_statistics/order_statistics.py",
+        "(family, share / 2)",
+        "(family, share)",
+        (SHARES,),
+    ),
+    Mutant(
+        16,
+        "each histogram's radius at the full error: bound and p-value",
+        f"{ESTIMATORS}/histogram/histogram.py",
+        "self.radii(found, error / 2)",
+        "self.radii(found, error)",
+        ("tests/builtin/test_histogram.py",),
+    ),
+    Mutant(
+        17,
+        "D and D′ share keys",
+        "dpframe/engine/address.py",
+        "jax.random.fold_in(jax.random.fold_in(base, chunk), dataset)",
+        "jax.random.fold_in(base, chunk)",
+        ("tests/engine/test_address.py",),
+    ),
+    Mutant(
+        17,
+        "D and D′ share the generators of black boxes",
+        "dpframe/engine/address.py",
+        "[*_words(stream, 32).tolist(), chunk, dataset]",
+        "[*_words(stream, 32).tolist(), chunk]",
+        ("tests/engine/test_address.py", "tests/engine/test_workers.py"),
+    ),
+    Mutant(
+        18,
+        "shares of the events that a pilot chooses sum to 1.8",
+        f"{ESTIMATORS}/events/choice.py",
+        "SHARES = (0.2, 0.6, 0.2)",
+        "SHARES = (0.6, 0.6, 0.6)",
+        (SHARES,),
+    ),
+]

@@ -1,0 +1,135 @@
+"""Plants every mistake of `mutants.py` in a copy of the project: do the tests find it?
+
+    python tests/quality/plant.py [NUMBER]...
+
+Prints a line for each and ends with 0 if all were found. What has to find them are ordinary tests,
+and `dpframe calibrate` for those that it is made for. A mistake counts as found if a test fails,
+not if the program no longer starts.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from quality.mutants import MUTANTS, Mutant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROOT = Path(__file__).parents[2]
+COPIED = ("dpframe", "tests", "pyproject.toml")
+CALIBRATE = ("-m", "dpframe", "calibrate", "tests/quality/seen.toml", "--repeats", "100", "--quiet")
+
+FAILED = 1
+"""Exit code of pytest and of `dpframe calibrate` where something is not as it should be."""
+
+AT_ONCE = 2
+
+
+def copied(to: Path) -> Path:
+    """A copy of what the tests need."""
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, to / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, to / name)
+    return to
+
+
+def survivor(mutant: Mutant, copy: Path) -> str | None:
+    """Plants a mistake, and takes it out again.
+
+    Args:
+        mutant: the mistake.
+        copy: of the project.
+
+    Returns:
+        Who did not find it, and what they said; None if all did.
+    """
+    file = copy / mutant.file
+    before = file.read_text(encoding="utf-8")
+    if before.count(mutant.old) != 1:
+        return f"{mutant.file} does not hold {mutant.old!r} once: it cannot be planted"
+    file.write_text(before.replace(mutant.old, mutant.new), encoding="utf-8")
+    try:
+        found = [_missed(copy, "-m", "pytest", "-x", "-p", "no:cacheprovider", *mutant.tests)]
+        if mutant.calibrate:
+            found.append(_missed(copy, *CALIBRATE))
+    finally:
+        file.write_text(before, encoding="utf-8")
+    return "\n".join(filter(None, found)) or None
+
+
+def complaint(mutants: Sequence[Mutant], copy: Path) -> str | None:
+    """What those who find mistakes say where there is none; None if nothing."""
+    tests = dict.fromkeys(test for mutant in mutants for test in mutant.tests)
+    for words in (("-m", "pytest", "-x", "-p", "no:cacheprovider", *tests), CALIBRATE):
+        done = _run(copy, *words)
+        if done.returncode:
+            return f"without any mistake, exit code {done.returncode}: {_end(done)}"
+    return None
+
+
+def _missed(copy: Path, *words: str) -> str | None:
+    done = _run(copy, *words)
+    if done.returncode == FAILED and "NameError" not in done.stdout:  # else it does not even run
+        return None
+    return f"exit code {done.returncode} of {' '.join(words)}: {_end(done)}"
+
+
+def _run(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [sys.executable, *words], cwd=copy, env=env, capture_output=True, text=True, check=False
+    )
+
+
+def _end(done: subprocess.CompletedProcess[str]) -> str:
+    return (done.stdout + done.stderr)[-2000:]
+
+
+def main(numbers: Sequence[int]) -> int:
+    """Plants the mistakes with these numbers, or all; gives the exit code."""
+    mutants = [each for each in MUTANTS if not numbers or each.number in numbers]
+    with tempfile.TemporaryDirectory() as folder:
+        copies: SimpleQueue[Path] = SimpleQueue()
+        for number in range(AT_ONCE):
+            copies.put(copied(Path(folder) / str(number)))
+
+        def planted(mutant: Mutant) -> str | None:
+            copy = copies.get()
+            try:
+                return survivor(mutant, copy)
+            finally:
+                copies.put(copy)
+
+        copy = copies.get()
+        if problem := complaint(mutants, copy):
+            print(problem)
+            return 1
+        copies.put(copy)
+        alive = defaultdict[int, int](int)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for mutant, missed in zip(mutants, pool.map(planted, mutants), strict=True):
+                word = "killed" if missed is None else f"SURVIVED\n{missed}"
+                print(f"({mutant.number}) {mutant.name}: {word}", flush=True)
+                alive[mutant.number] += missed is not None
+    print(f"{sum(not left for left in alive.values())} of {len(alive)} killed")
+    return int(any(alive.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main([int(word) for word in sys.argv[1:]]))
