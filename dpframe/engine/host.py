@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -57,11 +58,15 @@ class HostWork(Work):
     source: Source
     """Where outputs come from."""
 
+    @functools.cached_property
+    def independence(self) -> Independence:
+        """What is known of how the outputs depend on each other; asked for at any time."""
+        return Independence(self.the_pass.rows, self.lanes)
+
     def prepare(self) -> None:
         limit = self.run.seconds
         until = None if limit is None else time.monotonic() + max(limit, GRACE)
         self._seen: dict[tuple[int, int, int], HostArray] = {}
-        self.independence = Independence(self.the_pass.rows, self.lanes)
         data = guarded("the pair", lambda: both_as_made(self.the_pass.pair))
         self.draws = HostDraws(
             self.the_pass, self.run, self.prng, data, self.source, self.independence, until

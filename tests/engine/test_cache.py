@@ -7,20 +7,26 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jax
 import pytest
 
 from dpframe.engine.cache import BoundCache, keep_compiled_programs
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 @pytest.fixture
-def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A directory that is asked for, with JAX's settings kept out of it."""
+    update, before = jax.config.update, jax.config.values["jax_compilation_cache_dir"]
+    update("jax_compilation_cache_dir", None)  # an earlier test may have set it
     monkeypatch.setenv("DPFRAME_CACHE", str(tmp_path / "kept"))
     monkeypatch.setattr(jax.config, "update", lambda name, value: None)
-    monkeypatch.setitem(jax.config.values, "jax_compilation_cache_dir", None)
-    return tmp_path / "kept"
+    yield tmp_path / "kept"
+    update("jax_compilation_cache_dir", before)
 
 
 def test_the_directory_is_for_its_owner_alone(wanted: Path) -> None:

@@ -165,7 +165,7 @@ RUNNING = {
         "host", FAILED, r"sample raised ZeroDivisionError.*\(bad_plugin\.py:\d+\)", sample="1 / 0"
     ),
     "a host mechanism returns a text": of(
-        "host", FAILED, "cannot read these outputs", sample="return ['x'] * n"
+        "host", FAILED, "outputs are numbers", sample="return ['x'] * n"
     ),
     "a host mechanism returns too few": of(
         "host", FAILED, "first axis must be n", sample="return np.zeros((1, 1))"
