@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import shlex
 from pathlib import Path
@@ -172,7 +173,8 @@ def calibrate(
     if as_json:
         say_json(dumps(found))
     elif as_markdown:
-        say(calibration_page(found, _again(spec, repeats, own, trials or [], seed)))
+        again = _again(spec, repeats, own, trials or [], seed)
+        say(calibration_page(found, again, datetime.date.today().isoformat()))
     else:
         render_calibration(found, console())
     raise typer.Exit(exit_code(found))

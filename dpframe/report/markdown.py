@@ -13,17 +13,18 @@ if TYPE_CHECKING:
 WIDTH = 110
 
 
-def calibration_page(found: dict[str, Any], command: str) -> str:
+def calibration_page(found: dict[str, Any], command: str, day: str) -> str:
     """The whole page.
 
     Args:
         found: what `dpframe.calibrate` returns.
         command: what makes the page again.
+        day: on which it was made.
     """
-    return "\n".join(_lines(found, command)) + "\n"
+    return "\n".join(_lines(found, command, day)) + "\n"
 
 
-def _lines(found: dict[str, Any], command: str) -> Iterator[str]:
+def _lines(found: dict[str, Any], command: str, day: str) -> Iterator[str]:
     bounds = any(row["certified"] for row in found["rows"])
     yield f"# How often {'bounds exceed' if bounds else 'estimates are above'} the truth"
     yield ""
@@ -67,7 +68,7 @@ def _lines(found: dict[str, Any], command: str) -> Iterator[str]:
     yield ""
     environment = found["environment"]
     versions = ", ".join(f"{name} {environment[name]}" for name in ("dpframe", "jax", "scipy"))
-    yield f"Seed {found['seed']}; {versions}."
+    yield f"Seed {found['seed']}; {versions}; {day}."
 
 
 def _wrapped(text: str) -> list[str]:

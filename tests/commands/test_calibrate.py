@@ -157,8 +157,9 @@ def test_the_report(planted: dict[str, Any]) -> None:
 
 
 def test_the_page(planted: dict[str, Any]) -> None:
-    page = calibration_page(planted, "dpframe calibrate x.toml --markdown")
+    page = calibration_page(planted, "dpframe calibrate x.toml --markdown", "2026-01-02")
     assert "dpframe calibrate x.toml --markdown" in page
+    assert page.rstrip().endswith("; 2026-01-02.")
     assert "| 200 | first · does not pay |" in page
     assert page.count("| BROKEN |") == 1
     assert "## Audits as a whole" in page
@@ -180,7 +181,7 @@ def test_what_hides_from_repeats_is_computed(monkeypatch: pytest.MonkeyPatch) ->
     text = shown(found)
     assert "precision  decision" in text
     assert "precision of a decision, at the corner: the event with 0.5 of the error" in text
-    page = calibration_page(found, "dpframe calibrate x.toml --markdown")
+    page = calibration_page(found, "dpframe calibrate x.toml --markdown", "2026-01-02")
     assert "| precision | decision |" in page
 
 
