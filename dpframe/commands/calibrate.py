@@ -111,9 +111,10 @@ def calibration(
         for line, outcome in zip(own, given, strict=True)
     ]
     rows += [failed(cell, reason) for cell, reason in found.failed]
-    corners = [row for one in found.certifying() if (row := corner_row(*one)) is not None]
     first = loaded[0]
-    whole = together_rows(first.cells[0].confidence, first.cells[0].seed)
+    certifying = list(found.certifying())
+    corners = [row for one in certifying if (row := corner_row(*one)) is not None]
+    whole = together_rows(first.cells[0].confidence, first.cells[0].seed) if certifying else []
     promises = [row["promise"] for row in (*rows, *corners, *whole)]
     return {
         "schema": SCHEMA,

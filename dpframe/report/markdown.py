@@ -52,12 +52,13 @@ def _lines(found: dict[str, Any], command: str, day: str) -> Iterator[str]:
         yield from _wrapped(prose.corner_explanation(found))
         yield ""
         yield from _table(prose.CORNER_HEADS, map(prose.corner_cells, found["corners"]))
-    yield ""
-    yield "## Audits as a whole"
-    yield ""
-    yield from _wrapped(prose.whole_explanation())
-    yield ""
-    yield from _table(prose.WHOLE_HEADS, map(prose.whole_cells, found["together"]))
+    if found["together"]:
+        yield ""
+        yield "## Audits as a whole"
+        yield ""
+        yield from _wrapped(prose.whole_explanation())
+        yield ""
+        yield from _table(prose.WHOLE_HEADS, map(prose.whole_cells, found["together"]))
     yield ""
     yield "## Result"
     yield ""

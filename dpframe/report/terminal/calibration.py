@@ -45,11 +45,12 @@ def render_calibration(found: dict[str, Any], console: Console) -> None:
         console.print(ink.text(prose.corner_explanation(found), "dim"))
         own = [(row["promise"], prose.corner_cells(row)) for row in corners]
         console.print(_table(prose.CORNER_HEADS, own, ink))
-    console.print()
-    console.print(ink.text("audits as a whole", "bold"))
-    console.print(ink.text(prose.whole_explanation(), "dim"))
-    own = [(row["promise"], prose.whole_cells(row)) for row in found["together"]]
-    console.print(_table(prose.WHOLE_HEADS, own, ink))
+    if whole := found["together"]:
+        console.print()
+        console.print(ink.text("audits as a whole", "bold"))
+        console.print(ink.text(prose.whole_explanation(), "dim"))
+        own = [(row["promise"], prose.whole_cells(row)) for row in whole]
+        console.print(_table(prose.WHOLE_HEADS, own, ink))
     console.print()
     for line in prose.failures(found):
         console.print(ink.text(f"– {line}"))
