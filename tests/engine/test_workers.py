@@ -238,4 +238,4 @@ def test_a_script_needs_no_guard_and_may_hold_the_box(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     done = run_process("script.py", cwd=tmp_path)
     assert done.stdout == "ok False\n", done.stderr
-    assert set(done.stderr.splitlines()) == {"sampled"}
+    assert set(done.stderr.replace("\n", "").split("sampled")) == {""}  # processes print at once

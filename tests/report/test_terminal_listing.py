@@ -80,6 +80,7 @@ def plan():
         "repeats": 1,
         "draw_groups": 36,
         "draws": 720_000_000,
+        "calls": 0,
         "memory_bytes": 300 * 2**20,
         "seconds": 125.0,
         "inconclusive": [{"reason": "laplace · precision: ε = 20", "cells": 6}],
