@@ -9,8 +9,12 @@ from rich.box import Box
 from rich.table import Table
 from rich.text import Text
 
+from dpframe.report.verdicts import SYMBOL, UNEXPECTED, WORDS
+
 if TYPE_CHECKING:
     from rich.console import Console
+
+__all__ = ["ASCII", "GAP", "RULED", "RULED_ASCII", "STYLE", "SYMBOL", "UNEXPECTED", "WORDS", "Ink"]
 
 ASCII = {
     "✗": "x",
@@ -46,21 +50,6 @@ STYLE: dict[str | None, str] = {
     "failed": "bold magenta",
     None: "",
 }
-SYMBOL: dict[str | None, str] = {
-    "violated": "✗",
-    "consistent": "○",
-    "inconclusive": "?",
-    "failed": "!",
-    None: "~",
-}
-WORDS: dict[str | None, str] = {
-    "violated": "violated",
-    "consistent": "no violation found",
-    "inconclusive": "inconclusive",
-    "failed": "failed",
-    None: "no verdict",
-}
-UNEXPECTED = "▶"
 GAP = 3
 """Blanks between columns and between phrases of a line."""
 

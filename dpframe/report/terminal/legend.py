@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from dpframe.report import words
+from dpframe.report import sentences, words
 from dpframe.report.terminal.cell import AVERAGE, BOUND, LIMIT, interval, limit
 from dpframe.report.terminal.ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink
 
@@ -101,13 +101,7 @@ def _limits(spots: list[Spot]) -> Iterator[str]:
 
 def unadjusted(settings: Settings, m: int, ink: Ink) -> Text:
     """The warning that verdicts do not account for their number."""
-    chance = 1 - settings.confidence
-    return ink.text(
-        f"! Not adjusted for testing {m} claims (multiplicity = none): every verdict and every "
-        f"bound holds alone at {words.percent(settings.confidence)}, not together. Were all "
-        f"claims true, on average up to {m * chance:.2g} would be called violated.",
-        STYLE["failed"],
-    )
+    return ink.text(f"! {sentences.unadjusted(m, settings.confidence)}", STYLE["failed"])
 
 
 def group_title(group: Group, ink: Ink, width: int) -> Text:
