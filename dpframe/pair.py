@@ -26,6 +26,13 @@ class Pair(Plugin, kind="pair"):
 
     adjacency: ClassVar[str]
 
+    parameters_say_all: ClassVar[bool] = False
+    """Whether nothing but the parameters and this version of the code decides what D and D′ are.
+
+    Their content is then left out of the address of the draws, so that a release in which they
+    change in form only draws the same. Counts are kept apart by content all the same.
+    """
+
     @classmethod
     def check_definition(cls) -> None:
         missing = [
@@ -36,6 +43,7 @@ class Pair(Plugin, kind="pair"):
         if missing:
             raise TypeError(f"{cls.__name__}: a pair gives {', '.join(missing)}")
         require(cls, "adjacency", str)
+        require(cls, "parameters_say_all", bool)
 
     @property
     def d0(self) -> Tree:

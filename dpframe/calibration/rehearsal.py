@@ -14,7 +14,7 @@ from dpframe.engine.address import base_keys
 from dpframe.engine.draws import Draws
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import unstacked
-from dpframe.engine.precision import dataset, precision_of, run_dtype
+from dpframe.engine.precision import both_as_made, dataset, precision_of, run_dtype
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 
@@ -97,6 +97,7 @@ class Block:
 
     def __init__(self, rehearsal: Rehearsal, repeats: range) -> None:
         self.rehearsal, self.repeats = rehearsal, repeats
+        self.data = both_as_made(rehearsal.the_pass.pair)
         self._made: dict[tuple[str, int], HostArray | CellError] = {}
 
     def values(self, number: int) -> list[Values]:
@@ -137,7 +138,7 @@ class Block:
             draw_repeats,
             unstacked(mechanism, dtype),
             base_keys([draws.the_pass.stream.of(stream) for draws in own], prng),
-            dataset(self.rehearsal.the_pass.pair, index, dtype),
+            dataset(self.data[index], dtype),
             np.int32(index),
             rows=self.rehearsal.the_pass.rows,
             count=own[0].wanted[stream],
@@ -152,7 +153,7 @@ class _Slice(Draws):
         self.block, self.number = block, number
         stream = the_pass.stream._replace(repeat=block.repeats[number])
         repeated = dataclasses.replace(the_pass, stream=stream)
-        super().__init__(repeated, block.rehearsal.run, block.rehearsal.prng)
+        super().__init__(repeated, block.rehearsal.run, block.rehearsal.prng, block.data)
 
     def draw(self, stream: str, lane: int, index: int) -> HostArray:
         found: HostArray = self.block.outputs(stream, index)[self.number]

@@ -123,13 +123,13 @@ def _looks(earlier: Record | None) -> dict[Any, list[Any]]:
 def _complete(earlier: Record, plan: Plan) -> bool:
     """Whether this run would come out as the earlier one did."""
     audit = plan.audit
-    groups = {cell.id: p.stream.group for p in plan.passes for cell, _ in p.cells}
+    drawn = {cell.id: (p.stream.group, p.data) for p in plan.passes for cell, _ in p.cells}
     wanted = [
-        (cell.id, "ok", [cell.trials] * 2, groups[cell.id])
+        (cell.id, "ok", [cell.trials] * 2, *drawn[cell.id])
         for cell in audit.cells
-        if cell.id in groups
+        if cell.id in drawn
     ]
-    done = [(cell.id, cell.status, cell.trials, cell.draw_group) for cell in earlier.cells]
+    done = [(c.id, c.status, c.trials, c.draw_group, c.pair.digest) for c in earlier.cells]
     source = spec_record(audit.source)
     return (
         done == wanted

@@ -18,7 +18,6 @@ import numpy as np
 
 from dpframe.engine import threefry
 from dpframe.mechanism import HostMechanism
-from dpframe.registry import BUILTIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,8 +58,8 @@ def draw_group(cell: Cell, *, data: str, precision: str, prng: str, rows: int) -
 
     Args:
         cell: gives the mechanism's distribution, name and static parameters, and the pair.
-        data: digest of D and D′, which a pair may read from a file. That of a built-in pair is not
-            used: its parameters say all about it.
+        data: digest of D and D′, which a pair may read from a file. Not used where the class says
+            that its parameters say all.
         precision: "float32" or "float64"; black boxes know neither.
         prng: name of the generator.
         rows: rows per chunk.
@@ -76,7 +75,7 @@ def draw_group(cell: Cell, *, data: str, precision: str, prng: str, rows: int) -
         {
             "scheme": SCHEME,
             "mechanism": [cell.mechanism.distribution, cell.mechanism.use, static],
-            "pair": pair if cell.pair.distribution == BUILTIN else [*pair, data],
+            "pair": pair if cell.pair.value.parameters_say_all else [*pair, data],
             "precision": HOST if isinstance(mechanism, HostMechanism) else precision,
             "prng": prng,
             "rows": rows,

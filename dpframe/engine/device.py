@@ -33,10 +33,10 @@ class DeviceWork(Work):
         return (self.nan_note(f"the first {self.the_pass.rows} outputs"),)
 
     def learning(self) -> Draws:
-        return Draws(self.the_pass, self.run, self.prng)
+        return Draws(self.the_pass, self.run, self.prng, self.made)
 
     def ready(self) -> None:
-        self.data = tuple(dataset(self.the_pass.pair, d, self.dtype) for d in (0, 1))
+        self.data = tuple(dataset(made, self.dtype) for made in self.made)
         self.base = base_key(self.the_pass.stream, self.prng)
         mechanisms = stack(self.the_pass.mechanisms, self.dtype)
         padded = (self.zeros, mechanisms, self.states, self.layouts)

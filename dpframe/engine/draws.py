@@ -11,7 +11,7 @@ from dpframe.engine.address import EVAL, FIT, PILOT, base_key
 from dpframe.engine.budgets import resolved
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import unstacked
-from dpframe.engine.precision import as_scored, both_as_made, dataset, on_device
+from dpframe.engine.precision import as_scored, dataset, for_a_box, on_device
 from dpframe.engine.workers import Here, Load, Request
 from dpframe.mechanism import HostMechanism
 
@@ -30,11 +30,12 @@ class Draws:
         the_pass: whose draws.
         run: how many draws the fit and pilot streams have.
         prng: name of the generator.
+        made: the two datasets, as the pair made them.
     """
 
-    def __init__(self, the_pass: Pass, run: RunSettings, prng: str) -> None:
+    def __init__(self, the_pass: Pass, run: RunSettings, prng: str, made: tuple[Any, Any]) -> None:
         run = resolved(run, the_pass.mechanisms[0], the_pass.trials)
-        self.the_pass, self.prng = the_pass, prng
+        self.the_pass, self.prng, self.made = the_pass, prng, made
         self.dtype = np.dtype(run.precision)
         self.wanted = {FIT: run.fit or 0, PILOT: run.pilot or 0, EVAL: the_pass.trials}
         self._kept: dict[str, tuple[int, Outputs]] = {}
@@ -62,7 +63,7 @@ class Draws:
         else:
             origin = programs.Origin(
                 base_key(the_pass.stream.of(stream), self.prng),
-                dataset(the_pass.pair, index, self.dtype),
+                dataset(self.made[index], self.dtype),
                 np.int32(index),
             )
             leaves = unstacked(mechanism, self.dtype)
@@ -79,8 +80,7 @@ class Draws:
         """Outputs of a black box, in the order of their chunks; drawn in this process."""
         the_pass: Any = self.the_pass
         if self._box is None:
-            data = guarded("the pair", lambda: both_as_made(the_pass.pair))
-            self._box = Load(the_pass.mechanisms, data)
+            self._box = Load(the_pass.mechanisms, for_a_box(self.made))
         request = Request(lane, index, the_pass.stream.of(stream), index, 0, chunks, the_pass.rows)
         with Here().lend(self._box) as (worker, *_):
             return [

@@ -45,7 +45,7 @@ def entry_keys(
         content = {
             "program": program,
             "mechanism": _plugin(cell.mechanism),
-            "pair": _plugin(cell.pair),
+            "pair": [*_plugin(cell.pair), the_pass.data],
             "attack": _plugin(cell.attack),
             "statistic": [kind.__module__, repr(statistic), code_digest(kind)],
             "learned": _arrays(own),

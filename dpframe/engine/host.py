@@ -17,7 +17,7 @@ from dpframe.engine.guard import guarded
 from dpframe.engine.host_draws import HostDraws
 from dpframe.engine.independence import Independence
 from dpframe.engine.pace import GRACE
-from dpframe.engine.precision import as_scored, both_as_made
+from dpframe.engine.precision import as_scored
 from dpframe.engine.sanity import NAN_FOUND
 from dpframe.engine.work import Work
 from dpframe.engine.workers import Overdue, Stopped
@@ -65,12 +65,7 @@ class HostWork(Work):
 
     def prepare(self) -> None:
         limit = self.run.seconds
-        until = None if limit is None else time.monotonic() + max(limit, GRACE)
         self._seen: dict[tuple[int, int, int], HostArray] = {}
-        data = guarded("the pair", lambda: both_as_made(self.the_pass.pair))
-        self.draws = HostDraws(
-            self.the_pass, self.run, self.prng, data, self.source, self.independence, until
-        )
         try:
             super().prepare()
         except Overdue:
@@ -80,6 +75,11 @@ class HostWork(Work):
             ) from None
 
     def learning(self) -> HostDraws:
+        limit = self.run.seconds
+        until = None if limit is None else time.monotonic() + max(limit, GRACE)
+        self.draws = HostDraws(
+            self.the_pass, self.run, self.prng, self.made, self.source, self.independence, until
+        )
         self.draws.check_addresses()  # first of all: it may save the releases that are dear
         return self.draws
 

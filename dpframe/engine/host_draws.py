@@ -13,7 +13,7 @@ from dpframe.engine.address import EVAL
 from dpframe.engine.draws import Draws
 from dpframe.engine.independence import NOT_SEEDABLE
 from dpframe.engine.pace import Pace
-from dpframe.engine.precision import as_scored
+from dpframe.engine.precision import as_scored, for_a_box
 from dpframe.engine.workers import Load, Request
 from dpframe.errors import SampleError
 
@@ -34,7 +34,7 @@ class HostDraws(Draws):
         the_pass: whose draws.
         run: how many draws the fit and pilot streams have.
         prng: name of the generator.
-        data: the two datasets, as the pair made them.
+        made: the two datasets, as the pair made them.
         source: where outputs come from.
         independence: sees all of them.
         deadline: until when the fit and pilot streams have to be there.
@@ -45,14 +45,14 @@ class HostDraws(Draws):
         the_pass: Pass,
         run: RunSettings,
         prng: str,
-        data: tuple[Any, ...],
+        made: tuple[Any, Any],
         source: Source,
         independence: Independence,
         deadline: float | None,
     ) -> None:
-        super().__init__(the_pass, run, prng)
+        super().__init__(the_pass, run, prng, made)
         mechanisms: Any = the_pass.mechanisms
-        self.load = Load(mechanisms, data)
+        self.load = Load(mechanisms, for_a_box(made))
         self.source, self.independence, self.deadline = source, independence, deadline
         row = max(1, the_pass.elements) * the_pass.shape.dtype.itemsize
         self.pace = Pace(the_pass.rows * row * len(mechanisms))

@@ -12,9 +12,10 @@ from dpframe.attack import Target
 from dpframe.engine.address import EVAL, Stream, draw_group
 from dpframe.engine.answers import certifies, learns, nan_allowed, statistic_of, unsuited
 from dpframe.engine.chunks import rows_per_chunk
+from dpframe.engine.content import data_digest
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import Scorer, structure
-from dpframe.engine.precision import data_digest, precision_of
+from dpframe.engine.precision import both_as_made, precision_of
 from dpframe.engine.shape import Shape
 from dpframe.engine.trace import Tracer, declared_rows
 from dpframe.engine.workers import Workers
@@ -161,6 +162,9 @@ def _plan(audit: Audit, prng: str, tracer: Tracer) -> Plan:
         try:
             accepts = statistic_of(cell.estimator.value).accepts
             certified = certifies(cell.estimator.value, cell.claim)
+            if cell.pair.value not in digests:
+                made = guarded("the pair", partial(both_as_made, cell.pair.value))
+                digests[cell.pair.value] = guarded("the pair", partial(data_digest, made))
             shape = tracer.output_shape(cell)
             declared = declared_rows(cell.mechanism.value)
             target = Target(cell.mechanism.value, cell.pair.value, shape.dims)
@@ -175,9 +179,6 @@ def _plan(audit: Audit, prng: str, tracer: Tracer) -> Plan:
                 skipped.append(_skip(cell, reason))
                 continue
             tracer.check_attack(cell, shape)
-            if cell.pair.value not in digests:
-                made = partial(data_digest, cell.pair.value)
-                digests[cell.pair.value] = guarded("the pair", made)
         except CellError as error:
             problem = str(error)
         certifying_cells += certified

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -25,32 +24,24 @@ def precision_of(run: RunSettings) -> Any:
     return jax.enable_x64(run.precision == "float64")
 
 
-def dataset(pair: Pair, index: int, dtype: np.dtype[Any]) -> Tree:
-    """One dataset of a pair; floating data in the run's dtype."""
+def dataset(made: Tree, dtype: np.dtype[Any]) -> Tree:
+    """A dataset as a pair made it, with floating data in the run's dtype."""
 
     def held(data: Any) -> HostArray:
         array = np.asarray(data)
         return array.astype(dtype) if np.issubdtype(array.dtype, np.floating) else array
 
-    return jax.tree.map(held, (pair.d0, pair.d1)[index])
-
-
-def data_digest(pair: Pair) -> str:
-    """Digest of D and D′ as the pair makes them, whatever the precision of the run."""
-    hasher = hashlib.blake2b(digest_size=16)
-    for data in (pair.d0, pair.d1):
-        leaves, structure = jax.tree.flatten(data)
-        hasher.update(str(structure).encode())
-        for leaf in leaves:
-            array = np.asarray(leaf)
-            hasher.update(f"{array.dtype}{array.shape}".encode())
-            hasher.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return hasher.hexdigest()
+    return jax.tree.map(held, made)
 
 
 def both_as_made(pair: Pair) -> tuple[Any, Any]:
-    """D and D′ as a black box gets them: the pair's own values, nothing rounded."""
-    d0, d1 = (np.asarray(d) if isinstance(d, jax.Array) else d for d in (pair.d0, pair.d1))
+    """D and D′ as the pair makes them, nothing rounded."""
+    return pair.d0, pair.d1
+
+
+def for_a_box(made: tuple[Any, Any]) -> tuple[Any, Any]:
+    """D and D′ as a black box gets them: the pair's own values, in arrays that NumPy knows."""
+    d0, d1 = (np.asarray(data) if isinstance(data, jax.Array) else data for data in made)
     return d0, d1
 
 

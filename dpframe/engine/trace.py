@@ -16,6 +16,7 @@ from dpframe.engine.lanes import structure, unstacked
 from dpframe.engine.pace import GRACE
 from dpframe.engine.precision import (
     both_as_made,
+    for_a_box,
     on_device,
     precision_of,
     run_dtype,
@@ -93,7 +94,7 @@ class Tracer:
         """
         stream = Stream(cell.seed, "shape", 0, PROBE)
         data = guarded("the pair", lambda: both_as_made(cell.pair.value))
-        load = Load((mechanism,), data)
+        load = Load((mechanism,), for_a_box(data))
         limit = self.run.seconds
         try:
             with self.source.lend(load, 2) as workers:

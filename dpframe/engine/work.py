@@ -16,12 +16,13 @@ from dpframe.engine import programs
 from dpframe.engine.budgets import resolved
 from dpframe.engine.checkpoint import resume, saved
 from dpframe.engine.chunks import segments
+from dpframe.engine.content import data_digest
 from dpframe.engine.draws import Draws
 from dpframe.engine.fingerprint import entry_keys
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import stack, unstacked
 from dpframe.engine.learn import learn
-from dpframe.engine.precision import can_be_nan, data_digest, precision_of
+from dpframe.engine.precision import both_as_made, can_be_nan, precision_of
 from dpframe.engine.sanity import check_rows_alone
 from dpframe.engine.tally import Tally, no_counts
 from dpframe.errors import CellError
@@ -90,7 +91,9 @@ class Work(ABC):
         self._until = None if self.run.seconds is None else started + self.run.seconds
         with precision_of(self.run):
             the_pass = self.the_pass
-            if guarded("the pair", partial(data_digest, the_pass.pair)) != the_pass.data:
+            # Asked once: what is drawn from is what was compared.
+            self.made = guarded("the pair", partial(both_as_made, the_pass.pair))
+            if guarded("the pair", partial(data_digest, self.made)) != the_pass.data:
                 raise CellError(CHANGED)
             self.states, self.layouts = learn(self.learning())
             self.attacks = tuple(stack(s.attacks, self.dtype) for s in the_pass.scorers)

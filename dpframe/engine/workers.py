@@ -77,10 +77,7 @@ class Load:
                             stack.enter_context(_by_value(sys.modules[name]))
                     self._pickled = cloudpickle.dumps(self.content)
             except Exception as error:  # whatever the code of an object raises
-                raise SampleError(
-                    "a black box runs in a process of its own, and this one cannot be handed over: "
-                    f"{type(error).__name__}: {message(error)}"
-                ) from error
+                raise SampleError(_not_handed_over(error)) from error
         return self._pickled
 
     def bring_code(self) -> None:
@@ -340,7 +337,11 @@ class Here:
         self, load: Load, number: int = 1, deadline: float | None = None
     ) -> Iterator[list[Lent]]:
         """See `Source`."""
-        yield [_Inline(self, Sampler(*load.content))] * number
+        try:
+            sampler = Sampler(*load.content)
+        except Exception as error:  # what cannot be copied
+            raise SampleError(_not_handed_over(error)) from error
+        yield [_Inline(self, sampler)] * number
 
     def stop(self) -> None:
         """See `Source`; there is nothing to end."""
@@ -379,6 +380,13 @@ def _outputs(frame: Frame) -> HostArray:
         raise _problem(frame)
     found: HostArray = np.frombuffer(frame.content, np.dtype(frame.header["dtype"]))
     return found.reshape(frame.header["shape"])
+
+
+def _not_handed_over(error: Exception) -> str:
+    return (
+        "a black box runs in a process of its own, and this one cannot be handed over: "
+        f"{type(error).__name__}: {message(error)}"
+    )
 
 
 def _unloaded(frame: Frame) -> str:

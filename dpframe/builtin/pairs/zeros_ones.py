@@ -20,6 +20,7 @@ class ZerosOnes(Pair, name="zeros-ones"):
     """
 
     adjacency: ClassVar[str] = "replace one record"
+    parameters_say_all: ClassVar[bool] = True
 
     dim: Annotated[int, Ge(1)] = 1
     """Number of coordinates."""
