@@ -15,7 +15,11 @@ BY_AUTHOR = re.compile(
 )
 """Such as "Clopper and Pearson (1934)", "Dwork et al. 2006," or "(Scott 1979)"."""
 
-MODULES = sorted((ROOT / "dpframe").rglob("*.py"))
+MODULES = sorted(
+    path
+    for package in (ROOT / "dpframe", *ROOT.glob("plugins/*/dpframe_*"))
+    for path in package.rglob("*.py")
+)
 ENTRIES = re.findall(r"^\| (\S+) \| (.+?) \| (.*?) ?\|$", PAGE.read_text(encoding="utf-8"), re.M)[
     1:
 ]

@@ -1,0 +1,49 @@
+"""Audits of private training: DP-SGD as a mechanism, canaries as pairs and attacks."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from dpframe import hookimpl
+
+if TYPE_CHECKING:
+    from dpframe import Attack, Mechanism, Pair
+    from dpframe_dpsgd.records import Records as Records
+    from dpframe_dpsgd.training import Training as Training
+
+__all__ = ["Records", "Training"]
+
+_HOME = {"Records": "dpframe_dpsgd.records", "Training": "dpframe_dpsgd.training"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'dpframe_dpsgd' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+@hookimpl
+def dpframe_mechanisms() -> list[type[Mechanism]]:
+    """Trainers."""
+    from dpframe_dpsgd.dense import DPSGD
+    from dpframe_dpsgd.mistaken import MistakenDPSGD
+
+    return [DPSGD, MistakenDPSGD]
+
+
+@hookimpl
+def dpframe_attacks() -> list[type[Attack]]:
+    """On models, and on the steps of training."""
+    from dpframe_dpsgd.attacks.black_box import CanaryLoss, CanaryLossRatio
+    from dpframe_dpsgd.attacks.steps import CanarySearch, CanarySteps
+
+    return [CanaryLoss, CanaryLossRatio, CanarySearch, CanarySteps]
+
+
+@hookimpl
+def dpframe_pairs() -> list[type[Pair]]:
+    """Training sets with and without a canary."""
+    from dpframe_dpsgd.pairs import Canary
+
+    return [Canary]

@@ -1,0 +1,1 @@
+"""Attacks on trained models, and on what was seen of their training."""

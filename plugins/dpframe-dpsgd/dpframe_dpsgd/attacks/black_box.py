@@ -1,0 +1,85 @@
+"""Attacks on the last model: the loss on the canary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+
+from dpframe import Attack
+from dpframe_dpsgd.pairs import Canary
+from dpframe_dpsgd.training import Training, as_vector
+
+if TYPE_CHECKING:
+    from dpframe import Array, HostArray, Key, Target, Tree
+
+
+class LossOnCanary(Attack):
+    """Base of attacks that look at the loss of the last model on the canary."""
+
+    gives: ClassVar[Literal["decision", "score"]] = "score"
+
+    def unsuited(self, target: Target) -> str | None:
+        if not isinstance(target.mechanism, Training) or len(target.dims) != 1:
+            return 'takes trained models: a trainer with output = "model"'
+        if not isinstance(target.pair, Canary) or target.pair.canary == "gradient":
+            return "takes pairs whose canary is a record"
+        return None
+
+
+class CanaryLoss(LossOnCanary, name="canary-loss"):
+    """Minus the loss on the canary: models that have seen it lose less [Nasr2023].
+
+    The score of [Koskela2024, Algorithm 3].
+    """
+
+    def learns(self) -> bool:
+        return False
+
+    def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
+        return losses_of(target)
+
+    def score(self, state: Tree, outputs: Array) -> Array:
+        losses: Array = state(outputs)
+        return -losses
+
+
+class CanaryLossRatio(LossOnCanary, name="canary-loss-ratio"):
+    """The likelihood ratio of two normal distributions fitted to the losses on the canary.
+
+    The losses of models trained with and without it are taken for normal [Carlini2022]; whether
+    they are changes what the attack can show, and not whether its bound is valid.
+    """
+
+    def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
+        find = losses_of(target)
+        losses = [np.asarray(find(models), np.float64) for models in train]
+        means = np.array([values.mean() for values in losses])
+        deviations = np.array([max(values.std(), 1e-9) for values in losses])
+        return {"losses_of": find, "means": means, "deviations": deviations}
+
+    def score(self, state: Tree, outputs: Array) -> Array:
+        losses = state["losses_of"](outputs)
+        distance = (losses[:, None] - state["means"]) / state["deviations"]
+        log_densities = -(distance**2) / 2 - jnp.log(state["deviations"])
+        ratios: Array = log_densities[:, 1] - log_densities[:, 0]
+        return ratios
+
+
+def losses_of(target: Target) -> Partial:
+    """A function of models, shape [n, parameters], that gives their losses on the canary, [n]."""
+    assert isinstance(target.pair, Canary)
+    x, y = target.pair.record()
+    partial: Any = Partial
+    found: Partial = partial(_losses, target.mechanism, np.asarray(x), np.asarray(y))
+    return found
+
+
+def _losses(mechanism: Training, x: Array, y: Array, models: Array) -> Array:
+    shapes = jax.eval_shape(lambda: mechanism.init(jax.random.key(0), x.shape[0]))
+    _, shaped = as_vector(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes))
+    losses: Array = jax.vmap(lambda model: mechanism.loss(shaped(model), x, y))(models)
+    return losses

@@ -1,0 +1,78 @@
+"""How what was seen of many steps becomes one score."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+
+from dpframe_dpsgd.white_box import VIEWS
+
+if TYPE_CHECKING:
+    from dpframe import Array
+
+COLUMN = {name: place for place, name in enumerate(VIEWS)}
+LAGS = 16
+"""Steps between which residuals are compared."""
+
+
+def likelihood_ratio(seen: Array, rate: Any, noise: Any) -> Array:
+    """The best score for a correct trainer.
+
+    Sum over steps of the log-ratio of qN(s, σ²) + (1 − q)N(0, σ²) to N(0, σ²) at the residual,
+    where s is how far the canary would have moved the sum.
+
+    Args:
+        seen: shape [n, steps, views].
+        rate: q.
+        noise: σ.
+
+    Returns:
+        Shape [n].
+    """
+    residual, shift = seen[..., COLUMN["residual"]], seen[..., COLUMN["shift"]]
+    ratio = (2 * shift * residual - shift**2) / (2 * noise**2)
+    return jnp.logaddexp(jnp.log1p(-rate), jnp.log(rate) + ratio).sum(1)
+
+
+def candidates(seen: Array, rate: Any, noise: Any) -> Array:
+    """Every score that an audit may choose from.
+
+    The likelihood ratio; each view of each step, its sum and its largest value over the steps; and
+    the differences of residuals of any two steps.
+
+    Args:
+        seen: shape [n, steps, views].
+        rate: q.
+        noise: σ.
+
+    Returns:
+        Shape [n, candidates].
+    """
+    steps = min(seen.shape[1], LAGS)
+    first, second = jnp.triu_indices(steps, 1)
+    residual = seen[:, :, COLUMN["residual"]]
+    return jnp.concatenate(
+        [
+            likelihood_ratio(seen, rate, noise)[:, None],
+            seen.reshape(len(seen), -1),
+            seen.sum(1),
+            seen.max(1),
+            residual[:, second] - residual[:, first],
+        ],
+        axis=1,
+    )
+
+
+def describe(place: int, steps: int, views: int) -> str:
+    """What a candidate is, in words."""
+    names = [*VIEWS, *(f"residual in array {k}" for k in range(views - len(VIEWS)))]
+    if place == 0:
+        return "likelihood ratio of all steps"
+    place -= 1
+    if place < steps * views:
+        return f"{names[place % views]} of step {place // views}"
+    place -= steps * views
+    if place < 2 * views:
+        return f"{'sum' if place < views else 'largest'} of {names[place % views]} over the steps"
+    return "difference of the residuals of two steps"

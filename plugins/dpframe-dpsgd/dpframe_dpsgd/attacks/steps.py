@@ -1,0 +1,93 @@
+"""Attacks on what was seen of the steps of training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpframe import Attack, Ge
+from dpframe_dpsgd.attacks.evidence import strongest
+from dpframe_dpsgd.attacks.scores import COLUMN, candidates, likelihood_ratio
+from dpframe_dpsgd.training import Training
+
+if TYPE_CHECKING:
+    from dpframe import Array, HostArray, Key, Target, Tree
+
+
+class OfSteps(Attack):
+    """Base of attacks on what was seen of every step."""
+
+    gives: ClassVar[Literal["decision", "score"]] = "score"
+
+    def unsuited(self, target: Target) -> str | None:
+        if not isinstance(target.mechanism, Training) or len(target.dims) != 2:
+            return 'takes what was seen of the steps of training: output = "steps"'
+        return None
+
+    def parameters_of(self, target: Target) -> dict[str, Any]:
+        """What the best score needs to know."""
+        mechanism: Any = target.mechanism
+        return {"rate": np.float64(mechanism.rate), "noise": np.float64(mechanism.noise_multiplier)}
+
+
+class CanarySteps(OfSteps, name="canary-steps"):
+    """What a white box saw of the steps of training [Koskela2024, Algorithm 4].
+
+    `view` says what of each step, `combine` how steps become one score: "single" takes `step`,
+    "sum" adds them up, "likelihood-ratio" is the best score for a correct trainer: the log-ratios
+    of qN(s, σ²) + (1 − q)N(0, σ²) to N(0, σ²) at the residuals, added up.
+    """
+
+    view: Literal["residual", "score", "difference", "norm", "moved", "distance"] = "residual"
+    """residual: the released sum less the known gradients, in the direction of the canary. score:
+    the released sum itself in that direction. difference: the residual less that of the step
+    before. norm: of the residual. moved, distance: of the model, beyond the known step."""
+    combine: Literal["single", "sum", "likelihood-ratio"] = "single"
+    """How steps become a score."""
+    step: Annotated[int, Ge(0)] = 0
+    """Which step, from 0."""
+
+    def unsuited(self, target: Target) -> str | None:
+        reason = super().unsuited(target)
+        if reason is None and self.combine == "single" and self.step >= target.dims[0]:
+            return f"there is no step {self.step}: there are {target.dims[0]}, counted from 0"
+        return reason
+
+    def learns(self) -> bool:
+        return False
+
+    def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
+        return self.parameters_of(target)
+
+    def score(self, state: Tree, outputs: Array) -> Array:
+        values = outputs[..., COLUMN[self.view]]
+        if self.combine == "single":
+            return values[:, self.step]
+        if self.combine == "sum":
+            return values.sum(1)
+        rate, noise = (state[name].astype(values.dtype) for name in ("rate", "noise"))
+        return likelihood_ratio(outputs, rate, noise)
+
+
+class CanarySearch(OfSteps, name="canary-search"):
+    """Of all that a white box saw, what speaks most clearly against the claim on the fit stream.
+
+    It tries the likelihood ratio, every view of every step, their sums and largest values, and the
+    differences of any two residuals, each in both directions, and takes the one whose error rates
+    lie furthest below the claimed trade-off curve, in standard deviations. The bound is made from
+    other draws. For mistakes that nobody has thought of.
+    """
+
+    def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
+        state = self.parameters_of(target)
+        both = [np.asarray(candidates(jnp.asarray(seen), **state)) for seen in train]
+        claim = target.mechanism.claim(target.pair)
+        place, sign = strongest(both[0], both[1], claim)
+        return {**state, "place": np.int32(place), "sign": np.float64(sign)}
+
+    def score(self, state: Tree, outputs: Array) -> Array:
+        rate, noise, sign = (state[k].astype(outputs.dtype) for k in ("rate", "noise", "sign"))
+        scores: Array = sign * jnp.take(candidates(outputs, rate, noise), state["place"], axis=1)
+        return scores

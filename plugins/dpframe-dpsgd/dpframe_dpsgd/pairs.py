@@ -1,0 +1,80 @@
+"""Training sets with and without a canary."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+
+from dpframe import Ge, Pair
+from dpframe_dpsgd.datasets import DIGITS, load_table
+from dpframe_dpsgd.records import Records
+
+if TYPE_CHECKING:
+    from dpframe import HostArray
+
+Kind = Literal["held-out", "mislabelled", "blank", "gradient"]
+
+
+class Canary(Pair, name="canary"):
+    """A random subset of a table of labelled records (D), and the same with a canary (D′).
+
+    held-out: another record of the table. mislabelled: the same with the next label. blank: a
+    record of zeros with its label. gradient: no record, but a random direction of norm C that takes
+    part in the sum of gradients like a record's gradient.
+    """
+
+    adjacency = "add or remove one record"
+    data: str = DIGITS
+    """"digits" (comes with scikit-learn), a folder with MNIST's IDX files, or a .npz of x and y."""
+    records: Annotated[int, Ge(1)] = 1000
+    """Records of D."""
+    canary: Kind = "held-out"
+    """What D′ has more."""
+    index: Annotated[int, Ge(0)] = 0
+    """Which of the records outside D the canary is made of."""
+    subset: Annotated[int, Ge(0)] = 0
+    """Seed of the choice of D."""
+
+    def check(self) -> None:
+        left = len(load_table(self.data).y) - self.records
+        if self.index >= left:
+            raise ValueError(
+                f"records = {self.records} leave {max(0, left)} of {self.data!r} for a canary, "
+                f"so index = {self.index} is too large"
+            )
+
+    @property
+    def d0(self) -> Records:
+        return _records(self, False)
+
+    @property
+    def d1(self) -> Records:
+        return _records(self, True)
+
+    def record(self) -> tuple[HostArray, int]:
+        """Features and label of the canary."""
+        data = self.d1
+        return data.x[-1], int(data.y[-1])
+
+
+@functools.lru_cache(maxsize=16)
+def _records(pair: Canary, with_canary: bool) -> Records:
+    table = load_table(pair.data)
+    order = np.random.default_rng(pair.subset).permutation(len(table.y))
+    chosen = order[: pair.records]
+    extra = order[pair.records + pair.index]
+    x, y = table.x[extra], int(table.y[extra])
+    if pair.canary == "mislabelled":
+        y = (y + 1) % table.classes
+    if pair.canary == "blank":
+        x = np.zeros_like(x)
+    present = np.ones(pair.records + 1, bool)
+    present[-1] = with_canary
+    return Records(
+        np.vstack([table.x[chosen], x]),
+        np.append(table.y[chosen], np.int32(y)),
+        present,
+        np.array(pair.canary == "gradient"),
+    )

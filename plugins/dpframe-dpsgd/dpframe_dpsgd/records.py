@@ -1,0 +1,27 @@
+"""What a model is trained on: records in arrays of one shape, with or without the canary."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Records(NamedTuple):
+    """A training set. The last row is the place of the canary: D and D′ differ in its presence."""
+
+    x: Any
+    """Features, shape [rows, features], floating."""
+    y: Any
+    """Labels, shape [rows], integers from 0."""
+    present: Any
+    """Whether a row exists, shape [rows]; a row that does not is never sampled."""
+    gradient: Any
+    """Whether the last row stands for a canary gradient, made by the trainer; a boolean scalar."""
+
+    @property
+    def place(self) -> int:
+        """The row of the canary."""
+        return int(self.present.shape[0]) - 1
+
+    def without_canary(self) -> Records:
+        """D, whichever of the two this is; traced."""
+        return self._replace(present=self.present.at[-1].set(False))

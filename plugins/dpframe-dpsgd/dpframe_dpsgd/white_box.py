@@ -1,0 +1,85 @@
+"""What somebody sees of a step who knows everything but the canary and the noise.
+
+That is the released sum, less what the records other than the canary contribute to it. It is
+looked at in the direction in which the canary would move the sum [Koskela2024, Algorithm 4], and
+in some others that a correct trainer fills with noise alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+if TYPE_CHECKING:
+    from dpframe import Array
+
+
+class Update(NamedTuple):
+    """One step, every vector of shape [parameters] and, but for `step`, in units of C."""
+
+    released: Any
+    """The noisy sum: what was divided, times what it should have been divided by."""
+    known: Any
+    """The clipped gradients of the records without the canary."""
+    shift: Any
+    """What the canary would add to the sum if it were sampled."""
+    step: Any
+    """How far the new model is from that of the known sum without noise, in learning rates."""
+    before: Any
+    """The residual of the step before."""
+
+    @property
+    def residual(self) -> Any:
+        """The noise, and the canary if it was sampled."""
+        return self.released - self.known
+
+
+VIEWS = {
+    "residual": "the released sum less the known one, in the direction of the canary, divided by C",
+    "score": "the released sum itself in that direction, divided by C",
+    "shift": "how far the canary would move the sum if it were sampled, divided by C",
+    "difference": "the residual less that of the step before, in that direction, divided by C",
+    "norm": "the norm of the residual, divided by C",
+    "largest": "its largest coordinate",
+    "rough": "the mean absolute difference of its neighbouring coordinates",
+    "moved": "how far the model moved beyond the known step, in the direction of the canary",
+    "distance": "how far it moved beyond the known step at all",
+}
+"""Columns of what is seen, and then the residual in the coordinates of each array of the model."""
+
+
+def look(made: Update, shaped: Any) -> Array:
+    """All views of one step.
+
+    Args:
+        made: the step.
+        shaped: makes the model of a vector.
+
+    Returns:
+        Shape [views]: those of `VIEWS`, then one for each array of the model.
+    """
+    residual = made.residual
+    size = jnp.linalg.norm(made.shift)
+    direction = made.shift / jnp.maximum(size, 1e-12)
+    views = {
+        "residual": direction @ residual,
+        "score": direction @ made.released,
+        "shift": size,
+        "difference": direction @ (residual - made.before),
+        "norm": jnp.linalg.norm(residual),
+        "largest": jnp.max(jnp.abs(residual)),
+        "rough": jnp.mean(jnp.abs(jnp.diff(residual))),
+        "moved": direction @ made.step,
+        "distance": jnp.linalg.norm(made.step),
+    }
+    pairs = zip(jax.tree.leaves(shaped(direction)), jax.tree.leaves(shaped(residual)), strict=True)
+    layers = [_inner(d, r) for d, r in pairs]
+    return jnp.stack([*(views[name] for name in VIEWS), *layers])
+
+
+def _inner(direction: Array, residual: Array) -> Array:
+    """The residual in the direction of the canary, in some coordinates."""
+    size = jnp.sqrt(jnp.sum(direction**2))
+    return jnp.sum(direction * residual) / jnp.maximum(size, 1e-12)
