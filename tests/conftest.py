@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -55,8 +57,34 @@ def root() -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_compile_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Programs are compiled once for all processes that tests start; nothing is left of it."""
-    os.environ["DPFRAME_CACHE"] = str(tmp_path_factory.mktemp("compiled"))
+    """Programs are compiled once for all tests, in whatever process they run.
+
+    Half of the tests' time would be compiling: what a test defines anew is a new program to JAX,
+    even where it is the same to XLA.
+    """
+    directory = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        directory = directory.parent  # that of all workers
+    os.environ["DPFRAME_CACHE"] = str(directory / "compiled")
+    if "jax" in sys.modules:  # else no test needs it here; processes that they start may
+        from dpframe.engine.cache import keep_compiled_programs
+
+        keep_compiled_programs()
+
+
+@functools.cache
+def _whole_audits(confidence: float, seed: int) -> Any:
+    from dpframe.calibration.rows import together_rows
+
+    return together_rows(confidence, seed)
+
+
+@pytest.fixture(scope="module")
+def whole_audits_once() -> Iterator[None]:
+    """For tests of all else that `dpframe calibrate` does: this takes seconds, and no draws."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpframe.commands.calibrate.together_rows", _whole_audits)
+        yield
 
 
 @pytest.fixture(autouse=True)

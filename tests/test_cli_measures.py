@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 
 from dpframe.cli import app
 
+pytestmark = pytest.mark.usefixtures("whole_audits_once")
+
 QUICK = SPECS / "quick.toml"
 
 CALIBRATED = """

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from dpframe.engine.estimate import Extremes
     from dpframe.engine.plan import Pass, Place
     from dpframe.record.model import CellRecord
     from dpframe.spec.audit import Cell
@@ -79,6 +80,7 @@ class Whole:
         }
         self.places = [places[cell.id] for cell in loaded.cells]
         self._made: dict[tuple[str, int], CellRecord] = {}
+        self._extremes: Extremes = {}
 
     def judged(self, counts: Iterable[int]) -> list[CellRecord]:
         """The cells of the record, in order.
@@ -99,7 +101,7 @@ class Whole:
         if key not in self._made:
             told: Any = _Told(the_pass, self.trials, place, false)
             self._made[key] = cell_record(
-                estimate_cell(cell, place, told, self.plan, self.ledger, 0.0, {})
+                estimate_cell(cell, place, told, self.plan, self.ledger, 0.0, self._extremes)
             )
         return self._made[key]
 

@@ -25,6 +25,8 @@ from dpframe.record.file import dumps
 from dpframe.report.markdown import calibration_page
 from dpframe.report.terminal.calibration import render_calibration
 
+pytestmark = pytest.mark.usefixtures("whole_audits_once")
+
 PLANTED = {
     "mechanism": [{"use": "silent"}],
     "attack": [{"use": "first"}],
