@@ -30,6 +30,15 @@ from dpframe.cli.terminal import complain, console, say, say_json
 if TYPE_CHECKING:
     from dpframe.record.model import Record
 
+Numbers = Annotated[
+    bool | None,
+    typer.Option(
+        "--numbers/--no-numbers",
+        help="Whether tables of numbers follow the map; default: if 24 cells or fewer are swept.",
+        show_default=False,
+    ),
+]
+
 
 def run(
     spec: Spec,
@@ -49,6 +58,7 @@ def run(
         bool, typer.Option("--json", help="Print the record, and nothing else, to stdout.")
     ] = False,
     quiet: Quiet = False,
+    numbers: Numbers = None,
     traceback: Annotated[
         bool,
         typer.Option("--traceback", help="Print the whole traceback of what a plugin raised."),
@@ -76,7 +86,7 @@ def run(
         warn=complain,
     )
     with contextlib.suppress(BrokenPipeError):  # who reads only the first lines, or none
-        _print(record, as_json)
+        _print(record, as_json, numbers)
         results().flush()
     raise typer.Exit(exit_code(record))
 
@@ -126,6 +136,7 @@ def show(
         Path, typer.Argument(help="A record, or the directory of a run.", show_default=False)
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print the record itself.")] = False,
+    numbers: Numbers = None,
     notes: Annotated[
         bool, typer.Option("--notes", help="Also print what each estimator remarked.")
     ] = False,
@@ -134,14 +145,14 @@ def show(
     from dpframe.record.file import read
 
     found = read(record)
-    _print(found, as_json)
+    _print(found, as_json, numbers)
     if notes and not as_json:
         from dpframe.report.terminal.render import render_notes
 
         render_notes(found, console())
 
 
-def _print(record: Record, as_json: bool) -> None:
+def _print(record: Record, as_json: bool, numbers: bool | None) -> None:
     if as_json:
         from dpframe.record.file import dumps
 
@@ -149,4 +160,4 @@ def _print(record: Record, as_json: bool) -> None:
     else:
         from dpframe.report.terminal.render import render
 
-        render(record, console())
+        render(record, console(), numbers=numbers)

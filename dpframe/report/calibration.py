@@ -7,8 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from dpframe.report import words
-from dpframe.report.terminal.grid import short
-from dpframe.report.terminal.group import same
+from dpframe.report.terminal.group import same, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

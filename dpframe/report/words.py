@@ -6,6 +6,8 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Any
 
+from rich.cells import cell_len
+
 SMALLEST_FIXED = 0.001
 """Below this a number is written as 3.2e-4, because zeros would fill the column."""
 
@@ -24,12 +26,21 @@ def point(value: float | None) -> str:
     return _significant(value, ROUND_HALF_EVEN)
 
 
-def lower(value: float | None) -> str:
+def brief(value: float, digits: int = 3) -> str:
+    """A number that was given, such as a claim: 0.1 and not 0.100."""
+    text = _significant(value, ROUND_HALF_EVEN, digits)
+    plain = "." in text and "e" not in text
+    return text.rstrip("0").rstrip(".") if plain else text
+
+
+def lower(value: float | None, digits: int = 3) -> str:
     """A certified lower bound, rounded down, so that the text never claims more than the number.
 
     A bound is finite; anything else is no bound and is shown as none.
     """
-    return _significant(value, ROUND_FLOOR) if value is not None and math.isfinite(value) else "–"
+    if value is None or not math.isfinite(value):
+        return "–"
+    return _significant(value, ROUND_FLOOR, digits)
 
 
 def upper(value: float | None) -> str:
@@ -45,7 +56,7 @@ def spread(mean: float, deviation: float) -> tuple[str, str]:
     return f"{mean:.{decimals}f}", f"{deviation:.{decimals}f}"
 
 
-def _significant(value: float | None, rounding: str) -> str:
+def _significant(value: float | None, rounding: str, most: int = 3) -> str:
     if value is None:
         return "–"
     if not math.isfinite(value):
@@ -53,7 +64,7 @@ def _significant(value: float | None, rounding: str) -> str:
     exact = Decimal(repr(value))
     if not exact:
         return "0"
-    digits = 3 if abs(value) >= SMALLEST_FIXED else 2
+    digits = most if abs(value) >= SMALLEST_FIXED else most - 1
     rounded = exact.quantize(Decimal((0, (1,), exact.adjusted() - digits + 1)), rounding)
     if abs(value) < SMALLEST_FIXED:
         mantissa, exponent = f"{rounded:.{digits - 1}e}".split("e")
@@ -113,9 +124,9 @@ def size(count: float) -> str:
 def align(texts: list[str]) -> list[str]:
     """Pads numbers to one width with their decimal points in one column."""
     halves = [_split(text) for text in texts]
-    left = max((len(a) for a, _ in halves), default=0)
-    right = max((len(b) for _, b in halves), default=0)
-    return [a.rjust(left) + b.ljust(right) for a, b in halves]
+    left = max((cell_len(a) for a, _ in halves), default=0)
+    right = max((cell_len(b) for _, b in halves), default=0)
+    return [" " * (left - cell_len(a)) + a + b + " " * (right - cell_len(b)) for a, b in halves]
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -19,7 +19,7 @@ def test_all_failed(records, show, width):
     cells = [records.failed_cell(epsilon=e, dim=d) for e in (0.1, 1.0) for d in (1, 2)]
     text = flat(show(records.record(cells, m=4), width))
     assert "outputs have shape (4,), expected (1,) (4 cells)" in text
-    assert "at ε 0.1 dim 1; ε 0.1 dim 2; ε 1 dim 1; ε 1 dim 2" in text
+    assert "at ε 0.1, 1; dim 1, 2" in text
     assert "0 of 4 claims violated, 4 not tested" in text
     assert "4 could not be run" in text
 
@@ -31,7 +31,12 @@ def test_many_equal_failures_are_one_line_and_a_count(records, show):
     text = show(records.record(cells))
     assert text.count("boom") == 1
     assert "(100 cells)" in text
-    assert "… and 88 more" in text
+    assert "at ε 1, 2, 3, 4, 5, 6, 7, 8, 9, 10; dim 1, 2, 3, 4, 5, 6, 7, 8, 9, 10" in flat(text)
+
+
+def test_failures_at_many_scattered_places_end_in_a_count(records, show):
+    cells = [records.failed_cell("boom", epsilon=n, dim=n * n) for n in range(1, 31)]
+    assert "… and 18 more" in show(records.record(cells))
 
 
 def test_many_different_failures_end_in_a_count(records, show):
@@ -50,7 +55,7 @@ def test_only_skipped(records, show):
     skip = {"mechanism": "laplace", "attack": "vote", "estimator": "precision", "pair": "p"}
     skips = [skip | {"swept": {"pair.dim": d}, "reason": "no parameter nan"} for d in (1, 2)]
     text = flat(show(records.record([], m=0, skipped=skips)))
-    assert "laplace · vote · precision: skipped: no parameter nan (2 cells) at dim 1; dim 2" in text
+    assert "laplace · vote · precision: skipped: no parameter nan (2 cells) at dim 1, 2" in text
 
 
 def test_without_a_certifying_estimator_there_is_no_verdict(records, show):

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 SPAN = 2.0
 """The bar ends at this multiple of the claim, so that all claims stand in one column."""
 
+BAR_KEY = {
+    "━": "from the certified bound to what this attack can show; axis: ε divided by claimed ε",
+    "●": "empirical ε",
+    "┃": "claimed ε",
+    "→": "goes on beyond twice the claim",
+}
+"""What its marks mean."""
+
 
 def interval_bar(spot: Spot, width: int, ink: Ink) -> Text:
     """Draws the certified bound to the attack's limit, the point value and the claim.

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe.report import words
 from dpframe.report.calibration import left_out
 from dpframe.report.terminal import ranking
-from dpframe.report.terminal.grid import short
-from dpframe.report.terminal.group import same
+from dpframe.report.terminal.group import same, short
 from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
 
 if TYPE_CHECKING:

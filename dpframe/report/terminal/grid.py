@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from dpframe.report import words
 from dpframe.report.terminal.cell import AVERAGE, BOUND, LIMIT, Line, lines
-from dpframe.report.terminal.group import Group, Spot, same
-from dpframe.report.terminal.ink import GAP, STYLE, UNEXPECTED, Ink
+from dpframe.report.terminal.group import Group, Spot, axes, same, short
+from dpframe.report.terminal.ink import GAP, STYLE, UNEXPECTED, Ink, padded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from rich.table import Table
 
@@ -41,24 +42,36 @@ class Grid(NamedTuple):
 
 def grid_of(group: Group, ink: Ink) -> Grid:
     """Lays out a group that has exactly two swept keys."""
-    down, across = _axes(group)
+    down, across = axes(group)
     rows, columns = group.axis(down), group.axis(across)
     at = {(same(s.values[down]), same(s.values[across])): s for s in group.spots}
     spots = [[at.get((same(row), same(column))) for column in columns] for row in rows]
     leads, claim_in_cell = _leads(short(down, group.swept), rows, spots)
     values = [words.setting(value) for value in columns]
+    wide = _columns(spots, ink, claim_in_cell, wide=True)
+    spans = _equal_rows(wide)
+    stacked = _columns(spots, ink, claim_in_cell, wide=False)
+    wide, stacked = (
+        [[cells[first] for first, _ in spans] for cells in body] for body in (wide, stacked)
+    )
     return Grid(
-        leads=[[ink.plain(text) for text in lead] for lead in leads],
+        leads=[[ink.plain(lead[0]), *(_span(lead[1:], at, ink) for at in spans)] for lead in leads],
         heads=[ink.plain(f"{short(across, group.swept)} {value}") for value in values],
         short_heads=[ink.plain(f"{short(across, group.swept)}\n{value}") for value in values],
-        wide=_columns(spots, ink, claim_in_cell, wide=True),
-        stacked=_columns(spots, ink, claim_in_cell, wide=False),
+        wide=wide,
+        stacked=stacked,
     )
 
 
 def fits_wide(grid: Grid, width: int) -> bool:
     """Whether the grid needs no stacking; a report stacks all of its tables or none."""
     return _total(grid.wide, grid.heads) <= _room(grid, width, GAP)
+
+
+def fits(grid: Grid, width: int) -> bool:
+    """Whether at least one column of the grid has room beside the names of the rows."""
+    columns = zip(grid.stacked, grid.short_heads, strict=True)
+    return all(_total([cells], [head], 1) <= _room(grid, width, 1) for cells, head in columns)
 
 
 def grid_tables(grid: Grid, ink: Ink, width: int, *, wide: bool) -> Iterator[Table]:
@@ -93,14 +106,6 @@ def grid_tables(grid: Grid, ink: Ink, width: int, *, wide: bool) -> Iterator[Tab
 
 def _room(grid: Grid, width: int, gap: int) -> int:
     return width - sum(_width(lead) + gap for lead in grid.leads)
-
-
-def _axes(group: Group) -> tuple[str, str]:
-    """The key down and the key across: ε goes down, else the one with more values."""
-    first, second = group.keys
-    if first.endswith(".epsilon") or len(group.axis(first)) >= len(group.axis(second)):
-        return first, second
-    return second, first
 
 
 def _leads(
@@ -176,27 +181,34 @@ def _table(
 ) -> Table:
     table = ink.table(gap)
     # Padded here, because justifying to the right would undo the decimal alignment.
-    padded = [[text.rjust(_width(lead)) for text in lead] for lead in leads]
-    for lead in padded:
+    aligned = [[padded(text, _width(lead), right=True) for text in lead] for lead in leads]
+    for lead in aligned:
         table.add_column(ink.text(lead[0]), no_wrap=True)
     for head, cells in zip(heads, body, strict=True):
         # Titles begin above the numbers, behind the column of signs, where there is room.
         indent = "  " if _width([head]) + 2 <= _text_width(cells) else ""
         table.add_column(ink.text(indent + head.replace("\n", "\n" + indent)), no_wrap=True)
     for index, row in enumerate(zip(*body, strict=True), start=1):
-        table.add_row(*(ink.text(lead[index], "bold") for lead in padded), *row)
+        table.add_row(*(ink.text(lead[index], "bold") for lead in aligned), *row)
     return table
 
 
-def short(key: str, among: Iterable[str] = ()) -> str:
-    """A swept key as a column title: the parameter alone, ε for epsilon.
+def _equal_rows(body: list[list[Text]]) -> list[tuple[int, int]]:
+    """First and last of each run of rows that show the very same in every column."""
+    spans: list[tuple[int, int]] = []
+    rows = list(zip(*body, strict=True))
+    for index, row in enumerate(rows):
+        if spans and any(cell.plain for cell in row) and row == rows[spans[-1][0]]:
+            spans[-1] = (spans[-1][0], index)
+        else:
+            spans.append((index, index))
+    return spans
 
-    Where others among the keys would have the same title, the whole key.
-    """
-    name = key.partition(".")[2] or key
-    if any(other != key and other.partition(".")[2] == name for other in among):
-        return key
-    return "ε" if name == "epsilon" else name
+
+def _span(labels: list[str], span: tuple[int, int], ink: Ink) -> str:
+    """What the rows of a run are called: 0.1 … 10."""
+    first, last = (ink.plain(labels[index]) for index in span)
+    return first if first == last else f"{first.strip()}{ink.plain(' … ')}{last.strip()}"
 
 
 def _total(body: list[list[Text]], heads: list[str], gap: int = GAP) -> int:
@@ -211,4 +223,4 @@ def _text_width(cells: list[Text]) -> int:
 
 
 def _width(texts: list[str]) -> int:
-    return max((len(line) for text in texts for line in text.split("\n")), default=0)
+    return max((cell_len(line) for text in texts for line in text.split("\n")), default=0)

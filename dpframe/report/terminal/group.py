@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 import statistics
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from dpframe.report.words import number
+from dpframe.report.words import number, setting
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     from dpframe.record.model import CellRecord, EstimateRecord
 
 FIRST_KEYS = ("mechanism.epsilon",)
 """Read first and down the rows: it is what the claim is about."""
+TABLE_KEYS = 2
+"""Swept keys that a table can show: one down, one across."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,13 +98,6 @@ class Group:
         """All swept keys, also those that a part of the group has fixed."""
         return tuple(self.spots[0].values) if self.spots else self.keys
 
-    @property
-    def verdicts(self) -> Counter[str | None]:
-        """How often each verdict was given, over cells."""
-        done = Counter[str | None](cell.verdict for spot in self.spots for cell in spot.done)
-        done["failed"] = sum(len(spot.cells) - len(spot.done) for spot in self.spots)
-        return +done
-
     def axis(self, key: str) -> list[Any]:
         """The values of a swept key; numbers ascend, other values keep the record's order."""
         unique = {same(spot.values[key]): spot.values[key] for spot in self.spots}
@@ -120,6 +118,56 @@ def groups(cells: list[CellRecord]) -> list[Group]:
 def names(cell: CellRecord) -> tuple[str, str, str]:
     """Labels of a cell's mechanism, attack and estimator."""
     return cell.mechanism.label, cell.attack.label, cell.estimator.label
+
+
+def counted(spots: Sequence[Spot]) -> Counter[str | None]:
+    """How often each verdict was given, over cells."""
+    done = Counter[str | None](cell.verdict for spot in spots for cell in spot.done)
+    done["failed"] = sum(len(spot.cells) - len(spot.done) for spot in spots)
+    return +done
+
+
+def telling(found: list[Group]) -> list[int]:
+    """Which of mechanism, attack and estimator tell groups apart; the mechanism always."""
+    return [0, *(part for part in (1, 2) if len({group.names[part] for group in found}) > 1)]
+
+
+def called(group: Group, naming: list[int]) -> str:
+    """A group's name, of the parts that tell it apart."""
+    return " · ".join(group.names[part] for part in naming)
+
+
+def parts(group: Group) -> Iterator[tuple[str, Group]]:
+    """Splits a group into what a table can show, one for each value of the keys beyond two."""
+    rest = group.keys[TABLE_KEYS:]
+    spots: dict[tuple[str, ...], list[Spot]] = {}
+    for spot in group.spots:
+        spots.setdefault(tuple(same(spot.values[key]) for key in rest), []).append(spot)
+    for values in itertools.product(*(group.axis(key) for key in rest)):
+        if found := spots.get(tuple(map(same, values))):
+            where = zip(rest, values, strict=True)
+            name = ", ".join(f"{short(key, group.swept)} {setting(value)}" for key, value in where)
+            keys = group.keys[:TABLE_KEYS]
+            yield name, dataclasses.replace(group, keys=keys, spots=tuple(found))
+
+
+def axes(group: Group) -> tuple[str, str]:
+    """The key down and the key across: ε goes down, else the one with more values."""
+    first, second = group.keys
+    if first.endswith(".epsilon") or len(group.axis(first)) >= len(group.axis(second)):
+        return first, second
+    return second, first
+
+
+def short(key: str, among: Iterable[str] = ()) -> str:
+    """A swept key as a column title: the parameter alone, ε for epsilon.
+
+    Where others among the keys would have the same title, the whole key.
+    """
+    name = key.partition(".")[2] or key
+    if any(other != key and other.partition(".")[2] == name for other in among):
+        return key
+    return "ε" if name == "epsilon" else name
 
 
 def is_unexpected(cell: CellRecord) -> bool:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from rich.box import Box
+from rich.cells import cell_len
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from dpframe.report.verdicts import SYMBOL, UNEXPECTED, WORDS
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-__all__ = ["ASCII", "GAP", "RULED", "RULED_ASCII", "STYLE", "SYMBOL", "UNEXPECTED", "WORDS", "Ink"]
+__all__ = [
+    "ASCII",
+    "GAP",
+    "RULED",
+    "RULED_ASCII",
+    "STYLE",
+    "SYMBOL",
+    "UNEXPECTED",
+    "WORDS",
+    "Ink",
+    "padded",
+]
 
 ASCII = {
     "✗": "x",
@@ -38,6 +47,10 @@ ASCII = {
     "┃": "|",
     "→": ">",
     "↓": "v",
+    "░": ".",
+    "▒": ":",
+    "▓": "+",
+    "█": "#",
 }
 """What replaces the report's own symbols where the encoding cannot show them."""
 
@@ -50,6 +63,8 @@ STYLE: dict[str | None, str] = {
     "failed": "bold magenta",
     None: "",
 }
+_PLAIN = Console(color_system=None)
+"""Folding takes a console, of which it reads nothing but how wide a tab is."""
 GAP = 3
 """Blanks between columns and between phrases of a line."""
 
@@ -65,6 +80,8 @@ class Ink:
 
     encoding: str
     ascii_only: bool
+    seen: set[str] = dataclasses.field(default_factory=set, compare=False)
+    """All texts made so far, before anything was replaced: legends explain what is in them."""
 
     @classmethod
     def of(cls, console: Console) -> Ink:
@@ -73,6 +90,7 @@ class Ink:
 
     def plain(self, text: str) -> str:
         """The same text in the characters that the console has."""
+        self.seen.add(text)
         printable = "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
         if self.ascii_only:
             printable = "".join(ASCII.get(c, c) for c in printable)
@@ -96,6 +114,17 @@ class Ink:
             overflow="ignore" if keep else "fold",
         )
 
+    def folded(self, text: str, style: str, width: int) -> list[Text]:
+        """Text in as many lines as it takes; nothing of it is lost at any width."""
+        return self.wrapped(self.text(text.replace("\n", " "), style), width)
+
+    def wrapped(self, text: Text, width: int) -> list[Text]:
+        """The same of a text that has styles already."""
+        lines = text.wrap(_PLAIN, max(width, 2), overflow="fold")
+        for line in lines:
+            line.rstrip()
+        return list(lines)
+
     def joined(self, parts: list[Text], width: int) -> Text:
         """Puts phrases on a line, and those that do not fit on the next, indented."""
         text, used = Text(), 0
@@ -115,3 +144,9 @@ class Ink:
         box = RULED_ASCII if self.ascii_only else RULED
         # The frame itself takes one blank between columns.
         return Table(box=box, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0))
+
+
+def padded(text: str, width: int, *, right: bool = False) -> str:
+    """Text with blanks behind it, or before it, up to a width in columns of the terminal."""
+    blanks = " " * (width - cell_len(text))
+    return blanks + text if right else text + blanks

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from dpframe.report import words
-from dpframe.report.terminal.grid import short
-from dpframe.report.terminal.group import is_unexpected
+from dpframe.report.terminal.group import is_unexpected, short
 from dpframe.report.terminal.ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink
 
 if TYPE_CHECKING:
@@ -22,8 +22,12 @@ MOST_LINES = 12
 """Longer lists end in a count of the rest: the record has them all."""
 NO_REASON = "no reason given"
 
-Found = dict[str, list[str]]
-"""What happened, and the places where it did."""
+Place = tuple[str, ...]
+"""Swept keys, each with its value."""
+Names = tuple[str, str, str]
+"""Labels of a mechanism, an attack and an estimator."""
+Found = dict[str, dict[Names, list[Place]]]
+"""What happened, to whom, and the places where it did."""
 
 
 def unmet(found: list[Group], ink: Ink) -> Iterator[Text]:
@@ -76,13 +80,13 @@ def skipped(record: Record, ink: Ink) -> Iterator[Text]:
     unmet: Found = {}
     others: Found = {}
     for skip in record.skipped:
-        name = " · ".join((skip.mechanism, skip.attack, skip.estimator))
+        who = (skip.mechanism, skip.attack, skip.estimator)
         if skip.expected is None:
-            reason, found = f"{name}: skipped: {skip.reason or NO_REASON}", others
+            reason, found = f"skipped: {skip.reason or NO_REASON}", others
         else:
             expected = WORDS[skip.expected]
-            reason, found = f"{name}: expected {expected}, but skipped: {skip.reason}", unmet
-        found.setdefault(reason, []).append(_where(skip.swept))
+            reason, found = f"expected {expected}, but skipped: {skip.reason}", unmet
+        found.setdefault(reason, {}).setdefault(who, []).append(_where(skip.swept))
     yield from _lines(unmet, UNEXPECTED, STYLE["failed"], ink)
     yield from _lines(others, "–", "", ink)
 
@@ -93,30 +97,62 @@ def _collect(found: list[Group], what: Callable[[CellRecord], str | None]) -> Fo
         for spot in group.spots:
             for cell in spot.cells:
                 if (text := what(cell)) is not None:
-                    line = f"{' · '.join(group.names)}: {text}"
-                    collected.setdefault(line, []).append(_place(spot, cell))
+                    who = collected.setdefault(text, {})
+                    who.setdefault(group.names, []).append(_place(spot, cell))
     return collected
 
 
-def _place(spot: Spot, cell: CellRecord) -> str:
-    place = _where(spot.values)
-    repeat = f"repeat {cell.repeat}" if len(spot.cells) > 1 else ""
-    return " ".join(part for part in (place, repeat) if part)
+def _place(spot: Spot, cell: CellRecord) -> Place:
+    repeat = (f"repeat {cell.repeat}",) if len(spot.cells) > 1 else ()
+    return _where(spot.values) + repeat
 
 
-def _where(values: dict[str, Any]) -> str:
-    return " ".join(f"{short(key)} {words.setting(value)}" for key, value in values.items())
+def _where(values: dict[str, Any]) -> Place:
+    return tuple(f"{short(key)} {words.setting(value)}" for key, value in values.items())
+
+
+def _named(places: list[Place]) -> str:
+    """Places in few words; by key, if every value of one goes with every value of the others."""
+    places = list(dict.fromkeys(places))
+    axes = [list(dict.fromkeys(parts)) for parts in zip(*places, strict=False)]
+    if len(places) > 1 == len({len(place) for place in places}) and math.prod(
+        map(len, axes)
+    ) == len(places):
+        return "; ".join(map(_values, axes))
+    more = f" … and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
+    return "; ".join(" ".join(place) for place in places[:MOST_PLACES]) + more
+
+
+def _values(parts: list[str]) -> str:
+    """Dim 1, 2, 8."""
+    first, *others = parts[:MOST_PLACES]
+    more = f" … and {len(parts) - MOST_PLACES} more" if len(parts) > MOST_PLACES else ""
+    return ", ".join([first, *(part.partition(" ")[2] for part in others)]) + more
 
 
 def _lines(found: Found, sign: str, style: str, ink: Ink) -> Iterator[Text]:
-    for text, places in list(found.items())[:MOST_LINES]:
+    """A line for each thing that happened, for all at once to whom it happened at equal places."""
+    lines: list[tuple[str, str, int]] = []
+    for text, who in found.items():
+        at: dict[str, list[Names]] = {}
+        for names, places in who.items():
+            at.setdefault(_named([place for place in places if place]), []).append(names)
+        for named, several in at.items():
+            count = sum(len(who[names]) for names in several)
+            cells = f" ({count} cells)" if count > 1 else ""
+            lines.append((f"{_everyone(several)}: {text}{cells}", named, count))
+    for text, named, _ in lines[:MOST_LINES]:
         line = ink.text("")
-        count = f" ({len(places)} cells)" if len(places) > 1 else ""
-        line.append(ink.plain(f"{sign} {text}{count}"), style)
-        named = [place for place in dict.fromkeys(places) if place]
+        line.append(ink.plain(f"{sign} {text}"), style)
         if named:
-            more = f" … and {len(named) - MOST_PLACES} more" if len(named) > MOST_PLACES else ""
-            line.append(ink.plain(f"\n    at {'; '.join(named[:MOST_PLACES])}{more}"))
+            line.append(ink.plain(f"\n    at {named}"))
         yield line
-    if (rest := sum(map(len, list(found.values())[MOST_LINES:]))) > 0:
+    if (rest := sum(count for _, _, count in lines[MOST_LINES:])) > 0:
         yield ink.text(f"{sign} … and {rest} more such cells, see the record", style)
+
+
+def _everyone(several: list[Names]) -> str:
+    """Names, with what is the same of all said once."""
+    if len({names[1:] for names in several}) > 1:
+        return "; ".join(" · ".join(names) for names in several)
+    return " · ".join((", ".join(names[0] for names in several), *several[0][1:]))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from rich.table import Table
+from rich.cells import cell_len
+from rich.text import Text
 
 from dpframe.report import sentences, words
-from dpframe.report.terminal.cell import AVERAGE, BOUND, LIMIT, interval, limit
-from dpframe.report.terminal.ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink
+from dpframe.report.terminal.bar import BAR_KEY
+from dpframe.report.terminal.cell import AVERAGE, BOUND, LIMIT, interval, limit, tally
+from dpframe.report.terminal.group import counted
+from dpframe.report.terminal.ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink, padded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.text import Text
+    from collections.abc import Iterator, Sequence
 
     from dpframe.report.terminal.group import Group, Spot
     from dpframe.report.terminal.settings import Settings
@@ -40,40 +41,65 @@ def _deltas(found: list[Group]) -> str:
     return f" at δ = {words.setting(deltas.pop())}" if len(deltas) == 1 else " at each cell's δ"
 
 
-def legend(found: list[Group], ink: Ink, width: int) -> Iterator[Text | Table]:
-    """Explains the signs that the tables below use, and no others."""
+def verdicts_key(found: list[Group], ink: Ink, width: int) -> Text:
+    """The signs of verdicts, of those that were given."""
     spots = [spot for group in found for spot in group.spots]
-    verdicts = [v for v in SYMBOL if any(spot.verdict == v for spot in spots)]
-    phrases = [ink.text(f"{SYMBOL[v]} {WORDS[v]}", STYLE[v]) for v in verdicts]
+    verdicts = counted(spots)
+    phrases = [ink.text(f"{SYMBOL[v]} {WORDS[v]}", STYLE[v]) for v in SYMBOL if v in verdicts]
     if any(spot.unexpected for spot in spots):
         phrases.append(ink.text(f"{UNEXPECTED} not as expected", STYLE["failed"]))
-    if phrases:
-        yield ink.joined(phrases, width)
-    rows = []
+    return ink.joined(phrases, width)
+
+
+def numbers_key(found: list[Group], seen: set[str], ink: Ink, width: int) -> Iterator[Text]:
+    """Explains the signs that tables use, and no others.
+
+    Args:
+        found: what is in the tables.
+        seen: all texts in the tables.
+        ink: of the console.
+        width: columns of the console.
+    """
+    spots = [spot for group in found for spot in group.spots]
+    rows = list(_rows(spots, seen))
+    samples = [ink.plain(sample) for sample, _ in rows]
+    lead = max(map(cell_len, samples), default=0)
+    if lead > width // 3:
+        for sample, (_, meaning) in zip(samples, rows, strict=True):
+            yield from ink.folded(f"{sample}  {meaning}", "dim", width)
+        return
+    for sample, (_, meaning) in zip(samples, rows, strict=True):
+        start = padded(sample, lead, right=True) + "  "
+        for line in ink.folded(meaning, "dim", width - cell_len(start)):
+            yield Text(start, "dim", overflow="fold").append_text(line)
+            start = " " * cell_len(start)
+
+
+def _rows(spots: list[Spot], texts: set[str]) -> Iterator[tuple[str, str]]:
+    """A sample of what stands in a table, and what it means."""
+    seen = set().union(*texts)
+    verdicts = [v for v in SYMBOL if any(spot.verdict == v for spot in spots)]
     if any(spot.done for spot in spots):
-        rows.append((f"{_signs(verdicts)} 0.12", "empirical ε, the point value of the estimator"))
+        yield f"{_signs(verdicts)} 0.12", "empirical ε, the point value of the estimator"
     if any(spot.deviation("epsilon") is not None for spot in spots):
-        rows.append(("± 0.01", "its standard deviation over the repeats; the others are means"))
-        rows.append(("2/3", "violated of all repeats"))
-    bounds = {len(spot.estimates("epsilon_lower")) for spot in spots}
-    if 1 in bounds:
-        rows.append(
-            (f"{BOUND} 0.11", "certified: the loss is at least this, at the confidence below")
-        )
-    if max(bounds, default=0) > 1:
-        rows.append(
-            (f"{AVERAGE} 0.11", "the mean of the repeats' certified bounds; itself no bound")
-        )
+        yield "± 0.01", "its standard deviation over the repeats; the others are means"
+    if any(tally(spot) for spot in spots):
+        yield "2/3", "violated of all repeats"
+    if "=" in texts:
+        yield "= 0.10", "claimed ε"
+    if BOUND in seen:
+        yield f"{BOUND} 0.11", "certified: the loss is at least this, at the confidence below"
+    if AVERAGE in seen:
+        yield f"{AVERAGE} 0.11", "the mean of the repeats' certified bounds; itself no bound"
     if any(interval(spot) for spot in spots):
-        rows.append(("(0.11 – 0.13)", "approximate or Bayesian limits: nothing is certified"))
-    rows += [(f"{LIMIT} 0.13", meaning) for meaning in _limits(spots)]
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column()
-    for sample, meaning in rows:
-        table.add_row(ink.text(sample, "dim"), ink.text(meaning, "dim"))
-    if rows:
-        yield table
+        yield "(0.11 – 0.13)", "approximate or Bayesian limits: nothing is certified"
+    if LIMIT in seen:
+        yield from ((f"{LIMIT} 0.13", meaning) for meaning in _limits(spots))
+    if "∞" in seen:
+        yield "∞", "no finite value"
+    for mark, meaning in BAR_KEY.items():
+        if mark in seen:
+            yield mark, meaning
 
 
 LIMITED = {
@@ -108,16 +134,17 @@ def group_title(group: Group, ink: Ink, width: int) -> Text:
     """Names a table and counts its verdicts."""
     mechanism, *rest = group.names
     text = ink.text(mechanism, "bold")
-    text.append(ink.plain("".join(f" · {name}" for name in rest)))
-    return ink.joined([text, *tallies(group, ink)], width)
+    text.append(ink.plain("".join(f" · {name}" for name in rest)), "not bold")
+    return ink.joined([text, *tallies(group.spots, ink)], width)
 
 
-def tallies(group: Group, ink: Ink) -> list[Text]:
+def tallies(spots: Sequence[Spot], ink: Ink) -> list[Text]:
     """How often each verdict was given."""
+    verdicts = counted(spots)
     return [
         ink.text(f"{SYMBOL[verdict]} {count} {WORDS[verdict]}", STYLE[verdict])
         for verdict in SYMBOL
-        if (count := group.verdicts[verdict])
+        if (count := verdicts[verdict])
     ]
 
 

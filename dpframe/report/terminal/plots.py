@@ -9,7 +9,7 @@ from rich.text import Text
 
 from dpframe.report import words
 from dpframe.report.terminal.curve import evidence
-from dpframe.report.terminal.grid import short
+from dpframe.report.terminal.group import short
 from dpframe.report.terminal.ink import GAP, STYLE, SYMBOL, Ink
 from dpframe.report.terminal.panel import draw, linear_axis, log_axis
 

@@ -1,0 +1,66 @@
+"""What was certified of a cell, next to what is claimed: which cell is the worst."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dpframe.record.model import CellRecord
+
+
+class Weight(NamedTuple):
+    """A certified bound beside a claim, both in nats."""
+
+    lower: float
+    claimed: float
+    delta: float | None
+    """At which δ, if not at the one that the cell is about."""
+
+    @property
+    def ratio(self) -> float:
+        """Certified divided by claimed: 0 where nothing is certified, or claimed is ∞."""
+        if self.lower <= 0:
+            return 0.0
+        return self.lower / self.claimed if self.claimed > 0 else math.inf
+
+
+def weight(cell: CellRecord) -> Weight | None:
+    """Bound and claim of a cell; None where one of them is missing.
+
+    A claim that is a curve may be refuted at another δ than the one asked for. Then bound and
+    claim are those of the δ that says most.
+    """
+    estimate, claim = cell.estimate, cell.claim
+    if estimate is None or claim is None or estimate.epsilon_lower is None:
+        return None
+    found = Weight(estimate.epsilon_lower, claim.epsilon, None)
+    if cell.basis is not None and found.lower <= found.claimed:
+        contrast = cell.basis.contrast
+        elsewhere = Weight(contrast.lower, contrast.claimed, contrast.delta)
+        if math.isfinite(elsewhere.lower) and elsewhere.lower > elsewhere.claimed:
+            return elsewhere
+    return found
+
+
+def worst(cells: Iterable[CellRecord]) -> CellRecord | None:
+    """The cell that speaks most against its mechanism.
+
+    Violated cells go before others. Among them, and among the others, the largest certified bound
+    divided by the claim; where no cell has both, the largest bound; where none has a bound, the
+    largest estimate. Of equals the first.
+    """
+    ran = [cell for cell in cells if cell.estimate is not None]
+    return max(ran, key=_gravity, default=None)
+
+
+def _gravity(cell: CellRecord) -> tuple[float, ...]:
+    found, estimate = weight(cell), cell.estimate
+    lower = epsilon = -1.0
+    if estimate is not None:
+        lower = -1.0 if estimate.epsilon_lower is None else estimate.epsilon_lower
+        epsilon = -1.0 if math.isnan(estimate.epsilon) else estimate.epsilon
+    ratio = -1.0 if found is None else found.ratio
+    return cell.verdict == "violated", ratio, lower, epsilon
