@@ -73,17 +73,22 @@ def _one_compile_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @functools.cache
-def _whole_audits(confidence: float, seed: int) -> Any:
-    from dpframe.calibration.rows import together_rows
+def _whole_audits(confidence: float) -> Any:
+    from dpframe.calibration import rows
 
-    return together_rows(confidence, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "AUDITS", 300)
+        return rows.together_rows(confidence, seed=0)
 
 
 @pytest.fixture(scope="module")
 def whole_audits_once() -> Iterator[None]:
-    """For tests of all else that `dpframe calibrate` does: this takes seconds, and no draws."""
+    """For tests of all else that `dpframe calibrate` does; tests/calibration has those of this."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpframe.commands.calibrate.together_rows", _whole_audits)
+        patch.setattr(
+            "dpframe.commands.calibrate.together_rows",
+            lambda confidence, seed: _whole_audits(confidence),
+        )
         yield
 
 

@@ -120,7 +120,7 @@ CERTIFYING: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("confidence", [0.8, 0.999])
+@pytest.mark.parametrize("confidence", [pytest.param(0.8, marks=pytest.mark.slow), 0.999])
 @pytest.mark.parametrize(("use", "params"), CERTIFYING, ids=str)
 def test_built_in_estimators_use_what_they_pay_for_and_no_more(
     use: str, params: dict[str, Any], confidence: float

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SEED = 4
 
 
-@pytest.mark.parametrize("confidence", [0.8, 0.95])
+@pytest.mark.parametrize("confidence", [pytest.param(0.8, marks=pytest.mark.slow), 0.95])
 def test_a_right_engine_does_what_is_expected(confidence: float) -> None:
     found = rows.together_rows(confidence, SEED)
     assert [row["promise"] for row in found] == ["kept"] * 4

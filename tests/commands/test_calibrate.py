@@ -81,12 +81,13 @@ def test_a_truth_that_is_attained_exactly() -> None:
     assert 0.4 < small["share"] < large["share"] < 1  # non-vacuous
 
 
-def test_the_same_seed_gives_the_same_and_another_does_not(planted: dict[str, Any]) -> None:
-    again = dpframe.calibrate(spec(**PLANTED), repeats=400, plugins=KNOWN)
-    assert again["rows"] == planted["rows"]
-    other = dpframe.calibrate(spec(**PLANTED), repeats=400, seed=6, plugins=KNOWN)
-    assert other["rows"] != planted["rows"]
-    assert by_label(other)["does not pay"]["promise"] == "broken"
+def test_the_same_seed_gives_the_same_and_another_does_not() -> None:
+    first, again, other = (
+        dpframe.calibrate(spec(**PLANTED), repeats=60, seed=seed, plugins=KNOWN)["rows"]
+        for seed in (5, 5, 6)
+    )
+    assert first == again
+    assert first != other
 
 
 def test_what_cannot_be_calibrated_says_why() -> None:

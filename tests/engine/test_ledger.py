@@ -15,6 +15,7 @@ import pytest
 import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
+from support.black_boxes import sample_in_this_process
 from support.small_audits import PLUGINS, ROWS, Spy, Stop, document, load, small_segments
 
 from dpframe import (
@@ -325,7 +326,10 @@ def test_a_run_that_ended_early_has_shown_other_trials(
     assert listed(shown(tmp_path, N)) == [cells[0]["trials"], [N, N]]
 
 
-def test_a_black_box_without_a_seed_has_other_draws_each_time(tmp_path: Path) -> None:
+def test_a_black_box_without_a_seed_has_other_draws_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample_in_this_process(monkeypatch)
     box = host_mechanism(
         lambda _, data, n: data + np.random.default_rng().normal(size=(n, *np.shape(data))),
         name="unseeded",

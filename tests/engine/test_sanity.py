@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.black_boxes import sample_in_this_process
 
 import dpframe
 from dpframe import Attack, PureDP, host_mechanism
@@ -252,8 +253,9 @@ def audited(mechanism: Any, attacks: list[Any], estimator: str = "threshold") ->
     ids=["mean", "score", "decision"],
 )
 def test_a_claim_is_not_refuted_by_the_company_of_rows(
-    mechanism: str, attack: str, estimator: str
+    mechanism: str, attack: str, estimator: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    sample_in_this_process(monkeypatch)
     params = {"epsilon": 1.0} if mechanism == "laplace" else {}
     alone = {"use": "identity" if estimator != "precision" else "majority-vote"}
     bad, good = audited({"use": mechanism, "params": params}, [{"use": attack}, alone], estimator)

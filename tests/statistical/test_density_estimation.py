@@ -155,7 +155,7 @@ def binned(bins: int) -> tuple[np.ndarray, np.ndarray]:
 FIGURE_4 = ("figure-04-bins", "audit.repeats=3", "estimator.bins=[2, 5, 20, 5000]", SURE)
 
 
-@pytest.mark.parametrize("mechanism", ["gaussian", "no leak"])
+@pytest.mark.parametrize("mechanism", [pytest.param("gaussian", marks=pytest.mark.slow), "no leak"])
 def test_figure_4_total_variation_for_every_number_of_bins(mechanism: str) -> None:
     found = of(cells(*FIGURE_4), mechanism=mechanism, estimator="tv-parameter")
     margin = deviation_of_tv(3 * 100_000, ALARM / 16)
@@ -198,7 +198,9 @@ FIGURE_5 = ("figure-05-subsampled-gaussian", "audit.trials=200_000", SURE)
 FIGURE_6 = ("figure-06-laplace", "audit.trials=200_000", SURE)
 
 
-@pytest.mark.parametrize("figure", [FIGURE_5, FIGURE_6], ids=["5", "6"])
+@pytest.mark.parametrize(
+    "figure", [pytest.param(FIGURE_5, marks=pytest.mark.slow), FIGURE_6], ids=["5", "6"]
+)
 def test_figures_5_and_6_bounds_hold_and_are_not_vacuous(figure: tuple[str, ...]) -> None:
     for cell in cells(*figure):
         truth, estimate = float(cell["truth"]["epsilon"]), cell["estimate"]
@@ -275,6 +277,7 @@ def test_figure_7_the_steepest_order_is_not_the_best(sigma: float, order: float)
     assert np.argmin(scatters) == 0
 
 
+@pytest.mark.slow
 def test_figure_7_sigma_scatters_as_the_formula_says() -> None:
     """40 repeats: (n − 1) s²/σ² is χ², between 11 and 99 but for 1e-6."""
     found = cells("figure-07-best-order", "mechanism.sigma=[0.5, 1.0]")
@@ -307,6 +310,7 @@ def composed(releases: int, repeats: int) -> dict[str, float]:
     return {label: float(np.mean(values)) for label, values in estimates.items()}
 
 
+@pytest.mark.slow
 def test_figure_11_histograms_miss_on_both_sides() -> None:
     """Standard deviations over 8 seeds: 0.27 and 0.05; the means over 16 repeats 1.73 and 0.75."""
     exact = SubsampledGaussianDP(0.25, 2.0).epsilon_at(1e-5)
@@ -343,6 +347,7 @@ def test_figure_13_the_fit_grows_with_its_range() -> None:
     assert [mu for mu, *_ in fits] == sorted(mu for mu, *_ in fits)
 
 
+@pytest.mark.slow
 def test_appendix_a_no_small_mu_is_true() -> None:
     """No violation where the claim is true, at 1 − 1e-6; by far enough draws where it is not."""
     found = cells("appendix-a-gaussian-claims", "audit.trials=100_000", SURE)
@@ -393,6 +398,7 @@ def test_the_example_of_section_7() -> None:
 # Thresholds against histograms
 
 
+@pytest.mark.slow
 def test_one_table_for_thresholds_and_histograms() -> None:
     spec = SPECS / "thresholds-against-histograms.toml"
     found = dpframe.compare(spec, overrides=["audit.trials=20_000", SURE])

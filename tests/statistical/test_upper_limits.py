@@ -88,7 +88,13 @@ CASES: dict[str, tuple[Cdf, Cdf, float, int, float]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+OFTEN = {"Laplace", "Gaussian", "a spike between the edges"}
+"""The others are slow tests."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.slow) for n in CASES]
+)
 def test_no_cut_shows_more_than_the_limit_of_every_cut(name: str) -> None:
     first, second, delta, n, slack = CASES[name]
     rng = np.random.default_rng(7)
@@ -135,7 +141,9 @@ def test_the_level_is_neither_exceeded_nor_given_away(of: str) -> None:
     assert missed / repeats > ERROR / 5
 
 
-@pytest.mark.parametrize("direction", ["either", "up", "down"])
+@pytest.mark.parametrize(
+    "direction", ["either", *(pytest.param(way, marks=pytest.mark.slow) for way in ("up", "down"))]
+)
 def test_the_chosen_thresholds_show_no_more_than_their_limit(direction: Any) -> None:
     """With a pilot of another mechanism too, which chooses thresholds that say the wrong thing."""
     estimator = OrderStatistics(direction=direction)
@@ -180,7 +188,7 @@ def of_a_rare_tail(estimator: Any, delta: float, n: int, repeats: int) -> list[A
     return found
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize("delta", [pytest.param(0.0, marks=pytest.mark.slow), 1e-5])
 @pytest.mark.parametrize("estimator", [OrderStatistics(), HistogramSplit()], ids=lambda e: e.name)
 def test_a_limit_of_thresholds_is_called_that(estimator: Any, delta: float) -> None:
     """A cut at 500 shows an infinite loss, so a finite limit is one of the chosen thresholds."""

@@ -1,4 +1,7 @@
-"""Black boxes that a worker process can import, and ways to draw from them in tests."""
+"""Black boxes that a worker process can import, and ways to draw from them in tests.
+
+A worker imports this file before its first draw, and so what only audits need is imported late.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpframe import HostMechanism, PureDP
-from dpframe.commands.audit import make_plan, make_record
-from dpframe.engine import plan as engine_plan
-from dpframe.engine import run as engine_run
-from dpframe.engine import workers
-from dpframe.engine.workers import Here
-from support.small_audits import PLUGINS, document, load
 
 if TYPE_CHECKING:
     import pytest
@@ -69,6 +66,8 @@ BOXES: list[Any] = [Box, OneLaneDies, Slow]
 
 def spec(*mechanisms: Any, trials: int = 9 * ROWS + 5, **tables: Any) -> dict[str, Any]:
     """An audit of black boxes with the cheapest attack and estimator."""
+    from support.small_audits import document
+
     return document(
         mechanism=list(mechanisms),
         audit={"trials": trials},
@@ -84,11 +83,16 @@ def record(
     store: Store | None = None,
 ) -> dict[str, Any]:
     """The record of an audit; its outputs come from this process unless there is a source."""
+    from dpframe.commands.audit import make_plan, make_record
+    from dpframe.engine.run import run
+    from dpframe.engine.workers import Here
+    from support.small_audits import PLUGINS, load
+
     source = source or Here()
     loaded = load(document, [*PLUGINS, *(BOXES if plugins is None else plugins)])
     before = source.calls
     plan = make_plan(loaded, source=source)
-    results = engine_run.run(plan, store=store, source=source)
+    results = run(plan, store=store, source=source)
     return make_record(plan, results, 0.0, source.calls - before).as_dict()
 
 
@@ -105,5 +109,7 @@ def notes(cell: dict[str, Any]) -> str:
 
 def sample_in_this_process(patch: pytest.MonkeyPatch) -> None:
     """Starts no worker processes: the same outputs, without a second or two for each of them."""
-    for module in (engine_plan, engine_run, workers):
-        patch.setattr(module, "Workers", Here)
+    from dpframe.engine import plan, run, workers
+
+    for module in (plan, run, workers):
+        patch.setattr(module, "Workers", workers.Here)
