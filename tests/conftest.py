@@ -92,6 +92,13 @@ def whole_audits_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_job_of_others() -> None:
+    """Runs in tests tell the service that the tests run on nothing."""
+    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
+        os.environ.pop(name, None)
+
+
 @pytest.fixture(autouse=True)
 def _no_process_is_left() -> Iterator[None]:
     """A worker process may take a moment to end, and no longer."""

@@ -41,7 +41,7 @@ ALLOWED = {
     "record": PUBLIC | {"registry", "spec"},
     "engine": PUBLIC | {"registry", "spec", "record"},
     "calibration": PUBLIC | {"registry", "spec", "record", "engine"},
-    "report": {"errors", "stats", "record"},
+    "report": {"errors", "printable", "stats", "record"},
 }
 TOP = {
     *("__main__", "cli", "commands", "dpframe"),

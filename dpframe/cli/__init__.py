@@ -4,10 +4,11 @@ from dpframe.cli.app import app, main, offer
 from dpframe.cli.audits import check, plan, run, show
 from dpframe.cli.installed import plugins, schema
 from dpframe.cli.measures import calibrate, compare, score
+from dpframe.cli.reports import report
 from dpframe.cli.signals import Terminated
 
 __all__ = ["Terminated", "app", "main"]
 
 offer(run, keeps_counts=True)
-for command in (plan, check, show, score, compare, calibrate, plugins, schema):
+for command in (plan, check, show, report, score, compare, calibrate, plugins, schema):
     offer(command)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpframe.blame import SWITCH as TRACEBACK
+from dpframe.cli.app import MISTAKE
 from dpframe.cli.options import (
     Json,
     Overrides,
@@ -26,6 +27,7 @@ from dpframe.cli.options import (
 from dpframe.cli.output import results
 from dpframe.cli.signals import end_in_order
 from dpframe.cli.terminal import complain, console, say, say_json
+from dpframe.errors import OutputError
 
 if TYPE_CHECKING:
     from dpframe.record.model import Record
@@ -57,6 +59,13 @@ def run(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the record, and nothing else, to stdout.")
     ] = False,
+    report: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write a report: .html, .md, .csv or .xml (JUnit). Repeatable.",
+        ),
+    ] = None,
     quiet: Quiet = False,
     numbers: Numbers = None,
     traceback: Annotated[
@@ -71,7 +80,9 @@ def run(
     interruption; 70 a mistake in dpframe.
     """
     from dpframe.commands import run
+    from dpframe.commands.github import announce
     from dpframe.record.verdict import exit_code
+    from dpframe.report.files import formats
     from dpframe.report.progress import run_progress
 
     if traceback:
@@ -79,6 +90,8 @@ def run(
     display = end_in_order(functools.partial(run_progress, console(stderr=True), quiet=quiet))
     invocation = run.Invocation(out=out, device=device.value if device else None, resume=resume)
     loaded = load(spec, overrides, trials, seed)
+    for path in report or ():
+        formats.check(path)
     record = run.run(
         loaded,
         invocation,
@@ -88,7 +101,23 @@ def run(
     with contextlib.suppress(BrokenPipeError):  # who reads only the first lines, or none
         _print(record, as_json, numbers)
         results().flush()
-    raise typer.Exit(exit_code(record))
+    announce(record, os.environ, complain)
+    written = _all_written(record, report or [])
+    raise typer.Exit(exit_code(record) or (0 if written else MISTAKE))
+
+
+def _all_written(record: Record, paths: list[Path]) -> bool:
+    """Writes reports; one that cannot be written hides neither the others nor the verdict."""
+    from dpframe.report.files import formats
+
+    written = True
+    for path in paths:
+        try:
+            formats.write(record, path)
+        except OutputError as error:
+            complain(str(error))
+            written = False
+    return written
 
 
 def plan(

@@ -99,7 +99,7 @@ def replace(file: Path, content: str) -> None:
     temporary = file.with_name(f".{file.name}.part")
     temporary.unlink(missing_ok=True)  # a link too: itself, not what it leads to
     opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o644)
-    with os.fdopen(opened, "w", encoding="utf-8") as out:
+    with os.fdopen(opened, "w", encoding="utf-8", newline="") as out:
         out.write(content)
         out.flush()
         os.fsync(out.fileno())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from dpframe.report import words
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -64,3 +66,33 @@ def _gravity(cell: CellRecord) -> tuple[float, ...]:
         epsilon = -1.0 if math.isnan(estimate.epsilon) else estimate.epsilon
     ratio = -1.0 if found is None else found.ratio
     return cell.verdict == "violated", ratio, lower, epsilon
+
+
+MOST_DIGITS = 8
+
+
+def measure(cell: CellRecord) -> str:
+    """What was certified of a cell and what is claimed, bounds rounded down."""
+    estimate, found = cell.estimate, weight(cell)
+    if estimate is None:
+        return "could not be run"
+    if found is None and estimate.epsilon_lower is None:
+        return f"nothing certified; estimated {words.point(estimate.epsilon)}"
+    if found is None:
+        return f"certified {words.lower(estimate.epsilon_lower)}, nothing claimed"
+    lower, claimed = told_apart(found.lower, found.claimed)
+    at = "" if found.delta is None else f" at δ = {words.setting(found.delta)}"
+    return f"certified {lower} of claimed {claimed}{at}"
+
+
+def told_apart(lower: float, claimed: float) -> tuple[str, str]:
+    """A bound and a claim, in as many digits as it takes to see which of them is larger."""
+    for digits in range(3, MOST_DIGITS):
+        shown = words.lower(lower, digits), words.brief(claimed, digits)
+        if (lower > claimed) == (_float(shown[0]) > _float(shown[1])):
+            break
+    return shown
+
+
+def _float(text: str) -> float:
+    return float(text.replace("∞", "inf").replace("–", "nan"))

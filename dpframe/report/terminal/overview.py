@@ -10,7 +10,7 @@ from dpframe.report import words
 from dpframe.report.terminal.group import Group, short, telling
 from dpframe.report.terminal.ink import GAP, STYLE, Ink, padded
 from dpframe.report.terminal.legend import tallies
-from dpframe.report.weight import weight, worst
+from dpframe.report.weight import measure, weight, worst
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 WIDEST_NAME = 0.3
 """Share of the width that names may take before they get lines of their own."""
-MOST_DIGITS = 8
 
 
 def overview(record: Record, found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
@@ -68,28 +67,6 @@ def _told(groups: list[Group], ink: Ink, width: int) -> Iterator[Text]:
     yield ink.text(f"{which}{measure(cell)}{of}{_place(cell, groups)}")
     if verdicts == {"inconclusive"}:
         yield ink.text("nothing was decided", STYLE["inconclusive"])
-
-
-def measure(cell: CellRecord) -> str:
-    """What was certified of a cell and what is claimed, bounds rounded down."""
-    estimate, found = cell.estimate, weight(cell)
-    if estimate is None:
-        return "could not be run"
-    if found is None and estimate.epsilon_lower is None:
-        return f"nothing certified; estimated {words.point(words.number(estimate.epsilon))}"
-    if found is None:
-        return f"certified {words.lower(estimate.epsilon_lower)}, nothing claimed"
-    # As many digits as it takes to see which of the two is larger.
-    for digits in range(3, MOST_DIGITS):
-        lower, claimed = words.lower(found.lower, digits), words.brief(found.claimed, digits)
-        if (found.lower > found.claimed) == (_float(lower) > _float(claimed)):
-            break
-    at = "" if found.delta is None else f" at δ = {words.setting(found.delta)}"
-    return f"certified {lower} of claimed {claimed}{at}"
-
-
-def _float(text: str) -> float:
-    return float(text.replace("∞", "inf").replace("–", "nan"))
 
 
 def _place(cell: CellRecord, groups: list[Group]) -> str:

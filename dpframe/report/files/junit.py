@@ -1,0 +1,127 @@
+"""A record as JUnit XML: a case a cell, for what shows tests of continuous integration.
+
+A suite is red exactly where `dpframe run` exits with another code than 0. A green case says that a
+cell met its expectation or that no violation was found, which is written into it; what decided
+nothing is skipped, not green.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+from xml.etree import ElementTree
+
+from dpframe.printable import printable
+from dpframe.record.verdict import exit_code
+from dpframe.report import sentences, words
+from dpframe.report.outcome import Kind, Outcome, outcome, skipped
+from dpframe.report.place import called, called_skipped, repeated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from xml.etree.ElementTree import Element
+
+    from dpframe.record.model import CellRecord, Record
+
+ELEMENTS = {Kind.FAILED: "failure", Kind.BROKEN: "error", Kind.UNDECIDED: "skipped"}
+
+
+class _Case(NamedTuple):
+    name: str
+    outcome: Outcome
+    type: str
+    seconds: float
+    text: str
+
+
+def document(record: Record) -> str:
+    """The whole file; its elements and attributes are those that Jenkins and others read."""
+    cases = list(_cases(record))
+    kinds = Counter(case.outcome.kind for case in cases)
+    totals = {
+        "name": _text(record.audit.name),
+        "tests": str(len(cases)),
+        "failures": str(kinds[Kind.FAILED]),
+        "errors": str(kinds[Kind.BROKEN]),
+        "time": _seconds(record.summary.seconds),
+    }
+    root = ElementTree.Element("testsuites", totals)
+    suite = ElementTree.SubElement(root, "testsuite", totals)
+    suite.set("skipped", str(kinds[Kind.UNDECIDED]))
+    properties = ElementTree.SubElement(suite, "properties")
+    for name, value in _properties(record):
+        ElementTree.SubElement(properties, "property", name=name, value=_text(value))
+    for case in cases:
+        suite.append(_element(case, totals["name"]))
+    said = [str(sentences.verdict(record)), *sentences.caveats(record)]
+    if warning := sentences.warning(record):
+        said.append(warning)
+    _within(suite, "system-out", "\n".join(said))
+    ElementTree.indent(root, " ")
+    return ElementTree.tostring(root, "unicode", xml_declaration=True) + "\n"
+
+
+def _cases(record: Record) -> Iterator[_Case]:
+    several = repeated(record.cells)
+    for cell in record.cells:
+        name = called(cell, repeated=several)
+        verdict = "failed" if cell.status == "failed" else cell.verdict or "no verdict"
+        yield _Case(name, outcome(cell), verdict, cell.seconds, "\n".join(_told(cell)))
+    for skip in record.skipped:
+        yield _Case(called_skipped(skip), skipped(skip), "skipped", 0.0, "")
+    if not record.cells:
+        nothing = Outcome(Kind.BROKEN, "no cell was run, so nothing was tested")
+        yield _Case("the audit as a whole", nothing, "nothing", 0.0, "")
+
+
+def _told(cell: CellRecord) -> Iterator[str]:
+    """The cell's numbers, a line each."""
+    yield outcome(cell).message
+    estimate, claim = cell.estimate, cell.claim
+    if claim:
+        yield f"claimed: ε = {words.point(claim.epsilon)} at δ = {words.setting(claim.delta)}"
+    if estimate:
+        yield f"empirical: ε = {words.point(estimate.epsilon)}, a point estimate and no bound"
+        if estimate.epsilon_lower is not None:
+            level = words.percent(estimate.confidence)
+            bound = words.lower(estimate.epsilon_lower)
+            yield f"certified: ε ≥ {bound} with {level} confidence; assumes {estimate.assumption}"
+    if cell.p_adjusted is not None:
+        yield f"p-value: {cell.p_value:.3g}, adjusted for all tests {cell.p_adjusted:.3g}"
+    yield f"cell: {cell.id}"
+
+
+def _properties(record: Record) -> Iterator[tuple[str, str]]:
+    yield "spec", record.spec.path or "no file"
+    yield "spec sha256", record.spec.sha256
+    yield "seed", str(record.seed)
+    yield "confidence", str(record.audit.confidence)
+    yield "multiplicity", record.audit.multiplicity
+    yield "exit code", str(exit_code(record))
+    yield "dpframe", record.environment.dpframe
+
+
+def _element(case: _Case, suite: str) -> Element:
+    attributes = {"name": _text(case.name), "classname": suite, "time": _seconds(case.seconds)}
+    element = ElementTree.Element("testcase", attributes)
+    if name := ELEMENTS.get(case.outcome.kind):
+        message = _text(case.outcome.message)
+        problem = ElementTree.SubElement(element, name, type=case.type, message=message)
+        if case.outcome.kind is not Kind.UNDECIDED:
+            problem.text = _text(case.text)
+    if case.text:
+        _within(element, "system-out", case.text)
+    return element
+
+
+def _within(element: Element, name: str, text: str) -> None:
+    ElementTree.SubElement(element, name).text = _text(text)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3f}"
+
+
+def _text(text: str) -> str:
+    """Text that XML can hold: it has no way to write most control characters."""
+    return printable(text, "\n")

@@ -1,0 +1,42 @@
+"""Which cell is meant, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpframe.report import words
+from dpframe.report.terminal.group import short
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from dpframe.record.model import CellRecord, SkipRecord
+
+
+def place(values: Mapping[str, Any]) -> str:
+    """Swept values: ε 0.1, dim 2."""
+    return ", ".join(f"{short(key, values)} {words.setting(v)}" for key, v in values.items())
+
+
+def called(cell: CellRecord, *, repeated: bool = False) -> str:
+    """A cell by the labels of its parts and its swept values.
+
+    Args:
+        cell: the cell.
+        repeated: whether its audit has repeats, so that their number belongs into the name.
+    """
+    labels = (cell.mechanism.label, cell.attack.label, cell.estimator.label)
+    repeat = f"repeat {cell.repeat}" if repeated else ""
+    return " · ".join(part for part in (*labels, place(cell.swept), repeat) if part)
+
+
+def called_skipped(skip: SkipRecord) -> str:
+    """A combination that was left out, in the same way."""
+    labels = (skip.mechanism, skip.attack, skip.estimator)
+    return " · ".join(part for part in (*labels, place(skip.swept)) if part)
+
+
+def repeated(cells: list[CellRecord]) -> bool:
+    """Whether an audit has repeats."""
+    return any(cell.repeat for cell in cells)
