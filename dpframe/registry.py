@@ -15,6 +15,7 @@ import pluggy
 from dpframe import hookspecs
 from dpframe.blame import blame
 from dpframe.errors import PluginError
+from dpframe.exchange import exchange
 from dpframe.parameters import parameters, unreadable
 from dpframe.plugin import API, Plugin, abstract
 from dpframe.printable import shown
@@ -296,6 +297,7 @@ def _described(entry: Entry) -> dict[str, Any]:
         "distribution": entry.distribution,
         "version": entry.version,
         "api": entry.cls.api,
+        **exchange(entry.cls),
         "description": inspect.getdoc(entry.cls) or "",
         "parameters": [dataclasses.asdict(row) for row in parameters(entry.cls)],
     }

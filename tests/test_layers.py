@@ -20,6 +20,7 @@ BOUNDARY = {
     "estimator",
     "pair",
     "boxes",
+    "exchange",
     "scores",
     "hookspecs",
 }

@@ -21,6 +21,7 @@ from support.faulty_plugins import ATTACK, FAILED, FINE, HEAD, SKIPPED, Fault
 import dpframe
 from dpframe import blame, registry
 from dpframe.errors import SpecError
+from dpframe.exchange import exchange
 from dpframe.printable import printable
 from dpframe.record.file import as_record
 from dpframe.report.terminal.plugins import render_plugins
@@ -97,7 +98,7 @@ def test_a_plugin_that_cannot_be_loaded_is_a_line(name: str, installed: Any) -> 
     assert "\n" not in broken.error
     clean(f"{broken.what}: {broken.error}", fault.says)
     file = io.StringIO()
-    render_plugins(found.entries, found.broken, Console(file=file, width=200))
+    render_plugins(found.entries, found.broken, exchange, Console(file=file, width=200))
     clean(file.getvalue(), "bad-plugin")
 
 

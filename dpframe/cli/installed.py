@@ -18,6 +18,7 @@ def plugins(
 ) -> None:
     """List the installed plugins, or explain one."""
     from dpframe import registry
+    from dpframe.exchange import exchange
     from dpframe.parameters import parameters
     from dpframe.registry import catalog, named
     from dpframe.report.terminal.plugins import render_plugin, render_plugins
@@ -26,10 +27,10 @@ def plugins(
     if as_json:
         print_json(catalog(found, name))
     elif name is None:
-        render_plugins(found.entries, found.broken, console())
+        render_plugins(found.entries, found.broken, exchange, console())
     else:
         for entry in named(found, name):
-            render_plugin(entry, parameters(entry.cls), console())
+            render_plugin(entry, parameters(entry.cls), exchange(entry.cls), console())
 
 
 def schema(

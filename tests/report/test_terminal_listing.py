@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -51,24 +52,56 @@ def printed(function, *arguments, width=80):
     return console.file.getvalue()
 
 
+def nothing(_):
+    """What mechanisms and pairs exchange."""
+    return {}
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 140])
+def test_names_of_plugins_are_whole_at_any_width(width):
+    name = "a-mechanism-with-a-long-name"
+    text = printed(render_plugins, [Entry("mechanism", name)], [], nothing, width=width)
+    assert name in text
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_attacks_say_what_they_give_and_estimators_what_they_take():
+    told = {"takes": ["decision", "score"], "bins": True, "raw_scores": True}
+    said = {Example: told | {"certifies": False, "assumption": "Gaussian scores"}}
+    entries = [Entry("estimator", "e")]
+    wide = printed(render_plugins, entries, [], said.get, width=100)
+    assert re.search(r"decisions, +Adds noise.*\n +binned scores,\s+raw scores", wide)
+    narrow = printed(render_plugins, entries, [], said.get, width=45)
+    assert "  takes decisions, binned scores, raw scores\n" in narrow
+    one = printed(render_plugin, entries[0], [], said[Example])
+    assert "takes decisions, binned scores, raw scores\n" in one
+    assert "certifies nothing; assumes Gaussian scores" in one
+    unknown = said[Example] | {"takes": None, "bins": None}
+    assert "takes not known" in printed(render_plugin, entries[0], [], unknown)
+    attack = printed(render_plugins, [Entry("attack", "b")], [], lambda _: {"gives": "decision"})
+    assert re.search(r"gives +what it is", attack)
+    assert re.search(r"^b .* decisions ", attack, re.MULTILINE)
+
+
 def test_plugins():
-    text = printed(render_plugins, [Entry("mechanism", "a"), Entry("attack", "b")], [Broken()])
+    entries = [Entry("mechanism", "a"), Entry("attack", "b")]
+    text = printed(render_plugins, entries, [Broken()], nothing)
     assert "Adds noise [bold]loudly[/bold]." in text
     assert "not loaded: acme 2, entry point 'acme': ImportError: no [red]torch" in text
     assert "second paragraph" not in text
 
 
 def test_no_plugins():
-    assert "no plugins" in printed(render_plugins, [], [])
+    assert "no plugins" in printed(render_plugins, [], [], nothing)
 
 
 def test_plugin():
-    text = printed(render_plugin, Entry("mechanism", "a"), [Parameter()])
+    text = printed(render_plugin, Entry("mechanism", "a"), [Parameter()], {})
     assert "a · mechanism · dpframe 0.1.0" in text
     assert "The second paragraph goes on." in text
     for word in ("epsilon", "float", "required", "> 0", "The claim."):
         assert word in text
-    assert "takes no parameters" in printed(render_plugin, Entry("mechanism", "a"), [])
+    assert "takes no parameters" in printed(render_plugin, Entry("mechanism", "a"), [], {})
 
 
 @pytest.fixture

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from rich.cells import cell_len
 
 from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from rich.console import Console
+    from rich.table import Table
+
+LEAST_TEXT = 24
+"""Columns that the description of a plugin needs beside its name, to be read."""
+
+
+class Row(NamedTuple):
+    """What the list says of a plugin."""
+
+    name: str
+    origin: str
+    handed: str
+    """What it gives or takes."""
+    text: str
 
 
 class PluginEntry(Protocol):
@@ -57,39 +73,41 @@ class PluginParameter(Protocol):
 
 
 def render_plugins(
-    entries: Iterable[PluginEntry], broken: Iterable[BrokenPlugin], console: Console
+    entries: Iterable[PluginEntry],
+    broken: Iterable[BrokenPlugin],
+    exchange: Callable[[type[Any]], dict[str, Any]],
+    console: Console,
 ) -> None:
     """Prints a table per kind, then a line for everything that could not be loaded.
 
     Args:
         entries: the plugins that can be used.
         broken: those that cannot.
+        exchange: tells what a class gives or takes.
         console: where to print.
     """
     ink = Ink.of(console)
-    kinds: dict[str, list[PluginEntry]] = {}
+    kinds: dict[str, list[Row]] = {}
     for entry in entries:
-        kinds.setdefault(entry.kind, []).append(entry)
+        told = ",\n".join(handed(exchange(entry.cls)))
+        row = Row(entry.name, _origin(entry), told, first_line(entry))
+        kinds.setdefault(entry.kind, []).append(row)
     if not kinds:
         console.print("no plugins")
     # One width for all tables, so that the columns of the whole listing line up.
-    everyone = [entry for found in kinds.values() for entry in found]
+    everyone = [row for rows in kinds.values() for row in rows]
     widths = [
-        max((len(text) for text in texts), default=0)
-        for texts in ([e.name for e in everyone], [_origin(e) for e in everyone])
+        max(cell_len(line) for text in texts for line in text.split("\n"))
+        for texts in zip(*everyone, strict=True)
     ]
-    for index, (kind, found) in enumerate(kinds.items()):
+    wide = sum(widths[:3]) + LEAST_TEXT + 6 <= console.width
+    for index, (kind, rows) in enumerate(kinds.items()):
         if index:
             console.print()
-        table = ink.table(2)
-        table.add_column(kind, min_width=min(widths[0], 26), overflow="fold")
-        table.add_column("from", min_width=min(widths[1], 26), overflow="fold")
-        table.add_column("what it is", overflow="fold", ratio=1)
-        for entry in found:
-            table.add_row(
-                ink.text(entry.name, "bold"), ink.text(_origin(entry)), ink.text(first_line(entry))
-            )
-        console.print(table)
+        if wide:
+            console.print(_table(kind, rows, widths, ink))
+        else:
+            _stacked(kind, rows, ink, console)
     for failure in broken:
         console.print()
         where = f"{failure.distribution} {failure.version}, {failure.what}"
@@ -97,20 +115,68 @@ def render_plugins(
         console.print(line.append_text(ink.text(failure.error)))
 
 
+def _table(kind: str, rows: list[Row], widths: list[int], ink: Ink) -> Table:
+    table = ink.table(2)
+    table.add_column(kind, min_width=widths[0], no_wrap=True)
+    table.add_column("from", min_width=widths[1], no_wrap=True)
+    if told := any(row.handed for row in rows):
+        table.add_column("gives" if kind == "attack" else "takes", no_wrap=True)
+    table.add_column("what it is", overflow="fold", ratio=1)
+    for row in rows:
+        texts = [row.handed] if told else []
+        cells = [ink.text(text) for text in (row.origin, *texts, row.text)]
+        table.add_row(ink.text(row.name, "bold"), *cells)
+    return table
+
+
+def _stacked(kind: str, rows: list[Row], ink: Ink, console: Console) -> None:
+    """For narrow terminals: everything below the name."""
+    console.print(ink.text(kind.upper()))
+    for row in rows:
+        for line in ink.folded(row.name, "bold", console.width):
+            console.print(line)
+        verb = "gives" if kind == "attack" else "takes"
+        told = [f"{verb} {row.handed}".replace("\n", " ")] if row.handed else []
+        for text in (row.origin, *told, row.text):
+            for line in ink.folded(text, "", console.width - 2):
+                console.print(ink.text("  ").append_text(line))
+
+
+def handed(exchange: dict[str, Any]) -> list[str]:
+    """What a plugin gives or takes, in words; nothing for one that does neither."""
+    if "gives" in exchange:
+        return [f"{exchange['gives']}s"]
+    if "takes" not in exchange:
+        return []
+    if exchange["takes"] is None:
+        return ["not known"]
+    kinds = [
+        "binned scores" if kind == "score" and exchange["bins"] else f"{kind}s"
+        for kind in exchange["takes"]
+    ]
+    return [*kinds, *(["raw scores"] if exchange["raw_scores"] else [])]
+
+
 def render_plugin(
-    entry: PluginEntry, parameters: Iterable[PluginParameter], console: Console
+    entry: PluginEntry,
+    parameters: Iterable[PluginParameter],
+    exchange: dict[str, Any],
+    console: Console,
 ) -> None:
     """Prints what one plugin is and a table of what it takes.
 
     Args:
         entry: the plugin.
         parameters: in the order to show them.
+        exchange: what it gives or takes.
         console: where to print.
     """
     ink = Ink.of(console)
     heading = ink.text(entry.name, "bold")
     heading.append(ink.plain(f" · {entry.kind} · {_origin(entry)}"))
     console.print(heading)
+    for line in _said(exchange):
+        console.print(ink.text(line))
     documentation = inspect.cleandoc(entry.cls.__doc__ or "No description.")
     for paragraph in documentation.split("\n\n"):
         console.print()
@@ -130,6 +196,16 @@ def render_plugin(
             *(ink.text(text) for text in (row.type, row.default, row.bounds, row.meaning)),
         )
     console.print(table)
+
+
+def _said(exchange: dict[str, Any]) -> Iterator[str]:
+    """What a plugin gives or takes, in sentences."""
+    if "gives" in exchange:
+        yield f"gives {', '.join(handed(exchange))}"
+    if "takes" in exchange:
+        yield f"takes {', '.join(handed(exchange))}"
+        sure = "certifies a bound" if exchange["certifies"] else "certifies nothing"
+        yield f"{sure}; assumes {exchange['assumption']}"
 
 
 def first_line(entry: PluginEntry) -> str:
