@@ -46,7 +46,7 @@ class Precision(Estimator, name="precision"):
         guesses = np.stack([zeros, ones])
         low = clopper_pearson_lower(guesses, trials, at_level)
         high = clopper_pearson_upper(guesses, trials, at_level)
-        rates = guesses / trials
+        rates = guesses / np.maximum(trials, 1)
         return estimate_from_boxes(
             boxes,
             query,

@@ -1,0 +1,158 @@
+"""The conformance suite: what every plugin of a kind must do, tried out on one.
+
+For an author's tests: `check_mechanism(NoisySum(epsilon=1.0))` raises `NotKeptError`, an
+AssertionError that names every promise that is broken. The built-ins are checked by the same
+functions. A correct plugin is accused with a probability below 1e-5, and not again with the same
+version of dpframe, because nothing here depends on the time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpframe.testing import attacks, estimators, mechanisms, pairs
+from dpframe.testing.examples import instance
+from dpframe.testing.findings import Finding as Finding
+from dpframe.testing.findings import NotKeptError as NotKeptError
+from dpframe.testing.findings import demand, examine
+
+if TYPE_CHECKING:
+    from dpframe.attack import Attack
+    from dpframe.estimator import Estimator
+    from dpframe.mechanism import HostMechanism, Mechanism
+    from dpframe.pair import Pair
+
+__all__ = [
+    "Finding",
+    "NotKeptError",
+    "check_attack",
+    "check_estimator",
+    "check_mechanism",
+    "check_pair",
+    "examined",
+]
+
+
+def check_mechanism(
+    mechanism: Mechanism | HostMechanism | type[Mechanism] | type[HostMechanism],
+    pair: Pair | None = None,
+) -> list[Finding]:
+    """Checks a mechanism, traced or a black box.
+
+    Args:
+        mechanism: one with the parameters to try it with, or a class, tried with 1 wherever it
+            requires a number.
+        pair: the datasets; default: `zeros-ones` with two coordinates.
+
+    Returns:
+        What became of each promise.
+
+    Raises:
+        NotKeptError: a promise is broken.
+    """
+    return demand(_title(mechanism), examined(mechanism, pair=pair))
+
+
+def check_attack(
+    attack: Attack | type[Attack],
+    mechanism: Mechanism | HostMechanism | None = None,
+    pair: Pair | None = None,
+) -> list[Finding]:
+    """Checks an attack against a leak that it should see.
+
+    Args:
+        attack: one with its parameters, or a class.
+        mechanism: one that leaks much; default: `laplace` with ε = 8.
+        pair: the datasets; default: `zeros-ones` with two coordinates, or with one for an attack
+            on single numbers.
+
+    Returns:
+        What became of each promise.
+
+    Raises:
+        NotKeptError: a promise is broken.
+    """
+    return demand(_title(attack), examined(attack, mechanism=mechanism, pair=pair))
+
+
+def check_estimator(estimator: Estimator | type[Estimator]) -> list[Finding]:
+    """Checks an estimator on scores whose loss is known exactly.
+
+    Args:
+        estimator: one with its parameters, or a class.
+
+    Returns:
+        What became of each promise.
+
+    Raises:
+        NotKeptError: a promise is broken.
+    """
+    return demand(_title(estimator), examined(estimator))
+
+
+def check_pair(pair: Pair | type[Pair]) -> list[Finding]:
+    """Checks a pair of neighbouring datasets.
+
+    Args:
+        pair: one with its parameters, or a class.
+
+    Returns:
+        What became of each promise.
+
+    Raises:
+        NotKeptError: a promise is broken.
+    """
+    return demand(_title(pair), examined(pair))
+
+
+def examined(
+    plugin: Any,
+    *,
+    mechanism: Mechanism | HostMechanism | None = None,
+    pair: Pair | None = None,
+) -> list[Finding]:
+    """What became of each promise of a plugin of any kind; raises for none that is broken.
+
+    Args:
+        plugin: one with its parameters, or a class.
+        mechanism: what an attack is played against; see `check_attack`.
+        pair: the datasets; see `check_mechanism`.
+    """
+    subject = instance(plugin)
+    if subject.kind == "pair":
+        return examine(subject, pairs.TRIALS)
+    if subject.kind == "estimator":
+        return examine(estimators.Asked(subject), estimators.trials())
+    if subject.kind == "mechanism":
+        return examine(_played(subject, pair or _datasets(2)), mechanisms.trials())
+    leak = mechanism or _leak()
+    playing = [
+        attacks.Playing(subject, _played(leak, datasets))
+        for datasets in ([pair] if pair is not None else map(_datasets, DIMS))
+    ]
+    suited = (one for one in playing if subject.unsuited(one.target) is None)
+    return examine(next(suited, playing[0]), attacks.trials())
+
+
+DIMS = (2, 1)
+"""Coordinates of the outputs that attacks are tried on, unless somebody names the target."""
+
+
+def _played(mechanism: Any, pair: Pair) -> mechanisms.Played:
+    return mechanisms.Played(mechanism.resolve(pair), pair)
+
+
+def _datasets(dim: int) -> Pair:
+    from dpframe.builtin.pairs.zeros_ones import ZerosOnes
+
+    return ZerosOnes(dim=dim)
+
+
+def _leak() -> Mechanism:
+    from dpframe.builtin.mechanisms.laplace import Laplace
+
+    return Laplace(epsilon=8.0)
+
+
+def _title(plugin: Any) -> str:
+    return f"{plugin.kind} {plugin.name!r}"

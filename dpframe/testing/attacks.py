@@ -1,0 +1,169 @@
+"""What an attack must do."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from scipy.special import log_ndtr
+
+from dpframe.attack import Target
+from dpframe.engine.lanes import unstacked
+from dpframe.engine.sanity import check_rows_alone
+from dpframe.engine.trace import check_scores
+from dpframe.errors import CellError
+from dpframe.testing import laws, plugins
+from dpframe.testing.findings import LeftOut
+from dpframe.testing.mechanisms import CALLS, DTYPE, ROWS, Played
+
+if TYPE_CHECKING:
+    from dpframe.attack import Attack
+    from dpframe.testing.findings import Trial
+    from dpframe.types import HostArray, Tree
+
+
+@dataclasses.dataclass(frozen=True)
+class Playing:
+    """An attack, and the mechanism and pair that it is played against."""
+
+    attack: Attack
+    played: Played
+
+    @property
+    def target(self) -> Target:
+        """What the attack is fitted against."""
+        dims = self.played.calls[0][0].shape[1:]
+        return Target(self.played.mechanism, self.played.pair, dims)
+
+    @functools.cached_property
+    def halves(self) -> tuple[tuple[HostArray, HostArray], tuple[HostArray, HostArray]]:
+        """Outputs to learn from, and outputs to score, on D and D′ each."""
+        half = CALLS // 2
+        first, second = (
+            tuple(np.concatenate(calls[part]) for calls in self.played.calls)
+            for part in (slice(half), slice(half, None))
+        )
+        return (first[0], first[1]), (second[0], second[1])
+
+    def learn(self) -> Tree:
+        """The state that the attack learns."""
+        train = self.halves[0]
+        if not self.attack.learns():
+            train = (train[0][:0], train[1][:0])
+        state = self.attack.fit(jax.random.key(0), self.target, train)
+        return jax.tree.map(np.asarray, state)
+
+    @functools.cached_property
+    def state(self) -> Tree:
+        """What was learned first."""
+        return self.learn()
+
+    def score(self, outputs: HostArray) -> HostArray:
+        """Scores of outputs."""
+        return np.asarray(_score(unstacked(self.attack, DTYPE), self.state, outputs))
+
+    @functools.cached_property
+    def scores(self) -> tuple[HostArray, HostArray]:
+        """Scores of the outputs that it did not learn from."""
+        zero, one = (self.score(part) for part in self.halves[1])
+        return zero, one
+
+
+@jax.jit
+def _score(attack: Any, state: Any, outputs: Any) -> Any:
+    return attack.score(state, outputs)
+
+
+def suited(playing: Playing) -> None:
+    reason = playing.attack.unsuited(playing.target)
+    assert reason is None, f"it says that it is unsuited: {reason}; name a target that it suits"
+
+
+def learns_again(playing: Playing) -> None:
+    again, structure = jax.tree.flatten(playing.learn())
+    before, first = jax.tree.flatten(playing.state)
+    assert structure == first, "fit returns another structure the second time"
+    for x, y in zip(before, again, strict=True):
+        assert x.dtype.kind in "biufc", f"fit returns {x.dtype}; a pytree of numbers is wanted"
+        assert np.array_equal(x, y, equal_nan=x.dtype.kind in "fc"), (
+            "fit learns something else from the same draws and key"
+        )
+
+
+def gives(playing: Playing) -> None:
+    for scores, outputs in zip(playing.scores, playing.halves[1], strict=True):
+        try:
+            check_scores(scores, len(outputs), playing.attack.gives)
+        except CellError as error:
+            raise AssertionError(str(error)) from None
+
+
+def alone(playing: Playing) -> None:
+    rows = ROWS * 2
+    x, y = (part[:rows] for part in playing.halves[1])
+    try:
+        check_rows_alone(playing.score, (x, y))
+    except CellError as error:
+        raise AssertionError(str(error)) from None
+
+
+def compiled(playing: Playing) -> None:
+    outputs = playing.halves[1][1][:ROWS]
+    attack: Any = unstacked(playing.attack, DTYPE)
+    plain = np.asarray(attack.score(playing.state, jax.numpy.asarray(outputs)))
+    different = ~laws.close(plain, playing.score(outputs))
+    assert different.sum() <= 1 + ROWS // 64, f"compiled, {different.sum()} of {ROWS} scores differ"
+
+
+def extremes(playing: Playing) -> None:
+    outputs = playing.halves[1][0]
+    odd = [0, 1, 2**24] if outputs.dtype.kind in "iu" else [np.nan, np.inf, -np.inf, 0, 3e38]
+    if outputs.dtype.kind == "b":
+        raise LeftOut("outputs are booleans")
+    rows = np.stack([np.full(outputs.shape[1:], value, outputs.dtype) for value in odd])
+    assert playing.score(rows).shape == (len(rows),)
+
+
+def larger_means_d_prime(playing: Playing) -> None:
+    zero, one = (np.asarray(part, np.float64) for part in playing.scores)
+    zero, one = (np.nan_to_num(part, nan=-np.inf, posinf=np.inf) for part in (zero, one))
+    higher, lower = int(np.sum(one > zero)), int(np.sum(one < zero))
+    z = (lower - higher) / max(1.0, np.sqrt(higher + lower))
+    assert log_ndtr(-z) > np.log(laws.ERROR), (
+        f"D′ scores higher than D in {higher} of {higher + lower} pairs of outputs: larger scores "
+        "must mean D′"
+    )
+    if log_ndtr(z) > np.log(laws.ERROR):
+        raise LeftOut("it tells D and D′ of this target hardly apart, either way")
+
+
+TRIALS: tuple[Trial, ...] = (
+    ("suits the target", suited),
+    ("learns the same from the same draws", learns_again),
+    ("gives what it says, one per output", gives),
+    ("scores every output alone", alone),
+    ("compiled as without", compiled),
+    ("scores NaN, infinities and other extremes", extremes),
+    ("larger scores mean D′", larger_means_d_prime),
+)
+
+
+def trials() -> tuple[Trial, ...]:
+    """All of them; the common ones look at the plugin alone, and an unsuited one is not played."""
+
+    def of_plugin(trial: Any) -> Any:
+        return lambda playing: trial(playing.attack)
+
+    def in_play(trial: Any) -> Any:
+        def played(playing: Playing) -> None:
+            if playing.attack.unsuited(playing.target) is not None:
+                raise LeftOut("it does not suit the target")
+            trial(playing)
+
+        return played
+
+    common = ((promise, of_plugin(trial)) for promise, trial in plugins.TRIALS)
+    return (*common, TRIALS[0], *((promise, in_play(trial)) for promise, trial in TRIALS[1:]))

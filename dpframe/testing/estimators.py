@@ -1,0 +1,236 @@
+"""What an estimator must do."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from scipy.special import bdtrc
+
+from dpframe.claims import PureDP
+from dpframe.engine.answers import statistic_of, zero_of
+from dpframe.errors import CellError
+from dpframe.estimator import Estimate, Query
+from dpframe.record.answer import checked
+from dpframe.testing import plugins
+from dpframe.testing.findings import LeftOut
+from dpframe.testing.laws import ERROR
+
+if TYPE_CHECKING:
+    from dpframe.estimator import Estimator
+    from dpframe.testing.findings import Trial
+    from dpframe.types import HostArray, Tree
+
+TRIALS_EACH = 1000
+"""Scores per dataset of one audit."""
+
+REPEATS = 200
+"""Audits at a truth."""
+
+CONFIDENCE = 0.9
+"""Of a bound that is calibrated: one in ten may exceed the truth."""
+
+LOUD = 8.0
+"""A loss that no estimator overlooks."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """An estimator, asked about scores whose loss is known."""
+
+    estimator: Estimator
+
+    @functools.cached_property
+    def statistic(self) -> Any:
+        """What it counts."""
+        try:
+            return statistic_of(self.estimator)
+        except CellError as error:
+            raise AssertionError(str(error)) from None
+
+    @functools.cached_property
+    def update(self) -> Any:
+        """Compiled once."""
+        return jax.jit(self.statistic.update)
+
+    @property
+    def decides(self) -> bool:
+        """Whether it is given decisions; scores if it takes both."""
+        return "score" not in self.statistic.accepts
+
+    def scores(self, rng: np.random.Generator, epsilon: float, n: int) -> list[HostArray]:
+        """On D and on D′: randomised response or Laplace noise, whose loss is exactly ε."""
+        if self.decides:
+            truth = 1 / (1 + math.exp(-epsilon))
+            return [rng.random(n) < share for share in (1 - truth, truth)]
+        return [np.float32(rng.laplace(size=n) + place) for place in (0.0, epsilon)]
+
+    def layout(self, rng: np.random.Generator, epsilon: float = 1.0) -> Tree:
+        """What the statistic fixes from a pilot."""
+        if not self.statistic.needs_pilot():
+            return ()
+        pilot = self.scores(rng, epsilon, TRIALS_EACH)
+        return jax.tree.map(np.asarray, self.statistic.bind(*pilot))
+
+    def counts(self, layout: Tree, scores: list[HostArray]) -> Tree:
+        """Counts of scores, int64."""
+        found = zero_of(self.statistic, layout)
+        for index, part in enumerate(scores):
+            size = max(1, 1 << (len(part) - 1).bit_length())
+            padded = np.zeros(size, part.dtype)
+            padded[: len(part)] = part
+            keep = np.arange(size) < len(part)
+            found = self.update(layout, found, np.int32(index), padded, keep)
+        return jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), found)
+
+    def ask(
+        self, layout: Tree, counts: Tree, n: int, confidence: float = CONFIDENCE, claim: Any = None
+    ) -> Estimate:
+        """An estimate, looked at as the engine does."""
+        query = Query((n, n), 0.0, confidence, claim, 1e-6)
+        certified = self.estimator.certifies_against(claim)
+        try:
+            return checked(
+                self.estimator.estimate(layout, counts, query),
+                certified=certified,
+                tested=certified and claim is not None,
+            )
+        except CellError as error:
+            raise AssertionError(str(error)) from None
+
+    def audited(self, seed: int, epsilon: float, **asked: Any) -> Estimate:
+        """One audit at a known loss."""
+        rng = np.random.default_rng(seed)
+        layout = self.layout(rng, epsilon)
+        scores = self.scores(rng, epsilon, TRIALS_EACH)
+        return self.ask(layout, self.counts(layout, scores), TRIALS_EACH, **asked)
+
+
+def additive(asked: Asked) -> None:
+    rng = np.random.default_rng(0)
+    layout = asked.layout(rng)
+    x, y = asked.scores(rng, 1.0, 512)
+    whole = asked.counts(layout, [x, y])
+    parts = [asked.counts(layout, [x[part], y[part]]) for part in (slice(256), slice(256, None))]
+    for all_, one, other in zip(*map(jax.tree.leaves, (whole, *parts)), strict=True):
+        assert np.array_equal(all_, one + other), (
+            "the counts of two halves do not add up to those of the whole, or scores that are "
+            "masked by `keep` are counted"
+        )
+
+
+def binds_again(asked: Asked) -> None:
+    if not asked.statistic.needs_pilot():
+        raise LeftOut("its statistic needs no pilot")
+    one, other = (jax.tree.leaves(asked.layout(np.random.default_rng(1))) for _ in range(2))
+    assert all(np.array_equal(x, y, equal_nan=True) for x, y in zip(one, other, strict=True)), (
+        "bind fixes something else from the same scores"
+    )
+
+
+def total(asked: Asked) -> None:
+    layout = asked.layout(np.random.default_rng(2))
+    ends = (False, True) if asked.decides else (np.float32(-9), np.float32(9))
+    for n in (0, 1, 2, 50):
+        for pair in ((a, b) for a in ends for b in ends):
+            counts = asked.counts(layout, [np.full(n, value) for value in pair])
+            for claim in (None, PureDP(1.0)):
+                found = asked.ask(layout, counts, n, claim=claim)
+                lower = found.epsilon_lower or 0.0
+                assert n or not lower, f"with no draws at all it certifies {lower:.3g}"
+    if not asked.decides:
+        odd = [np.full(50, value, np.float32) for value in (np.nan, np.inf)]
+        asked.ask(layout, asked.counts(layout, odd), 50)
+
+
+def monotone(asked: Asked) -> None:
+    _certifying(asked)
+    # On average: which events are worth their price may depend on the level, by the pilot.
+    levels = (0.5, 0.9, 0.99, 0.9999)
+    for epsilon in (1.0, LOUD):
+        bounds = [
+            float(np.mean([asked.audited(n, epsilon, confidence=level).epsilon_lower or 0 for n in range(9)]))
+            for level in levels
+        ]
+        assert bounds == sorted(bounds, reverse=True), (
+            f"the mean bounds at the confidences {levels} are {bounds}; more confidence, smaller "
+            "bound"
+        )
+
+
+def agrees(asked: Asked) -> None:
+    _certifying(asked)
+    for claimed in (0.1, 0.5, 1.0, 4.0):
+        for epsilon in (1.0, LOUD):
+            found = asked.audited(4, epsilon, claim=PureDP(claimed))
+            lower, p = found.epsilon_lower or 0.0, found.p_value or 1.0
+            assert lower <= claimed + 1e-6 or p <= (1 - CONFIDENCE) * (1 + 1e-6), (
+                f"the bound {lower:.3g} is above the claim {claimed:g}, and the p-value {p:.3g} does "
+                "not reject it"
+            )
+
+
+def most_extreme(asked: Asked) -> None:
+    _certifying(asked)
+    rng = np.random.default_rng(5)
+    layout = asked.layout(rng, LOUD)
+    counts = asked.counts(layout, asked.scores(rng, LOUD, TRIALS_EACH))
+    most = asked.estimator.extreme(layout, (TRIALS_EACH, TRIALS_EACH))
+    found, loudest = (
+        asked.ask(layout, of, TRIALS_EACH, claim=PureDP(1.0)) for of in (counts, most)
+    )
+    assert (loudest.p_value or 1.0) <= (found.p_value or 1.0) * (1 + 1e-9), (
+        f"extreme gives the p-value {loudest.p_value}, and counts that came up gave "
+        f"{found.p_value}: no counts may speak more loudly"
+    )
+
+
+def calibrated(asked: Asked) -> None:
+    _certifying(asked)
+    for epsilon in (0.0, 1.0):
+        lows = [asked.audited(seed, epsilon).epsilon_lower or 0.0 for seed in range(REPEATS)]
+        above = sum(low > epsilon + 1e-6 for low in lows)
+        chance = float(bdtrc(above - 1, REPEATS, 1 - CONFIDENCE)) if above else 1.0
+        assert chance > ERROR / 2, (
+            f"{above} of {REPEATS} bounds at {CONFIDENCE:.0%} exceed the true loss {epsilon:g}: "
+            "the bound is not valid"
+        )
+
+
+def not_vacuous(asked: Asked) -> None:
+    _certifying(asked)
+    lows = [asked.audited(seed, LOUD).epsilon_lower or 0.0 for seed in range(20)]
+    assert np.median(lows) > 0.1, (
+        f"for a true loss of {LOUD:g} and {TRIALS_EACH} draws it certifies {np.median(lows):.3g}: "
+        "it can hardly find anything"
+    )
+
+
+def _certifying(asked: Asked) -> None:
+    if not asked.estimator.certifies_against(PureDP(1.0)):
+        raise LeftOut("it certifies nothing against a pure claim")
+
+
+TRIALS: tuple[Trial, ...] = (
+    ("counts add, and masked scores are not counted", additive),
+    ("fixes the same from the same pilot", binds_again),
+    ("answers whatever the counts are: none, all, NaN, no draws", total),
+    ("more confidence, smaller bound", monotone),
+    ("bound and p-value agree", agrees),
+    ("extreme is most extreme", most_extreme),
+    ("bounds hold as often as they promise", calibrated),
+    ("finds a large loss", not_vacuous),
+)
+
+
+def trials() -> tuple[Trial, ...]:
+    """All of them; the common ones look at the plugin alone."""
+
+    def of_plugin(trial: Any) -> Any:
+        return lambda asked: trial(asked.estimator)
+
+    return (*((promise, of_plugin(trial)) for promise, trial in plugins.TRIALS), *TRIALS)

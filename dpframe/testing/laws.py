@@ -1,0 +1,121 @@
+"""Laws of random outputs that can be tried out: each accuses a correct plugin with a probability
+below `ERROR`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import log_ndtr
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dpframe.types import Floats, HostArray
+
+ERROR = 1e-6
+"""Probability that one law accuses a plugin that keeps it."""
+
+COORDINATES = 8
+"""Of an output, that are looked at."""
+
+LAGS = (1, 2, 3, 128)
+"""Distances of rows that are compared."""
+
+
+def demand_uncorrelated(outputs: HostArray) -> None:
+    """Asserts that rows do not go with rows beside them.
+
+    The ranks of exchangeable rows, ties broken at random, are a random permutation; its serial
+    correlation at any lag is nearly normal with mean 0 and variance 1/n.
+
+    Args:
+        outputs: shape [n, *dims], n in the thousands.
+    """
+    columns = list(_columns(outputs))
+    least = math.log(ERROR / (2 * len(columns) * len(LAGS)))
+    for column in columns:
+        ranks = _ranks(column) / len(column) - 0.5
+        for lag in LAGS:
+            products = ranks * np.roll(ranks, lag)
+            z = float(products.sum()) * 12 / math.sqrt(len(ranks))
+            assert log_ndtr(-abs(z)) > least, (
+                f"each output goes with the one {lag} rows before it (rank correlation "
+                f"{12 * float(products.mean()):.2f}); rows must be independent"
+            )
+
+
+def demand_same_law(one: HostArray, other: HostArray, how: str) -> None:
+    """Asserts that two samples are of one distribution, coordinate by coordinate.
+
+    Massart's inequality for each empirical distribution function [Massart1990, theorem 1], at half of
+    the error.
+
+    Args:
+        one: shape [n, *dims].
+        other: shape [m, *dims].
+        how: says how the first was made.
+    """
+    pairs = list(zip(_columns(one), _columns(other), strict=True))
+    log = math.log(4 * len(pairs) / ERROR)
+    limit = math.sqrt(log / (2 * len(one))) + math.sqrt(log / (2 * len(other)))
+    for number, (x, y) in enumerate(pairs):
+        points = np.sort(np.concatenate([x, y]))
+        below = [np.searchsorted(np.sort(part), points, "right") / len(part) for part in (x, y)]
+        gap = float(np.abs(below[0] - below[1]).max())
+        assert gap <= limit, (
+            f"{how} its outputs follow another law than together: their distribution functions "
+            f"are {gap:.2f} apart in coordinate {number}"
+        )
+
+
+def demand_ratio(on_zero: HostArray, on_one: HostArray) -> None:
+    """Asserts that log-ratios of densities are those of the outputs that they are taken at.
+
+    With r = p′/p, E[min(1, r)] over D and E[min(1, 1/r)] over D′ are the same number, 1 − TV; so are
+    the shares of ties, r = 1, on both. Hoeffding's inequality for means within [0, 1]
+    [Hoeffding1963, theorem 1].
+
+    Args:
+        on_zero: ln p′/p at outputs on D, shape [n].
+        on_one: the same on D′.
+    """
+    assert not np.isnan(on_zero).any(), "log_density is NaN at an output on D"
+    assert not np.isnan(on_one).any(), "log_density is NaN at an output on D′"
+    means = [
+        float(np.mean(np.exp(np.minimum(0, np.asarray(ratio, np.float64)))))
+        for ratio in (on_zero, -on_one)
+    ]
+    limit = 2 * math.sqrt(math.log(4 / ERROR) / (2 * min(len(on_zero), len(on_one))))
+    assert abs(means[0] - means[1]) <= limit, (
+        f"log_density is not that of the outputs: 1 − TV is {means[0]:.2f} by outputs on D, and "
+        f"{means[1]:.2f} by those on D′"
+    )
+
+
+def close(one: HostArray, other: HostArray) -> HostArray:
+    """Which rows are alike but for rounding."""
+    x, y = (_flat(part) for part in (one, other))
+    found: HostArray = np.isclose(x, y, rtol=1e-4, atol=1e-6, equal_nan=True).all(axis=1)
+    return found
+
+
+def _flat(outputs: HostArray) -> Floats:
+    return np.asarray(outputs, np.float64).reshape(len(outputs), -1)
+
+
+def _columns(outputs: HostArray) -> Iterator[Floats]:
+    """Coordinates, evenly spread over all of them; NaN is below everything."""
+    flat = _flat(outputs)
+    chosen = np.unique(np.linspace(0, flat.shape[1] - 1, COORDINATES).astype(int))
+    for column in chosen if flat.shape[1] else ():
+        yield np.nan_to_num(flat[:, column], nan=-np.inf, posinf=np.inf, neginf=-1e300)
+
+
+def _ranks(column: Floats) -> Floats:
+    """Ranks from 0, ties in random order."""
+    order = np.lexsort((np.random.default_rng(0).random(len(column)), column))
+    ranks = np.empty(len(column))
+    ranks[order] = np.arange(len(column)) + 0.5
+    return ranks

@@ -1,0 +1,255 @@
+"""What a mechanism must do."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpframe.claims import Claim
+from dpframe.engine.address import PROBE, Stream, base_key, generator_name, host_generator
+from dpframe.engine.independence import Independence
+from dpframe.engine.lanes import unstacked
+from dpframe.engine.precision import dataset
+from dpframe.engine.sanity import check_outputs_vary
+from dpframe.errors import CellError, WorthlessError
+from dpframe.mechanism import HostMechanism
+from dpframe.testing import laws, plugins
+from dpframe.testing.findings import LeftOut
+
+if TYPE_CHECKING:
+    from dpframe.mechanism import Mechanism
+    from dpframe.pair import Pair
+    from dpframe.testing.findings import Trial
+    from dpframe.types import HostArray
+
+ROWS = 256
+"""Outputs of one call."""
+
+CALLS = 16
+"""Calls that are compared."""
+
+DTYPE = np.dtype(np.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Played:
+    """A mechanism, resolved for a pair of datasets."""
+
+    mechanism: Mechanism | HostMechanism
+    pair: Pair
+
+    @property
+    def traced(self) -> bool:
+        """Whether JAX traces it."""
+        return not isinstance(self.mechanism, HostMechanism)
+
+    @functools.cached_property
+    def data(self) -> tuple[Any, Any]:
+        """D and D′, as the mechanism gets them."""
+        if self.traced:
+            return dataset(self.pair, 0, DTYPE), dataset(self.pair, 1, DTYPE)
+        return self.pair.d0, self.pair.d1
+
+    def call(self, number: int, index: int, n: int = ROWS, *, compiled: bool = True) -> HostArray:
+        """Outputs of one call.
+
+        Args:
+            number: of the call; the same number means the same randomness.
+            index: 0 for D, 1 for D′.
+            n: outputs.
+            compiled: whether a traced mechanism is compiled.
+        """
+        mechanism: Any = self.mechanism
+        if not self.traced:
+            rng = host_generator(Stream(0, "testing", 0, PROBE), number, index)
+            given = mechanism.sample(rng, self.data[index], n)
+        else:
+            run = _sample if compiled else _plainly
+            given = run(unstacked(mechanism, DTYPE), _key(number, index), self.data[index], n)
+        shape = np.shape(given)
+        assert shape[:1] == (n,), f"sample(…, n={n}) gave shape {shape}; the first axis must be n"
+        return np.asarray(given)
+
+    @functools.cached_property
+    def calls(self) -> tuple[list[HostArray], list[HostArray]]:
+        """Outputs of independent calls on D and on D′, each [CALLS][ROWS, *dims]."""
+        zero, one = ([self.call(number, index) for number in range(CALLS)] for index in (0, 1))
+        return zero, one
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def _sample(mechanism: Any, key: Any, data: Any, n: int) -> Any:
+    return mechanism.sample(key, data, n)
+
+
+def _plainly(mechanism: Any, key: Any, data: Any, n: int) -> Any:
+    return mechanism.sample(key, jax.tree.map(jnp.asarray, data), n)
+
+
+def _key(number: int, index: int) -> Any:
+    return jax.random.fold_in(base_key(Stream(0, "testing", number, PROBE), generator_name("default")), index)
+
+
+def claims(played: Played) -> None:
+    claim = played.mechanism.claim(played.pair)
+    if claim is None:
+        raise LeftOut("it claims nothing for this pair, so that no audit gives a verdict")
+    assert isinstance(claim, Claim), f"claim returned {claim!r}; a Claim or None is wanted"
+    truth = played.mechanism.truth(played.pair)
+    assert truth is None or isinstance(truth, Claim), f"truth returned {truth!r}"
+
+
+def rows_first(played: Played) -> None:
+    shapes = {played.call(0, index, n).shape[1:] for index in (0, 1) for n in (1, 2, ROWS)}
+    assert len(shapes) == 1, f"one output has the shapes {sorted(shapes)}; it must have one"
+    kinds = {played.call(0, index).dtype for index in (0, 1)}
+    assert len(kinds) == 1, f"outputs on D and on D′ are {sorted(map(str, kinds))}"
+
+
+def numbers(played: Played) -> None:
+    zero, one = played.calls
+    kind = zero[0].dtype
+    assert np.issubdtype(kind, np.number) or kind == np.bool_, f"outputs are {kind}, no numbers"
+    nan = any(np.isnan(part).any() for part in (*zero, *one) if part.dtype.kind == "f")
+    assert not nan or played.mechanism.may_be_nan, (
+        "sample returned NaN; if that is meant, the class says may_be_nan = True"
+    )
+
+
+def same_key(played: Played) -> None:
+    if not getattr(played.mechanism, "seedable", True):
+        raise LeftOut("it says seedable = False: its record cannot be replayed")
+    for index in (0, 1):
+        again = played.call(0, index)
+        assert again.tobytes() == played.calls[index][0].tobytes(), (
+            "the same randomness gave other outputs: all of it must come from the argument"
+        )
+
+
+def other_key(played: Played) -> None:
+    for chunks in played.calls:
+        try:
+            check_outputs_vary(chunks)
+        except CellError as error:
+            raise AssertionError(str(error)) from None
+
+
+def independent(played: Played) -> None:
+    watcher = Independence(ROWS, 1)
+    try:
+        for number in range(CALLS):
+            for index in (0, 1):
+                watcher.see(0, index, number, played.calls[index][number], counted=True)
+        watcher.conclude()
+    except WorthlessError as error:
+        raise AssertionError(str(error)) from None
+    for chunks in played.calls:
+        laws.demand_uncorrelated(np.concatenate(chunks))
+
+
+def input_left(played: Played) -> None:
+    if played.traced:
+        raise LeftOut("JAX arrays cannot be changed")
+    before = copy.deepcopy(played.data)
+    for index in (0, 1):
+        played.call(0, index)
+    assert str(before) == str(played.data), "sample changes the data that it is given"
+
+
+def compiled(played: Played) -> None:
+    if not played.traced:
+        raise LeftOut("it is never traced")
+    plain, fast = played.call(0, 0, compiled=False), played.call(0, 0)
+    different = ~laws.close(plain, fast)
+    assert different.sum() <= 1 + len(plain) // 64, (
+        f"compiled it gives {different.sum()} of {len(plain)} outputs otherwise: it is no pure "
+        "function of key, data and parameters"
+    )
+
+
+def singly(played: Played) -> None:
+    if not played.traced:
+        one_by_one = [
+            np.concatenate([played.call(1000 + n, index, 1) for n in range(ROWS)])
+            for index in (0, 1)
+        ]
+    else:
+        alone = jax.jit(jax.vmap(lambda m, k, d: m.sample(k, d, 1), in_axes=(None, 0, None)))
+        leaves: Any = unstacked(played.mechanism, DTYPE)
+        one_by_one = [
+            np.asarray(
+                alone(leaves, jax.random.split(_key(1, index), ROWS * CALLS), played.data[index])
+            )[:, 0]
+            for index in (0, 1)
+        ]
+    for index, found in enumerate(one_by_one):
+        laws.demand_same_law(found, np.concatenate(played.calls[index]), "one by one")
+
+
+def one_trace(played: Played) -> None:
+    mechanism: Any = played.mechanism
+    floats = [name for name in mechanism.leaves if getattr(mechanism, name) is not None]
+    if not played.traced or not floats:
+        raise LeftOut("it has no parameters that are traced")
+    traces = 0
+
+    @jax.jit
+    def sample(mechanism: Any, key: Any, data: Any) -> Any:
+        nonlocal traces
+        traces += 1
+        return mechanism.sample(key, data, ROWS)
+
+    for scale in (1.0, 0.75):
+        varied = dataclasses.replace(
+            mechanism, **{name: scale * getattr(mechanism, name) for name in floats}
+        )
+        sample(unstacked(varied, DTYPE), _key(0, 0), played.data[0])
+    assert traces == 1, f"{traces} traces for two values of {', '.join(floats)}"
+
+
+def density(played: Played) -> None:
+    mechanism: Any = played.mechanism
+    if not played.traced or not mechanism.has_log_density():
+        raise LeftOut("it gives no log_density")
+    leaves = unstacked(mechanism, DTYPE)
+    log_density = jax.jit(lambda m, d, x: m.log_density(d, x))
+    ratios = []
+    for chunks in played.calls:
+        outputs = np.concatenate(chunks)
+        found = [np.asarray(log_density(leaves, data, outputs)) for data in played.data]
+        shapes = {part.shape for part in found}
+        assert shapes == {(len(outputs),)}, f"log_density gave {shapes} for {len(outputs)} outputs"
+        ratios.append(found[1] - found[0])
+    laws.demand_ratio(*ratios)
+
+
+TRIALS: tuple[Trial, ...] = (
+    ("claims a privacy loss for the pair", claims),
+    ("gives n outputs, first axis n", rows_first),
+    ("outputs are numbers, and no NaN unless it says so", numbers),
+    ("same key, same bits", same_key),
+    ("another key, other bits", other_key),
+    ("outputs are independent", independent),
+    ("leaves its input as it is", input_left),
+    ("compiled as without", compiled),
+    ("one by one as many at once", singly),
+    ("one trace for all values of its floats", one_trace),
+    ("its density is that of its outputs", density),
+)
+
+
+def trials() -> tuple[Trial, ...]:
+    """All of them; the common ones look at the plugin alone."""
+
+    def of_plugin(trial: Any) -> Any:
+        return lambda played: trial(played.mechanism)
+
+    return (*((promise, of_plugin(trial)) for promise, trial in plugins.TRIALS), *TRIALS)
+
+
