@@ -42,6 +42,7 @@ ALLOWED = {
     "record": PUBLIC | {"registry", "spec"},
     "engine": PUBLIC | {"registry", "spec", "record"},
     "calibration": PUBLIC | {"registry", "spec", "record", "engine"},
+    "testing": PUBLIC | {"builtin", "registry", "record", "engine"},
     "report": {"errors", "printable", "stats", "record"},
 }
 TOP = {

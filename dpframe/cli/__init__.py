@@ -1,7 +1,9 @@
 """The command line. Imports nothing heavy before a command needs it."""
 
 from dpframe.cli.app import app, main, offer
-from dpframe.cli.audits import check, plan, run, show
+from dpframe.cli.audits import plan, run, show
+from dpframe.cli.authors import new
+from dpframe.cli.checks import check
 from dpframe.cli.installed import plugins, schema
 from dpframe.cli.measures import calibrate, compare, score
 from dpframe.cli.reports import report
@@ -10,5 +12,5 @@ from dpframe.cli.signals import Terminated
 __all__ = ["Terminated", "app", "main"]
 
 offer(run, keeps_counts=True)
-for command in (plan, check, show, report, score, compare, calibrate, plugins, schema):
+for command in (plan, check, show, report, score, compare, calibrate, plugins, schema, new):
     offer(command)

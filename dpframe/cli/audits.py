@@ -1,11 +1,10 @@
-"""Commands about one audit: run it, plan it, check it, show it again."""
+"""Commands about one audit: run it, plan it, show it again."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import os
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,7 +25,7 @@ from dpframe.cli.options import (
 )
 from dpframe.cli.output import results
 from dpframe.cli.signals import end_in_order
-from dpframe.cli.terminal import complain, console, say, say_json
+from dpframe.cli.terminal import complain, console, say_json
 from dpframe.errors import OutputError
 
 if TYPE_CHECKING:
@@ -140,24 +139,6 @@ def plan(
         print_json(found)
     else:
         render_plan(found, console())
-
-
-def check(
-    spec: Spec, overrides: Overrides = None, trials: Trials = None, seed: Seed = None
-) -> None:
-    """Check a spec: every mistake at once, with file and line.
-
-    An expectation that nothing can meet is a mistake too.
-    """
-    from dpframe.commands.check import check as check_expectations
-
-    loaded = load(spec, overrides, trials, seed)
-    size = check_expectations(loaded)
-    skipped = f", {len(loaded.skipped)} skipped" if loaded.skipped else ""
-    takes = f"; takes about {size / 2**20:,.0f} MiB of memory"
-    say(f"{spec}: {len(loaded.cells)} cells{skipped}; no mistakes found{takes}")
-    for reason, number in Counter(skip.reason for skip in loaded.skipped).items():
-        say(f"   {number} skipped: {reason}")
 
 
 def show(

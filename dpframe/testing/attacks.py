@@ -77,15 +77,16 @@ def _score(attack: Any, state: Any, outputs: Any) -> Any:
     return attack.score(state, outputs)
 
 
-def suited(playing: Playing) -> None:
+def _suited(playing: Playing) -> None:
     reason = playing.attack.unsuited(playing.target)
     assert reason is None, f"it says that it is unsuited: {reason}; name a target that it suits"
 
 
-def learns_again(playing: Playing) -> None:
-    again, structure = jax.tree.flatten(playing.learn())
-    before, first = jax.tree.flatten(playing.state)
-    assert structure == first, "fit returns another structure the second time"
+def _learns_again(playing: Playing) -> None:
+    learned = playing.learn()
+    again, before = jax.tree.leaves(learned), jax.tree.leaves(playing.state)
+    structures: list[Any] = [jax.tree.structure(tree) for tree in (learned, playing.state)]
+    assert structures[0] == structures[1], "fit returns another structure the second time"
     for x, y in zip(before, again, strict=True):
         assert x.dtype.kind in "biufc", f"fit returns {x.dtype}; a pytree of numbers is wanted"
         assert np.array_equal(x, y, equal_nan=x.dtype.kind in "fc"), (
@@ -93,7 +94,7 @@ def learns_again(playing: Playing) -> None:
         )
 
 
-def gives(playing: Playing) -> None:
+def _gives(playing: Playing) -> None:
     for scores, outputs in zip(playing.scores, playing.halves[1], strict=True):
         try:
             check_scores(scores, len(outputs), playing.attack.gives)
@@ -101,7 +102,7 @@ def gives(playing: Playing) -> None:
             raise AssertionError(str(error)) from None
 
 
-def alone(playing: Playing) -> None:
+def _alone(playing: Playing) -> None:
     rows = ROWS * 2
     x, y = (part[:rows] for part in playing.halves[1])
     try:
@@ -110,7 +111,7 @@ def alone(playing: Playing) -> None:
         raise AssertionError(str(error)) from None
 
 
-def compiled(playing: Playing) -> None:
+def _compiled(playing: Playing) -> None:
     outputs = playing.halves[1][1][:ROWS]
     attack: Any = unstacked(playing.attack, DTYPE)
     plain = np.asarray(attack.score(playing.state, jax.numpy.asarray(outputs)))
@@ -118,7 +119,7 @@ def compiled(playing: Playing) -> None:
     assert different.sum() <= 1 + ROWS // 64, f"compiled, {different.sum()} of {ROWS} scores differ"
 
 
-def extremes(playing: Playing) -> None:
+def _extremes(playing: Playing) -> None:
     outputs = playing.halves[1][0]
     odd = [0, 1, 2**24] if outputs.dtype.kind in "iu" else [np.nan, np.inf, -np.inf, 0, 3e38]
     if outputs.dtype.kind == "b":
@@ -127,7 +128,7 @@ def extremes(playing: Playing) -> None:
     assert playing.score(rows).shape == (len(rows),)
 
 
-def larger_means_d_prime(playing: Playing) -> None:
+def _larger_means_d_prime(playing: Playing) -> None:
     zero, one = (np.asarray(part, np.float64) for part in playing.scores)
     zero, one = (np.nan_to_num(part, nan=-np.inf, posinf=np.inf) for part in (zero, one))
     higher, lower = int(np.sum(one > zero)), int(np.sum(one < zero))
@@ -141,13 +142,13 @@ def larger_means_d_prime(playing: Playing) -> None:
 
 
 TRIALS: tuple[Trial, ...] = (
-    ("suits the target", suited),
-    ("learns the same from the same draws", learns_again),
-    ("gives what it says, one per output", gives),
-    ("scores every output alone", alone),
-    ("compiled as without", compiled),
-    ("scores NaN, infinities and other extremes", extremes),
-    ("larger scores mean D′", larger_means_d_prime),
+    ("suits the target", _suited),
+    ("learns the same from the same draws", _learns_again),
+    ("gives what it says, one per output", _gives),
+    ("scores every output alone", _alone),
+    ("compiled as without", _compiled),
+    ("scores NaN, infinities and other extremes", _extremes),
+    ("larger scores mean D′", _larger_means_d_prime),
 )
 
 

@@ -67,7 +67,7 @@ class Asked:
         if self.decides:
             truth = 1 / (1 + math.exp(-epsilon))
             return [rng.random(n) < share for share in (1 - truth, truth)]
-        return [np.float32(rng.laplace(size=n) + place) for place in (0.0, epsilon)]
+        return [np.asarray(rng.laplace(place, size=n), np.float32) for place in (0.0, epsilon)]
 
     def layout(self, rng: np.random.Generator, epsilon: float = 1.0) -> Tree:
         """What the statistic fixes from a pilot."""
@@ -110,7 +110,7 @@ class Asked:
         return self.ask(layout, self.counts(layout, scores), TRIALS_EACH, **asked)
 
 
-def additive(asked: Asked) -> None:
+def _additive(asked: Asked) -> None:
     rng = np.random.default_rng(0)
     layout = asked.layout(rng)
     x, y = asked.scores(rng, 1.0, 512)
@@ -123,7 +123,7 @@ def additive(asked: Asked) -> None:
         )
 
 
-def binds_again(asked: Asked) -> None:
+def _binds_again(asked: Asked) -> None:
     if not asked.statistic.needs_pilot():
         raise LeftOut("its statistic needs no pilot")
     one, other = (jax.tree.leaves(asked.layout(np.random.default_rng(1))) for _ in range(2))
@@ -132,7 +132,7 @@ def binds_again(asked: Asked) -> None:
     )
 
 
-def total(asked: Asked) -> None:
+def _total(asked: Asked) -> None:
     layout = asked.layout(np.random.default_rng(2))
     ends = (False, True) if asked.decides else (np.float32(-9), np.float32(9))
     for n in (0, 1, 2, 50):
@@ -147,13 +147,20 @@ def total(asked: Asked) -> None:
         asked.ask(layout, asked.counts(layout, odd), 50)
 
 
-def monotone(asked: Asked) -> None:
+def _monotone(asked: Asked) -> None:
     _certifying(asked)
     # On average: which events are worth their price may depend on the level, by the pilot.
     levels = (0.5, 0.9, 0.99, 0.9999)
     for epsilon in (1.0, LOUD):
         bounds = [
-            float(np.mean([asked.audited(n, epsilon, confidence=level).epsilon_lower or 0 for n in range(9)]))
+            float(
+                np.mean(
+                    [
+                        asked.audited(n, epsilon, confidence=level).epsilon_lower or 0
+                        for n in range(9)
+                    ]
+                )
+            )
             for level in levels
         ]
         assert bounds == sorted(bounds, reverse=True), (
@@ -162,19 +169,19 @@ def monotone(asked: Asked) -> None:
         )
 
 
-def agrees(asked: Asked) -> None:
+def _agrees(asked: Asked) -> None:
     _certifying(asked)
     for claimed in (0.1, 0.5, 1.0, 4.0):
         for epsilon in (1.0, LOUD):
             found = asked.audited(4, epsilon, claim=PureDP(claimed))
             lower, p = found.epsilon_lower or 0.0, found.p_value or 1.0
             assert lower <= claimed + 1e-6 or p <= (1 - CONFIDENCE) * (1 + 1e-6), (
-                f"the bound {lower:.3g} is above the claim {claimed:g}, and the p-value {p:.3g} does "
-                "not reject it"
+                f"the bound {lower:.3g} is above the claim {claimed:g}, and the p-value {p:.3g} "
+                "does not reject it"
             )
 
 
-def most_extreme(asked: Asked) -> None:
+def _most_extreme(asked: Asked) -> None:
     _certifying(asked)
     rng = np.random.default_rng(5)
     layout = asked.layout(rng, LOUD)
@@ -189,7 +196,7 @@ def most_extreme(asked: Asked) -> None:
     )
 
 
-def calibrated(asked: Asked) -> None:
+def _calibrated(asked: Asked) -> None:
     _certifying(asked)
     for epsilon in (0.0, 1.0):
         lows = [asked.audited(seed, epsilon).epsilon_lower or 0.0 for seed in range(REPEATS)]
@@ -201,7 +208,7 @@ def calibrated(asked: Asked) -> None:
         )
 
 
-def not_vacuous(asked: Asked) -> None:
+def _not_vacuous(asked: Asked) -> None:
     _certifying(asked)
     lows = [asked.audited(seed, LOUD).epsilon_lower or 0.0 for seed in range(20)]
     assert np.median(lows) > 0.1, (
@@ -216,14 +223,14 @@ def _certifying(asked: Asked) -> None:
 
 
 TRIALS: tuple[Trial, ...] = (
-    ("counts add, and masked scores are not counted", additive),
-    ("fixes the same from the same pilot", binds_again),
-    ("answers whatever the counts are: none, all, NaN, no draws", total),
-    ("more confidence, smaller bound", monotone),
-    ("bound and p-value agree", agrees),
-    ("extreme is most extreme", most_extreme),
-    ("bounds hold as often as they promise", calibrated),
-    ("finds a large loss", not_vacuous),
+    ("counts add, and masked scores are not counted", _additive),
+    ("fixes the same from the same pilot", _binds_again),
+    ("answers whatever the counts are: none, all, NaN, no draws", _total),
+    ("more confidence, smaller bound", _monotone),
+    ("bound and p-value agree", _agrees),
+    ("extreme is most extreme", _most_extreme),
+    ("bounds hold as often as they promise", _calibrated),
+    ("finds a large loss", _not_vacuous),
 )
 
 

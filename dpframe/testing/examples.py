@@ -13,6 +13,8 @@ from dpframe.parameters import json_schema
 from dpframe.plugin import problems_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from dpframe.plugin import Plugin
 
 
@@ -40,8 +42,12 @@ def _problems(error: ValueError) -> list[str]:
     return [f"{'.'.join(map(str, place))}: {said}" for place, _, said in problems_of(error)]
 
 
-def example(cls: type[Plugin]) -> dict[str, Any]:
+def example(cls: type[Plugin], given: Collection[str] = ()) -> dict[str, Any]:
     """Values for the parameters that a class requires: 1 if it is allowed, else what is nearest.
+
+    Args:
+        cls: a plugin class.
+        given: parameters that somebody gives.
 
     Raises:
         DpframeError: a required parameter is a text, a tuple or the like.
@@ -51,7 +57,7 @@ def example(cls: type[Plugin]) -> dict[str, Any]:
     found = {}
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # made a dataclass by Plugin
         required = field.default is field.default_factory is dataclasses.MISSING
-        if required:
+        if required and field.name not in given:
             found[field.name] = _example(cls, field.name, properties[field.name], definitions)
     return found
 
@@ -85,7 +91,7 @@ def _number(schema: dict[str, Any], *, whole: bool) -> float:
 
 
 def _allowed(value: float, schema: dict[str, Any]) -> bool:
-    return (
+    return bool(
         value >= schema.get("minimum", -math.inf)
         and value > schema.get("exclusiveMinimum", -math.inf)
         and value <= schema.get("maximum", math.inf)

@@ -53,7 +53,7 @@ class Played:
     def data(self) -> tuple[Any, Any]:
         """D and D′, as the mechanism gets them."""
         if self.traced:
-            return dataset(self.pair, 0, DTYPE), dataset(self.pair, 1, DTYPE)
+            return dataset(self.pair.d0, DTYPE), dataset(self.pair.d1, DTYPE)
         return self.pair.d0, self.pair.d1
 
     def call(self, number: int, index: int, n: int = ROWS, *, compiled: bool = True) -> HostArray:
@@ -93,10 +93,12 @@ def _plainly(mechanism: Any, key: Any, data: Any, n: int) -> Any:
 
 
 def _key(number: int, index: int) -> Any:
-    return jax.random.fold_in(base_key(Stream(0, "testing", number, PROBE), generator_name("default")), index)
+    return jax.random.fold_in(
+        base_key(Stream(0, "testing", number, PROBE), generator_name("default")), index
+    )
 
 
-def claims(played: Played) -> None:
+def _claims(played: Played) -> None:
     claim = played.mechanism.claim(played.pair)
     if claim is None:
         raise LeftOut("it claims nothing for this pair, so that no audit gives a verdict")
@@ -105,14 +107,14 @@ def claims(played: Played) -> None:
     assert truth is None or isinstance(truth, Claim), f"truth returned {truth!r}"
 
 
-def rows_first(played: Played) -> None:
+def _rows_first(played: Played) -> None:
     shapes = {played.call(0, index, n).shape[1:] for index in (0, 1) for n in (1, 2, ROWS)}
     assert len(shapes) == 1, f"one output has the shapes {sorted(shapes)}; it must have one"
     kinds = {played.call(0, index).dtype for index in (0, 1)}
     assert len(kinds) == 1, f"outputs on D and on D′ are {sorted(map(str, kinds))}"
 
 
-def numbers(played: Played) -> None:
+def _numbers(played: Played) -> None:
     zero, one = played.calls
     kind = zero[0].dtype
     assert np.issubdtype(kind, np.number) or kind == np.bool_, f"outputs are {kind}, no numbers"
@@ -122,7 +124,7 @@ def numbers(played: Played) -> None:
     )
 
 
-def same_key(played: Played) -> None:
+def _same_key(played: Played) -> None:
     if not getattr(played.mechanism, "seedable", True):
         raise LeftOut("it says seedable = False: its record cannot be replayed")
     for index in (0, 1):
@@ -132,7 +134,7 @@ def same_key(played: Played) -> None:
         )
 
 
-def other_key(played: Played) -> None:
+def _other_key(played: Played) -> None:
     for chunks in played.calls:
         try:
             check_outputs_vary(chunks)
@@ -140,7 +142,7 @@ def other_key(played: Played) -> None:
             raise AssertionError(str(error)) from None
 
 
-def independent(played: Played) -> None:
+def _independent(played: Played) -> None:
     watcher = Independence(ROWS, 1)
     try:
         for number in range(CALLS):
@@ -153,7 +155,7 @@ def independent(played: Played) -> None:
         laws.demand_uncorrelated(np.concatenate(chunks))
 
 
-def input_left(played: Played) -> None:
+def _input_left(played: Played) -> None:
     if played.traced:
         raise LeftOut("JAX arrays cannot be changed")
     before = copy.deepcopy(played.data)
@@ -162,7 +164,7 @@ def input_left(played: Played) -> None:
     assert str(before) == str(played.data), "sample changes the data that it is given"
 
 
-def compiled(played: Played) -> None:
+def _compiled(played: Played) -> None:
     if not played.traced:
         raise LeftOut("it is never traced")
     plain, fast = played.call(0, 0, compiled=False), played.call(0, 0)
@@ -173,7 +175,7 @@ def compiled(played: Played) -> None:
     )
 
 
-def singly(played: Played) -> None:
+def _singly(played: Played) -> None:
     if not played.traced:
         one_by_one = [
             np.concatenate([played.call(1000 + n, index, 1) for n in range(ROWS)])
@@ -192,7 +194,7 @@ def singly(played: Played) -> None:
         laws.demand_same_law(found, np.concatenate(played.calls[index]), "one by one")
 
 
-def one_trace(played: Played) -> None:
+def _one_trace(played: Played) -> None:
     mechanism: Any = played.mechanism
     floats = [name for name in mechanism.leaves if getattr(mechanism, name) is not None]
     if not played.traced or not floats:
@@ -213,7 +215,7 @@ def one_trace(played: Played) -> None:
     assert traces == 1, f"{traces} traces for two values of {', '.join(floats)}"
 
 
-def density(played: Played) -> None:
+def _density(played: Played) -> None:
     mechanism: Any = played.mechanism
     if not played.traced or not mechanism.has_log_density():
         raise LeftOut("it gives no log_density")
@@ -230,17 +232,17 @@ def density(played: Played) -> None:
 
 
 TRIALS: tuple[Trial, ...] = (
-    ("claims a privacy loss for the pair", claims),
-    ("gives n outputs, first axis n", rows_first),
-    ("outputs are numbers, and no NaN unless it says so", numbers),
-    ("same key, same bits", same_key),
-    ("another key, other bits", other_key),
-    ("outputs are independent", independent),
-    ("leaves its input as it is", input_left),
-    ("compiled as without", compiled),
-    ("one by one as many at once", singly),
-    ("one trace for all values of its floats", one_trace),
-    ("its density is that of its outputs", density),
+    ("claims a privacy loss for the pair", _claims),
+    ("gives n outputs, first axis n", _rows_first),
+    ("outputs are numbers, and no NaN unless it says so", _numbers),
+    ("same key, same bits", _same_key),
+    ("another key, other bits", _other_key),
+    ("outputs are independent", _independent),
+    ("leaves its input as it is", _input_left),
+    ("compiled as without", _compiled),
+    ("one by one as many at once", _singly),
+    ("one trace for all values of its floats", _one_trace),
+    ("its density is that of its outputs", _density),
 )
 
 
@@ -251,5 +253,3 @@ def trials() -> tuple[Trial, ...]:
         return lambda played: trial(played.mechanism)
 
     return (*((promise, of_plugin(trial)) for promise, trial in plugins.TRIALS), *TRIALS)
-
-

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from dpframe.testing.findings import Trial
 
 
-def alike(pair: Pair) -> None:
+def _alike(pair: Pair) -> None:
     problem = unplayable(pair)
     assert problem is None, problem
 
 
-def different(pair: Pair) -> None:
+def _different(pair: Pair) -> None:
     assert not equal(pair), EQUAL
 
 
-def repeatable(pair: Pair) -> None:
+def _repeatable(pair: Pair) -> None:
     again = type(pair).from_params(pair.params())
     for name in ("d0", "d1"):
         before, after = (jax.tree.leaves(getattr(one, name)) for one in (pair, again))
@@ -35,11 +35,11 @@ def repeatable(pair: Pair) -> None:
             )
 
 
-def neighbours(pair: Pair) -> None:
+def _neighbours(pair: Pair) -> None:
     assert pair.adjacency.strip(), "adjacency says under which relation D and D′ are neighbours"
 
 
-def apart(pair: Pair) -> None:
+def _apart(pair: Pair) -> None:
     for p in (1.0, 2.0, math.inf):
         found = pair.distance(p)
         assert 0 < found < math.inf, f"distance({p:g}) is {found}"
@@ -47,9 +47,9 @@ def apart(pair: Pair) -> None:
 
 TRIALS: tuple[Trial, ...] = (
     *plugins.TRIALS,
-    ("D and D′ are alike in structure, shape and type", alike),
-    ("D and D′ differ", different),
-    ("the data depend on the parameters alone", repeatable),
-    ("says under which relation they are neighbours", neighbours),
-    ("has a finite distance", apart),
+    ("D and D′ are alike in structure, shape and type", _alike),
+    ("D and D′ differ", _different),
+    ("the data depend on the parameters alone", _repeatable),
+    ("says under which relation they are neighbours", _neighbours),
+    ("has a finite distance", _apart),
 )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpframe.testing.findings import Trial
 
 
-def described(plugin: Plugin) -> None:
+def _described(plugin: Plugin) -> None:
     cls = type(plugin)
     assert inspect.cleandoc(cls.__doc__ or ""), (
         f"{cls.__name__} has no docstring: its first line is what `dpframe plugins` says of it"
@@ -26,7 +26,7 @@ def described(plugin: Plugin) -> None:
     assert not silent, f"no string under {', '.join(silent)} says what it means"
 
 
-def through_toml(plugin: Plugin) -> None:
+def _through_toml(plugin: Plugin) -> None:
     cls = type(plugin)
     if problem := unreadable(cls):
         raise AssertionError(problem)
@@ -35,13 +35,13 @@ def through_toml(plugin: Plugin) -> None:
     assert back == plugin, f"written as TOML and read again it is {back}, and was {plugin}"
 
 
-def hashable(plugin: Plugin) -> None:
+def _hashable(plugin: Plugin) -> None:
     assert hash(plugin) == hash(type(plugin).from_params(plugin.params())), (
         "two with equal parameters have different hashes"
     )
 
 
-def pickles(plugin: Plugin) -> None:
+def _pickles(plugin: Plugin) -> None:
     back = cloudpickle.loads(cloudpickle.dumps(plugin))  # as worker processes get it
     assert back.params() == plugin.params(), "after pickling its parameters are others"
 
@@ -60,8 +60,8 @@ def _value(value: Any) -> str:
 
 
 TRIALS: tuple[Trial, ...] = (
-    ("says what it is and what its parameters mean", described),
-    ("parameters survive TOML", through_toml),
-    ("equal parameters, equal hash", hashable),
-    ("can be sent to a worker process", pickles),
+    ("says what it is and what its parameters mean", _described),
+    ("parameters survive TOML", _through_toml),
+    ("equal parameters, equal hash", _hashable),
+    ("can be sent to a worker process", _pickles),
 )

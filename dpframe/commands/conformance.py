@@ -1,0 +1,110 @@
+"""Does an installed plugin keep what every plugin of its kind promises?"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from dpframe import registry
+from dpframe.errors import DpframeError
+from dpframe.plugin import problems_of
+from dpframe.spec.overrides import read_parameters
+from dpframe.testing import examined
+from dpframe.testing.examples import example
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dpframe.registry import Entry, Registry
+    from dpframe.testing import Finding
+
+TARGETS = {"mechanism": ("mechanism", "pair"), "attack": ("attack", "mechanism", "pair")}
+"""Kinds whose parameters matter for a plugin of a kind, where these are more than its own."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Conformance:
+    """What became of the promises of one plugin."""
+
+    entry: Entry
+    params: dict[str, Any]
+    """With which it was tried."""
+    findings: tuple[Finding, ...]
+
+    @property
+    def kept(self) -> bool:
+        """Whether no promise is broken."""
+        return all(found.result != "broken" for found in self.findings)
+
+
+def conformance(name: str, settings: Iterable[str] = ()) -> list[Conformance]:
+    """Tries out every promise of the plugins with a name.
+
+    Args:
+        name: a plugin, or distribution/name.
+        settings: KIND.X=VALUE: parameters of the plugin, and of the mechanism and the pair that it
+            is tried with; `mechanism.use` and `pair.use` choose these.
+
+    Raises:
+        DpframeError: there is no such plugin, or it cannot be tried with these parameters.
+    """
+    known = registry.load()
+    return [_tried(entry, known, tuple(settings)) for entry in registry.named(known, name)]
+
+
+def as_json(found: Sequence[Conformance]) -> list[dict[str, Any]]:
+    """The findings as plain values."""
+    return [
+        {
+            "kind": one.entry.kind,
+            "name": one.entry.name,
+            "distribution": one.entry.distribution,
+            "version": one.entry.version,
+            "params": one.params,
+            "kept": one.kept,
+            "findings": [dataclasses.asdict(finding) for finding in one.findings],
+        }
+        for one in found
+    ]
+
+
+def _tried(entry: Entry, known: Registry, settings: tuple[str, ...]) -> Conformance:
+    kinds = TARGETS.get(entry.kind, (entry.kind,))
+    given: dict[str, dict[str, Any]] = {kind: {} for kind in kinds}
+    for text in settings:
+        kind = text.partition(".")[0].strip()
+        if kind not in given:
+            forms = ", ".join(f"{kind}.X=VALUE" for kind in kinds)
+            raise DpframeError(f"--set {text}: should be {forms}")
+        given[kind] |= read_parameters(kind, [text])
+    plugin = _made(entry, given.pop(entry.kind))
+    others = {kind: _other(kind, params, known) for kind, params in given.items() if params}
+    return Conformance(entry, plugin.params(), tuple(examined(plugin, **others)))
+
+
+DEFAULT = {"mechanism": "laplace", "pair": "zeros-ones"}
+
+
+def _other(kind: str, params: dict[str, Any], known: Registry) -> Any:
+    entry = known.find(kind, str(params.pop("use", DEFAULT[kind])))
+    return _made(entry, params)
+
+
+def _made(entry: Entry, params: dict[str, Any]) -> Any:
+    """The plugin, with example values for what it requires and nobody gave."""
+    try:
+        return entry.cls.from_params({**example(entry.cls, params), **params})
+    except ValidationError as error:
+        wrong = (
+            f"{'.'.join([entry.kind, *map(str, place)])}: {said}"
+            for place, _, said in problems_of(error)
+        )
+        reason = "; ".join(wrong)
+    except ValueError as error:
+        reason = str(error)
+    raise DpframeError(
+        f"{entry.kind} {entry.name!r} cannot be tried: {reason}\n"
+        f"give its parameters: --set {entry.kind}.X=VALUE"
+    )

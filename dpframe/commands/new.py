@@ -1,0 +1,102 @@
+"""Writes a distribution with one plugin, ready to be installed, tested and changed."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.resources
+import importlib.util
+import keyword
+import re
+import sys
+from string import Template
+from typing import TYPE_CHECKING
+
+import dpframe
+from dpframe.errors import DpframeError
+from dpframe.registry import KINDS
+from dpframe.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+def new(kind: str, name: str, folder: Path) -> list[Path]:
+    """Writes it.
+
+    Args:
+        kind: one of "mechanism", "attack", "estimator" and "pair".
+        name: of the distribution and of the plugin: small letters, digits and hyphens.
+        folder: where it goes; must not exist or be empty.
+
+    Returns:
+        The files, the module first.
+
+    Raises:
+        DpframeError: the kind or the name will not do, or something is there already.
+    """
+    if kind not in KINDS:
+        raise DpframeError(
+            f"unknown kind {kind!r}; there are {', '.join(KINDS)}{did_you_mean(KINDS, kind)}"
+        )
+    if problem := _unusable(name):
+        raise DpframeError(f"{name!r} cannot be the plugin's name: {problem}")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DpframeError(f"{folder}: is there already, and nothing is overwritten")
+    written = []
+    for path, text in _files(kind, name):
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        written.append(file)
+    return written
+
+
+def _files(kind: str, name: str) -> Iterator[tuple[str, str]]:
+    """Path and content of every file."""
+    module = _module(name)
+    values = {
+        "kind": kind,
+        "article": "An" if kind[0] in "aeiou" else "A",
+        "name": name,
+        "module": module,
+        "cls": _class_name(name, kind),
+    }
+    templates = importlib.resources.files("dpframe") / "templates"
+    for template, path in (
+        (f"{kind}/module.py", f"{module}.py"),
+        (f"{kind}/test.py", f"tests/test_{module}.py"),
+        (f"{kind}/spec.toml", f"{name}.toml"),
+        ("common/pyproject.toml", "pyproject.toml"),
+        ("common/README.md", "README.md"),
+    ):
+        text = templates.joinpath(f"{template}.txt").read_text(encoding="utf-8")
+        yield path, Template(text).substitute(values)
+
+
+def _module(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _class_name(name: str, kind: str) -> str:
+    """As the word is written in Python; names that dpframe has get their kind behind them."""
+    found = "".join(part.capitalize() for part in name.split("-"))
+    return f"{found}{kind.capitalize()}" if found in dpframe.__all__ else found
+
+
+def _unusable(name: str) -> str | None:
+    """Why a name will not do."""
+    if not NAME.fullmatch(name):
+        return "it is made of small letters, digits and hyphens, and begins with a letter"
+    module = _module(name)
+    if keyword.iskeyword(module) or module in sys.stdlib_module_names:
+        return f"Python has something called {module}"
+    if importlib.util.find_spec(module) is not None:
+        return f"there is a module called {module} already"
+    try:
+        importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    return f"the distribution {name} is installed already"

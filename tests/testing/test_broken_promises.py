@@ -1,0 +1,409 @@
+"""Every promise is broken once, and found broken; by the message an author would get."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dpframe import (
+    Attack,
+    BinCounts,
+    DecisionCounts,
+    Estimator,
+    HostMechanism,
+    Mechanism,
+    Pair,
+    PureDP,
+    clopper_pearson_upper,
+    estimate_from_boxes,
+)
+from dpframe.builtin.mechanisms.laplace import Laplace
+from dpframe.builtin.pairs.zeros_ones import ZerosOnes
+from dpframe.testing import NotKeptError, attacks, check_mechanism, check_pair, estimators, pairs
+from dpframe.testing import mechanisms as of_mechanisms
+from dpframe.testing.findings import examine
+
+
+def finding(kind: str, subject: Any, promise: str) -> Any:
+    trials = {
+        "mechanism": of_mechanisms.trials,
+        "attack": attacks.trials,
+        "estimator": estimators.trials,
+        "pair": lambda: pairs.TRIALS,
+    }[kind]()
+    (found,) = examine(subject, [trial for trial in trials if trial[0] == promise])
+    return found
+
+
+# Mechanisms: what `sample` or `claim` would be, and which promise that breaks.
+
+
+def noise(key: Any, n: int, dim: int = 2) -> Any:
+    return jax.random.laplace(key, (n, dim))
+
+
+def signed(x: Any) -> Any:
+    """Every second row is the one before, negated."""
+    return jnp.stack([x, -x], axis=1).reshape(-1, 2)[: len(x)]
+
+
+STEPS = iter(range(10**9))
+BROKEN_SAMPLES = {
+    "leading axis": (
+        "gives n outputs, first axis n",
+        lambda key, data, n: noise(key, n).T,
+        "first axis must be n",
+    ),
+    "another shape for one": (
+        "gives n outputs, first axis n",
+        lambda key, data, n: data[: 2 if n > 1 else 1] + noise(key, n)[:, : 2 if n > 1 else 1],
+        "has the shapes",
+    ),
+    "NaN": (
+        "outputs are numbers, and no NaN unless it says so",
+        lambda key, data, n: jnp.where(noise(key, n) > 4, jnp.nan, 0.0),
+        "may_be_nan",
+    ),
+    "time": (
+        "same key, same bits",
+        lambda key, data, n: (
+            data
+            + noise(key, n)
+            + jax.pure_callback(
+                lambda: np.float32(next(STEPS)), jax.ShapeDtypeStruct((), np.float32)
+            )
+        ),
+        "same randomness gave other outputs",
+    ),
+    "NumPy": (
+        "another key, other bits",
+        lambda key, data, n: data + np.random.default_rng(3).laplace(size=(n, 2)),
+        "under different keys",
+    ),
+    "one draw for all": (
+        "another key, other bits",
+        lambda key, data, n: data + jnp.broadcast_to(noise(key, 1), (n, 2)),
+        "all outputs of one call are equal",
+    ),
+    "half the draws": (
+        "outputs are independent",
+        lambda key, data, n: data + jnp.repeat(noise(key, (n + 1) // 2), 2, axis=0)[:n],
+        "repeats rows",
+    ),
+    "a moving average": (
+        "outputs are independent",
+        lambda key, data, n: data + noise(key, n + 1)[:-1] + noise(key, n + 1)[1:],
+        "goes with the one 1 rows before",
+    ),
+    "antithetic": (
+        "outputs are independent",
+        lambda key, data, n: data + signed(noise(key, n)),
+        "goes with the one 1 rows before",
+    ),
+    "a law of n": (
+        "one by one as many at once",
+        lambda key, data, n: data + noise(key, n) * n**0.5,
+        "follow another law",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN_SAMPLES)
+def test_a_mechanism_that_breaks_a_promise(fault: str) -> None:
+    promise, sample, says = BROKEN_SAMPLES[fault]
+
+    class Faulty(Mechanism, name="faulty"):
+        """Faulty."""
+
+        def sample(self, key: Any, data: Any, n: int) -> Any:
+            return sample(key, data, n)
+
+    pair = ZerosOnes(dim=2)
+    found = finding("mechanism", of_mechanisms.Played(Faulty(), pair), promise)
+    assert found.result == "broken"
+    assert says in found.detail
+
+
+class Branching(Mechanism, name="branching"):
+    """Branches on a traced float."""
+
+    epsilon: float = 1.0
+    """The claim."""
+
+    def claim(self, pair: Pair) -> Any:
+        return "ε"
+
+    def sample(self, key: Any, data: Any, n: int) -> Any:
+        return data + noise(key, n) / (self.epsilon if self.epsilon > 0.9 else 1.0)
+
+
+class Dense(Mechanism, name="dense"):
+    """Its density is that of half the noise."""
+
+    def sample(self, key: Any, data: Any, n: int) -> Any:
+        return data + noise(key, n)
+
+    def log_density(self, data: Any, outputs: Any) -> Any:
+        return -2 * jnp.abs(outputs - data).sum(axis=1)
+
+
+class Undescribed(Mechanism, name="undescribed"):
+    scale: float = 1.0
+
+    def sample(self, key: Any, data: Any, n: int) -> Any:
+        return data + noise(key, n)
+
+
+class Greedy(HostMechanism, name="greedy"):
+    """Changes what it is given, and draws from its own generator."""
+
+    def sample(self, rng: Any, data: Any, n: int) -> Any:
+        data += 1
+        return data + np.random.default_rng(next(STEPS)).laplace(size=(n, 2))
+
+
+class Own(Pair, name="own"):
+    """Data of its own that can be changed."""
+
+    adjacency = "replace one record"
+
+    def __init__(self) -> None: ...
+
+    @property
+    def d0(self) -> Any:
+        return ZEROS
+
+    @property
+    def d1(self) -> Any:
+        return ONES
+
+
+ZEROS, ONES = np.zeros(2), np.ones(2)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "promise", "says"),
+    [
+        (Branching(), "claims a privacy loss for the pair", "a Claim or None is wanted"),
+        (Branching(), "one trace for all values of its floats", "TracerBoolConversionError"),
+        (Dense(), "its density is that of its outputs", "not that of the outputs"),
+        (Undescribed(), "says what it is and what its parameters mean", "no docstring"),
+        (Greedy(), "leaves its input as it is", "changes the data"),
+        (Greedy(), "same key, same bits", "all of it must come from the argument"),
+    ],
+)
+def test_a_mechanism_with_another_fault(mechanism: Any, promise: str, says: str) -> None:
+    found = finding("mechanism", of_mechanisms.Played(mechanism, Own()), promise)
+    assert found.result == "broken"
+    assert says in found.detail
+
+
+# Attacks.
+
+
+class Reversed(Attack, name="reversed"):
+    """Larger scores mean D."""
+
+    gives = "score"
+
+    def score(self, state: Any, outputs: Any) -> Any:
+        return -outputs.sum(axis=1)
+
+
+class Mean(Attack, name="mean"):
+    """Looks at the rows beside."""
+
+    gives = "score"
+
+    def score(self, state: Any, outputs: Any) -> Any:
+        return outputs.sum(axis=1) - outputs.mean()
+
+
+class Deciding(Attack, name="deciding"):
+    """Says that it scores, and decides; learns something else each time."""
+
+    gives = "score"
+
+    def fit(self, key: Any, target: Any, train: Any) -> Any:
+        return np.float32(next(STEPS))
+
+    def score(self, state: Any, outputs: Any) -> Any:
+        return outputs.sum(axis=1) > 1
+
+
+@pytest.mark.parametrize(
+    ("attack", "promise", "says"),
+    [
+        (Reversed(), "larger scores mean D′", "larger scores must mean D′"),
+        (Mean(), "scores every output alone", "score every row alone"),
+        (Deciding(), "gives what it says, one per output", "gives = 'score'"),
+        (Deciding(), "learns the same from the same draws", "something else"),
+    ],
+)
+def test_an_attack_that_breaks_a_promise(attack: Any, promise: str, says: str) -> None:
+    played = of_mechanisms.Played(Laplace(epsilon=8.0, sensitivity=2.0), ZerosOnes(dim=2))
+    found = finding("attack", attacks.Playing(attack, played), promise)
+    assert found.result == "broken"
+    assert says in found.detail
+
+
+# Estimators: Clopper-Pearson limits of decisions, with one thing wrong.
+
+
+class Limits(Estimator):
+    """Both limits of one event."""
+
+    certifies = True
+    assumption = "independent outputs"
+    generous: float = 1.0
+    """The error is multiplied by it."""
+    vacuous: bool = False
+    """Certifies nothing."""
+    backwards: bool = False
+    """More confidence, larger bound."""
+    mild: bool = False
+    """`extreme` is not."""
+    divides: bool = False
+    """By the number of decisions."""
+
+    def statistic(self) -> Any:
+        return DecisionCounts()
+
+    def estimate(self, layout: Any, counts: Any, query: Any) -> Any:
+        errors = [[counts[0, 1], counts[1, 0]]]
+        if self.divides:
+            assert counts[0, 1] / int(counts[0, 1]) >= 0
+
+        def boxes(error: float) -> Any:
+            level = min(0.999, self.generous * error / 2)
+            level = 1 - query.confidence if self.vacuous else level
+            found = clopper_pearson_upper(errors, counts.sum(axis=1), level)
+            return np.ones_like(found) if self.vacuous else found
+
+        asked = query._replace(confidence=1 - query.confidence) if self.backwards else query
+        return estimate_from_boxes(boxes, asked, epsilon=1.0)
+
+    def extreme(self, layout: Any, trials: Any) -> Any:
+        n0, n1 = trials
+        return np.array([[n0 // 2, n0 - n0 // 2], [0, n1]] if self.mild else [[n0, 0], [0, n1]])
+
+
+class OneEvent(Limits, name="one-event"):
+    """One event."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Forgetful(BinCounts):
+    """Counts masked scores too."""
+
+    def bind(self, pilot0: Any, pilot1: Any) -> Any:
+        return np.quantile(pilot0, [0.1, 0.5, 0.9])
+
+    def update(self, layout: Any, counts: Any, dataset: Any, scores: Any, keep: Any) -> Any:
+        return super().update(layout, counts, dataset, scores, jnp.ones_like(keep).at[0].set(False))
+
+
+class Sloppy(Limits, name="sloppy"):
+    """Counts what it should not."""
+
+    def statistic(self) -> Any:
+        return Forgetful()
+
+
+@pytest.mark.parametrize(
+    ("estimator", "promise", "says"),
+    [
+        (Sloppy(), "counts add, and masked scores are not counted", "do not add up"),
+        (OneEvent(divides=True), "answers whatever the counts are: none, all, NaN, no draws", ""),
+        (OneEvent(backwards=True), "more confidence, smaller bound", "mean bounds"),
+        (OneEvent(backwards=True), "bound and p-value agree", "does not reject it"),
+        (OneEvent(mild=True), "extreme is most extreme", "no counts may speak more loudly"),
+        (OneEvent(generous=9.0), "bounds hold as often as they promise", "is not valid"),
+        (OneEvent(vacuous=True), "finds a large loss", "hardly find anything"),
+    ],
+)
+def test_an_estimator_that_breaks_a_promise(estimator: Any, promise: str, says: str) -> None:
+    found = finding("estimator", estimators.Asked(estimator), promise)
+    assert found.result == "broken"
+    assert says in found.detail
+
+
+def test_the_same_estimator_without_a_fault_keeps_them() -> None:
+    asked = estimators.Asked(OneEvent())
+    found = examine(asked, estimators.trials())
+    assert {one.result for one in found} == {"kept", "left out"}
+    assert [one.promise for one in found if one.result == "left out"] == [
+        "fixes the same from the same pilot"
+    ]
+
+
+# Pairs.
+
+
+class Shaky(Pair, name="shaky"):
+    """Other data each time, of another shape."""
+
+    adjacency = "replace one record"
+
+    @property
+    def d0(self) -> Any:
+        return np.full(2, next(STEPS), np.float32)
+
+    @property
+    def d1(self) -> Any:
+        return np.zeros(3, np.float32)
+
+
+class Same(Pair, name="same"):
+    """D = D′."""
+
+    adjacency = " "
+
+    @property
+    def d0(self) -> Any:
+        return np.zeros(2, np.float32)
+
+    d1 = d0
+
+
+@pytest.mark.parametrize(
+    ("pair", "promise", "says"),
+    [
+        (Shaky(), "D and D′ are alike in structure, shape and type", "must be alike"),
+        (Shaky(), "the data depend on the parameters alone", "d0 differs"),
+        (Same(), "D and D′ differ", "equal"),
+        (Same(), "says under which relation they are neighbours", "adjacency"),
+        (Same(), "has a finite distance", "distance(1) is 0"),
+    ],
+)
+def test_a_pair_that_breaks_a_promise(pair: Any, promise: str, says: str) -> None:
+    found = finding("pair", pair, promise)
+    assert found.result == "broken"
+    assert says in found.detail
+
+
+# What an author's test sees.
+
+
+def test_an_author_is_told_every_broken_promise_at_once() -> None:
+    with pytest.raises(NotKeptError, match=r"pair 'same' breaks 3 of 9:") as raised:
+        check_pair(Same)
+    assert "* D and D′ differ: D and D′ are equal" in str(raised.value)
+    assert len(raised.value.findings) == 9
+
+
+def test_a_claimless_mechanism_is_told_apart_from_a_broken_one() -> None:
+    class Silent(Mechanism, name="silent"):
+        """Claims nothing."""
+
+        def sample(self, key: Any, data: Any, n: int) -> Any:
+            return data + noise(key, n)
+
+    found = {one.promise: one for one in check_mechanism(Silent)}
+    assert found["claims a privacy loss for the pair"].result == "left out"
+    assert PureDP(1.0) is not None
