@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dpframe.commands.audit import audit as audit
     from dpframe.commands.calibrate import calibrate as calibrate
     from dpframe.commands.compare import compare as compare
+    from dpframe.commands.plot import plot as plot
     from dpframe.commands.score import score as score
     from dpframe.errors import DpframeError as DpframeError
     from dpframe.estimator import Estimate as Estimate
@@ -104,6 +105,7 @@ _HOME = {
     "exit_code": "dpframe.record.verdict",
     "hookimpl": "dpframe.hookspecs",
     "host_mechanism": "dpframe.mechanism",
+    "plot": "dpframe.commands.plot",
     "score": "dpframe.commands.score",
 }
 

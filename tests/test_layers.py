@@ -43,7 +43,7 @@ ALLOWED = {
     "engine": PUBLIC | {"registry", "spec", "record"},
     "calibration": PUBLIC | {"registry", "spec", "record", "engine"},
     "testing": PUBLIC | {"builtin", "registry", "record", "engine"},
-    "report": {"errors", "printable", "stats", "record"},
+    "report": {"errors", "printable", "suggest", "stats", "record"},
 }
 TOP = {
     *("__main__", "cli", "commands", "dpframe"),

@@ -1,0 +1,85 @@
+"""Figures of a record, for papers, pages and notebooks, from the record alone.
+
+They need matplotlib, which comes with the extra `plot`. It is imported when something is drawn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpframe.errors import DpframeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dpframe.record.model import Record
+    from dpframe.report.figures.picture import Picture
+
+
+def draw(
+    record: Record,
+    kind: str | None = None,
+    *,
+    where: Mapping[str, object] | None = None,
+    panels: Sequence[Sequence[str]] = (),
+) -> Picture:
+    """Draws one figure.
+
+    Args:
+        record: of a run.
+        kind: one of `kinds(record)`; default: the first that fits.
+        where: only these cells: `mechanism`, `attack` or `estimator` with a label, or a swept key
+            with a value.
+        panels: labels of mechanisms that share a panel, for the kind `sweep`; default: a panel for
+            each.
+
+    Returns:
+        A matplotlib Figure, with a `caption`.
+
+    Raises:
+        DpframeError: matplotlib is not there, or no such figure can be made of this record.
+    """
+    _need_matplotlib()
+    from dpframe.report.figures.registry import drawn
+
+    return drawn(record, kind, where=where or {}, panels=panels)
+
+
+def svg(
+    record: Record, kind: str | None = None, *, where: Mapping[str, object] | None = None
+) -> str:
+    """The same as an `<svg>` element to put into a page: its letters are text.
+
+    Args:
+        record: of a run.
+        kind: as for `draw`.
+        where: as for `draw`.
+
+    Raises:
+        DpframeError: as for `draw`.
+    """
+    picture = draw(record, kind, where=where)
+    from dpframe.report.figures.picture import inline
+
+    return inline(picture)
+
+
+def kinds(record: Record) -> dict[str, str | None]:
+    """All kinds of figures, each with None if it fits the record, else with the reason why not.
+
+    Raises:
+        DpframeError: matplotlib is not there.
+    """
+    _need_matplotlib()
+    from dpframe.report.figures.registry import reasons
+
+    return reasons(record)
+
+
+def _need_matplotlib() -> None:
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError as error:
+        raise DpframeError(
+            f"figures need matplotlib ({error}); it comes with: pip install 'dpframe[plot]'"
+        ) from None

@@ -1,0 +1,180 @@
+"""Certified ε / claimed ε of every cell, with its verdict: where in a sweep a claim fails."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap, Normalize
+from matplotlib.lines import Line2D
+
+from dpframe.report.figures import notes
+from dpframe.report.figures.picture import grid, legend, name_axes
+from dpframe.report.figures.style import COLUMN, INK, PAGE, WORDS, mark, shorten
+from dpframe.report.figures.table import Table, layout, share
+from dpframe.report.terminal.group import Spot, groups
+from dpframe.report.words import lower
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from dpframe.record.model import Record
+    from dpframe.report.figures.picture import Picture
+
+MOST_PANELS = 12
+BEYOND = 2.0
+"""All shares from here on are equally dark."""
+
+# White at nothing, a grey up to the claim, and from there on a red that is darker than every grey.
+_MAP = LinearSegmentedColormap.from_list(
+    "certified", [(0, "#ffffff"), (0.5, "#a9bdd0"), (0.501, "#e08a5b"), (1, "#8c2f04")]
+)
+
+
+CELL = 0.27
+"""Least width of a cell with a number in it, in inches."""
+
+
+def unfit(record: Record) -> str | None:
+    """Why a record cannot be drawn so."""
+    if not any(share(spot) is not None for group in groups(record.cells) for spot in group.spots):
+        return "none of its cells has a claim and a certified bound"
+    return None
+
+
+def draw(record: Record) -> Picture:
+    """Draws it."""
+    laid = layout(groups(record.cells))
+    panels = laid.tables[:MOST_PANELS]
+    width = _width(panels)
+    numbers = len(panels) == 1 and _room(panels[0], width) >= CELL
+    down, across = (max(len(p.rows) for p in panels), max(len(p.columns) for p in panels))
+    height = min(max(0.2 * down + 0.2, 0.6), 3.2)
+    same_sides = len({(tuple(p.rows), tuple(p.columns)) for p in panels}) == 1
+    letters = max(len(name) for p in panels for name in p.columns) if _upright(panels[0]) else 0
+    norm = Normalize(0, BEYOND)
+    picture, axes = grid(
+        len(panels), height=height + 0.055 * letters, shared=same_sides, width=width
+    )
+    wide = _room(panels[0], width) if len(panels) == 1 else 1.9 / across
+    for ax, panel in zip(axes, panels, strict=True):
+        _draw(ax, panel, norm, 72 * min(wide, height / down), numbers=numbers)
+    name_axes(axes, laid.across, laid.down)
+    _bar(picture, axes, norm)
+    spots = [spot for panel in panels for row in panel.spots for spot in row if spot is not None]
+    legend(picture, _legend(spots))
+    more = len(laid.tables) - len(panels)
+    picture.caption = " ".join(
+        [
+            f"Certified ε / claimed ε of {shorten(record.audit.name, 60)}, a cell each; above 1 "
+            "the claim is refuted.",
+            notes.promise(record),
+            *([f"{more} more panels are left out."] if more else []),
+            *notes.left_out(record),
+            notes.NO_PROOF,
+        ]
+    )
+    return picture
+
+
+def _width(panels: list[Table]) -> float:
+    """One column if a single table has room in it."""
+    return PAGE if len(panels) > 1 or _room(panels[0], COLUMN) < CELL else COLUMN
+
+
+def _room(panel: Table, width: float) -> float:
+    """For each column, in inches."""
+    labels = 0.06 * max(map(len, panel.rows))
+    return (width - labels - 1.0) / len(panel.columns)
+
+
+def _draw(ax: Axes, table: Table, norm: Normalize, side: float, *, numbers: bool) -> None:
+    """One table.
+
+    Args:
+        ax: where.
+        table: what.
+        norm: of the colours.
+        side: the shorter one of a cell, in points.
+        numbers: whether there is room for them.
+    """
+    ax.set_title(table.title)
+    shares = [[None if spot is None else share(spot) for spot in row] for row in table.spots]
+    filled = np.array([[np.nan if s is None else min(s, BEYOND) for s in row] for row in shares])
+    edges: Any = {"edgecolors": "white", "linewidth": 0.6} if side > 5 else {}
+    ax.pcolormesh(filled, cmap=_MAP, norm=norm, rasterized=filled.size > 2500, **edges)
+    at: dict[tuple[str | None, bool], list[tuple[float, float]]] = {}
+    for y, row in enumerate(table.spots):
+        for x, spot in enumerate(row):
+            if spot is not None:
+                place = (x + (0.2 if numbers else 0.5), y + 0.5)
+                at.setdefault((spot.verdict, _is_dark(shares[y][x])), []).append(place)
+    for (verdict, dark), places in at.items():
+        color = "white" if dark else INK
+        xs, ys = zip(*places, strict=True)
+        ax.scatter(
+            xs,
+            ys,
+            s=min(max(0.35 * side, 0.6), 3.7) ** 2,
+            marker=mark(verdict),
+            facecolors="none" if verdict == "consistent" else color,
+            edgecolors=color,
+            linewidths=min(0.05 * side, 0.6),
+        )
+    for y, shown in enumerate(shares if numbers else []):
+        for x, value in enumerate(shown):
+            if value is not None:
+                color = "white" if _is_dark(value) else INK
+                text = "∞" if math.isinf(value) else lower(value)
+                ax.text(x + 0.62, y + 0.53, text, ha="center", va="center", fontsize=6, color=color)
+    _ticks(ax, table)
+
+
+def _ticks(ax: Axes, table: Table) -> None:
+    for axis, labels, most in ((ax.xaxis, table.columns, 12), (ax.yaxis, table.rows, 20)):
+        step = math.ceil(len(labels) / most)
+        axis.set_ticks([i + 0.5 for i in range(0, len(labels), step)], labels[::step])
+        axis.set_tick_params(length=0)
+    if _upright(table):
+        ax.tick_params(axis="x", labelrotation=90)
+    ax.set_xlim(0, len(table.columns))
+    ax.set_ylim(len(table.rows), 0)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+
+
+def _upright(table: Table) -> bool:
+    """Whether the names of the columns are too long to stand beside each other."""
+    return max(map(len, table.columns)) * min(len(table.columns), 12) > 45
+
+
+def _is_dark(share: float | None) -> bool:
+    return share is not None and share > 1.3
+
+
+def _bar(picture: Picture, axes: list[Axes], norm: Normalize) -> None:
+    from matplotlib.cm import ScalarMappable
+
+    bar = picture.colorbar(ScalarMappable(norm, _MAP), ax=axes, aspect=22, pad=0.015, shrink=0.9)
+    bar.set_ticks([0, 0.5, 1, 1.5, 2], labels=["0", "0.5", "1", "1.5", "≥ 2"])
+    bar.set_label("certified / claimed")
+    bar.outline.set_linewidth(0.4)
+    bar.ax.axhline(1, color=INK, lw=1.2)
+
+
+def _legend(spots: list[Spot]) -> list[Line2D]:
+    there = list(dict.fromkeys(spot.verdict for spot in spots))
+    order = [verdict for verdict in WORDS if verdict in there]
+    return [
+        Line2D(
+            [],
+            [],
+            ls="none",
+            marker=mark(v),
+            color=INK,
+            markerfacecolor="none" if v == "consistent" else INK,
+            label=WORDS[v],
+        )
+        for v in order
+    ]

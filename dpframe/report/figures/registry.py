@@ -1,0 +1,90 @@
+"""The kinds of figures, and which of them fit a record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from dpframe.errors import DpframeError
+from dpframe.report.figures import heat_map, sweep
+from dpframe.report.figures.picture import settings
+from dpframe.report.figures.select import kept
+from dpframe.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dpframe.record.model import Record
+    from dpframe.report.figures.picture import Picture
+
+
+class Kind(NamedTuple):
+    """One kind of figure."""
+
+    meaning: str
+    """What it shows."""
+    unfit: Callable[[Record], str | None]
+    """Why a record cannot be drawn so; None if it can."""
+    draw: Callable[[Record], Picture]
+
+
+KINDS = {
+    "sweep": Kind("loss against the swept parameter, beside the claim", sweep.unfit, sweep.draw),
+    "heat-map": Kind("certified ε / claimed ε, a cell each", heat_map.unfit, heat_map.draw),
+}
+"""The first that fits a record is its default."""
+
+
+def reasons(record: Record) -> dict[str, str | None]:
+    """For each kind, None if it fits the record, else why not."""
+    return {name: kind.unfit(record) for name, kind in KINDS.items()}
+
+
+def drawn(
+    record: Record,
+    name: str | None,
+    *,
+    where: Mapping[str, object],
+    panels: Sequence[Sequence[str]],
+) -> Picture:
+    """Draws one kind.
+
+    Args:
+        record: of a run.
+        name: of the kind; None for the first that fits.
+        where: only these cells.
+        panels: mechanisms that share a panel.
+
+    Raises:
+        DpframeError: there is no such kind, or it does not fit.
+    """
+    record = kept(record, where)
+    if not record.cells:
+        raise DpframeError("this record has no cells, so there is nothing to draw")
+    found = reasons(record)
+    name = name or next((kind for kind, reason in found.items() if reason is None), None)
+    if name not in KINDS:
+        raise DpframeError(_none(found) if name is None else _unknown(name, found))
+    if (reason := found[name]) is not None:
+        raise DpframeError(f"{name} does not fit this record: {reason}\n{_fitting(found)}")
+    if panels and name != "sweep":
+        raise DpframeError(f"panels can be put together in the kind sweep, not in {name}")
+    with settings():
+        picture = sweep.draw(record, panels) if name == "sweep" else KINDS[name].draw(record)
+        picture.draw_without_rendering()  # ticks come into being here, in our settings
+    return picture
+
+
+def _fitting(found: Mapping[str, str | None]) -> str:
+    fit = [name for name, reason in found.items() if reason is None]
+    return f"kinds that fit it: {', '.join(fit) or 'none'}"
+
+
+def _unknown(name: str, found: Mapping[str, str | None]) -> str:
+    others = [f"   {kind}: {reason}" for kind, reason in found.items() if reason is not None]
+    head = [f"unknown kind of figure {name!r}{did_you_mean(KINDS, name)}", _fitting(found)]
+    return "\n".join([*head, *(["these do not fit:"] if others else []), *others])
+
+
+def _none(found: Mapping[str, str | None]) -> str:
+    lines = [f"   {kind}: {reason}" for kind, reason in found.items()]
+    return "\n".join(["no kind of figure fits this record:", *lines])

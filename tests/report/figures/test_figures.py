@@ -1,0 +1,207 @@
+"""What holds for figures of every kind."""
+
+from __future__ import annotations
+
+import time
+import xml.etree.ElementTree as ET
+
+import matplotlib as mpl
+import pytest
+from support import made_records, processes
+from support.command_line import dpframe as command
+
+import dpframe
+from dpframe.record.file import as_record, dumps
+from dpframe.report import figures
+from dpframe.report.figures.picture import FORMATS, content
+from dpframe.report.figures.registry import KINDS
+
+ODD = ("$x_1$ & <b>", "100 % $", "é–漢字 \\frac{1}{2}", "a" * 60, "a" * 59 + "b")
+
+
+def texts(picture):
+    from matplotlib.text import Text
+
+    return [text.get_text() for text in picture.findobj(Text) if text.get_text()]
+
+
+def fitting(record):
+    return [kind for kind, reason in figures.kinds(record).items() if reason is None]
+
+
+@pytest.mark.parametrize("kind", ["sweep", "heat-map"])
+def test_the_same_record_is_drawn_in_the_same_bytes(small, kind, monkeypatch):
+    first = {ending: content(figures.draw(small, kind), ending) for ending in FORMATS}
+    monkeypatch.setattr(time, "time", lambda: 2e9)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "12345")
+    taste = {"font.size": 20, "svg.hashsalt": None, "lines.color": "red", "text.parse_math": True}
+    with mpl.rc_context(taste):
+        again = {ending: content(figures.draw(small, kind), ending) for ending in FORMATS}
+        assert mpl.rcParams["font.size"] == 20
+    assert first == again
+    assert first["png"].startswith(b"\x89PNG")
+    assert first["pdf"].startswith(b"%PDF")
+    ET.fromstring(first["svg"])
+
+
+def test_nothing_of_pyplot_is_needed():
+    code = (
+        "import sys\n"
+        "from support import made_records\n"
+        "import dpframe\n"
+        "found = made_records.record([made_records.cell(epsilon=e) for e in (1.0, 2.0)])\n"
+        "dpframe.plot(found)\n"
+        "print([m for m in ('jax', 'matplotlib.pyplot') if m in sys.modules])"
+    )
+    done = processes.run("-c", f"import sys; sys.path.insert(0, 'tests')\n{code}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_labels_are_shown_as_they_are(kind):
+    cells = [
+        made_records.cell("adept", e, dim) | {"id": f"{i}-{e}-{dim}"}
+        for i in range(len(ODD))
+        for e in (0.1, 1.0)
+        for dim in (1, 2)
+    ]
+    for index, cell in enumerate(cells):
+        label = ODD[index // 4]
+        cell["mechanism"] = cell["mechanism"] | {"label": label}
+        cell["estimator"] = cell["estimator"] | {"label": label}
+    record = as_record(made_records.record(cells))
+    if kind not in fitting(record):
+        pytest.skip("another record is needed for it")
+    drawn = figures.draw(record, kind)
+    page = ET.fromstring(figures.svg(record, kind))
+    shown = "".join(page.itertext())
+    for label in ODD[:2]:
+        assert label in "\n".join(texts(drawn))
+        assert label in shown
+    for ending in FORMATS:
+        assert content(drawn, ending)
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_nothing_is_called_private_and_no_bound_infinite(small, kind):
+    if kind not in fitting(small):
+        pytest.skip("another record is needed for it")
+    picture = figures.draw(small, kind)
+    said = "\n".join([*texts(picture), picture.caption])
+    assert "privat" not in said
+    assert "safe" not in said
+    assert "another attack may show more" in picture.caption
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_an_inline_figure_has_no_id_twice_and_no_prolog(small, kind):
+    if kind not in fitting(small):
+        pytest.skip("another record is needed for it")
+    text = figures.svg(small, kind)
+    assert text.startswith("<svg")
+    ids = [element.get("id") for element in ET.fromstring(text).iter() if element.get("id")]
+    assert len(ids) == len(set(ids))
+    assert "<dc:date>" not in text
+
+
+def test_a_wrong_kind_is_answered_with_those_that_fit(small):
+    with pytest.raises(dpframe.DpframeError) as caught:
+        figures.draw(small, "heatmap")
+    assert "did you mean 'heat-map'?" in str(caught.value)
+    assert "kinds that fit it: sweep, heat-map" in str(caught.value)
+
+
+def test_a_kind_that_does_not_fit_says_why(small):
+    one = small.model_copy(update={"cells": small.cells[:1]})
+    with pytest.raises(dpframe.DpframeError, match="no parameter that is a number is swept"):
+        figures.draw(one, "sweep")
+
+
+def test_a_record_of_failures_cannot_be_drawn():
+    cells = [made_records.failed_cell(epsilon=e) for e in (1.0, 2.0)]
+    with pytest.raises(dpframe.DpframeError, match="no kind of figure fits this record"):
+        dpframe.plot(made_records.record(cells, m=2))
+
+
+def test_a_record_without_cells_cannot_be_drawn():
+    with pytest.raises(dpframe.DpframeError, match="has no cells"):
+        dpframe.plot(made_records.record([]))
+
+
+def test_what_failed_or_was_skipped_is_named(small):
+    cells = [made_records.cell(epsilon=e) for e in (1.0, 2.0)]
+    found = made_records.record([*cells, made_records.failed_cell(epsilon=5.0)], m=3)
+    caption = dpframe.plot(found, "sweep").caption
+    assert "1 cell failed and is not shown." in caption
+    assert "5" in texts(dpframe.plot(found, "heat-map"))
+
+
+def test_cells_can_be_chosen(small):
+    drawn = figures.draw(small, "sweep", where={"mechanism": "adept", "pair.dim": [8.0]})
+    assert "adept" in texts(drawn)
+    assert "laplace" not in texts(drawn)
+    with pytest.raises(dpframe.DpframeError, match=r"no cell has pair.dim = 3; there are 1, 8"):
+        figures.draw(small, where={"pair.dim": 3})
+    with pytest.raises(dpframe.DpframeError, match="no cell has 'dim'; there are mechanism"):
+        figures.draw(small, where={"dim": 1})
+
+
+def test_the_extra_is_named_where_matplotlib_is_missing(small, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    with pytest.raises(dpframe.DpframeError, match=r"pip install 'dpframe\[plot\]'"):
+        figures.draw(small)
+
+
+def test_records_and_their_files_are_drawn(tmp_path):
+    found = made_records.record([made_records.cell(epsilon=e) for e in (1.0, 2.0)])
+    record = as_record(found)
+    file = tmp_path / "record.json"
+    file.write_text(dumps(record), encoding="utf-8")
+    pictures = [dpframe.plot(what, "heat-map") for what in (found, record)]
+    assert len({content(picture, "svg") for picture in pictures}) == 1
+    with pytest.raises(dpframe.DpframeError, match="altered"):  # made up, so its digest is wrong
+        dpframe.plot(tmp_path, "heat-map")
+    assert pictures[0]._repr_svg_().startswith("<svg")
+
+
+def test_ten_thousand_cells_are_few_things_to_draw():
+    cells = []
+    for a in range(100):
+        for b in range(100):
+            cell = made_records.cell("laplace", 1.0, m=10_000)
+            cell["swept"] = {"mechanism.epsilon": 0.1 + a / 10, "pair.dim": b + 1}
+            cell["id"] = f"{a}-{b}"
+            cells.append(cell)
+    record = as_record(made_records.record(cells))
+    for kind in ("sweep", "heat-map"):
+        picture = figures.draw(record, kind)
+        assert len(picture.findobj()) < 6_000
+    assert "92 more lines are left out" in figures.draw(record, "sweep").caption
+
+
+def test_the_command_writes_and_overwrites_whole_files(tmp_path, small, monkeypatch):
+    from dpframe.commands import plot
+
+    monkeypatch.setattr(plot, "read", lambda path: small)
+    monkeypatch.setattr("dpframe.record.file.read", lambda path: small)
+    out = tmp_path / "figure.svg"
+    out.write_text("before")
+    done = command("plot", "run", "-o", "figure.svg", "--where", "mechanism=adept", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("figure.svg: Loss of dptext against claimed ε.")
+    assert ET.parse(out)
+    assert [path.name for path in tmp_path.iterdir()] == ["figure.svg"]
+    listed = command("plot", "run", cwd=tmp_path)
+    assert "sweep: fits" in listed.stdout
+    for words, said in (
+        (["-o", "figure.jpg"], "written as .svg, .png or .pdf"),
+        (["-o", "none/figure.svg"], "cannot be written: No such file or directory"),
+        (["--kind", "sweep"], "say with -o FILE"),
+        (["-o", "figure.svg", "--where", "dim"], "KEY=VALUE is wanted"),
+        (["-o", "figure.svg", "--panel", "nobody"], "no mechanism 'nobody'"),
+        (["-o", "figure.svg", "--kind", "heat-map", "--panel", "adept"], "not in heat-map"),
+    ):
+        done = command("plot", "run", *words, cwd=tmp_path)
+        assert done.returncode == 2
+        assert said in done.stderr

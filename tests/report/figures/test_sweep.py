@@ -1,0 +1,114 @@
+"""Loss against the swept parameter: what stands where, and how lines are told apart."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+from matplotlib.colors import to_rgb
+from support import made_records
+
+from dpframe.record.file import as_record
+from dpframe.report import figures
+from dpframe.report.figures import style
+from dpframe.report.figures.axis import scale
+
+
+def legend(picture):
+    return [text.get_text() for text in picture.legends[0].get_texts()]
+
+
+def grey(color):
+    red, green, blue = to_rgb(color)
+    return 0.299 * red + 0.587 * green + 0.114 * blue
+
+
+def test_lines_differ_in_marker_and_those_in_order_in_grey():
+    looks = [style.ordered(i, 6) for i in range(6)]
+    shades = [grey(look.color) for look in looks]
+    assert all(b - a > 0.06 for a, b in itertools.pairwise(shades))
+    assert max(shades) < 0.75  # a thin line on white paper
+    for found in (looks, [style.named(i) for i in range(6)]):
+        assert len({look.marker for look in found}) == 6
+        assert len({str(look.dashes) for look in found}) == 6
+
+
+def test_infinite_and_tiny_losses_have_bands_of_their_own():
+    scaled = scale([math.inf, 0.0, 1e-5, 0.5, 9.0], [0.1, 10.0])
+    low, high = scaled.limits
+    assert scaled.log
+    assert scaled.infinite
+    assert scaled.tiny
+    assert scaled.high < scaled.place(math.inf) < high
+    assert low < scaled.place(0.0) == scaled.place(1e-5) < scaled.low
+    assert scaled.place(0.5) == 0.5
+    assert not scale([0.5, 1.0]).log
+    assert scale([math.nan]).limits
+
+
+def test_the_certified_band_ends_at_the_largest_bound(small):
+    record = figures.draw(small, "sweep", where={"mechanism": "adept"})
+    (ax,) = record.axes
+    (band,) = [c for c in ax.collections if c.get_zorder() == 1]
+    bounds = [
+        max(
+            c.estimate.epsilon_lower
+            for c in small.cells
+            if c.mechanism.label == "adept" and c.swept["mechanism.epsilon"] == e
+        )
+        for e in (0.1, 1.0, 10.0)
+    ]
+    tops = sorted({round(y, 9) for y in band.get_paths()[0].vertices[:, 1]})[1:]
+    assert tops == pytest.approx(sorted(bounds), rel=1e-6)
+
+
+def test_estimates_alone_are_never_drawn_as_bounds():
+    cells = [made_records.estimate_only(epsilon=e, dim=d) for e in (1.0, 2.0) for d in (1, 2)]
+    record = as_record(made_records.record(cells, m=0))
+    picture = figures.draw(record, "sweep")
+    assert not any("certified" in text for text in legend(picture))
+    assert not [c for ax in picture.axes for c in ax.collections if c.get_zorder() == 1]
+    assert "Estimates only: nothing here is certified." in picture.caption
+    reason = figures.kinds(record)["heat-map"]
+    assert reason == "none of its cells has a claim and a certified bound"
+
+
+def test_the_legend_names_what_is_claimed_certified_and_estimated(small):
+    said = legend(figures.draw(small, "sweep"))
+    assert "claimed" in said
+    assert "certified, by the line that shows most" in said
+    assert "estimate; no violation found" in said
+    assert "estimate; violated" in said
+
+
+def test_mechanisms_can_share_a_panel(small):
+    picture = figures.draw(small, "sweep", panels=[["laplace", "DPText, NaN to zero"], ["adept"]])
+    assert [ax.get_title(loc="left") for ax in picture.axes] == [
+        "laplace, DPText, … to zero",
+        "adept",
+    ]
+
+
+def test_a_claim_of_one_release_is_not_laid_beside_the_loss_of_many():
+    cells = []
+    for count in (1, 10, 100):
+        cell = made_records.estimate_only(epsilon=1.0)
+        cell["estimator"] = cell["estimator"] | {"params": {"compositions": count}}
+        cell |= {"swept": {"estimator.compositions": count}, "id": str(count)}
+        cells.append(cell)
+    (ax,) = figures.draw(as_record(made_records.record(cells, m=0)), "sweep").axes
+    (claimed,) = [line for line in ax.lines if line.get_linewidth() == 1.6]
+    assert list(claimed.get_xdata()) == [1.0]
+
+
+def test_of_replicates_the_smallest_bound_is_shown():
+    cells = [
+        made_records.cell(epsilon=e, repeat=r, shift=40_000 * r) for e in (1.0, 2.0) for r in (0, 1)
+    ]
+    record = as_record(made_records.record(cells))
+    picture = figures.draw(record, "heat-map")
+    shown = [text.get_text() for text in picture.axes[0].texts]
+    least = min(c.estimate.epsilon_lower for c in record.cells if c.claim.epsilon == 1.0)
+    assert float(shown[0]) == pytest.approx(least, abs=0.002)
+    assert "Means of 2 repeats" in figures.draw(record, "sweep").caption
