@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from dpframe.commands.compare import compare as compare
     from dpframe.commands.plot import plot as plot
     from dpframe.commands.score import score as score
+    from dpframe.commands.score_one_run import score_one_run as score_one_run
     from dpframe.errors import DpframeError as DpframeError
+    from dpframe.estimator import Contrast as Contrast
     from dpframe.estimator import Estimate as Estimate
     from dpframe.estimator import Estimator as Estimator
     from dpframe.estimator import Query as Query
@@ -67,6 +69,7 @@ _HOME = {
     "Attack": "dpframe.attack",
     "BinCounts": "dpframe.statistic",
     "Claim": "dpframe.claims",
+    "Contrast": "dpframe.estimator",
     "DecisionCounts": "dpframe.statistic",
     "DpframeError": "dpframe.errors",
     "Estimate": "dpframe.estimator",
@@ -107,6 +110,7 @@ _HOME = {
     "host_mechanism": "dpframe.mechanism",
     "plot": "dpframe.commands.plot",
     "score": "dpframe.commands.score",
+    "score_one_run": "dpframe.commands.score_one_run",
 }
 
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604  # the keys are strings

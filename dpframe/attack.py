@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 from dpframe.plugin import Plugin
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from dpframe.mechanism import HostMechanism, Mechanism
     from dpframe.pair import Pair
     from dpframe.types import Array, HostArray, Key, Tree
 
 
-KINDS_OF_SCORES = ("decision", "score")
+KINDS_OF_SCORES = ("decision", "score", "canaries")
 """What an attack may give and a statistic accept."""
+
+
+def in_words(kinds: Iterable[str]) -> str:
+    """Kinds of scores as messages call them."""
+    return " or ".join(kind if kind == "canaries" else f"a {kind}" for kind in sorted(kinds))
 
 
 class Target(NamedTuple):
@@ -34,8 +41,10 @@ class Attack(Plugin, kind="attack"):
     second, and the bound is computed from a third.
     """
 
-    gives: ClassVar[Literal["decision", "score"]]
-    """What `score` returns: "decision" (booleans, True: D′) or "score" (floats, ranked)."""
+    gives: ClassVar[Literal["decision", "score", "canaries"]]
+    """What `score` returns: "decision" (booleans, True: D′), "score" (floats, ranked), or
+    "canaries": of each release [2, m], the scores of m canaries and which of them were in (0 or
+    1), for mechanisms that include each canary by a fair coin of its own."""
 
     @classmethod
     def check_definition(cls) -> None:
@@ -44,7 +53,8 @@ class Attack(Plugin, kind="attack"):
         if getattr(cls, "gives", None) not in KINDS_OF_SCORES:
             raise TypeError(
                 f'{cls.__name__}: an attack says what its score returns: gives = "decision" '
-                '(booleans, True: D′) or gives = "score" (floats)'
+                '(booleans, True: D′), gives = "score" (floats) or gives = "canaries" (scores and '
+                "memberships of many canaries in each release)"
             )
 
     def unsuited(self, target: Target) -> str | None:
@@ -93,6 +103,6 @@ class Attack(Plugin, kind="attack"):
             outputs: shape [n, *output dims].
 
         Returns:
-            Shape [n]: booleans or floats, as the class says in `gives`.
+            Shape [n]: booleans or floats, as the class says in `gives`; for canaries [n, 2, m].
         """
         raise NotImplementedError

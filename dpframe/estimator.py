@@ -142,6 +142,24 @@ class Estimator(Plugin, kind="estimator"):
         layout, counts, trials = count_scores(self.statistic(), scores, rng)
         return self.estimate(layout, counts, query._replace(trials=trials))
 
+    def estimate_canaries(
+        self, scores: HostArray, members: HostArray, query: Query, rng: np.random.Generator
+    ) -> Estimate:
+        """Estimates from the canaries of one run that was made elsewhere; runs on the host.
+
+        The default counts them as one release, if the statistic takes canaries.
+
+        Args:
+            scores: larger means more like a member, shape [m].
+            members: whether each canary was in, shape [m], booleans; by fair coins.
+            query: what is asked.
+            rng: for estimators that need it.
+        """
+        from dpframe.scores.count import count_canaries
+
+        layout, counts = count_canaries(self.statistic(), scores, members)
+        return self.estimate(layout, counts, query._replace(trials=(1, 0)))
+
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Tree:
         """The counts that speak most loudly against any claim at this number of trials.
 

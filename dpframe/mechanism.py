@@ -46,6 +46,17 @@ class _AnyMechanism(Plugin, kind="mechanism"):
         return False
 
     @property
+    def canaries(self) -> bool:
+        """Whether one release is a run with many canaries, each in by a fair coin of its own.
+
+        A class attribute or a property. An output is then [2, m]: the scores of m canaries, larger
+        if more like a member, and which of them were in, 1 or 0; or whatever an attack that gives
+        "canaries" makes that of. The claim is about the presence of one canary. Both datasets of
+        the pair may be the same, since the coins are what differs.
+        """
+        return False
+
+    @property
     def rows(self) -> int | None:
         """Releases per chunk, for a mechanism whose releases are slow or large.
 

@@ -22,7 +22,7 @@ class Statistic(ABC):
     """
 
     accepts: ClassVar[frozenset[str]]
-    """Which scores it takes: "decision" (boolean), "score" (float), or both."""
+    """Which scores it takes: "decision" (boolean), "score" (float), "canaries", or several."""
 
     def bind(self, pilot0: HostArray, pilot1: HostArray) -> Tree:
         """Fixes thresholds or edges from scores of the pilot stream. Optional; runs on the host.
@@ -30,6 +30,17 @@ class Statistic(ABC):
         Args:
             pilot0: scores on D, shape [n].
             pilot1: scores on D′, shape [n].
+
+        Returns:
+            The layout: a pytree of arrays; `()` if there is nothing to fix.
+        """
+        return ()
+
+    def lay_out(self, dims: tuple[int, ...]) -> Tree:
+        """Fixes what follows from the shape of a score; only asked where there is no `bind`.
+
+        Args:
+            dims: () for decisions and scores, (2, m) for m canaries.
 
         Returns:
             The layout: a pytree of arrays; `()` if there is nothing to fix.
@@ -55,7 +66,7 @@ class Statistic(ABC):
             layout: what `bind` returned.
             counts: the counts so far.
             dataset: 0 or 1, a traced integer.
-            scores: shape [n].
+            scores: shape [n]; of canaries [n, 2, m], scores and memberships.
             keep: boolean, shape [n]; scores where it is False are not counted.
 
         Returns:

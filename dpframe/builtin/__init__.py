@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpframe import hookimpl
+from dpframe.builtin.attacks.canaries import Canaries
 from dpframe.builtin.attacks.histogram_ratio import HistogramRatio
 from dpframe.builtin.attacks.identity import Identity
 from dpframe.builtin.attacks.likelihood_ratio import LikelihoodRatio
@@ -17,6 +18,9 @@ from dpframe.builtin.estimators.histogram.histogram import Histogram
 from dpframe.builtin.estimators.histogram.histogram_split import HistogramSplit
 from dpframe.builtin.estimators.histogram.pld_composition import PLDComposition
 from dpframe.builtin.estimators.histogram.tv_parameter import TVParameter
+from dpframe.builtin.estimators.one_run.one_run import OneRun
+from dpframe.builtin.estimators.one_run.one_run_fdp import OneRunFDP
+from dpframe.builtin.estimators.one_run.one_shot import OneShot
 from dpframe.builtin.estimators.order_statistics.order_statistics import OrderStatistics
 from dpframe.builtin.estimators.precision import Precision
 from dpframe.builtin.estimators.threshold.credible import Credible
@@ -72,6 +76,7 @@ def dpframe_attacks() -> list[type[Attack]]:
         HistogramRatio,
         Logistic,
         MajorityVote,
+        Canaries,
     ]
 
 
@@ -89,6 +94,9 @@ def dpframe_estimators() -> list[type[Estimator]]:
         PLDComposition,
         GDPFit,
         Precision,
+        OneRun,
+        OneRunFDP,
+        OneShot,
     ]
 
 

@@ -6,7 +6,7 @@ import datetime
 import functools
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,7 +20,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else
 
 def score(
     scores_in: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--in",
             metavar="FILE",
@@ -28,26 +28,42 @@ def score(
             "larger means more like D′.",
             show_default=False,
         ),
-    ],
+    ] = None,
     scores_out: Annotated[
-        Path,
+        Path | None,
         typer.Option("--out", metavar="FILE", help="Scores without it (D).", show_default=False),
-    ],
-    delta: Annotated[
-        float | None,
+    ] = None,
+    one_run: Annotated[
+        Path | None,
         typer.Option(
-            metavar="DELTA", help="δ at which ε is estimated; default: the claim's, or 0."
+            "--one-run",
+            metavar="FILE",
+            help="Instead of both: canaries of one run, each in by a fair coin. .npz with scores "
+            "and members, or two columns in .npy, .csv or .parquet; a member is 1.",
+            show_default=False,
+        ),
+    ] = None,
+    delta: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="DELTA",
+            help="δ at which ε is estimated; default: the claim's, or 0. Repeatable with "
+            "--one-run.",
         ),
     ] = None,
     confidence: Annotated[
-        float, typer.Option(metavar="LEVEL", help="Confidence of each bound alone.")
+        float,
+        typer.Option(
+            metavar="LEVEL",
+            help="Confidence of each bound alone; with --one-run of all of them together.",
+        ),
     ] = 0.95,
     claim: Annotated[
         str | None,
         typer.Option(
             metavar="NAME=VALUE,…",
-            help="What is claimed, for p-values: epsilon=1 or epsilon=1,delta=1e-5 or mu=1 and so "
-            "on; the names say which kind of claim it is.",
+            help="What is claimed, for p-values (and verdicts, with --one-run): epsilon=1 or "
+            "epsilon=1,delta=1e-5 or mu=1 and so on; the names say which kind of claim it is.",
         ),
     ] = None,
     estimators: Annotated[
@@ -71,30 +87,41 @@ def score(
 ) -> None:
     """Estimate the loss that scores made elsewhere show, with every estimator.
 
-    Each bound holds alone (multiplicity none).
+    Each bound holds alone (multiplicity none); those of --one-run hold together.
 
     Exit code: 0, or 2 if the call is wrong.
     """
     from dpframe.claims.parse import read_claim
     from dpframe.commands.score import score as ask
+    from dpframe.commands.score_one_run import score_one_run
     from dpframe.record.file import dumps
+    from dpframe.report.terminal.canaries import render_canaries
     from dpframe.report.terminal.scores import render_scores
     from dpframe.spec.overrides import read_parameters
 
-    found = ask(
-        scores_in,
-        scores_out,
-        delta=delta,
-        confidence=confidence,
-        claim=None if claim is None else read_claim(claim),
-        estimators=estimators,
-        parameters=read_parameters("estimator", overrides or ()),
-        seed=seed,
-    )
+    common: dict[str, Any] = {
+        "confidence": confidence,
+        "claim": None if claim is None else read_claim(claim),
+        "estimators": estimators,
+        "parameters": read_parameters("estimator", overrides or ()),
+        "seed": seed,
+    }
+    if one_run is not None:
+        if scores_in is not None or scores_out is not None:
+            raise DpframeError("--one-run goes without --in and --out")
+        found = score_one_run(one_run, delta=delta, **common)
+        render = render_canaries
+    else:
+        if scores_in is None or scores_out is None:
+            raise DpframeError("--in FILE and --out FILE, or --one-run FILE")
+        if delta and len(delta) > 1:
+            raise DpframeError("--delta: one of them; several go with --one-run")
+        found = ask(scores_in, scores_out, delta=delta[0] if delta else None, **common)
+        render = render_scores
     if as_json:
         say_json(dumps(found))
     else:
-        render_scores(found, console())
+        render(found, console())
 
 
 def compare(

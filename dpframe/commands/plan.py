@@ -62,11 +62,12 @@ def _left_out(plan: Plan) -> list[Skipped]:
 
 def _reaches(plan: Plan) -> list[Reach]:
     found: dict[Any, Reach] = {}
+    dims = {cell.id: each.shape.dims for each in plan.passes for cell, _ in each.cells}
     for cell in plan.audit.cells:
         resolution = resolution_of(cell, plan)
         key = (cell.estimator.label, cell.trials, cell.delta, cell.confidence, resolution)
         if key not in found:
-            found[key] = _reach(cell, plan)
+            found[key] = _reach(cell, plan, dims.get(cell.id, ()))
     return list(found.values())
 
 
@@ -87,26 +88,27 @@ def _undecidable(plan: Plan) -> list[Skipped]:
             resolution = resolution_of(cell, plan)
             trials = (cell.trials, cell.trials)
             query = Query(trials, cell.delta, cell.confidence, cell.claim, resolution)
-            key = (estimator, query)
+            dims = the_pass.shape.dims
+            key = (estimator, query, dims)
             if key not in known and len(known) < MOST_CLAIMS:
-                known[key] = _extreme_p(estimator, query) * factor > 1 - cell.confidence
+                known[key] = _extreme_p(estimator, query, dims) * factor > 1 - cell.confidence
             if known.get(key):
                 name = " · ".join((cell.mechanism.label, cell.estimator.label))
                 found[f"{name}: ε = {cell.claim.epsilon_at(cell.delta):.4g}"] += 1
     return [{"reason": name, "cells": count} for name, count in found.items()]
 
 
-def _extreme_p(estimator: Estimator, query: Query) -> float:
+def _extreme_p(estimator: Estimator, query: Query, dims: tuple[int, ...]) -> float:
     """The p-value of the most extreme counts, as far as the sampler resolves; 0 if unknown."""
     try:
-        layout = ideal_layout(estimator.statistic())
+        layout = ideal_layout(estimator.statistic(), dims)
         most = estimator.estimate(layout, estimator.extreme(layout, query.trials), query)
     except Exception:  # an author's estimator; the run will say what is wrong with it
         return 0.0
     return most.p_resolved or 0.0
 
 
-def _reach(cell: Cell, plan: Plan) -> Reach:
+def _reach(cell: Cell, plan: Plan, dims: tuple[int, ...]) -> Reach:
     estimator = cell.estimator.value
     certifies = estimator.certifies_against(cell.claim)
     largest = claim = None
@@ -114,7 +116,7 @@ def _reach(cell: Cell, plan: Plan) -> Reach:
         trials = (cell.trials, cell.trials)
         query = Query(trials, cell.delta, 1 - share_of_error(cell, plan), cell.claim)
         try:
-            layout = ideal_layout(estimator.statistic())
+            layout = ideal_layout(estimator.statistic(), dims)
             found = estimator.estimate(layout, estimator.extreme(layout, trials), query)
         except Exception:  # an author's estimator; the run will say what is wrong with it
             found = None

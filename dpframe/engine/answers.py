@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from dpframe.types import Tree
 
 
+KINDS = ", ".join(f'"{kind}"' for kind in KINDS_OF_SCORES)
+
+
 def statistic_of(estimator: Estimator) -> Statistic:
     """The statistic of an estimator, hashable and with scores that it accepts."""
     statistic = guarded("statistic", estimator.statistic)
@@ -34,7 +37,7 @@ def statistic_of(estimator: Estimator) -> Statistic:
     guarded("the statistic cannot be hashed (a frozen dataclass can): it", lambda: hash(statistic))
     accepts = guarded("accepts", lambda: statistic.accepts)
     if not isinstance(accepts, set | frozenset) or not accepts <= set(KINDS_OF_SCORES):
-        raise CellError(f'accepts is {shown(accepts)}; a frozenset of "decision" and "score"')
+        raise CellError(f"accepts is {shown(accepts)}; a frozenset of {KINDS}")
     return statistic
 
 
@@ -62,6 +65,24 @@ def nan_allowed(mechanism: Mechanism | HostMechanism) -> bool:
     if not isinstance(allowed, bool | np.bool_):
         raise CellError(f"may_be_nan is {shown(allowed)}; True or False is wanted")
     return bool(allowed)
+
+
+def holds_canaries(mechanism: Mechanism | HostMechanism) -> bool:
+    """Whether releases of a mechanism hold canaries."""
+    given = guarded("canaries", lambda: mechanism.canaries)
+    if not isinstance(given, bool | np.bool_):
+        raise CellError(f"canaries is {shown(given)}; True or False is wanted")
+    return bool(given)
+
+
+def mismatch(mechanism: Mechanism | HostMechanism, gives: str) -> str | None:
+    """Why an attack that gives such scores says nothing of a mechanism; None if it does."""
+    holds = holds_canaries(mechanism)
+    if holds == (gives == "canaries"):
+        return None
+    if holds:
+        return "each of its releases holds many canaries, for attacks that give canaries"
+    return "its releases hold no canaries: one of them is one draw"
 
 
 def arrays(what: str, tree: Tree) -> Tree:

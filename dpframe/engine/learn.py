@@ -18,7 +18,7 @@ from dpframe.engine.address import FIT, LEARNER, PILOT, base_key
 from dpframe.engine.answers import arrays, learns
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import unstacked
-from dpframe.engine.trace import check_scores
+from dpframe.engine.trace import check_scores, score_dims
 
 if TYPE_CHECKING:
     from dpframe.attack import Attack
@@ -63,7 +63,8 @@ def _fit(draws: Draws, lane: int, attack: Attack) -> Tree:
 
 def _bind(draws: Draws, lane: int, attack: Attack, state: Tree, statistic: Any) -> Tree:
     if not statistic.needs_pilot():
-        return ()
+        dims = score_dims(attack, state, draws.the_pass.shape, draws.dtype)
+        return arrays("lay_out", guarded("lay_out", lambda: statistic.lay_out(dims)))
     leaves = unstacked(attack, draws.dtype)
     scores = []
     for outputs in draws.outputs(PILOT, lane):

@@ -49,10 +49,15 @@ class Need(NamedTuple):
     size: int
 
 
-def ideal_layout(statistic: Statistic) -> Tree:
-    """The layout of a statistic whose pilot saw a perfect attack."""
+def ideal_layout(statistic: Statistic, dims: tuple[int, ...] = ()) -> Tree:
+    """The layout of a statistic whose pilot saw a perfect attack.
+
+    Args:
+        statistic: of an estimator.
+        dims: shape of one score, or of one output that holds canaries.
+    """
     if not statistic.needs_pilot():
-        return ()
+        return statistic.lay_out((2, *dims[-1:]) if "canaries" in statistic.accepts else ())
     kind = np.bool_ if "score" not in statistic.accepts else np.float32
     return statistic.bind(np.zeros(IDEAL_PILOT, kind), np.ones(IDEAL_PILOT, kind))
 
@@ -137,7 +142,7 @@ class Footprint:
         for cell, place in the_pass.cells:
             if place.lane == place.attack == 0:
                 scorer = the_pass.scorers[place.scorer]
-                counts = self._counters(scorer.statistic, cell) * len(scorer.attacks)
+                counts = self._counters(scorer.statistic, cell, the_pass) * len(scorer.attacks)
                 size = counts * (12 * lanes + 4 * padded * threads)
                 yield Need(f"counts of {_estimator(cell)}", size)
 
@@ -147,23 +152,23 @@ class Footprint:
         total, largest = 0, (0, "")
         for the_pass in self._plan.passes:
             for cell, place in the_pass.cells:
-                count = self._counters(the_pass.scorers[place.scorer].statistic, cell)
+                count = self._counters(the_pass.scorers[place.scorer].statistic, cell, the_pass)
                 total += CELL_BYTES + COUNT_BYTES * count
                 largest = max(largest, (count, cell.estimator.label))
         count, label = largest
         most = f", up to {count:,} counts each (estimator {label!r})" if count else ""
         return Need(f"results of {len(self._plan.audit.cells):,} cells{most}", total)
 
-    def _counters(self, statistic: Statistic, cell: Cell) -> int:
+    def _counters(self, statistic: Statistic, cell: Cell, the_pass: Pass) -> int:
         """Counts of one cell, on both datasets; 0 if its statistic will not say."""
         if statistic not in self._sizes:
-            self._sizes[statistic] = _count(statistic, cell)
+            self._sizes[statistic] = _count(statistic, cell, the_pass.shape.dims)
         return self._sizes[statistic]
 
 
-def _count(statistic: Statistic, cell: Cell) -> int:
+def _count(statistic: Statistic, cell: Cell, dims: tuple[int, ...]) -> int:
     try:
-        zero = jax.eval_shape(statistic.zero, ideal_layout(statistic))
+        zero = jax.eval_shape(statistic.zero, ideal_layout(statistic, dims))
         return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(zero))
     except MemoryError as error:
         message = _too_large(str(error), free_bytes(), [Need(f"counts of {_estimator(cell)}", 0)])

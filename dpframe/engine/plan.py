@@ -8,9 +8,16 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpframe.attack import Target
+from dpframe.attack import Target, in_words
 from dpframe.engine.address import EVAL, Stream, draw_group
-from dpframe.engine.answers import certifies, learns, nan_allowed, statistic_of, unsuited
+from dpframe.engine.answers import (
+    certifies,
+    learns,
+    mismatch,
+    nan_allowed,
+    statistic_of,
+    unsuited,
+)
 from dpframe.engine.chunks import rows_per_chunk
 from dpframe.engine.content import data_digest
 from dpframe.engine.guard import guarded
@@ -174,9 +181,12 @@ def _plan(audit: Audit, prng: str, tracer: Tracer) -> Plan:
                 continue
             learns(attack)
             if attack.gives not in accepts:
-                taken = f"{cell.estimator.label} takes a {' or '.join(sorted(accepts))}"
-                reason = f"{cell.attack.label} gives a {attack.gives}, {taken}"
+                taken = f"{cell.estimator.label} takes {in_words(accepts)}"
+                reason = f"{cell.attack.label} gives {in_words([attack.gives])}, {taken}"
                 skipped.append(_skip(cell, reason))
+                continue
+            if (reason := mismatch(cell.mechanism.value, attack.gives)) is not None:
+                skipped.append(_skip(cell, f"{cell.mechanism.label}: {reason}"))
                 continue
             tracer.check_attack(cell, shape)
         except CellError as error:

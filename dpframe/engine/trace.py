@@ -30,10 +30,11 @@ from dpframe.mechanism import HostMechanism
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dpframe.attack import Attack
     from dpframe.engine.workers import Source
     from dpframe.mechanism import Mechanism
     from dpframe.spec.audit import Cell, RunSettings
-    from dpframe.types import HostArray
+    from dpframe.types import HostArray, Tree
 
 
 ROWS = 2
@@ -153,9 +154,18 @@ def check_scores(scores: Any, rows: int, gives: str) -> None:
     Args:
         scores: what an attack returned; may be traced.
         rows: number of outputs.
-        gives: "decision" (booleans) or "score" (floats).
+        gives: "decision" (booleans), "score" (floats) or "canaries" (floats, [rows, 2, m]).
     """
     shape = tuple(getattr(scores, "shape", ()))
+    if gives == "canaries":
+        if shape[:2] != (rows, 2) or len(shape) != 3 or not shape[2]:
+            raise CellError(
+                f"score returned shape {shape} for {rows} outputs; for canaries it must be "
+                f"({rows}, 2, m), scores and memberships"
+            )
+        if not jnp.issubdtype(scores.dtype, jnp.floating):
+            raise CellError(f"score returned {scores.dtype}; canaries are floats")
+        return
     if shape != (rows,):
         raise CellError(f"score returned shape {shape} for {rows} outputs; it must be ({rows},)")
     kind = "decision" if scores.dtype == np.bool_ else "score"
@@ -165,6 +175,25 @@ def check_scores(scores: Any, rows: int, gives: str) -> None:
         raise CellError(
             f"score returned a {kind} ({scores.dtype}), but the attack says gives = {gives!r}"
         )
+
+
+def score_dims(attack: Attack, state: Tree, shape: Shape, dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """Shape of what an attack makes of one output: () of decisions and scores.
+
+    Args:
+        attack: with what it learned.
+        state: that.
+        shape: of one output.
+        dtype: of the run.
+    """
+    if attack.gives != "canaries":
+        return ()
+    leaves = unstacked(attack, dtype)
+    seen = on_device(shape.dtype, dtype)
+    outputs = jax.eval_shape(lambda: jnp.zeros((ROWS, *shape.dims), seen))
+    scores = guarded("score", lambda: jax.eval_shape(leaves.score, state, outputs))
+    check_scores(scores, ROWS, attack.gives)
+    return tuple(scores.shape[1:])
 
 
 def _remember(known: dict[Any, Any], key: Any, find: Callable[[], Any]) -> Any:

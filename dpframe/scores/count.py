@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from dpframe.attack import in_words
 from dpframe.errors import DpframeError
 
 if TYPE_CHECKING:
@@ -39,10 +40,12 @@ def count_scores(
     Raises:
         DpframeError: the statistic does not take such scores.
     """
+    if statistic.accepts == {"canaries"}:
+        raise DpframeError("takes canaries of one run, scores with memberships (--one-run)")
     kinds = {"decision" if values.dtype == np.bool_ else "score" for values in scores}
     if not kinds <= statistic.accepts:
-        wanted = " or ".join(sorted(statistic.accepts))
-        raise DpframeError(f"takes a {wanted}, was given a {' and a '.join(sorted(kinds))}")
+        given = " and ".join(map(in_words, ([kind] for kind in sorted(kinds))))
+        raise DpframeError(f"takes {in_words(statistic.accepts)}, was given {given}")
     layout: Tree = ()
     if statistic.needs_pilot():
         (pilot0, rest0), (pilot1, rest1) = (_split(values, rng) for values in scores)
@@ -52,6 +55,37 @@ def count_scores(
     with jax.enable_x64(double):
         counts = _counted(statistic, layout, scores)
     return layout, counts, (len(scores[0]), len(scores[1]))
+
+
+def count_canaries(
+    statistic: Statistic, scores: HostArray, members: HostArray
+) -> tuple[Tree, Tree]:
+    """Counts the canaries of one run, as one release on D.
+
+    Args:
+        statistic: what to count.
+        scores: shape [m].
+        members: whether each canary was in, shape [m].
+
+    Returns:
+        Layout and counts (int64).
+
+    Raises:
+        DpframeError: the statistic takes no canaries, or needs a run of its own to choose from.
+    """
+    if "canaries" not in statistic.accepts:
+        wanted = in_words(statistic.accepts)
+        raise DpframeError(f"takes {wanted} of each run, not many canaries of one")
+    if statistic.needs_pilot():
+        raise DpframeError("needs runs of its own to choose from")
+    release = np.stack([scores, members.astype(scores.dtype)])
+    layout = jax.tree.map(np.asarray, statistic.lay_out(release.shape))
+    with jax.enable_x64(release.dtype == np.float64):
+        keep = np.ones(1, bool)
+        counts = jax.jit(statistic.update)(
+            layout, statistic.zero(layout), np.int32(0), release[None], keep
+        )
+    return layout, jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), counts)
 
 
 def _split(values: HostArray, rng: np.random.Generator) -> tuple[HostArray, HostArray]:

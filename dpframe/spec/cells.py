@@ -97,10 +97,11 @@ class Grid:
                 target = self._target(mechanism, index)
                 if target is None:
                     continue
-                if self._alike[self._picks(self._pair, index)]:
-                    self._nothing_to_tell += [(one, index) for one in combinations]
-                    continue
+                alike = self._alike[self._picks(self._pair, index)]
                 for combination in combinations:
+                    if alike and not _plays_canaries(combination.attack):
+                        self._nothing_to_tell.append((combination, index))
+                        continue
                     cells += self._repeats(combination, target, index, rules)
         return cells
 
@@ -257,6 +258,11 @@ def _with(params: dict[str, Any]) -> str:
 
 def _owns(member: Member, axis: Axis) -> bool:
     return axis.group == member.kind and axis.name in member.names
+
+
+def _plays_canaries(attack: Member) -> bool:
+    """Whether an attack looks at canaries, which differ by their coins and need no pair."""
+    return getattr(attack.entry.cls, "gives", None) == "canaries"
 
 
 def _choose(member: Member, value: Any) -> _Choice:

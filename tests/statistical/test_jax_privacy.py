@@ -16,7 +16,8 @@ from dpframe import Query
 from dpframe.builtin.estimators.threshold.threshold import ThresholdLoss
 from dpframe.scores.count import count_scores
 from dpframe.stats.gaussian import gaussian_epsilon
-from dpframe.stats.one_run import one_run_epsilon, one_run_gaussian_mu
+from dpframe.stats.one_run import one_run_epsilon
+from dpframe.stats.one_run_fdp import one_run_gaussian_mu
 from dpframe.stats.threshold import threshold_epsilon
 
 THRESHOLD = [

@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from dpframe.stats.gaussian import gaussian_epsilon
-from dpframe.stats.one_run import (
-    one_run_epsilon,
+from dpframe.stats.one_run import one_run_epsilon, one_run_p_value
+from dpframe.stats.one_run_fdp import (
+    SMALLEST_ERROR,
+    approximate_blow_up,
+    gaussian_blow_up,
+    one_run_fdp_epsilon,
+    one_run_fdp_p_value,
     one_run_gaussian_mu,
-    one_run_p_value,
     one_run_rejects,
 )
 
@@ -109,3 +113,73 @@ def test_a_randomised_response_is_not_refuted() -> None:
     false_alarm = mass[bounds > epsilon].sum()
     assert 0.5 * ERROR < false_alarm <= ERROR
     assert bounds.max() > epsilon
+
+
+CURVES = {
+    "gaussian": lambda x: gaussian_blow_up(x, 1.0),
+    "approximate": lambda x: approximate_blow_up(x, 1.5, 1e-3),
+}
+
+
+@pytest.mark.parametrize("counts", [counts for counts, *_ in VECTORS[:5]])
+def test_bounds_of_a_curve_agree_with_those_of_the_binomial(counts: tuple[int, int, int]) -> None:
+    """Two theorems, one claim: at δ = 0 they differ by what the recursion gives away."""
+    binomial, curve = one_run_epsilon(*counts, 0.0, ERROR), one_run_fdp_epsilon(*counts, 0.0, ERROR)
+    assert curve == pytest.approx(binomial, rel=0.02)
+    assert curve <= binomial + 1e-9
+    assert one_run_fdp_epsilon(*counts, 1e-5, ERROR) <= curve
+
+
+@given(sizes, st.sampled_from(sorted(CURVES)))
+@settings(max_examples=40)
+def test_p_value_of_a_curve_is_where_rejection_begins(
+    counts: tuple[int, int, int], name: str
+) -> None:
+    blow_up = CURVES[name]
+    p_value = one_run_fdp_p_value(*counts, blow_up)
+    assert SMALLEST_ERROR < p_value <= 1
+    if p_value < 1:
+        assert one_run_rejects(*counts, blow_up, p_value)
+    if p_value > 2 * SMALLEST_ERROR:
+        assert not one_run_rejects(*counts, blow_up, 0.9999 * p_value)
+
+
+@given(sizes, st.floats(0, 20), st.sampled_from([0.0, 1e-6, 1e-3, 0.1]))
+def test_blow_up_of_approximate_dp(
+    counts: tuple[int, int, int], epsilon: float, delta: float
+) -> None:
+    """It is f(1 − x) of the curve that has the larger of two lines."""
+    x = counts[1] / counts[0]
+    lines = (1 - delta - math.exp(epsilon) * (1 - x), math.exp(-epsilon) * (x - delta))
+    assert approximate_blow_up(x, epsilon, delta) == pytest.approx(max(0.0, *lines))
+    assert 0 <= approximate_blow_up(x, epsilon, delta) <= x
+
+
+@pytest.mark.parametrize("guesses", [10, 40, 80])
+def test_curves_of_a_randomised_response_are_not_refuted(guesses: int) -> None:
+    """Exact, at every error: the number of right guesses is binomial."""
+    m, epsilon = 80, 1.0
+    mass = stats.binom.pmf(np.arange(guesses + 1), guesses, special.expit(epsilon))
+    p_values = np.array(
+        [
+            one_run_fdp_p_value(m, guesses, v, lambda x: approximate_blow_up(x, epsilon, 0.0))
+            for v in range(guesses + 1)
+        ]
+    )
+    for error in (0.5, 0.1, 0.01, 1e-4):
+        refuted = mass[p_values <= error].sum()
+        assert refuted <= error
+    assert mass[p_values <= 0.1].sum() > 0.01
+
+
+def test_curves_of_a_gaussian_mechanism_are_not_refuted() -> None:
+    """Exact: each canary has noise of its own, and is guessed by the sign."""
+    mu, m = 1.0, 40
+    right = float(special.ndtr(mu / 2))
+    mass = stats.binom.pmf(np.arange(m + 1), m, right)
+    p_values = np.array(
+        [one_run_fdp_p_value(m, m, v, lambda x: gaussian_blow_up(x, mu)) for v in range(m + 1)]
+    )
+    for error in (0.3, 0.05, 1e-3):
+        assert mass[p_values <= error].sum() <= error
+    assert mass[p_values <= 0.3].sum() > 0.004

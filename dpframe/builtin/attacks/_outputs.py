@@ -21,8 +21,7 @@ def not_one_number(target: Target) -> str | None:
 
 def numbers(outputs: Array) -> Array:
     """Outputs of one coordinate as floats, shape [n]; traced."""
-    flat = outputs.reshape(len(outputs))
-    return flat if jnp.issubdtype(flat.dtype, jnp.floating) else flat.astype(float)
+    return floats(outputs.reshape(len(outputs)))
 
 
 def host_numbers(outputs: HostArray) -> Floats:
@@ -32,5 +31,9 @@ def host_numbers(outputs: HostArray) -> Floats:
 
 def vectors(outputs: Array) -> Array:
     """Outputs as float vectors, shape [n, coordinates]; traced."""
-    flat = outputs.reshape(len(outputs), -1)
-    return flat if jnp.issubdtype(flat.dtype, jnp.floating) else flat.astype(float)
+    return floats(outputs.reshape(len(outputs), -1))
+
+
+def floats(outputs: Array) -> Array:
+    """Outputs as they are, or integers as floats; traced."""
+    return outputs if jnp.issubdtype(outputs.dtype, jnp.floating) else outputs.astype(float)

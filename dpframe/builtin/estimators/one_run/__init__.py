@@ -1,0 +1,1 @@
+"""Estimators from the canaries of one run."""

@@ -1,0 +1,120 @@
+"""`dpframe score --one-run`: bounds that hold together, ceilings and verdicts."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from support.command_line import dpframe as dpframe_command
+from support.known_truths import KNOWN
+
+import dpframe
+from dpframe import DpframeError, GaussianDP, PureDP
+from dpframe.errors import PluginError, ScoresError
+from dpframe.record.file import dumps
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RNG = np.random.default_rng(3)
+MEMBERS = RNG.random(1000) < 0.5
+SCORES = 2.0 * MEMBERS + RNG.normal(size=1000)
+
+
+def rows(**arguments: Any) -> dict[str, dict[str, Any]]:
+    found = dpframe.score_one_run(SCORES, MEMBERS, **arguments)
+    return {row["estimator"]["label"]: row for row in found["rows"]}
+
+
+def test_bounds_at_every_delta_beside_what_could_be_shown() -> None:
+    found = rows(delta=[1e-5, 1e-6, 0.0])
+    assert set(found) == {"one-run", "one-run-fdp", "one-shot"}
+    for name in ("one-run", "one-run-fdp"):
+        bounds = found[name]["bounds"]
+        assert [each["delta"] for each in bounds] == [1e-5, 1e-6, 0.0]
+        lower = [each["epsilon_lower"] for each in bounds]
+        assert 2 < lower[0] <= lower[1] <= lower[2]
+        assert all(each["epsilon_lower"] < each["ceiling"] < 6 for each in bounds)
+        assert found[name]["verdict"] is None
+    assert found["one-shot"]["bounds"][0]["epsilon_lower"] is None
+    assert found["one-shot"]["bounds"][0]["epsilon"] == pytest.approx(10, abs=4)
+
+
+def test_estimators_share_the_error() -> None:
+    together, alone = rows(), rows(estimators=["one-run"])
+    assert together["one-run"]["estimate"]["confidence"] == pytest.approx(0.975)
+    assert alone["one-run"]["estimate"]["confidence"] == 0.95
+    bounds = [one["one-run"]["bounds"][0]["epsilon_lower"] for one in (together, alone)]
+    assert bounds[0] < bounds[1]
+
+
+def test_verdicts() -> None:
+    wrong = rows(claim=PureDP(1.0))
+    assert wrong["one-run"]["verdict"] == wrong["one-run-fdp"]["verdict"] == "violated"
+    assert wrong["one-run"]["p_adjusted"] == pytest.approx(2 * wrong["one-run"]["p_value"], rel=1)
+    assert wrong["one-shot"]["verdict"] is wrong["one-shot"]["p_value"] is None
+    right = rows(claim=GaussianDP(2.0))["one-run-fdp"]
+    assert right["verdict"] == "inconclusive"
+    assert "even if every guess were right, 1,000 canaries would not reject" in right["reason"]
+    found = rows(claim=PureDP(3.5), estimators=["one-run"])["one-run"]
+    assert found["verdict"] == "consistent"
+    assert "others may show more" in found["reason"]
+    json.loads(dumps(dpframe.score_one_run(SCORES, MEMBERS, claim=PureDP(1.0))))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"members": np.ones(1000)}, DpframeError, "1,000 of 1,000 canaries are members"),
+        ({"members": None}, DpframeError, "members: say which"),
+        ({"members": MEMBERS[:10]}, ScoresError, "1,000 scores and 10 memberships"),
+        ({"delta": [1e-5, 1.0]}, DpframeError, "delta: 1.0"),
+        ({"delta": []}, DpframeError, "delta: names no number"),
+        ({"confidence": 0.0}, DpframeError, "confidence: 0.0"),
+        ({"estimators": ["one-rum"]}, PluginError, "did you mean 'one-run'"),
+        ({"estimators": ["one-run"], "parameters": {"guesses": [0]}}, PluginError, "guesses"),
+    ],
+)
+def test_mistakes(arguments: dict[str, Any], error: Any, message: str) -> None:
+    with pytest.raises(error, match=message.replace("?", r"\?")):
+        dpframe.score_one_run(SCORES, **{"members": MEMBERS, **arguments})
+
+
+def test_estimators_of_pairs_say_why_not() -> None:
+    found = dpframe.score_one_run(SCORES, MEMBERS, estimators=["order-statistics", "one-run"])
+    (skip,) = found["skipped"]
+    assert skip == {
+        "estimator": "order-statistics",
+        "reason": "takes a score of each run, not many canaries of one",
+    }
+    pairs = dpframe.score(SCORES[MEMBERS], SCORES[~MEMBERS], estimators=["one-run", "one-shot"])
+    assert [row["estimator"]["label"] for row in pairs["rows"]] == ["one-shot"]
+    assert "--one-run" in pairs["skipped"][0]["reason"]
+    assert not dpframe.score_one_run(SCORES, MEMBERS, plugins=KNOWN)["skipped"]
+
+
+def test_the_command(tmp_path: Path) -> None:
+    np.savez(tmp_path / "run.npz", scores=SCORES, members=MEMBERS)
+
+    def called(*words: str) -> tuple[int, str, str]:
+        done = dpframe_command("score", *words, cwd=tmp_path)
+        return done.returncode, " ".join(done.stdout.split()), " ".join(done.stderr.split())
+
+    given = ("--one-run", "run.npz")
+    code, shown, _ = called(*given, "--claim", "epsilon=1", "--delta", "1e-5", "--delta", "0")
+    assert code == 0
+    for text in ("1 000 canaries of one run", "✗ violated", "can show", "≤", "no bound"):
+        assert text in shown
+    assert "No number here says that a mechanism is private" in shown
+    code, shown, _ = called(*given, "--json", "--estimator", "one-run")
+    assert code == 0
+    printed = json.loads(shown)
+    assert printed["kind"] == "score-one-run"
+    assert printed["rows"][0]["bounds"][0]["ceiling"] > 4
+    assert called(*given, "--in", "run.npz")[::2] == (
+        2,
+        "--one-run goes without --in and --out",
+    )
+    assert "--one-run FILE" in called("--in", "run.npz")[2]
