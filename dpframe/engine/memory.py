@@ -56,8 +56,16 @@ def ideal_layout(statistic: Statistic, dims: tuple[int, ...] = ()) -> Tree:
         statistic: of an estimator.
         dims: shape of one score, or of one output that holds canaries.
     """
+    if "canaries" in statistic.accepts:
+        members = np.arange(dims[-1] if dims else 2, dtype=np.float32) % 2
+        run = np.stack([members, members])
+        return (
+            statistic.bind(run[None], run[None])
+            if statistic.needs_pilot()
+            else (statistic.lay_out(run.shape))
+        )
     if not statistic.needs_pilot():
-        return statistic.lay_out((2, *dims[-1:]) if "canaries" in statistic.accepts else ())
+        return statistic.lay_out(())
     kind = np.bool_ if "score" not in statistic.accepts else np.float32
     return statistic.bind(np.zeros(IDEAL_PILOT, kind), np.ones(IDEAL_PILOT, kind))
 

@@ -22,13 +22,8 @@ from dpframe.engine.fingerprint import entry_keys
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import stack, unstacked
 from dpframe.engine.learn import learn
-<<<<<<< HEAD
 from dpframe.engine.precision import both_as_made, can_be_nan, precision_of
-from dpframe.engine.sanity import check_rows_alone
-=======
-from dpframe.engine.precision import can_be_nan, data_digest, precision_of
 from dpframe.engine.sanity import check_rows_alone, one_number
->>>>>>> e430d99 (Audit one run: canaries that fair coins put in, guesses that share the error, a whole run as one release)
 from dpframe.engine.tally import Tally, no_counts
 from dpframe.errors import CellError
 

@@ -15,8 +15,11 @@ MECHANISMS = {
     entry.name: entry.cls for entry in registry.load([]).entries if entry.cls.kind == "mechanism"
 }
 ATTACKS = {
-    entry.name: entry.cls for entry in registry.load([]).entries if entry.cls.kind == "attack"
+    entry.name: entry.cls
+    for entry in registry.load([]).entries
+    if entry.cls.kind == "attack" and entry.cls.gives != "canaries"
 }
+"""Those on a single draw."""
 
 
 class Steps(Pair, name="steps"):
