@@ -17,6 +17,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from dpframe.descendants import adopt, descendants, end
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -43,6 +45,7 @@ def supervised(work: Callable[[], int], *, lost: int, resumable: bool) -> NoRetu
     """
     if not _can_fork():
         sys.exit(work())
+    adopt()
     told, tell = os.pipe()
     waker = _wake_on_signals()
     child = os.fork()
@@ -52,7 +55,9 @@ def supervised(work: Callable[[], int], *, lost: int, resumable: bool) -> NoRetu
         _do(work, tell)
     os.close(tell)
     # Not sys.exit: whatever else waits for the end of the process happens in the child.
-    os._exit(_Watch(child, told, waker).code(lost, resumable))
+    code = _Watch(child, told, waker).code(lost, resumable)
+    end(descendants(os.getpid()))  # what a plugin left, wherever it went
+    os._exit(code)
 
 
 def _can_fork() -> bool:

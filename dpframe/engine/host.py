@@ -76,9 +76,9 @@ class HostWork(Work):
 
     def learning(self) -> HostDraws:
         limit = self.run.seconds
-        until = None if limit is None else time.monotonic() + max(limit, GRACE)
+        limit = None if limit is None else max(limit, GRACE)
         self.draws = HostDraws(
-            self.the_pass, self.run, self.prng, self.made, self.source, self.independence, until
+            self.the_pass, self.run, self.prng, self.made, self.source, self.independence, limit
         )
         self.draws.check_addresses()  # first of all: it may save the releases that are dear
         return self.draws

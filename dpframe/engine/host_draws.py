@@ -12,9 +12,9 @@ import numpy as np
 from dpframe.engine.address import EVAL
 from dpframe.engine.draws import Draws
 from dpframe.engine.independence import NOT_SEEDABLE
-from dpframe.engine.pace import Pace
+from dpframe.engine.pace import Clock, Pace
 from dpframe.engine.precision import as_scored, for_a_box
-from dpframe.engine.workers import Load, Request
+from dpframe.engine.workers import Load, Overdue, Request
 from dpframe.errors import SampleError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class HostDraws(Draws):
         made: the two datasets, as the pair made them.
         source: where outputs come from.
         independence: sees all of them.
-        deadline: until when the fit and pilot streams have to be there.
+        limit: seconds that the box has for the fit and pilot streams.
     """
 
     def __init__(
@@ -48,12 +48,13 @@ class HostDraws(Draws):
         made: tuple[Any, Any],
         source: Source,
         independence: Independence,
-        deadline: float | None,
+        limit: float | None,
     ) -> None:
         super().__init__(the_pass, run, prng, made)
         mechanisms: Any = the_pass.mechanisms
         self.load = Load(mechanisms, for_a_box(made))
-        self.source, self.independence, self.deadline = source, independence, deadline
+        self.source, self.independence = source, independence
+        self._clock = Clock(limit)
         row = max(1, the_pass.elements) * the_pass.shape.dtype.itemsize
         self.pace = Pace(the_pass.rows * row * len(mechanisms))
 
@@ -96,9 +97,11 @@ class HostDraws(Draws):
             deadline: until when, asked once a worker is there; default: that of the fit stream.
         """
         first = which.start
-        until = deadline or (lambda: self.deadline)
-        with self.source.lend(self.load, deadline=until()) as (worker,):
-            for outputs in self._drawn(worker, stream, lane, index, index, which, until()):
+        with self.source.lend(self.load) as (worker,), self._clock.running():
+            until = (deadline or self._clock.deadline)()
+            if until is not None and time.monotonic() >= until:
+                raise Overdue
+            for outputs in self._drawn(worker, stream, lane, index, index, which, until):
                 self.independence.see(lane, index, first, outputs, counted=stream == EVAL)
                 first += len(outputs) // self.the_pass.rows
                 yield outputs
@@ -110,7 +113,7 @@ class HostDraws(Draws):
             SampleError: the same address gave other outputs, or other addresses the same.
         """
         first: Any = self.the_pass.mechanisms[0]
-        with self.source.lend(self.load, 2, self.deadline) as workers:
+        with self.source.lend(self.load, 2) as workers, self._clock.running():
             a, b = workers[0], workers[-1]
             here, there = self._chunk(a, 0), self._chunk(b, 1)
             for outputs in (here, there):
@@ -122,7 +125,7 @@ class HostDraws(Draws):
 
     def _chunk(self, worker: Lent, dataset: int) -> HostArray:
         """A chunk of D, at an address of D or of D′ that nothing else is drawn at."""
-        drawn = self._drawn(worker, "addresses", 0, 0, dataset, range(1), self.deadline)
+        drawn = self._drawn(worker, "addresses", 0, 0, dataset, range(1), self._clock.deadline())
         return np.concatenate(list(drawn))
 
     def _drawn(

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 BUNDLE = 0.5
 """Seconds of work in a task: progress is smooth, and little is lost with it."""
@@ -41,3 +47,36 @@ class Pace:
         if self.seconds is None:
             return 1
         return max(1, min(self.most, int(BUNDLE / max(self.seconds, 1e-9))))
+
+
+class Clock:
+    """The time that a box has had: it runs while a worker is at it, and not while one is started.
+
+    Args:
+        limit: seconds that it gets; None for no limit.
+    """
+
+    def __init__(self, limit: float | None) -> None:
+        self._limit, self._before = limit, 0.0
+        self._at_work, self._since = 0, 0.0
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """While a worker is at the box; several may be."""
+        with self._lock:
+            if self._at_work == 0:
+                self._since = time.monotonic()
+            self._at_work += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._at_work -= 1
+                if self._at_work == 0:
+                    self._before += time.monotonic() - self._since
+
+    def deadline(self) -> float | None:
+        """When its time is over, if it goes on; asked while it runs."""
+        with self._lock:
+            return None if self._limit is None else self._since + self._limit - self._before

@@ -12,8 +12,10 @@ import sys
 import threading
 import time
 
+from dpframe.descendants import descendants
+from dpframe.descendants import end as end_all
 from dpframe.engine.worker import frames
-from dpframe.engine.worker.frames import Frame
+from dpframe.engine.worker.frames import Frame, NoFrameError
 
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
@@ -54,6 +56,8 @@ class WorkerProcess:
             start_new_session=True,
         )
         self._heard: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        self._nonsense: str | None = None
+        """What came instead of an answer, if anything did."""
         self._saying = threading.Lock()
         threading.Thread(target=self._listen, name="dpframe-listener", daemon=True).start()
 
@@ -98,11 +102,14 @@ class WorkerProcess:
             while frame is not None:
                 try:
                     frame = frames.read(answers.fileno())
-                except ValueError:  # the box wrote between our lines
-                    frame = None
+                except NoFrameError as error:
+                    self._nonsense, frame = str(error), None
                 self._heard.put(frame)
 
     def _gone(self) -> Gone:
+        if self._nonsense is not None:
+            end(self)
+            return Gone(f"was ended ({self._nonsense})")
         status = self._exit_status()
         deadline = time.monotonic() + GRACE
         while status is None and time.monotonic() < deadline:
@@ -145,6 +152,11 @@ class WorkerProcess:
             self._saying.release()
 
     @property
+    def number(self) -> int:
+        """By which the system knows it."""
+        return self._process.pid
+
+    @property
     def alive(self) -> bool:
         """Whether it has not ended."""
         return self._exit_status() is None
@@ -156,6 +168,7 @@ def end(*processes: WorkerProcess) -> None:
     First in a way that they can answer to, then in one that they cannot.
     """
     running = [process for process in processes if process.alive]
+    below = [one for process in running for one in descendants(process.number)]
     for process in running:
         process.signal(signal.SIGTERM)
     deadline = time.monotonic() + GRACE
@@ -163,6 +176,7 @@ def end(*processes: WorkerProcess) -> None:
         time.sleep(0.01)
     for process in processes:
         process.signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+    end_all(below)
     for process in processes:
         process.bury()
 

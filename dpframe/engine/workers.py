@@ -144,13 +144,11 @@ class Source(Protocol):
     most: int
     """How many workers there can be."""
 
-    def lend(
-        self, load: Load, number: int = 1, deadline: float | None = None
-    ) -> AbstractContextManager[list[Lent]]:
+    def lend(self, load: Load, number: int = 1) -> AbstractContextManager[list[Lent]]:
         """Lends so many workers at once, or as many as there can be.
 
         Raises:
-            Overdue: there were none until the deadline.
+            SampleError: none can be made to hold the load.
             Stopped: the run ends.
         """
 
@@ -181,12 +179,10 @@ class Workers:
         self.stop()
 
     @contextlib.contextmanager
-    def lend(
-        self, load: Load, number: int = 1, deadline: float | None = None
-    ) -> Iterator[list[Lent]]:
+    def lend(self, load: Load, number: int = 1) -> Iterator[list[Lent]]:
         """See `Source`."""
         load.pickled()  # a mistake costs no process
-        lent = [_Worker(self, p, load) for p in self._take(load, number, deadline)]
+        lent = [_Worker(self, p, load) for p in self._take(load, number)]
         try:
             for worker in lent:
                 worker.take_in()
@@ -229,7 +225,7 @@ class Workers:
             self._busy.add(new)
         return new
 
-    def _take(self, load: Load, number: int, deadline: float | None) -> list[WorkerProcess]:
+    def _take(self, load: Load, number: int) -> list[WorkerProcess]:
         with self._change:
             while not self._stopped:
                 free = self.most - len(self._busy)
@@ -240,10 +236,7 @@ class Workers:
                     taken += [WorkerProcess() for _ in range(number - len(taken))]
                     self._busy.update(taken)
                     return taken
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    raise Overdue
-                self._change.wait(left)
+                self._change.wait()
             raise Stopped
 
 
@@ -333,9 +326,7 @@ class Here:
         pass
 
     @contextlib.contextmanager
-    def lend(
-        self, load: Load, number: int = 1, deadline: float | None = None
-    ) -> Iterator[list[Lent]]:
+    def lend(self, load: Load, number: int = 1) -> Iterator[list[Lent]]:
         """See `Source`."""
         try:
             sampler = Sampler(*load.content)

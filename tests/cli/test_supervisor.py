@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from support.processes import has_ended
 
 FRAME = """
 import os, sys, signal, time, threading, ctypes
@@ -67,6 +68,18 @@ def test_a_process_that_a_plugin_ends_has_no_result(body: str, how: str) -> None
 
 def test_a_thread_that_is_left_behind_keeps_nobody() -> None:
     assert ended("threading.Thread(target=time.sleep, args=(1000,)).start()\nreturn 0") == (0, "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody adopts them")
+@pytest.mark.parametrize("end", ["return 0", "os._exit(0)", "os.kill(os.getpid(), 9)"])
+def test_a_program_that_is_left_behind_ends_too(end: str) -> None:
+    """It has a session of its own, so that no signal to the process group reaches it."""
+    body = "import subprocess\np = subprocess.Popen(['sleep', '1000'], start_new_session=True)\n"
+    with started(f"{body}print(p.pid, flush=True)\n{end}") as process:
+        assert process.stdout is not None
+        left = int(process.stdout.readline())
+        process.communicate(timeout=30)
+    assert has_ended(left)
 
 
 STUCK = """import itertools

@@ -7,11 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from dpframe.descendants import running
 from support import TESTS
 
 if TYPE_CHECKING:
@@ -84,6 +86,15 @@ def until(process: subprocess.Popen[str], ready: Callable[[], object]) -> None:
             continue
         pytest.fail(f"it ended too early: {process.communicate()}")
     pytest.fail("it did not get so far")
+
+
+def has_ended(process: int) -> bool:
+    """Whether a process that was killed is gone; it takes the system a moment."""
+    for _ in range(round(HANGS / 0.02)):
+        if not running(process):
+            return True
+        threading.Event().wait(0.02)
+    return False
 
 
 def workers(process: subprocess.Popen[str]) -> list[int]:

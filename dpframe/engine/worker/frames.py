@@ -1,7 +1,8 @@
 """Messages between a run and its worker processes: a JSON header and bytes.
 
-Whatever speaks this can be a worker. A frame is the length of the header (4 bytes) and of the rest
-(8 bytes), both with the most significant byte first, then the header, then the rest.
+Whatever speaks this can be a worker. A frame is a mark (4 bytes), the length of the header (4
+bytes) and of the rest (8 bytes), both with the most significant byte first, then the header, then
+the rest. A box may write into any pipe that it finds: what has no mark is no frame.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ import os
 import struct
 from typing import Any, NamedTuple
 
-_LENGTHS = struct.Struct("!IQ")
+_LENGTHS = struct.Struct("!4sIQ")
+_MARK = b"dpf\x01"
+MOST_HEADER = 1 << 20
+"""Bytes."""
+
+
+class NoFrameError(Exception):
+    """What came is no message, or one that this process cannot take in."""
 
 
 class Frame(NamedTuple):
@@ -25,23 +33,43 @@ class Frame(NamedTuple):
 def write(descriptor: int, frame: Frame) -> None:
     """Writes a message whole; raises OSError where nobody reads."""
     header = json.dumps(frame.header).encode()
-    for part in (_LENGTHS.pack(len(header), len(frame.content)), header, frame.content):
+    lengths = _LENGTHS.pack(_MARK, len(header), len(frame.content))
+    for part in (lengths, header, frame.content):
         left = memoryview(part)
         while left:
             left = left[os.write(descriptor, left) :]
 
 
 def read(descriptor: int) -> Frame | None:
-    """The next message; None where there will be none."""
+    """The next message; None where there will be none.
+
+    Raises:
+        NoFrameError: something else came, after which nothing can be made sense of.
+    """
     lengths = _exactly(descriptor, _LENGTHS.size)
     if lengths is None:
         return None
-    header_length, content_length = _LENGTHS.unpack(lengths)
-    header = _exactly(descriptor, header_length)
-    content = _exactly(descriptor, content_length)
+    mark, header_length, content_length = _LENGTHS.unpack(lengths)
+    if mark != _MARK or header_length > MOST_HEADER:
+        raise NoFrameError("the box wrote between its answers")
+    try:
+        header = _exactly(descriptor, header_length)
+        content = _exactly(descriptor, content_length)
+    except (MemoryError, OverflowError):
+        raise NoFrameError(f"its answer of {content_length:,} bytes does not fit") from None
     if header is None or content is None:
         return None
-    return Frame(json.loads(header), content)
+    return Frame(_table(header), content)
+
+
+def _table(header: bytes | bytearray) -> dict[str, Any]:
+    try:
+        found = json.loads(header)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise NoFrameError("the box wrote between its answers")
+    return found
 
 
 def _exactly(descriptor: int, number: int) -> bytearray | None:

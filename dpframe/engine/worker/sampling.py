@@ -24,6 +24,10 @@ NBYTES = 1 << 20
 """And before it gets larger than this."""
 
 
+MOST = 1 << 30
+"""Bytes that one call may return."""
+
+
 class Refused(Exception):  # noqa: N818  # said to the run, raised nowhere else
     """What the box did cannot be counted."""
 
@@ -121,9 +125,15 @@ def _no_array(outputs: Any) -> HostArray:
 
 
 def _check(outputs: HostArray, wanted: dict[str, Any]) -> None:
+    """Raises Refused unless there is an output per row, as before, that can be handed on."""
     rows, dims, dtype = wanted["rows"], wanted["dims"], wanted["dtype"]
     if outputs.dtype.kind not in "biufc" and not _is_extended(outputs.dtype):
         raise Refused(f"sample gave {outputs.dtype} values; outputs are numbers")
+    if outputs.nbytes > MOST:
+        raise Refused(
+            f"sample(…, n={rows}) gave {outputs.nbytes / MOST:.3g} GiB at once, more than 1 GiB: "
+            "smaller outputs are needed, or fewer rows"
+        )
     if outputs.shape[:1] != (rows,):
         raise Refused(f"sample(…, n={rows}) gave shape {outputs.shape}; the first axis must be n")
     if dims is not None and outputs.shape != (rows, *dims):

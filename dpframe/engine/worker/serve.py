@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dpframe.blame import blame
+from dpframe.descendants import adopt, descendants, end
 from dpframe.engine.worker import frames
 from dpframe.engine.worker.frames import Frame
 from dpframe.engine.worker.sampling import Refused, Sampler
@@ -30,6 +31,7 @@ def main() -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     _first_to_go()
+    adopt()
     todo: queue.SimpleQueue[Frame] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(tasks, todo), daemon=True).start()
     server = _Server(answers)
@@ -42,8 +44,10 @@ def main() -> None:
 def _listen(tasks: int, todo: queue.SimpleQueue[Frame]) -> None:
     """Takes tasks in; once the run has ended, ends everything that was started here."""
     group = os.getpgrp() if hasattr(os, "getpgrp") else None
-    while (task := frames.read(tasks)) is not None:
-        todo.put(task)
+    with contextlib.suppress(frames.NoFrameError):
+        while (task := frames.read(tasks)) is not None:
+            todo.put(task)
+    end(descendants(os.getpid()))
     if group is not None:
         os.killpg(group, signal.SIGKILL)
     os._exit(1)
@@ -80,7 +84,10 @@ class _Server:
         except Refused as refused:
             self.answer({"tell": "refused", "why": str(refused)})
         except BaseException as error:  # whatever a box raises is the box's
-            self.answer({"tell": "raised", "type": type(error).__name__, "blame": blame(error)})
+            try:
+                self.answer({"tell": "raised", "type": type(error).__name__, "blame": blame(error)})
+            except BaseException:  # the box broke what everybody uses
+                os._exit(1)
 
     def _load(self, task: Frame) -> None:
         if self._sampler is not None and (changed := differences(self._before)):

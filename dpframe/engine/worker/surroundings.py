@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
+import gc
+import locale
 import os
 import signal
 import sys
@@ -12,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from dpframe.descendants import descendants, running
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +35,15 @@ def surroundings() -> Mapping[str, Any]:
         "numpy.seterr": np.geterr(),
         "the module time": [getattr(time, name, None) for name in _CLOCKS],
         "a thread": threading.active_count(),
+        "a child process": [child for child in descendants(os.getpid()) if running(child)],
+        "standard input, output or error": [_identity(number) for number in range(3)],
+        "the file mode mask": _mask(),
+        "the locale": locale.setlocale(locale.LC_ALL),
+        "a timer": _timers(),
+        "a limit of the process": _limits(),
+        "garbage collection": gc.isenabled(),
+        "tracing": (sys.gettrace(), sys.getprofile()),
+        "builtins": {name: id(value) for name, value in vars(builtins).items() if name != "_"},
     }
 
 
@@ -39,6 +53,35 @@ _CLOCKS = ("time", "time_ns", "monotonic", "perf_counter", "sleep")
 def differences(before: Mapping[str, Any]) -> list[str]:
     """What is no longer as it was."""
     return [name for name, now in surroundings().items() if now != before[name]]
+
+
+def _timers() -> list[bool]:
+    if not hasattr(signal, "getitimer"):
+        return []
+    running = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+    return [any(signal.getitimer(one)) for one in running]
+
+
+def _limits() -> list[tuple[int, int]]:
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return []
+    kinds = [value for name, value in vars(resource).items() if name.startswith("RLIMIT_")]
+    return [resource.getrlimit(kind) for kind in kinds]
+
+
+def _mask() -> int:
+    os.umask(mask := os.umask(0o077))
+    return mask
+
+
+def _identity(descriptor: int) -> tuple[int, int] | None:
+    try:
+        found = os.fstat(descriptor)
+    except OSError:  # it was closed
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _directory() -> Path | None:
