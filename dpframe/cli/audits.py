@@ -16,6 +16,7 @@ from dpframe.cli.options import (
     Json,
     Overrides,
     Quiet,
+    RecordPath,
     Seed,
     Spec,
     Trials,
@@ -142,9 +143,7 @@ def plan(
 
 
 def show(
-    record: Annotated[
-        Path, typer.Argument(help="A record, or the directory of a run.", show_default=False)
-    ],
+    record: RecordPath,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record itself.")] = False,
     numbers: Numbers = None,
     notes: Annotated[

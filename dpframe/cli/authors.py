@@ -7,12 +7,18 @@ from typing import Annotated
 
 import typer
 
+from dpframe.cli import completion
 from dpframe.cli.terminal import say
 
 
 def new(
     kind: Annotated[
-        str, typer.Argument(help="mechanism, attack, estimator or pair.", show_default=False)
+        str,
+        typer.Argument(
+            help="mechanism, attack, estimator or pair.",
+            show_default=False,
+            autocompletion=completion.kinds,
+        ),
     ],
     name: Annotated[
         str,

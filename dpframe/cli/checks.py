@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpframe.cli import completion
 from dpframe.cli.options import Json, Overrides, Seed, Trials, load, print_json
 from dpframe.cli.terminal import console, say
 from dpframe.errors import DpframeError
@@ -29,6 +30,7 @@ def check(
         str | None,
         typer.Option(
             metavar="NAME",
+            autocompletion=completion.plugin_names,
             help="Try out what every plugin of its kind must do, in place of a spec. --set then "
             "gives its parameters, and mechanism.use, pair.use and theirs.",
         ),

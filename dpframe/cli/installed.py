@@ -6,13 +6,18 @@ from typing import Annotated
 
 import typer
 
+from dpframe.cli import completion
 from dpframe.cli.options import Json, print_json
 from dpframe.cli.terminal import console
 
 
 def plugins(
     name: Annotated[
-        str | None, typer.Argument(help="Explain this plugin and its parameters.")
+        str | None,
+        typer.Argument(
+            help="Explain this plugin and its parameters.",
+            autocompletion=completion.plugin_names,
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dpframe.cli import completion
 from dpframe.cli.terminal import say_json
 
 
@@ -20,6 +21,14 @@ class Device(StrEnum):
 
 
 Spec = Annotated[Path, typer.Argument(help="The audit: a TOML file.", show_default=False)]
+RecordPath = Annotated[
+    Path,
+    typer.Argument(
+        help="A record, or the directory of a run.",
+        show_default=False,
+        autocompletion=completion.records,
+    ),
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Option(

@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-RecordPath = Annotated[
-    Path, typer.Argument(help="A record, or the directory of a run.", show_default=False)
-]
+from dpframe.cli.options import RecordPath
 
 
 def report(
