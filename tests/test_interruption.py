@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -70,15 +69,10 @@ STOPPED = {signal.SIGKILL: {-9}, signal.SIGINT: {130, -2}, signal.SIGTERM: {143,
 """Python itself ends with the negative ones while it is still starting."""
 
 
-@contextlib.contextmanager
 def started(
     directory: Path, how: tuple[str, str] = PLAIN, spec: str = SPEC
-) -> Iterator[subprocess.Popen[str]]:
-    directory.mkdir(exist_ok=True)
-    (directory / "spec.toml").write_text(spec)
-    words = ("run", "spec.toml", "--out", "out", "--quiet", "--json")
-    with processes.started(*how, *words, cwd=directory) as process:
-        yield process
+) -> AbstractContextManager[subprocess.Popen[str]]:
+    return processes.started_audit(directory, spec, "--out", "out", "--json", how=how)
 
 
 def finished(directory: Path, spec: str = SPEC) -> dict[str, Any]:

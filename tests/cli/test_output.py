@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.processes import HANGS, started_audit
 
 from dpframe.cli.options import print_json
 from dpframe.cli.output import results, set_apart
@@ -115,16 +115,10 @@ def dpframe(directory: Path, use: str, *options: str) -> subprocess.CompletedPro
     (directory / "noisy_plugin.py").write_text(PLUGIN)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: noisy\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[dpframe]\nnoisy = noisy_plugin\n")
-    (directory / "noisy.toml").write_text(SPEC.format(use=use))
-    path = os.pathsep.join(filter(None, [str(directory), os.environ.get("PYTHONPATH")]))
-    return subprocess.run(
-        [sys.executable, "-m", "dpframe", "run", "noisy.toml", "--quiet", *options],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=directory,
-        env={**os.environ, "PYTHONPATH": path, "DPFRAME_CACHE": "off"},
-    )
+    spec = SPEC.format(use=use)
+    with started_audit(directory, spec, *options, PYTHONPATH=str(directory)) as process:
+        out, err = process.communicate(timeout=HANGS)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def test_a_record_on_standard_output_is_pure(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ if __name__ == "__main__":
 from quality.mutants import MUTANTS, Mutant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("dpframe", "tests", "pyproject.toml")
@@ -35,7 +36,8 @@ CALIBRATE = ("-m", "dpframe", "calibrate", "tests/quality/seen.toml", "--repeats
 FAILED = 1
 """Exit code of pytest and of `dpframe calibrate` where something is not as it should be."""
 
-AT_ONCE = 2
+MOST_AT_ONCE = 4
+"""Each compiles for itself."""
 
 
 def copied(to: Path) -> Path:
@@ -104,31 +106,37 @@ def _end(done: subprocess.CompletedProcess[str]) -> str:
 def main(numbers: Sequence[int]) -> int:
     """Plants the mistakes with these numbers, or all; gives the exit code."""
     mutants = [each for each in MUTANTS if not numbers or each.number in numbers]
-    with tempfile.TemporaryDirectory() as folder:
+    at_once = min(_cores(), MOST_AT_ONCE)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(at_once) as pool:
         copies: SimpleQueue[Path] = SimpleQueue()
-        for number in range(AT_ONCE):
+        for number in range(at_once):
             copies.put(copied(Path(folder) / str(number)))
 
-        def planted(mutant: Mutant) -> str | None:
+        def in_a_copy(task: Callable[[Path], str | None]) -> str | None:
             copy = copies.get()
             try:
-                return survivor(mutant, copy)
+                return task(copy)
             finally:
                 copies.put(copy)
 
-        copy = copies.get()
-        if problem := complaint(mutants, copy):
+        without = pool.submit(in_a_copy, partial(complaint, mutants))
+        found = pool.map(in_a_copy, [partial(survivor, mutant) for mutant in mutants])
+        alive = defaultdict[int, int](int)
+        for mutant, missed in zip(mutants, found, strict=True):
+            word = "killed" if missed is None else f"SURVIVED\n{missed}"
+            print(f"({mutant.number}) {mutant.name}: {word}", flush=True)
+            alive[mutant.number] += missed is not None
+        if problem := without.result():
             print(problem)
             return 1
-        copies.put(copy)
-        alive = defaultdict[int, int](int)
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            for mutant, missed in zip(mutants, pool.map(planted, mutants), strict=True):
-                word = "killed" if missed is None else f"SURVIVED\n{missed}"
-                print(f"({mutant.number}) {mutant.name}: {word}", flush=True)
-                alive[mutant.number] += missed is not None
     print(f"{sum(not left for left in alive.values())} of {len(alive)} killed")
     return int(any(alive.values()))
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 if __name__ == "__main__":

@@ -66,6 +66,26 @@ def started(
                 os.killpg(process.pid, signal.SIGKILL)
 
 
+@contextlib.contextmanager
+def started_audit(
+    directory: Path, spec: str, *options: object, how: tuple[str, ...] = DPFRAME, **changed: str
+) -> Iterator[subprocess.Popen[str]]:
+    """`dpframe run` at work.
+
+    Args:
+        directory: where the spec is written to, as spec.toml.
+        spec: its text.
+        options: of the command.
+        how: what comes after the interpreter, before the command.
+        changed: variables of its environment.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "spec.toml").write_text(spec, encoding="utf-8")
+    words = ("run", "spec.toml", "--quiet", *options)
+    with started(*how, *words, cwd=directory, **changed) as process:
+        yield process
+
+
 def run(
     *words: object, cwd: Path | None = None, **changed: str
 ) -> subprocess.CompletedProcess[str]:
