@@ -7,11 +7,24 @@ from dpframe.cli.checks import check
 from dpframe.cli.installed import plugins, schema
 from dpframe.cli.measures import calibrate, compare, score
 from dpframe.cli.pictures import plot
-from dpframe.cli.reports import report
+from dpframe.cli.reports import diff, report
 from dpframe.cli.signals import Terminated
 
 __all__ = ["Terminated", "app", "main"]
 
 offer(run, keeps_counts=True)
-for command in (plan, check, show, report, plot, score, compare, calibrate, plugins, schema, new):
+for command in (
+    plan,
+    check,
+    show,
+    report,
+    plot,
+    diff,
+    score,
+    compare,
+    calibrate,
+    plugins,
+    schema,
+    new,
+):
     offer(command)

@@ -89,3 +89,17 @@ def test_an_old_report_is_replaced_through_its_link_and_nothing_else_is_touched(
     assert (place / "link.md").is_symlink()
     assert (place / "real.md").read_text().startswith("# a\n")
     assert not list(place.glob(".*.part"))
+
+
+def test_a_difference_has_an_exit_code(place: Path) -> None:
+    (place / "b.toml").write_text(SPEC.replace('"laplace"', '"copy-input"'))
+    for name in ("a", "b"):
+        dpframe("run", f"{name}.toml", "--out", name, "-q", cwd=place)
+    same = dpframe("diff", "a", "a", cwd=place)
+    assert (same.returncode, same.stderr) == (0, "")
+    assert "No verdict, claim or bound changed beyond noise, of 1 cell" in same.stdout
+    lost = dpframe("diff", "a", "b", "--json", cwd=place)
+    assert lost.returncode == 1
+    assert json.loads(lost.stdout)["worse"] == 1
+    for words in (("a", "missing"), ("a",), ("a", "record.json")):
+        assert dpframe("diff", *words, cwd=place).returncode == 2

@@ -1,0 +1,66 @@
+"""Which cell of one record is which of another."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dpframe.record.model import CellRecord
+
+
+class Match(NamedTuple):
+    """One cell in two records."""
+
+    old: CellRecord
+    new: CellRecord
+
+    @property
+    def renamed(self) -> bool:
+        """Whether a label of it is another one now."""
+        return _labels(self.old) != _labels(self.new)
+
+
+class Matches(NamedTuple):
+    """All cells of two records."""
+
+    both: list[Match]
+    gone: list[CellRecord]
+    new: list[CellRecord]
+
+
+def match(old: list[CellRecord], new: list[CellRecord]) -> Matches:
+    """Finds the cells of one record in another, by id; then those with other labels only.
+
+    The ids of cells hold labels. What has another id and is the same in everything else is the
+    same cell under another name, if there is only one such cell on either side.
+    """
+    at = {cell.id: cell for cell in old}
+    partner = {cell.id: at[cell.id] for cell in new if cell.id in at}
+    left = _by_content(cell for cell in old if cell.id not in partner)
+    for content, cells in _by_content(cell for cell in new if cell.id not in partner).items():
+        alike = left.get(content, [])
+        if len(cells) == len(alike) == 1:
+            partner[cells[0].id] = alike[0]
+    used = {cell.id for cell in partner.values()}
+    return Matches(
+        both=[Match(partner[cell.id], cell) for cell in new if cell.id in partner],
+        gone=[cell for cell in old if cell.id not in used],
+        new=[cell for cell in new if cell.id not in partner],
+    )
+
+
+def _by_content(cells: Iterable[CellRecord]) -> dict[str, list[CellRecord]]:
+    found: dict[str, list[CellRecord]] = {}
+    for cell in cells:
+        parts = (cell.mechanism, cell.pair, cell.attack, cell.estimator)
+        what = [[part.use, part.params] for part in parts]
+        content = json.dumps([what, cell.swept, cell.repeat], sort_keys=True, default=str)
+        found.setdefault(content, []).append(cell)
+    return found
+
+
+def _labels(cell: CellRecord) -> tuple[str, str, str]:
+    return cell.mechanism.label, cell.attack.label, cell.estimator.label
