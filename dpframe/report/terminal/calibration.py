@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe.report import calibration as prose
 from dpframe.report import words
 from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
+from dpframe.report.terminal.narrow import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,24 +39,30 @@ def render_calibration(found: dict[str, Any], console: Console) -> None:
         console.print()
         console.print(ink.text(prose.title(rows[0]), "bold"))
         lines = [("failed" if row["status"] == "failed" else row["promise"]) for row in rows]
-        console.print(_table(prose.HEADS, zip(lines, map(prose.cells, rows), strict=True), ink))
+        told = zip(lines, map(prose.cells, rows), strict=True)
+        _print(_table(prose.HEADS, told, ink), ink, console)
     if corners := found["corners"]:
         console.print()
         console.print(ink.text("at the corner of a curve", "bold"))
         console.print(ink.text(prose.corner_explanation(found), "dim"))
         own = [(row["promise"], prose.corner_cells(row)) for row in corners]
-        console.print(_table(prose.CORNER_HEADS, own, ink))
+        _print(_table(prose.CORNER_HEADS, own, ink), ink, console)
     if whole := found["together"]:
         console.print()
         console.print(ink.text("audits as a whole", "bold"))
         console.print(ink.text(prose.whole_explanation(), "dim"))
         own = [(row["promise"], prose.whole_cells(row)) for row in whole]
-        console.print(_table(prose.WHOLE_HEADS, own, ink))
+        _print(_table(prose.WHOLE_HEADS, own, ink), ink, console)
     console.print()
     for line in prose.failures(found):
         console.print(ink.text(f"– {line}"))
     grave = found["summary"]["broken"] or found["summary"]["failed"]
     console.print(ink.text(prose.conclusion(found), STYLE["violated"] if grave else "bold"))
+
+
+def _print(table: Table, ink: Ink, console: Console) -> None:
+    for part in fitted(table, ink, console.width):
+        console.print(part)
 
 
 def _table(

@@ -9,6 +9,7 @@ from dpframe.report.calibration import left_out
 from dpframe.report.terminal import ranking
 from dpframe.report.terminal.group import same, short
 from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
+from dpframe.report.terminal.narrow import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +49,9 @@ def render_comparison(found: dict[str, Any], console: Console) -> None:
             console.print()
             console.print(_title(rows[0], ink))
             columns = [c for c in COLUMNS if c[0] != "of true ε" or rows[0]["truth"]]
-            console.print(ranking.ranking(entries, "attack · estimator", columns, notes, ink))
+            table = ranking.ranking(entries, "attack · estimator", columns, notes, ink)
+            for part in fitted(table, ink, console.width):
+                console.print(part)
     console.print()
     for line in (*notes.lines(ink), *_remarks(found, ink)):
         console.print(line)

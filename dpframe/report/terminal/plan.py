@@ -9,6 +9,7 @@ from rich.table import Table
 from dpframe.report import words
 from dpframe.report.terminal.ink import STYLE, Ink
 from dpframe.report.terminal.legend import unadjusted
+from dpframe.report.terminal.narrow import fitted
 from dpframe.report.terminal.settings import Settings
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ def render_plan(plan: Outlook, console: Console) -> None:
         console.print(unadjusted(settings, plan["m"], ink))
     if plan["estimators"]:
         console.print()
-        console.print(_reach(plan["estimators"], ink))
+        for part in fitted(_reach(plan["estimators"], ink), ink, console.width):
+            console.print(part)
         console.print(
             ink.text(
                 "The largest ε is what perfectly separated outputs would certify: a larger claim "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from rich.cells import cell_len
 
 from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
+from dpframe.report.terminal.narrow import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -195,7 +196,8 @@ def render_plugin(
             ink.text(row.name, "bold"),
             *(ink.text(text) for text in (row.type, row.default, row.bounds, row.meaning)),
         )
-    console.print(table)
+    for part in fitted(table, ink, console.width):
+        console.print(part)
 
 
 def _said(exchange: dict[str, Any]) -> Iterator[str]:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 NO_BOUND = "estimates, not bounds:"
 
-WIDEST_WORD = 24
-"""Names are folded between words, and within those that are longer than this."""
+FOLDED = ("estimate",)
+"""Columns that may take more than one line, beside the names."""
 
 
 class Ranked(NamedTuple):
@@ -99,11 +99,9 @@ def ranking(
         ink: of the console.
     """
     table = ink.table(2)
-    words = [word for entry in entries for word in entry.name.split()]
-    widest = min(max(map(len, words), default=0), WIDEST_WORD)
-    table.add_column(ink.text(title), overflow="fold", min_width=widest)
+    table.add_column(ink.text(title), overflow="fold")
     for head, _ in columns:
-        table.add_column(ink.text(head), overflow="fold")
+        table.add_column(ink.text(head), overflow="fold", no_wrap=head not in FOLDED)
     table.add_column(ink.text("assumes"), no_wrap=True)
     certified = sorted((e for e in entries if e.certified), key=lambda e: -(e.bound or 0.0))
     rest = [entry for entry in entries if not entry.certified]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe.report import words
 from dpframe.report.terminal import ranking
 from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
+from dpframe.report.terminal.narrow import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,9 @@ def render_scores(found: dict[str, Any], console: Console) -> None:
         console.print(line)
     if entries:
         console.print()
-        console.print(ranking.ranking(entries, "estimator", columns, notes, ink))
+        table = ranking.ranking(entries, "estimator", columns, notes, ink)
+        for part in fitted(table, ink, console.width):
+            console.print(part)
         console.print()
     for line in (*notes.lines(ink), *_remarks(found, ink)):
         console.print(line)
