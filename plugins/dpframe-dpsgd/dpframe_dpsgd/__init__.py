@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dpframe import hookimpl
 
 if TYPE_CHECKING:
-    from dpframe import Attack, Mechanism, Pair
+    from dpframe import Attack, Estimator, Mechanism, Pair
     from dpframe_dpsgd.records import Records as Records
     from dpframe_dpsgd.training import Training as Training
 
@@ -27,9 +27,10 @@ def __getattr__(name: str) -> object:
 def dpframe_mechanisms() -> list[type[Mechanism]]:
     """Trainers."""
     from dpframe_dpsgd.dense import DPSGD
+    from dpframe_dpsgd.jax_privacy_training import JaxPrivacyDPSGD
     from dpframe_dpsgd.mistaken import MistakenDPSGD
 
-    return [DPSGD, MistakenDPSGD]
+    return [DPSGD, JaxPrivacyDPSGD, MistakenDPSGD]
 
 
 @hookimpl
@@ -47,3 +48,11 @@ def dpframe_pairs() -> list[type[Pair]]:
     from dpframe_dpsgd.pairs import Canary
 
     return [Canary]
+
+
+@hookimpl
+def dpframe_estimators() -> list[type[Estimator]]:
+    """Of scores that look normal."""
+    from dpframe_dpsgd.normal_fit import NormalFit
+
+    return [NormalFit]

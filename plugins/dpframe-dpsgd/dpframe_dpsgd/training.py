@@ -177,7 +177,7 @@ class Training(Mechanism):
 
         Returns:
             Its parameters as one vector, and what a white box sees of every step, shape
-            [steps, views]; None where only the model is wanted.
+            [steps, views], or its residuals alone, [steps]; None where only the model is wanted.
         """
         start, choose, direct, shake = jax.random.split(key, 4)
         vector, shaped = as_vector(self.init(start, data.x.shape[1]))
@@ -209,7 +209,8 @@ class Training(Mechanism):
                 step=(vector + quiet - new) / self.learning_rate,
                 before=before,
             )
-            return (new, after, made.residual), look(made, shaped)
+            views = made.along_canary if self.output == "pooled" else look(made, shaped)
+            return (new, after, made.residual), views
 
         steps = jnp.arange(self.updates(), dtype=jnp.int32)
         before = jnp.zeros_like(vector) if watched else None
@@ -221,7 +222,7 @@ class Training(Mechanism):
         models = math.ceil(n / self.updates()) if self.output == "pooled" else n
         found = jax.vmap(self.train, in_axes=(0, None))(jax.random.split(key, models), data)
         if self.output == "pooled":
-            residuals: Array = found[1][..., 0].reshape(-1)[:n]
+            residuals: Array = found[1].reshape(-1)[:n]
             return residuals
         outputs: Array = found[0] if self.output == "model" else found[1]
         return outputs

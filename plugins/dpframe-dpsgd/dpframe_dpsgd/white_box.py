@@ -35,6 +35,16 @@ class Update(NamedTuple):
         """The noise, and the canary if it was sampled."""
         return self.released - self.known
 
+    @property
+    def direction(self) -> Any:
+        """In which the canary would move the sum, of length 1; zeros if it would not."""
+        return self.shift / jnp.maximum(jnp.linalg.norm(self.shift), 1e-12)
+
+    @property
+    def along_canary(self) -> Any:
+        """The residual in the direction of the canary, a scalar."""
+        return self.direction @ self.residual
+
 
 VIEWS = {
     "residual": "the released sum less the known one, in the direction of the canary, divided by C",
@@ -60,13 +70,11 @@ def look(made: Update, shaped: Any) -> Array:
     Returns:
         Shape [views]: those of `VIEWS`, then one for each array of the model.
     """
-    residual = made.residual
-    size = jnp.linalg.norm(made.shift)
-    direction = made.shift / jnp.maximum(size, 1e-12)
+    residual, direction = made.residual, made.direction
     views = {
-        "residual": direction @ residual,
+        "residual": made.along_canary,
         "score": direction @ made.released,
-        "shift": size,
+        "shift": jnp.linalg.norm(made.shift),
         "difference": direction @ (residual - made.before),
         "norm": jnp.linalg.norm(residual),
         "largest": jnp.max(jnp.abs(residual)),

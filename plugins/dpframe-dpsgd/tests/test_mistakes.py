@@ -1,0 +1,42 @@
+"""Mistakes are found, and the correct trainer is not accused.
+
+Every audit has confidence .9999, at fixed seeds.
+"""
+
+import pytest
+from dpsgd_support import held_out
+from dpsgd_support.audits import verdict, white_box
+
+OTHERS = (1, 2, 3)
+
+
+def test_some_mistakes_are_found_with_few_models():
+    record = white_box("dpsgd-mistaken", mistakes=["none", "noise-reused", "true-size"], models=100)
+    assert verdict(record, "none") == "consistent"
+    for mistake in ("noise-reused", "true-size"):
+        assert verdict(record, mistake) == "violated"
+
+
+def test_a_mistake_that_no_attack_was_written_for_is_found():
+    found = held_out.OneBiasSilent
+    assert verdict(white_box(found.name, plugins=[found], models=100)) == "violated"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", OTHERS)
+@pytest.mark.parametrize("mistake", held_out.GRADIENT, ids=lambda cls: cls.name)
+def test_others_are_found_too(mistake, seed):
+    models = 2000 if mistake is held_out.VarianceSigma else 500
+    record = white_box(mistake.name, plugins=[mistake], models=models, seed=seed)
+    assert verdict(record) == "violated"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", OTHERS)
+@pytest.mark.parametrize("mistake", held_out.RECORD, ids=lambda cls: cls.name)
+def test_mistakes_on_the_way_of_a_record_are_found(mistake, seed):
+    # Gradients of records are some 2 to 4 long, so only a smaller C clips them.
+    record = white_box(
+        mistake.name, plugins=[mistake], models=500, seed=seed, canary="mislabelled", clip=0.5
+    )
+    assert verdict(record) == "violated"
