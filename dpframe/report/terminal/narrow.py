@@ -46,9 +46,13 @@ def _share(columns: list[Column], room: int) -> None:
     """Fixes all widths: rich would rather break a word than fold two columns."""
     widths = list(map(_least, columns))
     most = [max(map(cell_len, text.split("\n"))) for column in columns for text in [_all(column)]]
-    while sum(widths) < room and any(a < b for a, b in zip(widths, most, strict=True)):
-        lacking = [b - a for a, b in zip(widths, most, strict=True)]
-        widths[lacking.index(max(lacking))] += 1
+    # The widest is folded first: names and prose, not numbers.
+    widest = most.index(max(most))
+    for own in ([k for k in range(len(most)) if k != widest], [widest]):
+        while sum(widths) < room and (lacking := {most[k] - widths[k]: k for k in own}):
+            if max(lacking) <= 0:
+                break
+            widths[lacking[max(lacking)]] += 1
     for column, width in zip(columns, widths, strict=True):
         column.width, column.ratio = width, None
 
