@@ -1,0 +1,113 @@
+"""The documents as a site: `sphinx-build -W docs site`.
+
+Every page is plain Markdown that needs no site. Two things are made here: the table of contents,
+from the list in README.md, and the reference of the Python names, from their docstrings.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import TYPE_CHECKING
+
+from sphinx.util import logging
+
+import dpframe
+from dpframe import hookspecs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sphinx.application import Sphinx
+
+project = "dpframe"
+project_copyright = author = "the dpframe authors"
+release = version = dpframe.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+root_doc = "README"  # the page that a folder shows
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+
+myst_heading_anchors = 4
+default_role = "code"  # what docstrings have in single backquotes
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_class_signature = "separated"
+
+html_theme = "furo"
+html_title = "dpframe"
+html_additional_pages = {"index": "home.html"}
+html_copy_source = False
+html_show_sphinx = False
+
+API = "reference/api"
+logger = logging.getLogger(__name__)
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("source-read", _complete)
+    app.connect("autodoc-process-docstring", _escape)
+    app.connect("builder-inited", _demand_docstrings)
+
+
+def _complete(app: Sphinx, page: str, source: list[str]) -> None:
+    """Adds to a page what is made."""
+    if page == root_doc:
+        source[0] += "\n" + "\n".join(_contents(source[0]))
+    elif page == API:
+        source[0] += "\n```{eval-rst}\n" + "\n".join(_reference()) + "\n```\n"
+
+
+def _contents(text: str) -> Iterator[str]:
+    """Tables of contents, one for every list with its caption."""
+    links = re.compile(r"\]\(([\w/-]+)\.md\)")
+    for part in text.split("\n\n"):
+        head, _, rest = part.partition("\n")
+        caption, listed = (head, rest) if not head.startswith("*") else ("", part)
+        if found := links.findall(listed or part):
+            options = [":hidden:", *([f":caption: {caption}"] if listed and caption else [])]
+            yield from ("```{toctree}", *options, "", *found, "```")
+
+
+def _public() -> list[str]:
+    return [name for name in dpframe.__all__ if inspect.isroutine(_of(name)) or _is_class(name)]
+
+
+def _of(name: str) -> object:
+    return getattr(dpframe, name)
+
+
+def _is_class(name: str) -> bool:
+    return inspect.isclass(_of(name)) and _of(name).__module__.startswith("dpframe")
+
+
+def _reference() -> Iterator[str]:
+    """Directives for every public name."""
+    for name in _public():
+        if _is_class(name):
+            yield from (
+                f".. autoclass:: dpframe.{name}",
+                "   :members:",
+                "   :show-inheritance:",
+                "",
+            )
+        else:
+            yield from (f".. autofunction:: dpframe.{name}", "")
+
+
+def _escape(
+    app: Sphinx, what: str, name: str, of: object, options: object, lines: list[str]
+) -> None:
+    """Shapes such as [n, *dims] are no emphasis."""
+    lines[:] = [re.sub(r"(\[|, )\*(?=\w)", r"\1\\*", line) for line in lines]
+
+
+def _demand_docstrings(app: Sphinx) -> None:
+    """Warns of public names and hooks without a docstring; with -W the build fails."""
+    hooks = [name for name in vars(hookspecs) if name.startswith("dpframe_")]
+    for owner, names in ((dpframe, _public()), (hookspecs, hooks)):
+        for name in names:
+            if not inspect.cleandoc(getattr(owner, name).__doc__ or ""):
+                logger.warning("%s has no docstring", f"{owner.__name__}.{name}")
