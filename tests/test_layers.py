@@ -11,7 +11,17 @@ from support.import_graph import Package, circles, imports
 PACKAGE = Package(ROOT / "dpframe")
 
 GROUND = {
-    *("errors", "types", "files", "machine", "descendants", "printable", "suggest", "blame"),
+    *(
+        "errors",
+        "types",
+        "files",
+        "machine",
+        "descendants",
+        "patience",
+        "printable",
+        "suggest",
+        "blame",
+    ),
     *("claims", "stats"),
 }
 BOUNDARY = {
@@ -34,6 +44,7 @@ ALLOWED = {
     "files": set(),
     "machine": set(),
     "descendants": set(),
+    "patience": set(),
     "printable": set(),
     "suggest": set(),
     "blame": {"printable"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from dpframe import registry
 from dpframe.commands.provenance import environment, peak_rss_bytes, plugin_records
 from dpframe.errors import PluginError
 from dpframe.machine import free_bytes, within
+from dpframe.patience import StuckError, patiently
 from dpframe.record.build import build
 
 if TYPE_CHECKING:
@@ -105,7 +107,8 @@ def make_plan(loaded: Audit, source: Source | None = None) -> Plan:
     with within(free_bytes()):
         check_data(loaded)
         made = plan(loaded, generator_name(loaded.run.prng), source)
-        Footprint(made, available_cores()).check()
+        with contextlib.suppress(StuckError):  # the run will say who hangs
+            patiently(Footprint(made, available_cores()).check, loaded.run.seconds)
     return made
 
 

@@ -8,6 +8,7 @@ import jax
 
 from dpframe.blame import blame
 from dpframe.errors import CellError
+from dpframe.patience import at_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,8 @@ def guarded(what: str, call: Callable[[], Any]) -> Any:
         CellError: it raised something; a CellError passes as it is.
     """
     try:
-        return call()
+        with at_work(what):
+            return call()
     except CellError:
         raise
     except (Exception, SystemExit) as error:  # exit() would end the run

@@ -14,6 +14,7 @@ from dpframe.engine.lanes import LANES
 from dpframe.errors import DpframeError
 from dpframe.machine import free_bytes
 from dpframe.mechanism import HostMechanism
+from dpframe.patience import at_work
 from dpframe.suggest import cut
 
 if TYPE_CHECKING:
@@ -176,7 +177,8 @@ class Footprint:
 
 def _count(statistic: Statistic, cell: Cell, dims: tuple[int, ...]) -> int:
     try:
-        zero = jax.eval_shape(statistic.zero, ideal_layout(statistic, dims))
+        with at_work("the statistic"):
+            zero = jax.eval_shape(statistic.zero, ideal_layout(statistic, dims))
         return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(zero))
     except MemoryError as error:
         message = _too_large(str(error), free_bytes(), [Need(f"counts of {_estimator(cell)}", 0)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +29,7 @@ from dpframe.engine.trace import Tracer, declared_rows
 from dpframe.engine.workers import Workers
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
+from dpframe.patience import StuckError, patiently
 from dpframe.spec.audit import Skip
 
 if TYPE_CHECKING:
@@ -154,57 +156,113 @@ def plan(audit: Audit, prng: str, source: Source | None = None) -> Plan:
         prng: name of the generator.
         source: calls black boxes for the first time; default: worker processes that end with it.
     """
-    with contextlib.ExitStack() as stack, precision_of(audit.run):
+    with contextlib.ExitStack() as stack:
         source = source or stack.enter_context(Workers())
-        return _plan(audit, prng, Tracer(audit.run, prng, source))
+        planner = _Planner(audit, prng, source)
+        while planner.left:
+            try:
+                patiently(planner.go_on, audit.run.seconds)
+            except StuckError as stuck:
+                planner.give_up(str(stuck))
+        return planner.plan()
 
 
-def _plan(audit: Audit, prng: str, tracer: Tracer) -> Plan:
-    skipped, failed = list(audit.skipped), []
-    together: dict[tuple[Stream, int, int, Shape, str, bool], list[Cell]] = {}
-    digests: dict[Any, str] = {}
-    m = certifying_cells = 0
-    for cell in audit.cells:
-        attack, problem, certified = cell.attack.value, None, False
+class _Look(NamedTuple):
+    """What was found about a cell."""
+
+    certified: bool
+    problem: str
+    """Why it cannot be run."""
+    shared: tuple[Stream, int, int, Shape, str, bool] | None = None
+    """What it has in common with those that share its draws, if it can be run."""
+
+
+class _Planner:
+    """Looks at one cell after the other.
+
+    One that does not come to an end is given up, and what still is at it is not listened to.
+    """
+
+    def __init__(self, audit: Audit, prng: str, source: Source) -> None:
+        self.audit, self.prng = audit, prng
+        self.left = deque(audit.cells)
+        self._tracer = Tracer(audit.run, prng, source)
+        self._skipped = list(audit.skipped)
+        self._failed: list[tuple[Cell, str]] = []
+        self._together: dict[tuple[Stream, int, int, Shape, str, bool], list[Cell]] = {}
+        self._digests: dict[Any, str] = {}
+        self._m = self._certifying = 0
+        self._turn = object()
+
+    def go_on(self) -> None:
+        """Looks at those that are left."""
+        turn = self._turn = object()
+        with precision_of(self.audit.run):
+            while self.left:
+                cell = self.left[0]
+                found = self._look(cell)
+                if self._turn is not turn:
+                    return
+                self.left.popleft()
+                self._take(cell, found)
+
+    def give_up(self, reason: str) -> None:
+        """The cell that is looked at fails, and counts among those that would have been tested."""
+        self._turn = object()
+        cell = self.left.popleft()
+        self._take(cell, _Look(type(cell.estimator.value).certifies, reason))
+
+    def plan(self) -> Plan:
+        """Everything that was decided."""
+        passes = tuple(arrange(*shared[:5], cells) for shared, cells in self._together.items())
+        left_out = tuple(self._failed), tuple(self._skipped)
+        return Plan(self.audit, passes, *left_out, self._m, self._certifying, self.prng)
+
+    def _take(self, cell: Cell, found: Skip | _Look) -> None:
+        if isinstance(found, Skip):
+            self._skipped.append(found)
+            return
+        self._certifying += found.certified
+        self._m += found.certified and cell.claim is not None
+        if found.shared is None:
+            self._failed.append((cell, found.problem))
+        else:
+            self._together.setdefault(found.shared, []).append(cell)
+
+    def _look(self, cell: Cell) -> Skip | _Look:
+        attack, certified, tracer, run = cell.attack.value, False, self._tracer, self.audit.run
         try:
             accepts = statistic_of(cell.estimator.value).accepts
             certified = certifies(cell.estimator.value, cell.claim)
-            if cell.pair.value not in digests:
-                made = guarded("the pair", partial(both_as_made, cell.pair.value))
-                digests[cell.pair.value] = guarded("the pair", partial(data_digest, made))
+            data = self._data_of(cell)
             shape = tracer.output_shape(cell)
             declared = declared_rows(cell.mechanism.value)
             target = Target(cell.mechanism.value, cell.pair.value, shape.dims)
             may_be_nan = nan_allowed(cell.mechanism.value)
             if (reason := unsuited(attack, target)) is not None:
-                skipped.append(_skip(cell, f"{cell.attack.label}: {reason}"))
-                continue
+                return _skip(cell, f"{cell.attack.label}: {reason}")
             learns(attack)
             if attack.gives not in accepts:
                 taken = f"{cell.estimator.label} takes {in_words(accepts)}"
-                reason = f"{cell.attack.label} gives {in_words([attack.gives])}, {taken}"
-                skipped.append(_skip(cell, reason))
-                continue
+                given = f"{cell.attack.label} gives {in_words([attack.gives])}"
+                return _skip(cell, f"{given}, {taken}")
             if (reason := mismatch(cell.mechanism.value, attack.gives)) is not None:
-                skipped.append(_skip(cell, f"{cell.mechanism.label}: {reason}"))
-                continue
+                return _skip(cell, f"{cell.mechanism.label}: {reason}")
             tracer.check_attack(cell, shape)
         except CellError as error:
-            problem = str(error)
-        certifying_cells += certified
-        m += certified and cell.claim is not None
-        if problem is not None:
-            failed.append((cell, problem))
-            continue
+            return _Look(certified, str(error))
         on_host = isinstance(cell.mechanism.value, HostMechanism)
-        rows = audit.run.chunk or declared or rows_per_chunk(shape.dims, on_host=on_host)
-        data = digests[cell.pair.value]
-        group = draw_group(cell, data=data, precision=audit.run.precision, prng=prng, rows=rows)
+        rows = run.chunk or declared or rows_per_chunk(shape.dims, on_host=on_host)
+        group = draw_group(cell, data=data, precision=run.precision, prng=self.prng, rows=rows)
         stream = Stream(cell.seed, group, cell.repeat, EVAL)
-        shared = (stream, cell.trials, rows, shape, data, may_be_nan)
-        together.setdefault(shared, []).append(cell)
-    passes = tuple(arrange(*shared[:5], cells) for shared, cells in together.items())
-    return Plan(audit, passes, tuple(failed), tuple(skipped), m, certifying_cells, prng)
+        return _Look(certified, "", (stream, cell.trials, rows, shape, data, may_be_nan))
+
+    def _data_of(self, cell: Cell) -> str:
+        pair = cell.pair.value
+        if pair not in self._digests:
+            made = guarded("the pair", partial(both_as_made, pair))
+            self._digests[pair] = guarded("the pair", partial(data_digest, made))
+        return self._digests[pair]
 
 
 def _skip(cell: Cell, reason: str) -> Skip:

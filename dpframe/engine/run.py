@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
@@ -14,10 +15,11 @@ from dpframe.engine.estimate import estimate_cell
 from dpframe.engine.host import HostWork
 from dpframe.engine.ledger import Ledger
 from dpframe.engine.processes import available_cores
-from dpframe.engine.schedule import Counted, Finished, Schedule
+from dpframe.engine.schedule import Counted, Finished, GaveUpError, Schedule
 from dpframe.engine.workers import Workers
 from dpframe.errors import CellError, SampleError, WorthlessError
 from dpframe.mechanism import HostMechanism
+from dpframe.patience import StuckError, patiently
 from dpframe.record.result import CellResult
 
 if TYPE_CHECKING:
@@ -154,7 +156,9 @@ class _Runner:
                 self.label = work.the_pass.cells[0][0].mechanism.label
                 if not isinstance(work, HostWork):  # black boxes: every call counts
                     self.draws += work.draws_of(segment)
-            case Finished(work=work, error=None):
+            case Finished(work=work, error=GaveUpError() as error) if not work.has_counted:
+                self._fail(work, error)
+            case Finished(work=work, error=None | GaveUpError()):
                 try:
                     work.conclude()
                 except CellError as error:
@@ -172,9 +176,13 @@ class _Runner:
     def _estimate(self, work: Work) -> None:
         share = work.seconds / len(work.the_pass.cells)
         for cell, place in work.the_pass.cells:
-            self.results[cell.id] = estimate_cell(
-                cell, place, work, self.plan, self.ledger, share, self.extremes
-            )
+            shared = (work, self.plan, self.ledger, share, self.extremes)
+            estimate = functools.partial(estimate_cell, cell, place, *shared)
+            try:
+                result = patiently(estimate, self.plan.audit.run.seconds)
+            except StuckError as stuck:
+                result = CellResult(cell=cell, reason=str(stuck))
+            self.results[cell.id] = result
 
     def _fail(self, work: Work, error: BaseException) -> None:
         """Runs the parts of a pass again, each alone, until those to blame are alone."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 
 from dpframe.errors import CellError
+from dpframe.patience import doing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
@@ -42,6 +43,10 @@ _NUMBERS = itertools.count()
 
 FIRST = 2
 """Units that are counted even when there is no time: the first of each dataset."""
+
+
+class GaveUpError(CellError):
+    """A pass did not come to an end in its time; what it has counted is valid."""
 
 
 class Counted(NamedTuple):
@@ -162,8 +167,8 @@ class Schedule:
                     return
                 for work in [work for work in self._open if work.overdue()]:
                     self._ready.pop(work, None)
-                    self._close(work, None if work.begun else CellError(NEVER))
-                    stuck = [thread for thread, doing in self._doing.items() if doing is work]
+                    stuck = [thread for thread, own in self._doing.items() if own is work]
+                    self._close(work, GaveUpError(_never(stuck)))
                     for thread in stuck:
                         del self._doing[thread]
                         self._threads.append(self._thread(only_host=work.on_host))
@@ -246,6 +251,12 @@ class Schedule:
     def _close(self, work: Work, error: BaseException | None) -> None:
         del self._open[work]
         self._events.put(Finished(work, error))
+
+
+def _never(stuck: list[threading.Thread]) -> str:
+    """Why nothing was counted."""
+    hooks = sorted({hook for thread in stuck if (hook := doing(thread.ident)) is not None})
+    return NEVER + "".join(f"; {hook} did not come back" for hook in hooks)
 
 
 class _Units:

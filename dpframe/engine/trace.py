@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from dpframe.types import HostArray, Tree
 
 
+UNFINISHED = "it did not come back when it was tried for another cell"
+
 ROWS = 2
 """Outputs asked for, to tell the axis of outputs from the others."""
 
@@ -198,6 +200,7 @@ def score_dims(attack: Attack, state: Tree, shape: Shape, dtype: np.dtype[Any]) 
 
 def _remember(known: dict[Any, Any], key: Any, find: Callable[[], Any]) -> Any:
     if key not in known:
+        known[key] = CellError(UNFINISHED)  # until it is: whoever is at it may be given up
         try:
             known[key] = find()
         except CellError as error:

@@ -173,8 +173,12 @@ class Work(ABC):
     def overdue(self) -> bool:
         """Whether what goes on will not be waited for any longer."""
         left = self.time_left()
-        counted = self.begun and all(self.tally.trials)
-        return left is not None and left < -(PATIENCE if counted else FIRST_PATIENCE)
+        return left is not None and left < -(PATIENCE if self.has_counted else FIRST_PATIENCE)
+
+    @property
+    def has_counted(self) -> bool:
+        """Whether there are trials of both datasets, from which a bound can be had."""
+        return self.begun and all(self.tally.trials)
 
     def draws_of(self, segment: Segment) -> int:
         """Releases of a segment that count."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from dpframe.patience import StuckError, patiently
 from dpframe.spec.audit import Audit, RunSettings
 from dpframe.spec.cells import Grid
 from dpframe.spec.document import UnfitError, plain
@@ -17,7 +18,7 @@ from dpframe.spec.tables import read_sections
 from dpframe.spec.uses import find_members
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dpframe.registry import Registry
     from dpframe.spec.document import Document
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from dpframe.spec.model import AuditTable
     from dpframe.spec.sweep import Axis
     from dpframe.spec.uses import Member, Members
+
+T = TypeVar("T")
 
 MOST_CELLS = 200_000
 """More cells than anybody reads; a slip in a sweep should not fill the memory."""
@@ -64,7 +67,8 @@ def build(
     members = find_members(sections, registry, problems)
     axes = read_axes(document, members, problems)
     _check_size(members, axes, sections.audit, problems)
-    variants = _make_all_variants(members, axes, problems)
+    seconds = sections.run.seconds if sections.run is not None else None
+    variants = _patiently(lambda: _make_all_variants(members, axes, problems), seconds, problems)
     rules = read_rules(document, sections, members, axes, problems)
     problems.raise_if_any()
 
@@ -72,7 +76,8 @@ def build(
     assert sections.audit is not None
     assert sections.run is not None
     grid = Grid(document, sections.audit, members, axes, variants=variants, problems=problems)
-    cells, skipped = grid.cells(rules), grid.skips(rules)
+    cells = _patiently(lambda: grid.cells(rules), seconds, problems)
+    skipped = grid.skips(rules)
     if not cells and not problems:
         reasons = dict.fromkeys(skip.reason for skip in skipped)
         problems.add(("sweep",), "no cell is left", *reasons)
@@ -88,6 +93,16 @@ def build(
         run=RunSettings(**sections.run.model_dump()),
         source=document.source(texts),
     )
+
+
+def _patiently(work: Callable[[], T], seconds: float | None, problems: Problems) -> T:
+    """What authors' code is called for; a call that takes longer than a budget is a mistake."""
+    try:
+        return patiently(work, seconds)
+    except StuckError as stuck:
+        problems.add(stuck.place, str(stuck))
+        problems.raise_if_any()
+        raise
 
 
 def _check_size(

@@ -10,6 +10,7 @@ from dpframe.blame import raised_in
 from dpframe.claims import Claim
 from dpframe.machine import free_bytes, within
 from dpframe.pair import EQUAL, equal, unplayable
+from dpframe.patience import at_work
 from dpframe.printable import shown
 from dpframe.spec.audit import Cell, Choice, Skip
 from dpframe.spec.cell_id import Identity
@@ -172,9 +173,10 @@ class Grid:
     def _look_at(self, pair: Any) -> bool | None:
         """Whether D and D′ are the same; None where they are of no use, which is a mistake."""
         try:
-            problem = unplayable(pair)
-            if problem is None:
-                return equal(pair)
+            with at_work(f"{self._pair}: D or D′", self._pair.path):
+                problem = unplayable(pair)
+                if problem is None:
+                    return equal(pair)
         except (Exception, SystemExit) as error:  # exit() would end the program
             problem = self._explained(error)
         self._problems.add(self._pair.path, f"{self._pair}: {problem}", _with(_of(pair)))
@@ -183,13 +185,16 @@ class Grid:
     def _meet(self, member: Member, mechanism: Any, pair: Any) -> _Target | None:
         """Runs the authors' own code; whatever it raises is a mistake at its entry."""
         try:
-            resolved = mechanism.resolve(pair)
+            with at_work(f"{member}: resolve", member.path):
+                resolved = mechanism.resolve(pair)
             if not isinstance(resolved, type(mechanism)):
                 raise TypeError(f"resolve returned {shown(resolved)}, which is not the mechanism")
-            claim = resolved.claim(pair)
+            with at_work(f"{member}: claim", member.path):
+                claim = resolved.claim(pair)
             if not isinstance(claim, Claim | None):
                 raise TypeError(f"claim returned {shown(claim)}, which is neither a claim nor None")
-            delta = 0.0 if claim is None else float(claim.default_delta)
+            with at_work(f"{member}: claim", member.path):
+                delta = 0.0 if claim is None else float(claim.default_delta)
             return _Target(_choose(member, resolved), claim, delta)
         except (Exception, SystemExit) as error:  # exit() would end the program
             of_pair = _of(pair)

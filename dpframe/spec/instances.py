@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from dpframe.blame import blame
+from dpframe.patience import at_work
 from dpframe.spec.problems import accepts, describe
 from dpframe.spec.wording import findings
 
@@ -56,8 +57,9 @@ def _make(
 ) -> Plugin | None:
     """One variant; `swept` has the places of swept values, `later` the names still to come."""
     try:
-        plugin: Plugin = member.entry.cls.from_params(params)
-        _check_value(plugin)
+        with at_work(f"parameters of {member}: check", member.path):
+            plugin: Plugin = member.entry.cls.from_params(params)
+            _check_value(plugin)
     except ValidationError as error:
         own = (*member.path, "params")
         owner = f" of {member.kind} {member.entry.name!r}"

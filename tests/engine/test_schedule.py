@@ -13,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.small_audits import interrupted_at
 
+from dpframe.engine import schedule
 from dpframe.engine.chunks import Segment, segments
-from dpframe.engine.schedule import Counted, Finished, Schedule
+from dpframe.engine.schedule import Counted, Finished, GaveUpError, Schedule
 from dpframe.engine.tally import Tally
+from dpframe.patience import at_work
 from dpframe.spec.audit import RunSettings
 
 ROWS = 4
@@ -29,7 +31,7 @@ class FakeWork:
         self.trials, self.fail, self.budget = trials, fail, budget
         self.run, self.on_host, self.begun = RunSettings(), False, False
         self.tally = Tally((np.zeros(2, np.int64),), (0, 0), ROWS)
-        self.prepared = 0
+        self.prepared, self.hangs = 0, False
         self.counted: Counter[tuple[int, Segment]] = Counter()
         self._lock = threading.Lock()
 
@@ -55,6 +57,9 @@ class FakeWork:
 
     def error(self) -> BaseException:
         return KeyboardInterrupt("from a plugin")
+
+    def overdue(self) -> bool:
+        return self.hangs
 
     def out_of_time(self) -> bool:
         return self.budget is not None and sum(self.counted.values()) >= self.budget
@@ -192,3 +197,64 @@ def test_segments_are_made_as_they_are_needed() -> None:
 
 def test_nothing_to_do_ends_at_once() -> None:
     assert list(Schedule([], 3, jax.devices()).events(5.0)) == []
+
+
+class Hanging(FakeWork):
+    """Does not come back, while it is prepared or at one of its segments."""
+
+    def __init__(self, trials: int, over: threading.Event, at: Any) -> None:
+        super().__init__(trials)
+        self.run = self.run._replace(seconds=0.0)
+        self.over, self.at = over, at
+
+    def prepare(self) -> None:
+        super().prepare()
+        if self.at == "prepare":
+            self._hang("fit")
+
+    def count(self, dataset: int, segment: Segment) -> Any:
+        if self.at == (dataset, segment.first):
+            self._hang("sample")
+        return super().count(dataset, segment)
+
+    def _hang(self, what: str) -> None:
+        with at_work(what):
+            self.hangs = True
+            self.over.wait()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    ("at", "hook"), [("prepare", "fit"), ((0, 0), "sample"), ((1, 2), "sample")]
+)
+def test_what_hangs_is_given_up_and_its_thread_replaced(
+    at: Any, hook: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "FAREWELL", 0.0)
+    over = threading.Event()
+    stuck, others = Hanging(10, over, at), [FakeWork(40), FakeWork(9)]
+    ended: dict[Any, list[BaseException | None]] = {work: [] for work in (stuck, *others)}
+    counted: Counter[Any] = Counter()
+    for event in Schedule([stuck, *others], threads, jax.devices()).events(5.0):
+        match event:
+            case Counted(work=work, segment=segment):
+                assert not ended[work]
+                counted[work] += segment.limit * (segment.stop - segment.first)
+            case Finished(work=work, error=error):
+                ended[work].append(error)
+    (gave_up,) = ended.pop(stuck)
+    assert isinstance(gave_up, GaveUpError)
+    assert f"{hook} did not come back" in str(gave_up)
+    assert list(ended.values()) == [[None], [None]]
+    assert [counted[work] for work in others] == [80, 18]
+    left = [t for t in threading.enumerate() if t.name.startswith("dpframe-")]
+    over.set()  # what comes now is too late for everybody
+    for thread in left:
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def test_a_work_that_keeps_its_time_is_waited_for() -> None:
+    work = FakeWork(40)
+    work.run = work.run._replace(seconds=1e9)
+    assert served([work], 2) == {work: [None]}

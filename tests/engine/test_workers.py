@@ -15,7 +15,7 @@ from support.small_audits import PLUGINS, Stop, load
 
 from dpframe import HostMechanism, PureDP, host_mechanism
 from dpframe.commands.audit import make_plan
-from dpframe.engine import pace
+from dpframe.engine import pace, worker_process
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.run import run as run_plan
 from dpframe.engine.worker.sampling import Sampler
@@ -90,6 +90,51 @@ def test_an_interrupted_run_ends_its_processes() -> None:
         assert not any(process.alive for process in own._busy)
         with pytest.raises(Stopped), own.lend(plan_load()):
             pytest.fail("it lends what it has ended")
+
+
+NEVER_READY = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"
+
+
+class Interrupted:
+    """A progress display at which the user presses Ctrl-C as soon as a process is starting."""
+
+    def __init__(self, workers: Workers) -> None:
+        self.workers = workers
+        self.started: set[Any] = set()
+
+    def __call__(self, **_: Any) -> None:
+        self.started |= self.workers._busy
+        if self.started:
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_processes_start_ends_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = make_plan(load(spec({"use": "box"}), [*PLUGINS, *BOXES]), source=Here())
+    monkeypatch.setattr(worker_process, "START", NEVER_READY)
+    with Workers(2) as own:
+        ctrl_c = Interrupted(own)
+        with pytest.raises(KeyboardInterrupt):
+            run_plan(plan, ctrl_c, source=own)
+        assert ctrl_c.started
+        assert not any(process.alive for process in ctrl_c.started)
+        assert not own._idle
+
+
+def test_ctrl_c_while_a_plan_waits_for_a_process_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_process, "START", NEVER_READY)
+    started: list[Any] = []
+
+    def hear(self: Any, deadline: Any = None) -> Any:
+        started.append(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(worker_process.WorkerProcess, "hear", hear)
+    with Workers(2) as own, pytest.raises(KeyboardInterrupt):
+        make_plan(load(spec({"use": "box"}), [*PLUGINS, *BOXES]), source=own)
+    assert started
+    assert not any(process.alive for process in started)
+    assert not own._idle
+    assert not any(process.alive for process in own._busy)
 
 
 def plan_load() -> Any:
