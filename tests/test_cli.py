@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
-from support.command_line import dpframe
+from support.command_line import dpframe, worked
 from support.processes import DPFRAME
 from support.processes import run as run_process
 
@@ -108,17 +109,18 @@ def test_mistakes_exit_2_with_one_clear_message(
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        (["run", "missing.toml"], "no such file"),
-        (["run"], "Missing argument"),
-        (["run", "{spec}", "--device", "gpu"], "--device gpu"),
-    ],
+    [(["run", "missing.toml"], "no such file"), (["run"], "Missing argument")],
 )
-def test_a_process_ends_with_the_code_of_a_mistake(
-    arguments: list[str], message: str, spec: Path, tmp_path: Path
-) -> None:
-    words = (argument.format(spec=spec) for argument in arguments)
-    done = run_process(*DPFRAME, *words, cwd=tmp_path)
+def test_a_wrong_call_exits_2(arguments: list[str], message: str, tmp_path: Path) -> None:
+    found_wrong(worked(*arguments, cwd=tmp_path), message)
+
+
+def test_a_process_ends_with_the_code_of_a_mistake(spec: Path, tmp_path: Path) -> None:
+    words = ("run", spec, "--device", "gpu")
+    found_wrong(run_process(*DPFRAME, *words, cwd=tmp_path), "--device gpu")
+
+
+def found_wrong(done: subprocess.CompletedProcess[str], message: str) -> None:
     assert done.returncode == 2, done.stdout + done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr

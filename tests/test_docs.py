@@ -33,6 +33,7 @@ import pytest
 import tomli
 import typer
 from hatchling.builders.wheel import WheelBuilder
+from support.black_boxes import sample_in_this_process
 from support.pages import ROOT, headings, page, prose, rows, section
 from typer.testing import CliRunner
 
@@ -162,12 +163,21 @@ class Session:
         written = found.options.get("file", found.options.get("append"))
         if "project" in tables:
             self._install(self.directory / written)
+        elif written and self._is_run_later(found):
+            return
         elif "fragment" in found.options:
             self._spec({**tomli.loads(BASE), **tables})
         elif written:
             self._spec(self.directory / written)
         else:
             self._spec(tables)
+
+    def _is_run_later(self, found: Block) -> bool:
+        """Whether a block below does more with the spec than this one could."""
+        name = Path(found.options.get("file", found.options.get("append", ""))).name
+        below = [block for block in blocks(self.name) if block.line > found.line]
+        commands = re.compile(rf"dpframe (run|compare) \S*{re.escape(name)}$", re.MULTILINE)
+        return any(block.language == "sh" and commands.search(block.text) for block in below)
 
     def _spec(self, spec: Any) -> None:
         record = dpframe.audit(spec, trials=FEW, plugins=self._classes())
@@ -254,6 +264,7 @@ def test_every_block_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(calibrate, "corner_row", corner_row_once)
+    sample_in_this_process(monkeypatch)
     session = Session(name, tmp_path, monkeypatch)
     try:
         for found in blocks(name):

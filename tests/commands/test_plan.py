@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from support import small_audits
+from support.black_boxes import sample_in_this_process
 
 from dpframe import PureDP, host_mechanism
 from dpframe.commands.plan import outlook
@@ -22,6 +24,11 @@ def foreseen(trials: int, *uses: str, rehearse: bool = False, **sweep: Any) -> A
         audit={"trials": trials}, mechanism=[{"use": use} for use in uses], **sweep
     )
     return outlook(small_audits.load(spec, [*small_audits.PLUGINS, BOX]), rehearse=rehearse)
+
+
+@pytest.fixture(autouse=True)
+def _without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample_in_this_process(monkeypatch)
 
 
 def test_claims_that_could_only_come_out_inconclusive() -> None:

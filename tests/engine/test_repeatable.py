@@ -183,9 +183,8 @@ def test_host_devices_change_nothing() -> None:
         estimator=[ESTIMATORS[1]],
         sweep={"mechanism.epsilon": [0.5, 1.0]},
     )
-    done = processes.run("-c", DEVICES, 4, json.dumps(spec))
+    done = processes.run("-c", DEVICES, 2, json.dumps(spec))
     assert done.returncode == 0, done.stderr
     devices, used, found = json.loads(done.stdout)
-    assert devices == 4
-    assert len(used) > 1
+    assert devices == len(used) == 2
     assert found == list(counts(spec).values())

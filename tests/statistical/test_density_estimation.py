@@ -155,7 +155,8 @@ def binned(bins: int) -> tuple[np.ndarray, np.ndarray]:
 FIGURE_4 = ("figure-04-bins", "audit.repeats=3", "estimator.bins=[2, 5, 20, 5000]", SURE)
 
 
-@pytest.mark.parametrize("mechanism", [pytest.param("gaussian", marks=pytest.mark.slow), "no leak"])
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["gaussian", "no leak"])
 def test_figure_4_total_variation_for_every_number_of_bins(mechanism: str) -> None:
     found = of(cells(*FIGURE_4), mechanism=mechanism, estimator="tv-parameter")
     margin = deviation_of_tv(3 * 100_000, ALARM / 16)
@@ -172,16 +173,21 @@ def test_figure_4_total_variation_for_every_number_of_bins(mechanism: str) -> No
         assert exact - margin <= np.mean(measured) <= exact + bias + margin
 
 
-def test_figure_4_edges_and_chance() -> None:
-    """Non-vacuity: the exact values of the figure, and the bias that the test above allows for."""
+def test_figure_4_edges() -> None:
     exact = gaussian_total_variation(1.0)
     assert exact == pytest.approx(0.382925, abs=5e-7)
     assert total_variation(*binned(2)) == pytest.approx(exact)
     assert total_variation(*binned(5)) == pytest.approx(0.21968, abs=0.0015)
+
+
+@pytest.mark.slow
+def test_figure_4_chance() -> None:
+    """Non-vacuity: there is the bias that the test above allows for."""
     silent = of(cells(*FIGURE_4), mechanism="no leak", estimator="tv-parameter", bins=5000)
     assert all(total_variation(*frequencies(cell)) > 0.05 for cell in silent)
 
 
+@pytest.mark.slow
 def test_figure_4_bounds_hold_for_every_number_of_bins() -> None:
     for cell in cells(*FIGURE_4):
         bound = cell["estimate"]["epsilon_lower"]
@@ -196,11 +202,10 @@ def test_figure_4_bounds_hold_for_every_number_of_bins() -> None:
 
 FIGURE_5 = ("figure-05-subsampled-gaussian", "audit.trials=200_000", SURE)
 FIGURE_6 = ("figure-06-laplace", "audit.trials=200_000", SURE)
+FIGURES = [pytest.param(FIGURE_5, marks=pytest.mark.slow), FIGURE_6]
 
 
-@pytest.mark.parametrize(
-    "figure", [pytest.param(FIGURE_5, marks=pytest.mark.slow), FIGURE_6], ids=["5", "6"]
-)
+@pytest.mark.parametrize("figure", FIGURES, ids=["5", "6"])
 def test_figures_5_and_6_bounds_hold_and_are_not_vacuous(figure: tuple[str, ...]) -> None:
     for cell in cells(*figure):
         truth, estimate = float(cell["truth"]["epsilon"]), cell["estimate"]
@@ -217,7 +222,7 @@ CURVES = {
 }
 
 
-@pytest.mark.parametrize("figure", [FIGURE_5, FIGURE_6], ids=["5", "6"])
+@pytest.mark.parametrize("figure", FIGURES, ids=["5", "6"])
 def test_figures_5_and_6_histograms_follow_the_curve(figure: tuple[str, ...]) -> None:
     """Lemma 7 on the estimated profile, of 200 points.
 
@@ -232,6 +237,7 @@ def test_figures_5_and_6_histograms_follow_the_curve(figure: tuple[str, ...]) ->
     assert tradeoff_of_profile(alphas, epsilons, deltas) == pytest.approx(exact, abs=0.015)
 
 
+@pytest.mark.slow
 def test_figure_5_a_gaussian_curve_is_wrong_on_both_sides() -> None:
     """One μ is not right at small δ and at large ones. Standard deviations: 0.42 and 0.2."""
     found = of(cells(*FIGURE_5), estimator="gdp")

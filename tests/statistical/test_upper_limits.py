@@ -102,7 +102,7 @@ def test_no_cut_shows_more_than_the_limit_of_every_cut(name: str) -> None:
     edges = PilotGrid().bind(*pilots)["edges"]
     fine = np.concatenate([np.linspace(-20, 20, 400_001), [3.1234567, 3.1234568]])
     true = truth((first, second), delta, np.sort(fine))
-    repeats = 200
+    repeats = 120
     found = np.array(
         [
             every_cut_shows(
@@ -148,7 +148,7 @@ def test_the_chosen_thresholds_show_no_more_than_their_limit(direction: Any) -> 
     """With a pilot of another mechanism too, which chooses thresholds that say the wrong thing."""
     estimator = OrderStatistics(direction=direction)
     families = [family for family, _ in estimator.families()]
-    rng, repeats, n, missed, finite = np.random.default_rng(9), 200, 3000, 0, 0
+    rng, repeats, n, missed, finite = np.random.default_rng(9), 120, 3000, 0, 0
     for number in range(repeats):
         shift = (1.0, -1.0, 0.0)[number % 3]
         cdfs = laplace(0), laplace(1)
