@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpframe.estimator import Contrast, Estimate, Share
+from dpframe.stats.certified_profile import certified_profile
 from dpframe.stats.roots import crossing_between
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def estimate_from_boxes(
         contrast=contrast,
         tradeoff=tuple((float(x), float(y)) for x, y in _staircases(at_level).max(axis=1)),
         profile=profile,
+        profile_lower=certified_profile(at_level),
         notes=notes,
         shares=tuple(
             Share(share, epsilon_of(box[None], query.delta))

@@ -80,6 +80,9 @@ class Estimate(NamedTuple):
     shares: tuple[Share, ...] = ()
     """How the error is shared among events, in an order that does not depend on the counts; empty
     where limits hold for all events at once. `dpframe calibrate` tests each share by itself."""
+    profile_lower: tuple[tuple[float, float], ...] = ()
+    """Certified points (ε, δ), by ascending ε: δ(ε) is at least this, for all ε together and with
+    `epsilon_lower`. `estimate_from_boxes` makes them of the same boxes."""
 
 
 class Estimator(Plugin, kind="estimator"):

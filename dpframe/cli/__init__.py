@@ -24,7 +24,7 @@ for command in (
     compare,
     calibrate,
     plugins,
-    schema,
     new,
+    schema,
 ):
     offer(command)

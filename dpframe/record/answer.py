@@ -10,6 +10,7 @@ from typing import Any, cast, get_args
 from dpframe.errors import CellError
 from dpframe.estimator import Contrast, Estimate, UpperOf
 from dpframe.record.plain import shown, text
+from dpframe.record.profile import profile_problem
 
 MOST_POINTS = 1_000_000
 MOST_NOTES = 1_000
@@ -44,6 +45,7 @@ def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
         contrast=_contrast(estimate.contrast),
         tradeoff=_points("tradeoff", estimate.tradeoff),
         profile=_points("profile", estimate.profile),
+        profile_lower=_profile_lower(estimate.profile_lower),
         notes=_notes(estimate.notes),
     )
     lower, upper = found.epsilon_lower, found.epsilon_upper
@@ -132,6 +134,13 @@ def _contrast(value: Any) -> Contrast | None:
 def _points(name: str, value: Any) -> tuple[tuple[float, float], ...]:
     points = _sequence(name, value, MOST_POINTS)
     return tuple((x, y) for x, y in (_numbers(f"a point of {name}", p, 2) for p in points))
+
+
+def _profile_lower(value: Any) -> tuple[tuple[float, float], ...]:
+    points = _points("profile_lower", value)
+    if (problem := profile_problem(points)) is not None:
+        raise CellError(f"estimate gave a profile_lower that {problem}")
+    return points
 
 
 def _notes(value: Any) -> tuple[str, ...]:

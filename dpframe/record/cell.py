@@ -92,6 +92,7 @@ def estimate_record(
         assumption=text(str(assumption)),
         tradeoff=[list(point) for point in estimate.tradeoff],
         profile=[list(point) for point in estimate.profile],
+        profile_lower=[list(p) for p in estimate.profile_lower] if certified else [],
         notes=[*estimate.notes, *notes],
     )
 
@@ -120,7 +121,8 @@ def _claimed(
     """The result with its claims; a claim may be a plugin's, and one that raises fails the cell."""
     cell = result.cell
     try:
-        return result, claim_record(cell.claim, cell.delta), _truth(result.truth, cell.delta)
+        claimed = claim_record(cell.claim, cell.delta)
+        return result, claimed, _truth(result.truth, cell.delta, claimed)
     except Exception as error:
         reason = result.reason or f"claim raised {type(error).__name__}: {error}"
         failed = dataclasses.replace(result, estimate=None, extreme=None, truth=None, reason=reason)
@@ -131,10 +133,15 @@ def _choice(choice: Choice[Any]) -> ChoiceRecord:
     return ChoiceRecord(use=choice.use, label=choice.label, params=plain(choice.value.params()))
 
 
-def _truth(truth: Claim | None, delta: float) -> TruthRecord | None:
-    if truth is None:
+def _truth(truth: Claim | None, delta: float, claimed: ClaimRecord | None) -> TruthRecord | None:
+    found = claim_record(truth, delta)
+    if found is None:
         return None
-    return TruthRecord(kind=truth.kind, epsilon=float(truth.epsilon_at(delta)))
+    if claimed is not None and claimed.tradeoff == found.tradeoff:
+        return TruthRecord(kind=found.kind, epsilon=found.epsilon)
+    return TruthRecord(
+        kind=found.kind, epsilon=found.epsilon, tradeoff=found.tradeoff, profile=found.profile
+    )
 
 
 def _basis(result: CellResult) -> Basis | None:

@@ -34,6 +34,7 @@ def claim_record(claim: Claim | None, delta: float) -> ClaimRecord | None:
         delta=delta,
         parameters=plain(claim.parameters()),
         tradeoff=curve_points(claim) if is_curve else None,
+        profile=profile_points(claim) if is_curve else None,
     )
 
 
@@ -49,3 +50,15 @@ def _places(claim: Claim) -> Floats:
     begin = float(claim.tradeoff(np.array([0.999]))[0])
     rare = np.geomspace(min(max(begin, FARTHEST), 0.01), 0.1, 16)
     return np.concatenate([[0.0], rare, np.linspace(0.1, 1, 17)[1:]])
+
+
+RARE_DELTAS = (0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10)
+"""δ at which a profile is written down."""
+
+
+def profile_points(claim: Claim) -> list[list[float]]:
+    """Points (ε, δ) of the claimed profile, from ε = 0: evenly placed, and where δ is rare."""
+    named = [claim.epsilon_at(delta) for delta in RARE_DELTAS]
+    known = [epsilon for epsilon in named if np.isfinite(epsilon)]
+    even = np.linspace(0.0, max(known, default=0.0), 17).tolist()
+    return [[e, float(claim.delta_at(e))] for e in sorted({*even, *map(float, known)})]

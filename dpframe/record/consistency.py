@@ -17,6 +17,7 @@ from dpframe.record.digest import digest_of
 from dpframe.record.looks import look_price
 from dpframe.record.old import is_old
 from dpframe.record.plain import shown
+from dpframe.record.profile import profile_problem
 from dpframe.record.totals import totals
 from dpframe.record.verdict import CONSISTENT, VIOLATED, adjusted_p_values, judged
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from dpframe.record.model import CellRecord, EstimateRecord, Record
 
+ROUNDING_OF_PROFILES = 1e-5
+"""Of the numbers of a certified profile, relative: six digits are written."""
 ROUNDING = 1e-9
 """Relative difference between two ways to compute the same."""
 
@@ -92,6 +95,13 @@ def _estimate(cell: CellRecord, estimate: EstimateRecord) -> Iterator[str]:
         yield f"its bound {lower} is above its limit {upper}"
     if cell.claim is not None and cell.claim.delta != estimate.delta:
         yield f"its claim is for δ = {cell.claim.delta}, its estimate for {estimate.delta}"
+    if estimate.profile_lower and not estimate.certified:
+        yield "it has certified δ, although its bound is not certified"
+    if (problem := profile_problem(estimate.profile_lower)) is not None:
+        yield f"its profile_lower {problem}"
+    beyond = [e for e, d in estimate.profile_lower if d > estimate.delta]
+    if lower is not None and beyond and beyond[-1] > lower * (1 + ROUNDING_OF_PROFILES) + 1e-9:
+        yield f"its profile_lower says ε ≥ {beyond[-1]} at its δ, its bound is {lower}"
     if cell.trials not in [look.trials for look in cell.looks]:
         yield f"its trials {cell.trials} are not among its looks"
 

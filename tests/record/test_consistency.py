@@ -92,6 +92,18 @@ CHANGES: list[tuple[Change, str]] = [
         "certified and its bound is None",
     ),
     (lambda r: silent(r)["estimate"].update(epsilon_lower=1.0), "not certified and its bound is"),
+    (
+        lambda r: silent(r)["estimate"].update(profile_lower=[[0.0, 0.1]]),
+        "it has certified δ, although its bound is not",
+    ),
+    (
+        lambda r: given(r)["estimate"].update(profile_lower=[[0.0, 0.1], [1.0, 0.2]]),
+        "its profile_lower does not fall",
+    ),
+    (
+        lambda r: given(r)["estimate"].update(profile_lower=[[99.0, 0.9]]),
+        "its profile_lower says ε ≥ 99.0 at its δ, its bound is",
+    ),
     (lambda r: given(r)["estimate"].update(confidence=0.95), "not its share of the error"),
     (lambda r: given(r)["basis"].update(confidence=0.5), "share of the error"),
     (lambda r: given(r)["basis"].update(look=7), "share of the error"),

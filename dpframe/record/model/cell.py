@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from dpframe.record.model.values import (
     Amount,
     Count,
@@ -59,6 +61,9 @@ class ClaimRecord(Part):
     tradeoff: list[Point] | None = None
     """points (FPR, FNR) of the claimed curve, shape [k][2]; null for a claim at a single δ, where ε
     and δ say all. Records made before there were curves lack it"""
+    profile: list[Point] | None = None
+    """points (ε, δ) of the claimed privacy profile, shape [k][2], by ascending ε; null for a claim
+    at a single δ. Old records lack it"""
 
 
 class TruthRecord(Part):
@@ -68,6 +73,11 @@ class TruthRecord(Part):
     """as `claim.kind`"""
     epsilon: Number
     """its ε at the cell's δ, in nats"""
+    tradeoff: list[Point] | None = None
+    """points (FPR, FNR) of the exact curve, shape [k][2]; null if it is the claimed curve, or that
+    of a single δ. Old records lack it"""
+    profile: list[Point] | None = None
+    """points (ε, δ) of the exact privacy profile, shape [k][2]; null where `tradeoff` is"""
 
 
 class EstimateRecord(Part):
@@ -101,6 +111,10 @@ class EstimateRecord(Part):
     profile: list[Point]
     """points (ε, δ), shape [k][2], of an estimated privacy profile, where the estimator gives
     one"""
+    profile_lower: list[Point] = Field(default_factory=list)
+    """certified points (ε, δ), shape [k][2], by ascending ε: δ(ε) is at least this, between two
+    points at least what the right one says; at level `confidence`, for all ε together. Empty where
+    the estimator does not certify or says nothing of it. Old records lack it"""
     notes: list[str]
     """remarks, for example which outputs were looked at for NaN, and whether the run can be
     replayed"""

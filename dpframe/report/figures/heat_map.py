@@ -70,7 +70,7 @@ def draw(record: Record) -> Picture:
             f"Certified ε / claimed ε of {shorten(record.audit.name, 60)}, a cell each; above 1 "
             "the claim is refuted.",
             notes.promise(record),
-            *([f"{more} more panels are left out."] if more else []),
+            *notes.more(more, "panel"),
             *notes.left_out(record),
             notes.NO_PROOF,
         ]

@@ -39,6 +39,13 @@ def repeats(record: Record) -> list[str]:
     return [f"Means of {count} repeats; bars from the least to the largest."] if count > 1 else []
 
 
+def more(count: int, what: str) -> list[str]:
+    """What there was no room for."""
+    if count <= 0:
+        return []
+    return [f"1 more {what} is left out." if count == 1 else f"{count} more {what}s are left out."]
+
+
 def _cells(count: int) -> str:
     return "1 cell" if count == 1 else f"{count} cells"
 

@@ -13,6 +13,7 @@ COLUMN, PAGE = 3.4, 7.0
 """Widths of one column and of two, in inches."""
 
 INK, QUIET, FAINT, WASH = "#000000", "#6b6b6b", "#bdbdbd", "#e4e4e4"
+DOTTED: Any = (0, (1, 1.2))
 CLAIMED, TRUTH = "claimed", "exact (truth)"
 ESTIMATE, CERTIFIED = "estimate, no bound", "certified"
 

@@ -14,6 +14,7 @@ from dpframe.report.figures.picture import grid, legend, name_axes
 from dpframe.report.figures.style import (
     CERTIFIED,
     CLAIMED,
+    DOTTED,
     ESTIMATE,
     FAINT,
     INK,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from dpframe.report.terminal.group import Spot
 
 MOST_PANELS = 12
-DOTTED = (0, (1, 1.2))
 VARIANTS = ("-", (0, (4, 1.5)), (0, (1, 1)))
 
 
@@ -273,8 +273,8 @@ def _caption(record: Record, plan: Plan) -> list[str]:
         f"Loss of {shorten(record.audit.name, 60)} against {_name(plan.key)}.",
         notes.promise(record),
         *notes.repeats(record),
-        *([f"{more} more panels are left out."] if more > 0 else []),
-        *([f"{plan.dropped} more lines are left out."] if plan.dropped else []),
+        *notes.more(more, "panel"),
+        *notes.more(plan.dropped, "line"),
         *notes.left_out(record),
         notes.NO_PROOF,
     ]

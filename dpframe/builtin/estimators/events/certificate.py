@@ -11,6 +11,7 @@ from dpframe import Estimate, Query, Share, epsilon_of, estimate_from_boxes
 from dpframe.builtin.estimators.events.every_cut import every_cut_shows, possible
 from dpframe.builtin.estimators.events.ladder import joined
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
+from dpframe.stats.certified_profile import certified_profile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,6 +81,7 @@ def estimate_from_events(
     shares = zip(events.share.tolist(), said.tolist(), strict=True)
     return found._replace(
         tradeoff=tuple((float(x), float(y)) for x, y in boxes),
+        profile_lower=certified_profile(at_level),
         shares=tuple(Share(share, lower) for share, lower in shares),
     )
 

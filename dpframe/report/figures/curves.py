@@ -1,0 +1,221 @@
+"""What estimators say of one mechanism: the curves of its claim, its truth and each of them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from dpframe.report.figures.style import shorten
+from dpframe.report.terminal.curve import Curve
+from dpframe.report.terminal.group import groups, same, short
+from dpframe.report.words import setting
+from dpframe.stats.certified_profile import certified_delta
+from dpframe.stats.hull import tradeoff_hull
+from dpframe.stats.profile_fit import matching_mu
+from dpframe.stats.tradeoff import tradeoff_of_profile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from dpframe.record.model import CellRecord, ClaimRecord, Record, TruthRecord
+
+    Floats = npt.NDArray[np.float64]
+    At = Callable[[float], float]
+
+
+class Subject(NamedTuple):
+    """A mechanism with its parameters, as one attack sees it."""
+
+    title: str
+    cells: tuple[CellRecord, ...]
+    """One for each estimator, that with the largest bound where δ or a parameter is swept."""
+
+
+def subjects(record: Record) -> list[Subject]:
+    """What has curves of its own, in the order of the record."""
+    found = groups(record.cells)
+    several = len({group.names[1] for group in found}) > 1
+    kept: dict[tuple[str, ...], dict[str, CellRecord]] = {}
+    titles = {}
+    for group in found:
+        for spot in group.spots:
+            keys = [k for k in spot.values if not k.startswith(("audit.", "estimator."))]
+            where = [f"{short(k, keys)} {setting(spot.values[k])}" for k in keys]
+            who = (group.names[0], group.names[1], *(same(spot.values[k]) for k in keys))
+            cells = [c for c in spot.done if c.estimate is not None and _single(c)]
+            if not cells:
+                continue
+            attack = [group.names[1]] if several else []
+            titles[who] = shorten(" · ".join([group.names[0], *attack, *where]), 44)
+            best = kept.setdefault(who, {})
+            label = group.names[2]
+            best[label] = max([*([best[label]] if label in best else []), *cells], key=_telling)
+    return [Subject(titles[who], tuple(cells.values())) for who, cells in kept.items()]
+
+
+def foremost(found: list[Subject], most: int) -> list[Subject]:
+    """As many as fit, those that show most against their claims, in the order of the record."""
+    order = sorted(range(len(found)), key=lambda index: -_against(found[index]))
+    return [found[index] for index in sorted(order[:most])]
+
+
+def _against(subject: Subject) -> float:
+    shares = [
+        (cell.estimate.epsilon_lower or 0.0) / cell.claim.epsilon
+        for cell in subject.cells
+        if cell.estimate is not None and cell.claim is not None and cell.claim.epsilon > 0
+    ]
+    return max(shares, default=0.0)
+
+
+def _single(cell: CellRecord) -> bool:
+    return bool(cell.estimator.params.get("compositions", 1) == 1)
+
+
+def _telling(cell: CellRecord) -> tuple[float, int]:
+    estimate = cell.estimate
+    assert estimate is not None
+    return estimate.epsilon_lower or 0.0, len(estimate.tradeoff)
+
+
+def curve_of(of: ClaimRecord | TruthRecord, delta: float) -> At:
+    """FNR at a false-positive rate, of what is claimed or true."""
+    if of.tradeoff:
+        points = [(x, y) for x, y in of.tradeoff if math.isfinite(x + y)]
+        return Curve(tuple(sorted(points))).at
+    return _of_pair(of.epsilon, delta)
+
+
+def _of_pair(epsilon: float, delta: float) -> At:
+    """F of (ε, δ)-DP [Dong2022, proposition 2.5]."""
+    growth = math.exp(min(epsilon, 700.0))
+    return lambda x: max(0.0, 1 - delta - growth * x, (1 - delta - x) / growth)
+
+
+def claimed_curve(cell: CellRecord) -> At | None:
+    """What is claimed of the mechanism; None if nothing."""
+    claim = cell.claim
+    if claim is None:
+        return None
+    if claim.tradeoff is None and {"epsilon", "delta"} <= claim.parameters.keys():
+        # At its own δ, which need not be the cell's.
+        return _of_pair(claim.parameters["epsilon"], claim.parameters["delta"])
+    return curve_of(claim, claim.delta)
+
+
+def exact_curve(cell: CellRecord) -> At | None:
+    """The exact curve, where it is known and not the claimed one."""
+    truth, claim = cell.truth, cell.claim
+    if truth is None:
+        return None
+    if truth.tradeoff:
+        return curve_of(truth, 0.0)
+    if truth.kind != "pure-dp" or (claim is not None and claim.epsilon == truth.epsilon):
+        return None  # the claimed curve; or an old record, and ε at one δ is no curve
+    return _of_pair(truth.epsilon, 0.0)
+
+
+def claimed_profile(cell: CellRecord, epsilons: Floats) -> Floats | None:
+    """Claimed δ at each ε; None if nothing is claimed, or an old record does not say."""
+    claim = cell.claim
+    if claim is None:
+        return None
+    if claim.profile:
+        return _between(claim.profile, epsilons)
+    if {"epsilon", "delta"} <= claim.parameters.keys():
+        return _pair_profile(claim.parameters["epsilon"], claim.parameters["delta"], epsilons)
+    return None
+
+
+def exact_profile(cell: CellRecord, epsilons: Floats) -> Floats | None:
+    """Exact δ at each ε, where it is known and not the claimed one."""
+    truth = cell.truth
+    if truth is None or exact_curve(cell) is None:
+        return None
+    if truth.profile:
+        return _between(truth.profile, epsilons)
+    return _pair_profile(truth.epsilon, 0.0, epsilons) if truth.kind == "pure-dp" else None
+
+
+def _between(profile: list[list[float]], epsilons: Floats) -> Floats:
+    """On a straight line in ln δ between recorded points, and NaN beyond the last."""
+    places, deltas = np.array(profile, float).T
+    logs = np.interp(epsilons, places, np.log(np.maximum(deltas, 1e-300)))
+    return np.where(epsilons <= places[-1], np.exp(logs), np.nan)
+
+
+def _pair_profile(epsilon: float, delta: float, epsilons: Floats) -> Floats:
+    """δ(ε) of the curve of (ε, δ)-DP: that of its corner, or δ."""
+    corner = (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
+    return np.maximum(1 - (1 + np.exp(epsilons)) * corner, delta)
+
+
+def certified_points(cell: CellRecord) -> list[tuple[float, float]]:
+    """Corners below or through which the mechanism's curve runs, by ascending FPR; else none."""
+    estimate = cell.estimate
+    if estimate is None or not estimate.certified:
+        return []
+    points = [(x, y) for x, y in estimate.tradeoff if x + y < 1]
+    return tradeoff_hull(points) if points else []
+
+
+def certified_profile(cell: CellRecord, epsilons: Floats) -> Floats | None:
+    """Certified δ at each ε; None if there is none.
+
+    Both what the record says of it and what its points of the curve say hold, at one confidence.
+    """
+    estimate = cell.estimate
+    if estimate is None or not estimate.certified:
+        return None
+    found = certified_delta(np.array(estimate.tradeoff, float).reshape(-1, 1, 2), epsilons)
+    if estimate.profile_lower:
+        places, deltas = np.array(estimate.profile_lower, float).T
+        right = np.searchsorted(places, epsilons)
+        found = np.maximum(found, np.append(deltas, 0.0)[right])
+    return found if found.max() > 0 else None
+
+
+def gaussian_mu(cell: CellRecord) -> float | None:
+    """μ of the curve that the estimator `gdp` means, from its ε at its δ; None for others."""
+    estimate = cell.estimate
+    if cell.estimator.use != "gdp" or estimate is None or not 0 < estimate.delta < 1:
+        return None
+    if not 0 < estimate.epsilon < math.inf:
+        return None
+    return float(matching_mu(estimate.epsilon, estimate.delta))
+
+
+def estimated_curve(cell: CellRecord, fpr: Floats) -> Floats | None:
+    """FNR at false-positive rates, from the estimated profile, else from estimated points."""
+    estimate = cell.estimate
+    if estimate is None:
+        return None
+    if (mu := gaussian_mu(cell)) is not None:
+        return np.asarray(special.ndtr(-special.ndtri(fpr) - mu))
+    if estimate.profile:
+        profile = [(e, d) for e, d in estimate.profile if math.isfinite(e + d) and e >= 0]
+        if profile:
+            epsilons, deltas = np.array(profile).T
+            return tradeoff_of_profile(fpr, epsilons, np.clip(deltas, 0, 1))
+    if not estimate.certified and len(estimate.tradeoff) > 1:
+        points = sorted((x, y) for x, y in estimate.tradeoff if math.isfinite(x + y))
+        xs, ys = np.array(points).T
+        return np.asarray(np.interp(fpr, xs, ys))
+    return None
+
+
+def estimated_profile(cell: CellRecord, epsilons: Floats) -> list[tuple[float, float]]:
+    """Points (ε, δ) of an estimate, by ascending ε."""
+    estimate = cell.estimate
+    if (mu := gaussian_mu(cell)) is not None:
+        deltas = special.ndtr(mu / 2 - epsilons / mu) - np.exp(
+            epsilons + special.log_ndtr(-mu / 2 - epsilons / mu)
+        )
+        return list(zip(epsilons.tolist(), deltas.tolist(), strict=True))
+    listed = estimate.profile if estimate is not None else []
+    return sorted((e, d) for e, d in listed if math.isfinite(e + d) and e >= 0)

@@ -1,0 +1,114 @@
+"""Trade-off curves and privacy profiles: what is drawn is what was recorded, and no more."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from support import made_records
+
+from dpframe.claims import GaussianDP, LaplaceDP, PureDP
+from dpframe.record.claim import claim_record
+from dpframe.record.file import as_record
+from dpframe.report import figures
+from dpframe.report.figures import curves
+from dpframe.stats.certified_profile import certified_profile
+
+BOXES = ((0.1, 0.6), (0.3, 0.2))
+
+
+def gaussian(use="order-statistics", delta=1e-5, **estimate):
+    """A cell with curves: a Gaussian claim, the certified boxes, an estimated profile."""
+    cell = made_records.cell(epsilon=4.0, m=2)
+    claim = claim_record(GaussianDP(1.0), delta)
+    cell["claim"] = claim.model_dump()
+    cell["estimator"] = {"use": use, "label": use, "params": {}}
+    cell["estimate"] |= {
+        "delta": delta,
+        "tradeoff": [list(box) for box in BOXES],
+        "profile": [[0.0, 0.5], [1.0, 0.1], [2.0, 0.01]],
+        "profile_lower": [list(p) for p in certified_profile(np.array(BOXES))],
+    }
+    cell["estimate"] |= estimate
+    return cell | {"id": use, "swept": {}}
+
+
+@pytest.fixture(scope="module")
+def record():
+    loose = gaussian(
+        "gdp", epsilon=GaussianDP(1.5).epsilon_at(1e-5), certified=False, epsilon_lower=None
+    )
+    loose["estimate"] |= {"tradeoff": [], "profile": [], "profile_lower": []}
+    loose |= {"verdict": None, "p_value": None, "p_adjusted": None}
+    return as_record(made_records.record([gaussian(), loose], m=1))
+
+
+def test_the_claimed_profile_is_drawn_where_it_is(record):
+    epsilons = np.linspace(0, 4, 50)
+    found = curves.claimed_profile(record.cells[0], epsilons)
+    exact = [GaussianDP(1.0).delta_at(e) for e in epsilons]
+    assert found == pytest.approx(exact, rel=0.06)
+
+
+@pytest.mark.parametrize("claim", [PureDP(1.0), LaplaceDP(1.0)])
+def test_pure_claims_and_exact_curves_end_at_their_epsilon(claim):
+    cell = gaussian()
+    cell["claim"] = claim_record(claim, 0.0).model_dump()
+    cell["truth"] = None
+    (read,) = as_record(made_records.record([cell])).cells
+    epsilons = np.linspace(0, 1, 20)
+    exact = [claim.delta_at(e) for e in epsilons]
+    assert curves.claimed_profile(read, epsilons)[:-1] == pytest.approx(exact[:-1], rel=0.1)
+    beyond = curves.claimed_profile(read, np.array([1.01, 2.0]))
+    assert np.nan_to_num(beyond).max() < 1e-9
+    curve = curves.claimed_curve(read)
+    assert curve(0.1) == pytest.approx(1 - math.e * 0.1, abs=1e-3)
+
+
+def test_the_certified_profile_is_never_above_what_the_boxes_say(record):
+    epsilons = np.linspace(0, 3, 400)
+    found = curves.certified_profile(record.cells[0], epsilons)
+    exact = [
+        max(0, *(max(1 - y - g * x, 1 - x - g * y) for x, y in BOXES)) for g in np.exp(epsilons)
+    ]
+    assert (found <= np.array(exact) + 1e-12).all()
+    assert found[0] == pytest.approx(exact[0])
+    only_written = record.cells[0].model_copy(
+        update={"estimate": record.cells[0].estimate.model_copy(update={"tradeoff": []})}
+    )
+    stepped = curves.certified_profile(only_written, epsilons)
+    assert (stepped <= np.array(exact) + 1e-12).all()
+    assert stepped[0] > 0.99 * exact[0]
+
+
+def test_what_is_not_certified_has_no_certified_curve(record):
+    loose = record.cells[1]
+    assert curves.certified_points(loose) == []
+    assert curves.certified_profile(loose, np.linspace(0, 1, 5)) is None
+
+
+def test_gdp_is_drawn_as_the_gaussian_that_it_means(record):
+    assert curves.gaussian_mu(record.cells[1]) == pytest.approx(1.5, rel=1e-6)
+    assert curves.gaussian_mu(record.cells[0]) is None
+    fnr = curves.estimated_curve(record.cells[1], np.array([0.05]))
+    assert fnr == pytest.approx(GaussianDP(1.5).tradeoff(np.array([0.05])))
+
+
+@pytest.mark.parametrize("kind", ["trade-off", "profile"])
+def test_the_legend_tells_bounds_from_estimates(record, kind):
+    said = [text.get_text() for text in figures.draw(record, kind).legends[0].get_texts()]
+    assert "claimed" in said
+    assert "estimate, no bound" in said
+    assert any(text.startswith("certified: at least") for text in said)
+    alone = record.model_copy(update={"cells": record.cells[1:]})
+    said = [text.get_text() for text in figures.draw(alone, kind).legends[0].get_texts()]
+    assert not any("certified" in text for text in said)
+
+
+def test_of_many_mechanisms_those_that_show_most_are_drawn(small):
+    picture = figures.draw(small, "trade-off")
+    assert "15 more mechanisms are left out." in picture.caption
+    titles = [ax.get_title(loc="left") for ax in picture.axes if ax.get_title(loc="left")]
+    assert len(titles) == 3
+    assert all(not title.startswith("laplace") for title in titles)
