@@ -14,8 +14,8 @@ SWEEPS = [
     {"attack.way": ["left", "right, and then further"], "pair.dim": list(range(1, 20))},
     {"mechanism.epsilon": [0.1, 1.0], "pair.dim": [1, 2], "estimator.bins": [10, 1000]},
 ]
-SEEDS = range(12)
-WIDTHS = [20, 21, 25, 33, 40, 47, 60, 72, 80, 100, 133, 200]
+SEEDS = range(8)
+WIDTHS = [20, 21, 27, 40, 60, 80, 133, 200]
 
 
 def label(rng):

@@ -136,7 +136,8 @@ def _framed(cells: Cells, axis: Axis, ink: Ink) -> list[Text]:
         column = min(int(axis.place(value) * width), width - 1)
         ruler[column] = tick
         start = min(max(column - len(text) // 2, 0), width - len(text))
-        labels[start : start + len(text)] = text
+        if not "".join(labels[max(start - 1, 0) : start + len(text) + 1]).strip():
+            labels[start : start + len(text)] = text
     for name, below in (("", corner + "".join(ruler)), ("FPR", " " + "".join(labels))):
         lines.append(Text(f"{name:>{MARGIN - 2}} {below}", "dim", no_wrap=True))
     return lines

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from dpframe.report.terminal.against import against
 from dpframe.report.terminal.grid import Grid, fits, fits_wide, grid_of, grid_tables
 from dpframe.report.terminal.group import TABLE_KEYS, Group, groups, names, parts, short
 from dpframe.report.terminal.heat import heat, mapped
@@ -91,6 +92,7 @@ def _numbers(found: list[Group], console: Console) -> None:
     console.print()
     _print(console, numbers_key(found, set(ink.seen), ink, console.width))
     _print(console, tables)
+    _print(console, against(found, ink, console.width))
 
 
 def _tables(found: list[Group], ink: Ink, width: int) -> Iterator[Text | Table]:
