@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dpframe.claims import SubsampledGaussianDP as SubsampledGaussianDP
     from dpframe.claims import ZeroConcentratedDP as ZeroConcentratedDP
     from dpframe.commands.audit import audit as audit
+    from dpframe.commands.audit_training import audit_training as audit_training
     from dpframe.commands.calibrate import calibrate as calibrate
     from dpframe.commands.compare import compare as compare
     from dpframe.commands.plot import plot as plot
@@ -99,6 +100,7 @@ _HOME = {
     "UpperOf": "dpframe.estimator",
     "ZeroConcentratedDP": "dpframe.claims",
     "audit": "dpframe.commands.audit",
+    "audit_training": "dpframe.commands.audit_training",
     "calibrate": "dpframe.commands.calibrate",
     "clopper_pearson_lower": "dpframe.stats.binomial",
     "clopper_pearson_upper": "dpframe.stats.binomial",

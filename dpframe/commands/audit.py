@@ -15,15 +15,19 @@ from dpframe.patience import StuckError, patiently
 from dpframe.record.build import build
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from dpframe.engine.plan import Plan
+    from dpframe.engine.run import Progress
     from dpframe.engine.workers import Source
     from dpframe.plugin import Plugin
     from dpframe.record.model import Record
     from dpframe.record.result import CellResult
     from dpframe.registry import Registry
     from dpframe.spec.audit import Audit
+
+    Display = Callable[[int, int], AbstractContextManager[Progress]]
 
 
 def audit(
@@ -47,16 +51,33 @@ def audit(
         SpecError: the spec cannot be run; lists every mistake.
         PluginError: one of `plugins` is not a plugin class.
     """
-    from dpframe.engine.run import run
+    return recorded(load(spec, overrides, trials, seed, plugins)).as_dict()
+
+
+def recorded(loaded: Audit, display: Display | None = None) -> Record:
+    """Runs an audit that was loaded; writes nothing.
+
+    Args:
+        loaded: the audit.
+        display: opens a progress display for a number of cells and of draws.
+    """
+    from dpframe.engine.calls import planned_calls
+    from dpframe.engine.run import quiet, run
     from dpframe.engine.workers import Workers
 
-    loaded = load(spec, overrides, trials, seed, plugins)
     started = time.perf_counter()
     with Workers() as workers:
         the_plan = make_plan(loaded, source=workers)
-        results = run(the_plan, source=workers)
+        draws = sum(planned_calls(p, loaded.run) or p.draws for p in the_plan.passes)
+        shown = (
+            contextlib.nullcontext(quiet)
+            if display is None
+            else (display(len(loaded.cells), draws))
+        )
+        with shown as progress:
+            results = run(the_plan, progress, source=workers)
     seconds = time.perf_counter() - started
-    return make_record(the_plan, results, seconds, workers.calls).as_dict()
+    return make_record(the_plan, results, seconds, workers.calls)
 
 
 def load(
