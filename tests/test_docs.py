@@ -5,6 +5,7 @@ the line before it says how, where readers do not see it: `<!-- file=box.py -->`
 
 * `file=NAME` writes the block to NAME in the page's directory, `append=NAME` adds it to NAME;
 * `fragment` is a part of a spec, checked on top of a small one;
+* `needs=MODULE` runs the block only where that module is installed;
 * `exit=N` is the exit code that the last command of the block must have; default 0;
 * `no-run: REASON` leaves the block alone.
 
@@ -15,6 +16,7 @@ breaks do not count; a line `…` stands for anything.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import inspect
 import io
 import json
@@ -117,7 +119,9 @@ def options(line: str) -> dict[str, str]:
     if colon:
         said["no-run"] = reason.strip()
     assert all(said[key] or key == "fragment" for key in said), f"{line}: nothing follows"
-    assert set(said) <= {"file", "append", "fragment", "exit", "no-run"}, line
+    assert set(said) <= {"file", "append", "fragment", "exit", "needs", "no-run"}, line
+    if importlib.util.find_spec(said.get("needs", "dpframe")) is None:
+        said["no-run"] = f"{said['needs']} is not installed"
     return said
 
 
