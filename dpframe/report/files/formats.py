@@ -21,6 +21,7 @@ class Format(Protocol):
 
 
 _HOME = {
+    ".html": "dpframe.report.files.html",
     ".csv": "dpframe.report.files.table",
     ".md": "dpframe.report.files.markdown",
     ".xml": "dpframe.report.files.junit",
@@ -77,7 +78,11 @@ def _format(suffix: str, asked: str) -> Format:
     if home is None:
         known = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
         raise OutputError(f"{asked}: which report? Its suffix is one of {known}")
-    return cast("Format", importlib.import_module(home))
+    try:
+        return cast("Format", importlib.import_module(home))
+    except ImportError as error:
+        needs = f"{asked}: needs {error.name}, which comes with: pip install 'dpframe[report]'"
+        raise OutputError(needs) from None
 
 
 def _prepare(path: Path) -> Path:

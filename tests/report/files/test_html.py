@@ -1,0 +1,231 @@
+"""The page: whole and self-contained, readable without eyes or colours, proof against labels."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from xml.etree import ElementTree
+
+import pytest
+from support import made_records
+from support.html_pages import Page
+
+from dpframe.errors import DpframeError, OutputError
+from dpframe.record.file import as_record
+from dpframe.report.files import formats
+from dpframe.report.files.html import document, summary
+from dpframe.report.files.html.pictures import harmless, pictures
+
+
+def page(cells, **changes):
+    return document(as_record(made_records.record(cells, **changes)))
+
+
+@pytest.fixture(scope="module")
+def figure_2():
+    return document(as_record(made_records.figure_2()))
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """Without figures, which take a second."""
+    monkeypatch.setattr("dpframe.report.files.html.content.pictures", lambda record: ([], []))
+
+
+def checked(html):
+    found = Page(html)
+    assert found.problems == []
+    assert found.headings[0] == 1
+    assert found.headings.count(1) == 1
+    for before, after in itertools.pairwise(found.headings):
+        assert after <= before + 1
+    for link in found.values("href") + found.values("xlink:href"):
+        assert link.startswith("#")
+        assert link[1:] in found.ids
+    for name in found.values("aria-labelledby"):
+        assert set(name.split()) <= found.ids
+    assert found.tags["table"] == found.tags["caption"]
+    assert all(a.get("scope") in ("col", "row") for tag, a in found.attributes if tag == "th")
+    assert {"script", "iframe", "object", "embed", "form", "img", "base"}.isdisjoint(found.tags)
+    assert not [a for _, attributes in found.attributes for a in attributes if a[:2] == "on"]
+    assert "private" not in found.text
+    return found
+
+
+def test_the_page_is_whole_and_says_the_verdict_first(figure_2):
+    found = checked(figure_2)
+    assert re.search(r"Privacy audit: dptext \d+ of 252 claims violated, no viol", found.text)
+    assert found.tags["main"] == found.tags["nav"] == found.tags["header"] == 1
+    assert found.values("lang") == ["en"]
+    assert found.tags["details"] == 252
+    assert len(figure_2.encode()) < 1_000_000
+    for heading in ("Map", "Claimed and measured", "How each number", "What was not tried", "Spec"):
+        assert heading in found.text
+
+
+def test_the_page_fetches_and_runs_nothing(figure_2):
+    (policy,) = re.findall(r'Content-Security-Policy" content="(.*?)"', figure_2)
+    assert "default-src 'none'" in policy
+    assert "script" not in policy
+    assert not re.search(r"@import|url\((?!#)|src=|http-equiv=\"refresh", figure_2)
+    fetched = re.findall(r"https?://[^\s\"'<]+", figure_2)
+    assert {link for link in fetched if not link.startswith("http://www.w3.org/")} == set()
+
+
+def test_the_map_says_verdict_and_ratio_without_colours(figure_2):
+    text = Page(figure_2).text
+    assert "✗ violated" in text
+    assert (
+        "ε \\ dim 1 2 8 32 64 128 0.1 ○ no violation found 0.95 ○ no violation found 0.94" in text
+    )
+    assert figure_2.count('<table class="map">') == 6
+
+
+HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=y>]]>{{7*7}}\x1b\u202e"
+
+
+@pytest.mark.usefixtures("plain")
+def test_no_text_gets_out_of_its_place():
+    cell, failed = made_records.cell("dptext"), made_records.failed_cell(HOSTILE)
+    for part in ("mechanism", "attack", "estimator"):
+        cell[part] = {
+            "use": HOSTILE,
+            "label": f"javascript:{HOSTILE}",
+            "params": {HOSTILE: HOSTILE},
+        }
+    cell["swept"] = {HOSTILE: HOSTILE}
+    cell["estimate"] |= {"notes": [HOSTILE], "assumption": HOSTILE}
+    found = made_records.record([cell, failed], name=HOSTILE)
+    found["spec"] |= {"text": HOSTILE, "path": HOSTILE, "overrides": [HOSTILE]}
+    found["environment"] |= {"platform": HOSTILE, "devices": [HOSTILE]}
+    skip = dict.fromkeys(("mechanism", "pair", "attack", "estimator", "reason"), HOSTILE)
+    found["skipped"] = [{**skip, "swept": {HOSTILE: 1}}]
+    record = as_record(found)
+    for html in (document(record), summary(record)):
+        assert "<script" not in html
+        assert "<img" not in html
+        assert "49" not in html.replace("0.49", "")[:2000]
+        assert "\x1b" not in html
+        assert "\u202e" not in html
+        assert Page(html).problems == []
+        assert not [a for _, given in Page(html).attributes for a in given if a[:2] == "on"]
+    checked(document(record))
+    assert "<script>alert(1)" in Page(document(record)).text
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize("number", [2_500, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_many_cells(number):
+    cell = made_records.cell()
+    places = [{"a": i % 100, "b": i // 100} for i in range(number)]
+    cells = [cell | {"id": f"{i}", "swept": place} for i, place in enumerate(places)]
+    cells[-1] |= {"verdict": "violated", "expected": None}
+    html = page(cells)
+    found = checked(html)
+    assert len(html.encode()) < 5_000_000
+    assert f"{number - 2_000} more cells are left out of this table" in found.text
+    assert f"{number - 300} more cells are left out here" in found.text
+    assert f'id="cell-{number - 1}"' in html  # what needs attention is kept
+    assert f"1 of {number} claims violated" in found.text
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [],
+        [made_records.failed_cell()],
+        [made_records.estimate_only()],
+        [made_records.cell() | {"claim": None, "verdict": None, "expected": None, "swept": {}}],
+        [made_records.cell(repeat=repeat, shift=repeat) for repeat in (0, 1)],
+        [made_records.cell() | {"swept": {"one": value}} for value in (1, "x", [2, 3], None)],
+    ],
+)
+def test_odd_records(cells):
+    found = checked(page(cells))
+    assert "claim" in found.text
+
+
+@pytest.mark.usefixtures("plain")
+def test_what_is_not_as_expected_is_named():
+    skip = dict.fromkeys(("mechanism", "pair", "attack", "estimator"), "s")
+    skip |= {"swept": {}, "reason": "a decision is no score", "expected": "violated"}
+    unmet = made_records.cell() | {"verdict": "inconclusive", "reason": "too few"}
+    text = checked(page([unmet, made_records.failed_cell()], skipped=[skip])).text
+    assert "violated without being expected (2)" in text
+    assert "expected violated, but skipped: a decision is no score" in text
+    assert "Could not be run (1)" in text
+    assert "▶ ? inconclusive" in text
+
+
+def test_figures_are_drawings_and_are_missed_with_a_note(monkeypatch):
+    record = as_record(made_records.figure_2())
+    shown, notes = pictures(record)
+    assert (len(shown) > 0, notes) == (True, [])
+
+    def missing(record):
+        raise DpframeError("figures need matplotlib")
+
+    monkeypatch.setattr("dpframe.report.figures.kinds", missing)
+    assert pictures(record) == ([], ["No figures: figures need matplotlib"])
+
+
+@pytest.mark.parametrize(
+    ("inside", "expected"),
+    [
+        ('<path d="M0 0" style="fill: url(#a)"/><use href="#b"/>', True),
+        ("<script>1</script>", False),
+        ("<foreignObject/>", False),
+        ('<path onclick="x"/>', False),
+        ('<use href="https://a.b/c"/>', False),
+        ('<path style="fill: url(http://a)"/>', False),
+        ('<image href="#a"/>', False),
+        ("<path", False),
+        ("<style>@import 'x'</style>", False),
+    ],
+)
+def test_a_drawing_that_could_do_something_is_left_out(inside, expected):
+    assert harmless(f'<svg xmlns="http://www.w3.org/2000/svg">{inside}</svg>') == expected
+
+
+def test_the_summary_for_notebooks():
+    html = summary(as_record(made_records.figure_2()))
+    assert Page(html).problems == []
+    assert len(html) < 5_000
+    assert "of 252 claims violated" in html
+    assert "What was not tried" in html.replace("what", "What")
+    assert ElementTree.fromstring(html) is not None
+
+
+def test_without_jinja2_the_extra_is_named(monkeypatch):
+    for name in [n for n in sys.modules if n.startswith("dpframe.report.files.html")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(OutputError, match=r"a report as .html: needs jinja2.*'dpframe\[report\]'"):
+        formats.report_as(".html", as_record(made_records.record([])))
+
+
+def luminance(colour):
+    levels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in levels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_contrast_is_enough_in_light_and_in_dark(figure_2):
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    light, dark = re.findall(r":root \{(.*?)\}", figure_2, flags=re.DOTALL)[:2]
+    for scheme in (light, dark):
+        colours = dict(re.findall(r"--(\w+): (#\w{6})", scheme))
+        for name in ("text", "faint", "link", "bad", "good", "open"):
+            for ground in ("page", "soft"):
+                assert contrast(colours[name], colours[ground]) >= 4.5, (name, ground)
+    shades = re.findall(r"background: (#\w{6}); color: (#\w{6})", figure_2)
+    assert len(shades) >= 8
+    for ground, letters in shades:
+        assert contrast(ground, letters) >= 4.5
