@@ -30,9 +30,8 @@ class Table(NamedTuple):
         return int(self.y.max()) + 1
 
 
-@functools.lru_cache(maxsize=4)
 def load_table(source: str) -> Table:
-    """Reads a table.
+    """Reads a table; one that was read before is kept until its files change.
 
     Args:
         source: "digits" (1 797 handwritten digits of 8 × 8 pixels that scikit-learn brings along),
@@ -42,6 +41,20 @@ def load_table(source: str) -> Table:
     Raises:
         ValueError: there is no such file, or it does not hold such arrays.
     """
+    return _loaded(source, stamp(source))
+
+
+def stamp(source: str) -> tuple[Any, ...]:
+    """What changes with the files of a table."""
+    path = Path(source)
+    if source == DIGITS or not path.exists():
+        return ()
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return tuple((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files)
+
+
+@functools.lru_cache(maxsize=4)
+def _loaded(source: str, stamp: tuple[Any, ...]) -> Table:
     if source == DIGITS:
         return _digits()
     path = Path(source)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
 from dpframe import Ge, Pair
-from dpframe_dpsgd.datasets import DIGITS, load_table
+from dpframe_dpsgd.datasets import DIGITS, load_table, stamp
 from dpframe_dpsgd.records import Records
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ class Canary(Pair, name="canary"):
 
     @property
     def d0(self) -> Records:
-        return _records(self, False)
+        return _records(self, False, stamp(self.data))
 
     @property
     def d1(self) -> Records:
-        return _records(self, True)
+        return _records(self, True, stamp(self.data))
 
     def record(self) -> tuple[HostArray, int]:
         """Features and label of the canary."""
@@ -60,7 +60,7 @@ class Canary(Pair, name="canary"):
 
 
 @functools.lru_cache(maxsize=16)
-def _records(pair: Canary, with_canary: bool) -> Records:
+def _records(pair: Canary, with_canary: bool, stamp: tuple[Any, ...]) -> Records:
     table = load_table(pair.data)
     order = np.random.default_rng(pair.subset).permutation(len(table.y))
     chosen = order[: pair.records]

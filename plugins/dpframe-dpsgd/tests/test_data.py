@@ -7,6 +7,9 @@ import pytest
 from dpframe_dpsgd.datasets import load_table
 from dpframe_dpsgd.idx import read_idx
 from dpframe_dpsgd.pairs import Canary
+from dpsgd_support import SMALL
+
+import dpframe
 
 
 def idx(array, code):
@@ -113,3 +116,27 @@ def test_the_canary_is_no_record_of_d():
 def test_a_canary_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="leave 1 of"):
         Canary.from_params({"records": 1796, "index": 1})
+
+
+def test_the_contents_of_a_file_are_in_the_address_of_the_draws(tmp_path):
+    """Another file under the same name is another audit; the same file elsewhere is the same."""
+
+    def draw_group(file, x):
+        np.savez(file, x=x, y=np.arange(len(x)) % 3)
+        record = dpframe.audit(
+            {
+                "schema": 1,
+                "audit": {"name": "contents", "trials": 8},
+                "pair": {"use": "canary", "params": {"data": str(file), "records": 10}},
+                "mechanism": [{"use": "dpsgd", "params": {**SMALL, "steps": 1, "batch": 5}}],
+                "attack": [{"use": "canary-loss"}],
+                "estimator": [{"use": "gdp"}],
+                "run": {"pilot": 8},
+            }
+        )
+        return record["cells"][0]["draw_group"]
+
+    x = np.random.default_rng(0).random((12, 4))
+    first = draw_group(tmp_path / "table.npz", x)
+    assert draw_group(tmp_path / "table.npz", x) == first
+    assert draw_group(tmp_path / "table.npz", x + 0.01) != first

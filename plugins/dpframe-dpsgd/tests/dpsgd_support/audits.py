@@ -18,7 +18,7 @@ def white_box(
     use, *, models, mistakes=None, plugins=(), seed=0, canary="gradient", records=20, **params
 ):
     """The record of an audit of one trainer by everything that a white box sees."""
-    params = {**SMALL, **params}
+    params = {key: value for key, value in {**SMALL, **params}.items() if value is not None}
     if mistakes:
         params["mistake"] = mistakes[0]
     return dpframe.audit(

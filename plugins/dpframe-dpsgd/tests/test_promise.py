@@ -1,0 +1,71 @@
+"""The correct trainer, audited two hundred times, is never accused."""
+
+import math
+
+import numpy as np
+import pytest
+from dpframe_dpsgd.dense import DPSGD
+from dpframe_dpsgd.pairs import Canary
+from dpsgd_support import SMALL
+
+import dpframe
+
+DELTAS = [0.0, 1e-9, 1e-7, 1e-5, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8]
+TRAINER = {**SMALL, "steps": 12, "output": "steps", "canary_norm": 5.0}
+
+
+def audits(repeats, canary):
+    return dpframe.audit(
+        {
+            "schema": 1,
+            "audit": {
+                "name": "promise",
+                "trials": 200,
+                "confidence": 0.9999,
+                "multiplicity": "none",
+                "repeats": repeats,
+            },
+            "pair": {"use": "canary", "params": {"canary": canary, "records": 20}},
+            "mechanism": [{"use": "dpsgd", "params": TRAINER}],
+            "attack": [
+                {"use": "canary-search"},
+                {"use": "canary-steps", "params": {"combine": "likelihood-ratio"}},
+            ],
+            "estimator": [{"use": "order-statistics"}],
+            "run": {"fit": 40, "pilot": 100},
+        }
+    )
+
+
+def bound(point, delta):
+    """The largest ε that a certified point (FPR, FNR) of the trade-off curve rules out at δ."""
+    fpr, fnr = point
+    both = ((1 - fnr - delta, fpr), (1 - fpr - delta, fnr))
+    return max((math.log(up / down) for up, down in both if up > 0 and down > 0), default=0.0)
+
+
+def check(record, repeats, canary):
+    """None violated, and every bound below what the accountant says, at every δ."""
+    pair = Canary.from_params({"records": 20, "canary": canary})
+    claim = DPSGD.from_params(TRAINER).resolve(pair).claim(pair)
+    claimed = np.array([claim.epsilon_at(delta) for delta in DELTAS])
+    assert len(record["cells"]) == 2 * repeats
+    told = 0
+    for cell in record["cells"]:
+        assert cell["status"] == "ok"
+        assert cell["verdict"] != "violated"
+        for point in cell["estimate"]["tradeoff"]:
+            found = [bound(point, delta) for delta in DELTAS]
+            assert (found <= claimed + 1e-9).all()
+            told += max(found) > 0.1
+    assert told >= repeats  # the bounds say something
+
+
+def test_the_correct_trainer_is_not_accused():
+    check(audits(2, "gradient"), 2, "gradient")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("canary", ["gradient", "mislabelled"])
+def test_two_hundred_audits_of_the_correct_trainer_find_nothing(canary):
+    check(audits(200, canary), 200, canary)
