@@ -52,7 +52,8 @@ SCORES = ("score", "--in", "in.npy", "--out", "out.npy")
 
 def test_score() -> None:
     done = invoke(*SCORES, "--delta", "1e-5", "--claim", "epsilon=0.1,delta=1e-5")
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == 1, done.output
+    assert "✗ The claim is refuted at 95 % confidence, which pays for" in done.stdout
     assert done.stderr == ""
     assert "in.npy: 500 scores (D′, the record in)" in done.stdout
     assert "order-statistics" in done.stdout
@@ -60,6 +61,27 @@ def test_score() -> None:
     assert "– precision: left out: takes a decision, was given a score" in done.stdout
     assert "\x1b" not in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize("names", [("--scores1", "--scores0"), ("--in", "--out")])
+def test_a_claim_that_is_not_refuted_is_no_failure(names: tuple[str, str]) -> None:
+    words = ("score", names[0], "in.npy", names[1], "out.npy", "--estimator", "order-statistics")
+    done = invoke(*words, "--claim", "epsilon=9")
+    assert done.exit_code == 0, done.output
+    assert "○ The claim is not refuted at 95 % confidence." in done.stdout
+    assert "which pays" not in done.stdout
+    assert invoke(*words, "--claim", "epsilon=0.1", "--json").exit_code == 1
+    assert invoke(*words).exit_code == 0
+
+
+def test_notes_are_folded() -> None:
+    words = (*SCORES, "--estimator", "gdp", "--estimator", "histogram")
+    folded, shown = (" ".join(invoke(*words, *more).stdout.split()) for more in ([], ["--notes"]))
+    note = "chose thresholds or bins; the rest was counted"
+    assert "shown with --notes" in folded
+    assert note not in folded
+    assert note in shown
+    assert "shown with --notes" not in shown
 
 
 def test_score_as_json() -> None:
@@ -137,7 +159,7 @@ MISTAKES = [
     ([*SCORES[:3], "--out", "gone.npy"], "gone.npy: no such file"),
     ([*SCORES[:3], "--out", "square.npy"], "square.npy: scores are one column"),
     ([*SCORES[:3], "--out", "bits.npy"], "decisions on one side"),
-    ([*SCORES[:3]], "Missing option '--out'"),
+    ([*SCORES[:3]], "--scores1 FILE and --scores0 FILE"),
     ([*SCORES, "--confidence", "2"], "confidence: 2.0"),
     ([*SCORES, "--estimator", "order"], "unknown estimator 'order'"),
     ([*SCORES, "--claim", "eps=1"], "no claim takes eps"),

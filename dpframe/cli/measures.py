@@ -15,6 +15,9 @@ from dpframe.cli.signals import end_in_order
 from dpframe.cli.terminal import console, say, say_json
 from dpframe.errors import DpframeError
 
+REFUTED = 1
+"""Exit code where a claim is refuted."""
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
 
 
@@ -22,6 +25,7 @@ def score(
     scores_in: Annotated[
         Path | None,
         typer.Option(
+            "--scores1",
             "--in",
             metavar="FILE",
             help="Scores with the record in the data (D′): .npy, .csv or .parquet, one column; "
@@ -31,7 +35,13 @@ def score(
     ] = None,
     scores_out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Scores without it (D).", show_default=False),
+        typer.Option(
+            "--scores0",
+            "--out",
+            metavar="FILE",
+            help="Scores without it (D).",
+            show_default=False,
+        ),
     ] = None,
     one_run: Annotated[
         Path | None,
@@ -83,13 +93,16 @@ def score(
         int,
         typer.Option(min=0, metavar="N", help="Decides which scores are set aside for a pilot."),
     ] = 0,
+    notes: Annotated[
+        bool, typer.Option("--notes", help="Also print what each estimator remarked.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Estimate the loss that scores made elsewhere show, with every estimator.
 
     Each bound holds alone (multiplicity none); those of --one-run hold together.
 
-    Exit code: 0, or 2 if the call is wrong.
+    Exit code: 0; 1 if the claim is refuted, by all estimators together; 2 if the call is wrong.
     """
     from dpframe.claims.parse import read_claim
     from dpframe.commands.score import score as ask
@@ -108,20 +121,23 @@ def score(
     }
     if one_run is not None:
         if scores_in is not None or scores_out is not None:
-            raise DpframeError("--one-run goes without --in and --out")
+            raise DpframeError("--one-run goes without --scores1 and --scores0")
         found = score_one_run(one_run, delta=delta, **common)
         render = render_canaries
+        refuted = any(row.get("verdict") == "violated" for row in found["rows"])
     else:
         if scores_in is None or scores_out is None:
-            raise DpframeError("--in FILE and --out FILE, or --one-run FILE")
+            raise DpframeError("--scores1 FILE and --scores0 FILE, or --one-run FILE")
         if delta and len(delta) > 1:
             raise DpframeError("--delta: one of them; several go with --one-run")
         found = ask(scores_in, scores_out, delta=delta[0] if delta else None, **common)
         render = render_scores
+        refuted = bool(found["refuted"])
     if as_json:
         say_json(dumps(found))
     else:
-        render(found, console())
+        render(found, console(), remarks=notes)
+    raise typer.Exit(REFUTED if refuted else 0)
 
 
 def compare(

@@ -98,12 +98,26 @@ def score(
         "claim": None
         if claim is None
         else {"kind": claim.kind, "epsilon": claim.epsilon_at(query.delta), "delta": query.delta},
+        "refuted": None if claim is None else _refuted(rows, confidence),
         "seed": seed,
         "environment": versions(),
         "plugins": [candidate.plugin() for candidate in asked],
         "rows": rows,
         "skipped": skipped,
     }
+
+
+def _refuted(rows: list[dict[str, Any]], confidence: float) -> bool | None:
+    """Whether the claim is refuted by all lines together; None if none of them tested it.
+
+    A line refutes at its own level. Together they pay for their number (Bonferroni), failed ones
+    too, because which of them fail is not known beforehand.
+    """
+    tested = [row["p_value"] for row in rows if row["p_value"] is not None]
+    failed = sum(row["status"] == "failed" for row in rows)
+    if not tested:
+        return None
+    return bool(min(tested) * (len(tested) + failed) <= 1 - confidence)
 
 
 class _Scores(NamedTuple):

@@ -13,6 +13,7 @@ import dpframe
 from dpframe import ApproxDP, DpframeError, GaussianDP, PureDP
 from dpframe.builtin.estimators.precision import Precision
 from dpframe.claims.parse import read_claim
+from dpframe.commands.score import _refuted
 from dpframe.errors import PluginError, ScoresError
 from dpframe.estimator import Query
 from dpframe.record.file import dumps
@@ -170,3 +171,21 @@ def test_claims_in_words(text: str, claim: Any) -> None:
 def test_words_that_are_no_claim(text: str) -> None:
     with pytest.raises(DpframeError, match="--claim"):
         read_claim(text)
+
+
+@pytest.mark.parametrize(
+    ("p_values", "failed", "refuted"),
+    [
+        ([0.05], 0, True),
+        ([0.051], 0, False),
+        ([0.02, 0.5, None], 0, True),
+        ([0.02, 0.5, 0.5], 0, False),
+        ([0.02, 0.5], 1, False),
+        ([None], 0, None),
+        ([], 1, None),
+    ],
+)
+def test_a_claim_is_refuted_only_by_all_lines_together(p_values, failed, refuted):
+    rows = [{"p_value": p, "status": "ok"} for p in p_values]
+    rows += [{"p_value": None, "status": "failed"}] * failed
+    assert _refuted(rows, 0.95) is refuted

@@ -8,6 +8,8 @@ from dpframe.report import words
 from dpframe.report.terminal import ranking
 from dpframe.report.terminal.cell import BOUND
 from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
+from dpframe.report.terminal.narrow import fitted
+from dpframe.report.terminal.scores import noted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,12 +19,13 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-def render_canaries(found: dict[str, Any], console: Console) -> None:
+def render_canaries(found: dict[str, Any], console: Console, *, remarks: bool = False) -> None:
     """Prints the answer of `dpframe score --one-run`.
 
     Args:
         found: what `dpframe.score_one_run` returns.
         console: where to print.
+        remarks: whether to print what estimators remarked, not only how much of it there is.
     """
     ink, notes = Ink.of(console), ranking.Notes()
     rows = [row for row in found["rows"] if row["status"] == "ok"]
@@ -30,9 +33,10 @@ def render_canaries(found: dict[str, Any], console: Console) -> None:
         console.print(line)
     if rows:
         console.print()
-        console.print(_table(rows, found, notes, ink))
+        for part in fitted(_table(rows, found, notes, ink), ink, console.width):
+            console.print(part)
         console.print()
-    for line in (*notes.lines(ink), *_remarks(found, rows, ink)):
+    for line in (*notes.lines(ink), *_remarks(found, rows, remarks, ink)):
         console.print(line)
 
 
@@ -61,7 +65,7 @@ def _table(rows: list[dict[str, Any]], found: dict[str, Any], notes: Any, ink: I
     heads = ["estimator", "δ", "bound", "can show", "estimate"]
     heads += ["p-value", "verdict"] if judged else []
     for head in heads:
-        table.add_column(ink.text(head), overflow="fold")
+        table.add_column(ink.text(head), overflow="fold", no_wrap=head != "estimator")
     table.add_column(ink.text("assumes"), no_wrap=True)
     for row in sorted(rows, key=lambda row: not row["estimate"]["certified"]):
         certified = row["estimate"]["certified"]
@@ -94,13 +98,14 @@ def _verdict(row: dict[str, Any]) -> str:
     return "none" if verdict is None else f"{SYMBOL[verdict]} {verdict}"
 
 
-def _remarks(found: dict[str, Any], rows: list[dict[str, Any]], ink: Ink) -> Iterator[Text]:
+def _remarks(
+    found: dict[str, Any], rows: list[dict[str, Any]], all_of_them: bool, ink: Ink
+) -> Iterator[Text]:
     for row in rows:
         label = row["estimator"]["label"]
         if row["reason"]:
             yield ink.text(f"{label}: {row['reason']}", STYLE.get(row["verdict"], ""))
-        for note in row["estimate"]["notes"]:
-            yield ink.text(f"{label}: {note}", "dim")
+    yield from noted(rows, all_of_them, ink)
     if any(row["estimate"]["certified"] for row in rows):
         yield ink.text(
             "A bound limits the loss of the whole run from below, if each canary was in by a fair "

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-def render_scores(found: dict[str, Any], console: Console) -> None:
+def render_scores(found: dict[str, Any], console: Console, *, remarks: bool = False) -> None:
     """Prints the answer of `dpframe score`.
 
     Args:
         found: what `dpframe.score` returns.
         console: where to print.
+        remarks: whether to print what estimators remarked, not only how much of it there is.
     """
     ink, notes = Ink.of(console), ranking.Notes()
     entries = [_entry(row, found) for row in found["rows"] if row["status"] == "ok"]
@@ -37,7 +38,7 @@ def render_scores(found: dict[str, Any], console: Console) -> None:
         for part in fitted(table, ink, console.width):
             console.print(part)
         console.print()
-    for line in (*notes.lines(ink), *_remarks(found, ink)):
+    for line in (*notes.lines(ink), *_remarks(found, remarks, ink)):
         console.print(line)
 
 
@@ -77,15 +78,10 @@ def _head(found: dict[str, Any], ink: Ink) -> Iterator[Text]:
     )
 
 
-def _remarks(found: dict[str, Any], ink: Ink) -> Iterator[Text]:
+def _remarks(found: dict[str, Any], all_of_them: bool, ink: Ink) -> Iterator[Text]:
     """What the numbers do not say, and what is missing from the table."""
     rows = [row for row in found["rows"] if row["status"] == "ok"]
-    remarks: dict[str, list[str]] = {}
-    for row in rows:
-        for note in row["estimate"]["notes"]:
-            remarks.setdefault(note, []).append(row["estimator"]["label"])
-    for note, labels in remarks.items():
-        yield ink.text(f"{', '.join(labels)}: {note}", "dim")
+    yield from noted(rows, all_of_them, ink)
     confidence = found["audit"]["confidence"]
     certified = sum(row["estimate"]["certified"] for row in rows)
     if certified > 1:
@@ -101,6 +97,7 @@ def _remarks(found: dict[str, Any], ink: Ink) -> Iterator[Text]:
         yield ink.text(
             f"{SYMBOL['violated']} a line that refutes the claim, taken alone", STYLE["violated"]
         )
+    yield from _conclusion(found, ink)
     if certified:
         yield ink.text(
             "A bound limits the loss from below: these scores show at least so much. No number "
@@ -112,3 +109,32 @@ def _remarks(found: dict[str, Any], ink: Ink) -> Iterator[Text]:
             yield ink.text(f"{SYMBOL['failed']} {label} failed: {row['reason']}", STYLE["failed"])
     for skip in found["skipped"]:
         yield ink.text(f"– {skip['estimator']}: left out: {skip['reason']}")
+
+
+def noted(rows: list[dict[str, Any]], all_of_them: bool, ink: Ink) -> Iterator[Text]:
+    """What estimators remarked, or how many remarks there are."""
+    notes: dict[str, list[str]] = {}
+    for row in rows:
+        for note in row["estimate"]["notes"]:
+            notes.setdefault(note, []).append(row["estimator"]["label"])
+    if notes and not all_of_them:
+        many = "1 note of an estimator" if len(notes) == 1 else f"{len(notes)} notes of estimators"
+        yield ink.text(f"{many}, shown with --notes", "dim")
+        return
+    for note, labels in notes.items():
+        yield ink.text(f"{', '.join(labels)}: {note}", "dim")
+
+
+def _conclusion(found: dict[str, Any], ink: Ink) -> Iterator[Text]:
+    """What all lines together say of the claim."""
+    if found["refuted"] is None:
+        return
+    tests = sum(row["p_value"] is not None or row["status"] == "failed" for row in found["rows"])
+    sure = words.percent(found["audit"]["confidence"])
+    paid = f", which pays for {tests} estimators (Bonferroni)" if tests > 1 else ""
+    if found["refuted"]:
+        text = f"{SYMBOL['violated']} The claim is refuted at {sure} confidence{paid}."
+        yield ink.text(text, STYLE["violated"])
+    else:
+        sign = SYMBOL["consistent"]
+        yield ink.text(f"{sign} The claim is not refuted at {sure} confidence{paid}.")
