@@ -24,7 +24,7 @@ for command in (
     compare,
     calibrate,
     plugins,
-    new,
     schema,
+    new,
 ):
     offer(command)

@@ -49,7 +49,7 @@ class Scale(NamedTuple):
     def limits(self) -> tuple[float, float]:
         """Ends of the axis, bands included."""
         edge = 0.04 * self._length
-        below = self.band if self.tiny else edge if self.log or self.low > 0 else 0.0
+        below = self.band if self.tiny else edge if self.log else edge / 2
         above = self.band if self.infinite else edge
         return self._shifted(self.low, -below), self._shifted(self.high, above)
 

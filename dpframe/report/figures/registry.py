@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dpframe.errors import DpframeError
-from dpframe.report.figures import heat_map, profile, sweep, tradeoff
+from dpframe.report.figures import comparison, heat_map, profile, scores, sweep, tradeoff
 from dpframe.report.figures.picture import settings
 from dpframe.report.figures.select import kept
 from dpframe.suggest import did_you_mean
@@ -32,6 +32,8 @@ KINDS = {
     "heat-map": Kind("certified ε / claimed ε, a cell each", heat_map.unfit, heat_map.draw),
     "trade-off": Kind("false negatives against false positives", tradeoff.unfit, tradeoff.draw),
     "profile": Kind("δ against ε", profile.unfit, profile.draw),
+    "comparison": Kind("estimators beside each other", comparison.unfit, comparison.draw),
+    "scores": Kind("histograms of the scores on D and on D′", scores.unfit, scores.draw),
 }
 """The first that fits a record is its default."""
 

@@ -1,5 +1,6 @@
 import pytest
 from support import made_records
+from support.made_cells import asked, counted
 
 from dpframe.record.file import as_record
 
@@ -13,3 +14,14 @@ def small():
     uses = ("laplace", "adept", "dptext")
     cells = [cell(use, e, dim, m=18) for use in uses for e in (0.1, 1.0, 10.0) for dim in (1, 8)]
     return as_record(made_records.record(cells))
+
+
+@pytest.fixture(scope="session")
+def fitting(small):
+    """For each kind of figure a record that it fits."""
+    several = [asked("threshold"), asked("histogram")]
+    return {
+        **dict.fromkeys(("sweep", "heat-map", "trade-off", "profile"), small),
+        "comparison": as_record(made_records.record(several)),
+        "scores": as_record(made_records.record([counted()])),
+    }

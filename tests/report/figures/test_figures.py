@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 
 import matplotlib as mpl
 import pytest
-from support import made_records, processes
+from support import made_cells, made_records, processes
 from support.command_line import dpframe as command
 
 import dpframe
@@ -25,23 +25,22 @@ def texts(picture):
     return [text.get_text() for text in picture.findobj(Text) if text.get_text()]
 
 
-def fitting(record):
-    return [kind for kind, reason in figures.kinds(record).items() if reason is None]
-
-
-@pytest.mark.parametrize("kind", ["sweep", "heat-map"])
-def test_the_same_record_is_drawn_in_the_same_bytes(small, kind, monkeypatch):
-    first = {ending: content(figures.draw(small, kind), ending) for ending in FORMATS}
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_the_same_record_is_drawn_in_the_same_bytes(fitting, kind, monkeypatch):
+    record = fitting[kind]
+    endings = FORMATS if kind == "sweep" else ("svg",)
+    first = {ending: content(figures.draw(record, kind), ending) for ending in endings}
     monkeypatch.setattr(time, "time", lambda: 2e9)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "12345")
     taste = {"font.size": 20, "svg.hashsalt": None, "lines.color": "red", "text.parse_math": True}
     with mpl.rc_context(taste):
-        again = {ending: content(figures.draw(small, kind), ending) for ending in FORMATS}
+        again = {ending: content(figures.draw(record, kind), ending) for ending in endings}
         assert mpl.rcParams["font.size"] == 20
     assert first == again
-    assert first["png"].startswith(b"\x89PNG")
-    assert first["pdf"].startswith(b"%PDF")
-    ET.fromstring(first["svg"])
+    assert ET.fromstring(first["svg"]).get("width")
+    if kind == "sweep":
+        assert first["png"].startswith(b"\x89PNG")
+        assert first["pdf"].startswith(b"%PDF")
 
 
 def test_nothing_of_pyplot_is_needed():
@@ -70,35 +69,32 @@ def test_labels_are_shown_as_they_are(kind):
         label = ODD[index // 4]
         cell["mechanism"] = cell["mechanism"] | {"label": label}
         cell["estimator"] = cell["estimator"] | {"label": label}
+        if kind == "comparison" and index % 2:
+            cell["estimator"] = cell["estimator"] | {"label": "another"}
+        if kind == "scores":
+            cell |= {name: made_cells.counted()[name] for name in ("counts", "statistic")}
     record = as_record(made_records.record(cells))
-    if kind not in fitting(record):
-        pytest.skip("another record is needed for it")
     drawn = figures.draw(record, kind)
     page = ET.fromstring(figures.svg(record, kind))
     shown = "".join(page.itertext())
     for label in ODD[:2]:
         assert label in "\n".join(texts(drawn))
         assert label in shown
-    for ending in FORMATS:
-        assert content(drawn, ending)
+    assert content(drawn, "pdf")
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_nothing_is_called_private_and_no_bound_infinite(small, kind):
-    if kind not in fitting(small):
-        pytest.skip("another record is needed for it")
-    picture = figures.draw(small, kind)
+def test_nothing_is_called_private_and_no_bound_infinite(fitting, kind):
+    picture = figures.draw(fitting[kind], kind)
     said = "\n".join([*texts(picture), picture.caption])
     assert "privat" not in said
     assert "safe" not in said
-    assert "another attack may show more" in picture.caption
+    assert ("another attack may show more" in picture.caption) == (kind != "scores")
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_an_inline_figure_has_no_id_twice_and_no_prolog(small, kind):
-    if kind not in fitting(small):
-        pytest.skip("another record is needed for it")
-    text = figures.svg(small, kind)
+def test_an_inline_figure_has_no_id_twice_and_no_prolog(fitting, kind):
+    text = figures.svg(fitting[kind], kind)
     assert text.startswith("<svg")
     ids = [element.get("id") for element in ET.fromstring(text).iter() if element.get("id")]
     assert len(ids) == len(set(ids))
@@ -110,6 +106,7 @@ def test_a_wrong_kind_is_answered_with_those_that_fit(small):
         figures.draw(small, "heatmap")
     assert "did you mean 'heat-map'?" in str(caught.value)
     assert "kinds that fit it: sweep, heat-map" in str(caught.value)
+    assert "scores: none of its cells counted scores in bins" in str(caught.value)
 
 
 def test_a_kind_that_does_not_fit_says_why(small):
@@ -165,19 +162,26 @@ def test_records_and_their_files_are_drawn(tmp_path):
     assert pictures[0]._repr_svg_().startswith("<svg")
 
 
-def test_ten_thousand_cells_are_few_things_to_draw():
-    cells = []
-    for a in range(100):
-        for b in range(100):
-            cell = made_records.cell("laplace", 1.0, m=10_000)
-            cell["swept"] = {"mechanism.epsilon": 0.1 + a / 10, "pair.dim": b + 1}
-            cell["id"] = f"{a}-{b}"
-            cells.append(cell)
-    record = as_record(made_records.record(cells))
-    for kind in ("sweep", "heat-map"):
+@pytest.mark.parametrize("side", [30, pytest.param(100, marks=pytest.mark.slow)])
+def test_ten_thousand_cells_are_few_things_to_draw(side):
+    found = made_records.record([made_records.cell("laplace", 1.0, m=side**2)])
+    (one,) = as_record(found).cells
+    cells = [
+        one.model_copy(
+            update={
+                "swept": {"mechanism.epsilon": 0.1 + a / 10, "pair.dim": b + 1},
+                "id": f"{a}-{b}",
+            }
+        )
+        for a in range(side)
+        for b in range(side)
+    ]
+    record = as_record(found).model_copy(update={"cells": cells})
+    for kind in ("sweep", "heat-map", "profile"):
         picture = figures.draw(record, kind)
         assert len(picture.findobj()) < 6_000
-    assert "92 more lines are left out" in figures.draw(record, "sweep").caption
+    assert f"{side**2 - 6} more mechanisms are left out" in picture.caption
+    assert f"{side - 8} more lines are left out" in figures.draw(record, "sweep").caption
 
 
 def test_the_command_writes_and_overwrites_whole_files(tmp_path, small, monkeypatch):

@@ -1,0 +1,84 @@
+"""Estimators beside each other, and the scores that they saw."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from support import made_records
+from support.made_cells import EDGES, asked, counted, silent
+
+from dpframe.errors import DpframeError
+from dpframe.record.file import as_record
+from dpframe.report import figures
+from dpframe.report.figures import scores
+
+
+def xs(ax, marker):
+    return [float(x) for line in ax.lines if line.get_marker() == marker for x in line.get_xdata()]
+
+
+def test_only_what_is_certified_has_the_sign_of_a_bound():
+    bound = asked("order-statistics")
+    loose = silent("gdp", epsilon="inf", interval=[0.5, "inf"])
+    record = as_record(made_records.record([bound, loose], m=1))
+    picture = figures.draw(record, "comparison")
+    (ax,) = picture.axes
+    assert xs(ax, ">") == [bound["estimate"]["epsilon_lower"]]
+    assert len(xs(ax, "o")) == 2
+    assert max(xs(ax, "o")) > record.cells[0].estimate.epsilon_upper
+    said = [text.get_text() for text in picture.legends[0].get_texts()]
+    assert "interval, no bound" in said
+    assert "estimate, no bound" in said
+    assert "certified: at least this" in said
+    assert "∞" in [tick.get_text() for tick in ax.get_xticklabels()]
+    assert "Intervals and point values are no bounds." in picture.caption
+
+
+def test_one_estimator_is_no_comparison():
+    record = as_record(made_records.record([asked("order-statistics")]))
+    with pytest.raises(DpframeError, match="nothing is there to compare"):
+        figures.draw(record, "comparison")
+
+
+def test_scores_are_drawn_as_densities_with_their_threshold():
+    record = as_record(made_records.record([counted()]))
+    (found,) = scores._histograms(record)
+    places, density = scores._bars(found)
+    widths = np.diff(places)
+    assert (density * widths).sum(axis=1) == pytest.approx([1, 1], abs=0.01)
+    middle = (places[1:] + places[:-1]) / 2
+    assert density[0] == pytest.approx(stats.norm.pdf(middle), abs=0.01)
+    assert density[1] == pytest.approx(stats.norm.pdf(middle - 1), abs=0.01)
+    assert found.thresholds == (1.25,)
+    picture = figures.draw(record, "scores")
+    assert 1.25 in [float(line.get_xdata()[0]) for line in picture.axes[0].lines]
+    assert "7 scores that are NaN are not drawn." in picture.caption
+
+
+def test_the_finest_bins_are_drawn_and_all_thresholds_kept():
+    coarse = counted()
+    coarse |= {"id": "coarse", "statistic": {"name": "ThresholdCounts", "threshold": 0.5}}
+    coarse["estimator"] = {"use": "threshold", "label": "threshold", "params": {}}
+    coarse["estimate"] = coarse["estimate"] | {"notes": []}
+    coarse["counts"] = [[9, 1], [2, 8]]
+    for cells in ([coarse, counted()], [counted(), coarse]):
+        (found,) = scores._histograms(as_record(made_records.record(cells)))
+        assert len(found.edges) == len(EDGES)
+        assert found.thresholds == (0.5, 1.25)
+
+
+def test_decisions_are_no_scores(small):
+    assert figures.kinds(small)["scores"] == "none of its cells counted scores in bins"
+
+
+def test_edges_at_the_ends_of_float32_are_outer_bins():
+    cell = counted(nan=0)
+    cell["statistic"]["edges"] = [-3.4028235e38, *EDGES.tolist(), "inf"]
+    rows = cell["counts"]
+    cell["counts"] = [[row[0], 0, *row[1:-1]] for row in rows]
+    (found,) = scores._histograms(as_record(made_records.record([cell])))
+    assert math.isfinite(found.edges[0])
+    assert found.counts.sum() == sum(map(sum, rows))
