@@ -14,6 +14,7 @@ from dpframe.engine.duration import expected_seconds
 from dpframe.engine.estimate import resolution_of, share_of_error
 from dpframe.engine.memory import Footprint, ideal_layout
 from dpframe.engine.processes import available_cores
+from dpframe.engine.workers import Workers
 from dpframe.estimator import Query
 
 if TYPE_CHECKING:
@@ -30,8 +31,10 @@ def outlook(loaded: Audit, *, rehearse: bool = True) -> Outlook:
         loaded: the audit.
         rehearse: draw a little, to say how long the run takes.
     """
-    plan = make_plan(loaded)
     cores = available_cores()
+    with Workers() as workers:
+        plan = make_plan(loaded, workers)
+        time = expected_seconds(plan, cores, workers) if rehearse else None
     cells = loaded.cells
     confidence = min((cell.confidence for cell in cells), default=0.95)
     divide = max(1, plan.certifying_cells) if loaded.multiplicity != "none" else 1
@@ -44,7 +47,8 @@ def outlook(loaded: Audit, *, rehearse: bool = True) -> Outlook:
         "draws": sum(the_pass.draws for the_pass in plan.passes),
         "calls": sum(planned_calls(the_pass, loaded.run) for the_pass in plan.passes),
         "memory_bytes": Footprint(plan, cores).bytes,
-        "seconds": expected_seconds(plan, cores) if rehearse else None,
+        "seconds": time.seconds if time else None,
+        "seconds_at_least": time is not None and time.at_least,
         "confidence": confidence,
         "multiplicity": loaded.multiplicity,
         "level": (1 - confidence) / divide,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from dpframe.engine.box_duration import box_seconds
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.chunks import Segment
 from dpframe.engine.device import DeviceWork
@@ -12,6 +13,7 @@ from dpframe.mechanism import HostMechanism
 
 if TYPE_CHECKING:
     from dpframe.engine.plan import Pass, Plan
+    from dpframe.engine.workers import Source
 
 REHEARSED = 3
 """Passes that are prepared and draw a little: the one with the most draws among them."""
@@ -23,20 +25,39 @@ ESTIMATE_SECONDS = 0.002
 """Of one cell: about what it takes to estimate, judge and write it."""
 
 
-def expected_seconds(plan: Plan, threads: int) -> float | None:
+class Expected(NamedTuple):
+    """About how long a run takes."""
+
+    seconds: float
+    at_least: bool
+    """Whether it may be much more: a black box took longer than its rehearsal."""
+
+
+def expected_seconds(plan: Plan, threads: int, source: Source) -> Expected | None:
     """About how long a run takes; draws a little, and what it draws is not kept.
 
     Args:
         plan: of the run.
         threads: how many count at the same time.
+        source: calls black boxes.
 
     Returns:
-        None if that cannot be said: black boxes are not called for it, and what fails is told by
-        the run.
+        None if that cannot be said, because what fails is told by the run.
     """
-    passes = sorted(plan.passes, key=_size)
-    if not passes or any(isinstance(p.mechanisms[0], HostMechanism) for p in passes):
+    boxes = box_seconds(plan, source, threads)
+    traced = _traced_seconds(plan, threads)
+    if not plan.passes or boxes is None or traced is None:
         return None
+    rest = ESTIMATE_SECONDS * len(plan.audit.cells)
+    return Expected(boxes.seconds + traced + rest, not boxes.known)
+
+
+def _traced_seconds(plan: Plan, threads: int) -> float | None:
+    """What JAX traces, without what is done for each cell."""
+    traced = [p for p in plan.passes if not isinstance(p.mechanisms[0], HostMechanism)]
+    if not traced:
+        return 0.0
+    passes = sorted(traced, key=_size)
     middle = len(passes) // 2
     chosen = list(dict.fromkeys([passes[-1].stream, passes[0].stream, passes[middle].stream]))
     by_stream = {p.stream: p for p in passes}
@@ -50,7 +71,7 @@ def expected_seconds(plan: Plan, threads: int) -> float | None:
     seconds = sum(_size(p) / measured.get(p.stream, (0.0, rate))[1] for p in passes)
     shapes = len({(p.shape, len(p.mechanisms) > 1) for p in passes})
     waiting = first_use * shapes + setup * (len(passes) - shapes)
-    return (seconds + waiting) / threads + ESTIMATE_SECONDS * len(plan.audit.cells)
+    return (seconds + waiting) / threads
 
 
 def _size(the_pass: Pass) -> int:

@@ -20,7 +20,7 @@ from dpframe.engine.pace import GRACE
 from dpframe.engine.precision import as_scored
 from dpframe.engine.sanity import NAN_FOUND
 from dpframe.engine.work import Work
-from dpframe.engine.workers import Overdue, Stopped
+from dpframe.engine.workers import Overdue, Stopped, at_once
 from dpframe.errors import SampleError
 
 if TYPE_CHECKING:
@@ -87,12 +87,14 @@ class HostWork(Work):
         """Nothing is left to do."""
 
     def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
-        for index, chunk in enumerate(self.tally.done):
-            # Counted too: a release may be dear.
-            (self._seen[lane, index, chunk],) = self.draws.chunks(
-                EVAL, lane, index, range(chunk, chunk + 1)
-            )
-        found = [self._seen[lane, index, chunk] for index, chunk in enumerate(self.tally.done)]
+        def first(index: int) -> HostArray:
+            chunk = self.tally.done[index]
+            (outputs,) = self.draws.chunks(EVAL, lane, index, range(chunk, chunk + 1))
+            return outputs
+
+        found = at_once([partial(first, index) for index in (0, 1)], self.source.most)
+        for index, outputs in enumerate(found):  # counted too: a release may be dear
+            self._seen[lane, index, self.tally.done[index]] = outputs
         x, y = (self._filled(self._checked(outputs)) for outputs in found)
         return x, y
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from dpframe.engine.draws import Draws
 from dpframe.engine.independence import NOT_SEEDABLE
 from dpframe.engine.pace import Clock, Pace
 from dpframe.engine.precision import as_scored, for_a_box
-from dpframe.engine.workers import Load, Overdue, Request
+from dpframe.engine.workers import Load, Overdue, Request, at_once
 from dpframe.errors import SampleError
 
 if TYPE_CHECKING:
@@ -114,14 +115,19 @@ class HostDraws(Draws):
         """
         first: Any = self.the_pass.mechanisms[0]
         with self.source.lend(self.load, 2) as workers, self._clock.running():
-            a, b = workers[0], workers[-1]
-            here, there = self._chunk(a, 0), self._chunk(b, 1)
+            two = workers[0], workers[-1]
+            here, there = self._chunks(two, (0, 1))
             for outputs in (here, there):
                 self.independence.see(0, 0, 0, outputs, counted=False)
             if first.seedable:
-                for again in (self._chunk(a, 0), self._chunk(b, 0)):
+                for again in self._chunks(two, (0, 0)):
                     if again.tobytes() != here.tobytes():
                         raise SampleError(NOT_SEEDABLE)
+
+    def _chunks(self, workers: tuple[Lent, Lent], datasets: tuple[int, int]) -> list[HostArray]:
+        """A chunk from each of two workers."""
+        calls = [partial(self._chunk, *both) for both in zip(workers, datasets, strict=True)]
+        return at_once(calls, self.source.most)
 
     def _chunk(self, worker: Lent, dataset: int) -> HostArray:
         """A chunk of D, at an address of D or of D′ that nothing else is drawn at."""

@@ -107,7 +107,9 @@ class _Runner:
         self.results = {
             cell.id: CellResult(cell=cell, reason=reason) for cell, reason in plan.failed
         }
-        self.draws = 0
+        self.draws = self.shown = 0
+        self.before = source.calls
+        """Releases that the plan has asked for already."""
         self.label = ""
         self.extremes: Extremes = {}
         self.again: list[Pass] = []
@@ -136,9 +138,11 @@ class _Runner:
         return self.again
 
     def _tell(self) -> None:
+        # How far calls are is guessed; what was shown is not taken back.
+        self.shown = max(self.shown, self.draws + self.source.released - self.before)
         self.progress(
             cells_done=len(self.results),
-            draws_done=self.draws + self.source.calls,
+            draws_done=self.shown,
             label=self.label,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -23,7 +24,7 @@ from dpframe.engine.precision import (
     shape_of_dataset,
 )
 from dpframe.engine.shape import Shape
-from dpframe.engine.workers import Load, Overdue, Request
+from dpframe.engine.workers import Load, Overdue, Request, at_once
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dpframe.attack import Attack
-    from dpframe.engine.workers import Source
+    from dpframe.engine.workers import Lent, Source
     from dpframe.mechanism import Mechanism
     from dpframe.spec.audit import Cell, RunSettings
     from dpframe.types import HostArray, Tree
@@ -102,16 +103,20 @@ class Tracer:
         try:
             with self.source.lend(load, 2) as workers:
                 deadline = None if limit is None else time.monotonic() + max(limit, GRACE)
-                asked = [
-                    worker.draw(Request(0, 0, stream, 0, 0, 1, ROWS), None, deadline)
-                    for worker in workers
-                ]
-                found: list[HostArray] = [np.concatenate(list(answer)) for answer in asked]
+                request = Request(0, 0, stream, 0, 0, 1, ROWS)
+
+                def call(worker: Lent) -> HostArray:
+                    return np.concatenate(list(worker.draw(request, None, deadline)))
+
+                different = list(dict.fromkeys(workers))
+                found: list[HostArray] = at_once(
+                    [partial(call, one) for one in different], self.source.most
+                )
         except Overdue:
             raise CellError(
                 f"the first call of sample did not come back within the {limit:g} s of run.seconds"
             ) from None
-        first, second = map(_shape_of, found)
+        first, second = _shape_of(found[0]), _shape_of(found[-1])
         if first != second:
             raise CellError(f"sample gave {first} in one process and {second} in another")
         return first

@@ -7,19 +7,21 @@ import itertools
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import cloudpickle
 import numpy as np
 
 from dpframe.blame import blame, message
+from dpframe.engine.flights import Flights
 from dpframe.engine.processes import available_cores
 from dpframe.engine.worker.sampling import Refused, Sampler
 from dpframe.engine.worker_process import Gone, Overdue, WorkerProcess, end
 from dpframe.errors import SampleError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from types import ModuleType
 
@@ -29,7 +31,10 @@ if TYPE_CHECKING:
     from dpframe.mechanism import HostMechanism
     from dpframe.types import HostArray
 
-__all__ = ["Here", "Load", "Overdue", "Request", "Source", "Stopped", "Workers"]
+__all__ = ["Here", "Load", "Overdue", "Request", "Source", "Stopped", "Workers", "at_once"]
+
+
+T = TypeVar("T")
 
 
 class Stopped(Exception):  # noqa: N818  # nothing is wrong: the run ends
@@ -144,6 +149,10 @@ class Source(Protocol):
     most: int
     """How many workers there can be."""
 
+    @property
+    def released(self) -> int:
+        """How many of these have come back, and about how far those are that have not."""
+
     def lend(self, load: Load, number: int = 1) -> AbstractContextManager[list[Lent]]:
         """Lends so many workers at once, or as many as there can be.
 
@@ -167,6 +176,7 @@ class Workers:
     def __init__(self, most: int | None = None) -> None:
         self.most = max(2, most or available_cores())
         self.calls = 0
+        self._flights = Flights()
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
         self._change = threading.Condition()
@@ -203,6 +213,17 @@ class Workers:
             self._idle.clear()
             self._change.notify_all()
         end(*processes)
+
+    @property
+    def released(self) -> int:
+        """See `Source`."""
+        with self._change:
+            return self.calls - self._flights.ahead(time.monotonic())
+
+    @property
+    def flights(self) -> Flights:
+        """What is under way."""
+        return self._flights
 
     def asked(self, releases: int) -> None:
         """Counts releases."""
@@ -253,6 +274,7 @@ class _Worker:
     ) -> Iterator[HostArray]:
         """See `Lent`."""
         done, asked = 0, 0
+        flights, kind = self.workers.flights, type(self.load.content[0][request.lane])
         self.at_rest = False
         try:
             self.process.say({"do": "draw", **_wanted(request, shape)})
@@ -261,7 +283,9 @@ class _Worker:
                 begun = min(done + 1, request.stop - request.first) * request.rows
                 self.workers.asked(begun - asked)
                 asked = max(asked, begun)
+                flights.begin(self, kind, asked - done * request.rows, time.monotonic())
                 frame = self.process.hear(deadline)
+                flights.end(self, time.monotonic())
                 self.at_rest = frame.header["tell"] != "outputs"
                 if frame.header["tell"] == "done":
                     return
@@ -270,6 +294,8 @@ class _Worker:
                 yield outputs
         except Gone as gone:
             raise self._ended(gone, "while it sampled") from None
+        finally:
+            flights.forget(self)
 
     def take_in(self) -> None:
         """Makes the process hold the load; the box's time has not begun yet.
@@ -319,6 +345,11 @@ class Here:
     def __init__(self) -> None:
         self.calls, self.most = 0, 1
 
+    @property
+    def released(self) -> int:
+        """See `Source`; nothing is under way while somebody asks."""
+        return self.calls
+
     def __enter__(self) -> Here:
         return self
 
@@ -358,6 +389,19 @@ class _Inline:
             raise SampleError(str(refused)) from None
         except BaseException as error:
             raise SampleError(f"sample raised {blame(error)}") from error
+
+
+def at_once(calls: Sequence[Callable[[], T]], most: int) -> list[T]:
+    """What some calls give that wait for workers; at the same time, since releases may be dear.
+
+    Args:
+        calls: each waits for one worker.
+        most: workers there can be; if they are fewer, one call comes after the other.
+    """
+    if most < len(calls):
+        return [call() for call in calls]
+    with ThreadPoolExecutor(len(calls)) as threads:
+        return [found.result() for found in [threads.submit(call) for call in calls]]
 
 
 def _wanted(request: Request, shape: Shape | None) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from support.small_audits import PLUGINS, Stop, load
 from dpframe import HostMechanism, PureDP, host_mechanism
 from dpframe.commands.audit import make_plan
 from dpframe.engine import pace, worker_process
+from dpframe.engine.calls import planned_calls
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.run import run as run_plan
 from dpframe.engine.worker.sampling import Sampler
@@ -245,6 +246,18 @@ def test_what_a_budget_left_is_gone_on_with(tmp_path: Path) -> None:
             break
     assert cell["counts"] == whole["counts"]
     assert "time budget" not in notes(cell)
+
+
+def test_progress_moves_within_a_call(workers: Workers) -> None:
+    """And ends at the number of releases that was planned."""
+    seen: list[int] = []
+    document = spec({"use": "slow", "params": {"seconds": 0.02}}, trials=32, run={"chunk": 16})
+    plan = make_plan(load(document, [*PLUGINS, *BOXES]), source=workers)
+    planned = sum(planned_calls(p, plan.audit.run) for p in plan.passes)
+    run_plan(plan, lambda **told: seen.append(told["draws_done"]), source=workers)
+    assert seen == sorted(seen)
+    assert seen[-1] == planned
+    assert any(done % 16 for done in seen)
 
 
 def test_here_is_a_source_too() -> None:

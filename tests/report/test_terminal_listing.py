@@ -116,6 +116,7 @@ def plan():
         "calls": 0,
         "memory_bytes": 300 * 2**20,
         "seconds": 125.0,
+        "seconds_at_least": False,
         "inconclusive": [{"reason": "laplace · precision: ε = 20", "cells": 6}],
         "confidence": 0.95,
         "multiplicity": "holm",

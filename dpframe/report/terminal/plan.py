@@ -64,6 +64,8 @@ class Outlook(TypedDict):
     """Estimated peak."""
     seconds: float | None
     """About how long the run takes; None if that cannot be said."""
+    seconds_at_least: bool
+    """Whether it may be much more: a black box took longer than a plan waits."""
     confidence: float
     multiplicity: str
     level: float
@@ -123,7 +125,8 @@ def _facts(plan: Outlook) -> Iterator[tuple[str, str]]:
         yield "calls", f"{words.quantity(plan['calls'])} releases of black boxes, whatever for"
     yield "memory", f"about {words.size(plan['memory_bytes'])} at the peak"
     if plan["seconds"] is not None:
-        yield "time", f"about {words.duration(plan['seconds'])} on this machine"
+        about = "more than" if plan["seconds_at_least"] else "about"
+        yield "time", f"{about} {words.duration(plan['seconds'])} on this machine"
     level = words.point(plan["level"])
     error = f"{1 - plan['confidence']:.2g}"
     how = f"{error} / {plan['m']}" if plan["multiplicity"] != "none" else f"{error}, not adjusted"
