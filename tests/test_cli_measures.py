@@ -159,7 +159,7 @@ MISTAKES = [
     ([*SCORES[:3], "--out", "gone.npy"], "gone.npy: no such file"),
     ([*SCORES[:3], "--out", "square.npy"], "square.npy: scores are one column"),
     ([*SCORES[:3], "--out", "bits.npy"], "decisions on one side"),
-    ([*SCORES[:3]], "--scores1 FILE and --scores0 FILE"),
+    ([*SCORES[:3]], "give one of: TABLE, --scores1 FILE --scores0 FILE, --one-run FILE"),
     ([*SCORES, "--confidence", "2"], "confidence: 2.0"),
     ([*SCORES, "--estimator", "order"], "unknown estimator 'order'"),
     ([*SCORES, "--claim", "eps=1"], "no claim takes eps"),

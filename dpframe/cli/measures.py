@@ -22,14 +22,23 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else
 
 
 def score(
+    table: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="TABLE",
+            help="Scores with and without the record: .csv, .parquet, .npz or .npy, and in it a "
+            "column that says which is which; larger scores mean more like with.",
+            show_default=False,
+        ),
+    ] = None,
     scores_in: Annotated[
         Path | None,
         typer.Option(
             "--scores1",
             "--in",
             metavar="FILE",
-            help="Scores with the record in the data (D′): .npy, .csv or .parquet, one column; "
-            "larger means more like D′.",
+            help="In place of a table: scores with the record in the data (D′). --in is its old "
+            "name.",
             show_default=False,
         ),
     ] = None,
@@ -39,8 +48,24 @@ def score(
             "--scores0",
             "--out",
             metavar="FILE",
-            help="Scores without it (D).",
+            help="Scores without it (D). --out is its old name.",
             show_default=False,
+        ),
+    ] = None,
+    column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Title of the scores in files with several columns, or their place from 1; "
+            "default: score or scores.",
+        ),
+    ] = None,
+    member: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The same of the memberships: 1 or true with the record, 0 or false without; "
+            "default: member, members, membership or is_member.",
         ),
     ] = None,
     one_run: Annotated[
@@ -48,8 +73,7 @@ def score(
         typer.Option(
             "--one-run",
             metavar="FILE",
-            help="Instead of both: canaries of one run, each in by a fair coin. .npz with scores "
-            "and members, or two columns in .npy, .csv or .parquet; a member is 1.",
+            help="In place of a table: canaries of one run, each in by a fair coin. A table too.",
             show_default=False,
         ),
     ] = None,
@@ -112,25 +136,27 @@ def score(
     from dpframe.report.terminal.scores import render_scores
     from dpframe.spec.overrides import read_parameters
 
+    ways = (table is not None, one_run is not None, scores_in is not None or scores_out is not None)
+    if sum(ways) != 1 or (scores_in is None) != (scores_out is None):
+        raise DpframeError("give one of: TABLE, --scores1 FILE --scores0 FILE, --one-run FILE")
     common: dict[str, Any] = {
+        "column": column,
+        "member": member,
         "confidence": confidence,
         "claim": None if claim is None else read_claim(claim),
         "estimators": estimators,
         "parameters": read_parameters("estimator", overrides or ()),
         "seed": seed,
     }
+    if one_run is None and delta and len(delta) > 1:
+        raise DpframeError("--delta: one of them; several go with --one-run")
     if one_run is not None:
-        if scores_in is not None or scores_out is not None:
-            raise DpframeError("--one-run goes without --scores1 and --scores0")
         found = score_one_run(one_run, delta=delta, **common)
         render = render_canaries
         refuted = any(row.get("verdict") == "violated" for row in found["rows"])
     else:
-        if scores_in is None or scores_out is None:
-            raise DpframeError("--scores1 FILE and --scores0 FILE, or --one-run FILE")
-        if delta and len(delta) > 1:
-            raise DpframeError("--delta: one of them; several go with --one-run")
-        found = ask(scores_in, scores_out, delta=delta[0] if delta else None, **common)
+        scores = (scores_in, scores_out) if table is None else (table, None)
+        found = ask(*scores, delta=delta[0] if delta else None, **common)
         render = render_scores
         refuted = bool(found["refuted"])
     if as_json:

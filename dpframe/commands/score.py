@@ -14,11 +14,14 @@ from dpframe.commands.audit import load_plugins
 from dpframe.commands.candidates import Candidate, candidates
 from dpframe.commands.provenance import versions
 from dpframe.engine.address import PILOT, Stream, host_generator
-from dpframe.errors import CellError, DpframeError
+from dpframe.errors import CellError, DpframeError, ScoresError
 from dpframe.estimator import Estimator, Query
 from dpframe.record.answer import checked
 from dpframe.record.cell import estimate_record
+from dpframe.record.claim import curve_points
 from dpframe.record.model.record import SCHEMA
+from dpframe.record.plain import plain
+from dpframe.scores.canaries import read_members
 from dpframe.scores.count import PILOT_MOST, PILOT_SHARE
 from dpframe.scores.files import as_scores, read_scores
 
@@ -33,8 +36,10 @@ if TYPE_CHECKING:
 
 def score(
     scores_in: Any,
-    scores_out: Any,
+    scores_out: Any = None,
     *,
+    column: str | None = None,
+    member: str | None = None,
     delta: float | None = None,
     confidence: float = 0.95,
     claim: Claim | None = None,
@@ -51,7 +56,10 @@ def score(
         scores_in: scores of an attack where the record is in the data (D′): an array of shape [n]
             of floats, integers or booleans (decisions), or the path of a file with them. Larger
             means more like D′.
-        scores_out: the same without the record (D); the lengths may differ.
+        scores_out: the same without the record (D); the lengths may differ. None if `scores_in` is
+            the path of a file that has both, and says in a column of memberships which is which.
+        column: title of the scores in files that have several columns, or their place from 1.
+        member: the same of the memberships: 1 (or true) with the record, 0 without.
         delta: δ at which ε is estimated; default: the claim's own, else 0.
         confidence: level of each bound.
         claim: what is claimed, for p-values.
@@ -74,7 +82,7 @@ def score(
     delta = delta if delta is not None else claim.default_delta if claim is not None else 0.0
     if not 0 <= delta < 1:
         raise DpframeError(f"delta: {delta} is not in [0, 1)")
-    inside, outside = _taken(scores_in, "scores in"), _taken(scores_out, "scores out")
+    inside, outside = _both(scores_in, scores_out, column, member)
     if (inside.values.dtype == np.bool_) != (outside.values.dtype == np.bool_):
         raise DpframeError(
             f"{inside.name} and {outside.name}: decisions on one side and scores on the other"
@@ -97,7 +105,13 @@ def score(
         "audit": {"delta": query.delta, "confidence": confidence, "multiplicity": "none"},
         "claim": None
         if claim is None
-        else {"kind": claim.kind, "epsilon": claim.epsilon_at(query.delta), "delta": query.delta},
+        else {
+            "kind": claim.kind,
+            "epsilon": claim.epsilon_at(query.delta),
+            "delta": query.delta,
+            "parameters": plain(claim.parameters()),
+            "tradeoff": curve_points(claim),
+        },
         "refuted": None if claim is None else _refuted(rows, confidence),
         "seed": seed,
         "environment": versions(),
@@ -133,9 +147,32 @@ class _Scores(NamedTuple):
         return {"name": self.name, "scores": len(values), "nan": lacking, "type": str(values.dtype)}
 
 
-def _taken(scores: Any, name: str) -> _Scores:
+def _both(
+    scores_in: Any, scores_out: Any, column: str | None, member: str | None
+) -> tuple[_Scores, _Scores]:
+    """The scores on D′ and on D."""
+    if scores_out is not None:
+        if member is not None:
+            raise DpframeError("member: two files need no memberships")
+        inside, outside = (
+            _taken(scores_in, "scores in", column),
+            _taken(scores_out, "scores out", column),
+        )
+        return inside, outside
+    if not isinstance(scores_in, str | os.PathLike):
+        raise DpframeError("scores_out: only one file can hold both, with memberships")
+    values, members = read_members(Path(scores_in), column, member)
+    sides = [values[of] for of in (members, ~members)]
+    for scores, word in zip(sides, ("in", "out"), strict=True):
+        if not len(scores):
+            raise ScoresError(f"{scores_in}: nothing is {word}: every membership is the same")
+    name = os.fspath(scores_in)
+    return _Scores(f"{name}, in", sides[0]), _Scores(f"{name}, out", sides[1])
+
+
+def _taken(scores: Any, name: str, column: str | None) -> _Scores:
     if isinstance(scores, str | os.PathLike):
-        return _Scores(os.fspath(scores), read_scores(Path(scores)))
+        return _Scores(os.fspath(scores), read_scores(Path(scores), column))
     return _Scores(name, as_scores(scores, name))
 
 

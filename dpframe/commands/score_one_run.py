@@ -28,6 +28,8 @@ def score_one_run(
     scores: Any,
     members: Any = None,
     *,
+    column: str | None = None,
+    member: str | None = None,
     delta: float | Sequence[float] | None = None,
     confidence: float = 0.95,
     claim: Claim | None = None,
@@ -47,6 +49,8 @@ def score_one_run(
         scores: of m canaries, larger if more like a member, shape [m]; or the path of a file with
             scores and memberships.
         members: which canaries were in, shape [m], booleans or 0 and 1; nothing beside a path.
+        column: title of the scores in a file, or their place from 1.
+        member: the same of the memberships.
         delta: δ at which ε is bounded, one or several; default: the claim's own, else 0.
         confidence: of all bounds and verdicts together.
         claim: what is claimed for the presence of one record, for p-values and verdicts.
@@ -67,7 +71,7 @@ def score_one_run(
     if not 0 < confidence < 1:
         raise DpframeError(f"confidence: {confidence} is not between 0 and 1")
     deltas = _deltas(delta, claim)
-    name, canaries = _taken(scores, members)
+    name, canaries = _taken(scores, members, column, member)
     asked, skipped = candidates(load_plugins(plugins), estimators, dict(parameters or {}))
     asked = [one for one in asked if estimators is not None or takes_canaries(one.estimator)]
     certify = [one for one in asked if certifies(one.estimator, claim)]
@@ -127,11 +131,13 @@ def _deltas(delta: float | Sequence[float] | None, claim: Claim | None) -> list[
     return [float(each) for each in dict.fromkeys(given)]
 
 
-def _taken(scores: Any, members: Any) -> tuple[str, Canaries]:
+def _taken(
+    scores: Any, members: Any, column: str | None, member: str | None
+) -> tuple[str, Canaries]:
     if isinstance(scores, str | os.PathLike):
         if members is not None:
             raise DpframeError("members: a file of canaries has them in it")
-        return os.fspath(scores), read_canaries(Path(scores))
+        return os.fspath(scores), read_canaries(Path(scores), column, member)
     if members is None:
         raise DpframeError("members: say which of the canaries were in")
     return "canaries", as_canaries(scores, members, "canaries")

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpframe.errors import ScoresError
-from dpframe.files import NotReadableError, read_regular
+from dpframe.files import read_regular
+from dpframe.scores.tables import (
+    BOOLEANS,
+    MOST_BYTES,
+    frame_of,
+    place_of,
+    read_by,
+    read_table,
+    values_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from dpframe.types import HostArray
 
-MOST_BYTES = 1 << 32
-"""Of a .csv file, which is read as a whole; an .npy file is not."""
 
-_BOOLEANS = {"true": True, "false": False}
-
-
-def read_scores(path: Path) -> HostArray:
-    """Reads scores from a .npy, .csv or .parquet file.
+def read_scores(path: Path, column: str | None = None) -> HostArray:
+    """Reads scores from a .npy, .npz, .csv or .parquet file.
 
     An .npy file is mapped into memory, not loaded. A .csv file has one column, with or without a
     title; "nan" and "inf" are scores like any other, an empty line is a mistake. A .parquet file
-    has one column and needs pandas.
+    needs pandas. Of a file with more columns, one has to be named.
 
     Args:
         path: the file; its ending says what it is.
+        column: title of the column, or its place from 1; default: the only one.
 
     Returns:
         Shape [n], as `as_scores` gives them.
@@ -38,29 +42,17 @@ def read_scores(path: Path) -> HostArray:
     Raises:
         ScoresError: the file is not there, cannot be read, or holds something else.
     """
-    reader = _READERS.get(path.suffix.lower())
-    if reader is None:
-        raise ScoresError(f"{path}: dpframe reads scores from {', '.join(_READERS)} files")
-    try:
-        if path.exists() and not (path.is_file() or path.is_dir()):
-            raise ScoresError(f"{path}: is not a regular file")
-        values = reader(path)
-    except NotReadableError as error:
-        raise ScoresError(f"{path}: {error}") from error
-    except FileNotFoundError:
-        raise ScoresError(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise ScoresError(f"{path}: is a directory") from None
-    except OSError as error:
-        raise ScoresError(f"{path}: cannot read it: {error.strerror or error}") from error
-    return as_scores(values, str(path))
+    if column is None:
+        return as_scores(read_by(path, _READERS, "scores"), str(path))
+    table = read_table(path)
+    return as_scores(table.column(place_of(table, column, path, "--column")), str(path))
 
 
 def as_scores(values: Any, name: str) -> HostArray:
     """Checks that values are scores.
 
     Args:
-        values: shape [n], booleans, floats or integers; NaN and infinities are scores.
+        values: shape [n] or [n, 1], booleans, floats or integers; NaN and infinities are scores.
         name: what messages call them.
 
     Returns:
@@ -73,6 +65,8 @@ def as_scores(values: Any, name: str) -> HostArray:
         array = np.asarray(values)
     except ValueError:  # rows of different lengths
         raise ScoresError(f"{name}: scores are one list of numbers") from None
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
     if array.ndim != 1:
         raise ScoresError(f"{name}: scores are one column, shape [n]; this has {array.shape}")
     if not len(array):
@@ -113,15 +107,15 @@ def _csv(path: Path) -> Any:
     while lines and not lines[-1].strip():
         lines.pop()
     texts = [line.strip().strip('"').strip() for line in lines]
-    titled = texts and _number(texts[0]) is None and texts[0].lower() not in _BOOLEANS
+    titled = texts and _number(texts[0]) is None and texts[0].lower() not in BOOLEANS
     if titled and texts[0] and _columns(texts[0]) == 1:
         return _column(path, texts[1:], 2)
     return _column(path, texts, 1)
 
 
 def _column(path: Path, texts: list[str], first: int) -> Any:
-    if texts and texts[0].lower() in _BOOLEANS:
-        found: list[Any] = [_BOOLEANS.get(text.lower()) for text in texts]
+    if texts and texts[0].lower() in BOOLEANS:
+        found: list[Any] = [BOOLEANS.get(text.lower()) for text in texts]
         kind = "neither true nor false"
     else:
         try:
@@ -136,7 +130,7 @@ def _column(path: Path, texts: list[str], first: int) -> Any:
     if not text:
         problem = "an empty line; if a score is missing, write nan"
     elif _columns(text) > 1:
-        problem = f"scores are one column; this has {_columns(text)}"
+        problem = _one_of(_columns(text))
     raise ScoresError(f"{path}:{wrong + first}: {problem}")
 
 
@@ -152,27 +146,26 @@ def _columns(text: str) -> int:
 
 
 def _parquet(path: Path) -> HostArray:
-    try:
-        pandas: Any = importlib.import_module("pandas")
-    except ImportError:
-        raise ScoresError(
-            f"{path}: reading it needs pandas: pip install 'dpframe[pandas]'"
-        ) from None
-    if not path.exists():
-        raise FileNotFoundError
-    try:
-        frame = pandas.read_parquet(path)
-    except Exception as error:  # whatever the parquet engine raises
-        raise ScoresError(f"{path}: cannot read it: {error}") from error
+    frame = frame_of(path)
     if frame.shape[1] != 1:
-        raise ScoresError(f"{path}: scores are one column; this has {frame.shape[1]}")
-    column = frame.iloc[:, 0]
-    kind = getattr(column.dtype, "kind", "O")
-    if kind in "iuf" and column.hasnans:  # columns that may lack values have a NaN of their own
-        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-    if kind == "b" and column.hasnans:
-        raise ScoresError(f"{path}: a decision is missing; decisions are true or false")
-    return np.asarray(column.to_numpy())
+        raise ScoresError(f"{path}: {_one_of(frame.shape[1])}")
+    return values_of(frame.iloc[:, 0], path)
 
 
-_READERS: dict[str, Callable[[Path], Any]] = {".npy": _npy, ".csv": _csv, ".parquet": _parquet}
+def _npz(path: Path) -> HostArray:
+    table = read_table(path)
+    if len(table.titles) != 1:
+        raise ScoresError(f"{path}: {_one_of(len(table.titles))}")
+    return table.column(0)
+
+
+def _one_of(number: int) -> str:
+    return f"scores are one column; this has {number}; say which with --column"
+
+
+_READERS: dict[str, Callable[[Path], Any]] = {
+    ".npy": _npy,
+    ".npz": _npz,
+    ".csv": _csv,
+    ".parquet": _parquet,
+}

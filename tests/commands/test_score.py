@@ -107,11 +107,14 @@ def test_delta_is_that_of_the_claim_unless_it_is_given() -> None:
         "delta"
     ] == pytest.approx(1e-3)
     found = dpframe.score(IN, OUT, claim=GaussianDP(1.0), delta=1e-4, estimators=[Guess()])
-    assert found["claim"] == {
-        "kind": "gaussian-dp",
-        "epsilon": GaussianDP(1.0).epsilon_at(1e-4),
-        "delta": 1e-4,
-    }
+    claim = found["claim"]
+    assert (claim["kind"], claim["parameters"], claim["delta"]) == (
+        "gaussian-dp",
+        {"mu": 1.0},
+        1e-4,
+    )
+    assert claim["epsilon"] == GaussianDP(1.0).epsilon_at(1e-4)
+    assert claim["tradeoff"][0] == [0.0, 1.0]
     assert dpframe.score(IN, OUT, estimators=[Guess()])["audit"]["delta"] == 0.0
 
 
@@ -138,7 +141,7 @@ def test_scores_of_two_kinds(tmp_path: Path) -> None:
     with pytest.raises(DpframeError, match="decisions on one side"):
         dpframe.score(IN > 0, OUT)
     with pytest.raises(ScoresError, match="scores in: "):
-        dpframe.score([[1.0]], OUT)
+        dpframe.score([[1.0, 2.0]], OUT)
     with pytest.raises(ScoresError, match="no such file"):
         dpframe.score(tmp_path / "gone.npy", OUT)
 
@@ -189,3 +192,21 @@ def test_a_claim_is_refuted_only_by_all_lines_together(p_values, failed, refuted
     rows = [{"p_value": p, "status": "ok"} for p in p_values]
     rows += [{"p_value": None, "status": "failed"}] * failed
     assert _refuted(rows, 0.95) is refuted
+
+
+def test_a_table_is_both_sides(tmp_path: Path) -> None:
+    members = np.arange(len(IN) + len(OUT)) < len(IN)
+    np.savez(tmp_path / "t.npz", score=np.concatenate([IN, OUT]), member=members, more=members)
+    asked = {"estimators": ["order-statistics"], "seed": 3}
+    apart = dpframe.score(IN, OUT, **asked)["rows"][0]["estimate"]
+    assert dpframe.score(tmp_path / "t.npz", **asked)["rows"][0]["estimate"] == apart
+    named = dpframe.score(tmp_path / "t.npz", column="score", member="more", **asked)
+    assert named["rows"][0]["estimate"] == apart
+    assert named["scores"]["in"]["name"].endswith("t.npz, in")
+    with pytest.raises(DpframeError, match="only one file can hold both"):
+        dpframe.score(IN)
+    with pytest.raises(DpframeError, match="two files need no memberships"):
+        dpframe.score(IN, OUT, member="x")
+    np.savez(tmp_path / "all.npz", score=IN, member=np.ones(len(IN)))
+    with pytest.raises(ScoresError, match="nothing is out"):
+        dpframe.score(tmp_path / "all.npz")

@@ -115,6 +115,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert printed["rows"][0]["bounds"][0]["ceiling"] > 4
     assert called(*given, "--in", "run.npz")[::2] == (
         2,
-        "--one-run goes without --scores1 and --scores0",
+        "give one of: TABLE, --scores1 FILE --scores0 FILE, --one-run FILE",
     )
     assert "--one-run FILE" in called("--in", "run.npz")[2]
+    assert called(*given, "--claim", "epsilon=50")[0] == 0

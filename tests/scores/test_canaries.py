@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpframe.errors import ScoresError
-from dpframe.scores.canaries import as_canaries, read_canaries
+from dpframe.scores.canaries import as_canaries, read_canaries, read_members
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,8 +30,8 @@ def test_every_format(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", "1,1", "reads canaries from .npz, .npy, .csv, .parquet files"),
-        ("a.csv", "1,1\n2\n", "a.csv:2: a score and a membership; this has 1"),
+        ("a.txt", "1,1", "reads tables from .csv, .parquet, .npz, .npy files"),
+        ("a.csv", "1,1\n2\n", "a.csv:2: 1 columns, and 2 above"),
         ("a.csv", "1,1\n2,yes\n", "a.csv:2: 'yes' is not a number"),
         ("a.csv", "1,1\n2,0.5\n", "a membership is 0.5; 1 is in and 0 is out"),
         ("a.csv", "1,nan\n", "a membership is nan"),
@@ -50,10 +50,10 @@ def test_what_is_not_there_or_not_whole(tmp_path: Path) -> None:
     with pytest.raises(ScoresError, match="no such file"):
         read_canaries(tmp_path / "gone.npz")
     np.savez(tmp_path / "a.npz", scores=SCORES)
-    with pytest.raises(ScoresError, match="holds scores; the arrays scores and members"):
+    with pytest.raises(ScoresError, match="say which column with --member: there are scores"):
         read_canaries(tmp_path / "a.npz")
     np.save(tmp_path / "a.npy", np.zeros((3, 3)))
-    with pytest.raises(ScoresError, match=r"two columns, shape \[m, 2\]; this has \(3, 3\)"):
+    with pytest.raises(ScoresError, match="say which column with --column: there are 3, counted"):
         read_canaries(tmp_path / "a.npy")
     objects: Any = np.array([{}], object)
     np.savez(tmp_path / "b.npz", scores=objects, members=objects)
@@ -65,3 +65,58 @@ def test_lengths_and_kinds() -> None:
     with pytest.raises(ScoresError, match="3 scores and 2 memberships"):
         as_canaries(SCORES, MEMBERS[:2], "canaries")
     assert as_canaries(MEMBERS, [1, 0, 1], "canaries").scores.tolist() == [1.0, 0.0, 1.0]
+
+
+TABLE = "id;p in;Score;note\nr1;1;0.5;a b\nr2;0;-1;\nr3;1;nan;x\n"
+
+
+@pytest.mark.parametrize(
+    ("column", "member"), [(None, "p in"), ("Score", "p in"), ("3", "2"), ("Score", "2")]
+)
+def test_columns_of_a_larger_table(tmp_path: Path, column: str | None, member: str) -> None:
+    for separator in ";,\t":
+        (tmp_path / "t.csv").write_text(TABLE.replace(";", separator))
+        scores, members = read_members(tmp_path / "t.csv", column, member)
+        assert np.array_equal(scores, SCORES, equal_nan=True)
+        assert members.tolist() == MEMBERS.tolist()
+
+
+@pytest.mark.parametrize(
+    ("content", "column", "member", "message"),
+    [
+        (TABLE, None, None, "say which column with --member: there are id, p in, Score, note"),
+        (TABLE, "scor", "p in", "--column: there is no column 'scor'; .* did you mean 'Score'"),
+        (TABLE, "note", "p in", "t.csv:2: 'a b' is not a number"),
+        (TABLE, "5", "p in", "there is no column '5'"),
+        (TABLE, "Score", "3", "scores and memberships are two columns"),
+        ("a,a\n1,1\n", "a", "2", "--column: 2 columns are called 'a'"),
+        ("a,score,score\n1,1,1\n", None, "a", "say which column with --column"),
+        ("score,member\n1,1\n2,\n", None, None, "t.csv:3: nothing; write nan for a NaN"),
+        ("score,member\n1,1\n2\n", None, None, "t.csv:3: 1 columns, and 2 above"),
+        ("", None, None, "there is none"),
+    ],
+)
+def test_columns_that_are_not_there(
+    tmp_path: Path, content: str, column: str | None, member: str | None, message: str
+) -> None:
+    (tmp_path / "t.csv").write_text(content)
+    with pytest.raises(ScoresError, match=message):
+        read_members(tmp_path / "t.csv", column, member)
+
+
+def test_arrays_with_one_column_and_with_names(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", score=SCORES[:, None], is_member=MEMBERS)
+    named = np.zeros(3, [("score", "f8"), ("other", "f8"), ("member", "?")])
+    named["score"], named["member"] = SCORES, MEMBERS
+    np.save(tmp_path / "a.npy", named)
+    for name in ("a.npz", "a.npy"):
+        scores, members = read_members(tmp_path / name)
+        assert np.array_equal(scores, SCORES, equal_nan=True)
+        assert members.tolist() == MEMBERS.tolist()
+
+
+def test_decisions_stay_decisions(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("score,member\ntrue,1\nFalse,0\n")
+    scores, _ = read_members(tmp_path / "t.csv")
+    assert scores.dtype == np.bool_
+    assert read_canaries(tmp_path / "t.csv").scores.tolist() == [1.0, 0.0]

@@ -79,7 +79,7 @@ def test_csv_of_decisions(text: str, tmp_path: Path) -> None:
     [
         ("gone.npy", None, "no such file"),
         ("gone.csv", None, "no such file"),
-        ("s.txt", "1", "reads scores from .npy, .csv, .parquet"),
+        ("s.txt", "1", "reads scores from .npy, .npz, .csv, .parquet"),
         ("s.npy", "no array", "not an .npy file"),
         ("s.npy", np.zeros((2, 3)), "one column, shape [n]; this has (2, 3)"),
         ("s.npy", np.float64(3), "this has ()"),
@@ -227,3 +227,16 @@ def test_a_pipe_is_not_waited_for(ending: str, tmp_path: Path) -> None:
     os.mkfifo(file)
     with pytest.raises(ScoresError, match="is not a regular file"):
         read_scores(file)
+
+
+def test_one_column_of_several(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("id,loss\na,1\nb,2\n")
+    assert read_scores(tmp_path / "t.csv", "loss").tolist() == [1.0, 2.0]
+    np.savez(tmp_path / "one.npz", anything=np.array([[1.0], [2.0]]))
+    assert read_scores(tmp_path / "one.npz").tolist() == [1.0, 2.0]
+    np.savez(tmp_path / "two.npz", a=[1.0], b=[2.0])
+    with pytest.raises(ScoresError, match="this has 2; say which with --column"):
+        read_scores(tmp_path / "two.npz")
+    assert read_scores(tmp_path / "two.npz", "b").tolist() == [2.0]
+    np.save(tmp_path / "s.npy", np.zeros((3, 1), np.float32))
+    same(read_scores(tmp_path / "s.npy"), np.zeros(3, np.float32))

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from dpframe.stats.hull import tradeoff_hull
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dpframe.record.model import CellRecord
 
 Point = tuple[float, float]
@@ -67,19 +69,19 @@ def evidence(cell: CellRecord) -> Plotted | None:
     if estimate is None or claim is None or not estimate.certified:
         return None
     claimed = _points(claim.tradeoff or [])
-    certified = _hull(_points(estimate.tradeoff))
+    certified = useful(estimate.tradeoff)
     if len(claimed) < 2 or not certified:
         return None
     return Plotted(cell, Curve(tuple(sorted(claimed))), tuple(certified))
 
 
-def _hull(points: list[Point]) -> list[Point]:
+def useful(listed: Sequence[Sequence[float]]) -> list[Point]:
     """The points that no line between two others, or the ends of guessing, runs below."""
-    hull = tradeoff_hull(point for point in points if sum(point) < 1)
+    hull = tradeoff_hull(point for point in _points(listed) if sum(point) < 1)
     return [point for point in hull if point not in ENDS]
 
 
-def _points(listed: list[list[float]]) -> list[Point]:
+def _points(listed: Sequence[Sequence[float]]) -> list[Point]:
     return [(x, y) for x, y in listed if math.isfinite(x + y)]
 
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from dpframe.report import words
 from dpframe.report.terminal import ranking
+from dpframe.report.terminal.curve import Curve, useful
 from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
 from dpframe.report.terminal.narrow import fitted
+from dpframe.report.terminal.panel import draw, log_axis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import Console
     from rich.text import Text
+
+ROOM = 50
+"""Columns that a curve needs."""
+SIZE = (78, 14)
+"""Columns and rows of a curve at most."""
 
 
 def render_scores(found: dict[str, Any], console: Console, *, remarks: bool = False) -> None:
@@ -24,7 +32,7 @@ def render_scores(found: dict[str, Any], console: Console, *, remarks: bool = Fa
         console: where to print.
         remarks: whether to print what estimators remarked, not only how much of it there is.
     """
-    ink, notes = Ink.of(console), ranking.Notes()
+    ink, marks = Ink.of(console), ranking.Notes()
     entries = [_entry(row, found) for row in found["rows"] if row["status"] == "ok"]
     columns: list[ranking.Column] = [("bound", ranking.bound), ("estimate", ranking.estimate)]
     if found["claim"] is not None:
@@ -34,11 +42,12 @@ def render_scores(found: dict[str, Any], console: Console, *, remarks: bool = Fa
         console.print(line)
     if entries:
         console.print()
-        table = ranking.ranking(entries, "estimator", columns, notes, ink)
+        table = ranking.ranking(entries, "estimator", columns, marks, ink)
         for part in fitted(table, ink, console.width):
             console.print(part)
         console.print()
-    for line in (*notes.lines(ink), *_remarks(found, remarks, ink)):
+    curve = _curve(found, ink, console.width)
+    for line in (*marks.lines(ink), *_remarks(found, remarks, ink), *curve):
         console.print(line)
 
 
@@ -138,3 +147,32 @@ def _conclusion(found: dict[str, Any], ink: Ink) -> Iterator[Text]:
     else:
         sign = SYMBOL["consistent"]
         yield ink.text(f"{sign} The claim is not refuted at {sure} confidence{paid}.")
+
+
+def _curve(found: dict[str, Any], ink: Ink, width: int) -> Iterator[Text]:
+    """The rates that the largest bound certifies, on a logarithmic axis, and the claim."""
+    rows = [row for row in found["rows"] if row["status"] == "ok" and row["estimate"]["certified"]]
+    if width < ROOM or not rows:
+        return
+    best = max(rows, key=lambda row: words.number(row["estimate"]["epsilon_lower"]) or 0.0)
+    points = useful(best["estimate"]["tradeoff"])
+    if not points:
+        return
+    claim = found["claim"]
+    claimed = Curve(tuple(sorted(map(tuple, claim["tradeoff"])))) if claim else None
+    line = "the claim" if claimed else "guessing"
+    yield ink.text("")
+    yield ink.text(
+        f"● certified by {best['estimator']['label']} alone: the trade-off of false positives and "
+        f"false negatives runs below or through here. Line: {line}.",
+        "dim",
+    )
+    decades = min(max(math.ceil(-math.log10(min(x for x, _ in points))), 2), 12)
+    yield from draw(
+        claimed.at if claimed else lambda x: 1 - x,
+        points,
+        (ink.plain("●"), STYLE["violated"] if found["refuted"] else "bold"),
+        log_axis(decades),
+        (min(SIZE[0], width), SIZE[1]),
+        ink,
+    )
