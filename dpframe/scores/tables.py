@@ -195,10 +195,9 @@ def _csv(path: Path) -> Table:
 
 
 def _npz(path: Path) -> Table:
-    with path.open("rb"):  # what is not there is told by its own error
-        pass
     try:
-        with np.load(path, allow_pickle=False) as found:
+        # Opened here, because NumPy leaves a file open that is no archive.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
             return _Arrays({name: found[name] for name in found.files})
     except OSError:
         raise
@@ -207,12 +206,13 @@ def _npz(path: Path) -> Table:
 
 
 def _npy(path: Path) -> Table:
-    with path.open("rb") as file:
-        if not file.read(6) == b"\x93NUMPY":
-            raise ScoresError(f"{path}: not an .npy file of NumPy")
     try:
-        found = np.load(path, allow_pickle=False)
-    except OSError:
+        with path.open("rb") as file:
+            if not file.read(6) == b"\x93NUMPY":
+                raise ScoresError(f"{path}: not an .npy file of NumPy")
+            file.seek(0)
+            found = np.load(file, allow_pickle=False)
+    except (OSError, ScoresError):
         raise
     except Exception as error:  # a header may say anything
         raise ScoresError(f"{path}: cannot read it") from error
