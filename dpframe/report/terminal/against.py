@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from dpframe.report.terminal.group import Group, Spot, called, telling
@@ -51,8 +52,10 @@ def against(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
     shown = [(group, spots) for group in found if (spots := _plotted(group))]
     if not shown or width < SIZES[0]:
         return
-    count = min((width + GAP) // (SIZES[0] + GAP), len(shown))
-    size = min((width + GAP) // count - GAP, SIZES[1])
+    titles = [ink.plain(called(group, telling(found))) for group, _ in shown]
+    least = min(max(SIZES[0], *map(cell_len, titles)), width)
+    count = min((width + GAP) // (least + GAP), len(shown))
+    size = min((width + GAP) // count - GAP, max(SIZES[1], least))
     verdicts = {spot.verdict for _, spots in shown for spot in spots}
     signs = " ".join(SYMBOL[verdict] for verdict in SYMBOL if verdict in verdicts)
     yield Text()
@@ -66,8 +69,8 @@ def against(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
     for start in range(0, len(shown), count):
         yield Text()
         band = [
-            [*ink.folded(called(group, telling(found)), "bold", size), *_drawn(spots, ink, size)]
-            for group, spots in shown[start : start + count]
+            [*ink.folded(title, "bold", size), *_drawn(spots, ink, min(size, SIZES[1]))]
+            for title, (_, spots) in list(zip(titles, shown, strict=True))[start : start + count]
         ]
         tallest = max(map(len, band))
         for line in zip(*([Text()] * (tallest - len(plot)) + plot for plot in band), strict=True):
