@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from dpframe.mechanism import host_mechanism as host_mechanism
     from dpframe.pair import Pair as Pair
     from dpframe.record.verdict import exit_code as exit_code
+    from dpframe.report.made import report as report
     from dpframe.statistic import BinCounts as BinCounts
     from dpframe.statistic import DecisionCounts as DecisionCounts
     from dpframe.statistic import Statistic as Statistic
@@ -111,6 +112,7 @@ _HOME = {
     "hookimpl": "dpframe.hookspecs",
     "host_mechanism": "dpframe.mechanism",
     "plot": "dpframe.commands.plot",
+    "report": "dpframe.report",
     "score": "dpframe.commands.score",
     "score_one_run": "dpframe.commands.score_one_run",
 }
@@ -121,7 +123,8 @@ __all__ = ["__version__", *_HOME]  # noqa: PLE0604  # the keys are strings
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'dpframe' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
+    home = importlib.import_module(_HOME[name])
+    value = home if home.__name__ == f"dpframe.{name}" else getattr(home, name)
     globals()[name] = value  # the next access does not come through here
     return value
 

@@ -13,6 +13,8 @@ from dpframe.errors import PluginError
 from dpframe.machine import free_bytes, within
 from dpframe.patience import StuckError, patiently
 from dpframe.record.build import build
+from dpframe.record.model import Record
+from dpframe.report.made import brief
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,12 +24,13 @@ if TYPE_CHECKING:
     from dpframe.engine.run import Progress
     from dpframe.engine.workers import Source
     from dpframe.plugin import Plugin
-    from dpframe.record.model import Record
     from dpframe.record.result import CellResult
     from dpframe.registry import Registry
     from dpframe.spec.audit import Audit
 
     Display = Callable[[int, int], AbstractContextManager[Progress]]
+
+Record.in_notebooks = brief
 
 
 def audit(
@@ -37,8 +40,11 @@ def audit(
     trials: int | None = None,
     seed: int | None = None,
     plugins: Iterable[type[Plugin]] = (),
-) -> dict[str, Any]:
+) -> Record:
     """Runs an audit and returns its record; writes nothing.
+
+    A notebook shows the verdict and the worst cell of each mechanism. Fields are attributes, and
+    items by their keys in JSON too: `record.cells[0].verdict`, `record["cells"][0]["verdict"]`.
 
     Args:
         spec: path of a TOML file, or the same content as a mapping.
@@ -51,7 +57,7 @@ def audit(
         SpecError: the spec cannot be run; lists every mistake.
         PluginError: one of `plugins` is not a plugin class.
     """
-    return recorded(load(spec, overrides, trials, seed, plugins)).as_dict()
+    return recorded(load(spec, overrides, trials, seed, plugins))
 
 
 def recorded(loaded: Audit, display: Display | None = None) -> Record:

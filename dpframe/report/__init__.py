@@ -1,1 +1,21 @@
-"""Reads records: verdicts, the file on disk, and what a person sees."""
+"""Reads records: what a person sees, and what a machine is told.
+
+The package can be called: `dpframe.report(record, path)` is `dpframe.report.made.report`. Python
+has one name for a package and for what `dpframe` offers beside it.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+
+class _Callable(ModuleType):
+    def __call__(self, record: Any, path: Any = None) -> Any:
+        from dpframe.report.made import report
+
+        return report(record, path)
+
+
+sys.modules[__name__].__class__ = _Callable

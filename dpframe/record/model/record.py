@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -146,6 +147,19 @@ class Record(Part):
     """totals"""
     digest: str | None = None
     """hash of everything else, so that a change is noticed. Old records lack it"""
+
+    in_notebooks: ClassVar[Callable[[Record], str] | None] = None
+    """What a notebook shows, as HTML. Reports know records, and not the other way round; so
+    `dpframe.audit` sets it."""
+
+    def _repr_html_(self) -> str | None:
+        show = type(self).in_notebooks
+        return None if show is None else show(self)
+
+    def __repr_args__(self) -> Iterator[tuple[str, Any]]:
+        yield "audit", self.audit.name
+        yield "cells", len(self.cells)
+        yield "violated", self.summary.violated
 
     def as_dict(self) -> dict[str, Any]:
         """The record as dictionaries and lists; numbers that are not finite stay floats."""

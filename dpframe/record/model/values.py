@@ -24,6 +24,13 @@ class Part(BaseModel):
         use_attribute_docstrings=True,
     )
 
+    def __getitem__(self, key: str) -> Any:
+        """A field by its key in JSON, so that the same code reads this and a file's content."""
+        for name, field in type(self).model_fields.items():
+            if key == (field.alias or name):
+                return getattr(self, name)
+        raise KeyError(key)
+
 
 def in_words(number: float) -> float | str:
     """A number as strict JSON has it: "inf", "-inf" and "nan" are strings."""

@@ -21,13 +21,14 @@ _BANNED = {"script", "foreignObject", "image", "iframe", "animate", "set", "a", 
 
 
 def pictures(record: Record) -> tuple[list[tuple[str, Markup]], list[str]]:
-    """Figures as kind and element, and remarks on those that are left out."""
+    """Figures as caption and element, and remarks on those that are left out."""
     if not record.cells:
         return [], []
     if len(record.cells) > MOST_CELLS:
         return [], [f"No figures: more than {MOST_CELLS} cells. `dpframe plot --where` draws some."]
     try:
         from dpframe.report import figures
+        from dpframe.report.figures.picture import inline
 
         found = [kind for kind, reason in figures.kinds(record).items() if reason is None]
     except (DpframeError, ImportError) as error:
@@ -37,7 +38,8 @@ def pictures(record: Record) -> tuple[list[tuple[str, Markup]], list[str]]:
         if kind == "heat-map":  # the page has its own, with links
             continue
         try:
-            element = figures.svg(record, kind)
+            picture = figures.draw(record, kind)
+            element = inline(picture)
         except DpframeError as error:
             notes.append(f"{kind}: {error}")
             continue
@@ -46,7 +48,7 @@ def pictures(record: Record) -> tuple[list[tuple[str, Markup]], list[str]]:
         elif not harmless(element):
             notes.append(f"{kind}: left out, because it holds more than a drawing.")
         else:
-            shown.append((kind, Markup(element)))
+            shown.append((picture.caption or kind, Markup(element)))
     return shown, notes
 
 
