@@ -22,9 +22,12 @@ def page(cells, **changes):
     return document(as_record(made_records.record(cells, **changes)))
 
 
+FIGURE_2 = as_record(made_records.figure_2())
+
+
 @pytest.fixture(scope="module")
 def figure_2():
-    return document(as_record(made_records.figure_2()))
+    return document(FIGURE_2)
 
 
 @pytest.fixture
@@ -229,3 +232,16 @@ def test_contrast_is_enough_in_light_and_in_dark(figure_2):
     assert len(shades) >= 8
     for ground, letters in shades:
         assert contrast(ground, letters) >= 4.5
+
+
+def test_bounds_are_rounded_down_wherever_they_are_shown(figure_2):
+    cells = made_records.figure_2()["cells"]
+    body = figure_2.split('aria-label="Table of all cells"')[1].split("</table>")[0]
+    rows = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in body.split("<tr>")[2:]]
+    junit = re.findall(r"certified: ε ≥ (\S+) with", formats.report_as(".xml", FIGURE_2))
+    markdown = re.findall(r"\| ≥ (\S+) \|", formats.report_as(".md", FIGURE_2))[-252:]
+    assert len(rows) == len(junit) == len(markdown) == len(cells)
+    for cell, row, *others in zip(cells, rows, junit, markdown, strict=True):
+        for shown in (row[6], *others):
+            exact = cell["estimate"]["epsilon_lower"]
+            assert 0.99 * exact <= float(shown) <= exact
