@@ -88,7 +88,7 @@ def test_repeats_are_those_of_the_engine(document: dict[str, Any], repeats: int)
         assert len(set(values)) > 1
 
 
-@pytest.mark.parametrize("trials", [200, 3000])
+@pytest.mark.parametrize("trials", [200, pytest.param(3000, marks=pytest.mark.slow)])
 def test_blocks_do_not_matter(trials: int) -> None:
     """Three chunks of 1024 at 3 000 trials, a part of one at 200."""
     found = arranged(spec(**BLOCKS, run={"chunk": 1024, "pilot": 150, "fit": 50}), trials)

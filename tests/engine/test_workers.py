@@ -48,8 +48,8 @@ def test_counts_do_not_depend_on_tasks(
 
 
 def test_counts_do_not_depend_on_the_number_of_workers(direct: list[Any]) -> None:
-    with Workers(5) as five:
-        assert [cell["counts"] for cell in cells(SWEPT, five)] == direct
+    with Workers(3) as three:
+        assert [cell["counts"] for cell in cells(SWEPT, three)] == direct
 
 
 def test_a_chunk_is_drawn_at_its_address_and_nowhere_else() -> None:
