@@ -84,7 +84,11 @@ def test_an_attack_gives_and_a_mechanism_neither() -> None:
 
 def test_the_catalog_tells_it_of_every_attack_and_estimator() -> None:
     plugins = registry.catalog(registry.load())["plugins"]
-    assert {p["gives"] for p in plugins if p["kind"] == "attack"} == {"decision", "score"}
+    assert {p["gives"] for p in plugins if p["kind"] == "attack"} == {
+        "canaries",
+        "decision",
+        "score",
+    }
     estimators = {p["name"]: p for p in plugins if p["kind"] == "estimator"}
     assert all(p["takes"] for p in estimators.values())
     assert estimators["precision"]["takes"] == ["decision"]

@@ -98,7 +98,8 @@ def _alarms(record: Record, cap: int) -> Iterator[str]:
     if violated:
         yield f"## Violated\n\n{_table(record, violated, cap)}"
     rest = [cell for cell in record.cells if cell.verdict != "violated"]
-    said = [(called(cell, repeated=repeated(record.cells)), outcome(cell)) for cell in rest]
+    several = repeated(record.cells)
+    said = [(called(cell, repeated=several), outcome(cell)) for cell in rest]
     said += [(called_skipped(skip), skipped(skip)) for skip in record.skipped]
     for title, kind in (("Not as expected", Kind.FAILED), ("Could not be run", Kind.BROKEN)):
         found = [(plain(name), plain(o.message)) for name, o in said if o.kind is kind]
