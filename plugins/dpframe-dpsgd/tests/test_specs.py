@@ -15,7 +15,16 @@ NEEDS_FIT = ("mistakes", "mistakes-record", "mistakes-sampling", "figure-08", "f
 OF_FIGURES = {"figure-08", "figure-09", "figure-10", "figure-12"}
 
 
+FEW_CANARIES = {
+    "one-run": ["audit.trials=8", "pair.records=40", "pair.count=20", *SMALL[2:3], *SMALL[4:]],
+    "federated": ["audit.trials=8", "mechanism.count=20", "mechanism.dimension=[10, 20]"],
+}
+"""Of runs with many canaries."""
+
+
 def few(spec):
+    if spec.stem in FEW_CANARIES:
+        return FEW_CANARIES[spec.stem]
     extra = ["run.fit=20"] if spec.stem in NEEDS_FIT else []
     mistakes = "none" if spec.stem == "mistakes-sampling" else "no-noise"
     return [

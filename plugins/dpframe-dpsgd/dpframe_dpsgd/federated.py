@@ -1,0 +1,70 @@
+"""Random canaries in federated averaging: each is one client's update, and shows in one number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import jax
+import jax.numpy as jnp
+
+from dpframe import Claim, GaussianDP, Ge, Gt, Mechanism, Pair
+
+if TYPE_CHECKING:
+    from dpframe import Array, Key
+
+AT_ONCE = 1 << 22
+"""Coordinates of canaries that exist at the same time; they are made again instead of kept."""
+
+
+class FederatedCanaries(Mechanism, name="federated-canaries"):
+    """A noisy sum of random unit vectors, and its inner product with each of them.
+
+    Of m random directions of d dimensions each is in the sum with probability ½, by a coin of its
+    own; N(0, σ² I) is added. The score of a canary is its inner product with the sum: about
+    N(1, σ²) if it is in, N(0, σ²) if not, and as good as independent of the others if m is small
+    beside √d [AndrewK2024] [Koskela2024, section 8, theorem 1]. The data of the pair are not
+    used. Claim: 1/σ-GDP, for adding or removing one canary.
+    """
+
+    canaries = True
+
+    sigma: Annotated[float, Gt(0)] = 1.0
+    """Standard deviation of the noise in every coordinate."""
+    dimension: Annotated[int, Ge(1)] = 10_000
+    """d."""
+    count: Annotated[int, Ge(1)] = 100
+    """m, canaries that a coin is tossed for."""
+
+    @property
+    def block(self) -> int:
+        """Canaries that exist at the same time."""
+        return max(1, min(self.count, AT_ONCE // self.dimension))
+
+    @property
+    def rows(self) -> int:
+        return max(1, min(64, AT_ONCE // (self.block * self.dimension)))
+
+    def claim(self, pair: Pair) -> Claim | None:
+        return GaussianDP(1 / self.sigma)
+
+    def release(self, key: Key, data: Array) -> Array:
+        coins, where, noise = jax.random.split(key, 3)
+        blocks = -(-self.count // self.block)
+        members = jax.random.bernoulli(coins, 0.5, (blocks, self.block))
+        # What is beyond the last canary is in no sum.
+        exists = jnp.arange(blocks * self.block) < self.count
+        inside = (members & exists.reshape(members.shape)).astype(float)
+        keys = jax.random.split(where, blocks)
+
+        def directions(key: Key) -> Array:
+            found = jax.random.normal(key, (self.block, self.dimension))
+            unit: Array = found / jnp.linalg.norm(found, axis=1, keepdims=True)
+            return unit
+
+        def add(total: Array, block: tuple[Key, Array]) -> tuple[Array, None]:
+            return total + block[1] @ directions(block[0]), None
+
+        total, _ = jax.lax.scan(add, jnp.zeros(self.dimension), (keys, inside))
+        released = total + self.sigma * jax.random.normal(noise, (self.dimension,))
+        scores = jax.lax.map(lambda key: directions(key) @ released, keys)
+        return jnp.stack([scores.reshape(-1), inside.reshape(-1)])[:, : self.count]

@@ -1,0 +1,59 @@
+"""DP-SGD with many canaries in one run: each by a coin of its own, all judged by one model."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpframe import Pair
+from dpframe_dpsgd.dense import DenseTraining
+from dpframe_dpsgd.training import as_vector
+
+if TYPE_CHECKING:
+    from dpframe import Array, Key
+    from dpframe_dpsgd.records import Records
+
+
+class OneRunDPSGD(DenseTraining, name="dpsgd-one-run"):
+    """DP-SGD as `dpsgd`, on records of which some are canaries: one release is one run.
+
+    The pair `many-canaries` says which records those are. Each takes part in training with
+    probability ½, by a coin of its own [Steinke2023]. Its score is by how much the loss of the last
+    model on it is below that on the same features with the next label. The claim is that of
+    `dpsgd`, for adding or removing one record.
+    """
+
+    canaries = True
+
+    def resolve(self, pair: Pair) -> Self:
+        data: Records = pair.d0
+        records = int(np.sum(data.present))
+        if self.output != "model":
+            raise ValueError('a run with canaries has output = "model"')
+        if records == len(data.present) or data.gradient:
+            raise ValueError("the pair has no records that are canaries: use many-canaries")
+        if self.records not in (None, records):
+            raise ValueError(f"records = {self.records}, but the pair has {records}: let it be")
+        return dataclasses.replace(super().resolve(pair), records=records)
+
+    def sample(self, key: Key, data: Any, n: int) -> Array:
+        data = jax.tree.map(jnp.asarray, data)
+        return jax.vmap(self._run, in_axes=(0, None))(jax.random.split(key, n), data)
+
+    def _run(self, key: Key, data: Records) -> Array:
+        """Scores and memberships of the canaries of one model, shape [2, m]."""
+        first = self.records or 0
+        coins, training = jax.random.split(key)
+        members = jax.random.bernoulli(coins, 0.5, (data.present.shape[0] - first,))
+        present = data.present.at[first:].set(members)
+        vector, _ = self.train(training, data._replace(present=present))
+        _, shaped = as_vector(self.init(training, data.x.shape[1]))
+        model, x, y = shaped(vector), data.x[first:], data.y[first:]
+        losses = jax.vmap(self.loss, in_axes=(None, 0, 0))
+        # How hard a record is without having been seen is in both losses.
+        scores = losses(model, x, (y + 1) % (self.classes or 2)) - losses(model, x, y)
+        return jnp.stack([scores, members.astype(scores.dtype)])
