@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dpframe.errors import DpframeError
 from dpframe.report.figures.select import value_of
 from dpframe.report.figures.style import shorten
-from dpframe.report.terminal.group import FIRST_KEYS, Group, Spot, groups, same
+from dpframe.report.terminal.group import FIRST_KEYS, Group, Spot, groups, same, short
 from dpframe.report.words import number, setting
 from dpframe.suggest import did_you_mean
 
@@ -138,7 +138,7 @@ def _panel(group: Group, spot: Spot, key: str, line_key: str | None) -> tuple[st
     """What a panel is named by: mechanism, attack, estimator, and the keys that are left."""
     rest = [k for k in group.keys if k not in (key, line_key)]
     estimator = "" if line_key == "estimator" else group.names[2]
-    fixed = ", ".join(f"{k.partition('.')[2] or k} {setting(spot.values[k])}" for k in rest)
+    fixed = ", ".join(f"{short(k, group.swept)} {setting(spot.values[k])}" for k in rest)
     return (group.names[0], group.names[1], estimator, fixed)
 
 
@@ -169,6 +169,8 @@ def _panels(
         for rest, found in merged.items():
             extra = [rest[0] if telling[0] else "", rest[1] if telling[1] else "", rest[2]]
             names = [shorten(label, TITLE // len(shared)) for label in shared]
+            if len(mechanisms) == 1 and any(extra):
+                names = []  # it says nothing that tells panels apart
             title = " · ".join(part for part in (", ".join(names), *extra) if part)
             panels.append(Panel(shorten(title, TITLE), tuple(found)))
     return tuple(panels)

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dpframe.errors import DpframeError
-from dpframe.report.figures import comparison, heat_map, profile, scores, sweep, tradeoff
+from dpframe.report.figures import (
+    best_order,
+    comparison,
+    heat_map,
+    profile,
+    scores,
+    sweep,
+    threshold_curve,
+    total_variation,
+    tradeoff,
+)
 from dpframe.report.figures.picture import settings
 from dpframe.report.figures.select import kept
 from dpframe.suggest import did_you_mean
@@ -33,6 +43,11 @@ KINDS = {
     "trade-off": Kind("false negatives against false positives", tradeoff.unfit, tradeoff.draw),
     "profile": Kind("δ against ε", profile.unfit, profile.draw),
     "comparison": Kind("estimators beside each other", comparison.unfit, comparison.draw),
+    "threshold-curve": Kind("μ against the threshold", threshold_curve.unfit, threshold_curve.draw),
+    "total-variation": Kind(
+        "distance of histograms against their bins", total_variation.unfit, total_variation.draw
+    ),
+    "best-order": Kind("how well each divergence determines σ", best_order.unfit, best_order.draw),
     "scores": Kind("histograms of the scores on D and on D′", scores.unfit, scores.draw),
 }
 """The first that fits a record is its default."""

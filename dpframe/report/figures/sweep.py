@@ -109,7 +109,7 @@ def _draw(ax: Axes, panel: Panel, plan: Plan, scaled: Scale) -> None:
     if not apart:
         _band(ax, panel, scaled)
     for name, style in ((CLAIMED, "-"), (TRUTH, DOTTED)):
-        _reference(ax, panel, name, style, scaled)
+        _reference(ax, panel, plan, name, style, scaled)
     for line in panel.lines:
         look = _look(line, plan)
         style = VARIANTS[line.variant % 3] if plan.ordered else look.dashes
@@ -173,32 +173,30 @@ def _band(ax: Axes, panel: Panel, scaled: Scale) -> None:
         ax.plot(xs, tops, color=QUIET, lw=0.6, zorder=1.1)
 
 
-def _reference(ax: Axes, panel: Panel, name: str, style: Any, scaled: Scale) -> None:
+def _reference(ax: Axes, panel: Panel, plan: Plan, name: str, style: Any, scaled: Scale) -> None:
     """What is claimed, or what is true, once for lines that share it."""
+    known = [(line, _known(line, name)) for line in panel.lines]
+    told = {tuple(found) for _, found in known if found}
     drawn = set()
-    for line in panel.lines:
-        found = [
-            (x, value)
-            for x, spot in line.marks
-            if (value := _claim(spot) if name == CLAIMED else _truth(spot)) is not None
-        ]
-        claims = [(x, _claim(spot)) for x, spot in line.marks]
+    for line, found in known:
+        claims = [(x, spot.claim) for x, spot in line.marks]
         if not found or (name == TRUTH and found == claims) or tuple(found) in drawn:
             continue
         drawn.add(tuple(found))
         color, width = (INK, 1.6) if name == CLAIMED else (QUIET, 1.2)
+        if len(told) > 1:  # each line has its own
+            color = _look(line, plan).color
         ys = [scaled.place(value) for _, value in found]
         one = "_" if len(found) == 1 else None  # a line of one point would not be seen
-        ax.plot(
-            [x for x, _ in found],
-            ys,
-            color=color,
-            lw=width,
-            ls=style,
-            marker=one,
-            markersize=9,
-            zorder=2,
-        )
+        drawing = Line2D([x for x, _ in found], ys, color=color, lw=width, ls=style, marker=one)
+        drawing.set(markersize=9, zorder=2)
+        ax.add_line(drawing)
+
+
+def _known(line: Line, name: str) -> list[tuple[float, float]]:
+    """What is claimed, or true, along a line."""
+    pick = _claim if name == CLAIMED else _truth
+    return [(x, value) for x, spot in line.marks if (value := pick(spot)) is not None]
 
 
 def _along(axes: Sequence[Axes], panels: Sequence[Panel], plan: Plan) -> None:
@@ -267,11 +265,20 @@ def _sign(face: str, label: str, dashes: Any) -> Line2D:
     return Line2D([], [], color=QUIET, marker="o", markerfacecolor=face, ls=dashes, label=label)
 
 
+def _own_claims(plan: Plan) -> list[str]:
+    """What is claimed has the colours of the lines where they differ in it."""
+    for panel in plan.panels[:MOST_PANELS]:
+        if len({tuple(found) for line in panel.lines if (found := _known(line, CLAIMED))}) > 1:
+            return ["Thick, without signs: what is claimed for the line of the same shade."]
+    return []
+
+
 def _caption(record: Record, plan: Plan) -> list[str]:
     more = len(plan.panels) - MOST_PANELS
     return [
         f"Loss of {shorten(record.audit.name, 60)} against {_name(plan.key)}.",
         notes.promise(record),
+        *_own_claims(plan),
         *notes.repeats(record),
         *notes.more(more, "panel"),
         *notes.more(plan.dropped, "line"),

@@ -1,0 +1,39 @@
+"""Every command of the gallery draws something."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+from support import ROOT
+from support.command_line import dpframe as command
+
+from dpframe.report.figures.registry import KINDS
+
+PAGE = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+COMMANDS = [shlex.split(line) for line in re.findall(r"^dpframe .*$", PAGE, flags=re.MULTILINE)]
+RUNS = [words[2] for words in COMMANDS if words[1] == "run"]
+
+
+def test_every_kind_is_in_the_gallery_and_every_run_is_drawn():
+    shown = {words[words.index("--kind") + 1] for words in COMMANDS if "--kind" in words}
+    assert shown == set(KINDS)
+    for spec in RUNS:
+        assert (ROOT / spec).is_file()
+    drawn = {words[2] for words in COMMANDS if words[1] == "plot"}
+    assert drawn == {"runs/" + re.search(r"([^/]*)\.toml", spec)[1] for spec in RUNS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", RUNS)
+def test_the_commands_work(spec, tmp_path):
+    name = re.search(r"([^/]*)\.toml", spec)[1]
+    few = ["--trials", "4000", "--out", f"runs/{name}", "--quiet"]
+    done = command("run", ROOT / spec, *few, cwd=tmp_path)
+    assert done.returncode in {0, 1}, done.stderr
+    for words in COMMANDS:
+        if words[1] == "plot" and words[2] == f"runs/{name}":
+            done = command(*words[1:], cwd=tmp_path)
+            assert done.returncode == 0, done.stderr
+            assert (tmp_path / words[words.index("-o") + 1]).stat().st_size > 5_000
