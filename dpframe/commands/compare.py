@@ -108,7 +108,8 @@ def _row(repeats: list[tuple[CellResult, CellRecord]], run: RunSettings) -> dict
     failed = [cell.reason for _, cell in repeats if cell.estimate is None]
     bounds = [e.epsilon_lower for e in estimates if e.epsilon_lower is not None]
     intervals = [e.interval for e in estimates if e.interval is not None]
-    choices = shown.model_dump(include={*_CHOICES, "truth"})
+    choices = shown.model_dump(include=set(_CHOICES))
+    truth = shown.truth.model_dump(include={"kind", "epsilon"}) if shown.truth else None
     drawn = _draws(first, run)
     return {
         **{name: choices[name] for name in _CHOICES},
@@ -117,7 +118,7 @@ def _row(repeats: list[tuple[CellResult, CellRecord]], run: RunSettings) -> dict
         "repeats": len(estimates),
         "certified": first.certified,
         "assumption": first.cell.estimator.value.assumption,
-        "truth": choices["truth"],
+        "truth": truth,
         "delta": first.cell.delta,
         "confidence": first.cell.confidence,
         "trials": list(first.trials),

@@ -62,7 +62,10 @@ def _from_checkout(path: str, checkout: str | None) -> str:
     if not path or not checkout:
         return path
     full, root = os.path.abspath(path), os.path.abspath(checkout)  # noqa: PTH100  # no link
-    inside = os.path.commonpath([full, root]) == root
+    try:
+        inside = os.path.commonpath([full, root]) == root
+    except ValueError:  # on different drives
+        inside = False
     return Path(os.path.relpath(full, root)).as_posix() if inside else path
 
 
