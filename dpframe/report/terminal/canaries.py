@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe.report import words
 from dpframe.report.terminal import ranking
 from dpframe.report.terminal.cell import BOUND
-from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
+from dpframe.report.terminal.ink import STYLE, SYMBOL, WORDS, Ink
 from dpframe.report.terminal.narrow import fitted
 from dpframe.report.terminal.scores import noted
 
@@ -95,7 +95,7 @@ def _table(rows: list[dict[str, Any]], found: dict[str, Any], notes: Any, ink: I
 
 def _verdict(row: dict[str, Any]) -> str:
     verdict = row["verdict"]
-    return "none" if verdict is None else f"{SYMBOL[verdict]} {verdict}"
+    return "none" if verdict is None else f"{SYMBOL[verdict]} {WORDS[verdict]}"
 
 
 def _remarks(
