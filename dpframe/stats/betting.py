@@ -1,0 +1,167 @@
+"""Testing by betting: evidence against a claim that may be looked at at any time.
+
+Draws come in rounds. Before a round an event and a guess of its two probabilities are chosen from
+the rounds before; the round then multiplies the wealth by what the bet pays. If the claim is true,
+wealth stays a supermartingale, whatever is chosen, so that it exceeds 1/a at any time with
+probability a at most [Ville1939]; see [Shafer2021] for tests in terms of bets. Nothing is paid for
+thresholds, directions or looks, and no draw is set aside: what was bet on chooses the next event.
+
+A claim (ε, δ) is about every event S and both orders of D and D′: p ≤ e^ε q + δ for the
+probabilities p of S on one side and q on the other. Against one event the bet is the likelihood
+ratio of the guess (q̂, p̂) to its projection (q₀, p₀) on that half-plane, the point of it that is
+nearest in KL(p̂‖p) + KL(q̂‖q) (after [Turner2024]). The mean of a factor is (1 + u)(1 + v) with
+u + v ≤ 0 under the claim, because (u, v) = 0 is the line that supports the half-plane there; so it
+is at most ((2 + u + v)/2)² ≤ 1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
+    Ints = npt.NDArray[np.int64]
+
+STEPS = 60
+"""Bisections of an interval: to float64's last bits, but for a few."""
+
+TINY = 1e-300
+
+
+def project(q: Floats, p: Floats, slope: Floats, delta: float) -> tuple[Floats, Floats]:
+    """The nearest point of the line p = e^ε q + δ to a guess above it.
+
+    Args:
+        q: guessed probability on the side that is multiplied, in (0, 1).
+        p: on the other side, in (0, 1), above the line.
+        slope: e^ε; broadcasts with q and p.
+        delta: δ in [0, 1).
+
+    Returns:
+        (q₀, p₀), the minimiser of KL(p‖p₀) + KL(q‖q₀) on the line.
+    """
+    q, p, slope = np.broadcast_arrays(q, p, slope)
+    low, high = np.zeros(q.shape), (1 - delta) / slope
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        raised = np.minimum(slope * middle + delta, 1 - 1e-16)
+        rise = (
+            slope * ((1 - p) / (1 - raised) - p / np.maximum(raised, TINY))
+            + (1 - q) / np.maximum(1 - middle, TINY)
+            - q / np.maximum(middle, TINY)
+        )
+        low, high = np.where(rise < 0, middle, low), np.where(rise < 0, high, middle)
+    nearest = (low + high) / 2
+    return nearest, np.minimum(slope * nearest + delta, 1 - 1e-16)
+
+
+class Evidence(NamedTuple):
+    """What bets against each of several ε have earned."""
+
+    above: Ints
+    """Draws at or above each cut in the rounds so far, shape [2, cuts]: on D, on D′."""
+    trials: int
+    """Draws so far, on each side."""
+    log_wealth: Floats
+    """Of each way to guess, against each ε, shape [2, ε]."""
+    best: Floats
+    """Largest logarithm of their mean so far, shape [ε]."""
+
+
+def nothing(cuts: int, epsilons: int) -> Evidence:
+    """Before the first round: a wealth of 1 against every ε."""
+    zeros = np.zeros((2, epsilons))
+    return Evidence(np.zeros((2, cuts), np.int64), 0, zeros, np.zeros(epsilons))
+
+
+def played(
+    evidence: Evidence, above: Ints, trials: int, epsilons: Floats, delta: float
+) -> Evidence:
+    """Bets on one round, and keeps its draws for what is chosen next.
+
+    Args:
+        evidence: of the rounds before.
+        above: draws of this round at or above each cut, shape [2, cuts].
+        trials: draws of this round on each side: the proof is for pairs of draws.
+        epsilons: what is bet against, shape [ε].
+        delta: δ of all of them.
+    """
+    log_wealth, best = evidence.log_wealth, evidence.best
+    if evidence.trials:
+        slope = np.exp(np.asarray(epsilons, np.float64))
+        event, q, p = _chosen(evidence, slope, delta)
+        paid = _paid(_events(above, trials), trials, event, (q, p), slope, delta)
+        log_wealth = log_wealth + paid
+        best = np.maximum(best, np.logaddexp(*log_wealth) - np.log(2))
+    return Evidence(evidence.above + above, evidence.trials + trials, log_wealth, best)
+
+
+def refuted(evidence: Evidence, error: float) -> npt.NDArray[np.bool_]:
+    """Which ε are refuted at an error level, at whatever time this is asked, shape [ε]."""
+    return np.asarray(evidence.best >= -np.log(error))
+
+
+def lower_bound(evidence: Evidence, epsilons: Floats, error: float) -> float:
+    """The loss is at least this, with probability 1 − error at all times together.
+
+    Args:
+        evidence: against each ε of the grid.
+        epsilons: ascending, shape [ε].
+        error: the level.
+
+    Returns:
+        The last ε below which every one of the grid is refuted; 0 if the first is not.
+    """
+    kept = np.flatnonzero(~refuted(evidence, error))
+    first = int(kept[0]) if len(kept) else len(epsilons)
+    return float(max(0.0, epsilons[first - 1])) if first else 0.0
+
+
+def _events(above: Ints, trials: int) -> Ints:
+    """Counts of every event, shape [4 cuts, 2]: on the multiplied side, on the other.
+
+    An event is a cut with what is above or below it, said of D′ (D is multiplied) or of D.
+    """
+    said_of_one = np.concatenate([above, trials - above], axis=1).T
+    return np.concatenate([said_of_one, said_of_one[:, ::-1]])
+
+
+def _chosen(evidence: Evidence, slope: Floats, delta: float) -> tuple[Any, Floats, Floats]:
+    """The event against each ε that lies farthest outside in standard errors, and its guess."""
+    guess = (_events(evidence.above, evidence.trials) + 0.5) / (evidence.trials + 1)
+    q, p = guess[:, 0, None], guess[:, 1, None]
+    noise = slope**2 * q * (1 - q) + p * (1 - p)
+    event: Any = np.argmax((p - slope * q - delta) / np.sqrt(noise), axis=0)
+    return event, guess[event, 0], guess[event, 1]
+
+
+def _paid(
+    counts: Ints,
+    trials: int,
+    event: Ints,
+    guess: tuple[Floats, Floats],
+    slope: Floats,
+    delta: float,
+) -> Floats:
+    """Logarithms of what two bets pay, shape [2, ε]: on the guess, and half-way to the claim."""
+    q, p = guess
+    outside = p > slope * q + delta
+    nearest = project(q, p, slope, delta)
+    halfway = ((q + nearest[0]) / 2, (p + nearest[1]) / 2)
+    hits_q, hits_p = counts[event, 0], counts[event, 1]
+    ways = []
+    for bet_q, bet_p in (guess, halfway):
+        base_q, base_p = project(bet_q, bet_p, slope, delta)
+        paid = _log_ratio(hits_p, trials, bet_p, base_p)
+        paid = paid + _log_ratio(hits_q, trials, bet_q, base_q)
+        ways.append(np.where(outside, paid, 0.0))
+    return np.stack(ways)
+
+
+def _log_ratio(hits: Ints, trials: int, bet: Floats, base: Floats) -> Floats:
+    paid = hits * np.log(bet / base) + (trials - hits) * np.log((1 - bet) / (1 - base))
+    return np.asarray(paid, np.float64)

@@ -1,0 +1,140 @@
+"""Testing by betting: no bet wins on average against a true claim; against others wealth grows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+from scipy.special import bdtrc
+
+from dpframe.stats import betting
+
+CUTS = np.linspace(-4, 5, 60)
+
+
+def rounds(n: int) -> list[int]:
+    sizes, total = [], 0
+    while total < n:
+        sizes.append(min(max(64, total // 5), n - total))
+        total += sizes[-1]
+    return sizes
+
+
+def audited(
+    rng: np.random.Generator, n: int, epsilons: np.ndarray, shift: float = 1.0
+) -> betting.Evidence:
+    """Laplace noise around 0 and around `shift`, whose loss is exactly that."""
+    evidence = betting.nothing(len(CUTS), len(epsilons))
+    for size in rounds(n):
+        drawn = [np.sort(rng.laplace(place, size=size)) for place in (0, shift)]
+        above = np.stack([size - np.searchsorted(part, CUTS) for part in drawn])
+        evidence = betting.played(evidence, above, size, epsilons, 0.0)
+    return evidence
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5, 0.2])
+def test_the_projection_is_nearest(delta: float) -> None:
+    rng = np.random.default_rng(1)
+    for epsilon in (0.0, 0.5, 3.0):
+        q, p = rng.uniform(0.01, 0.99, 2)
+        q = min(q, 0.9 * (p - delta) / math.exp(epsilon))
+        if q <= 0:
+            continue
+
+        def distance(x: float, epsilon: float = epsilon, q: float = q, p: float = p) -> float:
+            y = math.exp(epsilon) * x + delta
+            return float(
+                p * math.log(p / y)
+                + (1 - p) * math.log((1 - p) / (1 - y))
+                + q * math.log(q / x)
+                + (1 - q) * math.log((1 - q) / (1 - x))
+            )
+
+        most = (1 - delta) / math.exp(epsilon)
+        best = optimize.minimize_scalar(
+            distance, bounds=(1e-12, most * (1 - 1e-12)), method="bounded", options={"xatol": 1e-12}
+        )
+        found, raised = betting.project(
+            np.array([q]), np.array([p]), np.array([math.exp(epsilon)]), delta
+        )
+        assert distance(float(found[0])) <= best.fun + 1e-9
+        assert raised[0] == pytest.approx(math.exp(epsilon) * found[0] + delta, rel=1e-12)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 0.0), (1.0, 0.1), (3.0, 1e-3)])
+def test_no_bet_has_a_mean_above_1_under_the_claim(epsilon: float, delta: float) -> None:
+    """All outcomes of a round, added up: nothing is simulated."""
+    rng, b = np.random.default_rng(2), 5
+    slope, hits = np.array([math.exp(epsilon)]), np.arange(b + 1)
+    for _ in range(8):
+        q = rng.uniform(0.001, 0.9 * (1 - delta) / slope[0])
+        p = rng.uniform(slope[0] * q + delta, 1) * (1 - 1e-9)
+        x, y = np.meshgrid(hits, hits)  # on the other side, on the multiplied one
+        counts = np.stack([y.ravel(), x.ravel()], axis=1)
+        guess = (np.array([q]), np.array([p]))
+        paid = np.stack(
+            [betting._paid(row[None], b, np.array([0]), guess, slope, delta) for row in counts]
+        )[:, :, 0]
+        means = []
+        for true_q in np.linspace(0, 1, 21):
+            edge = min(1.0, slope[0] * true_q + delta)
+            for true_p in (edge, 0.9 * edge, 0.0):
+                chance = stats.binom.pmf(counts[:, 0], b, true_q) * stats.binom.pmf(
+                    counts[:, 1], b, true_p
+                )
+                means.append(chance @ np.exp(paid))
+        assert np.max(means) <= 1 + 1e-9
+        nearest = betting.project(np.array([q]), np.array([p]), slope, delta)
+        chance = stats.binom.pmf(counts[:, 0], b, nearest[0][0]) * stats.binom.pmf(
+            counts[:, 1], b, nearest[1][0]
+        )
+        assert chance @ np.exp(paid[:, 0]) > 1 - 1e-6  # not vacuous: exactly fair at the projection
+
+
+def test_wealth_at_a_true_claim_exceeds_1_over_a_with_probability_a() -> None:
+    """However cruelly it is stopped; false-alarm rate 1e-6 for each level."""
+    audits, rng = 100, np.random.default_rng(3)
+    best = [audited(rng, 600, np.array([1.0])).best[0] for _ in range(audits)]
+    for error in (0.5, 0.2, 0.05):
+        above = int(np.sum(np.array(best) >= -math.log(error)))
+        assert above == 0 or bdtrc(above - 1, audits, error) > 1e-6
+        assert above > error * audits / 8  # not vacuous
+
+
+def test_bounds_come_near_the_loss() -> None:
+    grid = np.linspace(0, 1.5, 61)
+    rng = np.random.default_rng(4)
+    few, many = audited(rng, 1_000, grid), audited(rng, 30_000, grid)
+    assert 0.6 <= betting.lower_bound(few, grid, 0.05) <= 1
+    assert 0.9 <= betting.lower_bound(many, grid, 0.05) <= 1
+    # Against what is not true wealth grows, also from the other side.
+    assert betting.lower_bound(audited(rng, 3_000, grid, -1.0), grid, 0.05) > 0.7
+
+
+def test_what_is_bet_on_does_not_choose_its_own_event() -> None:
+    rng = np.random.default_rng(5)
+    before = audited(rng, 500, np.array([0.5]))
+    slope = np.exp(np.array([0.5]))
+    chosen = betting._chosen(before, slope, 0.0)
+    for size in (0, 50):
+        above = np.stack([np.full(len(CUTS), size), np.zeros(len(CUTS), int)])
+        after = betting.played(before, above, 50, np.array([0.5]), 0.0)
+        own = betting._paid(betting._events(above, 50), 50, chosen[0], chosen[1:], slope, 0.0)
+        assert np.array_equal(after.log_wealth, before.log_wealth + own)
+
+
+def test_ends() -> None:
+    """The first round pays nothing; empty rounds, all and none above a cut stay finite."""
+    grid = np.array([0.0, 1.0, 50.0])
+    evidence = betting.nothing(3, 3)
+    for above, size in (([[0, 0, 0], [0, 0, 0]], 0), ([[9, 9, 9], [0, 0, 0]], 9)):
+        evidence = betting.played(evidence, np.array(above), size, grid, 0.0)
+        assert not evidence.log_wealth.any()
+    for _ in range(30):
+        evidence = betting.played(evidence, np.array([[9, 9, 9], [0, 0, 0]]), 9, grid, 0.0)
+        assert np.isfinite(evidence.log_wealth).all()
+    assert betting.lower_bound(evidence, grid, 0.05) == 1.0
+    assert betting.lower_bound(betting.nothing(3, 3), grid, 0.05) == 0.0
+    assert betting.refuted(evidence, 0.05).tolist() == [True, True, False]
