@@ -40,6 +40,8 @@ def disagreement(record: Record, contents: dict[str, Any]) -> str | None:
         contents: the JSON values that it was read from.
     """
     found = next(_disagreements(record), None)
+    if found is None and not is_old(record) and record.digest is None:
+        return "its digest is gone"
     if found is None and not is_old(record) and record.digest != digest_of(contents):
         return "its contents do not have the digest that it names"
     return found

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpframe.record.totals import totals
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dpframe.record.model import Record
 
 
 def is_old(record: Record) -> bool:
-    """Whether it was written before records had a digest and their verdicts a basis."""
-    return record.digest is None and all(cell.basis is None for cell in record.cells)
+    """Whether it was written before records had a digest.
+
+    One that lacks the digest alone has lost it: what came with the digest, or after it, must not be
+    there either. An old record that was written again names it all, and knows none of it.
+    """
+    if record.digest is not None:
+        return False
+    if "digest" in record.model_fields_set:
+        return all(value in (None, []) for _, value in _newer(record))
+    return not any(named for named, _ in _newer(record))
+
+
+def _newer(record: Record) -> Iterator[tuple[bool, Any]]:
+    """Of everything that old records lack, whether it is named, and its value."""
+    parts: list[tuple[Any, tuple[str, ...]]] = [(record.summary, ("calls",))]
+    for cell in record.cells:
+        parts += [(cell, ("basis",)), (cell.pair, ("digest",))]
+        if cell.estimate is not None:
+            parts.append((cell.estimate, ("epsilon_upper_of", "profile_lower")))
+    for part, names in parts:
+        for name in names:
+            yield name in part.model_fields_set, getattr(part, name)
 
 
 def upgraded(record: Record) -> Record:

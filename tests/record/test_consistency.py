@@ -14,6 +14,7 @@ from dpframe.record.consistency import disagreement
 from dpframe.record.digest import digest_of
 from dpframe.record.file import as_record, dumps
 from dpframe.record.model import Record
+from dpframe.record.old import is_old
 
 OLD = json.loads(Path(__file__).with_name("before_digests.json").read_text())
 
@@ -222,3 +223,44 @@ def test_a_swept_confidence_is_the_cell_s_own() -> None:
     for cell in contents["cells"]:
         cell["swept"]["audit.confidence"] = "0.95"  # what is no number is not looked at
     assert problem(contents) is None
+
+
+NEWER: dict[str, Change] = {
+    "calls": lambda record: record["summary"].pop("calls"),
+    "basis": lambda record: [cell.pop("basis") for cell in record["cells"]],
+    "pair.digest": lambda record: [cell["pair"].pop("digest") for cell in record["cells"]],
+    "epsilon_upper_of": lambda record: [
+        cell["estimate"].pop("epsilon_upper_of") for cell in record["cells"] if cell["estimate"]
+    ],
+    "profile_lower": lambda record: [
+        cell["estimate"].pop("profile_lower") for cell in record["cells"] if cell["estimate"]
+    ],
+}
+"""What came with the digest or after it."""
+
+
+def test_a_record_without_its_digest_is_no_old_one(recorded: Record) -> None:
+    contents = json.loads(dumps(recorded))
+    del contents["digest"]
+    assert problem(contents) == "its digest is gone"
+    contents["digest"] = None
+    assert problem(contents) == "its digest is gone"
+
+
+@pytest.mark.parametrize("kept", [*NEWER, None])
+def test_whoever_makes_a_record_look_old_must_think_of_everything(
+    recorded: Record, kept: str | None
+) -> None:
+    """Then nothing is left that says more than an old record does; there is no signature."""
+    contents = json.loads(dumps(recorded))
+    for name in NEWER.keys() - {kept}:
+        NEWER[name](contents)
+    del contents["digest"]
+    assert is_old(as_record(contents)) == (kept is None)
+    assert (problem(contents) is None) == (kept is None)
+
+
+def test_an_old_record_that_was_written_again_is_still_old() -> None:
+    again = json.loads(dumps(as_record(json.loads(json.dumps(OLD)))))
+    assert again["digest"] is None
+    assert is_old(as_record(again))
