@@ -35,4 +35,6 @@ def planned_calls(the_pass: Pass, run: RunSettings) -> int:
 def extra_chunks(the_pass: Pass) -> int:
     """Chunks that only show whether draws depend on their address, and on nothing else."""
     first = the_pass.mechanisms[0]
-    return 4 if isinstance(first, HostMechanism) and first.seedable else 2
+    if isinstance(first, HostMechanism) and first.seedable:
+        return 4 + len(the_pass.mechanisms) - 1
+    return 2

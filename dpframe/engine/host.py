@@ -93,6 +93,8 @@ class HostWork(Work):
             return outputs
 
         found = at_once([partial(first, index) for index in (0, 1)], self.source.most)
+        if lane and not any(self.tally.done):
+            self.draws.check_address(lane, found[0])
         for index, outputs in enumerate(found):  # counted too: a release may be dear
             self._seen[lane, index, self.tally.done[index]] = outputs
         x, y = (self._filled(self._checked(outputs)) for outputs in found)

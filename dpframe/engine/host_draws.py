@@ -124,6 +124,20 @@ class HostDraws(Draws):
                     if again.tobytes() != here.tobytes():
                         raise SampleError(NOT_SEEDABLE)
 
+    def check_address(self, lane: int, first: HostArray) -> None:
+        """Draws the first chunk of D of another lane once more.
+
+        Raises:
+            SampleError: the same address gave other outputs.
+        """
+        mechanism: Any = self.the_pass.mechanisms[lane]
+        if mechanism.seedable:
+            with self.source.lend(self.load, 2) as workers, self._clock.running():
+                where = (EVAL, lane, 0, 0, range(1), self._clock.deadline())
+                (again,) = self._drawn(workers[-1], *where)
+                if again.tobytes() != first.tobytes():
+                    raise SampleError(NOT_SEEDABLE)
+
     def _chunks(self, workers: tuple[Lent, Lent], datasets: tuple[int, int]) -> list[HostArray]:
         """A chunk from each of two workers."""
         calls = [partial(self._chunk, *both) for both in zip(workers, datasets, strict=True)]

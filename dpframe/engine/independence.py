@@ -1,8 +1,8 @@
-"""Whether the outputs of a black box can be independent draws: nothing else can be counted.
+"""Whether the outputs of a mechanism can be independent draws: nothing else can be counted.
 
-Chances are exact for any distribution (`stats.exchangeable`), so a box that answers 0 with
-probability .9999, or always, is accused as little as one with continuous outputs. All tests of one
-pass together accuse a correct box with a probability below `ERROR`.
+Chances are exact for any distribution (`stats.exchangeable`, `stats.serial`), so one that answers 0
+with probability .9999, or always, is accused as little as one with continuous outputs. All tests of
+one pass together accuse a correct mechanism with a probability below `ERROR`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from scipy.special import gammaln
 
 from dpframe.errors import WorthlessError
-from dpframe.stats import exchangeable
+from dpframe.stats import exchangeable, serial
 
 if TYPE_CHECKING:
-    from dpframe.types import HostArray, Ints
+    from dpframe.types import Floats, HostArray, Ints
 
 ERROR = 1e-6
 """Probability that a correct box is accused."""
@@ -51,12 +51,23 @@ BETWEEN = (
     "the two must be independent draws"
 )
 
+NEIGHBOURS = (
+    "rows of one call depend on each other: neighbours are alike, or unlike, more often than "
+    "independent draws are; each of the n rows must be a run of its own"
+)
+IN_STEP = (
+    "outputs for D and for D′ are high and low at the same places, more often than independent "
+    "draws are: the two share their noise"
+)
 
 LOOKS = 8
 """Rows are compared whenever there are twice as many as before, and at the end."""
 
-TESTS = 6
-"""That one look makes in one lane."""
+TESTS = 16
+"""That one look makes in one lane: of rows that repeat 2 on each dataset and 2 between them, and
+for each of two signals the lags on each dataset, and the step between them."""
+
+LAGS = (1, 2)
 
 
 class Independence:
@@ -146,12 +157,16 @@ class Independence:
         self._compared = sum(map(len, self._kept.values()))
         least = math.log(ERROR / 2 / (self.lanes * LOOKS * TESTS))
         for lane in range(self.lanes):
-            sides = [self._kept.get((lane, index), {}) for index in (0, 1)]
+            sides = [dict(sorted(self._kept.get((lane, index), {}).items())) for index in (0, 1)]
             within = [chance for side in sides if side for chance in _within(side)]
             if min(within, default=0.0) < least:
                 self._found = WorthlessError(WITHIN)
             elif all(sides) and min(_between(*sides)) < least:
                 self._found = WorthlessError(BETWEEN)
+            elif any(min(_in_order(side), default=0.0) < least for side in sides if side):
+                self._found = WorthlessError(NEIGHBOURS)
+            elif min(_in_step(*sides), default=0.0) < least:
+                self._found = WorthlessError(IN_STEP)
 
 
 def _within(chunks: dict[int, HostArray]) -> list[float]:
@@ -165,7 +180,6 @@ def _within(chunks: dict[int, HostArray]) -> list[float]:
 
 def _between(zero: dict[int, HostArray], one: dict[int, HostArray]) -> list[float]:
     """Chances of what chunks of D and of D′ have in common."""
-    zero, one = dict(sorted(zero.items())), dict(sorted(one.items()))
     both = [*zero.values(), *one.values()]
     parts = _numbered(np.concatenate(both)).reshape(len(both), -1)
     x, y = parts[: len(zero)], parts[len(zero) :]
@@ -177,6 +191,39 @@ def _between(zero: dict[int, HostArray], one: dict[int, HostArray]) -> list[floa
         exchangeable.log_chance_of_sharing(x.reshape(-1), y.reshape(-1)),
         exchangeable.log_chance_of_matches(*aligned),
     ]
+
+
+def _in_order(chunks: dict[int, HostArray]) -> list[float]:
+    """Chances of how much alike neighbours are in chunks of one dataset."""
+    return [
+        serial.log_chance_of_neighbours(serial.halves(signal).reshape(len(chunks), -1), lag)
+        for signal in _signals(np.concatenate(list(chunks.values())))
+        for lag in LAGS
+    ]
+
+
+def _in_step(zero: dict[int, HostArray], one: dict[int, HostArray]) -> list[float]:
+    """Chances of how much alike outputs of D and of D′ are at the same places."""
+    same = [chunk for chunk in zero if chunk in one]
+    if not same:
+        return []
+    both = [_signals(np.concatenate([side[chunk] for chunk in same])) for side in (zero, one)]
+    return [
+        serial.log_chance_of_step(serial.halves(x), serial.halves(y))
+        for x, y in zip(*both, strict=True)
+    ]
+
+
+def _signals(outputs: HostArray) -> list[Floats]:
+    """Numbers that stand for rows, shape [n]: the first coordinate, and the sum of all."""
+    rows = np.ascontiguousarray(outputs).reshape(len(outputs), -1)
+    if not rows.shape[1]:
+        return []
+    real = rows.real if rows.dtype.kind == "c" else rows
+    numbers = real.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        found = [numbers[:, 0], numbers.sum(axis=1)]
+    return found if rows.shape[1] > 1 else found[:1]
 
 
 def _numbered(outputs: HostArray) -> Ints:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.black_boxes import cells, spec
 
-from dpframe import PureDP, host_mechanism
+from dpframe import HostMechanism, Mechanism, PureDP, host_mechanism
 from dpframe.engine import independence
 from dpframe.engine.checkpoint import Store
-from dpframe.engine.independence import AGAIN, BETWEEN, NOT_SEEDABLE, WITHIN, Independence
+from dpframe.engine.independence import (
+    AGAIN,
+    BETWEEN,
+    IN_STEP,
+    NEIGHBOURS,
+    NOT_SEEDABLE,
+    WITHIN,
+    Independence,
+)
 from dpframe.engine.workers import Workers
 from dpframe.errors import WorthlessError
 
@@ -58,7 +69,17 @@ def coins_of_one_seed(rng: Any, data: Any, n: int) -> Any:
     return np.random.default_rng(1).integers(2, size=(n, 1))
 
 
+def goes_on(rng: Any, data: Any, n: int) -> Any:
+    """Each row's noise is most of the one before, and something new."""
+    return data + np.cumsum(rng.normal(size=(n, 1)), axis=0)
+
+
 GUILTY: dict[str, tuple[Sample, str]] = {
+    "noise that goes on": (goes_on, NEIGHBOURS),
+    "noise with both signs": (
+        lambda rng, data, n: data + np.concatenate([z := noise(rng, n // 2), -z], 1).reshape(n, 1),
+        NEIGHBOURS,
+    ),
     "one draw for all rows": (lambda rng, data, n: data + np.repeat(noise(rng, 1), n, 0), WITHIN),
     "one coin for all rows": (lambda rng, data, n: np.full((n, 1), rng.integers(2)), WITHIN),
     "each draw twice": (lambda rng, data, n: data + np.repeat(noise(rng, n // 2), 2, 0), WITHIN),
@@ -131,6 +152,74 @@ def test_outputs_for_d_must_not_come_again_for_d_prime() -> None:
 
     cell = judged(each_its_own, seedable=False)
     assert cell["reason"] == BETWEEN
+
+
+def test_noise_that_d_and_d_prime_share_is_noticed() -> None:
+    """No row comes again: the data are added to it."""
+    own = [np.random.default_rng(7), np.random.default_rng(7)]
+
+    def each_its_own(rng: Any, data: Any, n: int) -> Any:
+        return data + noise(own[int(data[0])], n)
+
+    def counted_alone(rng: Any, data: Any, n: int) -> Any:
+        # What is tried beforehand is asked for D alone, and would bring them out of step.
+        return each_its_own(rng, data, n) if n == 16 and next(asked) > 1 else noise(rng, n)
+
+    asked = itertools.count()
+    assert judged(counted_alone, seedable=False, trials=400)["reason"] == IN_STEP
+
+
+class OneLane(HostMechanism, name="it"):
+    """Does not take its randomness from the seed, for one value of its parameter."""
+
+    epsilon: float = 1.0
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(20.0)
+
+    def sample(self, rng: np.random.Generator, data: Any, n: int) -> Any:
+        return data + noise(np.random.default_rng() if self.epsilon == 2.0 else rng, n)
+
+
+def test_every_lane_is_drawn_twice_at_its_address() -> None:
+    swept = spec({"use": "it"}, trials=64, run={"chunk": 16})
+    swept["sweep"] = {"mechanism.epsilon": [1.0, 2.0, 3.0]}
+    found = cells(swept, None, [OneLane])
+    assert [cell["reason"] == NOT_SEEDABLE for cell in found] == [False, True, False]
+
+
+def few_keys(self: Any, key: Any, data: Any, n: int) -> Any:
+    """Three keys for all chunks: which of them, the key says."""
+    few = jax.random.key(jax.random.randint(key, (), 0, 3))
+    return data + jax.random.laplace(few, (n, 1))
+
+
+def walks(self: Any, key: Any, data: Any, n: int) -> Any:
+    return data + jnp.cumsum(jax.random.normal(key, (n, 1)), axis=0)
+
+
+def own_rows(self: Any, key: Any, data: Any, n: int) -> Any:
+    return data + jax.random.laplace(key, (n, 1))
+
+
+@pytest.mark.parametrize(
+    ("sample", "reason"), [(few_keys, AGAIN), (walks, NEIGHBOURS), (own_rows, None)]
+)
+def test_traced_mechanisms_are_looked_at_too(sample: Any, reason: str | None) -> None:
+    class Traced(Mechanism, name="traced"):
+        """Of this file."""
+
+        def claim(self, pair: Any) -> PureDP:
+            return PureDP(20.0)
+
+        def sample(self, key: Any, data: Any, n: int) -> Any:
+            return sample(self, key, data, n)
+
+    (cell,) = cells(spec({"use": "traced"}, trials=2048, run={"chunk": 256}), None, [Traced])
+    assert (cell["status"], cell["reason"] == reason) == (
+        "failed" if reason else "ok",
+        bool(reason),
+    )
 
 
 def test_dependent_counts_are_not_gone_on_with(tmp_path: Path) -> None:
