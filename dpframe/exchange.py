@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def exchange(cls: type[Plugin]) -> dict[str, Any]:
     """What a plugin class gives or takes, as JSON values; {} for a mechanism or a pair.
 
-    An attack: `gives`, "decision" or "score". An estimator: `takes`, those of the two that its
-    statistic accepts; `bins`, whether it counts scores in bins or above thresholds; `raw_scores`,
-    whether it reads scores made elsewhere as they are; `certifies` and `assumption`. What cannot
-    be known without parameters is None.
+    An attack: `gives`, "decision", "score" or "canaries". An estimator: `takes`, those of them
+    that its statistic accepts; `bins`, whether it counts scores in bins or above thresholds;
+    `raw_scores`, whether it reads scores made elsewhere as they are; `certifies` and `assumption`.
+    What cannot be known without parameters is None.
     """
     if issubclass(cls, Attack):
         return {"gives": cls.gives}

@@ -81,6 +81,8 @@ def test_attacks_say_what_they_give_and_estimators_what_they_take():
     attack = printed(render_plugins, [Entry("attack", "b")], [], lambda _: {"gives": "decision"})
     assert re.search(r"gives +what it is", attack)
     assert re.search(r"^b .* decisions ", attack, re.MULTILINE)
+    many = printed(render_plugins, [Entry("attack", "b")], [], lambda _: {"gives": "canaries"})
+    assert re.search(r"^b .* canaries ", many, re.MULTILINE)
 
 
 def test_plugins():

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+MANY = {"decision": "decisions", "score": "scores"}
+"""What is said of more than one."""
 LEAST_TEXT = 24
 """Columns that the description of a plugin needs beside its name, to be read."""
 
@@ -146,13 +148,13 @@ def _stacked(kind: str, rows: list[Row], ink: Ink, console: Console) -> None:
 def handed(exchange: dict[str, Any]) -> list[str]:
     """What a plugin gives or takes, in words; nothing for one that does neither."""
     if "gives" in exchange:
-        return [f"{exchange['gives']}s"]
+        return [MANY.get(exchange["gives"], exchange["gives"])]
     if "takes" not in exchange:
         return []
     if exchange["takes"] is None:
         return ["not known"]
     kinds = [
-        "binned scores" if kind == "score" and exchange["bins"] else f"{kind}s"
+        "binned scores" if kind == "score" and exchange["bins"] else MANY.get(kind, kind)
         for kind in exchange["takes"]
     ]
     return [*kinds, *(["raw scores"] if exchange["raw_scores"] else [])]
