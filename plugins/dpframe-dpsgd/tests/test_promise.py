@@ -58,7 +58,7 @@ def check(record, repeats, canary):
             found = [bound(point, delta) for delta in DELTAS]
             assert (found <= claimed + 1e-9).all()
             told += max(found) > 0.1
-    assert told >= repeats  # the bounds say something
+    assert told >= max(1, repeats // 4)  # the bounds say something
 
 
 def test_the_correct_trainer_is_not_accused():
