@@ -10,11 +10,9 @@ from dpsgd_support.audits import verdict, white_box
 OTHERS = (1, 2, 3)
 
 
-def test_some_mistakes_are_found_with_few_models():
-    record = white_box("dpsgd-mistaken", mistakes=["none", "noise-reused", "true-size"], models=100)
-    assert verdict(record, "none") == "consistent"
-    for mistake in ("noise-reused", "true-size"):
-        assert verdict(record, mistake) == "violated"
+def test_a_planted_mistake_is_found_with_few_models():
+    record = white_box("dpsgd-mistaken", mistakes=["noise-reused"], models=100)
+    assert verdict(record) == "violated"
 
 
 def test_a_mistake_that_no_attack_was_written_for_is_found():

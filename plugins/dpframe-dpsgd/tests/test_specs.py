@@ -12,6 +12,7 @@ SMALL = [
     *("mechanism.steps=3", "mechanism.batch=10"),
 ]
 NEEDS_FIT = ("mistakes", "mistakes-record", "mistakes-sampling", "figure-08", "figure-10")
+SOME = ("figure-08", "figure-12", "mistakes")
 OF_FIGURES = {"figure-08", "figure-09", "figure-10", "figure-12"}
 
 
@@ -38,7 +39,13 @@ def test_every_figure_has_a_spec():
     assert {spec.stem for spec in SPECS} >= OF_FIGURES
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.stem)
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(spec, id=spec.stem, marks=() if spec.stem in SOME else pytest.mark.slow)
+        for spec in SPECS
+    ],
+)
 def test_a_spec_runs_small(spec):
     record = dpframe.audit(spec, overrides=few(spec))
     assert record["cells"]
