@@ -245,3 +245,16 @@ def test_bounds_are_rounded_down_wherever_they_are_shown(figure_2):
         for shown in (row[6], *others):
             exact = cell["estimate"]["epsilon_lower"]
             assert 0.99 * exact <= float(shown) <= exact
+
+
+@pytest.mark.usefixtures("plain")
+def test_an_estimator_that_certifies_only_some_cells_is_not_said_to_certify_all():
+    text = checked(page([made_records.cell(), made_records.estimate_only(epsilon=2.0)])).text
+    assert "certifies a lower bound, valid at this number of draws in 1 of 2 cells" in text
+
+
+def test_figures_that_would_make_the_page_too_large_are_left_out(monkeypatch):
+    monkeypatch.setattr("dpframe.report.files.html.pictures.MOST_BYTES", 1_000)
+    shown, notes = pictures(as_record(made_records.record([made_records.cell()])))
+    assert shown == []
+    assert all("for the page's size" in note for note in notes)

@@ -163,11 +163,12 @@ def _estimators(record: Record) -> Iterator[dict[str, Any]]:
         members.setdefault(cell.estimator.label, []).append(cell)
     for label, cells in list(members.items())[:MOST_ALARMS]:
         found = [cell.estimate for cell in cells if cell.estimate is not None]
-        certified = any(estimate.certified for estimate in found)
+        certified = sum(estimate.certified for estimate in found)
+        where = "" if certified == len(found) else f" in {certified} of {len(found)} cells"
         yield {
             "label": label,
             "use": cells[0].estimator.use,
-            "certified": "certifies a lower bound, valid at this number of draws"
+            "certified": f"certifies a lower bound, valid at this number of draws{where}"
             if certified
             else "gives an estimate and certifies nothing",
             "assumption": "; ".join(dict.fromkeys(e.assumption for e in found)) or "–",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpframe.record.model import Record
 
 MOST_BYTES = 400_000
-"""Of one figure."""
+"""Of all figures together."""
 MOST_CELLS = 2_000
 """A figure of more of them shows nothing that can be told apart."""
 
@@ -33,7 +33,7 @@ def pictures(record: Record) -> tuple[list[tuple[str, Markup]], list[str]]:
         found = [kind for kind, reason in figures.kinds(record).items() if reason is None]
     except (DpframeError, ImportError) as error:
         return [], [f"No figures: {error}"]
-    shown, notes = [], []
+    shown, notes, room = [], [], MOST_BYTES
     for kind in found:
         if kind == "heat-map":  # the page has its own, with links
             continue
@@ -43,8 +43,12 @@ def pictures(record: Record) -> tuple[list[tuple[str, Markup]], list[str]]:
         except DpframeError as error:
             notes.append(f"{kind}: {error}")
             continue
-        if len(element.encode()) > MOST_BYTES:
-            notes.append(f"{kind}: too large for this page; `dpframe plot` draws it.")
+        room -= len(element.encode())
+        if room < 0:
+            room += len(element.encode())
+            notes.append(
+                f"{kind}: not on this page, which would be too large; `dpframe plot` draws it."
+            )
         elif not harmless(element):
             notes.append(f"{kind}: left out, because it holds more than a drawing.")
         else:
