@@ -60,9 +60,14 @@ PAGES = sorted(
 FEW = 2_000
 SMALLER = {
     "specs/dptext.toml": shlex.split("--trials 20000 --set mechanism.epsilon=1.0 --set pair.dim=2"),
+    "specs/density-estimation/figure-07-best-order.toml": ["--set", "audit.repeats=2"],
+    "specs/density-estimation/thresholds-against-histograms.toml": ["--trials", "20000"],
     "specs/adept-spread.toml": shlex.split("--trials 100000 --set audit.repeats=2"),
 }
 """Changes to the runs that take long."""
+
+WITHOUT_WORKERS = {"docs/how-to/audit-a-black-box.md", "docs/how-to/write-a-mechanism.md"}
+"""Pages with many black boxes; each process takes a second, and slow tests run every page as is."""
 
 INSTALLATION = ("python3 -m venv", ". .venv", "pip install", "pytest")
 """Commands that are left out: the tests run in an installation already."""
@@ -222,7 +227,7 @@ class Session:
         if words[:2] == ["pytest", "tests"]:
             return
         assert words.pop(0) == "dpframe", f"{command!r} can neither be run nor is it marked"
-        if words[0] == "run":
+        if words[0] in ("run", "compare"):
             words += SMALLER.get(words[-1], [])
         elif words[0] == "calibrate":  # the option that comes last counts
             words += ["--repeats", "30"]
@@ -268,7 +273,8 @@ def test_every_block_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(calibrate, "corner_row", corner_row_once)
-    sample_in_this_process(monkeypatch)
+    if name in WITHOUT_WORKERS:
+        sample_in_this_process(monkeypatch)
     session = Session(name, tmp_path, monkeypatch)
     try:
         for found in blocks(name):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator
 
-TIMES = int(os.environ.get("DPFRAME_FUZZ_CLI", "120"))
+TIMES = int(os.environ.get("DPFRAME_FUZZ_CLI", "60"))
 FIRST = int(os.environ.get("DPFRAME_FUZZ_FROM", "0"))
 PATIENCE = 30
 """Seconds for one case."""
