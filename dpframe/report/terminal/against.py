@@ -52,7 +52,8 @@ def against(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
     shown = [(group, spots) for group in found if (spots := _plotted(group))]
     if not shown or width < SIZES[0]:
         return
-    titles = [ink.plain(called(group, telling(found))) for group, _ in shown]
+    naming = telling(found)
+    titles = [ink.plain(called(group, naming)) for group, _ in shown]
     least = min(max(SIZES[0], *map(cell_len, titles)), width)
     count = min((width + GAP) // (least + GAP), len(shown))
     size = min((width + GAP) // count - GAP, max(SIZES[1], least))

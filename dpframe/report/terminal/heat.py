@@ -97,6 +97,7 @@ def _key(
 
 def _bands(found: list[Group]) -> Iterator[Map]:
     """Groups that sweep one key over the same values, each in a row of one map."""
+    naming = telling(found)
     alike: dict[str, list[Group]] = {}
     for group in found:
         if len(group.keys) == 1:
@@ -107,12 +108,13 @@ def _bands(found: list[Group]) -> Iterator[Map]:
         rows = []
         for group in groups:
             at = {same(spot.values[key]): spot for spot in group.spots}
-            rows.append((called(group, telling(found)), [at.get(same(v)) for v in values]))
+            rows.append((called(group, naming), [at.get(same(v)) for v in values]))
         yield Map("", f"across {name}", [words.setting(value) for value in values], rows)
 
 
 def _squares(found: list[Group]) -> Iterator[Map]:
     """Groups that sweep two keys or more: a map each, and for each value of further keys."""
+    naming = telling(found)
     for group in found:
         if len(group.keys) < 2:
             continue
@@ -122,7 +124,7 @@ def _squares(found: list[Group]) -> Iterator[Map]:
             at = {(same(s.values[down]), same(s.values[across])): s for s in part.spots}
             labels = words.align([words.setting(row) for row in rows])
             yield Map(
-                ", ".join(filter(None, [called(group, telling(found)), name])),
+                ", ".join(filter(None, [called(group, naming), name])),
                 f"down {short(down, group.swept)}, across {short(across, group.swept)}",
                 [words.setting(value) for value in columns],
                 [

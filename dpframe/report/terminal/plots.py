@@ -49,8 +49,8 @@ def plots(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
     yield ink.text("")
     yield ink.text("Along the claimed curve", "bold").append(ink.plain(which), "not bold")
     yield ink.text(
-        f"{signs} certified: the mechanism's curve runs below or through here. Below the line is "
-        "more loss than claimed. Dotted: guessing.",
+        f"{signs} certified: the mechanism's curve runs below or through here. Line: as "
+        "claimed; below it is more loss. Dotted: guessing.",
         "dim",
     )
     for best, name in shown:

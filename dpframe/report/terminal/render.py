@@ -61,7 +61,8 @@ def render(record: Record, console: Console, *, numbers: bool | None = None) -> 
         numbers = sum(len(group.spots) for group in drawn) <= FEW
     # Of what failed throughout, the list of failures says all there is to say.
     ran = [group for group in found if any(spot.done for spot in group.spots)]
-    listed = [group for group in ran if numbers or group not in drawn]
+    mapped_too = set(map(id, drawn))
+    listed = [group for group in ran if numbers or id(group) not in mapped_too]
     _print(console, [title(settings, found, ink), verdicts_key(found, ink, console.width)])
     if warning:
         _print(console, [ink.text(""), *warning])
