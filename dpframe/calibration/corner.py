@@ -96,11 +96,13 @@ def at_corner(
 
     Returns:
         None where the estimate does not tell how its error is shared: then its bound may rest on
-        more than error rates, and need not hold for two outputs.
+        more than error rates, and need not hold for two outputs. Neither do canaries have a corner.
 
     Raises:
         CellError: the estimator or its statistic raised something.
     """
+    if part.cell.attack.value.gives == "canaries":
+        return None
     rate = errors / trials
     epsilon = math.log((1 - rate) / rate)
     with precision_of(run):

@@ -38,10 +38,11 @@ def counted(runs: Any, guesses: tuple[int, ...] | None = None, side: Any = "any"
 def test_right_guesses_are_counted() -> None:
     rng = np.random.default_rng(2)
     runs = np.stack([rng.normal(size=(5, 40)), rng.random((5, 40)) < 0.5], axis=1)
+    runs[:, 0, 7] = np.nan  # is lowest
     layout, counts = counted(runs)
     expected = np.zeros(len(layout["inside"]), int)
     for scores, members in runs:
-        order = np.argsort(scores)
+        order = np.argsort(np.nan_to_num(scores, nan=-np.inf))
         for rule, (inside, outside) in enumerate(
             zip(layout["inside"], layout["outside"], strict=True)
         ):

@@ -27,6 +27,9 @@ class Answers(Mechanism, name="answers"):
     epsilon: float
     claimed: float = 1.0
 
+    def truth(self, pair: Pair) -> Claim | None:
+        return PureDP(self.epsilon)
+
     def claim(self, pair: Pair) -> Claim | None:
         return PureDP(self.claimed)
 
@@ -195,3 +198,23 @@ def test_an_attack_that_gives_no_memberships_fails() -> None:
     (cell,) = record["cells"]
     assert cell["status"] == "failed"
     assert "for canaries it must be (2, 2, m)" in cell["reason"]
+
+
+def test_a_calibration_repeats_runs() -> None:
+    """At the exact null, with what a run counts and estimates with."""
+    found = dpframe.calibrate(
+        {
+            "schema": 1,
+            "audit": {"name": "runs", "trials": 2, "confidence": 0.5},
+            "pair": {"use": "nobody"},
+            "mechanism": [{"use": "answers", "params": {"epsilon": 1.0}}],
+            "attack": [{"use": "canaries"}],
+            "estimator": [{"use": "one-run", "params": {"side": "both", "guesses": [M]}}],
+        },
+        repeats=24,
+        workers=1,
+        plugins=[Answers, Nobody],
+    )
+    (row,) = found["rows"]
+    assert row["promise"] == "kept"
+    assert found["corners"] == []
