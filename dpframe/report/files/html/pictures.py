@@ -43,15 +43,12 @@ def pictures(record: Record) -> tuple[list[tuple[str, Markup]], list[str]]:
         except DpframeError as error:
             notes.append(f"{kind}: {error}")
             continue
-        room -= len(element.encode())
-        if room < 0:
-            room += len(element.encode())
-            notes.append(
-                f"{kind}: not on this page, which would be too large; `dpframe plot` draws it."
-            )
+        if (size := len(element.encode())) > room:
+            notes.append(f"{kind}: left out, for the page's size; `dpframe plot` draws it.")
         elif not harmless(element):
             notes.append(f"{kind}: left out, because it holds more than a drawing.")
         else:
+            room -= size
             shown.append((picture.caption or kind, Markup(element)))
     return shown, notes
 
