@@ -58,6 +58,23 @@ def subjects(record: Record) -> list[Subject]:
     return [Subject(titles[who], tuple(cells.values())) for who, cells in kept.items()]
 
 
+def unfit(record: Record) -> str | None:
+    """Why no curves can be drawn of a record."""
+    found = subjects(record)
+    if not found:
+        return "none of its cells has an estimate of one release"
+    cells = [cell for subject in found for cell in subject.cells]
+    if not any(certified_points(c) or _has_curve(c) for c in cells):
+        return "no estimate of it has a curve or certified points"
+    return None
+
+
+def _has_curve(cell: CellRecord) -> bool:
+    estimate = cell.estimate
+    listed = estimate is not None and (estimate.profile or len(estimate.tradeoff) > 1)
+    return bool(listed) or gaussian_mu(cell) is not None
+
+
 def foremost(found: list[Subject], most: int) -> list[Subject]:
     """As many as fit, those that show most against their claims, in the order of the record."""
     order = sorted(range(len(found)), key=lambda index: -_against(found[index]))
@@ -129,7 +146,7 @@ def claimed_profile(cell: CellRecord, epsilons: Floats) -> Floats | None:
         return _between(claim.profile, epsilons)
     if {"epsilon", "delta"} <= claim.parameters.keys():
         return _pair_profile(claim.parameters["epsilon"], claim.parameters["delta"], epsilons)
-    return None
+    return _pair_profile(claim.epsilon, claim.delta, epsilons) if claim.tradeoff is None else None
 
 
 def exact_profile(cell: CellRecord, epsilons: Floats) -> Floats | None:

@@ -38,13 +38,6 @@ LEAST = 1e-6
 STEPS = 240
 
 
-def unfit(record: Record) -> str | None:
-    """Why a record cannot be drawn so."""
-    if not curves.subjects(record):
-        return "none of its cells has an estimate of one release"
-    return None
-
-
 def draw(record: Record) -> Picture:
     """Draws it: a panel for each mechanism."""
     found = curves.subjects(record)

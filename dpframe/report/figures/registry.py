@@ -8,6 +8,7 @@ from dpframe.errors import DpframeError
 from dpframe.report.figures import (
     best_order,
     comparison,
+    curves,
     heat_map,
     profile,
     scores,
@@ -40,8 +41,8 @@ class Kind(NamedTuple):
 KINDS = {
     "sweep": Kind("loss against the swept parameter, beside the claim", sweep.unfit, sweep.draw),
     "heat-map": Kind("certified ε / claimed ε, a cell each", heat_map.unfit, heat_map.draw),
-    "trade-off": Kind("false negatives against false positives", tradeoff.unfit, tradeoff.draw),
-    "profile": Kind("δ against ε", profile.unfit, profile.draw),
+    "trade-off": Kind("false negatives against false positives", curves.unfit, tradeoff.draw),
+    "profile": Kind("δ against ε", curves.unfit, profile.draw),
     "comparison": Kind("estimators beside each other", comparison.unfit, comparison.draw),
     "threshold-curve": Kind("μ against the threshold", threshold_curve.unfit, threshold_curve.draw),
     "total-variation": Kind(

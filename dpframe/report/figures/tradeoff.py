@@ -37,13 +37,6 @@ LEAST = 1e-6
 """Smallest rate of the panel with logarithmic axes, unless nothing is so small."""
 
 
-def unfit(record: Record) -> str | None:
-    """Why a record cannot be drawn so."""
-    if not curves.subjects(record):
-        return "none of its cells has an estimate of one release"
-    return None
-
-
 def draw(record: Record) -> Picture:
     """Draws it: a row for each mechanism, on linear axes and, for rare errors, logarithmic ones."""
     found = curves.subjects(record)

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 from support import made_records
 from support.made_cells import asked, counted
@@ -13,6 +15,9 @@ def small():
     cell = made_records.cell
     uses = ("laplace", "adept", "dptext")
     cells = [cell(use, e, dim, m=18) for use in uses for e in (0.1, 1.0, 10.0) for dim in (1, 8)]
+    for one in cells:
+        rate = 1 / (1 + math.exp(one["estimate"]["epsilon_lower"]))
+        one["estimate"]["tradeoff"] = [[rate, rate]]
     return as_record(made_records.record(cells))
 
 

@@ -72,6 +72,11 @@ def test_the_finest_bins_are_drawn_and_all_thresholds_kept():
 
 def test_decisions_are_no_scores(small):
     assert figures.kinds(small)["scores"] == "none of its cells counted scores in bins"
+    cell = counted()  # decisions behind an estimator of scores: two edges, 0 and 1
+    cell |= {"counts": [[0, 5, 3, 2], [0, 1, 3, 6]]}
+    cell["statistic"] = {"name": "PilotGrid", "edges": [0.0, 1.0]}
+    record = as_record(made_records.record([cell]))
+    assert figures.kinds(record)["scores"] == "none of its cells counted scores in bins"
 
 
 def test_edges_at_the_ends_of_float32_are_outer_bins():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import xml.etree.ElementTree as ET
 
@@ -70,6 +71,7 @@ def test_labels_are_shown_as_they_are(kind):
         label = ODD[index // 4]
         cell["mechanism"] = cell["mechanism"] | {"label": label}
         cell["estimator"] = cell["estimator"] | {"label": label}
+        cell["estimate"] = cell["estimate"] | {"tradeoff": [[0.1, 0.2]]}
         if kind == "comparison" and index % 2:
             cell["estimator"] = cell["estimator"] | {"label": "another"}
         if kind == "scores":
@@ -99,6 +101,8 @@ def test_an_inline_figure_has_no_id_twice_and_no_prolog(fitting, kind):
     assert text.startswith("<svg")
     ids = [element.get("id") for element in ET.fromstring(text).iter() if element.get("id")]
     assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:url\(|")#([^")]*)', text)) <= set(ids)
+    assert "url(#" in text
     assert "<dc:date>" not in text
 
 
@@ -114,6 +118,13 @@ def test_a_kind_that_does_not_fit_says_why(small):
     one = small.model_copy(update={"cells": small.cells[:1]})
     with pytest.raises(dpframe.DpframeError, match="no parameter that is a number is swept"):
         figures.draw(one, "sweep")
+
+
+def test_cells_without_curves_have_none(small):
+    bare = as_record(made_records.record([made_records.cell()]))
+    reasons = figures.kinds(bare)
+    assert reasons["profile"] == reasons["trade-off"]
+    assert reasons["profile"] == "no estimate of it has a curve or certified points"
 
 
 def test_a_record_of_failures_cannot_be_drawn():
@@ -166,6 +177,7 @@ def test_records_and_their_files_are_drawn(tmp_path):
 @pytest.mark.parametrize("side", [30, pytest.param(100, marks=pytest.mark.slow)])
 def test_ten_thousand_cells_are_few_things_to_draw(side):
     found = made_records.record([made_records.cell("laplace", 1.0, m=side**2)])
+    found["cells"][0]["estimate"]["tradeoff"] = [[0.3, 0.3]]
     (one,) = as_record(found).cells
     cells = [
         one.model_copy(
