@@ -71,8 +71,16 @@ def _contents(text: str) -> Iterator[str]:
             yield from ("```{toctree}", *options, "", *found, "```")
 
 
+CALLED = {"report": "dpframe.report.made.report"}
+"""Packages that can be called, and the function that is then called."""
+
+
 def _public() -> list[str]:
-    return [name for name in dpframe.__all__ if inspect.isroutine(_of(name)) or _is_class(name)]
+    return [
+        name
+        for name in dpframe.__all__
+        if inspect.isroutine(_of(name)) or _is_class(name) or name in CALLED
+    ]
 
 
 def _of(name: str) -> object:
@@ -94,7 +102,7 @@ def _reference() -> Iterator[str]:
                 "",
             )
         else:
-            yield from (f".. autofunction:: dpframe.{name}", "")
+            yield from (f".. autofunction:: {CALLED.get(name, f'dpframe.{name}')}", "")
 
 
 def _escape(
