@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import io
+import json
 import re
 import sys
 import types
@@ -16,7 +17,7 @@ from support import command_line
 from support.faults_at_work import RUNNING
 from support.faults_of_loading import LOADING
 from support.faults_of_specs import SPEC
-from support.faulty_plugins import ATTACK, FAILED, FINE, HEAD, SKIPPED, Fault
+from support.faulty_plugins import ATTACK, FAILED, FINE, HEAD, SKIPPED, Fault, of
 
 import dpframe
 from dpframe import blame, registry
@@ -168,6 +169,17 @@ def test_the_whole_traceback_is_there_for_the_asking(
     assert "Traceback" not in done.stdout
     said = " ".join(done.stdout.split())
     assert re.search(r"sample raised ZeroDivisionError: .* \(bad_plugin\.py:\d+\)", said)
+
+
+def test_a_box_that_ends_its_process_costs_one_cell(installed: Any, tmp_path: Path) -> None:
+    """Exit code 3, as for whatever else fails a cell; the other one is in the record."""
+    installed(of("host", FAILED, "", sample="__import__('os')._exit(0)").source)
+    (tmp_path / "spec.toml").write_text(TOML)
+    done = command_line.dpframe("run", "spec.toml", "--quiet", "--json", cwd=tmp_path)
+    assert done.returncode == 3
+    fine, ended = json.loads(done.stdout)["cells"]
+    assert (fine["status"], fine["trials"]) == ("ok", [256, 256])
+    assert ended["reason"] == "a worker process ended with exit code 0 while it sampled"
 
 
 MIXED = """\

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -12,6 +13,7 @@ from dpframe.engine.answers import zero_of
 if TYPE_CHECKING:
     from dpframe.engine.chunks import Segment
     from dpframe.engine.plan import Pass
+    from dpframe.statistic import Statistic
     from dpframe.types import Tree
 
 
@@ -97,6 +99,18 @@ def _sum(a: Tree, b: Tree) -> Any:
     return jax.tree.map(np.add, a, b)
 
 
+@functools.lru_cache(maxsize=64)
+def _zero_without_layout(statistic: Statistic, x64: bool, layout: Tree = ()) -> Tree:
+    return zero_of(statistic, layout)
+
+
+def _zero(statistic: Statistic, layout: Tree) -> Tree:
+    """Counts of no draws; asked once where no pilot has fixed anything, as in most passes."""
+    if layout != ():
+        return zero_of(statistic, layout)
+    return _zero_without_layout(statistic, jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+
+
 def no_counts(the_pass: Pass, layouts: tuple[Tree, ...]) -> tuple[Any, ...]:
     """Counts of no draws at all, per scorer; every leaf [lanes, attacks, …].
 
@@ -106,7 +120,7 @@ def no_counts(the_pass: Pass, layouts: tuple[Tree, ...]) -> tuple[Any, ...]:
     """
 
     def zeros(statistic: Any, layout: Tree, attacks: int) -> Any:
-        zero = zero_of(statistic, jax.tree.map(lambda leaf: leaf[0, 0], layout))
+        zero = _zero(statistic, jax.tree.map(lambda leaf: leaf[0, 0], layout))
         shape = (len(the_pass.mechanisms), attacks)
         return jax.tree.map(
             lambda leaf: np.zeros((*shape, *leaf.shape), np.asarray(leaf).dtype), zero

@@ -131,7 +131,7 @@ class Work(ABC):
         with precision_of(self.run):
             segment, counted = self.draw_and_count(index, segment)
             return segment, tuple(
-                jax.tree.map(lambda leaf: np.asarray(leaf[: self.lanes], np.int64), tree)
+                jax.tree.map(lambda leaf: np.asarray(leaf)[: self.lanes].astype(np.int64), tree)
                 for tree in counted
             )
 
