@@ -45,6 +45,14 @@ def plot(
             "for each mechanism.",
         ),
     ] = None,
+    beside: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Of the kind sweep: a CSV of numbers from elsewhere, to be drawn too. Columns "
+            "mechanism, epsilon and swept keys.",
+        ),
+    ] = None,
 ) -> None:
     """Draw a figure of a record, for a paper or a page.
 
@@ -58,7 +66,7 @@ def plot(
     from dpframe.report.figures import kinds
 
     if out is None:
-        if kind or where or panels:
+        if kind or where or panels or beside:
             raise DpframeError("say with -o FILE where the figure goes")
         for name, reason in kinds(read(record)).items():
             say(f"{name}: fits" if reason is None else f"{name}: does not fit: {reason}")
@@ -72,7 +80,7 @@ def plot(
         assert isinstance(known, list)
         known.append(_value(value))
     shared = [text.split(",") for text in panels or ()]
-    picture = save(record, out, kind, where=asked, panels=shared)
+    picture = save(record, out, kind, where=asked, panels=shared, beside=beside)
     say(f"{out}: {picture.caption}")
 
 

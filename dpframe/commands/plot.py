@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpframe.errors import DpframeError, OutputError
+from dpframe.files import NotReadableError, read_regular
 from dpframe.record.file import as_record, read
 from dpframe.record.model import Record
 from dpframe.report import figures
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from dpframe.report.figures.picture import Picture
+    from dpframe.report.figures.published import Published
 
+MOST_BYTES = 64 << 20
+"""Of a table of numbers from elsewhere."""
 FORMATS = ("svg", "png", "pdf")
 
 
@@ -28,6 +32,7 @@ def plot(
     *,
     where: Mapping[str, object] | None = None,
     panels: Sequence[Sequence[str]] = (),
+    beside: str | os.PathLike[str] | None = None,
 ) -> Figure:
     """Draws a figure of a record; needs the extra `plot`.
 
@@ -40,12 +45,14 @@ def plot(
             with a value; a list stands for any of its items.
         panels: for the kind `sweep`, labels of mechanisms that share a panel; default: a panel
             for each.
+        beside: a CSV file of numbers from elsewhere, a paper's for example, for the kind `sweep`:
+            columns `mechanism`, `epsilon` and swept keys.
 
     Raises:
         DpframeError: matplotlib is not there, or no such figure can be made of this record.
         RecordError: it is no record.
     """
-    return figures.draw(_read(record), kind, where=where, panels=panels)
+    return figures.draw(_read(record), kind, where=where, panels=panels, beside=_beside(beside))
 
 
 def save(
@@ -55,6 +62,7 @@ def save(
     *,
     where: Mapping[str, object] | None = None,
     panels: Sequence[Sequence[str]] = (),
+    beside: str | os.PathLike[str] | None = None,
 ) -> Picture:
     """Draws a figure into a file, which is there as a whole or not at all.
 
@@ -64,6 +72,7 @@ def save(
         kind: as for `plot`.
         where: as for `plot`.
         panels: as for `plot`.
+        beside: as for `plot`.
 
     Raises:
         DpframeError: as for `plot`, or the name has another ending.
@@ -72,11 +81,23 @@ def save(
     ending = out.suffix[1:].lower()
     if ending not in FORMATS:
         raise DpframeError(f"{out}: a figure is written as .svg, .png or .pdf")
-    picture = figures.draw(read(record), kind, where=where, panels=panels)
+    picture = figures.draw(read(record), kind, where=where, panels=panels, beside=_beside(beside))
     from dpframe.report.figures.picture import content
 
     _write(out, content(picture, ending))
     return picture
+
+
+def _beside(path: str | os.PathLike[str] | None) -> Published | None:
+    if path is None:
+        return None
+    from dpframe.report.figures.published import Published
+
+    try:
+        text = read_regular(path, MOST_BYTES).decode("utf-8-sig")
+    except (OSError, NotReadableError, UnicodeDecodeError) as error:
+        raise DpframeError(f"{path}: cannot be read: {error}") from None
+    return Published(text, Path(path).name)
 
 
 def _read(record: Record | Mapping[str, Any] | str | os.PathLike[str]) -> Record:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from dpframe.record.model import Record
     from dpframe.report.figures.picture import Picture
+    from dpframe.report.figures.published import Published
 
 
 def draw(
@@ -22,6 +23,7 @@ def draw(
     *,
     where: Mapping[str, object] | None = None,
     panels: Sequence[Sequence[str]] = (),
+    beside: Published | None = None,
 ) -> Picture:
     """Draws one figure.
 
@@ -32,6 +34,7 @@ def draw(
             with a value.
         panels: labels of mechanisms that share a panel, for the kind `sweep`; default: a panel for
             each.
+        beside: numbers from elsewhere, for the kind `sweep`.
 
     Returns:
         A matplotlib Figure, with a `caption`.
@@ -42,7 +45,7 @@ def draw(
     _need_matplotlib()
     from dpframe.report.figures.registry import drawn
 
-    return drawn(record, kind, where=where or {}, panels=panels)
+    return drawn(record, kind, where=where or {}, panels=panels, beside=beside)
 
 
 def svg(

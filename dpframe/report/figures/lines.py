@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MOST_LINES = 8
 """In a panel; of more, evenly chosen ones are shown."""
-TITLE = 34
+TITLE = 30
 """Letters that fit above a panel."""
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from dpframe.record.model import Record
     from dpframe.report.figures.picture import Picture
+    from dpframe.report.figures.published import Published
 
 
 class Kind(NamedTuple):
@@ -65,6 +66,7 @@ def drawn(
     *,
     where: Mapping[str, object],
     panels: Sequence[Sequence[str]],
+    beside: Published | None = None,
 ) -> Picture:
     """Draws one kind.
 
@@ -73,6 +75,7 @@ def drawn(
         name: of the kind; None for the first that fits.
         where: only these cells.
         panels: mechanisms that share a panel.
+        beside: numbers from elsewhere.
 
     Raises:
         DpframeError: there is no such kind, or it does not fit.
@@ -86,10 +89,14 @@ def drawn(
         raise DpframeError(_none(found) if name is None else _unknown(name, found))
     if (reason := found[name]) is not None:
         raise DpframeError(f"{name} does not fit this record: {reason}\n{_fitting(found)}")
+    if beside is not None and name != "sweep":
+        raise DpframeError(f"other numbers can be drawn in the kind sweep, not in {name}")
     if panels and name != "sweep":
         raise DpframeError(f"panels can be put together in the kind sweep, not in {name}")
     with settings():
-        picture = sweep.draw(record, panels) if name == "sweep" else KINDS[name].draw(record)
+        picture = (
+            sweep.draw(record, panels, beside) if name == "sweep" else KINDS[name].draw(record)
+        )
         picture.draw_without_rendering()  # ticks come into being here, in our settings
     return picture
 

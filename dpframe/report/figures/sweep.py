@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from dpframe.errors import DpframeError
 from dpframe.report.figures import notes
 from dpframe.report.figures.axis import WIDE, Scale, dress, log_ticks, scale
 from dpframe.report.figures.lines import Line, Panel, Plan, planned
@@ -34,9 +35,11 @@ if TYPE_CHECKING:
 
     from dpframe.record.model import Record
     from dpframe.report.figures.picture import Picture
+    from dpframe.report.figures.published import Published
     from dpframe.report.terminal.group import Spot
 
 MOST_PANELS = 12
+BESIDE: Any = {"color": INK, "marker": "+", "markersize": 5.5, "ls": "none", "zorder": 4}
 VARIANTS = ("-", (0, (4, 1.5)), (0, (1, 1)))
 
 
@@ -49,26 +52,48 @@ def unfit(record: Record) -> str | None:
     return None
 
 
-def draw(record: Record, together: Sequence[Sequence[str]] = ()) -> Picture:
+def draw(
+    record: Record,
+    together: Sequence[Sequence[str]] = (),
+    beside: Published | None = None,
+) -> Picture:
     """Draws it.
 
     Args:
         record: of a run.
         together: labels of mechanisms that share a panel; default: a panel for each.
+        beside: numbers from elsewhere.
+
+    Raises:
+        DpframeError: there are such numbers, but none for any cell.
     """
     plan = planned(record, together)
     panels = plan.panels[:MOST_PANELS]
     spots = [spot for panel in panels for line in panel.lines for _, spot in line.marks]
+    published = [v for spot in spots if (v := _published(spot, beside)) is not None]
+    if beside is not None and not published:
+        raise DpframeError(f"{beside.name}: none of its rows is about a cell that is drawn")
     scaled = scale(
-        [value for spot in spots for value in _values(spot)],
+        [*published, *(value for spot in spots for value in _values(spot))],
         [value for spot in spots for value in (_claim(spot), _truth(spot)) if value is not None],
     )
     picture, axes = grid(len(panels))
     for ax, panel in zip(axes, panels, strict=True):
         _draw(ax, panel, plan, scaled)
+        found = [
+            (x, scaled.place(value))
+            for line in panel.lines
+            for x, spot in line.marks
+            if (value := _published(spot, beside)) is not None
+        ]
+        if found:
+            ax.plot([x for x, _ in found], [y for _, y in found], **BESIDE)
     _along(axes, panels, plan)
     name_axes(axes, _name(plan.key), "loss ε")
-    legend(picture, _legend(plan, panels))
+    handles = _legend(plan, panels)
+    if beside is not None:
+        handles.append(Line2D([], [], label=f"as {shorten(beside.name, 30)} has it", **BESIDE))
+    legend(picture, handles)
     picture.caption = " ".join(_caption(record, plan))
     return picture
 
@@ -76,6 +101,10 @@ def draw(record: Record, together: Sequence[Sequence[str]] = ()) -> Picture:
 def _values(spot: Spot) -> list[float]:
     found = [spot.mean("epsilon"), _certified(spot)]
     return [value for value in found if value is not None]
+
+
+def _published(spot: Spot, beside: Published | None) -> float | None:
+    return None if beside is None else beside.of(spot.cells[0])
 
 
 def _certified(spot: Spot) -> float | None:

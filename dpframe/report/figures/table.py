@@ -61,7 +61,7 @@ def layout(found: list[Group]) -> Layout:
     for who, spots in parts.items():
         at = {(same(value_of(s, down)), same(value_of(s, across))): s for s in spots}
         table = [[at.get((same(row), same(column))) for column in columns] for row in rows]
-        title = shorten(" · ".join(who), 34)
+        title = shorten(" · ".join(who), 30)
         tables.append(Table(title, _texts(rows), _texts(columns), table))
     return Layout(short(down, keys), _claimed(short(across, keys)), tables)
 

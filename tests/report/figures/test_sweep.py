@@ -9,10 +9,12 @@ import pytest
 from matplotlib.colors import to_rgb
 from support import made_records
 
+from dpframe.errors import DpframeError
 from dpframe.record.file import as_record
 from dpframe.report import figures
 from dpframe.report.figures import style
 from dpframe.report.figures.axis import scale
+from dpframe.report.figures.published import Published
 
 
 def legend(picture):
@@ -85,7 +87,7 @@ def test_the_legend_names_what_is_claimed_certified_and_estimated(small):
 def test_mechanisms_can_share_a_panel(small):
     picture = figures.draw(small, "sweep", panels=[["laplace", "DPText, NaN to zero"], ["adept"]])
     assert [ax.get_title(loc="left") for ax in picture.axes] == [
-        "laplace, DPText, … to zero",
+        "laplace, DPText,…to zero",
         "adept",
     ]
 
@@ -112,3 +114,35 @@ def test_of_replicates_the_smallest_bound_is_shown():
     least = min(c.estimate.epsilon_lower for c in record.cells if c.claim.epsilon == 1.0)
     assert float(shown[0]) == pytest.approx(least, abs=0.002)
     assert "Means of 2 repeats" in figures.draw(record, "sweep").caption
+
+
+TABLE = "mechanism,mechanism.epsilon,pair.dim,epsilon\nadept,0.1,1,0.095\nadept,1,8,inf\n"
+
+
+def test_published_numbers_are_crosses_where_they_belong(small):
+    table = Published(TABLE, "table.csv")
+    picture = figures.draw(small, "sweep", where={"mechanism": "adept"}, beside=table)
+    (ax,) = picture.axes
+    (crosses,) = [line for line in ax.lines if line.get_marker() == "+"]
+    assert list(crosses.get_xdata()) == [0.1, 1.0]
+    at = dict(zip(crosses.get_xdata(), crosses.get_ydata(), strict=True))
+    assert at[0.1] == 0.095
+    assert at[1.0] > 10
+    assert "as table.csv has it" in legend(picture)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("mechanism\nadept\n", "no column epsilon"),
+        ("", "no column mechanism and no column epsilon"),
+        ("mechanism,epsilon\nadept,much\n", r"t.csv:2: epsilon is 'much'"),
+        ("mechanism,epsilon\nadept\n", r"t.csv:2: epsilon is None"),
+        ("mechanism,epsilon\nadept,-1\n", "a loss is wanted"),
+        ("mechanism,epsilon\nnobody,1\n", "none of its rows is about a cell"),
+        ("mechanism,dim,epsilon\nadept,1,1\n", "none of its rows is about a cell"),
+    ],
+)
+def test_a_table_of_something_else_is_refused(small, text, said):
+    with pytest.raises(DpframeError, match=said):
+        figures.draw(small, "sweep", beside=Published(text, "t.csv"))

@@ -1,0 +1,69 @@
+"""Numbers from elsewhere, a paper's table for example, to be drawn beside those of a record."""
+
+from __future__ import annotations
+
+import csv
+import math
+from typing import TYPE_CHECKING
+
+from dpframe.errors import DpframeError
+from dpframe.report.words import number
+
+if TYPE_CHECKING:
+    from dpframe.record.model import CellRecord
+
+MECHANISM, EPSILON = "mechanism", "epsilon"
+
+
+class Published:
+    """A table: for mechanisms and swept values the ε that somebody else found."""
+
+    def __init__(self, text: str, name: str) -> None:
+        """Reads it.
+
+        Args:
+            text: CSV with the columns `mechanism` (a label or the name of a plugin), `epsilon`
+                (inf is allowed) and the swept keys that tell the cells of a mechanism apart.
+            name: of the file, for messages.
+
+        Raises:
+            DpframeError: columns are missing, or a value is no number.
+        """
+        lines = csv.DictReader(text.splitlines())
+        columns = list(lines.fieldnames or ())
+        if missing := [c for c in (MECHANISM, EPSILON) if c not in columns]:
+            raise DpframeError(f"{name}: no column {' and no column '.join(missing)}")
+        self.name = name
+        self.keys = [column for column in columns if column not in (MECHANISM, EPSILON)]
+        self._found: dict[tuple[str, ...], float] = {}
+        for row in lines:
+            try:
+                epsilon = float(row[EPSILON])
+                place = [_same(row[key]) for key in self.keys]
+            except (TypeError, ValueError):
+                epsilon, place = math.nan, []
+            if math.isnan(epsilon) or epsilon < 0:
+                where = f"{name}:{lines.line_num}"
+                raise DpframeError(f"{where}: epsilon is {row[EPSILON]!r}; a loss is wanted")
+            self._found[(str(row[MECHANISM]), *place)] = epsilon
+
+    def of(self, cell: CellRecord) -> float | None:
+        """The number for a cell, if there is one."""
+        if any(key not in cell.swept for key in self.keys):
+            return None
+        place = [_same(cell.swept[key]) for key in self.keys]
+        found = (
+            self._found.get((who, *place)) for who in (cell.mechanism.label, cell.mechanism.use)
+        )
+        return next((epsilon for epsilon in found if epsilon is not None), None)
+
+
+def _same(value: object) -> str:
+    """Equal for equal values: 1, 1.0 and "1" are."""
+    if isinstance(value, str):
+        try:
+            return repr(float(value))
+        except ValueError:
+            return value
+    known = number(value)
+    return str(value) if known is None else repr(known)
