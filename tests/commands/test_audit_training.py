@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from support.black_boxes import sample_in_this_process
 
 from dpframe import DpframeError, GaussianDP, Pair, PureDP, audit_training
 from dpframe.commands.trainer import training
@@ -36,7 +37,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("training")
 
 
-def test_a_record_that_goes_on_where_it_was(folder: Path) -> None:
+def test_a_record_that_goes_on_where_it_was(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sample_in_this_process(monkeypatch)
     arguments = {"claim": GaussianDP(1.0), "out": folder, "models": 32}
     first = audited(**arguments)
     (cell,) = first.cells
@@ -103,7 +105,8 @@ def broken(seed: int, x: Any, y: Any) -> float:
     raise RuntimeError("no more memory")
 
 
-def test_what_a_function_does_wrong_fails_the_cell() -> None:
+def test_what_a_function_does_wrong_fails_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample_in_this_process(monkeypatch)
     assert "seedable = False" in str(audited(forgetful, models=8).cells[0].reason)
     assert audited(forgetful, models=12, seedable=False).cells[0].status == "ok"
     assert "no more memory" in str(audited(broken, models=8).cells[0].reason)
