@@ -38,8 +38,9 @@ def likelihood_ratio(seen: Array, rate: Any, noise: Any) -> Array:
 def candidates(seen: Array, rate: Any, noise: Any) -> Array:
     """Every score that an audit may choose from.
 
-    The likelihood ratio; each view of each step, its sum and its largest value over the steps; and
-    the differences of residuals of any two steps.
+    The likelihood ratio; each view of each step, its sum and its largest value over the steps; the
+    differences of residuals of any two steps; and for each lag the mean absolute difference of
+    residuals so many steps apart, which is 0 where noise comes again and no canary is in it.
 
     Args:
         seen: shape [n, steps, views].
@@ -52,6 +53,10 @@ def candidates(seen: Array, rate: Any, noise: Any) -> Array:
     steps = min(seen.shape[1], LAGS)
     first, second = jnp.triu_indices(steps, 1)
     residual = seen[:, :, COLUMN["residual"]]
+    apart = [
+        jnp.mean(jnp.abs(residual[:, lag:] - residual[:, :-lag]), axis=1, keepdims=True)
+        for lag in range(1, steps)
+    ]
     return jnp.concatenate(
         [
             likelihood_ratio(seen, rate, noise)[:, None],
@@ -59,20 +64,7 @@ def candidates(seen: Array, rate: Any, noise: Any) -> Array:
             seen.sum(1),
             seen.max(1),
             residual[:, second] - residual[:, first],
+            *apart,
         ],
         axis=1,
     )
-
-
-def describe(place: int, steps: int, views: int) -> str:
-    """What a candidate is, in words."""
-    names = [*VIEWS, *(f"residual in array {k}" for k in range(views - len(VIEWS)))]
-    if place == 0:
-        return "likelihood ratio of all steps"
-    place -= 1
-    if place < steps * views:
-        return f"{names[place % views]} of step {place // views}"
-    place -= steps * views
-    if place < 2 * views:
-        return f"{'sum' if place < views else 'largest'} of {names[place % views]} over the steps"
-    return "difference of the residuals of two steps"

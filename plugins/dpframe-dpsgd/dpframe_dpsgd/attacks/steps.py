@@ -74,10 +74,11 @@ class CanarySteps(OfSteps, name="canary-steps"):
 class CanarySearch(OfSteps, name="canary-search"):
     """Of all that a white box saw, what speaks most clearly against the claim on the fit stream.
 
-    It tries the likelihood ratio, every view of every step, their sums and largest values, and the
-    differences of any two residuals, each in both directions, and takes the one whose error rates
-    lie furthest below the claimed trade-off curve, in standard deviations. The bound is made from
-    other draws. For mistakes that nobody has thought of.
+    It tries the likelihood ratio, every view of every step, their sums and largest values, the
+    differences of any two residuals and how far residuals at each lag are apart, each in both
+    directions, and takes the one whose error rates lie furthest below the claimed trade-off curve,
+    in standard deviations. The bound is made from other draws. For mistakes that nobody has thought
+    of.
     """
 
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
