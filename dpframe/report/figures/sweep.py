@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from dpframe.errors import DpframeError
-from dpframe.report.figures import notes
+from dpframe.report.figures import losses, notes
 from dpframe.report.figures.axis import WIDE, Scale, dress, log_ticks, scale
 from dpframe.report.figures.lines import Line, Panel, Plan, planned
 from dpframe.report.figures.picture import grid, legend, name_axes
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from dpframe.record.model import Record
     from dpframe.report.figures.picture import Picture
     from dpframe.report.figures.published import Published
-    from dpframe.report.terminal.group import Spot
 
 MOST_PANELS = 12
 BESIDE: Any = {"color": INK, "marker": "+", "markersize": 5.5, "ls": "none", "zorder": 4}
@@ -70,12 +69,17 @@ def draw(
     plan = planned(record, together)
     panels = plan.panels[:MOST_PANELS]
     spots = [spot for panel in panels for line in panel.lines for _, spot in line.marks]
-    published = [v for spot in spots if (v := _published(spot, beside)) is not None]
+    published = [v for spot in spots if (v := losses.published(spot, beside)) is not None]
     if beside is not None and not published:
         raise DpframeError(f"{beside.name}: none of its rows is about a cell that is drawn")
     scaled = scale(
-        [*published, *(value for spot in spots for value in _values(spot))],
-        [value for spot in spots for value in (_claim(spot), _truth(spot)) if value is not None],
+        [*published, *(value for spot in spots for value in losses.values(spot))],
+        [
+            value
+            for spot in spots
+            for value in (losses.claimed(spot), losses.exact(spot))
+            if value is not None
+        ],
     )
     picture, axes = grid(len(panels))
     for ax, panel in zip(axes, panels, strict=True):
@@ -84,7 +88,7 @@ def draw(
             (x, scaled.place(value))
             for line in panel.lines
             for x, spot in line.marks
-            if (value := _published(spot, beside)) is not None
+            if (value := losses.published(spot, beside)) is not None
         ]
         if found:
             ax.plot([x for x, _ in found], [y for _, y in found], **BESIDE)
@@ -96,36 +100,6 @@ def draw(
     legend(picture, handles)
     picture.caption = " ".join(_caption(record, plan))
     return picture
-
-
-def _values(spot: Spot) -> list[float]:
-    found = [spot.mean("epsilon"), _certified(spot)]
-    return [value for value in found if value is not None]
-
-
-def _published(spot: Spot, beside: Published | None) -> float | None:
-    return None if beside is None else beside.of(spot.cells[0])
-
-
-def _certified(spot: Spot) -> float | None:
-    """The bound; of replicates the least."""
-    bounds = spot.estimates("epsilon_lower")
-    return min(bounds) if bounds else None
-
-
-def _claim(spot: Spot) -> float | None:
-    """What is claimed of what was estimated."""
-    return spot.claim if _single(spot) else None
-
-
-def _single(spot: Spot) -> bool:
-    """Whether one release is looked at: claim and truth in a record are those of one."""
-    return all(cell.estimator.params.get("compositions", 1) == 1 for cell in spot.cells)
-
-
-def _truth(spot: Spot) -> float | None:
-    truths = [cell.truth.epsilon for cell in spot.cells if cell.truth is not None]
-    return truths[0] if truths and _single(spot) else None
 
 
 def _look(line: Line, plan: Plan) -> Look:
@@ -145,7 +119,7 @@ def _draw(ax: Axes, panel: Panel, plan: Plan, scaled: Scale) -> None:
         measured = [(x, spot.mean("epsilon"), spot) for x, spot in line.marks]
         points = [(x, scaled.place(y), spot) for x, y, spot in measured if y is not None]
         if apart:
-            bounds = [(x, b) for x, spot in line.marks if (b := _certified(spot)) is not None]
+            bounds = [(x, b) for x, spot in line.marks if (b := losses.certified(spot)) is not None]
             ax.plot(
                 [x for x, _ in bounds],
                 scaled.places(y for _, y in bounds),
@@ -191,7 +165,7 @@ def _band(ax: Axes, panel: Panel, scaled: Scale) -> None:
     best: dict[float, float] = {}
     for line in panel.lines:
         for x, spot in line.marks:
-            bound = _certified(spot)
+            bound = losses.certified(spot)
             if bound is not None:
                 best[x] = max(best.get(x, 0.0), bound)
     if best:
@@ -224,7 +198,7 @@ def _reference(ax: Axes, panel: Panel, plan: Plan, name: str, style: Any, scaled
 
 def _known(line: Line, name: str) -> list[tuple[float, float]]:
     """What is claimed, or true, along a line."""
-    pick = _claim if name == CLAIMED else _truth
+    pick = losses.claimed if name == CLAIMED else losses.exact
     return [(x, value) for x, spot in line.marks if (value := pick(spot)) is not None]
 
 
@@ -254,7 +228,9 @@ def _name(key: str) -> str:
 def _legend(plan: Plan, panels: Sequence[Panel]) -> list[Line2D | Patch]:
     lines = [line for panel in panels for line in panel.lines]
     spots = [spot for line in lines for _, spot in line.marks]
-    bounded = {line.place for line in lines for _, s in line.marks if _certified(s) is not None}
+    bounded = {
+        line.place for line in lines for _, s in line.marks if losses.certified(s) is not None
+    }
     apart = plan.line_key in ("estimator", None)
     handles: list[Line2D | Patch] = []
     for place, label in enumerate(plan.labels if plan.line_key else ()):
@@ -271,9 +247,9 @@ def _legend(plan: Plan, panels: Sequence[Panel]) -> list[Line2D | Patch]:
                 label=shorten(text, 40),
             )
         )
-    if any(_claim(spot) is not None for spot in spots):
+    if any(losses.claimed(spot) is not None for spot in spots):
         handles.append(Line2D([], [], color=INK, lw=1.6, label=CLAIMED))
-    if any(_truth(spot) not in (None, _claim(spot)) for spot in spots):
+    if any(losses.exact(spot) not in (None, losses.claimed(spot)) for spot in spots):
         handles.append(Line2D([], [], color=QUIET, lw=1.2, ls=DOTTED, label=TRUTH))
     if bounded:
         handles.append(
@@ -305,7 +281,8 @@ def _own_claims(plan: Plan) -> list[str]:
 def _caption(record: Record, plan: Plan) -> list[str]:
     more = len(plan.panels) - MOST_PANELS
     return [
-        f"Loss of {shorten(record.audit.name, 60)} against {_name(plan.key)}.",
+        f"Loss of {shorten(record.audit.name, 60)} against {_name(plan.key)}; between the swept "
+        "values lines and areas only guide the eye.",
         notes.promise(record),
         *_own_claims(plan),
         *notes.repeats(record),

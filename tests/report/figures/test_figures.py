@@ -206,7 +206,7 @@ def test_the_command_writes_and_overwrites_whole_files(tmp_path, small, monkeypa
     out.write_text("before")
     done = command("plot", "run", "-o", "figure.svg", "--where", "mechanism=adept", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("figure.svg: Loss of dptext against claimed ε.")
+    assert done.stdout.startswith("figure.svg: Loss of dptext against claimed ε; between")
     assert ET.parse(out)
     assert [path.name for path in tmp_path.iterdir()] == ["figure.svg"]
     listed = command("plot", "run", cwd=tmp_path)
