@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sphinx.util import logging
@@ -42,6 +43,7 @@ html_copy_source = False
 html_show_sphinx = False
 
 API = "reference/api"
+DOCS = Path(__file__).resolve().parent
 logger = logging.getLogger(__name__)
 
 
@@ -53,7 +55,15 @@ def setup(app: Sphinx) -> None:
 
 
 def _complete(app: Sphinx, page: str, source: list[str]) -> None:
-    """Adds to a page what is made."""
+    """Adds to a page what is made, and names files that are no part of the site."""
+
+    def outside(link: re.Match[str]) -> str:
+        target = (DOCS / page).parent.joinpath(link[2]).resolve()
+        if target.is_relative_to(DOCS) or not target.exists():
+            return link[0]
+        return f"{link[1]} (`{target.relative_to(DOCS.parent)}`)"
+
+    source[0] = re.sub(r"\[([^\]]+)\]\((\.\./[^)#\s]+)[^)]*\)", outside, source[0])
     if page == root_doc:
         source[0] += "\n" + "\n".join(_contents(source[0]))
     elif page == API:
