@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from dpframe.types import HostArray, Tree
 
 
-UNFINISHED = "it did not come back when it was tried for another cell"
+UNFINISHED = "did not come back when it was tried for another cell"
 
 ROWS = 2
 """Outputs asked for, to tell the axis of outputs from the others."""
@@ -61,7 +61,7 @@ class Tracer:
     def output_shape(self, cell: Cell) -> Shape:
         """Shape of one output; raises CellError where the mechanism cannot be run at all."""
         key = (structure(cell.mechanism.value), cell.mechanism.distribution, cell.pair.value)
-        shape: Shape = _remember(self.shapes, key, lambda: self._output_shape(cell))
+        shape: Shape = _remember(self.shapes, key, "sample", lambda: self._output_shape(cell))
         return shape
 
     def check_attack(self, cell: Cell, shape: Shape) -> None:
@@ -73,7 +73,7 @@ class Tracer:
             run = resolved(self.run, cell.mechanism.value, cell.trials)
             key = (structure(cell.attack.value), shape, run.precision)
             with precision_of(run):
-                _remember(self.scored, key, lambda: self._check_attack(cell, shape, run))
+                _remember(self.scored, key, "score", lambda: self._check_attack(cell, shape, run))
 
     def _output_shape(self, cell: Cell) -> Shape:
         mechanism = cell.mechanism.value
@@ -203,9 +203,11 @@ def score_dims(attack: Attack, state: Tree, shape: Shape, dtype: np.dtype[Any]) 
     return tuple(scores.shape[1:])
 
 
-def _remember(known: dict[Any, Any], key: Any, find: Callable[[], Any]) -> Any:
+def _remember(known: dict[Any, Any], key: Any, what: str, find: Callable[[], Any]) -> Any:
     if key not in known:
-        known[key] = CellError(UNFINISHED)  # until it is: whoever is at it may be given up
+        known[key] = CellError(
+            f"{what} {UNFINISHED}"
+        )  # until it is: whoever is at it may be given up
         try:
             known[key] = find()
         except CellError as error:
