@@ -106,7 +106,7 @@ def _zero_without_layout(statistic: Statistic, x64: bool, layout: Tree = ()) -> 
 
 def _zero(statistic: Statistic, layout: Tree) -> Tree:
     """Counts of no draws; asked once where no pilot has fixed anything, as in most passes."""
-    if layout != ():
+    if not (isinstance(layout, tuple) and not layout):  # an array has no truth, and no order
         return zero_of(statistic, layout)
     return _zero_without_layout(statistic, jax.config.jax_enable_x64)  # type: ignore[attr-defined]
 
