@@ -98,12 +98,12 @@ BROKEN_SAMPLES = {
     "a moving average": (
         "outputs are independent",
         lambda key, data, n: data + noise(key, n + 1)[:-1] + noise(key, n + 1)[1:],
-        "goes with the one 1 rows before",
+        "neighbours are alike, or unlike",
     ),
     "antithetic": (
         "outputs are independent",
         lambda key, data, n: data + signed(noise(key, n)),
-        "goes with the one 1 rows before",
+        "neighbours are alike, or unlike",
     ),
     "a law of n": (
         "one by one as many at once",
