@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from dpframe.engine.lending import Source
     from dpframe.engine.plan import Plan
     from dpframe.engine.run import Progress
-    from dpframe.engine.workers import Source
     from dpframe.plugin import Plugin
     from dpframe.record.result import CellResult
     from dpframe.registry import Registry

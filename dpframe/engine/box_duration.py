@@ -10,14 +10,14 @@ from dpframe.engine.address import PROBE, Stream
 from dpframe.engine.calls import extra_chunks, planned_calls
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import structure
+from dpframe.engine.lending import Load, Overdue, Request
 from dpframe.engine.precision import both_as_made, for_a_box
-from dpframe.engine.workers import Load, Overdue, Request
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 
 if TYPE_CHECKING:
+    from dpframe.engine.lending import Lent, Source
     from dpframe.engine.plan import Pass, Plan
-    from dpframe.engine.workers import Lent, Source
     from dpframe.spec.audit import RunSettings
 
 REHEARSAL = 2.0

@@ -10,9 +10,10 @@ from dpframe.engine import programs
 from dpframe.engine.address import EVAL, FIT, PILOT, base_key
 from dpframe.engine.budgets import resolved
 from dpframe.engine.guard import guarded
+from dpframe.engine.here import Here
 from dpframe.engine.lanes import unstacked
+from dpframe.engine.lending import Load, Request
 from dpframe.engine.precision import as_scored, dataset, for_a_box, on_device
-from dpframe.engine.workers import Here, Load, Request
 from dpframe.mechanism import HostMechanism
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from dpframe.engine.device import DeviceWork
 from dpframe.mechanism import HostMechanism
 
 if TYPE_CHECKING:
+    from dpframe.engine.lending import Source
     from dpframe.engine.plan import Pass, Plan
-    from dpframe.engine.workers import Source
 
 REHEARSED = 3
 """Passes that are prepared and draw a little: the one with the most draws among them."""

@@ -16,17 +16,17 @@ from dpframe.engine.chunks import Segment
 from dpframe.engine.guard import guarded
 from dpframe.engine.host_draws import HostDraws
 from dpframe.engine.independence import Independence
+from dpframe.engine.lending import Overdue, Stopped, at_once
 from dpframe.engine.pace import GRACE
 from dpframe.engine.precision import as_scored
 from dpframe.engine.sanity import NAN_FOUND
 from dpframe.engine.work import Work
-from dpframe.engine.workers import Overdue, Stopped, at_once
 from dpframe.errors import SampleError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dpframe.engine.workers import Source
+    from dpframe.engine.lending import Source
     from dpframe.mechanism import HostMechanism
     from dpframe.types import HostArray, Tree
 

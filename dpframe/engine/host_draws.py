@@ -13,17 +13,17 @@ import numpy as np
 from dpframe.engine.address import EVAL
 from dpframe.engine.draws import Draws
 from dpframe.engine.independence import NOT_SEEDABLE
+from dpframe.engine.lending import Load, Overdue, Request, at_once
 from dpframe.engine.pace import Clock, Pace
 from dpframe.engine.precision import as_scored, for_a_box
-from dpframe.engine.workers import Load, Overdue, Request, at_once
 from dpframe.errors import SampleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dpframe.engine.independence import Independence
+    from dpframe.engine.lending import Lent, Source
     from dpframe.engine.plan import Pass
-    from dpframe.engine.workers import Lent, Source
     from dpframe.spec.audit import RunSettings
     from dpframe.types import HostArray
 

@@ -35,7 +35,7 @@ from dpframe.spec.audit import Skip
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpframe.engine.workers import Source
+    from dpframe.engine.lending import Source
     from dpframe.mechanism import Mechanism
     from dpframe.pair import Pair
     from dpframe.spec.audit import Audit, Cell

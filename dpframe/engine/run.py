@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from dpframe.engine.estimate import Extremes
+    from dpframe.engine.lending import Source
     from dpframe.engine.plan import Pass, Plan
     from dpframe.engine.work import Work
-    from dpframe.engine.workers import Source
     from dpframe.spec.audit import Cell
 
 HEARTBEAT = 0.1

@@ -14,6 +14,7 @@ from dpframe.engine.address import PROBE, Stream, base_key
 from dpframe.engine.budgets import resolved
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import structure, unstacked
+from dpframe.engine.lending import Load, Overdue, Request, at_once
 from dpframe.engine.pace import GRACE
 from dpframe.engine.precision import (
     both_as_made,
@@ -24,7 +25,6 @@ from dpframe.engine.precision import (
     shape_of_dataset,
 )
 from dpframe.engine.shape import Shape
-from dpframe.engine.workers import Load, Overdue, Request, at_once
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dpframe.attack import Attack
-    from dpframe.engine.workers import Lent, Source
+    from dpframe.engine.lending import Lent, Source
     from dpframe.mechanism import Mechanism
     from dpframe.spec.audit import Cell, RunSettings
     from dpframe.types import HostArray, Tree

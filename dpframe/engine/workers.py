@@ -3,43 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
-import cloudpickle
 import numpy as np
 
-from dpframe.blame import blame, message
 from dpframe.engine.flights import Flights
+from dpframe.engine.lending import Overdue, Stopped
 from dpframe.engine.processes import available_cores
-from dpframe.engine.worker.sampling import Refused, Sampler
-from dpframe.engine.worker_process import Gone, Overdue, WorkerProcess, end
+from dpframe.engine.worker_process import Gone, WorkerProcess, end
 from dpframe.errors import SampleError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
-    from types import ModuleType
+    from collections.abc import Iterator
 
-    from dpframe.engine.address import Stream
+    from dpframe.engine.lending import Lent, Load, Request
     from dpframe.engine.shape import Shape
     from dpframe.engine.worker.frames import Frame
-    from dpframe.mechanism import HostMechanism
     from dpframe.types import HostArray
-
-__all__ = ["Here", "Load", "Overdue", "Request", "Source", "Stopped", "Workers", "at_once"]
-
-
-T = TypeVar("T")
-
-
-class Stopped(Exception):  # noqa: N818  # nothing is wrong: the run ends
-    """Somebody ends the run."""
-
 
 TO_LOAD = 60.0
 """Seconds in which a process has to start, and to import what the mechanism needs."""
@@ -49,120 +31,6 @@ MISSING = ("ModuleNotFoundError", "ImportError", "AttributeError")
 
 NOTHING = -1
 """Number of no load."""
-
-
-class Load:
-    """The mechanisms and the data of a pass, as worker processes take them in.
-
-    Args:
-        mechanisms: one per lane.
-        data: the two datasets, as the pair made them.
-    """
-
-    _numbers = itertools.count()
-
-    def __init__(self, mechanisms: tuple[HostMechanism, ...], data: tuple[Any, ...]) -> None:
-        self.number = next(self._numbers)
-        self.content = mechanisms, data
-        self.as_code = False
-        """Whether the modules of the mechanisms travel with them."""
-        self._pickled: bytes | None = None
-
-    def pickled(self) -> bytes:
-        """In bytes: classes and functions that no module has, such as a script's, go as code.
-
-        Raises:
-            SampleError: it cannot be handed to another process.
-        """
-        if self._pickled is None:
-            try:
-                with contextlib.ExitStack() as stack:
-                    for name in {type(m).__module__ for m in self.content[0]} & {*sys.modules}:
-                        if self.as_code and name != "__main__":
-                            stack.enter_context(_by_value(sys.modules[name]))
-                    self._pickled = cloudpickle.dumps(self.content)
-            except Exception as error:  # whatever the code of an object raises
-                raise SampleError(_not_handed_over(error)) from error
-        return self._pickled
-
-    def bring_code(self) -> None:
-        """Hands the modules of the mechanisms over too: nobody else can import them."""
-        self.as_code, self._pickled = True, None
-
-
-_PICKLING = threading.RLock()
-
-
-@contextlib.contextmanager
-def _by_value(module: ModuleType) -> Iterator[None]:
-    """While it lasts, everything of a module is pickled as code."""
-    with _PICKLING:
-        cloudpickle.register_pickle_by_value(module)
-        try:
-            yield
-        finally:
-            cloudpickle.unregister_pickle_by_value(module)
-
-
-class Request(NamedTuple):
-    """Which chunks of which dataset."""
-
-    lane: int
-    data: int
-    """Which dataset is the input."""
-    stream: Stream
-    dataset: int
-    """The dataset of the address; another one than the input only where addresses are tried out."""
-    first: int
-    stop: int
-    rows: int
-
-
-class Lent(Protocol):
-    """A worker process for as long as somebody needs it."""
-
-    def draw(
-        self, request: Request, shape: Shape | None, deadline: float | None
-    ) -> Iterator[HostArray]:
-        """Draws chunks in their order.
-
-        Args:
-            request: which.
-            shape: of one output, where it is known.
-            deadline: until when, on the monotonic clock.
-
-        Yields:
-            Outputs of one or several chunks, shape [chunks × rows, *output dims].
-
-        Raises:
-            SampleError: the box, or its process, did something else than return outputs.
-            Overdue: the deadline has come; the process is ended.
-            Stopped: the run ends.
-        """
-
-
-class Source(Protocol):
-    """Where outputs of black boxes come from."""
-
-    calls: int
-    """Releases asked for so far, whatever for."""
-    most: int
-    """How many workers there can be."""
-
-    @property
-    def released(self) -> int:
-        """How many of these have come back, and about how far those are that have not."""
-
-    def lend(self, load: Load, number: int = 1) -> AbstractContextManager[list[Lent]]:
-        """Lends so many workers at once, or as many as there can be.
-
-        Raises:
-            SampleError: none can be made to hold the load.
-            Stopped: the run ends.
-        """
-
-    def stop(self) -> None:
-        """Ends whatever goes on, now; everybody who waits gets Stopped."""
 
 
 class Workers:
@@ -277,7 +145,7 @@ class _Worker:
         flights, kind = self.workers.flights, type(self.load.content[0][request.lane])
         self.at_rest = False
         try:
-            self.process.say({"do": "draw", **_wanted(request, shape)})
+            self.process.say({"do": "draw", **request.as_task(shape)})
             while True:
                 # The next chunk has begun, whether or not it ever comes to its end.
                 begun = min(done + 1, request.stop - request.first) * request.rows
@@ -336,92 +204,12 @@ class _Worker:
         return SampleError(f"a worker process {gone} {when}")
 
 
-class Here:
-    """Draws in this process: for tests, and where the process is a worker already.
-
-    What hangs or crashes takes everything along.
-    """
-
-    def __init__(self) -> None:
-        self.calls, self.most = 0, 1
-
-    @property
-    def released(self) -> int:
-        """See `Source`; nothing is under way while somebody asks."""
-        return self.calls
-
-    def __enter__(self) -> Here:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    @contextlib.contextmanager
-    def lend(self, load: Load, number: int = 1) -> Iterator[list[Lent]]:
-        """See `Source`."""
-        try:
-            sampler = Sampler(*load.content)
-        except Exception as error:  # what cannot be copied
-            raise SampleError(_not_handed_over(error)) from error
-        yield [_Inline(self, sampler)] * number
-
-    def stop(self) -> None:
-        """See `Source`; there is nothing to end."""
-
-
-class _Inline:
-    def __init__(self, here: Here, sampler: Sampler) -> None:
-        self.here, self.sampler = here, sampler
-
-    def draw(
-        self, request: Request, shape: Shape | None, deadline: float | None
-    ) -> Iterator[HostArray]:
-        """See `Lent`."""
-        self.here.calls += (request.stop - request.first) * request.rows
-        try:
-            for drawn in self.sampler.draw(_wanted(request, shape)):
-                yield drawn.outputs
-                if deadline is not None and time.monotonic() >= deadline:
-                    raise Overdue
-        except (Overdue, GeneratorExit):
-            raise
-        except Refused as refused:
-            raise SampleError(str(refused)) from None
-        except BaseException as error:
-            raise SampleError(f"sample raised {blame(error)}") from error
-
-
-def at_once(calls: Sequence[Callable[[], T]], most: int) -> list[T]:
-    """What some calls give that wait for workers; at the same time, since releases may be dear.
-
-    Args:
-        calls: each waits for one worker.
-        most: workers there can be; if they are fewer, one call comes after the other.
-    """
-    if most < len(calls):
-        return [call() for call in calls]
-    with ThreadPoolExecutor(len(calls)) as threads:
-        return [found.result() for found in [threads.submit(call) for call in calls]]
-
-
-def _wanted(request: Request, shape: Shape | None) -> dict[str, Any]:
-    dims = None if shape is None else list(shape.dims)
-    return {**request._asdict(), "dims": dims, "dtype": shape and shape.dtype.name}
-
-
 def _outputs(frame: Frame) -> HostArray:
     """Outputs in an answer; any other answer is a mistake of the box."""
     if frame.header["tell"] != "outputs":
         raise _problem(frame)
     found: HostArray = np.frombuffer(frame.content, np.dtype(frame.header["dtype"]))
     return found.reshape(frame.header["shape"])
-
-
-def _not_handed_over(error: Exception) -> str:
-    return (
-        "a black box runs in a process of its own, and this one cannot be handed over: "
-        f"{type(error).__name__}: {message(error)}"
-    )
 
 
 def _unloaded(frame: Frame) -> str:

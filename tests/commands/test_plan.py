@@ -17,7 +17,7 @@ from dpframe.commands.audit import make_plan
 from dpframe.commands.plan import outlook
 from dpframe.engine import box_duration, workers
 from dpframe.engine.calls import planned_calls
-from dpframe.engine.workers import Here
+from dpframe.engine.here import Here
 from dpframe.report.terminal.plan import render_plan
 
 

@@ -10,7 +10,7 @@ from support.small_audits import PLUGINS, load
 
 from dpframe.commands.audit import make_plan
 from dpframe.engine.calls import planned_calls
-from dpframe.engine.workers import Here
+from dpframe.engine.here import Here
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ from dpframe import HostMechanism, Pair, PureDP
 from dpframe.builtin.pairs.zeros_ones import ZerosOnes
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.content import data_digest
+from dpframe.engine.here import Here
 from dpframe.engine.plan import plan
-from dpframe.engine.workers import Here
 from dpframe.errors import CellError
 
 

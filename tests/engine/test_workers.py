@@ -18,9 +18,11 @@ from dpframe.commands.audit import make_plan
 from dpframe.engine import pace, worker_process
 from dpframe.engine.calls import planned_calls
 from dpframe.engine.checkpoint import Store
+from dpframe.engine.here import Here
+from dpframe.engine.lending import Stopped
 from dpframe.engine.run import run as run_plan
 from dpframe.engine.worker.sampling import Sampler
-from dpframe.engine.workers import Here, Stopped, Workers
+from dpframe.engine.workers import Workers
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +141,7 @@ def test_ctrl_c_while_a_plan_waits_for_a_process_ends_it(monkeypatch: pytest.Mon
 
 
 def plan_load() -> Any:
-    from dpframe.engine.workers import Load
+    from dpframe.engine.lending import Load
 
     return Load((Box(),), (np.zeros(1), np.ones(1)))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pytest
 
     from dpframe.engine.checkpoint import Store
-    from dpframe.engine.workers import Source
+    from dpframe.engine.lending import Source
 
 ROWS = 32
 
@@ -84,8 +84,8 @@ def record(
 ) -> dict[str, Any]:
     """The record of an audit; its outputs come from this process unless there is a source."""
     from dpframe.commands.audit import make_plan, make_record
+    from dpframe.engine.here import Here
     from dpframe.engine.run import run
-    from dpframe.engine.workers import Here
     from support.small_audits import PLUGINS, load
 
     source = source or Here()
@@ -111,6 +111,7 @@ def sample_in_this_process(patch: pytest.MonkeyPatch) -> None:
     """Starts no worker processes: the same outputs, without a second or two for each of them."""
     from dpframe.commands import plan as commands_plan
     from dpframe.engine import plan, run, workers
+    from dpframe.engine.here import Here
 
     for module in (commands_plan, plan, run, workers):
-        patch.setattr(module, "Workers", workers.Here)
+        patch.setattr(module, "Workers", Here)

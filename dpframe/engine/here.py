@@ -1,0 +1,74 @@
+"""Black boxes in this very process."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+from dpframe.blame import blame
+from dpframe.engine.lending import Overdue, not_handed_over
+from dpframe.engine.worker.sampling import Refused, Sampler
+from dpframe.errors import SampleError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dpframe.engine.lending import Lent, Load, Request
+    from dpframe.engine.shape import Shape
+    from dpframe.types import HostArray
+
+
+class Here:
+    """Draws in this process: for tests, and where the process is a worker already.
+
+    What hangs or crashes takes everything along.
+    """
+
+    def __init__(self) -> None:
+        self.calls, self.most = 0, 1
+
+    @property
+    def released(self) -> int:
+        """See `Source`; nothing is under way while somebody asks."""
+        return self.calls
+
+    def __enter__(self) -> Here:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    @contextlib.contextmanager
+    def lend(self, load: Load, number: int = 1) -> Iterator[list[Lent]]:
+        """See `Source`."""
+        try:
+            sampler = Sampler(*load.content)
+        except Exception as error:  # what cannot be copied
+            raise SampleError(not_handed_over(error)) from error
+        yield [_Inline(self, sampler)] * number
+
+    def stop(self) -> None:
+        """See `Source`; there is nothing to end."""
+
+
+class _Inline:
+    def __init__(self, here: Here, sampler: Sampler) -> None:
+        self.here, self.sampler = here, sampler
+
+    def draw(
+        self, request: Request, shape: Shape | None, deadline: float | None
+    ) -> Iterator[HostArray]:
+        """See `Lent`."""
+        self.here.calls += (request.stop - request.first) * request.rows
+        try:
+            for drawn in self.sampler.draw(request.as_task(shape)):
+                yield drawn.outputs
+                if deadline is not None and time.monotonic() >= deadline:
+                    raise Overdue
+        except (Overdue, GeneratorExit):
+            raise
+        except Refused as refused:
+            raise SampleError(str(refused)) from None
+        except BaseException as error:
+            raise SampleError(f"sample raised {blame(error)}") from error

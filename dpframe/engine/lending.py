@@ -1,0 +1,174 @@
+"""What a black box is asked for, and who asks: the terms on which workers are lent."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+import cloudpickle
+
+from dpframe.blame import message
+from dpframe.engine.worker_process import Overdue
+from dpframe.errors import SampleError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from types import ModuleType
+
+    from dpframe.engine.address import Stream
+    from dpframe.engine.shape import Shape
+    from dpframe.mechanism import HostMechanism
+    from dpframe.types import HostArray
+
+__all__ = ["Lent", "Load", "Overdue", "Request", "Source", "Stopped", "at_once"]
+
+T = TypeVar("T")
+
+
+class Stopped(Exception):  # noqa: N818  # nothing is wrong: the run ends
+    """Somebody ends the run."""
+
+
+class Load:
+    """The mechanisms and the data of a pass, as worker processes take them in.
+
+    Args:
+        mechanisms: one per lane.
+        data: the two datasets, as the pair made them.
+    """
+
+    _numbers = itertools.count()
+
+    def __init__(self, mechanisms: tuple[HostMechanism, ...], data: tuple[Any, ...]) -> None:
+        self.number = next(self._numbers)
+        self.content = mechanisms, data
+        self.as_code = False
+        """Whether the modules of the mechanisms travel with them."""
+        self._pickled: bytes | None = None
+
+    def pickled(self) -> bytes:
+        """In bytes: classes and functions that no module has, such as a script's, go as code.
+
+        Raises:
+            SampleError: it cannot be handed to another process.
+        """
+        if self._pickled is None:
+            try:
+                with contextlib.ExitStack() as stack:
+                    for name in {type(m).__module__ for m in self.content[0]} & {*sys.modules}:
+                        if self.as_code and name != "__main__":
+                            stack.enter_context(_by_value(sys.modules[name]))
+                    self._pickled = cloudpickle.dumps(self.content)
+            except Exception as error:  # whatever the code of an object raises
+                raise SampleError(not_handed_over(error)) from error
+        return self._pickled
+
+    def bring_code(self) -> None:
+        """Hands the modules of the mechanisms over too: nobody else can import them."""
+        self.as_code, self._pickled = True, None
+
+
+_PICKLING = threading.RLock()
+
+
+@contextlib.contextmanager
+def _by_value(module: ModuleType) -> Iterator[None]:
+    """While it lasts, everything of a module is pickled as code."""
+    with _PICKLING:
+        cloudpickle.register_pickle_by_value(module)
+        try:
+            yield
+        finally:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+class Request(NamedTuple):
+    """Which chunks of which dataset."""
+
+    lane: int
+    data: int
+    """Which dataset is the input."""
+    stream: Stream
+    dataset: int
+    """The dataset of the address; another one than the input only where addresses are tried out."""
+    first: int
+    stop: int
+    rows: int
+
+    def as_task(self, shape: Shape | None) -> dict[str, Any]:
+        """The request in words that a worker understands; with what is known of an output."""
+        dims = None if shape is None else list(shape.dims)
+        return {**self._asdict(), "dims": dims, "dtype": shape and shape.dtype.name}
+
+
+class Lent(Protocol):
+    """A worker process for as long as somebody needs it."""
+
+    def draw(
+        self, request: Request, shape: Shape | None, deadline: float | None
+    ) -> Iterator[HostArray]:
+        """Draws chunks in their order.
+
+        Args:
+            request: which.
+            shape: of one output, where it is known.
+            deadline: until when, on the monotonic clock.
+
+        Yields:
+            Outputs of one or several chunks, shape [chunks × rows, *output dims].
+
+        Raises:
+            SampleError: the box, or its process, did something else than return outputs.
+            Overdue: the deadline has come; the process is ended.
+            Stopped: the run ends.
+        """
+
+
+class Source(Protocol):
+    """Where outputs of black boxes come from."""
+
+    calls: int
+    """Releases asked for so far, whatever for."""
+    most: int
+    """How many workers there can be."""
+
+    @property
+    def released(self) -> int:
+        """How many of these have come back, and about how far those are that have not."""
+
+    def lend(self, load: Load, number: int = 1) -> AbstractContextManager[list[Lent]]:
+        """Lends so many workers at once, or as many as there can be.
+
+        Raises:
+            SampleError: none can be made to hold the load.
+            Stopped: the run ends.
+        """
+
+    def stop(self) -> None:
+        """Ends whatever goes on, now; everybody who waits gets Stopped."""
+
+
+def at_once(calls: Sequence[Callable[[], T]], most: int) -> list[T]:
+    """What some calls give that wait for workers; at the same time, since releases may be dear.
+
+    Args:
+        calls: each waits for one worker.
+        most: workers there can be; if they are fewer, one call comes after the other.
+    """
+    if most < len(calls):
+        return [call() for call in calls]
+    with ThreadPoolExecutor(len(calls)) as threads:
+        return [found.result() for found in [threads.submit(call) for call in calls]]
+
+
+def not_handed_over(error: Exception) -> str:
+    """Why a black box cannot be handed to another process."""
+    return (
+        "a black box runs in a process of its own, and this one cannot be handed over: "
+        f"{type(error).__name__}: {message(error)}"
+    )
