@@ -17,7 +17,7 @@ from dpframe.engine.guard import guarded
 from dpframe.engine.host_draws import HostDraws
 from dpframe.engine.independence import Independence
 from dpframe.engine.lending import Overdue, Stopped, at_once
-from dpframe.engine.pace import GRACE
+from dpframe.engine.pace import GRACE, Clock
 from dpframe.engine.precision import as_scored
 from dpframe.engine.sanity import NAN_FOUND
 from dpframe.engine.work import Work
@@ -86,6 +86,15 @@ class HostWork(Work):
     def ready(self) -> None:
         """Nothing is left to do."""
 
+    def begin(self) -> None:
+        if not self.begun:
+            self._clock = Clock(self.run.seconds)
+        super().begin()
+
+    def time_left(self) -> float | None:
+        # Others' boxes may hold the workers: time that is waited for one is not this pass's.
+        return self._clock.left() if self.begun else super().time_left()
+
     def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
         def first(index: int) -> HostArray:
             chunk = self.tally.done[index]
@@ -151,7 +160,7 @@ class HostWork(Work):
             chunks = chunks[1:]
         if chunks:
             deadline = partial(self._deadline_of, index)
-            for outputs in self.draws.chunks(EVAL, lane, index, chunks, deadline):
+            for outputs in self.draws.chunks(EVAL, lane, index, chunks, deadline, self._clock):
                 yield self._checked(outputs)
 
     def _deadline_of(self, index: int) -> float | None:

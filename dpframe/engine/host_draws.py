@@ -87,6 +87,7 @@ class HostDraws(Draws):
         index: int,
         which: range,
         deadline: Callable[[], float | None] | None = None,
+        clock: Clock | None = None,
     ) -> Iterator[HostArray]:
         """Outputs of some chunks, as the box gave them; each array is of one chunk or several.
 
@@ -96,9 +97,10 @@ class HostDraws(Draws):
             index: of the dataset.
             which: chunks.
             deadline: until when, asked once a worker is there; default: that of the fit stream.
+            clock: runs meanwhile; default: that of the fit stream.
         """
         first = which.start
-        with self.source.lend(self.load) as (worker,), self._clock.running():
+        with self.source.lend(self.load) as (worker,), (clock or self._clock).running():
             until = (deadline or self._clock.deadline)()
             if until is not None and time.monotonic() >= until:
                 raise Overdue

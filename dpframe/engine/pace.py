@@ -76,6 +76,14 @@ class Clock:
                 if self._at_work == 0:
                     self._before += time.monotonic() - self._since
 
+    def left(self) -> float | None:
+        """Seconds that it still gets, negative afterwards; None without a limit."""
+        with self._lock:
+            if self._limit is None:
+                return None
+            running = time.monotonic() - self._since if self._at_work else 0.0
+            return self._limit - self._before - running
+
     def deadline(self) -> float | None:
         """When its time is over, if it goes on; asked while it runs."""
         with self._lock:

@@ -58,6 +58,11 @@ class Asked:
         return jax.jit(self.statistic.update)
 
     @property
+    def of_canaries(self) -> bool:
+        """Whether it takes the canaries of one run, and nothing else."""
+        return bool(self.statistic.accepts == {"canaries"})
+
+    @property
     def decides(self) -> bool:
         """Whether it is given decisions; scores if it takes both."""
         return "score" not in self.statistic.accepts
@@ -105,12 +110,37 @@ class Asked:
     def audited(self, seed: int, epsilon: float, **asked: Any) -> Estimate:
         """One audit at a known loss."""
         rng = np.random.default_rng(seed)
+        if self.of_canaries:
+            return self._run(rng, epsilon, **asked)
         layout = self.layout(rng, epsilon)
         scores = self.scores(rng, epsilon, TRIALS_EACH)
         return self.ask(layout, self.counts(layout, scores), TRIALS_EACH, **asked)
 
+    def _run(
+        self,
+        rng: np.random.Generator,
+        epsilon: float,
+        confidence: float = CONFIDENCE,
+        claim: Any = None,
+    ) -> Estimate:
+        """One run of canaries, in by fair coins; each tells by randomised response that it is."""
+        members = rng.random(TRIALS_EACH) < 0.5
+        truthful = rng.random(TRIALS_EACH) < 1 / (1 + math.exp(-epsilon))
+        scores = np.where(truthful, members, ~members) + rng.random(TRIALS_EACH) / 2
+        query = Query((0, 1), 0.0, confidence, claim, 1e-6)
+        certified = self.estimator.certifies_against(claim)
+        try:
+            return checked(
+                self.estimator.estimate_canaries(scores, members, query, rng),
+                certified=certified,
+                tested=certified and claim is not None,
+            )
+        except CellError as error:
+            raise AssertionError(str(error)) from None
+
 
 def _additive(asked: Asked) -> None:
+    _of_scores(asked)
     rng = np.random.default_rng(0)
     layout = asked.layout(rng)
     x, y = asked.scores(rng, 1.0, 512)
@@ -124,6 +154,7 @@ def _additive(asked: Asked) -> None:
 
 
 def _binds_again(asked: Asked) -> None:
+    _of_scores(asked)
     if not asked.statistic.needs_pilot():
         raise LeftOut("its statistic needs no pilot")
     one, other = (jax.tree.leaves(asked.layout(np.random.default_rng(1))) for _ in range(2))
@@ -133,6 +164,7 @@ def _binds_again(asked: Asked) -> None:
 
 
 def _total(asked: Asked) -> None:
+    _of_scores(asked)
     layout = asked.layout(np.random.default_rng(2))
     ends = (False, True) if asked.decides else (np.float32(-9), np.float32(9))
     for n in (0, 1, 2, 50):
@@ -182,6 +214,7 @@ def _agrees(asked: Asked) -> None:
 
 
 def _most_extreme(asked: Asked) -> None:
+    _of_scores(asked)
     _certifying(asked)
     rng = np.random.default_rng(5)
     layout = asked.layout(rng, LOUD)
@@ -215,6 +248,11 @@ def _not_vacuous(asked: Asked) -> None:
         f"for a true loss of {LOUD:g} and {TRIALS_EACH} draws it certifies {np.median(lows):.3g}: "
         "it can hardly find anything"
     )
+
+
+def _of_scores(asked: Asked) -> None:
+    if asked.of_canaries:
+        raise LeftOut("it takes the canaries of a run, not scores of many")
 
 
 def _certifying(asked: Asked) -> None:

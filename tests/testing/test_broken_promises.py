@@ -252,6 +252,26 @@ def test_an_attack_that_breaks_a_promise(attack: Any, promise: str, says: str) -
     assert says in found.detail
 
 
+def test_an_attack_that_does_not_suit_its_target_is_not_played() -> None:
+    class Picky(Attack, name="picky"):
+        """Suits nothing."""
+
+        gives = "score"
+
+        def unsuited(self, target: Any) -> str:
+            return "it wants peace"
+
+        def score(self, state: Any, outputs: Any) -> Any:
+            raise ValueError
+
+    played = of_mechanisms.Played(Laplace(epsilon=8.0, sensitivity=2.0), ZerosOnes(dim=2))
+    found = examine(attacks.Playing(Picky(), played), attacks.trials())
+    (broken,) = (one for one in found if one.result == "broken")
+    assert broken.promise == "suits the target"
+    assert "it wants peace" in broken.detail
+    assert sum(one.result == "left out" for one in found) == len(attacks.TRIALS) - 1
+
+
 # Estimators: Clopper-Pearson limits of decisions, with one thing wrong.
 
 
