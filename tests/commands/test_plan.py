@@ -15,7 +15,7 @@ from dpframe import HostMechanism, PureDP, host_mechanism
 from dpframe.commands import plan as commands_plan
 from dpframe.commands.audit import make_plan
 from dpframe.commands.plan import outlook
-from dpframe.engine import box_duration, workers
+from dpframe.engine import box_duration, here
 from dpframe.engine.calls import planned_calls
 from dpframe.engine.here import Here
 from dpframe.report.terminal.plan import render_plan
@@ -75,7 +75,7 @@ CLOCK = [0.0]
 
 def rehearsed(monkeypatch: pytest.MonkeyPatch, seconds: float, trials: int = 20) -> Any:
     monkeypatch.setattr(commands_plan, "Workers", Here)
-    for module in (box_duration, workers):
+    for module in (box_duration, here):
         monkeypatch.setattr(module, "time", types.SimpleNamespace(monotonic=lambda: CLOCK[0]))
     spec = small_audits.document(
         audit={"trials": trials},

@@ -11,15 +11,9 @@ from dpframe import HostMechanism, Pair, Target, registry
 from dpframe.builtin.pairs.zeros_ones import ZerosOnes
 from dpframe.engine import threefry
 
-MECHANISMS = {
-    entry.name: entry.cls for entry in registry.load([]).entries if entry.cls.kind == "mechanism"
-}
-ATTACKS = {
-    entry.name: entry.cls
-    for entry in registry.load([]).entries
-    if entry.cls.kind == "attack" and entry.cls.gives != "canaries"
-}
-"""Those on a single draw."""
+BUILT_IN = [e for e in registry.load([]).entries if e.distribution == registry.BUILTIN]
+MECHANISMS = {entry.name: entry.cls for entry in BUILT_IN if entry.kind == "mechanism"}
+ATTACKS = {entry.name: entry.cls for entry in BUILT_IN if entry.kind == "attack"}
 
 
 class Steps(Pair, name="steps"):
