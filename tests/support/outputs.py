@@ -13,7 +13,12 @@ from dpframe.engine import threefry
 
 BUILT_IN = [e for e in registry.load([]).entries if e.distribution == registry.BUILTIN]
 MECHANISMS = {entry.name: entry.cls for entry in BUILT_IN if entry.kind == "mechanism"}
-ATTACKS = {entry.name: entry.cls for entry in BUILT_IN if entry.kind == "attack"}
+ATTACKS = {
+    entry.name: entry.cls
+    for entry in BUILT_IN
+    if entry.kind == "attack" and entry.cls.gives != "canaries"
+}
+"""Those on a single draw."""
 
 
 class Steps(Pair, name="steps"):
