@@ -5,14 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from dpframe import registry
 from dpframe.errors import DpframeError
-from dpframe.plugin import problems_of
 from dpframe.spec.overrides import read_parameters
 from dpframe.testing import examined
-from dpframe.testing.examples import example
+from dpframe.testing.examples import made
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -79,7 +76,7 @@ def _tried(entry: Entry, known: Registry, settings: tuple[str, ...]) -> Conforma
             forms = ", ".join(f"{kind}.X=VALUE" for kind in kinds)
             raise DpframeError(f"--set {text}: should be {forms}")
         given[kind] |= read_parameters(kind, [text])
-    plugin = _made(entry, given.pop(entry.kind))
+    plugin = made(entry.cls, given.pop(entry.kind))
     others = {kind: _other(kind, params, known) for kind, params in given.items() if params}
     return Conformance(entry, plugin.params(), tuple(examined(plugin, **others)))
 
@@ -89,22 +86,4 @@ DEFAULT = {"mechanism": "laplace", "pair": "zeros-ones"}
 
 def _other(kind: str, params: dict[str, Any], known: Registry) -> Any:
     entry = known.find(kind, str(params.pop("use", DEFAULT[kind])))
-    return _made(entry, params)
-
-
-def _made(entry: Entry, params: dict[str, Any]) -> Any:
-    """The plugin, with example values for what it requires and nobody gave."""
-    try:
-        return entry.cls.from_params({**example(entry.cls, params), **params})
-    except ValidationError as error:
-        wrong = (
-            f"{'.'.join([entry.kind, *map(str, place)])}: {said}"
-            for place, _, said in problems_of(error)
-        )
-        reason = "; ".join(wrong)
-    except ValueError as error:
-        reason = str(error)
-    raise DpframeError(
-        f"{entry.kind} {entry.name!r} cannot be tried: {reason}\n"
-        f"give its parameters: --set {entry.kind}.X=VALUE"
-    )
+    return made(entry.cls, params)

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from dpframe.report import words
-from dpframe.report.terminal.group import same, short
+from dpframe.report.group import same, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpframe.report import words
-from dpframe.report.terminal.group import short
+from dpframe.report.group import short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

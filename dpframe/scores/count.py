@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -96,8 +97,13 @@ def _split(values: HostArray, rng: np.random.Generator) -> tuple[HostArray, Host
     return values[chosen], values[~chosen]
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def update(statistic: Statistic, *arguments: Any) -> Any:
+    """`statistic.update`, compiled once for equal statistics."""
+    return statistic.update(*arguments)
+
+
 def _counted(statistic: Statistic, layout: Tree, scores: tuple[HostArray, HostArray]) -> Any:
-    update = jax.jit(statistic.update)
     total = jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), statistic.zero(layout))
     for dataset, values in enumerate(scores):
         for start in range(0, len(values), ROWS):
@@ -107,6 +113,8 @@ def _counted(statistic: Statistic, layout: Tree, scores: tuple[HostArray, HostAr
             padded = np.zeros(rows, values.dtype)
             padded[: len(part)] = part
             keep = np.arange(rows) < len(part)
-            counts = update(layout, statistic.zero(layout), np.int32(dataset), padded, keep)
+            counts = update(
+                statistic, layout, statistic.zero(layout), np.int32(dataset), padded, keep
+            )
             total = jax.tree.map(lambda old, new: old + np.asarray(new, np.int64), total, counts)
     return total

@@ -16,6 +16,7 @@ from dpframe.engine.answers import statistic_of, zero_of
 from dpframe.errors import CellError
 from dpframe.estimator import Estimate, Query
 from dpframe.record.answer import checked
+from dpframe.scores.count import update
 from dpframe.testing import plugins
 from dpframe.testing.findings import LeftOut
 from dpframe.testing.laws import ERROR
@@ -52,11 +53,6 @@ class Asked:
         except CellError as error:
             raise AssertionError(str(error)) from None
 
-    @functools.cached_property
-    def update(self) -> Any:
-        """Compiled once."""
-        return jax.jit(self.statistic.update)
-
     @property
     def of_canaries(self) -> bool:
         """Whether it takes the canaries of one run, and nothing else."""
@@ -89,7 +85,7 @@ class Asked:
             padded = np.zeros(size, part.dtype)
             padded[: len(part)] = part
             keep = np.arange(size) < len(part)
-            found = self.update(layout, found, np.int32(index), padded, keep)
+            found = update(self.statistic, layout, found, np.int32(index), padded, keep)
         return jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), found)
 
     def ask(
@@ -274,8 +270,4 @@ TRIALS: tuple[Trial, ...] = (
 
 def trials() -> tuple[Trial, ...]:
     """All of them; the common ones look at the plugin alone."""
-
-    def of_plugin(trial: Any) -> Any:
-        return lambda asked: trial(asked.estimator)
-
-    return (*((promise, of_plugin(trial)) for promise, trial in plugins.TRIALS), *TRIALS)
+    return (*plugins.of("estimator"), *TRIALS)

@@ -13,33 +13,36 @@ from dpframe.parameters import json_schema
 from dpframe.plugin import problems_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from dpframe.plugin import Plugin
 
 
 def instance(plugin: Plugin | type[Plugin]) -> Any:
-    """The plugin itself, or one of a class with example values for what it requires.
+    """The plugin itself, or one of a class with example values; exceptions are those of `made`."""
+    return made(plugin, {}) if isinstance(plugin, type) else plugin
+
+
+def made(cls: type[Plugin], params: Mapping[str, Any]) -> Any:
+    """A plugin, with example values for what it requires and nobody gives.
+
+    Args:
+        cls: its class.
+        params: what somebody gives.
 
     Raises:
-        DpframeError: no example is found; says which parameter has to be given.
+        DpframeError: no example is found, or the values will not do; says which.
     """
-    if not isinstance(plugin, type):
-        return plugin
-    params = example(plugin)
     try:
-        return plugin.from_params(params)
-    except ValueError as error:  # `check`, or pydantic's own
-        reason = str(error) if type(error) is ValueError else "; ".join(_problems(error))
-        tried = f"with {params}" if params else "without parameters"
-        raise DpframeError(
-            f"{plugin.kind} {plugin.name!r} cannot be tried {tried}: {reason}; give it some"
-        ) from None
-
-
-def _problems(error: ValueError) -> list[str]:
-    assert isinstance(error, ValidationError)
-    return [f"{'.'.join(map(str, place))}: {said}" for place, _, said in problems_of(error)]
+        return cls.from_params({**example(cls, params), **params})
+    except ValidationError as error:
+        reason = "; ".join(
+            f"{'.'.join([cls.kind, *map(str, place)])}: {said}"
+            for place, _, said in problems_of(error)
+        )
+    except ValueError as error:  # `check`
+        reason = str(error)
+    raise DpframeError(f"{cls.kind} {cls.name!r} cannot be tried: {reason}; give it parameters")
 
 
 def example(cls: type[Plugin], given: Collection[str] = ()) -> dict[str, Any]:

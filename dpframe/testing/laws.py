@@ -9,7 +9,6 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import log_ndtr
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,31 +20,6 @@ ERROR = 1e-6
 
 COORDINATES = 8
 """Of an output, that are looked at."""
-
-LAGS = (1, 2, 3, 128)
-"""Distances of rows that are compared."""
-
-
-def demand_uncorrelated(outputs: HostArray) -> None:
-    """Asserts that rows do not go with rows beside them.
-
-    The ranks of exchangeable rows, ties broken at random, are a random permutation; its serial
-    correlation at any lag is nearly normal with mean 0 and variance 1/n.
-
-    Args:
-        outputs: shape [n, *dims], n in the thousands.
-    """
-    columns = list(_columns(outputs))
-    least = math.log(ERROR / (2 * len(columns) * len(LAGS)))
-    for column in columns:
-        ranks = _ranks(column) / len(column) - 0.5
-        for lag in LAGS:
-            products = ranks * np.roll(ranks, lag)
-            z = float(products.sum()) * 12 / math.sqrt(len(ranks))
-            assert log_ndtr(-abs(z)) > least, (
-                f"each output goes with the one {lag} rows before it (rank correlation "
-                f"{12 * float(products.mean()):.2f}); rows must be independent"
-            )
 
 
 def demand_same_law(one: HostArray, other: HostArray, how: str) -> None:
@@ -121,11 +95,3 @@ def _columns(outputs: HostArray) -> Iterator[Floats]:
     chosen = np.unique(np.linspace(0, flat.shape[1] - 1, COORDINATES).astype(int))
     for column in chosen if flat.shape[1] else ():
         yield np.nan_to_num(flat[:, column], nan=-np.inf, posinf=np.inf, neginf=-1e300)
-
-
-def _ranks(column: Floats) -> Floats:
-    """Ranks from 0, ties in random order."""
-    order = np.lexsort((np.random.default_rng(0).random(len(column)), column))
-    ranks = np.empty(len(column))
-    ranks[order] = np.arange(len(column)) + 0.5
-    return ranks

@@ -151,8 +151,6 @@ def _independent(played: Played) -> None:
         watcher.conclude()
     except WorthlessError as error:
         raise AssertionError(str(error)) from None
-    for chunks in played.calls:
-        laws.demand_uncorrelated(np.concatenate(chunks))
 
 
 def _input_left(played: Played) -> None:
@@ -248,8 +246,4 @@ TRIALS: tuple[Trial, ...] = (
 
 def trials() -> tuple[Trial, ...]:
     """All of them; the common ones look at the plugin alone."""
-
-    def of_plugin(trial: Any) -> Any:
-        return lambda played: trial(played.mechanism)
-
-    return (*((promise, of_plugin(trial)) for promise, trial in plugins.TRIALS), *TRIALS)
+    return (*plugins.of("mechanism"), *TRIALS)

@@ -13,6 +13,8 @@ from dpframe.parameters import parameters, unreadable
 from dpframe.testing.findings import LeftOut
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dpframe.plugin import Plugin
     from dpframe.testing.findings import Trial
 
@@ -69,3 +71,16 @@ TRIALS: tuple[Trial, ...] = (
     ("equal parameters, equal hash", _hashable),
     ("can be sent to a worker process", _pickles),
 )
+
+
+def of(part: str) -> tuple[Trial, ...]:
+    """The same trials, for a subject that has the plugin as an attribute.
+
+    Args:
+        part: name of the attribute.
+    """
+
+    def aimed(trial: Callable[[Any], None]) -> Callable[[Any], None]:
+        return lambda subject: trial(getattr(subject, part))
+
+    return tuple((promise, aimed(trial)) for promise, trial in TRIALS)

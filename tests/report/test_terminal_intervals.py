@@ -10,7 +10,7 @@ from support import made_records
 
 from dpframe.record.file import as_record
 from dpframe.record.model import Record
-from dpframe.report.terminal.group import short
+from dpframe.report.group import short
 from dpframe.report.terminal.render import render, render_notes
 
 

@@ -22,7 +22,7 @@ from dpframe.report.figures.style import (
     TRUTH,
     shorten,
 )
-from dpframe.report.terminal.group import groups, same, short
+from dpframe.report.group import groups, same, short
 from dpframe.report.words import setting
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from dpframe.record.model import CellRecord, Record
     from dpframe.report.figures.picture import Picture
-    from dpframe.report.terminal.group import Spot
+    from dpframe.report.group import Spot
 
 MOST_PANELS = 6
 MOST_ROWS = 24

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import special
 
 from dpframe.report.figures.style import shorten
+from dpframe.report.group import groups, same, short
 from dpframe.report.terminal.curve import Curve
-from dpframe.report.terminal.group import groups, same, short
 from dpframe.report.words import setting
 from dpframe.stats.certified_profile import certified_delta
 from dpframe.stats.hull import tradeoff_hull

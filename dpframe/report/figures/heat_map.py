@@ -11,9 +11,10 @@ from matplotlib.lines import Line2D
 
 from dpframe.report.figures import notes
 from dpframe.report.figures.picture import grid, legend, name_axes
-from dpframe.report.figures.style import COLUMN, INK, PAGE, WORDS, mark, shorten
+from dpframe.report.figures.style import COLUMN, INK, PAGE, mark, shorten
 from dpframe.report.figures.table import Table, layout, share
-from dpframe.report.terminal.group import Spot, groups
+from dpframe.report.group import Spot, groups
+from dpframe.report.verdicts import WORDS
 from dpframe.report.words import lower
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dpframe.errors import DpframeError
 from dpframe.report.figures.select import value_of
 from dpframe.report.figures.style import shorten
-from dpframe.report.terminal.group import FIRST_KEYS, Group, Spot, groups, same, short
+from dpframe.report.group import FIRST_KEYS, Group, Spot, groups, same, short
 from dpframe.report.words import number, setting
 from dpframe.suggest import did_you_mean
 

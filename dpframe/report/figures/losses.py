@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dpframe.report.figures.published import Published
-    from dpframe.report.terminal.group import Spot
+    from dpframe.report.group import Spot
 
 
 def values(spot: Spot) -> list[float]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from dpframe.record.model import Record
     from dpframe.report.figures.curves import Floats, Subject
-from dpframe.report.figures.picture import Picture
+    from dpframe.report.figures.picture import Picture
 
 MOST = 6
 """Mechanisms in one figure."""

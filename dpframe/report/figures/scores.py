@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from dpframe.report.figures import notes
 from dpframe.report.figures.picture import grid, legend, name_axes
 from dpframe.report.figures.style import INK, shorten
-from dpframe.report.terminal.group import groups, same, short
+from dpframe.report.group import groups, same, short
 from dpframe.report.words import setting
 
 if TYPE_CHECKING:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpframe.errors import DpframeError
-from dpframe.report.terminal.group import same
+from dpframe.report.group import same
 from dpframe.report.words import number, setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dpframe.record.model import CellRecord, Record
-    from dpframe.report.terminal.group import Spot
+    from dpframe.report.group import Spot
 
 PARTS = ("mechanism", "attack", "estimator")
 MOST_LISTED = 12

@@ -98,16 +98,6 @@ def ordered(index: int, count: int) -> Look:
     )
 
 
-WORDS: dict[str | None, str] = {
-    "violated": "violated",
-    "consistent": "no violation found",
-    "inconclusive": "inconclusive",
-    "failed": "failed",
-    None: "no verdict",
-}
-"""What is said of a verdict."""
-
-
 def mark(verdict: str | None) -> Any:
     """Marker of a verdict, after the report's symbols. None is a tick: nothing is proven."""
     shapes = {"violated": "X", "consistent": "o", None: "."}

@@ -21,12 +21,12 @@ from dpframe.report.figures.style import (
     INK,
     QUIET,
     TRUTH,
-    WORDS,
     Look,
     named,
     ordered,
     shorten,
 )
+from dpframe.report.verdicts import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

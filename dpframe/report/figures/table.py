@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dpframe.report.figures.select import value_of
 from dpframe.report.figures.style import shorten
-from dpframe.report.terminal.group import Group, Spot, same, short
+from dpframe.report.group import Group, Spot, same, short
 from dpframe.report.words import setting
 
 

@@ -12,7 +12,7 @@ from dpframe.report.figures import notes
 from dpframe.report.figures.axis import dress, scale
 from dpframe.report.figures.picture import grid, legend, name_axes
 from dpframe.report.figures.style import CLAIMED, ESTIMATE, INK, named, shorten
-from dpframe.report.terminal.group import groups
+from dpframe.report.group import groups
 from dpframe.stats.profile_fit import matching_mu
 
 if TYPE_CHECKING:

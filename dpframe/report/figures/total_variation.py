@@ -11,7 +11,7 @@ from dpframe.report.figures import notes
 from dpframe.report.figures.axis import log_ticks
 from dpframe.report.figures.picture import legend, new
 from dpframe.report.figures.style import CLAIMED, COLUMN, ESTIMATE, INK, named, shorten
-from dpframe.report.terminal.group import groups
+from dpframe.report.group import groups
 from dpframe.report.words import number
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.cells import cell_len
 from rich.text import Text
 
-from dpframe.report.terminal.group import Group, Spot, called, telling
+from dpframe.report.group import Group, Spot, called, telling
 from dpframe.report.terminal.ink import GAP, STYLE, SYMBOL, Ink, padded
 from dpframe.report.words import brief
 

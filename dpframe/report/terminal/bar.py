@@ -10,7 +10,7 @@ from rich.text import Text
 from dpframe.report.terminal.ink import STYLE, Ink
 
 if TYPE_CHECKING:
-    from dpframe.report.terminal.group import Spot
+    from dpframe.report.group import Spot
 
 SPAN = 2.0
 """The bar ends at this multiple of the claim, so that all claims stand in one column."""

@@ -8,7 +8,7 @@ from dpframe.report import words
 from dpframe.report.terminal.ink import STYLE, SYMBOL
 
 if TYPE_CHECKING:
-    from dpframe.report.terminal.group import Spot
+    from dpframe.report.group import Spot
 
 
 BOUND, AVERAGE, LIMIT = "≥", "⌀", "≤"

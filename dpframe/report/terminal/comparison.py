@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.report import words
 from dpframe.report.calibration import left_out
+from dpframe.report.group import same, short
 from dpframe.report.terminal import ranking
-from dpframe.report.terminal.group import same, short
 from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
 from dpframe.report.terminal.narrow import fitted
 

@@ -9,8 +9,8 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from dpframe.report import words
+from dpframe.report.group import Group, Spot, axes, same, short
 from dpframe.report.terminal.cell import AVERAGE, BOUND, LIMIT, Line, lines
-from dpframe.report.terminal.group import Group, Spot, axes, same, short
 from dpframe.report.terminal.ink import GAP, STYLE, UNEXPECTED, Ink, padded
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dpframe.report import words
-from dpframe.report.terminal.group import is_unexpected, short
+from dpframe.report.group import is_unexpected, short
 from dpframe.report.terminal.ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from dpframe.record.model import CellRecord, Record
-    from dpframe.report.terminal.group import Group, Spot
+    from dpframe.report.group import Group, Spot
 
 MOST_PLACES = 12
 MOST_LINES = 12

@@ -9,15 +9,15 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from dpframe.report import sentences, words
+from dpframe.report.group import counted
 from dpframe.report.terminal.bar import BAR_KEY
 from dpframe.report.terminal.cell import AVERAGE, BOUND, LIMIT, interval, limit, tally
-from dpframe.report.terminal.group import counted
 from dpframe.report.terminal.ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink, padded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dpframe.report.terminal.group import Group, Spot
+    from dpframe.report.group import Group, Spot
     from dpframe.report.terminal.settings import Settings
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.cells import cell_len
 
 from dpframe.report import words
+from dpframe.report.group import same, short, telling
 from dpframe.report.terminal.bar import interval_bar
 from dpframe.report.terminal.cell import LIMIT, certified, empirical, interval, limit, tally
-from dpframe.report.terminal.group import same, short, telling
 from dpframe.report.terminal.ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink, padded
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from dpframe.report.terminal.group import Group, Spot
+    from dpframe.report.group import Group, Spot
 
 NAME = "mechanism"
 """Title of the first column where nothing is swept."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from dpframe.report import words
-from dpframe.report.terminal.group import Group, short, telling
+from dpframe.report.group import Group, short, telling
 from dpframe.report.terminal.ink import GAP, STYLE, Ink, padded
 from dpframe.report.terminal.legend import tallies
 from dpframe.report.weight import measure, weight, worst

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from dpframe.report import words
+from dpframe.report.group import short
 from dpframe.report.terminal.curve import evidence
-from dpframe.report.terminal.group import short
 from dpframe.report.terminal.ink import GAP, STYLE, SYMBOL, Ink
 from dpframe.report.terminal.panel import draw, linear_axis, log_axis
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dpframe.record.model import ClaimRecord
+    from dpframe.report.group import Group, Spot
     from dpframe.report.terminal.curve import Plotted
-    from dpframe.report.terminal.group import Group, Spot
 
 MOST = 4
 """Plots in a report."""

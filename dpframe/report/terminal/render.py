@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from dpframe.report.group import TABLE_KEYS, Group, groups, names, parts, short
 from dpframe.report.terminal.against import against
 from dpframe.report.terminal.grid import Grid, fits, fits_wide, grid_of, grid_tables
-from dpframe.report.terminal.group import TABLE_KEYS, Group, groups, names, parts, short
 from dpframe.report.terminal.heat import heat, mapped
 from dpframe.report.terminal.ink import Ink
 from dpframe.report.terminal.issues import failed, inconclusive, skipped, stepped, unmet

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpframe.record.model.values import strict
 from dpframe.report import words
+from dpframe.report.group import short
 from dpframe.report.outcome import Kind, outcome
 from dpframe.report.place import called, repeated
-from dpframe.report.terminal.group import short
 from dpframe.report.verdicts import SYMBOL, UNEXPECTED, WORDS
 from dpframe.report.weight import told_apart
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.report import words
 from dpframe.report.files.html.cells import unexpected
-from dpframe.report.terminal.group import Group, Spot, axes, groups, parts, same, short
+from dpframe.report.group import Group, Spot, axes, groups, parts, same, short
 from dpframe.report.verdicts import SYMBOL, WORDS
 from dpframe.report.weight import weight, worst
 
