@@ -48,14 +48,19 @@ def supervised(work: Callable[[], int], *, lost: int, resumable: bool) -> NoRetu
     adopt()
     told, tell = os.pipe()
     waker = _wake_on_signals()
+    # A signal that comes before the parent knows what to do with it waits until it does.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _CODES)
     child = os.fork()
     if child == 0:
         os.close(told)
         _go_alone()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         _do(work, tell)
     os.close(tell)
+    watch = _Watch(child, told, waker)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     # Not sys.exit: whatever else waits for the end of the process happens in the child.
-    code = _Watch(child, told, waker).code(lost, resumable)
+    code = watch.code(lost, resumable)
     end(descendants(os.getpid()))  # what a plugin left, wherever it went
     os._exit(code)
 

@@ -109,6 +109,22 @@ def test_a_signal_ends_even_what_holds_the_interpreter(
     assert err == f"{word}; what was counted is kept, and the same command goes on from there\n"
 
 
+def test_a_signal_that_comes_as_the_child_is_made_is_passed_on() -> None:
+    hurried = """
+import os, signal
+fork = os.fork
+def fork_and_be_told():
+    child = fork()
+    if child:
+        os.kill(os.getpid(), signal.SIGTERM)
+    return child
+os.fork = fork_and_be_told
+"""
+    code = hurried + FRAME.format(body="    time.sleep(1000)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr[:10]) == (143, "terminated")
+
+
 def test_a_second_signal_does_not_break_into_the_answer_to_the_first() -> None:
     work = "print('ready', flush=True)\n    time.sleep(1000)"
     answer = "time.sleep(0.3)\n    return 130"
