@@ -93,9 +93,8 @@ def played(
     log_wealth, best = evidence.log_wealth, evidence.best
     if evidence.trials:
         slope = np.exp(np.asarray(epsilons, np.float64))
-        event, q, p = _chosen(evidence, slope, delta)
-        paid = _paid(_events(above, trials), trials, event, (q, p), slope, delta)
-        log_wealth = log_wealth + paid
+        bet = choose(evidence.above, evidence.trials, slope, delta)
+        log_wealth = log_wealth + pay(above, trials, bet, slope, delta)
         best = np.maximum(best, np.logaddexp(*log_wealth) - np.log(2))
     return Evidence(evidence.above + above, evidence.trials + trials, log_wealth, best)
 
@@ -121,43 +120,71 @@ def lower_bound(evidence: Evidence, epsilons: Floats, error: float) -> float:
     return float(max(0.0, epsilons[first - 1])) if first else 0.0
 
 
-def _events(above: Ints, trials: int) -> Ints:
+class Bet(NamedTuple):
+    """What is bet on in a round, against each ε; all of shape [ε]."""
+
+    event: Ints
+    """Which one of `events`."""
+    q: Floats
+    """Its guessed probability on the side that is multiplied by e^ε."""
+    p: Floats
+    """On the other side; a guess that the claim allows is not bet on."""
+    z: Floats
+    """Standard errors that the guess lies outside of the claim."""
+
+
+def events(above: Ints, trials: int) -> Ints:
     """Counts of every event, shape [4 cuts, 2]: on the multiplied side, on the other.
 
     An event is a cut with what is above or below it, said of D′ (D is multiplied) or of D.
+
+    Args:
+        above: draws at or above each cut, shape [2, cuts]: on D, on D′.
+        trials: draws on each side.
     """
     said_of_one = np.concatenate([above, trials - above], axis=1).T
     return np.concatenate([said_of_one, said_of_one[:, ::-1]])
 
 
-def _chosen(evidence: Evidence, slope: Floats, delta: float) -> tuple[Any, Floats, Floats]:
-    """The event against each ε that lies farthest outside in standard errors, and its guess."""
-    guess = (_events(evidence.above, evidence.trials) + 0.5) / (evidence.trials + 1)
+def choose(above: Ints, trials: int, slope: Floats, delta: float) -> Bet:
+    """The event against each ε that lies farthest outside in standard errors, and its guess.
+
+    Args:
+        above: of all that was drawn before the round that is bet on, shape [2, cuts].
+        trials: draws of it on each side.
+        slope: e^ε, shape [ε].
+        delta: δ of all of them.
+    """
+    guess = (events(above, trials) + 0.5) / (trials + 1)
     q, p = guess[:, 0, None], guess[:, 1, None]
     noise = slope**2 * q * (1 - q) + p * (1 - p)
-    event: Any = np.argmax((p - slope * q - delta) / np.sqrt(noise), axis=0)
-    return event, guess[event, 0], guess[event, 1]
+    z = (p - slope * q - delta) / np.sqrt(noise)
+    event: Any = np.argmax(z, axis=0)
+    return Bet(event, guess[event, 0], guess[event, 1], np.max(z, axis=0))
 
 
-def _paid(
-    counts: Ints,
-    trials: int,
-    event: Ints,
-    guess: tuple[Floats, Floats],
-    slope: Floats,
-    delta: float,
-) -> Floats:
-    """Logarithms of what two bets pay, shape [2, ε]: on the guess, and half-way to the claim."""
-    q, p = guess
-    outside = p > slope * q + delta
-    nearest = project(q, p, slope, delta)
-    halfway = ((q + nearest[0]) / 2, (p + nearest[1]) / 2)
-    hits_q, hits_p = counts[event, 0], counts[event, 1]
+def pay(above: Ints, trials: int, bet: Bet, slope: Floats, delta: float) -> Floats:
+    """What two bets earn in a round: one on the guess, one half-way from it to the claim.
+
+    Args:
+        above: of the round, shape [2, cuts].
+        trials: draws of the round on each side: the proof is for pairs of draws.
+        bet: chosen before.
+        slope: e^ε, shape [ε].
+        delta: δ of all of them.
+
+    Returns:
+        Logarithms of the factors, shape [2, ε].
+    """
+    outside = bet.p > slope * bet.q + delta
+    nearest = project(bet.q, bet.p, slope, delta)
+    halfway = ((bet.q + nearest[0]) / 2, (bet.p + nearest[1]) / 2)
+    hits = events(above, trials)[bet.event]
     ways = []
-    for bet_q, bet_p in (guess, halfway):
+    for bet_q, bet_p in ((bet.q, bet.p), halfway):
         base_q, base_p = project(bet_q, bet_p, slope, delta)
-        paid = _log_ratio(hits_p, trials, bet_p, base_p)
-        paid = paid + _log_ratio(hits_q, trials, bet_q, base_q)
+        paid = _log_ratio(hits[:, 1], trials, bet_p, base_p)
+        paid = paid + _log_ratio(hits[:, 0], trials, bet_q, base_q)
         ways.append(np.where(outside, paid, 0.0))
     return np.stack(ways)
 

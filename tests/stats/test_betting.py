@@ -73,10 +73,10 @@ def test_no_bet_has_a_mean_above_1_under_the_claim(epsilon: float, delta: float)
         p = rng.uniform(slope[0] * q + delta, 1) * (1 - 1e-9)
         x, y = np.meshgrid(hits, hits)  # on the other side, on the multiplied one
         counts = np.stack([y.ravel(), x.ravel()], axis=1)
-        guess = (np.array([q]), np.array([p]))
-        paid = np.stack(
-            [betting._paid(row[None], b, np.array([0]), guess, slope, delta) for row in counts]
-        )[:, :, 0]
+        bet = betting.Bet(np.array([0]), np.array([q]), np.array([p]), np.array([1.0]))
+        paid = np.stack([betting.pay(row[:, None], b, bet, slope, delta) for row in counts])[
+            :, :, 0
+        ]
         means = []
         for true_q in np.linspace(0, 1, 21):
             edge = min(1.0, slope[0] * true_q + delta)
@@ -117,11 +117,11 @@ def test_what_is_bet_on_does_not_choose_its_own_event() -> None:
     rng = np.random.default_rng(5)
     before = audited(rng, 500, np.array([0.5]))
     slope = np.exp(np.array([0.5]))
-    chosen = betting._chosen(before, slope, 0.0)
+    bet = betting.choose(before.above, before.trials, slope, 0.0)
     for size in (0, 50):
         above = np.stack([np.full(len(CUTS), size), np.zeros(len(CUTS), int)])
         after = betting.played(before, above, 50, np.array([0.5]), 0.0)
-        own = betting._paid(betting._events(above, 50), 50, chosen[0], chosen[1:], slope, 0.0)
+        own = betting.pay(above, 50, bet, slope, 0.0)
         assert np.array_equal(after.log_wealth, before.log_wealth + own)
 
 
