@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dpframe.attack import Target as Target
     from dpframe.boxes import epsilon_of as epsilon_of
     from dpframe.boxes import estimate_from_boxes as estimate_from_boxes
+    from dpframe.builtin.pairs.values import Values as Values
     from dpframe.claims import AccountedDP as AccountedDP
     from dpframe.claims import ApproxDP as ApproxDP
     from dpframe.claims import Claim as Claim
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from dpframe.mechanism import HostMechanism as HostMechanism
     from dpframe.mechanism import Mechanism as Mechanism
     from dpframe.mechanism import host_mechanism as host_mechanism
+    from dpframe.neighbourhood import Earned as Earned
+    from dpframe.neighbourhood import Neighbourhood as Neighbourhood
     from dpframe.pair import Pair as Pair
     from dpframe.record.verdict import exit_code as exit_code
     from dpframe.report.made import report as report
@@ -74,6 +77,7 @@ _HOME = {
     "Contrast": "dpframe.estimator",
     "DecisionCounts": "dpframe.statistic",
     "DpframeError": "dpframe.errors",
+    "Earned": "dpframe.neighbourhood",
     "Estimate": "dpframe.estimator",
     "Estimator": "dpframe.estimator",
     "Floats": "dpframe.types",
@@ -89,6 +93,7 @@ _HOME = {
     "Le": "annotated_types",
     "Lt": "annotated_types",
     "Mechanism": "dpframe.mechanism",
+    "Neighbourhood": "dpframe.neighbourhood",
     "Pair": "dpframe.pair",
     "PureDP": "dpframe.claims",
     "Query": "dpframe.estimator",
@@ -100,6 +105,7 @@ _HOME = {
     "Tree": "dpframe.types",
     "UpperOf": "dpframe.estimator",
     "ZeroConcentratedDP": "dpframe.claims",
+    "Values": "dpframe.builtin.pairs.values",
     "audit": "dpframe.commands.audit",
     "audit_training": "dpframe.commands.audit_training",
     "calibrate": "dpframe.commands.calibrate",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dpframe.attack import Attack
     from dpframe.estimator import Estimator
     from dpframe.mechanism import HostMechanism, Mechanism
+    from dpframe.neighbourhood import Neighbourhood
     from dpframe.pair import Pair
 
 PROJECT = "dpframe"
@@ -39,3 +40,8 @@ def dpframe_estimators() -> Sequence[type[Estimator]]:  # type: ignore[empty-bod
 @hookspec
 def dpframe_pairs() -> Sequence[type[Pair]]:  # type: ignore[empty-body]
     """Returns the pair classes that the plugin provides."""
+
+
+@hookspec
+def dpframe_neighbourhoods() -> Sequence[type[Neighbourhood]]:  # type: ignore[empty-body]
+    """Returns the neighbourhood classes that the plugin provides."""

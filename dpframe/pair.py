@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import jax
 import numpy as np
 
-from dpframe.plugin import Plugin, require
+from dpframe.plugin import Plugin, gives, require, require_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,17 @@ class Pair(Plugin, kind="pair"):
     they differ in size, pad them and say in a boolean array which rows exist.
     """
 
-    adjacency: ClassVar[str]
+    may_be_parameters = frozenset({"adjacency"})
+
+    if TYPE_CHECKING:  # as a property, because a parameter or an attribute may stand for that
+
+        @property
+        def adjacency(self) -> str:
+            """The relation in which D and D′ are neighbours, in words."""
+            raise NotImplementedError
+
+    else:
+        adjacency: ClassVar[str]
 
     parameters_say_all: ClassVar[bool] = False
     """Whether nothing but the parameters and this version of the code decides what D and D′ are.
@@ -35,14 +45,10 @@ class Pair(Plugin, kind="pair"):
 
     @classmethod
     def check_definition(cls) -> None:
-        missing = [
-            part
-            for part in ("d0", "d1", "adjacency")
-            if not hasattr(cls, part) or getattr(cls, part) is getattr(Pair, part, None)
-        ]
+        missing = [part for part in ("d0", "d1", "adjacency") if not gives(cls, part)]
         if missing:
             raise TypeError(f"{cls.__name__}: a pair gives {', '.join(missing)}")
-        require(cls, "adjacency", str)
+        require_text(cls, "adjacency")
         require(cls, "parameters_say_all", bool)
 
     @property

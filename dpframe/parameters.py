@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 from pydantic import TypeAdapter
 
 from dpframe.blame import blame
-from dpframe.plugin import adapter
+from dpframe.plugin import adapter, names_in_specs
 
 if TYPE_CHECKING:
     from dpframe.plugin import Plugin
@@ -32,12 +32,13 @@ def parameters(cls: type[Plugin]) -> tuple[Parameter, ...]:
     """The parameter table of a plugin class, in the order of its fields."""
     described = json_schema(cls).get("properties", {})
     hints = typing.get_type_hints(cls, include_extras=True)
+    names = names_in_specs(cls)
     rows = []
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # made a dataclass above
-        meaning = described.get(field.name, {}).get("description", "")
+        meaning = described.get(names[field.name], {}).get("description", "")
         rows.append(
             Parameter(
-                name=field.name,
+                name=names[field.name],
                 type=_type_text(hints[field.name]),
                 default=_default_text(field),
                 bounds=", ".join(_bounds(hints[field.name])),

@@ -25,7 +25,7 @@ API = 1
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Plugin:
-    """Base of mechanisms, attacks, estimators and pairs.
+    """Base of mechanisms, attacks, estimators, pairs and neighbourhoods.
 
     A plugin names itself in its class statement, `class Laplace(Mechanism, name="laplace")`,
     and declares its parameters as annotated fields, each with a docstring under it. It becomes a
@@ -43,9 +43,14 @@ class Plugin:
     name: ClassVar[str]
     api: ClassVar[int] = API
     kind: ClassVar[str]
-    """"mechanism", "attack", "estimator" or "pair"."""
+    """"mechanism", "attack", "estimator", "pair" or "neighbourhood"."""
+    may_be_parameters: ClassVar[frozenset[str]] = frozenset()
+    """Members of the kind that a class may give as a parameter of the same name."""
     leaves: ClassVar[tuple[str, ...]] = ()
     """Names of the traced fields."""
+
+    spec_names: ClassVar[dict[str, str]] = {}
+    """What a spec calls fields whose names there mean something else in Python."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
         extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
@@ -68,6 +73,9 @@ class Plugin:
             cls.name, cls.api = name, api
             if api == API:
                 cls.check_definition()
+        if names := dict(cls.spec_names):
+            config = ConfigDict(alias_generator=lambda field: names.get(field, field))
+            cls.__pydantic_config__ = {**cls.__pydantic_config__, **config}
         _become_dataclass(cls)
         if name is not None:
             _register(cls)
@@ -100,7 +108,7 @@ class Plugin:
 
     def params(self) -> dict[str, Any]:
         """The parameters as plain JSON values."""
-        plain: dict[str, Any] = adapter(type(self)).dump_python(self, mode="json")
+        plain: dict[str, Any] = adapter(type(self)).dump_python(self, mode="json", by_alias=True)
         return plain
 
 
@@ -110,6 +118,23 @@ def require(cls: type[Plugin], member: str, kind: type) -> None:
     if not isinstance(value, kind):
         wanted = {bool: "True or False", str: "a text"}[kind]
         raise TypeError(f"{cls.__name__}.{member} is {shown(value)}; {wanted} is wanted")
+
+
+def gives(cls: type[Plugin], member: str) -> bool:
+    """Whether a class has a member of its own: an attribute, a property or a parameter."""
+    base = next(base for base in cls.__mro__ if "kind" in base.__dict__)
+    if getattr(cls, member, None) is not getattr(base, member, None):
+        return True
+    own = cls.__mro__[: cls.__mro__.index(base)]
+    hints = [str(found.get(member, "")) for found in map(inspect.get_annotations, own)]
+    return any(hint and "ClassVar" not in hint for hint in hints)
+
+
+def require_text(cls: type[Plugin], member: str) -> None:
+    """Raises TypeError unless a member is a text, or a property or parameter that will be one."""
+    value = inspect.getattr_static(cls, member, None)  # None: a parameter without a default
+    if value is not None and not isinstance(value, property):
+        require(cls, member, str)
 
 
 def problems_of(error: ValidationError) -> list[tuple[tuple[str | int, ...], str, str]]:
@@ -133,6 +158,12 @@ def abstract(cls: type) -> str:
     return f'{cls.__name__} is a base for others; to use it: class {cls.__name__}({base}, name="…")'
 
 
+def names_in_specs(cls: type) -> dict[str, str]:
+    """What a spec calls each field of a plugin class, in their order."""
+    called: dict[str, str] = getattr(cls, "spec_names", {})
+    return {field.name: called.get(field.name, field.name) for field in dataclasses.fields(cls)}
+
+
 OF_THE_STATEMENT = ("name", "api", "kind", "leaves")
 
 
@@ -141,7 +172,9 @@ def _check_statement(cls: type[Plugin], name: str | None) -> None:
     title = cls.__name__
     kinds = [base for base in cls.__mro__ if "kind" in base.__dict__ and base is not cls]
     if not kinds:
-        raise TypeError(f"{title}: extend Mechanism, HostMechanism, Attack, Estimator or Pair")
+        raise TypeError(
+            f"{title}: extend Mechanism, HostMechanism, Attack, Estimator, Pair or Neighbourhood"
+        )
     if others := [base for base in kinds if not issubclass(kinds[0], base)]:
         both = f"{kinds[0].__name__} and {others[0].__name__}"
         raise TypeError(f"{title} extends {both}, and a plugin is one thing")
@@ -188,10 +221,10 @@ def _become_dataclass(cls: type[Plugin]) -> None:
 
 def _check_fields(cls: type[Plugin], own: dict[str, Any]) -> None:
     """Raises TypeError for a field that is part of the interface, or that cannot be hashed."""
-    kind = next(base for base in cls.__mro__ if "kind" in base.__dict__)
+    kind: Any = next(base for base in cls.__mro__ if "kind" in base.__dict__)
     interface = {*dir(kind), *(n for base in kind.__mro__ for n in inspect.get_annotations(base))}
     for field, hint in own.items():
-        if field in interface:
+        if field in interface - kind.may_be_parameters:
             raise TypeError(
                 f"{cls.__name__}.{field} is part of every {cls.kind}, not a parameter: give it "
                 "without an annotation, or give the parameter another name"

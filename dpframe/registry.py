@@ -31,7 +31,7 @@ BUILTIN = "dpframe"
 LOCAL = "local"
 """Distribution name of classes that a notebook or a test brings."""
 
-KINDS = ("mechanism", "attack", "estimator", "pair")
+KINDS = ("mechanism", "attack", "estimator", "pair", "neighbourhood")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -478,13 +478,15 @@ def test_plugin_reference() -> None:
     assert f"`api = {API}`" in page(name)
     exported = {row[0].strip("`") for row in rows(section(name, "## Public names"))}
     assert exported == set(dpframe.__all__) - {"__version__"}
-    for kind in ("Mechanism", "HostMechanism", "Attack", "Statistic", "Estimator", "Pair"):
+    bases = ("Mechanism", "HostMechanism", "Attack", "Statistic", "Estimator", "Pair")
+    for kind in (*bases, "Neighbourhood"):
         cls = getattr(dpframe, kind)
         listed = {re.match(r"`(\w+)", row[0])[1] for row in rows(section(name, f"### `{kind}`"))}
         assert listed == overridable(cls), kind
 
 
 COMMON = {"check", "from_params", "params", "check_definition", "name", "api", "kind", "leaves"}
+COMMON |= {"may_be_parameters", "spec_names"}
 
 
 def overridable(cls: type) -> set[str]:

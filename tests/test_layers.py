@@ -32,6 +32,7 @@ BOUNDARY = {
     "statistic",
     "estimator",
     "pair",
+    "neighbourhood",
     "boxes",
     "exchange",
     "scores",

@@ -39,10 +39,11 @@ from dpframe.builtin.mechanisms.laplace_shifted import LaplaceShifted
 from dpframe.builtin.mechanisms.random_output import RandomOutput
 from dpframe.builtin.mechanisms.randomized_response import RandomizedResponse
 from dpframe.builtin.mechanisms.subsampled_gaussian import SubsampledGaussian
+from dpframe.builtin.pairs.values import Values
 from dpframe.builtin.pairs.zeros_ones import ZerosOnes
 
 if TYPE_CHECKING:
-    from dpframe import Attack, Estimator, HostMechanism, Mechanism, Pair
+    from dpframe import Attack, Estimator, HostMechanism, Mechanism, Neighbourhood, Pair
 
 
 @hookimpl
@@ -103,4 +104,10 @@ def dpframe_estimators() -> list[type[Estimator]]:
 @hookimpl
 def dpframe_pairs() -> list[type[Pair]]:
     """Neighbouring datasets."""
-    return [ZerosOnes]
+    return [ZerosOnes, Values]
+
+
+@hookimpl
+def dpframe_neighbourhoods() -> list[type[Neighbourhood]]:
+    """What a search proposes."""
+    return []

@@ -15,7 +15,7 @@ def new(
     kind: Annotated[
         str,
         typer.Argument(
-            help="mechanism, attack, estimator or pair.",
+            help="mechanism, attack, estimator, pair or neighbourhood.",
             show_default=False,
             autocompletion=completion.kinds,
         ),

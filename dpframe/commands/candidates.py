@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
@@ -11,7 +10,7 @@ from dpframe import registry
 from dpframe.commands.provenance import plugin_record
 from dpframe.errors import PluginError
 from dpframe.estimator import Estimator
-from dpframe.plugin import problems_of
+from dpframe.plugin import names_in_specs, problems_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +67,7 @@ def candidates(
             made.append(_local(one))
             continue
         entry = found.find("estimator", one) if isinstance(one, str) else one
-        names = {field.name for field in dataclasses.fields(entry.cls)}
+        names = set(names_in_specs(entry.cls).values())
         own = {name: value for name, value in parameters.items() if name in names}
         taken |= own.keys()
         try:

@@ -27,7 +27,7 @@ def new(kind: str, name: str, folder: Path) -> list[Path]:
     """Writes it.
 
     Args:
-        kind: one of "mechanism", "attack", "estimator" and "pair".
+        kind: one of "mechanism", "attack", "estimator", "pair" and "neighbourhood".
         name: of the distribution and of the plugin: small letters, digits and hyphens.
         folder: where it goes; must not exist or be empty.
 

@@ -7,6 +7,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from dpframe.errors import PluginError
+from dpframe.plugin import names_in_specs
 from dpframe.spec.model import KINDS, EntryTable
 from dpframe.suggest import cut
 
@@ -73,7 +74,7 @@ def find_members(sections: Sections, registry: Registry, problems: Problems) -> 
 
 def parameter_names(cls: type[Plugin]) -> list[str]:
     """Names of a plugin's parameters."""
-    return [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    return list(names_in_specs(cls).values())
 
 
 def _member(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpframe.testing import attacks, estimators, mechanisms, pairs
+from dpframe.testing import attacks, estimators, mechanisms, neighbourhoods, pairs
 from dpframe.testing.examples import instance
 from dpframe.testing.findings import Finding as Finding
 from dpframe.testing.findings import NotKeptError as NotKeptError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dpframe.attack import Attack
     from dpframe.estimator import Estimator
     from dpframe.mechanism import HostMechanism, Mechanism
+    from dpframe.neighbourhood import Neighbourhood
     from dpframe.pair import Pair
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "check_attack",
     "check_estimator",
     "check_mechanism",
+    "check_neighbourhood",
     "check_pair",
     "examined",
 ]
@@ -105,6 +107,21 @@ def check_pair(pair: Pair | type[Pair]) -> list[Finding]:
     return demand(_title(pair), examined(pair))
 
 
+def check_neighbourhood(neighbourhood: Neighbourhood | type[Neighbourhood]) -> list[Finding]:
+    """Checks a neighbourhood by asking it a few times, as a search does.
+
+    Args:
+        neighbourhood: one with its parameters, or a class.
+
+    Returns:
+        What became of each promise.
+
+    Raises:
+        NotKeptError: a promise is broken.
+    """
+    return demand(_title(neighbourhood), examined(neighbourhood))
+
+
 def examined(
     plugin: Any,
     *,
@@ -121,6 +138,8 @@ def examined(
     subject = instance(plugin)
     if subject.kind == "pair":
         return examine(subject, pairs.TRIALS)
+    if subject.kind == "neighbourhood":
+        return examine(neighbourhoods.Asked(subject), neighbourhoods.trials())
     if subject.kind == "estimator":
         return examine(estimators.Asked(subject), estimators.trials())
     if subject.kind == "mechanism":

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from dpframe.errors import DpframeError
 from dpframe.parameters import json_schema
-from dpframe.plugin import problems_of
+from dpframe.plugin import names_in_specs, problems_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -57,11 +57,12 @@ def example(cls: type[Plugin], given: Collection[str] = ()) -> dict[str, Any]:
     """
     described = json_schema(cls)
     properties, definitions = described.get("properties", {}), described.get("$defs", {})
-    found = {}
+    found, names = {}, names_in_specs(cls)
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # made a dataclass by Plugin
         required = field.default is field.default_factory is dataclasses.MISSING
-        if required and field.name not in given:
-            found[field.name] = _example(cls, field.name, properties[field.name], definitions)
+        name = names[field.name]
+        if required and name not in given:
+            found[name] = _example(cls, name, properties[name], definitions)
     return found
 
 

@@ -9,7 +9,10 @@ import pytest
 from dpframe import registry
 from dpframe.testing import Finding, attacks, examined
 
-PARAMS: dict[str, dict[str, Any]] = {"gaussian": {"sigma": 1.0}}
+PARAMS: dict[str, dict[str, Any]] = {
+    "gaussian": {"sigma": 1.0},
+    "values": {"d0": [0, 0], "d1": [1, 0]},
+}
 ENTRIES = {
     f"{entry.kind} {entry.name}": entry
     for entry in registry.load().entries

@@ -1,0 +1,1 @@
+"""Neighbourhoods, one per file."""

@@ -1,0 +1,159 @@
+"""What a neighbourhood must do."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from dpframe.neighbourhood import Earned
+from dpframe.pair import EQUAL, Pair, equal, unplayable
+from dpframe.testing import plugins
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dpframe.neighbourhood import Neighbourhood
+    from dpframe.testing.findings import Trial
+
+CALLS = 4
+"""How often it is asked; each time it sees what the pairs before have earned."""
+
+SEED = 3
+
+SPENT = 1000
+"""Draws per dataset that pairs are said to have been played for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """A neighbourhood, and what it proposes."""
+
+    neighbourhood: Neighbourhood
+
+    def play(self, growth: Callable[[int], float]) -> list[tuple[Pair, ...]]:
+        """What it proposes, call by call, where the pairs earn what a function says."""
+        rng = np.random.default_rng(SEED)
+        history: list[Earned] = []
+        calls = []
+        for _ in range(CALLS):
+            proposed = self.neighbourhood.propose(rng, tuple(history))
+            assert isinstance(proposed, list | tuple), (
+                f"propose returns {type(proposed).__name__}; a list or a tuple of pairs is wanted"
+            )
+            assert all(isinstance(pair, Pair) for pair in proposed), (
+                "propose returns something that is not a Pair"
+            )
+            calls.append(tuple(proposed))
+            start = len(history)
+            # Those proposed last have not been played: a search may not come to all of them.
+            draws = [SPENT] * (len(proposed) - 1) + [0]
+            history += [
+                Earned(pair, spent, growth(start + at) if spent else 0.0)
+                for at, (pair, spent) in enumerate(zip(proposed, draws, strict=False))
+            ]
+        return calls
+
+    @functools.cached_property
+    def calls(self) -> list[tuple[Pair, ...]]:
+        """What it proposes where the pairs earn more and less."""
+        return self.play(lambda at: at * 7 % 5 / 1000)
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """All of them, in their order."""
+        return [pair for call in self.calls for pair in call]
+
+
+def content(data: Any) -> tuple[Any, ...]:
+    """What a dataset holds, to the bit."""
+    arrays = [np.asarray(leaf) for leaf in jax.tree.leaves(data)]
+    return tuple((array.dtype.str, array.shape, array.tobytes()) for array in arrays)
+
+
+def _proposes(asked: Asked) -> None:
+    assert asked.calls[0], "on its first call it proposes nothing"
+
+
+def _pairs(asked: Asked) -> None:
+    for pair in asked.pairs:
+        assert (problem := unplayable(pair)) is None, f"{_named(pair)}: {problem}"
+        assert not equal(pair), f"{_named(pair)}: {EQUAL}"
+
+
+def _one_shape(asked: Asked) -> None:
+    found = {
+        (jax.tree.structure(pair.d0), *(part[:2] for part in content(pair.d0)))
+        for pair in asked.pairs
+    }
+    assert len(found) <= 1, f"its pairs differ in shape or type: {_cut(found)}"
+
+
+def _once(asked: Asked) -> None:
+    seen = set()
+    for pair in asked.pairs:
+        both = frozenset({content(pair.d0), content(pair.d1)})
+        assert both not in seen, (
+            f"{_named(pair)} is proposed a second time, maybe with D and D′ exchanged"
+        )
+        seen.add(both)
+
+
+def _written(asked: Asked) -> None:
+    for pair in asked.pairs:
+        back = type(pair).from_params(pair.params())
+        assert (_key(back), back) == (_key(pair), pair), (
+            f"{_named(pair)}: made again from its parameters it is another one, so no spec can "
+            "name what was found"
+        )
+
+
+def _adjacency(asked: Asked) -> None:
+    for found in (asked.neighbourhood.adjacency, *(pair.adjacency for pair in asked.pairs)):
+        assert isinstance(found, str), f"adjacency is {found!r}, no text"
+        assert found.strip(), "adjacency says under which relation D and D′ are neighbours"
+
+
+def _again(asked: Asked) -> None:
+    again = asked.play(lambda at: at * 7 % 5 / 1000)
+    assert [list(map(_key, call)) for call in again] == [
+        list(map(_key, call)) for call in asked.calls
+    ], "the same randomness and history give other pairs; all randomness comes from rng"
+
+
+def _odd(asked: Asked) -> None:
+    for growth in (0.0, 1e300, float("inf")):
+        asked.play(lambda _: growth)  # noqa: B023  # it is played before the next one comes
+
+
+def _key(pair: Pair) -> Any:
+    return (content(pair.d0), content(pair.d1))
+
+
+def _named(pair: Pair) -> str:
+    return _cut(pair)
+
+
+def _cut(value: Any) -> str:
+    text = str(value)
+    return text if len(text) < 200 else f"{text[:200]}…"
+
+
+TRIALS: tuple[Trial, ...] = (
+    ("proposes pairs", _proposes),
+    ("D and D′ of every pair are alike and differ", _pairs),
+    ("all pairs are of one shape and type", _one_shape),
+    ("proposes no pair twice", _once),
+    ("its pairs can be written into a spec", _written),
+    ("says under which relation they are neighbours", _adjacency),
+    ("proposes the same from the same randomness and history", _again),
+    ("goes on whatever its pairs earn", _odd),
+)
+
+
+def trials() -> Sequence[Trial]:
+    """All of them; the common ones look at the plugin alone."""
+    return (*plugins.of("neighbourhood"), *TRIALS)

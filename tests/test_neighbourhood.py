@@ -1,0 +1,124 @@
+"""Neighbourhoods: what their classes must say, and what a written pair is."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from dpframe import Neighbourhood, Pair, Values
+from dpframe.parameters import parameters
+from dpframe.testing import check_pair
+
+
+def propose(self: Any, rng: Any, history: Any) -> list[Pair]:
+    return []
+
+
+def define(**body: Any) -> type[Neighbourhood]:
+    return type(Neighbourhood)("Made", (Neighbourhood,), body, name="made")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"adjacency": "near"}, r"a neighbourhood gives propose\(rng, history\)"),
+        ({"propose": propose}, "a neighbourhood gives adjacency"),
+        ({"propose": propose, "adjacency": 1}, "adjacency is 1; a text is wanted"),
+    ],
+)
+def test_what_a_neighbourhood_requires(body: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        define(**body)
+
+
+def test_adjacency_may_be_an_attribute_a_property_or_a_parameter() -> None:
+    class Parameter(Neighbourhood, name="parameter"):
+        adjacency: str
+        propose = propose
+
+    class WithDefault(Pair, name="with-default"):
+        adjacency: str = "near"
+        d0 = d1 = property(lambda self: np.zeros(1))
+
+    assert define(propose=propose, adjacency="near")().adjacency == "near"
+    assert define(propose=propose, adjacency=property(lambda self: "x"))().adjacency == "x"
+    assert Parameter.from_params({"adjacency": "far"}).adjacency == "far"
+    assert WithDefault().adjacency == "near"
+    assert WithDefault.from_params({"adjacency": "far"}).params() == {"adjacency": "far"}
+
+
+def test_other_members_are_no_parameters() -> None:
+    with pytest.raises(TypeError, match="d0 is part of every pair, not a parameter"):
+
+        class Wrong(Pair, name="wrong"):
+            d0: int
+            d1 = property(lambda self: 1)
+            adjacency = "near"
+
+
+# --- values
+
+
+def test_numbers_stay_what_they_are() -> None:
+    whole = Values.from_params({"d0": [0, 1], "d1": [1, 1]})
+    assert (whole.d0.dtype, whole.d1.tolist()) == (np.int64, [1, 1])
+    assert Values(d0=[True], d1=[False]).d0.dtype == bool
+    point = Values.from_params({"d0": [0, 1], "d1": [0.5, 1]})
+    assert (point.d0.dtype, point.d1.dtype) == (np.float64, np.float64)
+    assert Values(d0=3, d1=4).d0.shape == ()
+    assert Values(d0=np.float32([[1, 2]]), d1=np.float32([[1, 3]])).d0.shape == (1, 2)
+
+
+def test_what_is_made_of_arrays_is_what_a_spec_would_name() -> None:
+    arrays = Values(d0=np.eye(2), d1=np.zeros((2, 2)), adjacency="near")
+    written = {"d0": [[1.0, 0.0], [0.0, 1.0]], "d1": [[0.0, 0.0], [0.0, 0.0]], "adjacency": "near"}
+    assert arrays.params() == written
+    assert Values.from_params(written) == arrays
+    assert hash(Values.from_params(written)) == hash(arrays)
+
+
+def test_infinities_and_nan_are_data() -> None:
+    pair = Values.from_params({"d0": [math.inf, math.nan], "d1": [-math.inf, 0.0]})
+    assert np.isinf(pair.d0[0])
+    assert np.isnan(pair.d0[1])
+    again = Values.from_params(pair.params())
+    assert again == pair
+    assert hash(again) == hash(pair)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(0, 0.0), (1, True), (0.0, -0.0), (1.0, 2.0), ([1.0], 1.0), ([[]], [])]
+)
+def test_data_that_differ_are_different_pairs(one: Any, other: Any) -> None:
+    assert Values(d0=one, d1=one) != Values(d0=other, d1=other)
+
+
+@pytest.mark.parametrize(
+    ("d0", "d1", "message"),
+    [
+        (["a"], [1], "'a' is no number"),
+        ([None], [1], "None is no number"),
+        ([[1], [2, 3]], [1], "same length and depth"),
+        ([[1], 2], [1], "same length and depth"),
+        ([True, 1], [1, 1], "booleans and numbers are mixed"),
+        ([True], [1], "booleans and numbers are mixed"),
+        ([10**30], [1], "more than 64 bits"),
+    ],
+)
+def test_what_is_no_data(d0: Any, d1: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Values.from_params({"d0": d0, "d1": d1})
+
+
+def test_a_spec_has_its_own_names() -> None:
+    assert [row.name for row in parameters(Values)] == ["d0", "d1", "adjacency"]
+    with pytest.raises(ValidationError, match="before"):
+        Values.from_params({"d0": 1, "d1": 2, "before": 3})
+
+
+def test_it_is_a_pair_like_any_other() -> None:
+    check_pair(Values(d0=[0, 0], d1=[1, 0], adjacency="replace one record"))
