@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
-from dpframe.plugin import Plugin
+from dpframe.plugin import Plugin, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,6 +46,10 @@ class Attack(Plugin, kind="attack"):
     "canaries": of each release [2, m], the scores of m canaries and which of them were in (0 or
     1), for mechanisms that include each canary by a fair coin of its own."""
 
+    hands_out: ClassVar[bool] = False
+    """Whether the score of an output that is one number is that number. What a mechanism knows of
+    the distribution of its outputs is then known of the scores, and figures draw it."""
+
     @classmethod
     def check_definition(cls) -> None:
         if cls.score is Attack.score:
@@ -56,6 +60,7 @@ class Attack(Plugin, kind="attack"):
                 '(booleans, True: D′), gives = "score" (floats) or gives = "canaries" (scores and '
                 "memberships of many canaries in each release)"
             )
+        require(cls, "hands_out", bool)
 
     def unsuited(self, target: Target) -> str | None:
         """Why this attack cannot be played against a target; None if it can.

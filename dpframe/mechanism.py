@@ -40,6 +40,21 @@ class _AnyMechanism(Plugin, kind="mechanism"):
         """
         return None
 
+    def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
+        """P(output ≤ x), where an output is one number and its distribution is known.
+
+        Optional; never used for a verdict. Figures of the outputs draw it beside what was counted.
+
+        Args:
+            data: the dataset, shape [*dims].
+            x: numbers, shape [k].
+
+        Returns:
+            Shape [k], ascending where x is. If NaN is a legitimate output the limit for large x is
+            the probability that there is a number.
+        """
+        return None
+
     @property
     def may_be_nan(self) -> bool:
         """Whether NaN is a legitimate output; otherwise a NaN fails the cell."""

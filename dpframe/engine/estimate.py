@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from dpframe.claims import Claim
+from dpframe.engine.exact import exact_shares
 from dpframe.engine.fingerprint import question
 from dpframe.engine.guard import guarded
 from dpframe.errors import CellError
@@ -114,7 +115,11 @@ def estimate_cell(
         statistic = guarded("describe", lambda: plain(estimator.statistic().describe(layout)))
         if not isinstance(statistic, dict):
             raise CellError(f"describe returned {shown(statistic)}; a dictionary is wanted")
-        common = dataclasses.replace(common, statistic=statistic)
+        common = dataclasses.replace(
+            common,
+            statistic=statistic,
+            exact_shares=exact_shares(cell, listed, statistic.get("edges")),
+        )
         return _estimated(common, query, layout, counts, extremes)
     except CellError as error:
         return dataclasses.replace(common, reason=str(error))

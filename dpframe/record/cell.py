@@ -53,6 +53,7 @@ def cell_record(result: CellResult) -> CellRecord:
         truth=truth,
         trials=list(result.trials),
         counts=plain(result.counts),
+        exact_shares=result.exact_shares,
         statistic=plain(result.statistic),
         estimate=found,
         verdict=None,

@@ -29,6 +29,8 @@ class CellResult:
     query: Query | None = None
     truth: Claim | None = None
     """The exact curve of the mechanism for this pair, where it is known."""
+    exact_shares: list[list[float]] | None = None
+    """Probability of each bin on D and on D′, where it is known."""
     extreme: Estimate | None = None
     """The estimate from the most extreme counts possible; None where there is no verdict."""
     draws: int = 0

@@ -100,6 +100,11 @@ def _gives(playing: Playing) -> None:
             check_scores(scores, len(outputs), playing.attack.gives)
         except CellError as error:
             raise AssertionError(str(error)) from None
+        if playing.attack.hands_out and outputs.size == len(outputs):
+            numbers = np.asarray(outputs, scores.dtype).ravel()
+            assert np.array_equal(scores, numbers, equal_nan=True), (
+                "it says hands_out = True, and the score of a number is another"
+            )
 
 
 def _alone(playing: Playing) -> None:

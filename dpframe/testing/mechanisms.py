@@ -229,6 +229,16 @@ def _density(played: Played) -> None:
     laws.demand_ratio(*ratios)
 
 
+def _distribution(played: Played) -> None:
+    for data, chunks in zip(played.data, played.calls, strict=True):
+        outputs = np.concatenate(chunks).astype(float)
+        x = np.sort(outputs.ravel())
+        given = played.mechanism.cdf(np.asarray(data, float), x) if x.size == len(outputs) else None
+        if given is None:
+            raise LeftOut("it gives no cdf for this pair, or an output is several numbers")
+        laws.demand_distribution(x, given)
+
+
 TRIALS: tuple[Trial, ...] = (
     ("claims a privacy loss for the pair", _claims),
     ("gives n outputs, first axis n", _rows_first),
@@ -241,6 +251,7 @@ TRIALS: tuple[Trial, ...] = (
     ("one by one as many at once", _singly),
     ("one trace for all values of its floats", _one_trace),
     ("its density is that of its outputs", _density),
+    ("its distribution function is that of its outputs", _distribution),
 )
 
 

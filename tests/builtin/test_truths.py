@@ -67,6 +67,32 @@ def test_densities_are_those_of_the_distributions(number: Number) -> None:
     np.testing.assert_allclose(found, number.log_ratio[likely], rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "number", [n for n in NUMBERS if n.use not in ("geometric", "randomized-response")], ids=name_of
+)
+def test_distribution_functions_are_those_of_the_distributions(number: Number) -> None:
+    mechanism, pair = resolved(number.use, number.params)
+    x = np.append(np.linspace(number.points[0], number.points[-1], 50), np.inf)
+    for data, cdf in zip((pair.d0, pair.d1), number.cdf, strict=True):
+        np.testing.assert_allclose(mechanism.cdf(data, x), cdf(x), atol=1e-12)
+    wide, pair = resolved(number.use, number.params, dim=2)
+    assert wide.cdf(pair.d0, x) is None
+
+
+@pytest.mark.parametrize("nan", ["zero", "resample", "keep"])
+def test_the_distribution_function_of_dptext(nan: str) -> None:
+    """Of v on (0, ½) the noise is −2 ln(1 − 2v) at ε = ½; of the others what `nan` says."""
+    mechanism, pair = resolved("dptext", {"epsilon": 0.5, "nan": nan})
+    rising = np.arange(0.5, 50_000) / 100_000
+    noise = np.sort(-2 * np.log(1 - 2 * rising))
+    other = {"zero": np.zeros_like(noise), "resample": noise, "keep": noise * np.nan}[nan]
+    for data, start in ((pair.d0, 0), (pair.d1, 1)):
+        outputs = start + np.concatenate([noise, other])
+        x = np.array([-1, -1e-6, 0, 1e-6, 0.5, 0.99, 1, 1.5, 3, 9, np.inf])
+        share = (outputs[:, None] <= x).mean(axis=0)
+        np.testing.assert_allclose(mechanism.cdf(data, x), share, atol=1e-5)
+
+
 def test_sampled_truths_of_the_paper() -> None:
     """Koskela and Mohammadi, q = 0.25, σ = 0.3: ε at δ."""
     params = {"sampling_probability": 0.25, "noise_multiplier": 0.3}

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpframe import (
     Attack,
@@ -152,6 +153,16 @@ class Dense(Mechanism, name="dense"):
         return -2 * jnp.abs(outputs - data).sum(axis=1)
 
 
+class Distributed(Mechanism, name="distributed"):
+    """Laplace noise, and the distribution function of noise of half its scale."""
+
+    def sample(self, key: Any, data: Any, n: int) -> Any:
+        return data + jax.random.laplace(key, (n, 1))
+
+    def cdf(self, data: Any, x: Any) -> Any:
+        return stats.laplace.cdf(x, data[0], 0.5)
+
+
 class Undescribed(Mechanism, name="undescribed"):
     scale: float = 1.0
 
@@ -184,6 +195,14 @@ class Own(Pair, name="own"):
 
 
 ZEROS, ONES = np.zeros(2), np.ones(2)
+
+
+def test_a_distribution_function_is_that_of_the_outputs() -> None:
+    promise = "its distribution function is that of its outputs"
+    played = of_mechanisms.Played(Distributed(), ZerosOnes())
+    found = finding("mechanism", played, promise)
+    assert found.result == "broken"
+    assert "differs by" in found.detail
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ MAY_BE_LEFT_OUT = {
     "compiled as without",
     "one trace for all values of its floats",
     "its density is that of its outputs",
+    "its distribution function is that of its outputs",
     "fixes the same from the same pilot",
 }
 

@@ -19,6 +19,7 @@ class Identity(Attack, name="identity"):
     """
 
     gives = "score"
+    hands_out = True
 
     def unsuited(self, target: Target) -> str | None:
         return not_one_number(target)

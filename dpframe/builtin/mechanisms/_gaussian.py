@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from scipy import special
 
 from dpframe.builtin.mechanisms._pairs import sensitivity_or_distance
 
 if TYPE_CHECKING:
-    from dpframe import Array, Key, Pair
+    from dpframe import Array, HostArray, Key, Pair
 
 
 def l2_sensitivity(given: float | None, pair: Pair) -> float:
@@ -24,6 +26,14 @@ def standard_normal(key: Key, data: Array, n: int) -> Array:
     Drawn in one row and reshaped last: vectors then have full width whatever the dimension.
     """
     return jax.random.normal(key, (n * data.size,), data.dtype).reshape(n, *data.shape)
+
+
+def normal_cdf(data: HostArray, x: HostArray, sigma: float) -> HostArray | None:
+    """P(data + N(0, σ²) ≤ x) for data of one number, else None."""
+    if np.size(data) != 1:
+        return None
+    found: HostArray = special.ndtr((x - np.ravel(data)[0]) / sigma)
+    return found
 
 
 def shift_log_ratio(data: Array, outputs: Array, sigma: Array | float) -> Array:

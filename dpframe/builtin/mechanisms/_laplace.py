@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from scipy import stats
 
 from dpframe import LaplaceDP
 from dpframe.builtin.mechanisms._pairs import known, lone_difference, sensitivity_or_distance
@@ -13,7 +15,7 @@ from dpframe.builtin.mechanisms._pairs import known, lone_difference, sensitivit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpframe import Array, Key, Pair
+    from dpframe import Array, HostArray, Key, Pair
 
 
 def l1_sensitivity(given: float | None, pair: Pair) -> float:
@@ -64,6 +66,11 @@ def laplace_log_density(data: Array, outputs: Array, scale: Array | float) -> Ar
     """Log density of data + Lap(0, scale) in every coordinate, up to a constant, shape [n]."""
     deviations = jnp.abs(outputs - data).reshape(len(outputs), -1)
     return -jnp.sum(deviations, axis=1) / scale
+
+
+def laplace_cdf(data: HostArray, x: HostArray, scale: float) -> HostArray | None:
+    """P(data + Lap(0, scale) ≤ x) for data of one number, else None."""
+    return None if np.size(data) != 1 else stats.laplace.cdf(x, np.ravel(data)[0], scale)
 
 
 def laplace_truth(pair: Pair, scale: float) -> LaplaceDP | None:

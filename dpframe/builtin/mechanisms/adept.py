@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from dpframe import Gt, LaplaceDP, Mechanism, Pair, PureDP
 from dpframe.builtin.mechanisms._laplace import (
+    laplace_cdf,
     laplace_log_density,
     laplace_truth,
     standard_laplace,
 )
 
 if TYPE_CHECKING:
-    from dpframe import Array, Key
+    from dpframe import Array, HostArray, Key
 
 
 class Adept(Mechanism, name="adept"):
@@ -31,6 +32,9 @@ class Adept(Mechanism, name="adept"):
 
     def truth(self, pair: Pair) -> LaplaceDP | None:
         return laplace_truth(pair, 1 / self.epsilon)
+
+    def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
+        return laplace_cdf(data, x, 1 / self.epsilon)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         return data + 1 / self.epsilon * standard_laplace(key, data, n)

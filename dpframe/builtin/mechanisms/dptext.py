@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import jax.numpy as jnp
+import numpy as np
+from scipy import stats
 
 from dpframe.builtin.mechanisms._calibrated import Calibrated
 from dpframe.builtin.mechanisms._laplace import from_uniform
 
 if TYPE_CHECKING:
-    from dpframe import Array, Key
+    from dpframe import Array, HostArray, Key
 
 
 class DPText(Calibrated, name="dptext"):
@@ -29,6 +31,16 @@ class DPText(Calibrated, name="dptext"):
     @property
     def may_be_nan(self) -> bool:
         return self.nan == "keep"
+
+    def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
+        """Half of the formula's v give noise that is exponential, the others NaN."""
+        if np.size(data) != 1:
+            return None
+        noise = x - np.ravel(data)[0]
+        below: HostArray = stats.expon.cdf(noise, scale=self.scale)
+        if self.nan == "resample":
+            return below
+        return below / 2 + 0.5 * (noise >= 0) if self.nan == "zero" else below / 2
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         noise = from_uniform(self._noise, key, data, n)

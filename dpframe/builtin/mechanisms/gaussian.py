@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 from dpframe import ApproxDP, GaussianDP, Gt, Lt, Mechanism, Pair
 from dpframe.builtin.mechanisms._gaussian import (
     l2_sensitivity,
+    normal_cdf,
     shift_log_ratio,
     standard_normal,
 )
@@ -15,7 +16,7 @@ from dpframe.builtin.mechanisms._pairs import known
 from dpframe.stats.gaussian import gaussian_mu_at
 
 if TYPE_CHECKING:
-    from dpframe import Array, Key
+    from dpframe import Array, HostArray, Key
 
 
 class Gaussian(Mechanism, name="gaussian"):
@@ -55,6 +56,9 @@ class Gaussian(Mechanism, name="gaussian"):
 
     def truth(self, pair: Pair) -> GaussianDP:
         return GaussianDP(pair.distance(2) / known(self.sigma))
+
+    def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
+        return normal_cdf(data, x, known(self.sigma))
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         return data + known(self.sigma) * standard_normal(key, data, n)

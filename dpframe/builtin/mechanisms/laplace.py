@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from dpframe import LaplaceDP, Pair
 from dpframe.builtin.mechanisms._calibrated import Calibrated
 from dpframe.builtin.mechanisms._laplace import (
+    laplace_cdf,
     laplace_log_density,
     laplace_truth,
     standard_laplace,
 )
 
 if TYPE_CHECKING:
-    from dpframe import Array, Key
+    from dpframe import Array, HostArray, Key
 
 
 class Laplace(Calibrated, name="laplace"):
@@ -26,6 +27,9 @@ class Laplace(Calibrated, name="laplace"):
 
     def truth(self, pair: Pair) -> LaplaceDP | None:
         return laplace_truth(pair, self.scale)
+
+    def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
+        return laplace_cdf(data, x, self.scale)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         return data + self.scale * standard_laplace(key, data, n)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from dpframe import LaplaceDP, Pair
 from dpframe.builtin.mechanisms._calibrated import Calibrated
 from dpframe.builtin.mechanisms._laplace import (
+    laplace_cdf,
     laplace_log_density,
     laplace_truth,
     standard_laplace,
 )
 
 if TYPE_CHECKING:
-    from dpframe import Array, Key
+    from dpframe import Array, HostArray, Key
 
 
 class LaplaceHalfScale(Calibrated, name="laplace-half-scale"):
@@ -26,6 +27,9 @@ class LaplaceHalfScale(Calibrated, name="laplace-half-scale"):
 
     def truth(self, pair: Pair) -> LaplaceDP | None:
         return laplace_truth(pair, self.scale / 2)
+
+    def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
+        return laplace_cdf(data, x, self.scale / 2)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         return data + self.scale / 2 * standard_laplace(key, data, n)

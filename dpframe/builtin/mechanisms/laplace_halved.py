@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from dpframe import LaplaceDP, Pair
 from dpframe.builtin.mechanisms._calibrated import Calibrated
 from dpframe.builtin.mechanisms._laplace import (
+    laplace_cdf,
     laplace_log_density,
     laplace_truth,
     standard_laplace,
 )
 
 if TYPE_CHECKING:
-    from dpframe import Array, Key
+    from dpframe import Array, HostArray, Key
 
 
 class LaplaceHalved(Calibrated, name="laplace-halved"):
@@ -27,6 +28,9 @@ class LaplaceHalved(Calibrated, name="laplace-halved"):
 
     def truth(self, pair: Pair) -> LaplaceDP | None:
         return laplace_truth(pair, self.scale)
+
+    def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
+        return laplace_cdf(data, 2 * x, self.scale)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         return 0.5 * (data + self.scale * standard_laplace(key, data, n))

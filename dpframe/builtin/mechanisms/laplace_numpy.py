@@ -6,7 +6,12 @@ import dataclasses
 from typing import TYPE_CHECKING, Annotated, Self
 
 from dpframe import Gt, HostMechanism, LaplaceDP, Pair, PureDP
-from dpframe.builtin.mechanisms._laplace import l1_sensitivity, laplace_truth, noise_scale
+from dpframe.builtin.mechanisms._laplace import (
+    l1_sensitivity,
+    laplace_cdf,
+    laplace_truth,
+    noise_scale,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,6 +40,9 @@ class LaplaceNumpy(HostMechanism, name="laplace-numpy"):
 
     def truth(self, pair: Pair) -> LaplaceDP | None:
         return laplace_truth(pair, noise_scale(self.sensitivity, self.epsilon))
+
+    def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
+        return laplace_cdf(data, x, noise_scale(self.sensitivity, self.epsilon))
 
     def sample(self, rng: np.random.Generator, data: HostArray, n: int) -> HostArray:
         return data + rng.laplace(

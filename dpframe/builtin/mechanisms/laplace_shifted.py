@@ -10,12 +10,13 @@ import jax.numpy as jnp
 from dpframe import LaplaceDP, Pair
 from dpframe.builtin.mechanisms._calibrated import Calibrated
 from dpframe.builtin.mechanisms._laplace import (
+    laplace_cdf,
     laplace_log_density,
     laplace_truth,
 )
 
 if TYPE_CHECKING:
-    from dpframe import Array, Key
+    from dpframe import Array, HostArray, Key
 
 
 class LaplaceShifted(Calibrated, name="laplace-shifted"):
@@ -28,6 +29,9 @@ class LaplaceShifted(Calibrated, name="laplace-shifted"):
 
     def truth(self, pair: Pair) -> LaplaceDP | None:
         return laplace_truth(pair, self.scale)
+
+    def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
+        return laplace_cdf(data, x, self.scale)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         v = jax.random.uniform(key, (n, *data.shape), data.dtype, minval=-0.5, maxval=0.5)

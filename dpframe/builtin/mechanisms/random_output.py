@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import jax.numpy as jnp
+import numpy as np
 
 from dpframe import Gt, Mechanism, Pair, PureDP
 from dpframe.builtin.mechanisms._laplace import from_uniform
 
 if TYPE_CHECKING:
-    from dpframe import Array, Key
+    from dpframe import Array, HostArray, Key
 
 
 class RandomOutput(Mechanism, name="random-output"):
@@ -28,6 +29,9 @@ class RandomOutput(Mechanism, name="random-output"):
 
     def truth(self, pair: Pair) -> PureDP:
         return PureDP(0.0)
+
+    def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
+        return None if np.size(data) != 1 else np.clip(x, 0, 1)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         return from_uniform(lambda u: u, key, data, n)

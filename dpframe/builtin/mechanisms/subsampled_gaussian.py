@@ -12,13 +12,14 @@ import numpy as np
 from dpframe import ApproxDP, GaussianDP, Gt, Le, Lt, Mechanism, Pair, PureDP, SubsampledGaussianDP
 from dpframe.builtin.mechanisms._gaussian import (
     l2_sensitivity,
+    normal_cdf,
     shift_log_ratio,
     standard_normal,
 )
 from dpframe.builtin.mechanisms._pairs import known
 
 if TYPE_CHECKING:
-    from dpframe import Array, Claim, Key
+    from dpframe import Array, Claim, HostArray, Key
 
 
 class SubsampledGaussian(Mechanism, name="subsampled-gaussian"):
@@ -74,6 +75,13 @@ class SubsampledGaussian(Mechanism, name="subsampled-gaussian"):
         if distance == 0:
             return PureDP(0.0)
         return SubsampledGaussianDP(self.sampling_probability, self._deviation / distance)
+
+    def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
+        without = normal_cdf(np.zeros_like(data), x, self._deviation)
+        chosen = normal_cdf(data, x, self._deviation)
+        if without is None or chosen is None:
+            return None
+        return without + self.sampling_probability * (chosen - without)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         choice, noise = jax.random.split(key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import math
 from typing import TYPE_CHECKING
 
@@ -23,13 +24,16 @@ class Published:
 
         Args:
             text: CSV with the columns `mechanism` (a label or the name of a plugin), `epsilon`
-                (inf is allowed) and the swept keys that tell the cells of a mechanism apart.
+                (inf is allowed) and the swept keys that tell the cells of a mechanism apart. Lines
+                before these that begin with # are left out.
             name: of the file, for messages.
 
         Raises:
             DpframeError: columns are missing, or a value is no number.
         """
-        lines = csv.DictReader(text.splitlines())
+        rows = text.splitlines()
+        before = sum(1 for row in itertools.takewhile(lambda row: row.startswith("#"), rows))
+        lines = csv.DictReader(rows[before:])
         columns = list(lines.fieldnames or ())
         if missing := [c for c in (MECHANISM, EPSILON) if c not in columns]:
             raise DpframeError(f"{name}: no column {' and no column '.join(missing)}")
@@ -43,7 +47,7 @@ class Published:
             except (TypeError, ValueError):
                 epsilon, place = math.nan, []
             if math.isnan(epsilon) or epsilon < 0:
-                where = f"{name}:{lines.line_num}"
+                where = f"{name}:{before + lines.line_num}"
                 raise DpframeError(f"{where}: epsilon is {row[EPSILON]!r}; a loss is wanted")
             self._found[(str(row[MECHANISM]), *place)] = epsilon
 

@@ -10,6 +10,7 @@ from dpframe.report.figures import (
     comparison,
     curves,
     heat_map,
+    inverse_cdf,
     profile,
     scores,
     sweep,
@@ -51,6 +52,9 @@ KINDS = {
     ),
     "best-order": Kind("how well each divergence determines σ", best_order.unfit, best_order.draw),
     "scores": Kind("histograms of the scores on D and on D′", scores.unfit, scores.draw),
+    "inverse-cdf": Kind(
+        "what a uniform variable becomes, on D and on D′", inverse_cdf.unfit, inverse_cdf.draw
+    ),
 }
 """The first that fits a record is its default."""
 

@@ -13,7 +13,7 @@ from support.made_cells import EDGES, asked, counted, silent
 from dpframe.errors import DpframeError
 from dpframe.record.file import as_record
 from dpframe.report import figures
-from dpframe.report.figures import scores
+from dpframe.report.figures import histograms, scores
 
 
 def xs(ax, marker):
@@ -45,8 +45,9 @@ def test_one_estimator_is_no_comparison():
 
 def test_scores_are_drawn_as_densities_with_their_threshold():
     record = as_record(made_records.record([counted()]))
-    (found,) = scores._histograms(record)
-    places, density = scores._bars(found)
+    (found,) = histograms.histograms(record)
+    places, density, exact = scores._bars(found)
+    assert exact is None
     widths = np.diff(places)
     assert (density * widths).sum(axis=1) == pytest.approx([1, 1], abs=0.01)
     middle = (places[1:] + places[:-1]) / 2
@@ -65,7 +66,7 @@ def test_the_finest_bins_are_drawn_and_all_thresholds_kept():
     coarse["estimate"] = coarse["estimate"] | {"notes": []}
     coarse["counts"] = [[9, 1], [2, 8]]
     for cells in ([coarse, counted()], [counted(), coarse]):
-        (found,) = scores._histograms(as_record(made_records.record(cells)))
+        (found,) = histograms.histograms(as_record(made_records.record(cells)))
         assert len(found.edges) == len(EDGES)
         assert found.thresholds == (0.5, 1.25)
 
@@ -84,6 +85,47 @@ def test_edges_at_the_ends_of_float32_are_outer_bins():
     cell["statistic"]["edges"] = [-3.4028235e38, *EDGES.tolist(), "inf"]
     rows = cell["counts"]
     cell["counts"] = [[row[0], 0, *row[1:-1]] for row in rows]
-    (found,) = scores._histograms(as_record(made_records.record([cell])))
+    (found,) = histograms.histograms(as_record(made_records.record([cell])))
     assert math.isfinite(found.edges[0])
     assert found.counts.sum() == sum(map(sum, rows))
+
+
+def known(**changes):
+    """What is expected of the counts, in shares; a tenth of the scores on either side is NaN."""
+    cell = counted(nan=0) | changes
+    rows = np.array(cell["counts"], float)
+    numbers = rows / rows.sum(axis=1, keepdims=True)
+    cell["exact_shares"] = [[0.1, *(0.9 * row[1:])] for row in numbers]
+    cell["counts"] = [[round(0.1 * sum(row)), *row[1:]] for row in cell["counts"]]
+    return cell
+
+
+def test_exact_densities_are_dots_in_the_middle_of_their_bars():
+    record = as_record(made_records.record([known()]))
+    (ax,) = figures.draw(record, "scores").axes
+    dots = [line for line in ax.lines if line.get_marker() == "o"]
+    for mean, line in enumerate(dots):
+        x, y = line.get_data()
+        assert y == pytest.approx(stats.norm.pdf(x - mean), abs=0.01)
+    said = figures.draw(record, "scores").legends[0].get_texts()
+    assert "exactly, on D′" in [text.get_text() for text in said]
+
+
+def test_the_share_of_draws_below_a_score_counts_those_that_are_nan():
+    """They stand last: of eleven draws ten are numbers, of exact shares nine tenths."""
+    record = as_record(made_records.record([known()]))
+    picture = figures.draw(record, "inverse-cdf")
+    lines = [line.get_data() for line in picture.axes[0].lines]
+    for (u, x), (mean, numbers) in zip(
+        lines, [(0, 10 / 11), (0, 0.9), (1, 10 / 11), (1, 0.9)], strict=True
+    ):
+        assert u == pytest.approx(numbers * stats.norm.cdf(np.array(x) - mean), abs=1e-3)
+    said = [text.get_text() for text in picture.legends[0].get_texts()]
+    assert said == ["D", "D′", "exactly, on D", "exactly, on D′", "NaN"]
+
+
+def test_shares_of_another_shape_are_not_drawn():
+    cell = known()
+    cell["exact_shares"] = [[0.5, 0.5], [1.0]]
+    (found,) = histograms.histograms(as_record(made_records.record([cell])))
+    assert found.exact is None
