@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import pytest
 from matplotlib.colors import to_rgb
-from support import made_records
+from support import SPECS, made_records
+from support.vote_closed_forms import exact_loss
 
+from dpframe import registry
 from dpframe.errors import DpframeError
 from dpframe.record.file import as_record
 from dpframe.report import figures
 from dpframe.report.figures import style
 from dpframe.report.figures.axis import scale
 from dpframe.report.figures.published import Published
+from dpframe.spec import load_audit
 
 
 def legend(picture):
@@ -136,6 +140,8 @@ def test_published_numbers_are_crosses_where_they_belong(small):
     [
         ("mechanism\nadept\n", "no column epsilon"),
         ("", "no column mechanism and no column epsilon"),
+        ("# only, words\n", "no column mechanism and no column epsilon"),
+        ("# from a paper\nmechanism,epsilon\nadept,x\n", "t.csv:3: epsilon is 'x'"),
         ("mechanism,epsilon\nadept,much\n", r"t.csv:2: epsilon is 'much'"),
         ("mechanism,epsilon\nadept\n", r"t.csv:2: epsilon is None"),
         ("mechanism,epsilon\nadept,-1\n", "a loss is wanted"),
@@ -146,3 +152,21 @@ def test_published_numbers_are_crosses_where_they_belong(small):
 def test_a_table_of_something_else_is_refused(small, text, said):
     with pytest.raises(DpframeError, match=said):
         figures.draw(small, "sweep", beside=Published(text, "t.csv"))
+
+
+def test_the_published_table_is_about_every_cell_of_the_figure():
+    """A copy that mistook a name, a row or a column would be far from the exact losses."""
+    table = Published((SPECS / "published" / "dptext-figure-2.csv").read_text("utf-8"), "t.csv")
+    cells = load_audit(SPECS / "dptext.toml", registry=registry.load()).cells
+    for cell in cells:
+        use, epsilon, dim = (
+            cell.mechanism.use,
+            cell.mechanism.value.epsilon,
+            cell.pair.value.dim,
+        )
+        exact = exact_loss("dptext-zero" if use == "dptext" else use, epsilon, dim)
+        found = table.of(SimpleNamespace(mechanism=cell.mechanism, swept=dict(cell.swept)))
+        if found == math.inf:  # a zero count, which the table means by it
+            assert exact > 12
+        else:  # ten million trials, or one million where dim is large
+            assert found == pytest.approx(exact, rel=0.05, abs=0.008), cell.id
