@@ -89,12 +89,14 @@ class Estimator(Plugin, kind="estimator"):
     """Turns the counts of a statistic into an estimate.
 
     The class says whether it certifies, that is whether its bound is valid at finite samples,
-    and under which assumption. `estimate_from_boxes` derives bound, p-value and trade-off points
+    and under which assumption; `reference` names the theorem that its numbers rest on.
+    `estimate_from_boxes` derives bound, p-value and trade-off points
     from one function, so that they cannot disagree.
     """
 
     certifies: ClassVar[bool]
     assumption: ClassVar[str]
+    reference: ClassVar[str] = ""
 
     @classmethod
     def check_definition(cls) -> None:
@@ -105,6 +107,7 @@ class Estimator(Plugin, kind="estimator"):
             raise TypeError(f"{cls.__name__}: an estimator gives {', '.join(missing)}")
         require(cls, "certifies", bool)
         require(cls, "assumption", str)
+        require(cls, "reference", str)
 
     def certifies_against(self, claim: Claim | None) -> bool:
         """Whether the bound is valid for these parameters and this claim."""

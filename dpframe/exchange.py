@@ -20,8 +20,8 @@ def exchange(cls: type[Plugin]) -> dict[str, Any]:
 
     An attack: `gives`, "decision", "score" or "canaries". An estimator: `takes`, those of them
     that its statistic accepts; `bins`, whether it counts scores in bins or above thresholds;
-    `raw_scores`, whether it reads scores made elsewhere as they are; `certifies` and `assumption`.
-    What cannot be known without parameters is None.
+    `raw_scores`, whether it reads scores made elsewhere as they are; `certifies`, `assumption` and
+    `reference`. What cannot be known without parameters is None.
     """
     if issubclass(cls, Attack):
         return {"gives": cls.gives}
@@ -35,6 +35,7 @@ def exchange(cls: type[Plugin]) -> dict[str, Any]:
         "raw_scores": cls.estimate_scores is not Estimator.estimate_scores,
         "certifies": cls.certifies,
         "assumption": cls.assumption,
+        "reference": cls.reference or None,
     }
 
 

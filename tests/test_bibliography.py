@@ -7,6 +7,8 @@ import re
 import pytest
 from conftest import ROOT
 
+from dpframe import registry
+
 PAGE = ROOT / "docs" / "reference" / "bibliography.md"
 KEY = r"[A-Z][A-Za-z]*(?:19|20)\d\d"
 CITED = re.compile(rf"\[({KEY})(?:, [^\]]*)?\]")
@@ -46,6 +48,20 @@ def test_an_entry_says_who_what_when_and_where(entry: tuple[str, str, str]) -> N
         assert plain == prefix + name
         assert re.fullmatch(r"10\.\d{4,}/\S+" if kind == "doi" else r"\d{4}\.\d{4,5}", name)
     assert where.count("](") == len(re.findall(r"\]\(\S+?\)(?=, |$)", where))
+
+
+def test_every_estimator_names_what_it_rests_on_and_where_that_is() -> None:
+    """A reader of a report has no bibliography at hand: the address stands beside the key."""
+    where = {key: (text, *re.findall(r"\[([^\]]+)\]", links)) for key, text, links in ENTRIES}
+    found = [
+        entry for entry in registry.load().of_kind("estimator") if entry.distribution == "dpframe"
+    ]
+    assert len(found) > 10
+    for entry in found:
+        cited = re.findall(rf"\[({KEY})(?:, [^\]]*)?\] \(([^)]+)\)", entry.cls.reference)
+        assert cited, entry.name
+        assert len(cited) == len(CITED.findall(entry.cls.reference)), entry.name
+        assert all(address in where[key] for key, address in cited), entry.name
 
 
 def test_code_cites_by_key() -> None:

@@ -69,6 +69,7 @@ def test_an_estimator_takes_what_its_statistic_accepts() -> None:
     assert told(Broken) == (None, None, False)
     assert exchange(Defaults)["certifies"] is False
     assert exchange(Defaults)["assumption"] == "nothing"
+    assert exchange(Defaults)["reference"] is None
 
 
 def test_an_attack_gives_and_a_mechanism_neither() -> None:
@@ -93,4 +94,5 @@ def test_the_catalog_tells_it_of_every_attack_and_estimator() -> None:
     assert all(p["takes"] for p in estimators.values())
     assert estimators["precision"]["takes"] == ["decision"]
     assert estimators["order-statistics"]["raw_scores"]
+    assert estimators["one-run"]["reference"].startswith("[Steinke2023, theorem 5.2]")
     assert not any("gives" in p or "takes" in p for p in plugins if p["kind"] == "mechanism")

@@ -7,7 +7,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from dpframe import __version__
+from dpframe.estimator import Estimator
 from dpframe.record.model import EnvironmentRecord, PluginRecord
+from dpframe.record.plain import text
 
 if TYPE_CHECKING:
     from dpframe.plugin import Plugin
@@ -60,17 +62,28 @@ def plugin_records(loaded: Audit) -> list[PluginRecord]:
         for choice in (cell.mechanism, cell.pair, cell.attack, cell.estimator)
     }
     described = [plugin_record(*choice) for choice in choices]
-    return sorted(described, key=lambda plugin: tuple(plugin.model_dump().values()))
+    return sorted(
+        described,
+        key=lambda plugin: (
+            plugin.kind,
+            plugin.name,
+            plugin.distribution,
+            plugin.version,
+            plugin.code,
+        ),
+    )
 
 
 def plugin_record(use: str, distribution: str, version: str, cls: type[Plugin]) -> PluginRecord:
     """One plugin as the record names it."""
     from dpframe.engine.fingerprint import code_digest
 
+    reference = str(cls.reference) if issubclass(cls, Estimator) else ""
     return PluginRecord(
         kind=cls.kind,
         name=use,
         distribution=distribution,
         version=version,
         code=code_digest(cls),
+        reference=text(reference) or None,
     )

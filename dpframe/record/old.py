@@ -28,6 +28,7 @@ def is_old(record: Record) -> bool:
 def _newer(record: Record) -> Iterator[tuple[bool, Any]]:
     """Of everything that old records lack, whether it is named, and its value."""
     parts: list[tuple[Any, tuple[str, ...]]] = [(record.summary, ("calls",))]
+    parts += [(plugin, ("reference",)) for plugin in record.plugins]
     for cell in record.cells:
         parts += [(cell, ("basis",)), (cell.pair, ("digest",))]
         if cell.estimate is not None:

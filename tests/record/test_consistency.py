@@ -232,6 +232,7 @@ NEWER: dict[str, Change] = {
     "epsilon_upper_of": lambda record: [
         cell["estimate"].pop("epsilon_upper_of") for cell in record["cells"] if cell["estimate"]
     ],
+    "reference": lambda record: [plugin.pop("reference") for plugin in record["plugins"]],
     "profile_lower": lambda record: [
         cell["estimate"].pop("profile_lower") for cell in record["cells"] if cell["estimate"]
     ],

@@ -67,7 +67,8 @@ def test_names_of_plugins_are_whole_at_any_width(width):
 
 def test_attacks_say_what_they_give_and_estimators_what_they_take():
     told = {"takes": ["decision", "score"], "bins": True, "raw_scores": True}
-    said = {Example: told | {"certifies": False, "assumption": "Gaussian scores"}}
+    sure = {"certifies": False, "assumption": "Gaussian scores"}
+    said = {Example: told | sure | {"reference": "[Key2020, lemma 1]"}}
     entries = [Entry("estimator", "e")]
     wide = printed(render_plugins, entries, [], said.get, width=100)
     assert re.search(r"decisions, +Adds noise.*\n +binned scores,\s+raw scores", wide)
@@ -75,8 +76,9 @@ def test_attacks_say_what_they_give_and_estimators_what_they_take():
     assert "  takes decisions, binned scores, raw scores\n" in narrow
     one = printed(render_plugin, entries[0], [], said[Example])
     assert "takes decisions, binned scores, raw scores\n" in one
-    assert "certifies nothing; assumes Gaussian scores" in one
-    unknown = said[Example] | {"takes": None, "bins": None}
+    assert "certifies nothing; assumes Gaussian scores\nrests on [Key2020, lemma 1]\n" in one
+    unknown = said[Example] | {"takes": None, "bins": None, "reference": None}
+    assert "rests on" not in printed(render_plugin, entries[0], [], unknown)
     assert "takes not known" in printed(render_plugin, entries[0], [], unknown)
     attack = printed(render_plugins, [Entry("attack", "b")], [], lambda _: {"gives": "decision"})
     assert re.search(r"gives +what it is", attack)

@@ -75,6 +75,9 @@ class PluginRecord(Part):
     """version of the distribution"""
     code: str
     """digest of the Python files of the package that defines it"""
+    reference: str | None = None
+    """the theorem, or another source, that an estimator's numbers rest on, as its author names it;
+    null if none is named, and for other kinds. Old records lack it"""
 
 
 class SkipRecord(Part):

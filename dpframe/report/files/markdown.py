@@ -9,6 +9,7 @@ from dpframe.report import sentences, words
 from dpframe.report.files.gfm import code, folded, plain, table
 from dpframe.report.outcome import Kind, outcome, skipped
 from dpframe.report.place import called, called_skipped, place, repeated
+from dpframe.report.references import references
 from dpframe.report.untried import untried
 from dpframe.report.verdicts import SYMBOL, UNEXPECTED, WORDS
 from dpframe.report.weight import measure, worst
@@ -142,7 +143,8 @@ _LEGEND = (
 
 
 def _means(record: Record) -> Iterator[str]:
-    """Estimators with what they assume, and the environment."""
+    """Estimators with what they assume and rest on, and the environment."""
+    sources = references(record)
     estimators: dict[str, CellRecord] = {}
     for cell in record.cells:
         if cell.estimate is not None:
@@ -150,7 +152,9 @@ def _means(record: Record) -> Iterator[str]:
     for label, cell in list(estimators.items())[:20]:
         if (estimate := cell.estimate) is not None:
             kind = "certifies a bound" if estimate.certified else "estimates, and certifies nothing"
-            yield f"{label} {kind}; assumes {estimate.assumption}."
+            source = sources.get(cell.estimator.use)
+            rests = f"; rests on {source}" if source else ""
+            yield f"{label} {kind}; assumes {estimate.assumption}{rests}."
     environment = record.environment
     versions = ", ".join(f"{n} {getattr(environment, n)}" for n in ("dpframe", "jax", "scipy"))
     devices = ", ".join(environment.devices)

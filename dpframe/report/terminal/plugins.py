@@ -210,6 +210,8 @@ def _said(exchange: dict[str, Any]) -> Iterator[str]:
         yield f"takes {', '.join(handed(exchange))}"
         sure = "certifies a bound" if exchange["certifies"] else "certifies nothing"
         yield f"{sure}; assumes {exchange['assumption']}"
+        if exchange["reference"]:
+            yield f"rests on {exchange['reference']}"
 
 
 def first_line(entry: PluginEntry) -> str:

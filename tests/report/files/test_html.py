@@ -13,7 +13,7 @@ from support.html_pages import Page
 
 from dpframe.errors import DpframeError, OutputError
 from dpframe.record.file import as_record
-from dpframe.report.files import formats
+from dpframe.report.files import formats, markdown
 from dpframe.report.files.html import document, summary
 from dpframe.report.files.html.pictures import harmless, pictures
 
@@ -67,6 +67,28 @@ def test_the_page_is_whole_and_says_the_verdict_first(figure_2):
         assert heading in found.text
 
 
+SOURCE = {
+    "kind": "estimator",
+    "name": "precision",
+    "distribution": "dpframe",
+    "version": "1",
+    "code": "0",
+    "reference": "[Key2020, theorem 4]",
+}
+
+
+@pytest.mark.usefixtures("plain")
+def test_what_an_estimator_rests_on_is_named_and_old_records_name_nothing():
+    named = made_records.record([made_records.cell()]) | {"plugins": [SOURCE]}
+    assert "[Key2020, theorem 4]" in document(as_record(named))
+    assert "rests on [Key2020, theorem 4]" in markdown.document(as_record(named)).replace("\\", "")
+    old = {key: value for key, value in SOURCE.items() if key != "reference"}
+    for plugins in ([old], [], [SOURCE | {"kind": "attack"}]):
+        found = as_record(named | {"plugins": plugins})
+        assert "[Key2020" not in document(found)
+        assert "rests on" not in markdown.document(found)
+
+
 def test_the_page_fetches_and_runs_nothing(figure_2):
     (policy,) = re.findall(r'Content-Security-Policy" content="(.*?)"', figure_2)
     assert "default-src 'none'" in policy
@@ -102,6 +124,12 @@ def test_no_text_gets_out_of_its_place():
     found = made_records.record([cell, failed], name=HOSTILE)
     found["spec"] |= {"text": HOSTILE, "path": HOSTILE, "overrides": [HOSTILE]}
     found["environment"] |= {"platform": HOSTILE, "devices": [HOSTILE]}
+    found["plugins"] = [
+        {
+            **dict.fromkeys(("name", "distribution", "version", "code", "reference"), HOSTILE),
+            "kind": "estimator",
+        }
+    ]
     skip = dict.fromkeys(("mechanism", "pair", "attack", "estimator", "reason"), HOSTILE)
     found["skipped"] = [{**skip, "swept": {HOSTILE: 1}}]
     record = as_record(found)

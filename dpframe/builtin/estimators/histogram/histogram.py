@@ -54,6 +54,10 @@ class Histogram(Binned, name="histogram"):
 
     certifies: ClassVar[bool] = True
     assumption: ClassVar[str] = "independent, identically distributed outputs"
+    reference: ClassVar[str] = (
+        "[Koskela2024, lemmas 2 and 3, algorithm 2] (arXiv:2406.04827); radius after "
+        "[Canonne2020, theorem 1] (arXiv:2002.11457)"
+    )
 
     mode: Literal["sound", "paper"] = "sound"
     """Whether the bound is valid at finite samples, or the paper's interval."""

@@ -41,6 +41,11 @@ class HistogramSplit(Binned, name="histogram-split"):
 
     certifies: ClassVar[bool] = True
     assumption: ClassVar[str] = "independent, identically distributed outputs"
+    reference: ClassVar[str] = (
+        "[Kairouz2015, theorem 2.1] (arXiv:1311.0776) for events that the pilot chose; exact "
+        "binomial limits [Clopper1934] (doi:10.1093/biomet/26.4.404), of both error rates "
+        "together"
+    )
 
     bins: Annotated[int, Ge(2), Le(MOST_BINS)] = 20
     """How many, the two open ones included. With more, their order is less certain."""

@@ -41,6 +41,7 @@ class PLDComposition(Binned, name="pld-composition"):
 
     certifies: ClassVar[bool] = False
     assumption: ClassVar[str] = "releases that are independent and alike; errs on both sides"
+    reference: ClassVar[str] = "[Koskela2024, equation 9.1] (arXiv:2406.04827)"
 
     compositions: Annotated[int, Ge(1)] = 1
     """How many releases."""

@@ -38,6 +38,7 @@ class TVParameter(Binned, name="tv-parameter"):
 
     certifies: ClassVar[bool] = False
     assumption: ClassVar[str] = "a Gaussian mechanism on a Poisson sample of known probability"
+    reference: ClassVar[str] = "[Koskela2024, section 7, lemma 2] (arXiv:2406.04827)"
 
     sampling_probability: Annotated[float, Gt(0), Le(1)] = 1.0
     """With which the record is in the sample; 1 for no sampling."""

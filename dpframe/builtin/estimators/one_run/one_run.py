@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from dpframe import Contrast, Query
 from dpframe.builtin.estimators.one_run._best import Guessed, Guesses
@@ -27,6 +27,8 @@ class OneRun(Guesses, name="one-run"):
     assumes fair, independent coins; memberships that coins would make with probability below 1e-6
     are refused. m canaries limit what can be shown at all, however much there is.
     """
+
+    reference: ClassVar[str] = "[Steinke2023, theorem 5.2] (arXiv:2305.08846)"
 
     def lower(self, one: Guessed, delta: float, error: float, least: float) -> float:
         counts = one.canaries, one.guesses, one.correct

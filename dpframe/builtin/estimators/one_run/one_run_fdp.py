@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -35,6 +35,8 @@ class OneRunFDP(Guesses, name="one-run-fdp"):
     and its ε(δ), in a note, hold only for mechanisms that are Gaussian, as trained models need not
     be; the claim of μ-GDP is tested without that.
     """
+
+    reference: ClassVar[str] = "[Mahloujifar2024] (arXiv:2410.22235)"
 
     def lower(self, one: Guessed, delta: float, error: float, least: float) -> float:
         counts = one.canaries, one.guesses, one.correct

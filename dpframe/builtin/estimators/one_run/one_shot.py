@@ -42,6 +42,10 @@ class OneShot(Estimator, name="one-shot"):
     assumption: ClassVar[str] = (
         "random canaries of high dimension whose scores are independent, and distributed as fitted"
     )
+    reference: ClassVar[str] = (
+        "[AndrewK2024] (arXiv:2302.03098); histograms [Koskela2024, section 8, theorem 1 and "
+        "corollary 2] (arXiv:2406.04827)"
+    )
 
     law: Literal["normal", "histogram"] = "normal"
     """What stands for the distributions of the scores."""

@@ -50,6 +50,11 @@ class OrderStatistics(Estimator, name="order-statistics"):
 
     certifies: ClassVar[bool] = True
     assumption: ClassVar[str] = "independent, identically distributed outputs"
+    reference: ClassVar[str] = (
+        "[Kairouz2015, theorem 2.1] (arXiv:1311.0776) for events beyond order statistics, whose "
+        "probabilities are Beta; exact binomial limits [Clopper1934] "
+        "(doi:10.1093/biomet/26.4.404), of both error rates together"
+    )
 
     direction: Literal["either", "up", "down"] = "either"
     """Whether larger scores mean D′ ("up", as attacks should have it), D, or may mean either."""

@@ -36,6 +36,9 @@ class Credible(OneThreshold, name="credible"):
         "Bayesian, with Jeffreys' prior on both error rates; independent, identically distributed "
         "outputs"
     )
+    reference: ClassVar[str] = (
+        "[Zanella2023] (arXiv:2206.05199); [Koskela2024, equation 2.5] (arXiv:2406.04827)"
+    )
 
     sides: Literal["both", "lower"] = "both"
     """An interval with equal mass on both sides, or a lower limit alone."""

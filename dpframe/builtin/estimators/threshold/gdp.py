@@ -40,6 +40,11 @@ class GDP(LimitedThreshold, name="gdp"):
         "independent, identically distributed outputs; for the point value and the interval also "
         "Gaussian noise"
     )
+    reference: ClassVar[str] = (
+        "[Koskela2024, equation 2.4] (arXiv:2406.04827) with exact binomial limits "
+        "[Clopper1934] (doi:10.1093/biomet/26.4.404) or Jeffreys limits [Brown2001] "
+        "(doi:10.1214/ss/1009213286)"
+    )
 
     def certifies_against(self, claim: Claim | None) -> bool:
         return self.limits == "clopper-pearson" and isinstance(claim, GaussianDP)

@@ -41,6 +41,11 @@ class ThresholdLoss(LimitedThreshold, name="threshold"):
 
     certifies: ClassVar[bool] = True
     assumption: ClassVar[str] = "independent, identically distributed outputs"
+    reference: ClassVar[str] = (
+        "[Kairouz2015, theorem 2.1] (arXiv:1311.0776) with exact binomial limits [Clopper1934] "
+        "(doi:10.1093/biomet/26.4.404) or Jeffreys limits [Brown2001] "
+        "(doi:10.1214/ss/1009213286)"
+    )
 
     def certifies_against(self, claim: Claim | None) -> bool:
         return self.limits == "clopper-pearson"

@@ -11,6 +11,7 @@ from dpframe.report.files.html.maps import LEGEND, maps
 from dpframe.report.files.html.pictures import pictures
 from dpframe.report.outcome import Kind, outcome, skipped
 from dpframe.report.place import called, called_skipped, place, repeated
+from dpframe.report.references import references
 from dpframe.report.untried import untried
 from dpframe.report.verdicts import SYMBOL, WORDS
 from dpframe.report.weight import measure, worst
@@ -157,7 +158,8 @@ def _common(cells: list[CellRecord]) -> str:
 
 
 def _estimators(record: Record) -> Iterator[dict[str, Any]]:
-    """Each estimator with what it promises and assumes."""
+    """Each estimator with what it promises, assumes and rests on."""
+    sources = references(record)
     members: dict[str, list[CellRecord]] = {}
     for cell in record.cells:
         members.setdefault(cell.estimator.label, []).append(cell)
@@ -172,6 +174,7 @@ def _estimators(record: Record) -> Iterator[dict[str, Any]]:
             if certified
             else "gives an estimate and certifies nothing",
             "assumption": "; ".join(dict.fromkeys(e.assumption for e in found)) or "–",
+            "reference": sources.get(cells[0].estimator.use) or "–",
             "levels": ", ".join(
                 sorted({words.percent(e.confidence) for e in found if e.certified})[:5]
             )
