@@ -7,19 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpframe.errors import ScoresError
+from dpframe.scores.columns import chosen
 from dpframe.scores.files import as_scores
-from dpframe.scores.tables import chosen, read_table
+from dpframe.scores.tables import read_table
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from dpframe.types import HostArray
-
-USUAL = {
-    "--column": ("score", "scores"),
-    "--member": ("member", "members", "membership", "is_member"),
-}
-"""Titles that need not be named, in small letters."""
 
 
 class Canaries(NamedTuple):
@@ -74,9 +69,9 @@ def read_members(
 ) -> tuple[HostArray, HostArray]:
     """Reads scores and memberships from a .csv, .parquet, .npz or .npy file.
 
-    Columns, or arrays of an .npz file, are found by the titles that are usual (`USUAL`); of two
-    columns without such titles the first is the score. A membership is 1 or 0, in a .csv file also
-    true or false.
+    Columns, or arrays of an .npz file, are found by the titles that are usual; of two columns
+    without such titles the first is the score. A membership is 1 or 0, in a .csv file also true or
+    false.
 
     Args:
         path: the file; its ending says what it is.
@@ -95,7 +90,7 @@ def read_members(
 def _both(path: Path, column: str | None, member: str | None) -> tuple[HostArray, HostArray]:
     table = read_table(path)
     places = [
-        chosen(table, option, wanted, USUAL[option], path, default)
+        chosen(table, option, wanted, path, default)
         for default, (option, wanted) in enumerate((("--column", column), ("--member", member)))
     ]
     if places[0] == places[1]:

@@ -30,7 +30,7 @@ def test_every_format(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", "1,1", "reads tables from .csv, .parquet, .npz, .npy files"),
+        ("a.txt", "1,1", "reads scores from .csv, .parquet, .npz, .npy files"),
         ("a.csv", "1,1\n2\n", "a.csv:2: 1 columns, and 2 above"),
         ("a.csv", "1,1\n2,yes\n", "a.csv:2: 'yes' is not a number"),
         ("a.csv", "1,1\n2,0.5\n", "a membership is 0.5; 1 is in and 0 is out"),
@@ -91,7 +91,7 @@ def test_columns_of_a_larger_table(tmp_path: Path, column: str | None, member: s
         (TABLE, "Score", "3", "scores and memberships are two columns"),
         ("a,a\n1,1\n", "a", "2", "--column: 2 columns are called 'a'"),
         ("a,score,score\n1,1,1\n", None, "a", "say which column with --column"),
-        ("score,member\n1,1\n2,\n", None, None, "t.csv:3: nothing; write nan for a NaN"),
+        ("score,member\n1,1\n2,\n", None, None, "t.csv:3: nothing; if a score is missing, write nan"),
         ("score,member\n1,1\n2\n", None, None, "t.csv:3: 1 columns, and 2 above"),
         ("", None, None, "there is none"),
     ],

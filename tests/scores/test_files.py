@@ -79,9 +79,9 @@ def test_csv_of_decisions(text: str, tmp_path: Path) -> None:
     [
         ("gone.npy", None, "no such file"),
         ("gone.csv", None, "no such file"),
-        ("s.txt", "1", "reads scores from .npy, .npz, .csv, .parquet"),
+        ("s.txt", "1", "reads scores from .csv, .parquet, .npz, .npy"),
         ("s.npy", "no array", "not an .npy file"),
-        ("s.npy", np.zeros((2, 3)), "one column, shape [n]; this has (2, 3)"),
+        ("s.npy", np.zeros((2, 3)), "say which column with --column: there are 3, counted from 1"),
         ("s.npy", np.float64(3), "this has ()"),
         ("s.npy", np.zeros(0), "holds no scores"),
         ("s.npy", np.array(["a"]), "booleans or numbers; this holds <U1"),
@@ -90,11 +90,13 @@ def test_csv_of_decisions(text: str, tmp_path: Path) -> None:
         ("s.csv", "", "holds no scores"),
         ("s.csv", "score\n", "holds no scores"),
         ("s.csv", "1\n\n2\n", "s.csv:2: an empty line; if a score is missing, write nan"),
-        ("s.csv", '1\n""\n2\n', "s.csv:2: an empty line"),
-        ("s.csv", "1\n2,3\n", "s.csv:2: scores are one column; this has 2"),
-        ("s.csv", "a,b\n2,3\n", "s.csv:1: scores are one column; this has 2"),
+        ("s.csv", '1\n""\n2\n', "s.csv:2: nothing; if a score is missing, write nan"),
+        ("s.csv", "1\n2,3\n", "s.csv:2: 2 columns, and 1 above"),
+        ("s.csv", "a,b\n2,3\n", "s.csv: say which column with --column: there are a, b"),
         ("s.csv", "score\n1\nx\n", "s.csv:3: 'x' is not a number"),
         ("s.csv", "true\nmaybe\n", "s.csv:2: 'maybe' is neither true nor false"),
+        ("s.csv", "true\n1\n0.5\n", "s.csv:3: '0.5' is neither true nor false"),
+        ("s.csv", "score\n1\n\0", "not a"),
         ("s.csv", b"\xff\xfe1", "not a text file"),
     ],
 )
@@ -150,7 +152,7 @@ class Column:
         ([Column([1, 2])], np.array([1.0, 2.0])),
         ([Column([True, False])], np.array([True, False])),
         ([Column([True, False], missing=True)], "a decision is missing"),
-        ([Column([1]), Column([2])], "this has 2"),
+        ([Column([1]), Column([2])], "say which column with --column: there are 0, 1"),
         ([Column(["a"])], "booleans or numbers"),
         (OSError("torn"), "cannot read it"),
     ],
@@ -164,8 +166,7 @@ def test_parquet(
     def read_parquet(_: Path) -> Any:
         if isinstance(columns, Exception):
             raise columns
-        shape = (len(columns[0].values), len(columns))
-        return types.SimpleNamespace(shape=shape, iloc=_Columns(columns))
+        return types.SimpleNamespace(columns=range(len(columns)), iloc=_Columns(columns))
 
     pandas = types.SimpleNamespace(read_parquet=read_parquet)
     monkeypatch.setattr(importlib, "import_module", lambda _: pandas)
@@ -235,8 +236,10 @@ def test_one_column_of_several(tmp_path: Path) -> None:
     np.savez(tmp_path / "one.npz", anything=np.array([[1.0], [2.0]]))
     assert read_scores(tmp_path / "one.npz").tolist() == [1.0, 2.0]
     np.savez(tmp_path / "two.npz", a=[1.0], b=[2.0])
-    with pytest.raises(ScoresError, match="this has 2; say which with --column"):
+    with pytest.raises(ScoresError, match="say which column with --column: there are a, b"):
         read_scores(tmp_path / "two.npz")
     assert read_scores(tmp_path / "two.npz", "b").tolist() == [2.0]
+    (tmp_path / "usual.csv").write_text("id,Score\na,1\nb,2\n")
+    assert read_scores(tmp_path / "usual.csv").tolist() == [1.0, 2.0]
     np.save(tmp_path / "s.npy", np.zeros((3, 1), np.float32))
     same(read_scores(tmp_path / "s.npy"), np.zeros(3, np.float32))
