@@ -84,6 +84,47 @@ def test_notes_are_folded() -> None:
     assert "shown with --notes" not in shown
 
 
+def test_a_claim_that_nothing_tests_does_not_pass() -> None:
+    words = (*SCORES, "--estimator", "gdp-fit", "--claim", "epsilon=9")
+    done = invoke(*words)
+    assert done.exit_code == 3, done.output
+    assert "! The claim was not tested: no estimator" in done.stdout
+    assert "○" not in done.stdout
+    assert invoke(*words, "--json").exit_code == 3
+    assert invoke(*words, "--estimator", "order-statistics").exit_code == 0
+
+
+def test_scores_are_drawn_with_what_is_certified() -> None:
+    pytest.importorskip("matplotlib")
+    asked = (*SCORES, "--estimator", "order-statistics")
+    done = invoke(*asked, "--plot", "roc.svg")
+    assert done.exit_code == 0, done.output
+    assert "roc.svg: in.npy and out.npy: 500 scores with the record, 400 without." in done.stdout
+    Path("s.json").write_text(invoke(*asked, "--json", "--plot", "again.svg").stdout)
+    assert json.loads(Path("s.json").read_text())["kind"] == "score"
+    assert Path("again.svg").read_bytes() == Path("roc.svg").read_bytes()
+    assert invoke("plot", "s.json").stdout == "roc: fits\n"
+    assert invoke("plot", "s.json", "-o", "third.svg").exit_code == 0
+    assert Path("third.svg").read_bytes() == Path("roc.svg").read_bytes()
+    Path("s.json").write_text(Path("s.json").read_text()[:-5])
+    assert "s.json: not JSON" in invoke("plot", "s.json").stderr
+    wrong = invoke(*asked, "--plot", "roc.txt")
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert "a figure is written as .svg, .png or .pdf" in wrong.stderr
+
+
+def test_the_roc_stands_in_the_terminal() -> None:
+    shown = invoke(*SCORES, "--estimator", "order-statistics").stdout
+    roc = shown[shown.index("The same on logarithmic axes") :]
+    assert "TPR │" in roc
+    assert roc.count("●") >= 2
+    assert "FNR │" in shown[: shown.index("The same")]
+    assert "logarithmic" not in CliRunner(env={"COLUMNS": "40"}).invoke(app, SCORES).stdout
+    counted = invoke(*SCORES, "--estimator", "gdp-fit").stdout
+    assert "and no bound. Dotted" in " ".join(counted.split())
+    assert "●" not in counted
+
+
 def test_score_as_json() -> None:
     words = ("--estimator", "order-statistics", "--set", "estimator.direction=up", "--json")
     found = json.loads(invoke(*SCORES, *words, "--confidence", "0.9", "--seed", "3").stdout)
@@ -157,7 +198,10 @@ def test_a_line_that_cannot_run_exits_3(monkeypatch: pytest.MonkeyPatch) -> None
 
 MISTAKES = [
     ([*SCORES[:3], "--out", "gone.npy"], "gone.npy: no such file"),
-    ([*SCORES[:3], "--out", "square.npy"], "square.npy: scores are one column"),
+    (
+        [*SCORES[:3], "--out", "square.npy"],
+        "square.npy: say which column with --column",
+    ),
     ([*SCORES[:3], "--out", "bits.npy"], "decisions on one side"),
     ([*SCORES[:3]], "give one of: TABLE, --scores1 FILE --scores0 FILE, --one-run FILE"),
     ([*SCORES, "--confidence", "2"], "confidence: 2.0"),

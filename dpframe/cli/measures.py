@@ -17,6 +17,8 @@ from dpframe.errors import DpframeError
 
 REFUTED = 1
 """Exit code where a claim is refuted."""
+UNTESTED = 3
+"""Exit code where there is a claim, and no estimator tested it."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
 
@@ -120,15 +122,26 @@ def score(
     notes: Annotated[
         bool, typer.Option("--notes", help="Also print what each estimator remarked.")
     ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw the trade-off, the ROC on logarithmic axes and what is certified: .svg, "
+            ".png or .pdf. Needs matplotlib.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Estimate the loss that scores made elsewhere show, with every estimator.
 
     Each bound holds alone (multiplicity none); those of --one-run hold together.
 
-    Exit code: 0; 1 if the claim is refuted, by all estimators together; 2 if the call is wrong.
+    Exit code: 0; 1 if the claim is refuted, by all estimators together; 2 if the call is wrong;
+    3 if there is a claim, and no estimator tested it.
     """
     from dpframe.claims.parse import read_claim
+    from dpframe.commands.plot import check_name, save
     from dpframe.commands.score import score as ask
     from dpframe.commands.score_one_run import score_one_run
     from dpframe.record.file import dumps
@@ -139,6 +152,8 @@ def score(
     ways = (table is not None, one_run is not None, scores_in is not None or scores_out is not None)
     if sum(ways) != 1 or (scores_in is None) != (scores_out is None):
         raise DpframeError("give one of: TABLE, --scores1 FILE --scores0 FILE, --one-run FILE")
+    if plot is not None:
+        check_name(plot)
     common: dict[str, Any] = {
         "column": column,
         "member": member,
@@ -153,17 +168,28 @@ def score(
     if one_run is not None:
         found = score_one_run(one_run, delta=delta, **common)
         render = render_canaries
-        refuted = any(row.get("verdict") == "violated" for row in found["rows"])
     else:
         scores = (scores_in, scores_out) if table is None else (table, None)
         found = ask(*scores, delta=delta[0] if delta else None, **common)
         render = render_scores
-        refuted = bool(found["refuted"])
     if as_json:
         say_json(dumps(found))
     else:
         render(found, console(), remarks=notes)
-    raise typer.Exit(REFUTED if refuted else 0)
+    if plot is not None:
+        caption = save(found, plot).caption
+        if not as_json:
+            say(f"\n{plot}: {caption}")
+    raise typer.Exit(_score_exit(found))
+
+
+def _score_exit(found: dict[str, Any]) -> int:
+    """A claim that nothing has tested is not one that held."""
+    if found["claim"] is None:
+        return 0
+    if found["refuted"] is None:
+        return UNTESTED
+    return REFUTED if found["refuted"] else 0
 
 
 def compare(

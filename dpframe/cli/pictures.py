@@ -13,7 +13,11 @@ from dpframe.errors import DpframeError
 
 def plot(
     record: Annotated[
-        Path, typer.Argument(help="A record, or the directory of a run.", show_default=False)
+        Path,
+        typer.Argument(
+            help="A record, the directory of a run, or what `dpframe score --json` printed.",
+            show_default=False,
+        ),
     ],
     out: Annotated[
         Path | None,
@@ -61,14 +65,16 @@ def plot(
 
     Exit code: 0, or 2 if the call is wrong or the record cannot be drawn so.
     """
-    from dpframe.commands.plot import save
-    from dpframe.record.file import read
+    from dpframe.commands.plot import ROC, save, subject
+    from dpframe.record.model import Record
     from dpframe.report.figures import kinds
 
     if out is None:
         if kind or where or panels or beside:
             raise DpframeError("say with -o FILE where the figure goes")
-        for name, reason in kinds(read(record)).items():
+        found = subject(record)
+        fitting = kinds(found) if isinstance(found, Record) else {ROC: None}
+        for name, reason in fitting.items():
             say(f"{name}: fits" if reason is None else f"{name}: does not fit: {reason}")
         return
     asked: dict[str, object] = {}

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpframe.errors import DpframeError, OutputError
 from dpframe.files import NotReadableError, read_regular
+from dpframe.record.elsewhere import ANSWERS, answer_at
 from dpframe.record.file import as_record, read
 from dpframe.record.model import Record
 from dpframe.report import figures
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.figure import Figure
 
     from dpframe.report.figures.picture import Picture
     from dpframe.report.figures.published import Published
 
+ROC = "roc"
+"""The kind of figure of scores made elsewhere."""
 MOST_BYTES = 64 << 20
 """Of a table of numbers from elsewhere."""
 FORMATS = ("svg", "png", "pdf")
@@ -34,12 +38,13 @@ def plot(
     panels: Sequence[Sequence[str]] = (),
     beside: str | os.PathLike[str] | None = None,
 ) -> Figure:
-    """Draws a figure of a record; needs the extra `plot`.
+    """Draws a figure of a record, or of scores made elsewhere; needs the extra `plot`.
 
     The figure shows itself in a notebook, has a `caption`, and knows nothing of pyplot.
 
     Args:
-        record: what `dpframe.audit` returned, or the path of a record or of the directory of a run.
+        record: what `dpframe.audit`, `dpframe.score` or `dpframe.score_one_run` returned, or the
+            path of a record, of the directory of a run, or of what `dpframe score --json` printed.
         kind: the kind of figure; default: the first that fits the record.
         where: only these cells: `mechanism`, `attack` or `estimator` with a label, or a swept key
             with a value; a list stands for any of its items.
@@ -52,11 +57,28 @@ def plot(
         DpframeError: matplotlib is not there, or no such figure can be made of this record.
         RecordError: it is no record.
     """
-    return figures.draw(_read(record), kind, where=where, panels=panels, beside=_beside(beside))
+    return _drawn(record, kind, where, panels, beside)
+
+
+def _drawn(
+    record: Record | Mapping[str, Any] | str | os.PathLike[str],
+    kind: str | None,
+    where: Mapping[str, object] | None,
+    panels: Sequence[Sequence[str]],
+    beside: str | os.PathLike[str] | None,
+) -> Picture:
+    found = subject(record)
+    if isinstance(found, Record):
+        return figures.draw(found, kind, where=where, panels=panels, beside=_beside(beside))
+    if kind not in (None, ROC):
+        raise DpframeError(f"scores made elsewhere are drawn as {ROC}, not as {kind}")
+    if where or panels or beside:
+        raise DpframeError("cells, panels and other numbers are chosen of a record, not of scores")
+    return figures.draw_scores(found)
 
 
 def save(
-    record: Path,
+    record: Path | Mapping[str, Any],
     out: Path,
     kind: str | None = None,
     *,
@@ -67,7 +89,7 @@ def save(
     """Draws a figure into a file, which is there as a whole or not at all.
 
     Args:
-        record: path of a record, or of the directory of a run.
+        record: as for `plot`.
         out: a name that ends in .svg, .png or .pdf.
         kind: as for `plot`.
         where: as for `plot`.
@@ -78,14 +100,19 @@ def save(
         DpframeError: as for `plot`, or the name has another ending.
         OutputError: the file cannot be written.
     """
-    ending = out.suffix[1:].lower()
-    if ending not in FORMATS:
-        raise DpframeError(f"{out}: a figure is written as .svg, .png or .pdf")
-    picture = figures.draw(read(record), kind, where=where, panels=panels, beside=_beside(beside))
+    check_name(out)
+    picture = _drawn(record, kind, where, panels, beside)
     from dpframe.report.figures.picture import content
 
-    _write(out, content(picture, ending))
+    _write(out, content(picture, out.suffix[1:].lower()))
     return picture
+
+
+def check_name(out: Path) -> None:
+    """Raises DpframeError if nothing can be drawn into a file of this name."""
+    if out.suffix[1:].lower() not in FORMATS:
+        raise DpframeError(f"{out}: a figure is written as .svg, .png or .pdf")
+    figures.need_matplotlib()
 
 
 def _beside(path: str | os.PathLike[str] | None) -> Published | None:
@@ -100,9 +127,18 @@ def _beside(path: str | os.PathLike[str] | None) -> Published | None:
     return Published(text, Path(path).name)
 
 
-def _read(record: Record | Mapping[str, Any] | str | os.PathLike[str]) -> Record:
+def subject(
+    record: Record | Mapping[str, Any] | str | os.PathLike[str],
+) -> Record | Mapping[str, Any]:
+    """What is to be drawn: a record, or an answer about scores made elsewhere.
+
+    Raises:
+        RecordError: it is neither.
+    """
     if isinstance(record, str | os.PathLike):
-        return read(Path(record))
+        return answer_at(Path(record)) or read(Path(record))
+    if isinstance(record, Mapping) and record.get("kind") in ANSWERS:
+        return record
     return as_record(record)
 
 

@@ -12,18 +12,16 @@ import numpy as np
 from dpframe.blame import blame
 from dpframe.commands.audit import load_plugins
 from dpframe.commands.candidates import Candidate, candidates
-from dpframe.commands.provenance import versions
+from dpframe.commands.scored import answer, check_confidence, deltas_of
 from dpframe.engine.address import PILOT, Stream, host_generator
 from dpframe.errors import CellError, DpframeError, ScoresError
 from dpframe.estimator import Estimator, Query
 from dpframe.record.answer import checked
 from dpframe.record.cell import estimate_record
-from dpframe.record.claim import curve_points
-from dpframe.record.model.record import SCHEMA
-from dpframe.record.plain import plain
 from dpframe.scores.canaries import read_members
 from dpframe.scores.count import PILOT_MOST, PILOT_SHARE
 from dpframe.scores.files import as_scores, read_scores
+from dpframe.scores.roc import roc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -77,11 +75,8 @@ def score(
         PluginError: there is no such estimator or parameter.
         DpframeError: δ or the confidence is out of range.
     """
-    if not 0 < confidence < 1:
-        raise DpframeError(f"confidence: {confidence} is not between 0 and 1")
-    delta = delta if delta is not None else claim.default_delta if claim is not None else 0.0
-    if not 0 <= delta < 1:
-        raise DpframeError(f"delta: {delta} is not in [0, 1)")
+    check_confidence(confidence)
+    (at,) = deltas_of(delta, claim)
     inside, outside = _both(scores_in, scores_out, column, member)
     if (inside.values.dtype == np.bool_) != (outside.values.dtype == np.bool_):
         raise DpframeError(
@@ -89,7 +84,7 @@ def score(
         )
     scores = (outside.values, inside.values)
     trials = (len(scores[0]), len(scores[1]))
-    query = Query(trials, float(delta), confidence, claim)
+    query = Query(trials, at, confidence, claim)
     asked, skipped = candidates(load_plugins(plugins), estimators, dict(parameters or {}))
     rows = []
     for candidate in asked:
@@ -98,24 +93,15 @@ def score(
             skipped.append({"estimator": candidate.label, "reason": row["reason"]})
         else:
             rows.append(row)
+    described = {
+        "in": inside.described(),
+        "out": outside.described(),
+        "roc": roc(outside.values, inside.values),
+    }
+    audit = {"delta": at, "confidence": confidence, "multiplicity": "none"}
     return {
-        "schema": SCHEMA,
-        "kind": "score",
-        "scores": {"in": inside.described(), "out": outside.described()},
-        "audit": {"delta": query.delta, "confidence": confidence, "multiplicity": "none"},
-        "claim": None
-        if claim is None
-        else {
-            "kind": claim.kind,
-            "epsilon": claim.epsilon_at(query.delta),
-            "delta": query.delta,
-            "parameters": plain(claim.parameters()),
-            "tradeoff": curve_points(claim),
-        },
+        **answer("score", described, audit, claim, at, seed, asked),
         "refuted": None if claim is None else _refuted(rows, confidence),
-        "seed": seed,
-        "environment": versions(),
-        "plugins": [candidate.plugin() for candidate in asked],
         "rows": rows,
         "skipped": skipped,
     }

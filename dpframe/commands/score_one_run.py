@@ -12,11 +12,11 @@ import numpy as np
 from dpframe.commands.audit import load_plugins
 from dpframe.commands.canary_row import certifies, reason_of, row_of, takes_canaries
 from dpframe.commands.candidates import candidates
-from dpframe.commands.provenance import versions
+from dpframe.commands.scored import answer, check_confidence, deltas_of
 from dpframe.errors import DpframeError
-from dpframe.record.model.record import SCHEMA
-from dpframe.record.verdict import judge
+from dpframe.record.verdict import VIOLATED, judge
 from dpframe.scores.canaries import Canaries, as_canaries, read_canaries
+from dpframe.scores.roc import roc
 
 if TYPE_CHECKING:
     from dpframe.claims import Claim
@@ -68,9 +68,8 @@ def score_one_run(
         DpframeError: the canaries were not included by fair coins; δ or the confidence is out of
             range.
     """
-    if not 0 < confidence < 1:
-        raise DpframeError(f"confidence: {confidence} is not between 0 and 1")
-    deltas = _deltas(delta, claim)
+    check_confidence(confidence)
+    deltas = deltas_of(delta, claim)
     name, canaries = _taken(scores, members, column, member)
     asked, skipped = candidates(load_plugins(plugins), estimators, dict(parameters or {}))
     asked = [one for one in asked if estimators is not None or takes_canaries(one.estimator)]
@@ -90,45 +89,28 @@ def score_one_run(
     for (row, found), judgement in zip(evidence, judgements, strict=True):
         reason = reason_of(judgement, found, len(canaries.scores))
         row.update(judgement._asdict(), reason=reason)
-    inside = int(canaries.members.sum())
+    values, members = canaries
+    described = {
+        "name": name,
+        "canaries": len(values),
+        "members": int(members.sum()),
+        "nan": int(np.isnan(values).sum()),
+        "type": str(values.dtype),
+        "roc": roc(values[~members], values[members]),
+    }
+    audit = {"delta": deltas, "confidence": confidence, "multiplicity": "holm"}
     return {
-        "schema": SCHEMA,
-        "kind": "score-one-run",
-        "scores": {
-            "name": name,
-            "canaries": len(canaries.scores),
-            "members": inside,
-            "nan": int(np.isnan(canaries.scores).sum()),
-            "type": str(canaries.scores.dtype),
-        },
-        "audit": {"delta": deltas, "confidence": confidence, "multiplicity": "holm"},
-        "claim": None
-        if claim is None
-        else {
-            "kind": claim.kind,
-            "epsilon": claim.epsilon_at(deltas[0]),
-            "delta": deltas[0],
-            "parameters": claim.parameters(),
-        },
-        "seed": seed,
-        "environment": versions(),
-        "plugins": [one.plugin() for one in asked],
+        **answer("score-one-run", described, audit, claim, deltas[0], seed, asked),
+        "refuted": None if claim is None else _refuted(rows),
         "rows": rows,
         "skipped": skipped if estimators is not None else [],
     }
 
 
-def _deltas(delta: float | Sequence[float] | None, claim: Claim | None) -> list[float]:
-    if delta is None:
-        given = [claim.default_delta if claim is not None else 0.0]
-    else:
-        given = list(delta) if isinstance(delta, Sequence) else [delta]
-    for each in given:
-        if not 0 <= each < 1:
-            raise DpframeError(f"delta: {each} is not in [0, 1)")
-    if not given:
-        raise DpframeError("delta: names no number")
-    return [float(each) for each in dict.fromkeys(given)]
+def _refuted(rows: list[dict[str, Any]]) -> bool | None:
+    """Whether a verdict is violated; None if there is no verdict."""
+    verdicts = [row["verdict"] for row in rows if row["verdict"] is not None]
+    return VIOLATED in verdicts if verdicts else None
 
 
 def _taken(

@@ -119,3 +119,7 @@ def test_the_command(tmp_path: Path) -> None:
     )
     assert "--one-run FILE" in called("--in", "run.npz")[2]
     assert called(*given, "--claim", "epsilon=50")[0] == 0
+    untested = called(*given, "--claim", "epsilon=50", "--estimator", "one-shot")
+    assert untested[0] == 3
+    assert "The claim was not tested" in untested[1]
+    assert "ROC on logarithmic axes" in untested[1]

@@ -91,7 +91,12 @@ def test_columns_of_a_larger_table(tmp_path: Path, column: str | None, member: s
         (TABLE, "Score", "3", "scores and memberships are two columns"),
         ("a,a\n1,1\n", "a", "2", "--column: 2 columns are called 'a'"),
         ("a,score,score\n1,1,1\n", None, "a", "say which column with --column"),
-        ("score,member\n1,1\n2,\n", None, None, "t.csv:3: nothing; if a score is missing, write nan"),
+        (
+            "score,member\n1,1\n2,\n",
+            None,
+            None,
+            "t.csv:3: nothing; if a score is missing, write nan",
+        ),
         ("score,member\n1,1\n2\n", None, None, "t.csv:3: 1 columns, and 2 above"),
         ("", None, None, "there is none"),
     ],

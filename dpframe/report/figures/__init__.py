@@ -5,7 +5,7 @@ They need matplotlib, which comes with the extra `plot`. It is imported when som
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpframe.errors import DpframeError
 
@@ -42,10 +42,25 @@ def draw(
     Raises:
         DpframeError: matplotlib is not there, or no such figure can be made of this record.
     """
-    _need_matplotlib()
+    need_matplotlib()
     from dpframe.report.figures.registry import drawn
 
     return drawn(record, kind, where=where or {}, panels=panels, beside=beside)
+
+
+def draw_scores(found: Mapping[str, Any]) -> Picture:
+    """Draws what `dpframe.score` or `dpframe.score_one_run` returns: trade-off and ROC.
+
+    Args:
+        found: that, or the same read from JSON.
+
+    Raises:
+        DpframeError: matplotlib is not there, or it is something else.
+    """
+    need_matplotlib()
+    from dpframe.report.figures.registry import drawn_scores
+
+    return drawn_scores(found)
 
 
 def svg(
@@ -73,13 +88,14 @@ def kinds(record: Record) -> dict[str, str | None]:
     Raises:
         DpframeError: matplotlib is not there.
     """
-    _need_matplotlib()
+    need_matplotlib()
     from dpframe.report.figures.registry import reasons
 
     return reasons(record)
 
 
-def _need_matplotlib() -> None:
+def need_matplotlib() -> None:
+    """Raises DpframeError if it is not there."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:

@@ -105,10 +105,10 @@ def curve_of(of: ClaimRecord | TruthRecord, delta: float) -> At:
     if of.tradeoff:
         points = [(x, y) for x, y in of.tradeoff if math.isfinite(x + y)]
         return Curve(tuple(sorted(points))).at
-    return _of_pair(of.epsilon, delta)
+    return pair_curve(of.epsilon, delta)
 
 
-def _of_pair(epsilon: float, delta: float) -> At:
+def pair_curve(epsilon: float, delta: float) -> At:
     """F of (ε, δ)-DP [Dong2022, proposition 2.5]."""
     growth = math.exp(min(epsilon, 700.0))
     return lambda x: max(0.0, 1 - delta - growth * x, (1 - delta - x) / growth)
@@ -121,7 +121,7 @@ def claimed_curve(cell: CellRecord) -> At | None:
         return None
     if claim.tradeoff is None and {"epsilon", "delta"} <= claim.parameters.keys():
         # At its own δ, which need not be the cell's.
-        return _of_pair(claim.parameters["epsilon"], claim.parameters["delta"])
+        return pair_curve(claim.parameters["epsilon"], claim.parameters["delta"])
     return curve_of(claim, claim.delta)
 
 
@@ -134,7 +134,7 @@ def exact_curve(cell: CellRecord) -> At | None:
         return curve_of(truth, 0.0)
     if truth.kind != "pure-dp" or (claim is not None and claim.epsilon == truth.epsilon):
         return None  # the claimed curve; or an old record, and ε at one δ is no curve
-    return _of_pair(truth.epsilon, 0.0)
+    return pair_curve(truth.epsilon, 0.0)
 
 
 def claimed_profile(cell: CellRecord, epsilons: Floats) -> Floats | None:

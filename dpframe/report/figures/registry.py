@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpframe.errors import DpframeError
 from dpframe.report.figures import (
@@ -12,6 +12,7 @@ from dpframe.report.figures import (
     heat_map,
     inverse_cdf,
     profile,
+    roc,
     scores,
     sweep,
     threshold_curve,
@@ -102,6 +103,24 @@ def drawn(
             sweep.draw(record, panels, beside) if name == "sweep" else KINDS[name].draw(record)
         )
         picture.draw_without_rendering()  # ticks come into being here, in our settings
+    return picture
+
+
+def drawn_scores(found: Mapping[str, Any]) -> Picture:
+    """Draws scores made elsewhere.
+
+    Args:
+        found: what a command says of them.
+
+    Raises:
+        DpframeError: it is something else.
+    """
+    with settings():
+        try:
+            picture = roc.draw(found)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DpframeError(f"not what dpframe score writes, or not all: {error!r}") from None
+        picture.draw_without_rendering()
     return picture
 
 

@@ -67,10 +67,15 @@ def _linear(ax: Axes, subject: Subject, labels: list[str]) -> set[object]:
     ax.set_title(subject.title)
     fpr = np.concatenate([np.geomspace(1e-9, 0.02, 60), np.linspace(0.02, 1, 200)[1:]])
     kinds = _curves(ax, subject, labels, np.concatenate([[0.0], fpr]), power=False)
+    linear_rates(ax)
+    return kinds
+
+
+def linear_rates(ax: Axes) -> None:
+    """Axes of a trade-off, with the line of guessing."""
     ax.plot([0, 1], [1, 0], color=FAINT, lw=0.6, zorder=0.5)
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="false-positive rate", ylabel="false-negative rate")
     ax.set_aspect("equal")
-    return kinds
 
 
 def _logarithmic(ax: Axes, subject: Subject, labels: list[str]) -> None:
@@ -80,6 +85,11 @@ def _logarithmic(ax: Axes, subject: Subject, labels: list[str]) -> None:
     )
     least = 10 ** np.floor(np.log10(min(max(least, LEAST), 1e-2)))
     _curves(ax, subject, labels, np.geomspace(least, 1, 240), power=True)
+    logarithmic_rates(ax, float(least))
+
+
+def logarithmic_rates(ax: Axes, least: float) -> None:
+    """Logarithmic axes of an ROC from the least rate up, with the line of guessing."""
     ax.plot([least, 1], [least, 1], color=FAINT, lw=0.6, zorder=0.5)
     ax.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1.15))
     ax.set(xlabel="false-positive rate", ylabel="true-positive rate")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from dpframe.report import words
 from dpframe.report.terminal import ranking
 from dpframe.report.terminal.cell import BOUND
+from dpframe.report.terminal.elsewhere import answered, missing, noted, roc, untested
 from dpframe.report.terminal.ink import STYLE, SYMBOL, WORDS, Ink
 from dpframe.report.terminal.narrow import fitted
-from dpframe.report.terminal.scores import noted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ def render_canaries(found: dict[str, Any], console: Console, *, remarks: bool = 
         remarks: whether to print what estimators remarked, not only how much of it there is.
     """
     ink, notes = Ink.of(console), ranking.Notes()
-    rows = [row for row in found["rows"] if row["status"] == "ok"]
+    rows = answered(found)
     for line in _head(found, ink):
         console.print(line)
     if rows:
@@ -36,7 +36,8 @@ def render_canaries(found: dict[str, Any], console: Console, *, remarks: bool = 
         for part in fitted(_table(rows, found, notes, ink), ink, console.width):
             console.print(part)
         console.print()
-    for line in (*notes.lines(ink), *_remarks(found, rows, remarks, ink)):
+    curve = roc(found, [], ink, console.width)
+    for line in (*notes.lines(ink), *_remarks(found, rows, remarks, ink), *curve):
         console.print(line)
 
 
@@ -112,9 +113,5 @@ def _remarks(
             "coin of its own. What so many canaries can show is limited by their number, however "
             "large the loss is. No number here says that a mechanism is private."
         )
-    for row in found["rows"]:
-        if row["status"] == "failed":
-            label = row["estimator"]["label"]
-            yield ink.text(f"{SYMBOL['failed']} {label} failed: {row['reason']}", STYLE["failed"])
-    for skip in found["skipped"]:
-        yield ink.text(f"– {skip['estimator']}: left out: {skip['reason']}")
+    yield from untested(found, ink)
+    yield from missing(found, ink)

@@ -18,8 +18,6 @@ Point = tuple[float, float]
 Cells = list[list[tuple[str, str]]]
 """Characters with their styles, rows from the top."""
 
-MARGIN = 5
-"""Columns for the numbers of the vertical axis and the axis itself."""
 BRAILLE = 0x2800
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Bit of each dot of a braille character: rows from the top, left and right."""
@@ -52,6 +50,32 @@ def log_axis(decades: int) -> Axis:
     )
 
 
+class Upright(NamedTuple):
+    """The vertical axis."""
+
+    name: str
+    place: Callable[[float], float]
+    """Where a value lies, from 0 below to 1 above."""
+    texts: tuple[str, str, str]
+    """Above, in the middle, below."""
+    guessing: Callable[[float], float]
+    """Its value at each of the horizontal axis, for a guess without looking at the output."""
+
+    @property
+    def margin(self) -> int:
+        """Columns for the numbers."""
+        return max(map(len, (*self.texts, self.name)))
+
+
+FALSE_NEGATIVES = Upright("FNR", lambda y: y, ("1", "0.5", "0"), lambda x: 1 - x)
+
+
+def true_positives(decades: int) -> Upright:
+    """From 10^-decades to 1."""
+    texts = ("1", setting(10 ** (-decades / 2)) if decades % 2 == 0 else "", setting(10**-decades))
+    return Upright("TPR", log_axis(decades).place, texts, lambda x: x)
+
+
 def draw(
     curve: Callable[[float], float],
     points: Sequence[Point],
@@ -59,40 +83,44 @@ def draw(
     axis: Axis,
     size: tuple[int, int],
     ink: Ink,
+    upright: Upright = FALSE_NEGATIVES,
 ) -> list[Text]:
-    """Draws a falling curve from 1 to 0, and points.
+    """Draws a curve without gaps, and points.
 
     Args:
-        curve: of the value on the horizontal axis.
-        points: those outside of the axis are left out.
+        curve: of the value on the horizontal axis; what leaves the vertical one is not drawn.
+        points: those outside of the horizontal axis are left out.
         sign: character and style of a point.
-        axis: the horizontal one; the vertical one goes from 0 to 1.
+        axis: the horizontal one.
         size: columns and rows, axes included.
         ink: of the console.
+        upright: the vertical one.
 
     Returns:
         One line for each row, all as wide as `size` says.
     """
-    width, height = size[0] - MARGIN, size[1] - 2
+    width, height = size[0] - upright.margin - 2, size[1] - 2
     cells: Cells = [[(" ", "")] * width for _ in range(height)]
-    _guessing(cells, axis, ink)
-    _line(cells, curve, axis, ink)
+    _guessing(cells, axis, ink, upright)
+    _line(cells, lambda x: upright.place(curve(x)), axis, ink)
     for x, y in points:
         if 0 <= (share := axis.place(x)) <= 1:
-            cells[_row(y, height)][min(int(share * width), width - 1)] = sign
-    return _framed(cells, axis, ink)
+            place = _row(upright.place(y), height)
+            cells[place][min(int(share * width), width - 1)] = sign
+    return _framed(cells, axis, ink, upright)
 
 
 def _row(y: float, rows: int) -> int:
     return min(max(int((1 - y) * rows), 0), rows - 1)
 
 
-def _guessing(cells: Cells, axis: Axis, ink: Ink) -> None:
+def _guessing(cells: Cells, axis: Axis, ink: Ink, upright: Upright) -> None:
     """Where a guess without looking at the output would be."""
     width, dot = len(cells[0]), "·" if _has_braille(ink) else ":"
     for column in range(width):
         x = axis.value((column + 0.5) / width)
-        cells[_row(1 - x, len(cells))][column] = (dot, "dim")
+        row = _row(upright.place(upright.guessing(x)), len(cells))
+        cells[row][column] = (dot, "dim")
 
 
 def _line(cells: Cells, curve: Callable[[float], float], axis: Axis, ink: Ink) -> None:
@@ -103,8 +131,12 @@ def _line(cells: Cells, curve: Callable[[float], float], axis: Axis, ink: Ink) -
     dots: dict[tuple[int, int], set[tuple[int, int]]] = {}
     last = None
     for step in range(width * across):
-        row = _row(curve(axis.value((step + 0.5) / (width * across))), height * down)
-        for at in range(min(row, row if last is None else last + 1), row + 1):
+        share = curve(axis.value((step + 0.5) / (width * across)))
+        if not 0 <= share <= 1:
+            last = None
+            continue
+        row = _row(share, height * down)
+        for at in _between(last, row):
             place = (at // down, step // across)
             dots.setdefault(place, set()).add((at % down, step % across))
         last = row
@@ -116,17 +148,25 @@ def _line(cells: Cells, curve: Callable[[float], float], axis: Axis, ink: Ink) -
         cells[row][column] = (character, "")
 
 
+def _between(last: int | None, row: int) -> range:
+    """The rows that one step of a line takes: all from where it was to where it is."""
+    if last is None or last == row:
+        return range(row, row + 1)
+    return range(last + 1, row + 1) if row > last else range(row, last)
+
+
 def _has_braille(ink: Ink) -> bool:
     return not ink.ascii_only and ink.plain(chr(BRAILLE + 1)) == chr(BRAILLE + 1)
 
 
-def _framed(cells: Cells, axis: Axis, ink: Ink) -> list[Text]:
+def _framed(cells: Cells, axis: Axis, ink: Ink, vertical: Upright) -> list[Text]:
     upright, corner, floor, tick = "│└─┴" if _has_braille(ink) else "|+-+"
-    numbers = {0: "1", 1: "FNR", len(cells) // 2: "0.5", len(cells) - 1: "0"}
+    above, middle, below = vertical.texts
+    numbers = {0: above, 1: vertical.name, len(cells) // 2: middle, len(cells) - 1: below}
     lines = []
     for row, characters in enumerate(cells):
         line = Text(no_wrap=True)
-        line.append(f"{numbers.get(row, ''):>{MARGIN - 2}} {upright}", "dim")
+        line.append(f"{numbers.get(row, ''):>{vertical.margin}} {upright}", "dim")
         for character, style in characters:
             line.append(character, style)
         lines.append(line)
@@ -138,6 +178,6 @@ def _framed(cells: Cells, axis: Axis, ink: Ink) -> list[Text]:
         start = min(max(column - len(text) // 2, 0), width - len(text))
         if not "".join(labels[max(start - 1, 0) : start + len(text) + 1]).strip():
             labels[start : start + len(text)] = text
-    for name, below in (("", corner + "".join(ruler)), ("FPR", " " + "".join(labels))):
-        lines.append(Text(f"{name:>{MARGIN - 2}} {below}", "dim", no_wrap=True))
+    for name, beside in (("", corner + "".join(ruler)), ("FPR", " " + "".join(labels))):
+        lines.append(Text(f"{name:>{vertical.margin}} {beside}", "dim", no_wrap=True))
     return lines

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from dpframe.report import words
 from dpframe.report.terminal import ranking
-from dpframe.report.terminal.curve import Curve, useful
+from dpframe.report.terminal.curve import Curve, Point, useful
+from dpframe.report.terminal.elsewhere import (
+    ROOM,
+    SIZE,
+    answered,
+    decades,
+    missing,
+    noted,
+    roc,
+    untested,
+)
 from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
 from dpframe.report.terminal.narrow import fitted
 from dpframe.report.terminal.panel import draw, log_axis
@@ -17,11 +26,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
     from rich.text import Text
-
-ROOM = 50
-"""Columns that a curve needs."""
-SIZE = (78, 14)
-"""Columns and rows of a curve at most."""
 
 
 def render_scores(found: dict[str, Any], console: Console, *, remarks: bool = False) -> None:
@@ -33,7 +37,7 @@ def render_scores(found: dict[str, Any], console: Console, *, remarks: bool = Fa
         remarks: whether to print what estimators remarked, not only how much of it there is.
     """
     ink, marks = Ink.of(console), ranking.Notes()
-    entries = [_entry(row, found) for row in found["rows"] if row["status"] == "ok"]
+    entries = [_entry(row, found) for row in answered(found)]
     columns: list[ranking.Column] = [("bound", ranking.bound), ("estimate", ranking.estimate)]
     if found["claim"] is not None:
         columns.append(("p-value", ranking.p_value))
@@ -89,7 +93,7 @@ def _head(found: dict[str, Any], ink: Ink) -> Iterator[Text]:
 
 def _remarks(found: dict[str, Any], all_of_them: bool, ink: Ink) -> Iterator[Text]:
     """What the numbers do not say, and what is missing from the table."""
-    rows = [row for row in found["rows"] if row["status"] == "ok"]
+    rows = answered(found)
     yield from noted(rows, all_of_them, ink)
     confidence = found["audit"]["confidence"]
     certified = sum(row["estimate"]["certified"] for row in rows)
@@ -112,31 +116,13 @@ def _remarks(found: dict[str, Any], all_of_them: bool, ink: Ink) -> Iterator[Tex
             "A bound limits the loss from below: these scores show at least so much. No number "
             "here says that a mechanism is private; other scores may show more."
         )
-    for row in found["rows"]:
-        if row["status"] == "failed":
-            label = row["estimator"]["label"]
-            yield ink.text(f"{SYMBOL['failed']} {label} failed: {row['reason']}", STYLE["failed"])
-    for skip in found["skipped"]:
-        yield ink.text(f"– {skip['estimator']}: left out: {skip['reason']}")
-
-
-def noted(rows: list[dict[str, Any]], all_of_them: bool, ink: Ink) -> Iterator[Text]:
-    """What estimators remarked, or how many remarks there are."""
-    notes: dict[str, list[str]] = {}
-    for row in rows:
-        for note in row["estimate"]["notes"]:
-            notes.setdefault(note, []).append(row["estimator"]["label"])
-    if notes and not all_of_them:
-        many = "1 note of an estimator" if len(notes) == 1 else f"{len(notes)} notes of estimators"
-        yield ink.text(f"{many}, shown with --notes", "dim")
-        return
-    for note, labels in notes.items():
-        yield ink.text(f"{', '.join(labels)}: {note}", "dim")
+    yield from missing(found, ink)
 
 
 def _conclusion(found: dict[str, Any], ink: Ink) -> Iterator[Text]:
     """What all lines together say of the claim."""
     if found["refuted"] is None:
+        yield from untested(found, ink)
         return
     tests = sum(row["p_value"] is not None or row["status"] == "failed" for row in found["rows"])
     sure = words.percent(found["audit"]["confidence"])
@@ -150,29 +136,34 @@ def _conclusion(found: dict[str, Any], ink: Ink) -> Iterator[Text]:
 
 
 def _curve(found: dict[str, Any], ink: Ink, width: int) -> Iterator[Text]:
-    """The rates that the largest bound certifies, on a logarithmic axis, and the claim."""
-    rows = [row for row in found["rows"] if row["status"] == "ok" and row["estimate"]["certified"]]
-    if width < ROOM or not rows:
-        return
-    best = max(rows, key=lambda row: words.number(row["estimate"]["epsilon_lower"]) or 0.0)
-    points = useful(best["estimate"]["tradeoff"])
-    if not points:
-        return
+    """The rates that the largest bound certifies, beside the claim and beside what was counted."""
+    rows = [row for row in answered(found) if row["estimate"]["certified"]]
+    best = max(
+        rows, key=lambda row: words.number(row["estimate"]["epsilon_lower"]) or 0.0, default=None
+    )
+    points = useful(best["estimate"]["tradeoff"]) if best else []
+    if best and points and width >= ROOM:
+        yield from _tradeoff(found, best["estimator"]["label"], points, ink, width)
+    yield from roc(found, points, ink, width)
+
+
+def _tradeoff(
+    found: dict[str, Any], label: str, points: list[Point], ink: Ink, width: int
+) -> Iterator[Text]:
     claim = found["claim"]
     claimed = Curve(tuple(sorted(map(tuple, claim["tradeoff"])))) if claim else None
     line = "the claim" if claimed else "guessing"
     yield ink.text("")
     yield ink.text(
-        f"● certified by {best['estimator']['label']} alone: the trade-off of false positives and "
+        f"● certified by {label} alone: the trade-off of false positives and "
         f"false negatives runs below or through here. Line: {line}.",
         "dim",
     )
-    decades = min(max(math.ceil(-math.log10(min(x for x, _ in points))), 2), 12)
     yield from draw(
         claimed.at if claimed else lambda x: 1 - x,
         points,
         (ink.plain("●"), STYLE["violated"] if found["refuted"] else "bold"),
-        log_axis(decades),
+        log_axis(decades([x for x, _ in points])),
         (min(SIZE[0], width), SIZE[1]),
         ink,
     )
