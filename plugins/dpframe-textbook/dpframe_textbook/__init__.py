@@ -1,0 +1,55 @@
+"""The mechanisms of the textbooks, right and wrong, and pairs to try them with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpframe import hookimpl
+
+if TYPE_CHECKING:
+    from dpframe import Mechanism, Pair
+
+
+@hookimpl
+def dpframe_mechanisms() -> list[type[Mechanism]]:
+    """Of the literature on finding violations."""
+    from dpframe_textbook import (
+        histograms,
+        noisy_max,
+        rappor,
+        snapping,
+        sparse_values,
+        sparse_vector,
+        truncated_geometric,
+    )
+
+    return [
+        histograms.NoisyHistogram1,
+        histograms.NoisyHistogram2,
+        histograms.LaplaceParallel,
+        histograms.PrefixSum,
+        noisy_max.ReportNoisyMax1,
+        noisy_max.ReportNoisyMax2,
+        noisy_max.ReportNoisyMax3,
+        noisy_max.ReportNoisyMax4,
+        snapping.Snapping,
+        truncated_geometric.TruncatedGeometric,
+        sparse_vector.SparseVector1,
+        sparse_vector.SparseVector2,
+        sparse_vector.SparseVector3,
+        sparse_vector.SparseVector4,
+        sparse_vector.SparseVector5,
+        sparse_vector.SparseVector6,
+        sparse_values.NumericalSparseVector,
+        sparse_values.SparseVector34,
+        rappor.RAPPOR,
+        rappor.OneTimeRAPPOR,
+    ]
+
+
+@hookimpl
+def dpframe_pairs() -> list[type[Pair]]:
+    """Of answers to queries."""
+    from dpframe_textbook.pairs import QueryPattern
+
+    return [QueryPattern]

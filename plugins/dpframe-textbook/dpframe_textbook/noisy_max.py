@@ -1,0 +1,106 @@
+"""Report noisy max: which noisy answer is the largest, or how large it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpframe_textbook.finite import FiniteDP
+from dpframe_textbook.neighbours import EachByOne
+from dpframe_textbook.noise import exponential, laplace
+from dpframe_textbook.quadrature import EXPONENTIAL, LAPLACE, nodes
+
+if TYPE_CHECKING:
+    from dpframe import Array, Floats, Key, Pair
+    from dpframe_textbook.quadrature import Law
+
+
+class NoisyMax(EachByOne):
+    """Answers plus noise of scale 2/ε."""
+
+    def index_probabilities(self, data: Floats, law: Law) -> Floats:
+        """Probability that each noisy answer is the largest, in float64.
+
+        Args:
+            data: answers, shape [k].
+            law: of the noise.
+
+        Returns:
+            Shape [k].
+        """
+        scaled = np.asarray(data, np.float64) * self.epsilon / 2
+        x, weights = nodes(scaled)
+        below = law.below(x[None, :] - scaled[:, None])
+        found = []
+        for i, at in enumerate(scaled):
+            others = np.prod(np.delete(below, i, axis=0), axis=0)
+            found.append(np.sum(weights * law.density(x - at) * others))
+        return np.array(found)
+
+
+class ReportNoisyMax1(NoisyMax, name="report-noisy-max-1"):
+    """Which answer plus Lap(2/ε) is the largest [Ding2018, algorithm 5].
+
+    Claim: ε-DP where each answer changes by up to 1; true.
+    """
+
+    def truth(self, pair: Pair) -> FiniteDP:
+        zero, one = (self.index_probabilities(d, LAPLACE) for d in (pair.d0, pair.d1))
+        return FiniteDP.of(zero, one)
+
+    def sample(self, key: Key, data: Array, n: int) -> Array:
+        noisy = data[:, None] + _laplace(key, data, n) * 2 / self.epsilon
+        return _index(noisy)
+
+
+class ReportNoisyMax2(NoisyMax, name="report-noisy-max-2"):
+    """Which answer plus exponential noise of mean 2/ε is the largest [Ding2018, algorithm 6].
+
+    Claim: ε-DP where each answer changes by up to 1; true.
+    """
+
+    def truth(self, pair: Pair) -> FiniteDP:
+        zero, one = (self.index_probabilities(d, EXPONENTIAL) for d in (pair.d0, pair.d1))
+        return FiniteDP.of(zero, one)
+
+    def sample(self, key: Key, data: Array, n: int) -> Array:
+        noisy = data[:, None] + _exponential(key, data, n) * 2 / self.epsilon
+        return _index(noisy)
+
+
+class ReportNoisyMax3(NoisyMax, name="report-noisy-max-3"):
+    """How large the largest answer plus Lap(2/ε) is [Ding2018, algorithm 7].
+
+    Claim: ε-DP where each answer changes by up to 1; wrong for more than two answers. Where all k
+    change together and the largest lies below them all, it loses kε/2.
+    """
+
+    def sample(self, key: Key, data: Array, n: int) -> Array:
+        noisy = data[:, None] + _laplace(key, data, n) * 2 / self.epsilon
+        return jnp.max(noisy, axis=0)[:, None]
+
+
+class ReportNoisyMax4(NoisyMax, name="report-noisy-max-4"):
+    """How large the largest answer plus exponential noise of mean 2/ε is [Ding2018, algorithm 8].
+
+    Claim: ε-DP where each answer changes by up to 1; wrong: outputs below the largest answer of D′
+    are impossible there. On D they have a probability of no more than (1 − e^{−ε/2})^k.
+    """
+
+    def sample(self, key: Key, data: Array, n: int) -> Array:
+        noisy = data[:, None] + _exponential(key, data, n) * 2 / self.epsilon
+        return jnp.max(noisy, axis=0)[:, None]
+
+
+def _laplace(key: Key, data: Array, n: int) -> Array:
+    return laplace(key, (data.size, n), data.dtype)
+
+
+def _exponential(key: Key, data: Array, n: int) -> Array:
+    return exponential(key, (data.size, n), data.dtype)
+
+
+def _index(noisy: Array) -> Array:
+    return jnp.argmax(noisy, axis=0).astype(noisy.dtype)[:, None]

@@ -1,0 +1,78 @@
+"""Answers to queries that neighbours give."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import numpy as np
+
+from dpframe import Ge, Pair
+
+if TYPE_CHECKING:
+    from dpframe import Floats
+
+Name = Literal[
+    "one-above",
+    "one-below",
+    "one-above-rest-below",
+    "one-below-rest-above",
+    "half-half",
+    "all-above",
+    "all-below",
+    "x-shape",
+]
+
+
+class QueryPattern(Pair, name="query-pattern"):
+    """One of the eight patterns of [Ding2018], for `length` queries.
+
+    D is 1 everywhere, and D′ has 2 where it is above and 0 where it is below; x-shape: D is 1 in
+    the first half and 0 in the other, D′ the reverse. In the first two one answer differs, in the
+    others all do. Clipped to [low, high].
+    """
+
+    adjacency: ClassVar[str] = "answers of a query change by up to 1"
+    parameters_say_all: ClassVar[bool] = True
+
+    length: Annotated[int, Ge(1)]
+    """Queries."""
+    pattern: Name = "one-above"
+    """Which."""
+    swapped: bool = False
+    """Whether D and D′ change places."""
+    low: float = -10.0
+    """Answers below it are raised to it."""
+    high: float = 10.0
+    """Answers above it are lowered to it."""
+
+    def check(self) -> None:
+        if self.low >= self.high:
+            raise ValueError("low must be below high")
+
+    @property
+    def d0(self) -> Floats:
+        return self._clipped(self._both()[self.swapped])
+
+    @property
+    def d1(self) -> Floats:
+        return self._clipped(self._both()[not self.swapped])
+
+    def _clipped(self, answers: Floats) -> Floats:
+        return np.clip(answers, self.low, self.high)
+
+    def _both(self) -> tuple[Floats, Floats]:
+        first = np.arange(self.length) == 0
+        half = np.arange(self.length) < self.length // 2
+        ones = np.ones(self.length)
+        changed = {
+            "one-above": np.where(first, 2.0, 1.0),
+            "one-below": np.where(first, 0.0, 1.0),
+            "one-above-rest-below": np.where(first, 2.0, 0.0),
+            "one-below-rest-above": np.where(first, 0.0, 2.0),
+            "half-half": np.where(half, 2.0, 0.0),
+            "all-above": 2 * ones,
+            "all-below": 0 * ones,
+        }
+        if self.pattern == "x-shape":
+            return half * ones, ~half * ones
+        return ones, changed[self.pattern]

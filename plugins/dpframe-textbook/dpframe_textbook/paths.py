@@ -1,0 +1,73 @@
+"""Exact probabilities of what a sparse vector technique says."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpframe_textbook.quadrature import LAPLACE, NOTHING, REACH, nodes
+
+if TYPE_CHECKING:
+    from dpframe import Floats
+
+MOST_PATHS = 5000
+"""Outputs, beyond which they are not gone through."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Noises:
+    """Laplace noise of a threshold at 0 and of the answers."""
+
+    threshold: float
+    """Scale of the noise of the threshold."""
+    answer: float
+    """Scale of the noise of an answer; 0 for none."""
+    renews: bool = False
+    """Whether the threshold gets new noise after every answer above it."""
+
+    def probabilities(self, answers: Floats, cutoff: int) -> tuple[Floats, Floats]:
+        """Goes through the queries, with the density of the threshold's noise at each output.
+
+        Args:
+            answers: less the threshold, shape [queries].
+            cutoff: answers above, after which it stops.
+
+        Returns:
+            All outputs of 1 (above), 0 (below) and −1 (stopped), shape [outputs, queries], and
+            their probabilities.
+        """
+        at, density = self._density(answers)
+        law, unit = (LAPLACE, self.answer) if self.answer else (NOTHING, 1.0)
+        ends: list[tuple[tuple[int, ...], Floats]] = [((), density)]
+        for answer in answers:
+            below = law.below((at - answer) / unit)
+            further = []
+            for told, left in ends:
+                if told.count(1) >= cutoff:
+                    further.append(((*told, -1), left))
+                    continue
+                above = left * (1 - below)
+                if self.renews:
+                    above = above.sum() * density
+                further += [((*told, 0), left * below), ((*told, 1), above)]
+            ends = further
+        outputs = np.array([told for told, _ in ends], np.float64)
+        return outputs, np.array([left.sum() for _, left in ends])
+
+    def _density(self, answers: Floats) -> tuple[Floats, Floats]:
+        """Nodes of the threshold's noise, and its probability at each."""
+        unit = min(self.threshold, self.answer or self.threshold)
+        kinks = np.append(answers, 0.0) / unit
+        at, weights = nodes(kinks, REACH * self.threshold / unit)
+        density = LAPLACE.density(at * unit / self.threshold) * unit / self.threshold
+        return at * unit, density * weights
+
+
+def paths(queries: int, cutoff: int) -> int:
+    """How many outputs there are."""
+    most = min(cutoff, queries)
+    stopped = sum(math.comb(last, most - 1) for last in range(queries))
+    return stopped + sum(math.comb(queries, above) for above in range(most))

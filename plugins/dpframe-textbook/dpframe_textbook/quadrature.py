@@ -1,0 +1,64 @@
+"""Integrals over a noise whose density has kinks at known places."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpframe import Floats
+
+REACH = 45.0
+"""How far beyond the outermost kink is integrated: e^{−45} is below 1e-19."""
+
+STEP = 3.0
+"""No panel is longer."""
+
+ORDER = 24
+"""Nodes of a panel."""
+
+
+class Law(NamedTuple):
+    """A distribution of noise of scale 1, in float64."""
+
+    density: Callable[[Floats], Floats]
+    below: Callable[[Floats], Floats]
+    """The distribution function."""
+
+
+LAPLACE = Law(
+    lambda x: np.exp(-np.abs(x)) / 2,
+    lambda x: np.where(x < 0, np.exp(-np.abs(x)) / 2, 1 - np.exp(-np.abs(x)) / 2),
+)
+EXPONENTIAL = Law(
+    lambda x: np.where(x > 0, np.exp(-np.abs(x)), 0.0),
+    lambda x: np.where(x > 0, -np.expm1(-np.abs(x)), 0.0),
+)
+NOTHING = Law(np.zeros_like, lambda x: np.where(x > 0, 1.0, 0.0))
+"""No noise."""
+
+
+def nodes(kinks: Floats, reach: float = REACH) -> tuple[Floats, Floats]:
+    """Gauss-Legendre nodes and weights on the panels between kinks.
+
+    Args:
+        kinks: where an integrand made of functions e^{±x} changes its form, any order.
+        reach: how far beyond them is integrated.
+
+    Returns:
+        Nodes and weights, ascending; what falls off like e^{−|x|} is integrated to about 1e-14.
+    """
+    inner = np.unique(np.asarray(kinks, np.float64))
+    edges = np.concatenate([[inner[0] - reach], inner, [inner[-1] + reach]])
+    starts = [
+        np.linspace(low, high, max(2, int(np.ceil((high - low) / STEP)) + 1))[:-1]
+        for low, high in itertools.pairwise(edges)
+    ]
+    panels = np.concatenate([*starts, edges[-1:]])
+    at, weight = np.polynomial.legendre.leggauss(ORDER)
+    half, middle = np.diff(panels)[:, None] / 2, (panels[1:] + panels[:-1])[:, None] / 2
+    return (middle + half * at).ravel(), (half * weight).ravel()

@@ -1,0 +1,1 @@
+"""Naive oracles, and comparisons of laws."""
