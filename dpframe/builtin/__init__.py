@@ -39,6 +39,10 @@ from dpframe.builtin.mechanisms.laplace_shifted import LaplaceShifted
 from dpframe.builtin.mechanisms.random_output import RandomOutput
 from dpframe.builtin.mechanisms.randomized_response import RandomizedResponse
 from dpframe.builtin.mechanisms.subsampled_gaussian import SubsampledGaussian
+from dpframe.builtin.neighbourhoods.climb import Climb
+from dpframe.builtin.neighbourhoods.grid import Grid
+from dpframe.builtin.neighbourhoods.patterns import Patterns
+from dpframe.builtin.neighbourhoods.random import Random
 from dpframe.builtin.pairs.values import Values
 from dpframe.builtin.pairs.zeros_ones import ZerosOnes
 
@@ -109,5 +113,5 @@ def dpframe_pairs() -> list[type[Pair]]:
 
 @hookimpl
 def dpframe_neighbourhoods() -> list[type[Neighbourhood]]:
-    """What a search proposes."""
-    return []
+    """Proposers of pairs."""
+    return [Patterns, Grid, Random, Climb]
