@@ -50,8 +50,8 @@ def plot(
             with a value; a list stands for any of its items.
         panels: for the kind `sweep`, labels of mechanisms that share a panel; default: a panel
             for each.
-        beside: a CSV file of numbers from elsewhere, a paper's for example, for the kind `sweep`:
-            columns `mechanism`, `epsilon` and swept keys.
+        beside: a CSV file of numbers from elsewhere, a paper's for example, for the kinds `sweep`
+            and `compositions`: columns `mechanism`, `epsilon` and swept keys, or other parameters.
 
     Raises:
         DpframeError: matplotlib is not there, or no such figure can be made of this record.

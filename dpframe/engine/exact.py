@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 NONE = (Mechanism.cdf, HostMechanism.cdf)
 """Of mechanisms that give none."""
+MOST = 256
+"""Bins; of more a record would grow by more than a figure can show."""
 SLACK = 1e-9
 """By which rounding may take a probability below another."""
 
@@ -36,7 +38,11 @@ def exact_shares(cell: Cell, counts: Any, edges: Any) -> list[list[float]] | Non
     mechanism, pair = cell.mechanism.value, cell.pair.value
     if not cell.attack.value.hands_out or type(mechanism).cdf in NONE:
         return None
-    if not isinstance(edges, list) or np.shape(counts) != (2, len(edges) + 2):
+    if (
+        not isinstance(edges, list)
+        or len(edges) + 2 > MOST
+        or np.shape(counts) != (2, len(edges) + 2)
+    ):
         return None
     places = np.array([float(edge) for edge in edges], np.float32)
     if np.isnan(places).any():

@@ -20,6 +20,9 @@ EDGES = [0.0, 0.5, "inf"]
 COUNTS = np.zeros((2, 5), int).tolist()
 
 
+MANY = (np.zeros((2, 257), int).tolist(), np.linspace(0, 1, 255).tolist())
+
+
 def cell(cdf: Any, attack: Any = None) -> Any:
     class Known(HostMechanism, name="known", api=1):
         def sample(self, rng: Any, data: Any, n: int) -> Any: ...
@@ -49,7 +52,14 @@ def test_what_lies_at_an_edge_is_above_it() -> None:
 
 @pytest.mark.parametrize(
     ("counts", "edges"),
-    [(COUNTS, None), (COUNTS, [0.0]), ([1, 2], EDGES), ({"a": [1]}, EDGES), (COUNTS, ["nan"] * 3)],
+    [
+        (COUNTS, None),
+        (COUNTS, [0.0]),
+        ([1, 2], EDGES),
+        ({}, EDGES),
+        (COUNTS, ["nan"] * 3),
+        MANY,
+    ],
 )
 def test_other_counts_are_not_known(counts: Any, edges: Any) -> None:
     assert exact_shares(cell(uniform), counts, edges) is None

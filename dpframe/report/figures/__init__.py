@@ -34,7 +34,7 @@ def draw(
             with a value.
         panels: labels of mechanisms that share a panel, for the kind `sweep`; default: a panel for
             each.
-        beside: numbers from elsewhere, for the kind `sweep`.
+        beside: numbers from elsewhere, for the kinds `sweep` and `compositions`.
 
     Returns:
         A matplotlib Figure, with a `caption`.

@@ -105,7 +105,7 @@ def dress(ax: Axes, which: str, scaled: Scale) -> None:
     getattr(ax, f"set_{which}scale")("log" if scaled.log else "linear")
     getattr(ax, f"set_{which}lim")(*scaled.limits)
     axis: Axis = getattr(ax, f"{which}axis")
-    ticks = _decades(scaled.low, scaled.high) if scaled.log else _even(scaled.low, scaled.high)
+    ticks = decades(scaled.low, scaled.high) if scaled.log else _even(scaled.low, scaled.high)
     texts = [words.setting(tick) for tick in ticks]
     span = ax.axhspan if which == "y" else ax.axvspan
     begin, end = scaled.limits
@@ -158,7 +158,8 @@ def _cut(ax: Axes, which: str, at: float) -> None:
     line(at, color=FAINT, lw=0.5, ls=(0, (1, 1)), zorder=0.5)
 
 
-def _decades(low: float, high: float) -> list[float]:
+def decades(low: float, high: float) -> list[float]:
+    """Ticks of a logarithmic axis: powers of ten, or finer where there are too few of them."""
     begin, end = math.floor(math.log10(low)), math.ceil(math.log10(high))
     every = max(1, round((end - begin) / 6))
     ticks = [10.0**p for p in range(begin, end + 1, every) if low <= 10.0**p <= high]

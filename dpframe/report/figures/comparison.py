@@ -122,15 +122,29 @@ def _draw(ax: Axes, panel: Panel) -> None:
     values = [v for row in panel.rows for v in _values(row.cell)]
     scaled = scale([*values, *anchors], anchors, log=None)
     for name, color, width, dashes in ((CLAIMED, INK, 1.6, "-"), (TRUTH, QUIET, 1.4, DOTTED)):
-        known = {v for row in panel.rows if (v := _references(row.cell).get(name)) is not None}
-        for value in sorted(known):
-            ax.axvline(scaled.place(value), color=color, lw=width, ls=dashes, zorder=1)
+        for value, first, end in _stretches(panel.rows, name):
+            at, ends = scaled.place(value), [first - 0.5, end - 0.5]
+            ax.plot([at, at], ends, color=color, lw=width, ls=dashes, zorder=1)
     for place, row in enumerate(panel.rows):
         _row(ax, place, row.cell, scaled)
     dress(ax, "x", scaled)
     ax.set_ylim(len(panel.rows) - 0.4, -0.6)
     ax.set_yticks(range(len(panel.rows)), [row.label for row in panel.rows])
     ax.tick_params(axis="y", length=0)
+
+
+def _stretches(rows: list[Row], name: str) -> list[tuple[float, int, int]]:
+    """What is claimed, or true, and the rows from which and to which it is so."""
+    found: list[tuple[float, int, int]] = []
+    for place, row in enumerate(rows):
+        value = _references(row.cell).get(name)
+        if value is None:
+            continue
+        if found and found[-1][0] == value and found[-1][2] == place:
+            found[-1] = (value, found[-1][1], place + 1)
+        else:
+            found.append((value, place, place + 1))
+    return found
 
 
 def _row(ax: Axes, place: int, cell: CellRecord, scaled: Scale) -> None:

@@ -24,8 +24,8 @@ class Published:
 
         Args:
             text: CSV with the columns `mechanism` (a label or the name of a plugin), `epsilon`
-                (inf is allowed) and the swept keys that tell the cells of a mechanism apart. Lines
-                before these that begin with # are left out.
+                (inf is allowed) and the swept keys, or other parameters, that tell the cells of a
+                mechanism apart. Lines before these that begin with # are left out.
             name: of the file, for messages.
 
         Raises:
@@ -53,13 +53,22 @@ class Published:
 
     def of(self, cell: CellRecord) -> float | None:
         """The number for a cell, if there is one."""
-        if any(key not in cell.swept for key in self.keys):
+        known = [_setting(cell, key) for key in self.keys]
+        if any(value is None for value in known):
             return None
-        place = [_same(cell.swept[key]) for key in self.keys]
+        place = [_same(value) for value in known]
         found = (
             self._found.get((who, *place)) for who in (cell.mechanism.label, cell.mechanism.use)
         )
         return next((epsilon for epsilon in found if epsilon is not None), None)
+
+
+def _setting(cell: CellRecord, key: str) -> object:
+    """Value of a swept key, or of a parameter that is the same in all cells; None for neither."""
+    part, _, name = key.partition(".")
+    if key in cell.swept or part not in ("mechanism", "pair", "attack", "estimator"):
+        return cell.swept.get(key)
+    return getattr(cell, part).params.get(name)
 
 
 def _same(value: object) -> str:

@@ -8,6 +8,8 @@ from dpframe.errors import DpframeError
 from dpframe.report.figures import (
     best_order,
     comparison,
+    compositions,
+    convergence,
     curves,
     heat_map,
     inverse_cdf,
@@ -47,9 +49,15 @@ KINDS = {
     "trade-off": Kind("false negatives against false positives", curves.unfit, tradeoff.draw),
     "profile": Kind("δ against ε", curves.unfit, profile.draw),
     "comparison": Kind("estimators beside each other", comparison.unfit, comparison.draw),
+    "compositions": Kind(
+        "loss against the number of releases", compositions.unfit, compositions.draw
+    ),
     "threshold-curve": Kind("μ against the threshold", threshold_curve.unfit, threshold_curve.draw),
     "total-variation": Kind(
         "distance of histograms against their bins", total_variation.unfit, total_variation.draw
+    ),
+    "convergence": Kind(
+        "error of a distance against the draws", convergence.unfit, convergence.draw
     ),
     "best-order": Kind("how well each divergence determines σ", best_order.unfit, best_order.draw),
     "scores": Kind("histograms of the scores on D and on D′", scores.unfit, scores.draw),
@@ -94,14 +102,19 @@ def drawn(
         raise DpframeError(_none(found) if name is None else _unknown(name, found))
     if (reason := found[name]) is not None:
         raise DpframeError(f"{name} does not fit this record: {reason}\n{_fitting(found)}")
-    if beside is not None and name != "sweep":
-        raise DpframeError(f"other numbers can be drawn in the kind sweep, not in {name}")
+    if beside is not None and name not in ("sweep", "compositions"):
+        raise DpframeError(
+            f"other numbers can be drawn in the kinds sweep and compositions, not in {name}"
+        )
     if panels and name != "sweep":
         raise DpframeError(f"panels can be put together in the kind sweep, not in {name}")
     with settings():
-        picture = (
-            sweep.draw(record, panels, beside) if name == "sweep" else KINDS[name].draw(record)
-        )
+        if name == "sweep":
+            picture = sweep.draw(record, panels, beside)
+        elif name == "compositions":
+            picture = compositions.draw(record, beside)
+        else:
+            picture = KINDS[name].draw(record)
         picture.draw_without_rendering()  # ticks come into being here, in our settings
     return picture
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 MOST_PANELS = 9
 BARS = 64
-"""About so many bars are drawn, each of whole bins."""
+"""About so many bars are drawn at most, each of whole bins."""
 TAIL = 5e-4
 """Share of the draws beyond either end of a panel."""
 SMALLEST = 1e-300
@@ -88,8 +89,12 @@ def _bars(histogram: Histogram) -> tuple[Floats, Floats, Floats | None]:
     seen = np.flatnonzero((share.max(axis=0) > TAIL) & (share.min(axis=0) < 1 - TAIL))
     first, last = (int(seen[0]), int(seen[-1])) if len(seen) else (0, len(edges) - 1)
     first, last = max(first - 1, 0), min(last + 1, len(edges) - 1)
-    wanted = np.linspace(edges[first], edges[last], BARS + 1)
+    # Rice's rule; what is little more is left as it is, for bars that are all of one width.
+    bars = min(BARS, math.ceil(2 * float(np.cbrt(totals.max()))))
+    wanted = np.linspace(edges[first], edges[last], bars + 1)
     chosen = np.unique(np.clip(np.searchsorted(edges, wanted), first, last))
+    if last - first <= 2 * bars:
+        chosen = np.arange(first, last + 1)
     places = edges[chosen]
 
     def density(table: Floats) -> Floats:

@@ -17,6 +17,9 @@ DOTTED: Any = (0, (1, 1.2))
 CLAIMED, TRUTH = "claimed", "exact (truth)"
 ESTIMATE, CERTIFIED = "estimate, no bound", "certified"
 
+BESIDE: Any = {"color": INK, "marker": "+", "markersize": 5.5, "ls": "none", "zorder": 4}
+"""What was found elsewhere."""
+
 RC: dict[str, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": INK,

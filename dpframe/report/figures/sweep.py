@@ -13,6 +13,7 @@ from dpframe.report.figures.axis import WIDE, Scale, dress, log_ticks, scale
 from dpframe.report.figures.lines import Line, Panel, Plan, planned
 from dpframe.report.figures.picture import grid, legend, name_axes
 from dpframe.report.figures.style import (
+    BESIDE,
     CERTIFIED,
     CLAIMED,
     DOTTED,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from dpframe.report.figures.published import Published
 
 MOST_PANELS = 12
-BESIDE: Any = {"color": INK, "marker": "+", "markersize": 5.5, "ls": "none", "zorder": 4}
 VARIANTS = ("-", (0, (4, 1.5)), (0, (1, 1)))
 
 

@@ -9,10 +9,12 @@ from support import made_records
 from support.made_cells import EDGES, asked
 
 from dpframe.claims import GaussianDP
+from dpframe.errors import DpframeError
 from dpframe.record.claim import claim_record
 from dpframe.record.file import as_record
 from dpframe.report import figures
-from dpframe.report.figures import best_order, threshold_curve, total_variation
+from dpframe.report.figures import best_order, convergence, threshold_curve, total_variation
+from dpframe.report.figures.published import Published
 
 
 def gaussian(use, *, repeat=0, n=1_000_000, rng=None, edges=EDGES, mu=1.0, **swept):
@@ -76,3 +78,86 @@ def test_the_spread_of_sigma_is_that_of_the_replicates():
     assert figures.kinds(record)["best-order"] is None
     few = record.model_copy(update={"cells": record.cells[:7]})
     assert "8 repeats or more" in figures.kinds(few)["best-order"]
+
+
+def erring(trials, error, *, repeat=0, mu=1.0):
+    """A cell whose histograms have the distance wrong."""
+    cell = gaussian("histogram", repeat=repeat, mu=mu, **{"audit.trials": trials})
+    exact = 2 * stats.norm.cdf(mu / 2) - 1
+    cell["truth"] = {"kind": "gaussian-dp", "epsilon": 1.0}
+    cell["estimate"] |= {"profile": [[0.0, exact + error], [1.0, 0.0]]}
+    return cell
+
+
+def test_the_slope_is_that_of_the_mean_errors():
+    """An error of n^(−1/2) on one side and of three times as much on the other."""
+    cells = [
+        erring(n, sign * size * n**-0.5, repeat=repeat)
+        for n in (1_000, 10_000, 100_000)
+        for repeat, (sign, size) in enumerate([(1, 0.1), (-1, 0.3)])
+    ]
+    record = as_record(made_records.record(cells))
+    (line,) = convergence._lines(record)
+    assert line.trials == [1_000, 10_000, 100_000]
+    assert line.means == pytest.approx([0.2 * n**-0.5 for n in line.trials], rel=1e-6)
+    assert line.slope == pytest.approx(-0.5, abs=1e-6)
+    picture = figures.draw(record, "convergence")
+    said = [text.get_text() for text in picture.legends[0].get_texts()]
+    assert said == ["laplace: slope −0.50", "at least so fast in the limit: slope −⅓"]
+    (promised,) = [line for line in picture.axes[0].lines if line.get_lw() == 0.9]
+    y = promised.get_ydata()
+    assert y[0] == pytest.approx(line.means[0])
+    assert y[0] / y[-1] == pytest.approx(100 ** (1 / 3))
+
+
+def test_a_rate_needs_several_numbers_of_trials_and_a_known_distance():
+    one = [erring(1_000, 0.01), erring(1_000, 0.02, repeat=1)]
+    unknown = [erring(n, 0.01) | {"truth": None} for n in (1_000, 2_000)]
+    for cells in (one, unknown):
+        record = as_record(made_records.record(cells))
+        assert "several numbers of trials" in figures.kinds(record)["convergence"]
+
+
+def composed(count, epsilon, label):
+    """What is estimated of so many releases."""
+    nothing = dict.fromkeys(("epsilon_lower", "epsilon_upper", "epsilon_upper_of"))
+    cell = asked("pld-composition", **nothing, epsilon=epsilon, certified=False)
+    params = {"bins": 20, "compositions": count}
+    cell["estimator"] = {"use": "pld-composition", "label": label, "params": params}
+    return cell | {"verdict": None, "p_value": None, "p_adjusted": None, "id": label}
+
+
+def drawn(ax, marker):
+    """Points that have a sign."""
+    lines = [line for line in ax.lines if line.get_marker() == marker]
+    return [point for line in lines for point in zip(*line.get_data(), strict=True)]
+
+
+@pytest.fixture
+def steps():
+    cells = [composed(k, e, f"{k} steps") for k, e in ((20, 5.0), (1, 1.0), (5, 3.0))]
+    return as_record(made_records.record([asked("order-statistics"), *cells], m=1))
+
+
+def test_estimates_of_several_releases_are_one_line_by_their_number(steps):
+    table = Published("mechanism,estimator.compositions,epsilon\nlaplace,5,2.5\n", "t.csv")
+    picture = figures.draw(steps, "compositions", beside=table)
+    (ax,) = picture.axes
+    assert drawn(ax, "o") == [(1, 1.0), (5, 3.0), (20, 5.0)]
+    assert drawn(ax, "+") == [(5, 2.5)]
+    assert drawn(ax, "^") == [(1, steps.cells[0].estimate.epsilon_lower)]
+    assert drawn(ax, "_") == [(1, 1.0)]
+    said = [text.get_text() for text in picture.legends[0].get_texts()]
+    assert "pld-composition, estimate, no bound" in said
+    assert "no bound in either direction" in picture.caption
+    elsewhere = Published("mechanism,estimator.compositions,epsilon\nlaplace,7,2\n", "t.csv")
+    with pytest.raises(DpframeError, match="none of its rows"):
+        figures.draw(steps, "compositions", beside=elsewhere)
+
+
+def test_what_is_claimed_of_one_release_is_not_beside_the_loss_of_many(steps):
+    (ax,) = figures.draw(steps, "comparison").axes
+    claims = [list(line.get_ydata()) for line in ax.lines if line.get_lw() == 1.6]
+    assert claims == [[-0.5, 0.5], [1.5, 2.5]]
+    rows = [text.get_text() for text in ax.get_yticklabels()]
+    assert rows == ["order-statistics", "20 steps", "1 steps", "5 steps"]
