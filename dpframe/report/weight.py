@@ -81,6 +81,8 @@ def measure(cell: CellRecord) -> str:
     if found is None:
         return f"certified {words.lower(estimate.epsilon_lower)}, nothing claimed"
     lower, claimed = told_apart(found.lower, found.claimed)
+    if found.lower <= 0:  # "certified 0" could be taken for a loss of 0
+        return f"nothing certified, claimed {claimed}"
     at = "" if found.delta is None else f" at δ = {words.setting(found.delta)}"
     return f"certified {lower} of claimed {claimed}{at}"
 

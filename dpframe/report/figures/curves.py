@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -76,9 +77,20 @@ def _has_curve(cell: CellRecord) -> bool:
 
 
 def foremost(found: list[Subject], most: int) -> list[Subject]:
-    """As many as fit, those that show most against their claims, in the order of the record."""
+    """As many as fit, those that show most against their claims, in the order of the record.
+
+    First one of each mechanism, then a second one: most against its claim may be one and the same
+    mechanism in all of its settings.
+    """
     order = sorted(range(len(found)), key=lambda index: -_against(found[index]))
-    return [found[index] for index in sorted(order[:most])]
+    turns: Counter[str] = Counter()
+    ranked = []
+    for index in order:
+        mechanism = found[index].cells[0].mechanism.label
+        ranked.append((turns[mechanism], index))
+        turns[mechanism] += 1
+    ranked.sort(key=lambda place: place[0])
+    return [found[index] for index in sorted(index for _, index in ranked[:most])]
 
 
 def _against(subject: Subject) -> float:

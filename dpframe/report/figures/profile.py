@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dpframe.report.figures.picture import Picture
 
 MOST = 6
-"""Mechanisms in one figure."""
+"""Settings of mechanisms in one figure."""
 LEAST = 1e-6
 """Smallest δ that is drawn."""
 STEPS = 240
@@ -54,7 +54,7 @@ def draw(record: Record) -> Picture:
             f"Privacy profiles of {shorten(record.audit.name, 60)}: δ against ε. The mechanism's "
             "profile runs above or through the certified one.",
             notes.promise(record),
-            *notes.more(len(found) - len(shown), "mechanism"),
+            *notes.more(len(found) - len(shown), "setting"),
             *notes.left_out(record),
             notes.NO_PROOF,
         ]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dpframe.report.figures.picture import Picture
 
 MOST = 3
-"""Mechanisms in one figure."""
+"""Settings of mechanisms in one figure."""
 LEAST = 1e-6
 """Smallest rate of the panel with logarithmic axes, unless nothing is so small."""
 
@@ -55,7 +55,7 @@ def draw(record: Record) -> Picture:
             "false-positive rate, and on the right the true-positive rate, where more loss is "
             "higher. The mechanism's curve runs below or through each certified point.",
             notes.promise(record),
-            *notes.more(len(found) - len(shown), "mechanism"),
+            *notes.more(len(found) - len(shown), "setting"),
             *notes.left_out(record),
             notes.NO_PROOF,
         ]

@@ -60,7 +60,7 @@ def _told(groups: list[Group], ink: Ink, width: int) -> Iterator[Text]:
     verdicts = {cell.verdict for cell in ran}
     found = weight(cell)
     if len(ran) > 1 and found is not None and found.lower <= 0:
-        yield ink.text("certified 0 throughout")
+        yield ink.text("nothing certified in any cell")
         return
     which = "worst: " if len(ran) > 1 else ""
     of = ", inconclusive" if cell.verdict == "inconclusive" and len(verdicts) > 1 else ""

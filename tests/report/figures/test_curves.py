@@ -107,9 +107,15 @@ def test_the_legend_tells_bounds_from_estimates(record, kind):
     assert not any("certified" in text for text in said)
 
 
-def test_of_many_mechanisms_those_that_show_most_are_drawn(small):
+def test_of_many_settings_that_of_each_mechanism_is_drawn_that_shows_most(small):
     picture = figures.draw(small, "trade-off")
-    assert "15 more mechanisms are left out." in picture.caption
+    assert "15 more settings are left out." in picture.caption
     titles = [ax.get_title(loc="left") for ax in picture.axes if ax.get_title(loc="left")]
-    assert len(titles) == 3
-    assert all(not title.startswith("laplace") for title in titles)
+    assert [title.split(" · ")[0] for title in titles] == [
+        "laplace",
+        "adept",
+        "DPText, NaN to zero",
+    ]
+    several = figures.draw(small, "profile")
+    names = [ax.get_title(loc="left").split(" · ")[0] for ax in several.axes]
+    assert [names.count(name) for name in dict.fromkeys(names)] == [2, 2, 2]

@@ -193,7 +193,7 @@ def test_ten_thousand_cells_are_few_things_to_draw(side):
     for kind in ("sweep", "heat-map", "profile"):
         picture = figures.draw(record, kind)
         assert len(picture.findobj()) < 6_000
-    assert f"{side**2 - 6} more mechanisms are left out" in picture.caption
+    assert f"{side**2 - 6} more settings are left out" in picture.caption
     assert f"{side - 8} more lines are left out" in figures.draw(record, "sweep").caption
 
 

@@ -253,13 +253,38 @@ def test_contrast_is_enough_in_light_and_in_dark(figure_2):
     light, dark = re.findall(r":root \{(.*?)\}", figure_2, flags=re.DOTALL)[:2]
     for scheme in (light, dark):
         colours = dict(re.findall(r"--(\w+): (#\w{6})", scheme))
-        for name in ("text", "faint", "link", "bad", "good", "open"):
+        for name in ("text", "faint", "link", "bad", "quiet", "open"):
             for ground in ("page", "soft"):
                 assert contrast(colours[name], colours[ground]) >= 4.5, (name, ground)
     shades = re.findall(r"background: (#\w{6}); color: (#\w{6})", figure_2)
     assert len(shades) >= 8
     for ground, letters in shades:
         assert contrast(ground, letters) >= 4.5
+
+
+def test_no_violation_found_is_never_green_which_is_read_as_fine(figure_2):
+    found = re.findall(r"--quiet: (#\w{6})", figure_2)
+    found += re.findall(r"\.consistent-\d { background: (#\w{6})", figure_2)
+    assert len(found) == 4
+    for colour in found:
+        red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+        assert blue > green
+        assert abs(red - green) < 32  # nor cyan
+
+
+def test_every_word_of_the_tables_is_explained_and_counts_say_what_they_count(figure_2):
+    text = Page(figure_2).text
+    for word in ("claimed ε", "δ", "certified ε", "adjusted p", "Holm", "expectation"):
+        assert f"<dt>{word}</dt>" in figure_2
+    assert "make a cell, named mechanism · attack · estimator · setting" in " ".join(text.split())
+    assert "by any event of its decisions" in text
+    assert "nothing certified, claimed 0.1" in text
+    plain = made_records.cell() | {"expected": None, "statistic": {"name": "DecisionCounts"}}
+    alone = document(as_record(made_records.record([plain], multiplicity="none")))
+    assert "<dt>expectation</dt>" not in alone
+    assert "<dt>Holm</dt>" not in alone
+    (zeros, ones), _ = plain["counts"]
+    assert f"the attack said D {zeros} times, and D′ {ones} times" in Page(alone).text
 
 
 def test_bounds_are_rounded_down_wherever_they_are_shown(figure_2):

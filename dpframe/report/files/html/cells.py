@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 
     from dpframe.record.model import CellRecord
 
+LIMITED = {
+    "every event": "any event of its decisions",
+    "every cut": "any cut of its scores",
+    "chosen thresholds": "the chosen thresholds",
+}
+"""What an upper limit is of, in the words of this page."""
+
 LONGEST = 400
 """Characters of a value, such as counts or thresholds; the record has all of it."""
 
@@ -114,7 +121,8 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
             yield "Certified", f"ε ≥ {_bound(cell)} with {level} confidence"
         if estimate.epsilon_upper is not None:
             most = words.upper(estimate.epsilon_upper)
-            yield "This attack shows at most", f"{most} (of {estimate.epsilon_upper_of})"
+            of = f", by {LIMITED[estimate.epsilon_upper_of]}" if estimate.epsilon_upper_of else ""
+            yield "This attack shows at most", f"{most}{of}"
         if estimate.interval:
             low, high = map(words.point, estimate.interval)
             yield "Interval, approximate or assuming more; no bound", f"{low} – {high}"
@@ -126,8 +134,8 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
         given = _value(choice.params) if choice.params else ""
         yield part.capitalize(), f"{choice.use} {given}".strip()
     yield "Statistic, thresholds or edges", _value(cell.statistic) if cell.statistic else ""
-    yield "Counts on D", _counts(cell.counts, 0)
-    yield "Counts on D′", _counts(cell.counts, 1)
+    yield "Counts on D", _counts(cell, 0)
+    yield "Counts on D′", _counts(cell, 1)
     yield "Draws", f"{cell.trials[0]:,} from D, {cell.trials[1]:,} from D′, seed {cell.seed}"
     if len(cell.looks) > 1:
         yield "Looks at these draws", str(len(cell.looks))
@@ -147,8 +155,14 @@ def _delta(claim: Any) -> str:
     return words.setting(claim.delta)
 
 
-def _counts(counts: Any, dataset: int) -> str:
-    return _value(counts[dataset]) if isinstance(counts, list) and len(counts) == 2 else ""
+def _counts(cell: CellRecord, dataset: int) -> str:
+    counts = cell.counts
+    if not (isinstance(counts, list) and len(counts) == 2):
+        return ""
+    row = counts[dataset]
+    if cell.statistic.get("name") == "DecisionCounts" and isinstance(row, list) and len(row) == 2:
+        return f"the attack said D {row[0]} times, and D′ {row[1]} times"
+    return _value(row)
 
 
 def _value(value: Any) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from dpframe.report import sentences, words
-from dpframe.report.files.html.cells import columns, detail, row, state
+from dpframe.report.files.html.cells import LIMITED, columns, detail, row, state
 from dpframe.report.files.html.maps import LEGEND, maps
 from dpframe.report.files.html.pictures import pictures
 from dpframe.report.outcome import Kind, outcome, skipped
@@ -46,6 +46,7 @@ def values(record: Record, *, brief: bool = False) -> dict[str, Any]:
         "caveats": list(sentences.caveats(record)),
         "warning": sentences.warning(record),
         "expectations": sentences.expectations(record),
+        "several": sentences.PROCEDURES.get(record.audit.multiplicity),
         "mechanisms": list(_mechanisms(record))[:MOST_ALARMS],
         "untried": list(untried(record)),
     }
@@ -181,7 +182,7 @@ def _estimators(record: Record) -> Iterator[dict[str, Any]]:
             or "–",
             "deltas": ", ".join(sorted({words.setting(e.delta) for e in found})[:5]) or "–",
             "limits": ", ".join(
-                dict.fromkeys(e.epsilon_upper_of for e in found if e.epsilon_upper_of)
+                dict.fromkeys(LIMITED[e.epsilon_upper_of] for e in found if e.epsilon_upper_of)
             )
             or "–",
         }
