@@ -1,13 +1,15 @@
 """The documents as a site: `sphinx-build -W docs site`.
 
-Every page is plain Markdown that needs no site. Two things are made here: the table of contents,
-from the list in README.md, and the reference of the Python names, from their docstrings.
+Every page is plain Markdown that needs no site. Three things are made here: the table of contents,
+from the list in README.md, the reference of the Python names, from their docstrings, and the
+pictures of the gallery, by its commands (`pictures.py`).
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +29,7 @@ release = version = dpframe.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "README"  # the page that a folder shows
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_pictures"]
 templates_path = ["_templates"]
 
 myst_heading_anchors = 4
@@ -43,6 +45,7 @@ html_copy_source = False
 html_show_sphinx = False
 
 API = "reference/api"
+GALLERY = "gallery"
 DOCS = Path(__file__).resolve().parent
 logger = logging.getLogger(__name__)
 
@@ -66,6 +69,11 @@ def _complete(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = re.sub(r"\[([^\]]+)\]\((\.\./[^)#\s]+)[^)]*\)", outside, source[0])
     if page == root_doc:
         source[0] += "\n" + "\n".join(_contents(source[0]))
+    elif page == GALLERY:
+        sys.path.insert(0, str(DOCS))
+        from pictures import with_pictures
+
+        source[0] = with_pictures(source[0])
     elif page == API:
         source[0] += "\n```{eval-rst}\n" + "\n".join(_reference()) + "\n```\n"
 

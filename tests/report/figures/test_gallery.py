@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
+import sys
+from pathlib import Path
 
 import pytest
 from support import ROOT
@@ -51,3 +54,42 @@ def test_the_commands_work(spec, tmp_path):
             done = command(*words[1:], cwd=tmp_path)
             assert done.returncode == 0, done.stderr
             assert (tmp_path / words[words.index("-o") + 1]).stat().st_size > 5_000
+
+
+@pytest.fixture
+def pictures(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    yield importlib.import_module("pictures")
+    sys.modules.pop("pictures", None)
+
+
+def test_the_site_shows_a_picture_below_each_command(pictures, tmp_path, monkeypatch):
+    """Of the whole gallery but training; what is drawn is looked at in the slow tier."""
+    drawn = []
+
+    def answer(*words, codes):
+        drawn.append(words)
+        if words[0] == "plot":
+            Path(words[words.index("-o") + 1]).write_text("<svg/>")
+        return f"{words[-1]}: What is\nshown."
+
+    monkeypatch.setattr(pictures, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(pictures, "_dpframe", answer)
+    shown = pictures.with_pictures(PAGE)
+    runs = {f"runs/{Path(spec).stem}" for spec in RUNS if not spec.startswith("plugins/")}
+    plots = [words for words in COMMANDS if words[1] == "plot" and words[2] in runs]
+    names = [words[words.index("-o") + 1] for words in plots]
+    found = re.findall(r"```{figure} (\S+)\n:alt: What is shown.\n", shown)
+    assert [Path(path).name for path in found] == names
+    kept = [tmp_path / "kept" / Path(path).relative_to("_pictures") for path in found]
+    assert all(path.is_file() for path in kept)
+    before = len(drawn)
+    assert pictures.with_pictures(PAGE) == shown
+    assert len(drawn) == before  # kept
+    pictures.with_pictures(PAGE + " ")
+    assert len(drawn) == 2 * before
+
+
+def test_a_command_that_fails_fails_the_site(pictures):
+    with pytest.raises(RuntimeError, match="plot nowhere"):
+        pictures._dpframe("plot", "nowhere", codes=(0,))

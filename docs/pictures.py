@@ -1,0 +1,121 @@
+"""Draws the pictures of the gallery when the site is built, by the commands that the page shows.
+
+No picture is kept in the repository: one that is drawn anew shows what the code draws today, and a
+site needs one anyway. So that a build takes a minute and no more, the audits count few draws, and
+pictures are kept in `docs/_pictures` as long as neither dpframe nor a spec nor the page changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import shlex
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+ROOT = Path(__file__).resolve().parents[1]
+KEPT = ROOT / "docs" / "_pictures"
+FEW = ["--trials", "20000"]
+FEWER = {
+    "theorem-04-rate": ["--set", "audit.trials=[1000, 6000, 30000]", "--set", "audit.repeats=12"],
+    "figure-04-bins": [*FEW, "--set", "audit.repeats=3"],
+}
+"""For specs that count many cells."""
+BLOCK = re.compile(r"^```sh\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+
+
+class Drawn(NamedTuple):
+    """A picture."""
+
+    path: str
+    """From the folder of the page."""
+    caption: str
+
+
+def with_pictures(page: str) -> str:
+    """The text of the gallery with a figure below each block of commands that draws one."""
+    drawn = dict(pictures(page))
+
+    def shown(block: re.Match[str]) -> str:
+        names = [command[command.index("-o") + 1] for command in commands(block[1], "plot")]
+        figures = [_figure(drawn[name]) for name in names if name in drawn]
+        return "\n".join([block[0], *figures])
+
+    return BLOCK.sub(shown, page)
+
+
+def commands(text: str, which: str) -> list[list[str]]:
+    """The words of the commands `dpframe WHICH …` in a text."""
+    lines = re.findall(rf"^dpframe {which} .*$", text, flags=re.MULTILINE)
+    return [shlex.split(line)[1:] for line in lines]
+
+
+def pictures(page: str) -> Iterator[tuple[str, Drawn]]:
+    """Name in the page and picture, for all but those of training, which takes minutes."""
+    runs = [words for words in commands(page, "run") if not words[1].startswith("plugins/")]
+    wanted = {f"runs/{Path(words[1]).stem}" for words in runs}
+    plots = [words for words in commands(page, "plot") if words[1] in wanted]
+    folder = KEPT / _digest(page)
+    if not folder.is_dir():
+        _draw(runs, plots, folder)
+    for words in plots:
+        name = words[words.index("-o") + 1]
+        caption = (folder / f"{name}.txt").read_text(encoding="utf-8")
+        yield name, Drawn(f"_pictures/{folder.name}/{name}", caption)
+
+
+def _figure(drawn: Drawn) -> str:
+    text = f"{drawn.caption} Drawn for this page, from few draws."
+    return f"```{{figure}} {drawn.path}\n:alt: {drawn.caption}\n\n{text}\n```\n"
+
+
+def _digest(page: str) -> str:
+    """Of all that decides what the pictures look like."""
+    sources = sorted([*(ROOT / "dpframe").rglob("*.py"), *(ROOT / "specs").rglob("*.*")])
+    found = hashlib.sha256(page.encode() + Path(__file__).read_bytes())
+    for source in sources:
+        found.update(source.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def _draw(runs: Iterable[list[str]], plots: Iterable[list[str]], folder: Path) -> None:
+    """Runs the commands in a folder of their own, and moves what they drew when all is there."""
+    KEPT.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=KEPT) as name:
+        here = Path(name)
+        (here / "specs").symlink_to(ROOT / "specs")
+        made = here / "made"
+        made.mkdir()
+        with contextlib.chdir(here):
+            for words in runs:
+                spec = Path(words[1]).stem
+                few = FEWER.get(spec, FEW)
+                _dpframe(*words, *few, "--out", f"runs/{spec}", "--quiet", codes=(0, 1))
+            for words in plots:
+                out = words[words.index("-o") + 1]
+                caption = _dpframe(*words, codes=(0,))
+                (here / out).rename(made / out)
+                text = " ".join(caption.partition(": ")[2].split())
+                (made / f"{out}.txt").write_text(text, encoding="utf-8")
+        made.rename(folder)
+
+
+def _dpframe(*words: str, codes: tuple[int, ...]) -> str:
+    """What a command prints.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    from typer.testing import CliRunner
+
+    from dpframe.cli import app
+
+    done = CliRunner(env={"COLUMNS": "200"}).invoke(app, list(words))
+    if done.exit_code not in codes:
+        raise RuntimeError(f"dpframe {shlex.join(words)}: {done.output or done.exception!r}")
+    return done.stdout
