@@ -104,7 +104,7 @@ class Estimator(Plugin, kind="estimator"):
         methods = {"statistic": Estimator.statistic, "estimate": Estimator.estimate}
         missing += [part for part, own in methods.items() if getattr(cls, part) is own]
         if missing:
-            raise TypeError(f"{cls.__name__}: an estimator gives {', '.join(missing)}")
+            raise TypeError(f"{cls.__name__}: an estimator must have {', '.join(missing)}")
         require(cls, "certifies", bool)
         require(cls, "assumption", str)
         require(cls, "reference", str)

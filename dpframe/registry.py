@@ -121,15 +121,19 @@ class Registry:
     def hints(self, kind: str, use: str) -> str:
         """What there is in place of a plugin that is unknown, a line each; see `unknown`."""
         known = sorted({entry.name for entry in self.entries if kind in (entry.kind, "plugin")})
-        hints = [f"known: {listed(known)}{did_you_mean(known, use)}"]
+        asked = use.split("/", maxsplit=1)[0]
+        own = [
+            f"{one.distribution} {one.version} could not be loaded: {one.error}"
+            for one in self.broken
+            if asked == one.distribution or repr(asked) in one.what
+        ]
+        hints = [*own, f"known: {listed(known)}{did_you_mean(known, use)}"]
         if other := [entry.kind for entry in self.named(use)]:
             hints.append(f"{use!r} is the name of {_article(other[0])}")
-        if not did_you_mean(known, use) and (hint := _without_entry_point(use)):
+        if not own and not did_you_mean(known, use) and (hint := _without_entry_point(use)):
             hints.append(hint)
         failed = sorted({b.distribution for b in self.broken})
-        if "/" in use:
-            failed = [name for name in failed if name == use.split("/", maxsplit=1)[0]]
-        if failed:
+        if failed and not own and "/" not in use:
             hints.append(
                 f"it may be provided by a plugin that failed to load ({', '.join(failed)}); "
                 "see `dpframe plugins`"

@@ -268,7 +268,7 @@ def test_a_base_shares_methods_of_every_kind():
             return None
 
     assert Whole().assumption == "none"
-    with pytest.raises(TypeError, match="an estimator gives estimate"):
+    with pytest.raises(TypeError, match="an estimator must have estimate"):
         type(Counting)("Part", (Counting,), {}, name="part")
 
 
@@ -358,7 +358,7 @@ INCOMPLETE = [
     (HostMechanism, {}, "a host mechanism gives sample"),
     (Attack, {}, "an attack gives score"),
     (Pair, {"d0": 0}, "a pair gives d1, adjacency"),
-    (Estimator, {"certifies": True}, "an estimator gives assumption, statistic, estimate"),
+    (Estimator, {"certifies": True}, "an estimator must have assumption, statistic, estimate"),
 ]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import dpframe
 from dpframe.errors import DpframeError
-from dpframe.registry import KINDS
+from dpframe.registry import KINDS, load
 from dpframe.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def new(kind: str, name: str, folder: Path) -> list[Path]:
         raise DpframeError(
             f"unknown kind {kind!r}; there are {', '.join(KINDS)}{did_you_mean(KINDS, kind)}"
         )
-    if problem := _unusable(name):
+    if problem := _unusable(kind, name):
         raise DpframeError(f"{name!r} cannot be the plugin's name: {problem}")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DpframeError(f"{folder}: is there already, and nothing is overwritten")
@@ -86,13 +86,15 @@ def _class_name(name: str, kind: str) -> str:
     return f"{found}{kind.capitalize()}" if found in dpframe.__all__ else found
 
 
-def _unusable(name: str) -> str | None:
+def _unusable(kind: str, name: str) -> str | None:
     """Why a name will not do."""
     if not NAME.fullmatch(name):
         return "it is made of small letters, digits and hyphens, and begins with a letter"
     module = _module(name)
     if keyword.iskeyword(module) or module in sys.stdlib_module_names:
         return f"Python has something called {module}"
+    if name in {entry.name for entry in load().of_kind(kind) if entry.distribution == "dpframe"}:
+        return f"dpframe has {kind} {name}, and that is what the name means in a spec"
     if importlib.util.find_spec(module) is not None:
         return f"there is a module called {module} already"
     try:

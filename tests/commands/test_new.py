@@ -36,7 +36,8 @@ def test_its_tests_pass_and_its_audit_meets_its_expectations(kind: str, tmp_path
         *("made_here.py", "test_made_here.py", "made-here.toml", "pyproject.toml", "README.md")
     ]
     path = offered(folder, "made-here")
-    tests = run("-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=folder, PYTHONPATH=path)
+    words = ("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider")
+    tests = run(*words, cwd=folder, PYTHONPATH=path)
     assert tests.returncode == 0, tests.stdout
     assert "2 passed" in tests.stdout
     listed = run(*DPFRAME, "plugins", "made-here", cwd=folder, PYTHONPATH=path)
@@ -59,6 +60,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
         ("pair", "../made", "small letters"),
         ("pair", "lambda", "Python has something"),
         ("pair", "json", "Python has something"),
+        ("mechanism", "laplace", "dpframe has mechanism laplace, and that is what the name means"),
         ("pair", "numpy", "a module called numpy already"),
         ("pair", "dp-accounting", "a module called dp_accounting already"),
     ],

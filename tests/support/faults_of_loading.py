@@ -72,7 +72,7 @@ LOADING = {
     "nothing to sample with": of("mechanism", LISTED, "gives either sample.*neither", sample=""),
     "two ways to sample": of("mechanism", LISTED, "not both", release="return data"),
     "an estimator of nothing": of(
-        "estimator", LISTED, "an estimator gives statistic", statistic=""
+        "estimator", LISTED, "an estimator must have statistic", statistic=""
     ),
     "half a pair": of("pair", LISTED, "a pair gives d1", d1=""),
     "no relation": of("pair", LISTED, "a pair gives adjacency", first=""),

@@ -30,7 +30,7 @@ class Precision(Estimator, name="precision"):
     certifies: ClassVar[bool] = True
     assumption: ClassVar[str] = "independent, identically distributed outputs"
     reference: ClassVar[str] = (
-        "point value [Habernal2022, section 4] (arXiv:2202.12138); exact binomial limits "
+        "[Habernal2022, section 4] (arXiv:2202.12138) for the point value; exact binomial limits "
         "[Clopper1934] (doi:10.1093/biomet/26.4.404)"
     )
 

@@ -35,7 +35,7 @@ class GDPFit(Binned, name="gdp-fit"):
 
     certifies: ClassVar[bool] = False
     assumption: ClassVar[str] = "a Gaussian curve beyond the range of the fit"
-    reference: ClassVar[str] = "after [Koskela2024, Appendix A] (arXiv:2406.04827)"
+    reference: ClassVar[str] = "[Koskela2024, Appendix A] (arXiv:2406.04827), adapted"
 
     epsilon_max: Annotated[float, Gt(0)] = 2.0
     """The range ends here, or earlier."""
