@@ -57,32 +57,40 @@ class Draws:
 
     def draw(self, stream: str, lane: int, index: int) -> HostArray:
         """Outputs of a stream on one dataset, shape [n, *output dims]."""
-        the_pass, wanted = self.the_pass, self.wanted[stream]
-        mechanism, chunks = the_pass.mechanisms[lane], -(-wanted // the_pass.rows)
-        if isinstance(mechanism, HostMechanism):
-            drawn = self.from_box(stream, lane, index, chunks)
-        else:
-            origin = programs.Origin(
-                base_key(the_pass.stream.of(stream), self.prng),
-                dataset(self.made[index], self.dtype),
-                np.int32(index),
+        wanted = self.wanted[stream]
+        return self.of_chunks(stream, lane, index, range(-(-wanted // self.the_pass.rows)))[:wanted]
+
+    def of_chunks(self, stream: str, lane: int, index: int, chunks: range) -> HostArray:
+        """Outputs of some chunks of a stream on one dataset, shape [n, *output dims]."""
+        on_host = isinstance(self.the_pass.mechanisms[lane], HostMechanism)
+        draw = self.from_box if on_host else self.traced
+        return np.concatenate(draw(stream, lane, index, chunks))
+
+    def traced(self, stream: str, lane: int, index: int, chunks: range) -> list[HostArray]:
+        """Outputs of a mechanism that JAX traces, chunk by chunk."""
+        the_pass = self.the_pass
+        origin = programs.Origin(
+            base_key(the_pass.stream.of(stream), self.prng),
+            dataset(self.made[index], self.dtype),
+            np.int32(index),
+        )
+        leaves = unstacked(the_pass.mechanisms[lane], self.dtype)
+
+        def draw(chunk: int) -> HostArray:
+            return np.asarray(
+                programs.draw_chunk(leaves, origin, np.int32(chunk), rows=the_pass.rows)
             )
-            leaves = unstacked(mechanism, self.dtype)
 
-            def draw(chunk: int) -> HostArray:
-                return np.asarray(
-                    programs.draw_chunk(leaves, origin, np.int32(chunk), rows=the_pass.rows)
-                )
+        found: list[HostArray] = guarded("sample", lambda: [draw(chunk) for chunk in chunks])
+        return found
 
-            drawn = guarded("sample", lambda: [draw(chunk) for chunk in range(chunks)])
-        return np.concatenate(drawn)[:wanted]
-
-    def from_box(self, stream: str, lane: int, index: int, chunks: int) -> list[HostArray]:
+    def from_box(self, stream: str, lane: int, index: int, chunks: range) -> list[HostArray]:
         """Outputs of a black box, in the order of their chunks; drawn in this process."""
         the_pass: Any = self.the_pass
         if self._box is None:
             self._box = Load(the_pass.mechanisms, for_a_box(self.made))
-        request = Request(lane, index, the_pass.stream.of(stream), index, 0, chunks, the_pass.rows)
+        where = the_pass.stream.of(stream), index, chunks.start, chunks.stop, the_pass.rows
+        request = Request(lane, index, *where)
         with Here().lend(self._box) as (worker, *_):
             return [
                 as_scored(outputs, self.dtype)

@@ -59,8 +59,8 @@ class HostDraws(Draws):
         row = max(1, the_pass.elements) * the_pass.shape.dtype.itemsize
         self.pace = Pace(the_pass.rows * row * len(mechanisms))
 
-    def from_box(self, stream: str, lane: int, index: int, chunks: int) -> list[HostArray]:
-        """Outputs of a whole stream, by as many workers as it has tasks for."""
+    def from_box(self, stream: str, lane: int, index: int, chunks: range) -> list[HostArray]:
+        """Outputs of consecutive chunks, by as many workers as there are tasks for."""
         todo, found = _Tasks(chunks, self.pace), {}
 
         def work() -> None:
@@ -70,7 +70,7 @@ class HostDraws(Draws):
                 self.pace.measured(len(task), time.monotonic() - started)
                 found[task.start] = np.concatenate(parts)
 
-        with ThreadPoolExecutor(max(1, min(chunks, self.source.most))) as threads:
+        with ThreadPoolExecutor(max(1, min(len(chunks), self.source.most))) as threads:
             # The first exception ends all: what is asked for after it would be for nothing.
             for worker in [threads.submit(work) for _ in range(threads._max_workers)]:
                 try:
@@ -169,8 +169,8 @@ class HostDraws(Draws):
 class _Tasks:
     """Consecutive ranges of chunks, handed out to whoever is free."""
 
-    def __init__(self, chunks: int, pace: Pace) -> None:
-        self._left, self._pace = range(chunks), pace
+    def __init__(self, chunks: range, pace: Pace) -> None:
+        self._left, self._pace = chunks, pace
         self._lock = threading.Lock()
 
     def take(self) -> range | None:

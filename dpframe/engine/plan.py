@@ -146,6 +146,8 @@ class Plan:
     """How many cells certify a bound, claimed or not: those that must hold together."""
     prng: str
     """Name of the generator."""
+    searches: tuple[Cell, ...] = ()
+    """Cells that are searched, each with draws of its own."""
 
 
 def plan(audit: Audit, prng: str, source: Source | None = None) -> Plan:
@@ -173,6 +175,8 @@ class _Look(NamedTuple):
     certified: bool
     problem: str
     """Why it cannot be run."""
+    searched: bool = False
+    """Whether it makes its passes as it goes."""
     shared: tuple[Stream, int, int, Shape, str, bool] | None = None
     """What it has in common with those that share its draws, if it can be run."""
 
@@ -189,6 +193,7 @@ class _Planner:
         self._tracer = Tracer(audit.run, prng, source)
         self._skipped = list(audit.skipped)
         self._failed: list[tuple[Cell, str]] = []
+        self._searches: list[Cell] = []
         self._together: dict[tuple[Stream, int, int, Shape, str, bool], list[Cell]] = {}
         self._digests: dict[Any, str] = {}
         self._m = self._certifying = 0
@@ -216,7 +221,8 @@ class _Planner:
         """Everything that was decided."""
         passes = tuple(arrange(*shared[:5], cells) for shared, cells in self._together.items())
         left_out = tuple(self._failed), tuple(self._skipped)
-        return Plan(self.audit, passes, *left_out, self._m, self._certifying, self.prng)
+        counted = self._m, self._certifying
+        return Plan(self.audit, passes, *left_out, *counted, self.prng, tuple(self._searches))
 
     def _take(self, cell: Cell, found: Skip | _Look) -> None:
         if isinstance(found, Skip):
@@ -224,13 +230,17 @@ class _Planner:
             return
         self._certifying += found.certified
         self._m += found.certified and cell.claim is not None
-        if found.shared is None:
+        if found.searched:
+            self._searches.append(cell)
+        elif found.shared is None:
             self._failed.append((cell, found.problem))
         else:
             self._together.setdefault(found.shared, []).append(cell)
 
     def _look(self, cell: Cell) -> Skip | _Look:
         attack, certified, tracer, run = cell.attack.value, False, self._tracer, self.audit.run
+        if cell.search is not None:
+            return _Look(type(cell.estimator.value).certifies, "", searched=True)
         try:
             accepts = statistic_of(cell.estimator.value).accepts
             certified = certifies(cell.estimator.value, cell.claim)
@@ -255,7 +265,8 @@ class _Planner:
         rows = run.chunk or declared or rows_per_chunk(shape.dims, on_host=on_host)
         group = draw_group(cell, data=data, precision=run.precision, prng=self.prng, rows=rows)
         stream = Stream(cell.seed, group, cell.repeat, EVAL)
-        return _Look(certified, "", (stream, cell.trials, rows, shape, data, may_be_nan))
+        shared = (stream, cell.trials, rows, shape, data, may_be_nan)
+        return _Look(certified, "", shared=shared)
 
     def _data_of(self, cell: Cell) -> str:
         pair = cell.pair.value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import functools
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
@@ -11,11 +11,13 @@ import jax
 from dpframe.blame import blame
 from dpframe.engine.checkpoint import Store, Uneven
 from dpframe.engine.device import DeviceWork
-from dpframe.engine.estimate import estimate_cell
+from dpframe.engine.estimate import estimate_cell, resolution_of, share_of_error
 from dpframe.engine.host import HostWork
 from dpframe.engine.ledger import Ledger
 from dpframe.engine.processes import available_cores
 from dpframe.engine.schedule import Counted, Finished, GaveUpError, Schedule
+from dpframe.engine.search.crew import Crew, Drawn
+from dpframe.engine.search.hunt import Settings
 from dpframe.engine.workers import Workers
 from dpframe.errors import CellError, SampleError, WorthlessError
 from dpframe.mechanism import HostMechanism
@@ -81,6 +83,7 @@ def run(
         runner = _Runner(plan, progress, store or Store(), threads or _threads(), ledger, source)
         while waiting:
             waiting = runner.run(waiting)
+        runner.search(plan.searches)
     ledger.write()  # before anybody sees a result
     return [runner.results[cell.id] for cell in plan.audit.cells if cell.id in runner.results]
 
@@ -137,6 +140,36 @@ class _Runner:
             self._save(works)
         return self.again
 
+    def search(self, cells: Sequence[Cell]) -> None:
+        """Runs the cells that are searched."""
+        if not cells:
+            return
+        run = self.plan.audit.run
+        settings = Settings(
+            run,
+            self.plan.prng,
+            self.store,
+            self.source,
+            partial(share_of_error, plan=self.plan),
+            partial(resolution_of, plan=self.plan),
+            getattr(run, "stop", "never") == "decided",
+        )
+        crew = Crew(cells, settings, self.threads)
+        try:
+            with contextlib.closing(crew.events(HEARTBEAT)) as events:
+                for event in events:
+                    match event:
+                        case Drawn(cell=cell, draws=draws):
+                            self.draws += draws
+                            self.label = cell.mechanism.label
+                        case CellResult() as result:
+                            self.results[result.cell.id] = result
+                    if self.store.due:
+                        self.store.flush()
+                    self._tell()
+        finally:
+            self.store.flush()
+
     def _tell(self) -> None:
         # How far calls are is guessed; what was shown is not taken back.
         self.shown = max(self.shown, self.draws + self.source.released - self.before)
@@ -181,7 +214,7 @@ class _Runner:
         share = work.seconds / len(work.the_pass.cells)
         for cell, place in work.the_pass.cells:
             shared = (work, self.plan, self.ledger, share, self.extremes)
-            estimate = functools.partial(estimate_cell, cell, place, *shared)
+            estimate = partial(estimate_cell, cell, place, *shared)
             try:
                 result = patiently(estimate, self.plan.audit.run.seconds)
             except StuckError as stuck:

@@ -16,6 +16,7 @@ from dpframe.record.model import (
     EstimateRecord,
     LookRecord,
     PairRecord,
+    SearchRecord,
     SkipRecord,
     TruthRecord,
 )
@@ -66,6 +67,22 @@ def cell_record(result: CellResult) -> CellRecord:
         draw_group=result.draw_group,
         looks=[LookRecord(trials=t) for t in result.looks.listed(result.trials) if found],
         basis=_basis(result),
+        search=_search(result),
+    )
+
+
+def _search(result: CellResult) -> SearchRecord | None:
+    found, search = result.witness, result.cell.search
+    if found is None or search is None:
+        return None
+    return SearchRecord(
+        neighbourhood=_choice(search.neighbourhood),
+        pairs=found.pairs,
+        event=text(found.event),
+        more_likely="D′" if found.more_likely == "D′" else "D",
+        hits=list(found.hits),
+        trials=list(found.trials),
+        pair_trials=found.pair_trials,
     )
 
 

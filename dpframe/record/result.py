@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpframe.record.looks import FIRST_LOOK, Looks
 
@@ -11,6 +11,23 @@ if TYPE_CHECKING:
     from dpframe.claims import Claim
     from dpframe.estimator import Estimate, Query
     from dpframe.spec.audit import Cell
+
+
+class Witness(NamedTuple):
+    """The event that earned most in a search, and what was drawn of it."""
+
+    event: str
+    """In words."""
+    more_likely: str
+    """Under which dataset: "D" or "D′"."""
+    hits: tuple[int, int]
+    """Draws with the event, on D and on D′."""
+    trials: tuple[int, int]
+    """Draws of the pair that the hits are of."""
+    pairs: int
+    """Pairs that were looked at."""
+    pair_trials: int
+    """Draws of each dataset of this pair."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,3 +61,5 @@ class CellResult:
     """What the estimator took."""
     notes: tuple[str, ...] = ()
     looks: Looks = FIRST_LOOK
+    witness: Witness | None = None
+    """Of a search."""

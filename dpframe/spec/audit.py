@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dpframe.claims import Claim
     from dpframe.estimator import Estimator
     from dpframe.mechanism import HostMechanism, Mechanism
+    from dpframe.neighbourhood import Neighbourhood
     from dpframe.pair import Pair
 
 P = TypeVar("P")
@@ -25,6 +26,17 @@ class Choice(Generic[P]):
     distribution: str
     version: str
     value: P
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """Where a cell is searched for the pair and the event that refute its claim."""
+
+    mechanism: Choice[Mechanism | HostMechanism]
+    """As the spec gives it; each pair resolves it for itself."""
+    neighbourhood: Choice[Neighbourhood]
+    attacks: tuple[Choice[Attack], ...]
+    """All are played on every draw."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +61,9 @@ class Cell:
     seed: int
     expected: str | None
     """The verdict that the last matching [[expect]] rule names."""
+    search: Search | None = None
+    """What stands in place of one pair and one attack; these are then the first, and once the
+    search is over its witness."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,8 +11,10 @@ from dpframe.spec.cells import Grid
 from dpframe.spec.document import UnfitError, plain
 from dpframe.spec.expect import read_rules
 from dpframe.spec.instances import make_variants
+from dpframe.spec.model import SEARCHED_BY
 from dpframe.spec.overrides import Override, apply, parse
 from dpframe.spec.problems import Problems
+from dpframe.spec.searches import SearchGrid
 from dpframe.spec.sweep import read_axes
 from dpframe.spec.tables import read_sections
 from dpframe.spec.uses import find_members
@@ -63,6 +65,8 @@ def build(
             problems.add((), error.message, option=f"--{name}")
     apply(document, changes, registry, problems)
 
+    if "search" in document.data:
+        document.data = {**SEARCHED_BY, **document.data}
     sections = read_sections(document, registry, problems)
     members = find_members(sections, registry, problems)
     axes = read_axes(document, members, problems)
@@ -75,7 +79,8 @@ def build(
     # With no problem so far, every table is whole.
     assert sections.audit is not None
     assert sections.run is not None
-    grid = Grid(document, sections.audit, members, axes, variants=variants, problems=problems)
+    kind = SearchGrid if sections.search is not None else Grid
+    grid = kind(document, sections.audit, members, axes, variants=variants, problems=problems)
     cells = _patiently(lambda: grid.cells(rules), seconds, problems)
     skipped = grid.skips(rules)
     if not cells and not problems:
@@ -108,7 +113,7 @@ def _patiently(work: Callable[[], T], seconds: float | None, problems: Problems)
 def _check_size(
     members: Members, axes: list[Axis], audit: AuditTable | None, problems: Problems
 ) -> None:
-    sizes = [len(found) for found in members.of_kind.values()]
+    sizes = [len(found) for found in members.of_kind.values() if found]
     sizes += [len(axis.values) for axis in axes]
     cells = math.prod(sizes) * (audit.repeats if audit else 1)
     if cells > MOST_CELLS:

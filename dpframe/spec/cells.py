@@ -31,23 +31,25 @@ if TYPE_CHECKING:
     from dpframe.spec.uses import Member, Members
 
 
-class _Choice(NamedTuple):
+class Chosen(NamedTuple):
     """A chosen plugin and what identifies it."""
 
     choice: Choice[Any]
     identity: list[Any]
 
 
-class _Target(NamedTuple):
+class Target(NamedTuple):
     """A mechanism as it meets the pair."""
 
-    mechanism: _Choice
+    mechanism: Chosen
     claim: Claim | None
     delta: float
     """The claim's own δ."""
 
 
-class _Combination(NamedTuple):
+class Combination(NamedTuple):
+    """Plugins of a cell but the pair."""
+
     mechanism: Member
     attack: Member
     estimator: Member
@@ -72,24 +74,28 @@ class Grid:
     ) -> None:
         self._audit, self._members, self._axes = audit, members, axes
         self._variants, self._problems = variants, problems
-        self._pair = members.of_kind["pair"][0]
+        self._pair = self._member_of_pairs()
         self._fixed: Coordinates = {key: freeze(value) for key, value in document.fixed.items()}
         self._free = free_bytes()
         self._alike: dict[Picks, bool | None] = {}
-        self._nothing_to_tell: list[tuple[_Combination, Picks]] = []
-        self._choices: dict[tuple[Member, Picks], _Choice] = {}
-        self._targets: dict[tuple[Member, Picks, Picks], _Target | None] = {}
+        self._nothing_to_tell: list[tuple[Combination, Picks]] = []
+        self._choices: dict[tuple[Member, Picks], Chosen] = {}
+        self._targets: dict[tuple[Member, Picks, Picks], Target | None] = {}
         self._axes_of = {
             member: [at for at, axis in enumerate(axes) if _owns(member, axis)]
             for of_kind in members.of_kind.values()
             for member in of_kind
         }
 
+    def _member_of_pairs(self) -> Member:
+        """What gives the pairs."""
+        return self._members.of_kind["pair"][0]
+
     def cells(self, rules: Rules) -> list[Cell]:
         """The cells, by mechanism, then in the order of the sweep, then attack and estimator."""
         cells: list[Cell] = []
         positions = [range(len(axis.values)) for axis in self._axes]
-        complete: dict[Member, list[_Combination]] = {}
+        complete: dict[Member, list[Combination]] = {}
         for one in self._combinations():
             if not self._lacking(one):
                 complete.setdefault(one.mechanism, []).append(one)
@@ -125,7 +131,7 @@ class Grid:
 
     def _skip(
         self,
-        one: _Combination,
+        one: Combination,
         swept: list[tuple[str, Any]],
         reason: str,
         expected: str | None,
@@ -136,11 +142,11 @@ class Grid:
     def _swept(self, index: Picks) -> list[tuple[str, Any]]:
         return [(axis.key, axis.values[at]) for axis, at in zip(self._axes, index, strict=True)]
 
-    def _combinations(self) -> Iterator[_Combination]:
+    def _combinations(self) -> Iterator[Combination]:
         for chosen in product(*(self._members.of_kind[kind] for kind in KINDS)):
-            yield _Combination(*chosen)
+            yield Combination(*chosen)
 
-    def _lacking(self, combination: _Combination) -> list[str]:
+    def _lacking(self, combination: Combination) -> list[str]:
         return [
             f"{member} has no parameter {axis.name!r}, which the sweep varies"
             for member in combination
@@ -151,13 +157,13 @@ class Grid:
     def _picks(self, member: Member, index: Picks) -> Picks:
         return tuple(index[at] for at in self._axes_of[member])
 
-    def _choice(self, member: Member, index: Picks) -> _Choice:
+    def _choice(self, member: Member, index: Picks) -> Chosen:
         key = (member, self._picks(member, index))
         if key not in self._choices:
             self._choices[key] = _choose(member, self._variants[member][key[1]])
         return self._choices[key]
 
-    def _target(self, mechanism: Member, index: Picks) -> _Target | None:
+    def _target(self, mechanism: Member, index: Picks) -> Target | None:
         key = (mechanism, self._picks(mechanism, index), self._picks(self._pair, index))
         if key not in self._targets:
             plain, pair = self._choice(mechanism, index).choice, self._choice(self._pair, index)
@@ -182,7 +188,7 @@ class Grid:
         self._problems.add(self._pair.path, f"{self._pair}: {problem}", _with(_of(pair)))
         return None
 
-    def _meet(self, member: Member, mechanism: Any, pair: Any) -> _Target | None:
+    def _meet(self, member: Member, mechanism: Any, pair: Any) -> Target | None:
         """Runs the authors' own code; whatever it raises is a mistake at its entry."""
         try:
             with at_work(f"{member}: resolve", member.path):
@@ -195,7 +201,7 @@ class Grid:
                 raise TypeError(f"claim returned {shown(claim)}, which is neither a claim nor None")
             with at_work(f"{member}: claim", member.path):
                 delta = 0.0 if claim is None else float(claim.default_delta)
-            return _Target(_choose(member, resolved), claim, delta)
+            return Target(_choose(member, resolved), claim, delta)
         except (Exception, SystemExit) as error:  # exit() would end the program
             of_pair = _of(pair)
             if raised_in(error, type(pair)):  # its distance, for one
@@ -213,7 +219,7 @@ class Grid:
         return f"does not fit into the memory of this machine: {explain(error)}{there_is}"
 
     def _repeats(
-        self, combination: _Combination, target: _Target, index: Picks, rules: Rules
+        self, combination: Combination, target: Target, index: Picks, rules: Rules
     ) -> Iterator[Cell]:
         """The cells of one combination at one point of the sweep."""
         swept = self._swept(index)
@@ -247,7 +253,7 @@ class Grid:
         for repeat in range(1, self._audit.repeats):
             yield dataclasses.replace(first, id=identity.of_repeat(repeat), repeat=repeat)
 
-    def _coordinates(self, combination: _Combination, swept: list[tuple[str, Any]]) -> Coordinates:
+    def _coordinates(self, combination: Combination, swept: list[tuple[str, Any]]) -> Coordinates:
         labels = {member.kind: member.label for member in combination}
         values = {key: freeze(value) for key, value in swept}
         return {**labels, "pair": self._pair.entry.name, **self._fixed, **values}
@@ -270,7 +276,7 @@ def _plays_canaries(attack: Member) -> bool:
     return getattr(attack.entry.cls, "gives", None) == "canaries"
 
 
-def _choose(member: Member, value: Any) -> _Choice:
+def _choose(member: Member, value: Any) -> Chosen:
     entry = member.entry
     choice = Choice(entry.name, member.label, entry.distribution, entry.version, value)
-    return _Choice(choice, [entry.distribution, entry.name, value.params()])
+    return Chosen(choice, [entry.distribution, entry.name, value.params()])

@@ -122,7 +122,8 @@ def read_rules(
 ) -> Rules:
     """Reads the rules and checks the keys and labels that they name."""
     labels = {kind: dict.fromkeys(m.label for m in members.of_kind[kind]) for kind in KINDS}
-    labels["pair"] = dict.fromkeys(member.entry.name for member in members.of_kind["pair"])
+    of_pair = members.of_kind["pair"] or members.of_kind["neighbourhood"]
+    labels["pair"] = dict.fromkeys(member.entry.name for member in of_pair)
     reader = _Reader(document, labels, members.broken, axes, problems)
     return Rules(reader.rule(position, table) for position, table in sections.expect.items())
 

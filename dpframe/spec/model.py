@@ -79,6 +79,15 @@ class PairTable(Table):
     """Its parameters."""
 
 
+class SearchTable(Table):
+    """Where to look for the pair that refutes a claim, in place of [pair]."""
+
+    use: str
+    """Name of a neighbourhood plugin, or distribution/name."""
+    params: dict[str, Any] = {}
+    """Its parameters."""
+
+
 class EntryTable(Table):
     """One mechanism, attack or estimator."""
 
@@ -132,6 +141,8 @@ class SpecTable(Table):
     """What is asked of the audit as a whole."""
     pair: PairTable
     """The neighbouring datasets."""
+    search: SearchTable | None = None
+    """Where to look for a pair, in place of [pair]; attacks and estimator then have defaults."""
     mechanism: Entries
     """What is audited."""
     attack: Entries
@@ -145,6 +156,12 @@ class SpecTable(Table):
     run: RunTable = RunTable()
     """How the draws are made."""
 
+
+SEARCHED_BY: dict[str, list[dict[str, Any]]] = {
+    "attack": [{"use": "categories"}, {"use": "learned"}],
+    "estimator": [{"use": "betting"}],
+}
+"""What a spec with [search] has unless it says otherwise."""
 
 SWEEPABLE = ("seed", "trials", "delta", "confidence")
 """Keys of [audit] that may differ between cells."""

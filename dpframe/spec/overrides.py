@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpframe.spec.locate import Path
     from dpframe.spec.problems import Problems
 
-_GROUPS = (*KINDS, "pair", "audit", "run")
+_GROUPS = (*KINDS, "pair", "search", "audit", "run")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,13 +163,15 @@ def _set_parameter(
 def _uses(document: Document, kind: str) -> dict[Path, Any]:
     """Where plugins of a kind are named, in a document that may be full of mistakes."""
     value = document.data.get(kind)
-    tables: dict[Path, Any] = {(kind,): value} if kind == "pair" else {}
-    if isinstance(value, list) and kind != "pair":
+    single = kind in ("pair", "search")
+    tables: dict[Path, Any] = {(kind,): value} if single else {}
+    if isinstance(value, list) and not single:
         tables = {(kind, position): table for position, table in enumerate(value)}
     return {path: table.get("use") for path, table in tables.items() if isinstance(table, dict)}
 
 
 def _class(registry: Registry, kind: str, use: Any) -> type[Plugin] | None:
+    kind = "neighbourhood" if kind == "search" else kind
     try:
         entry = registry.get(kind, use) if isinstance(use, str) else None
     except PluginError:

@@ -20,6 +20,7 @@ from dpframe.spec.model import (
     ExpectTable,
     PairTable,
     RunTable,
+    SearchTable,
     SpecTable,
     Table,
     Verdict,
@@ -40,11 +41,17 @@ T = TypeVar("T", bound=Table)
 _MODELS: dict[str | int, type[Table]] = {
     "audit": AuditTable,
     "pair": PairTable,
+    "search": SearchTable,
     "expect": ExpectTable,
     "run": RunTable,
     **dict.fromkeys(KINDS, EntryTable),
 }
 _LISTS = (*KINDS, "expect")
+
+PLACES = {"pair": "pair", "neighbourhood": "search"}
+"""Kinds of which a spec has one, and the table that it stands in."""
+
+_KIND_AT = {**{kind: kind for kind in KINDS}, **{at: kind for kind, at in PLACES.items()}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,29 +64,36 @@ class Sections:
     entries: dict[str, dict[int, EntryTable]]
     """Kind to position to entry."""
     broken: frozenset[str]
-    """Kinds, "pair" included, of which an entry is missing here."""
+    """Kinds, "pair" and "neighbourhood" included, of which an entry is missing here."""
     expect: dict[int, ExpectTable]
+    search: SearchTable | None = None
+    """In place of the pair."""
 
 
 def read_sections(document: Document, registry: Registry, problems: Problems) -> Sections:
     """Checks the whole document against the model."""
     data = document.data
+    searches = "search" in data
+    if searches and "pair" in data:
+        problems.add(("search",), "stands in place of [pair]; the spec has both")
     try:
-        SpecTable.model_validate(data)
+        SpecTable.model_validate({"pair": {"use": ""}, **data} if searches else data)
     except ValidationError as error:
         for finding in findings(error, data, "key"):
             _report(finding, document, registry, problems)
     _require_trials(document, problems)
-    pair = _whole(PairTable, _mended("pair", data.get("pair"), registry))
+    of_pair = PLACES["neighbourhood" if searches else "pair"]
+    only = _whole(_MODELS[of_pair], _mended(of_pair, data.get(of_pair), registry))
     entries = {kind: _each(EntryTable, _all_mended(kind, data, registry)) for kind in KINDS}
     broken = {kind for kind in KINDS if len(entries[kind]) != _length(data.get(kind))}
     return Sections(
         audit=_whole(AuditTable, data.get("audit")),
         run=_whole(RunTable, data.get("run", {})),
-        pair=pair,
+        pair=only if isinstance(only, PairTable) else None,
         entries=entries,
-        broken=frozenset(broken if pair else broken | {"pair"}),
+        broken=frozenset(broken if only else broken | {"neighbourhood" if searches else "pair"}),
         expect=_each(ExpectTable, _with_any_verdict(data.get("expect"))),
+        search=only if isinstance(only, SearchTable) else None,
     )
 
 
@@ -117,7 +131,7 @@ def _keys(model: type[Table]) -> list[str]:
 def _misplaced(kind: Any, table: Any, registry: Registry) -> dict[str, Any]:
     """What stands beside `params` in the table of a plugin and is a parameter of it."""
     try:
-        entry = registry.get(kind, table["use"]) if kind in (*KINDS, "pair") else None
+        entry = registry.get(_KIND_AT[kind], table["use"]) if kind in _KIND_AT else None
     except (PluginError, LookupError, TypeError):
         return {}
     names = parameter_names(entry.cls) if entry else ()

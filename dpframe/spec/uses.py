@@ -12,12 +12,16 @@ from dpframe.spec.model import KINDS, EntryTable
 from dpframe.suggest import cut
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from dpframe.plugin import Plugin
     from dpframe.registry import Entry, Registry
     from dpframe.spec.locate import Path
-    from dpframe.spec.model import PairTable
+    from dpframe.spec.model import PairTable, SearchTable
     from dpframe.spec.problems import Problems
     from dpframe.spec.tables import Sections
+
+    AnyTable: TypeAlias = EntryTable | PairTable | SearchTable
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # eq=False: each entry is itself, and hashable
@@ -56,10 +60,11 @@ class Members:
 
 def find_members(sections: Sections, registry: Registry, problems: Problems) -> Members:
     """Resolves every `use`, and checks that labels are unique."""
-    tables: dict[str, dict[Path, EntryTable | PairTable]] = {
+    tables: dict[str, dict[Path, AnyTable]] = {
         kind: {(kind, at): table for at, table in sections.entries[kind].items()} for kind in KINDS
     }
     tables["pair"] = {("pair",): sections.pair} if sections.pair else {}
+    tables["neighbourhood"] = {("search",): sections.search} if sections.search else {}
     found, broken = {}, set(sections.broken)
     for kind, of_kind in tables.items():
         members = [
@@ -78,7 +83,11 @@ def parameter_names(cls: type[Plugin]) -> list[str]:
 
 
 def _member(
-    path: Path, table: EntryTable | PairTable, kind: str, registry: Registry, problems: Problems
+    path: Path,
+    table: AnyTable,
+    kind: str,
+    registry: Registry,
+    problems: Problems,
 ) -> Member | None:
     try:
         entry = registry.get(kind, table.use)
@@ -94,7 +103,9 @@ def _member(
 
 
 def _check_labels(
-    members: list[Member], tables: dict[Path, EntryTable | PairTable], problems: Problems
+    members: list[Member],
+    tables: dict[Path, AnyTable],
+    problems: Problems,
 ) -> None:
     taken: dict[str, Member] = {}
     for member in members:

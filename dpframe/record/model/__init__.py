@@ -8,6 +8,7 @@ from dpframe.record.model.cell import ContrastRecord as ContrastRecord
 from dpframe.record.model.cell import EstimateRecord as EstimateRecord
 from dpframe.record.model.cell import LookRecord as LookRecord
 from dpframe.record.model.cell import PairRecord as PairRecord
+from dpframe.record.model.cell import SearchRecord as SearchRecord
 from dpframe.record.model.cell import TruthRecord as TruthRecord
 from dpframe.record.model.cell import Verdict as Verdict
 from dpframe.record.model.record import AuditRecord as AuditRecord

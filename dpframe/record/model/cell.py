@@ -155,6 +155,25 @@ class LookRecord(Part):
     """draws counted then, on D and on D′"""
 
 
+class SearchRecord(Part):
+    """Where a cell was searched, and the event that earned most there: its witness."""
+
+    neighbourhood: ChoiceRecord
+    """what proposed the pairs; the cell's `pair` and `attack` are those of the witness"""
+    pairs: Count
+    """pairs that were looked at"""
+    event: str
+    """the event, in words"""
+    more_likely: Literal["D", "D′"]
+    """the dataset under which it is the more likely"""
+    hits: Counts
+    """draws with the event, on D and on D′"""
+    trials: Counts
+    """draws that the hits are of: those of the pair that were not learned from last"""
+    pair_trials: Count
+    """draws per dataset of this pair; the cell's `trials` are those of all pairs"""
+
+
 class CellRecord(Part):
     """One combination of mechanism, pair, attack, estimator and swept values."""
 
@@ -217,3 +236,5 @@ class CellRecord(Part):
     """the looks at these draws, this one included"""
     basis: Basis | None = None
     """what the verdict is made of; null without a verdict. Old records lack it"""
+    search: SearchRecord | None = None
+    """what a search looked through and what it holds against the claim; null without [search]"""

@@ -1,0 +1,126 @@
+"""What a search has found, as the result of its cell."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpframe.claims import Claim
+from dpframe.engine.guard import guarded
+from dpframe.engine.search.hunt import GROWTH, ROWS
+from dpframe.engine.search.wealth import Point, Seen, Wealth, farthest
+from dpframe.errors import CellError
+from dpframe.estimator import Contrast, Estimate, Query
+from dpframe.printable import shown
+from dpframe.record.answer import checked
+from dpframe.record.result import CellResult, Witness
+from dpframe.stats.betting import events
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpframe.engine.search.hunt import Hunt
+
+SMALLEST = 1e-300
+"""Of p-values, as elsewhere."""
+
+
+def finding(hunt: Hunt, seconds: float) -> CellResult:
+    """The result of a cell, with the pair and the event that earned most as its witness.
+
+    Args:
+        hunt: one that has come to an end.
+        seconds: that it took.
+    """
+    cell, wealth, error = hunt.cell, hunt.wealth, hunt.error
+    arm = hunt.witness()
+    guess = farthest(arm.seen, hunt.target(arm))
+    if guess is None or not hunt.has_bet:
+        raise CellError("nothing could be bet on: more trials, or a smaller neighbourhood")
+    number = int(guess.bet.event[0])
+    place, words, side = arm.event(number)
+    (multiplied, other) = events(*arm.seen)[number]
+    hits = (int(multiplied), int(other)) if side else (int(other), int(multiplied))
+    n = arm.seen.trials
+    mechanism: Any = arm.the_pass.mechanisms[0]
+    truth = guarded("truth", lambda: mechanism.truth(arm.pair))
+    if not isinstance(truth, Claim | None):
+        raise CellError(f"truth returned {shown(truth)}, which is neither a claim nor None")
+    bound = wealth.bound(error) * arm.scale
+    found = dataclasses.replace(hunt.of(arm.pair, mechanism, place), claim=arm.claim)
+    witness = Witness(
+        event=f"{found.attack.label} {words}",
+        more_likely="D′" if side else "D",
+        hits=hits,
+        trials=(n, n),
+        pairs=len(hunt.arms),
+        pair_trials=arm.trials,
+    )
+    trials, resolution = (hunt.drawn, hunt.drawn), hunt.settings.resolution_of(cell)
+    query = Query(trials, cell.delta, 1 - error, arm.claim, resolution)
+    tested = arm.claim is not None
+    p_value = max(math.exp(-wealth.best), SMALLEST) if tested else None
+    claimed = arm.claim.epsilon_at(cell.delta) if arm.claim is not None else math.inf
+    estimate = Estimate(
+        epsilon=max(bound, _suggested(multiplied, other, n, cell.delta)),
+        epsilon_lower=bound,
+        epsilon_upper=math.inf,
+        p_value=p_value,
+        p_resolved=p_value,
+        contrast=Contrast(cell.delta, bound, claimed) if math.isfinite(claimed) else None,
+        notes=_notes(hunt, witness),
+    )
+    extreme = None
+    if tested:
+        most = max(math.exp(-_most(hunt.drawn, arm.points)), SMALLEST)
+        extreme = estimate._replace(p_value=most, p_resolved=most)
+    return CellResult(
+        cell=found,
+        counts=[[n - hits[0], hits[0]], [n - hits[1], hits[1]]],
+        trials=trials,
+        statistic={"name": "Witness", "event": witness.event},
+        estimate=checked(estimate, certified=True, tested=tested),
+        certified=True,
+        query=query,
+        truth=truth,
+        extreme=extreme,
+        draws=sum(trials),
+        draw_group=arm.the_pass.stream.group,
+        data=arm.the_pass.data,
+        seconds=seconds,
+        witness=witness,
+    )
+
+
+def _suggested(multiplied: Any, other: Any, n: int, delta: float) -> float:
+    q, p = (multiplied + 0.5) / (n + 1), (other + 0.5) / (n + 1)
+    return max(0.0, math.log((p - delta) / q)) if p > delta else 0.0
+
+
+def _notes(hunt: Hunt, witness: Witness) -> tuple[str, ...]:
+    notes = [
+        f"searched {witness.pairs} {'pair' if witness.pairs == 1 else 'pairs'}; most was earned by "
+        f"the event “{witness.event}”, which is the more likely on {witness.more_likely}: "
+        f"{witness.hits[1]:,} of {witness.trials[1]:,} on D′, {witness.hits[0]:,} of "
+        f"{witness.trials[0]:,} on D",
+        "no violation found means that this search found none, and nothing about other pairs",
+    ]
+    if hunt.ended_by_time:
+        notes.append(
+            f"ended by the time budget after {hunt.drawn:,} of {hunt.cell.trials:,} trials"
+        )
+    return tuple(notes)
+
+
+def _most(trials: int, points: Sequence[Point]) -> float:
+    """Largest logarithm of the wealth that so many draws can earn against a claim."""
+    wealth, drawn = Wealth(0.0), min(ROWS, max(1, trials // 4))
+    while drawn < trials:
+        size = min(max(1, int(GROWTH * drawn)), trials - drawn)
+        before, fresh = (Seen(np.array([[0], [number]]), number) for number in (drawn, size))
+        wealth.bet(before, fresh, points, 1.0, drawn)
+        drawn += size
+    return wealth.best

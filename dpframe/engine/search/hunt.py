@@ -1,0 +1,311 @@
+"""Spends the draws of one search: many pairs cheaply, then those that show most."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dpframe.attack import Target
+from dpframe.claims import Claim
+from dpframe.engine.address import EVAL, Stream, digest, draw_group, host_generator
+from dpframe.engine.answers import learns, mismatch, nan_allowed, unsuited
+from dpframe.engine.chunks import rows_per_chunk
+from dpframe.engine.content import data_digest
+from dpframe.engine.guard import guarded
+from dpframe.engine.lanes import Scorer
+from dpframe.engine.plan import Pass, Place
+from dpframe.engine.precision import both_as_made
+from dpframe.engine.search.arm import Arm
+from dpframe.engine.search.cuts import Cuts
+from dpframe.engine.search.wealth import LARGEST, Point, Wealth, farthest
+from dpframe.engine.trace import Tracer, declared_rows
+from dpframe.errors import CellError
+from dpframe.mechanism import HostMechanism
+from dpframe.neighbourhood import Earned
+from dpframe.pair import equal, unplayable
+from dpframe.printable import shown
+from dpframe.spec.audit import Choice
+from dpframe.statistic import DecisionCounts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dpframe.engine.checkpoint import Store
+    from dpframe.engine.lending import Source
+    from dpframe.engine.search.arm import Counter
+    from dpframe.pair import Pair
+    from dpframe.spec.audit import Cell, RunSettings
+
+ROWS = 1 << 10
+"""Draws at a time, at most: a search looks at many pairs before it settles on one."""
+
+WARM_UP = 3 << 10
+"""Draws of each dataset that every pair gets before anything is bet on, where trials abound."""
+
+SHARE = 1 / 24
+"""Of the trials, which a pair is warmed up with at most."""
+
+GROWTH = 0.4
+"""Draws of a round, as a share of those that its pair had before."""
+
+OPTIMISM = 1.5
+"""Standard errors by which a pair may show more than it has until now."""
+
+MOST_PAIRS = 256
+"""Pairs of one search: each is learned about and kept."""
+
+DIFFERENT = (
+    "the mechanism is another one for each pair: in a search it must be the same for all, so say "
+    "what it would take from the pair, such as params.sensitivity"
+)
+
+PROPOSE = "proposals"
+"""Stream of what a neighbourhood makes up."""
+
+
+class Settings(NamedTuple):
+    """What all searches of a run have in common."""
+
+    run: RunSettings
+    prng: str
+    store: Store
+    source: Source
+    error_of: Callable[[Cell], float]
+    """Share of the error that a cell has."""
+    resolution_of: Callable[[Cell], float]
+    """What the sampler resolves; added to both rates of what is bet against."""
+    ends_when_decided: bool
+
+
+class Hunt:
+    """One search.
+
+    Args:
+        cell: what is searched; its `search` says where.
+        settings: of the run.
+        count: calls functions, perhaps at once, and returns what they gave.
+        progress: told how many draws were made, on both datasets together.
+    """
+
+    def __init__(
+        self, cell: Cell, settings: Settings, count: Counter, progress: Callable[[int], None]
+    ) -> None:
+        assert cell.search is not None
+        self.cell, self.search, self.settings = cell, cell.search, settings
+        self.error = settings.error_of(cell)
+        self.arms: list[Arm] = []
+        self.wealth = Wealth(cell.delta)
+        self.drawn = 0
+        """Draws of each dataset, of all pairs together."""
+        self.ended_by_time = False
+        self._count, self._progress = count, progress
+        self._tracer = Tracer(settings.run, settings.prng, settings.source)
+        self._tried: set[Any] = set()
+        self._known: set[Pair] = set()
+        self._mechanism: Any = None
+        self._unit: float | None = None
+        self._rounds = 0
+        self._zs: dict[int, tuple[Any, float]] = {}
+        """Of each arm what its standard errors were asked of, and how many they are."""
+
+    def run(self) -> None:
+        """Searches until the draws, or the time, are spent or the question is answered.
+
+        Raises:
+            CellError: what makes the draws, or proposes pairs, cannot be used.
+        """
+        started, limit = time.perf_counter(), self.settings.run.seconds
+        asked_at = 0
+        while not self._is_decided():
+            if self.drawn >= 2 * asked_at:
+                asked_at = max(1, self.drawn)
+                self._propose()
+                continue
+            arm = self._most_promising()
+            chunks = min(max(1, int(GROWTH * arm.drawn)), self._left // arm.the_pass.rows)
+            if not chunks:
+                return
+            if limit is not None and time.perf_counter() - started > limit:
+                self.ended_by_time = True
+                return
+            self._bet(arm, chunks)
+
+    @property
+    def has_bet(self) -> bool:
+        """Whether anything was bet on."""
+        return self._rounds > 0
+
+    def witness(self) -> Arm:
+        """The pair that has earned most; before any has, the one that suggests most."""
+        best = max(self.arms, key=lambda arm: arm.earned)
+        return best if best.earned > 0 else max(self.arms, key=self._suggests)
+
+    def target(self, arm: Arm) -> tuple[Point, ...]:
+        """What is worth betting against: the claim; once that is refuted, what still holds."""
+        open_ = self.wealth.open(self.error) * arm.scale
+        if arm.claim is not None and not self._is_refuted():
+            return arm.points
+        return (Point(min(open_, LARGEST), self.cell.delta),)
+
+    @property
+    def _left(self) -> int:
+        return self.cell.trials - self.drawn
+
+    def _is_refuted(self) -> bool:
+        return self.wealth.best >= -math.log(self.error)
+
+    def _is_decided(self) -> bool:
+        return self.settings.ends_when_decided and self._is_refuted()
+
+    def _propose(self) -> None:
+        history = [
+            Earned(pair=arm.pair, draws=arm.trials, growth=self._growth(arm)) for arm in self.arms
+        ]
+        rng = host_generator(
+            Stream(self.cell.seed, self._group([]), self.cell.repeat, PROPOSE), len(self.arms)
+        )
+        neighbourhood = self.search.neighbourhood.value
+        proposed = guarded("propose", lambda: list(neighbourhood.propose(rng, history)))
+        for pair in proposed[: MOST_PAIRS - len(self.arms)]:
+            arm = self._arm(pair)
+            if arm is None:
+                continue
+            rows = arm.the_pass.rows
+            chunks = 3 * max(1, int(min(WARM_UP, SHARE * self.cell.trials)) // (3 * rows))
+            if (needed := chunks * rows) > self._left:
+                if self.arms:
+                    return
+                raise CellError(f"a search takes {needed} trials to begin with, and more to go on")
+            arm.warm_up(chunks, self._count)
+            self.arms.append(arm)
+            self._spend(arm.trials)
+        if not self.arms:
+            raise CellError("the neighbourhood proposed no pair in which D and D′ differ")
+
+    def _arm(self, pair: Pair) -> Arm | None:
+        """A proposed pair, if it is new and there is something to tell apart."""
+        if pair in self._known:
+            return None
+        self._known.add(pair)
+        if (problem := guarded("the pair", lambda: unplayable(pair))) is not None:
+            raise CellError(f"a proposed pair, {shown(pair)}: {problem}")
+        if guarded("the pair", lambda: equal(pair)):
+            return None
+        given = self.search.mechanism.value
+        mechanism: Any = guarded("resolve", lambda: given.resolve(pair))
+        claim = guarded("claim", lambda: mechanism.claim(pair))
+        if not isinstance(mechanism, type(given)) or not isinstance(claim, Claim | None):
+            raise CellError("resolve or claim gave something else for a proposed pair")
+        if self._mechanism not in (None, mechanism):
+            raise CellError(DIFFERENT)
+        self._mechanism = mechanism
+        cell = self.of(pair, mechanism, 0)
+        shape = self._tracer.output_shape(cell)
+        target = Target(mechanism, pair, shape.dims)
+        scorers, places = [], []
+        for number, attack in enumerate(self.search.attacks):
+            if (reason := unsuited(attack.value, target)) is not None:
+                raise CellError(f"{attack.label}: {reason}")
+            if (reason := mismatch(mechanism, attack.value.gives)) is not None:
+                raise CellError(reason)
+            learns(attack.value)
+            decides = attack.value.gives == "decision"
+            scorers.append(Scorer((attack.value,), DecisionCounts() if decides else Cuts()))
+            of_attack = self.of(pair, mechanism, number)
+            places.append((dataclasses.replace(of_attack, id=str(number)), Place(0, number, 0)))
+        made = guarded("the pair", lambda: both_as_made(pair))
+        data = guarded("the pair", lambda: data_digest(made))
+        on_host = isinstance(mechanism, HostMechanism)
+        run = self.settings.run
+        few = 1 << max(4, int(SHARE * self.cell.trials / 3).bit_length() - 1)
+        usual = declared_rows(mechanism) or rows_per_chunk(shape.dims, on_host=on_host)
+        rows = run.chunk or min(ROWS, few, usual)
+        group = draw_group(
+            cell, data=data, precision=run.precision, prng=self.settings.prng, rows=rows
+        )
+        nan_allowed(mechanism)
+        the_pass = Pass(
+            stream=Stream(self.cell.seed, self._group([group]), self.cell.repeat, EVAL),
+            trials=self.cell.trials,
+            rows=rows,
+            shape=shape,
+            pair=pair,
+            data=data,
+            mechanisms=(mechanism,),
+            scorers=tuple(scorers),
+            cells=tuple(places),
+        )
+        points = self._points(claim)
+        settings = self.settings
+        common = (run, settings.prng, settings.store, settings.source, self._tried)
+        return Arm(the_pass, claim, points, self._scale(points), *common)
+
+    def of(self, pair: Pair, mechanism: Any, attack: int) -> Cell:
+        """The cell as one with a pair and an attack of its own."""
+        kind: Any = type(pair)
+        chosen = Choice(kind.name, kind.name, self.cell.pair.distribution, "", pair)
+        return dataclasses.replace(
+            self.cell,
+            pair=chosen,
+            mechanism=dataclasses.replace(self.search.mechanism, value=mechanism),
+            attack=self.search.attacks[attack],
+        )
+
+    def _group(self, of: list[str]) -> str:
+        """Draws of a search are its own: those of an audit of the same pair confirm it."""
+        mechanism = self.search.mechanism
+        own = [mechanism.distribution, mechanism.use, mechanism.value.params()]
+        return digest(["search", *(of or own)])
+
+    def _points(self, claim: Claim | None) -> tuple[Point, ...]:
+        """What a claim says at the δ that tell most, with what the sampler cannot resolve."""
+        if claim is None:
+            return ()
+        found = {}
+        for delta in claim.telling_deltas:
+            epsilon: float = guarded("claim", partial(claim.epsilon_at, delta))
+            if epsilon <= LARGEST:
+                raised = delta + self.settings.resolution_of(self.cell) * (1 + math.exp(epsilon))
+                found[epsilon] = Point(epsilon, raised)
+        return tuple(found.values())
+
+    def _scale(self, points: Sequence[Point]) -> float:
+        """The loss that is claimed for a pair, as a multiple of the first one's."""
+        claimed = points[0].epsilon if points else None
+        if claimed is None or claimed <= 0:
+            return 1.0
+        if self._unit is None:
+            self._unit = claimed
+        return claimed / self._unit
+
+    def _most_promising(self) -> Arm:
+        return max(self.arms, key=lambda arm: (self._growth(arm), self._suggests(arm)))
+
+    def _growth(self, arm: Arm) -> float:
+        """About how much a draw would earn, if the pair shows a little more than until now."""
+        return max(self._z(arm) + OPTIMISM, 0.0) ** 2 / (2 * arm.seen.trials)
+
+    def _suggests(self, arm: Arm) -> float:
+        return self._z(arm) / math.sqrt(arm.seen.trials)
+
+    def _z(self, arm: Arm) -> float:
+        key = (arm.drawn, self.target(arm))
+        if self._zs.get(id(arm), ((), 0.0))[0] != key:
+            guess = farthest(arm.seen, key[1])
+            self._zs[id(arm)] = key, -math.inf if guess is None else guess.z
+        return self._zs[id(arm)][1]
+
+    def _bet(self, arm: Arm, chunks: int) -> None:
+        before = arm.seen
+        fresh = arm.draw(chunks, self._count)
+        self._spend(chunks * arm.the_pass.rows)
+        arm.earned += self.wealth.bet(before, fresh, arm.points, arm.scale, self.drawn)
+        self._rounds += 1
+        arm.take_in(fresh, self._count)
+
+    def _spend(self, draws: int) -> None:
+        self.drawn += draws
+        self._progress(2 * draws)

@@ -1,0 +1,149 @@
+"""Draws of one pair, counted under what its attacks learned from the first of them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from dpframe.attack import Target
+from dpframe.engine import programs
+from dpframe.engine.address import EVAL, LEARNER, base_key, digest
+from dpframe.engine.answers import arrays, learns
+from dpframe.engine.content import data_digest
+from dpframe.engine.device import DeviceWork
+from dpframe.engine.fingerprint import entry_keys
+from dpframe.engine.guard import guarded
+from dpframe.engine.host import HostWork
+from dpframe.engine.lanes import stack, unstacked
+from dpframe.engine.lending import Overdue, Stopped
+from dpframe.engine.precision import as_scored, both_as_made, precision_of
+from dpframe.engine.tally import no_counts
+from dpframe.engine.trace import check_scores
+from dpframe.engine.work import CHANGED, Work
+from dpframe.errors import CellError, SampleError
+
+if TYPE_CHECKING:
+    from dpframe.attack import Attack
+    from dpframe.engine.chunks import Segment
+    from dpframe.engine.lending import Source
+    from dpframe.types import HostArray, Tree
+
+UNDONE = "the draws of a round did not all come: a search bets on whole rounds"
+
+
+class _Learned(Work):
+    """What both kinds of mechanism have in common."""
+
+    own_layouts: list[Tree]
+    """One per attack."""
+    digest: str
+    """Of all that decides what a count means."""
+
+    def learn_from(self, chunks: int, source: Source) -> None:
+        """Attacks learn from the first chunks; the next as many say where cuts stand.
+
+        Args:
+            chunks: how many.
+            source: where outputs of black boxes come from.
+
+        Raises:
+            CellError: the author's mistake.
+        """
+        self._at_hand: dict[tuple[int, range], HostArray] = {}
+        self._drawn_from(source)
+        the_pass = self.the_pass
+        with precision_of(self.run):
+            self.made = guarded("the pair", partial(both_as_made, the_pass.pair))
+            if guarded("the pair", partial(data_digest, self.made)) != the_pass.data:
+                raise CellError(CHANGED)
+            self._draws = self.learning()
+            fitted = [self._fit(s.attacks[0], s.statistic, chunks) for s in the_pass.scorers]
+            self.own_layouts = [layout for _, layout in fitted]
+            lifted = [jax.tree.map(lambda leaf: np.asarray(leaf)[None, None], f) for f in fitted]
+            self.states = tuple(state for state, _ in lifted)
+            self.layouts = tuple(layout for _, layout in lifted)
+            self.attacks = tuple(stack(s.attacks, self.dtype) for s in the_pass.scorers)
+            self.zeros = no_counts(the_pass, self.layouts)
+            keys = entry_keys(the_pass, self.states, self.layouts)
+            self.digest = digest(sorted(keys.values()), 16)
+            self.ready()
+        self.begin()
+
+    def look(self) -> None:
+        """Looks for mistakes of authors that would make every count worthless."""
+        with precision_of(self.run):
+            self._look()
+
+    def of(self, index: int, segment: Segment) -> tuple[Tree, ...]:
+        """Counts of a segment of one dataset, all of it."""
+        done, counts = self.count(index, segment)
+        if done != segment:
+            raise SampleError(UNDONE)
+        return counts
+
+    def _drawn_from(self, source: Source) -> None:
+        """Takes note of where outputs come from."""
+
+    def _drawn(self, index: int, chunks: range) -> HostArray:
+        """Outputs of some chunks of one dataset, as attacks see them; drawn once."""
+        if (index, chunks) not in self._at_hand:
+            drawn = self._draws.of_chunks(EVAL, 0, index, chunks)
+            self._at_hand[index, chunks] = as_scored(drawn, self.dtype)
+        return self._at_hand[index, chunks]
+
+    def _fit(self, attack: Attack, statistic: Any, chunks: int) -> tuple[Tree, Tree]:
+        """What an attack learns, and where its statistic has cuts."""
+        the_pass, state = self.the_pass, ()
+        if attack.has_fit():
+            target = Target(the_pass.mechanisms[0], the_pass.pair, the_pass.shape.dims)
+            key = base_key(the_pass.stream.of(LEARNER), self.prng)
+            train = self._draws.nothing()
+            if learns(attack):
+                train = self._drawn(0, range(chunks)), self._drawn(1, range(chunks))
+            state = arrays("fit", guarded("fit", lambda: attack.fit(key, target, train)))
+        if not statistic.needs_pilot():
+            return state, ()
+        leaves, size = unstacked(attack, self.dtype), min(1024, the_pass.rows * chunks)
+
+        def score(outputs: HostArray) -> HostArray:
+            # So many at a time: one program serves any number.
+            whole = np.resize(outputs, (size, *outputs.shape[1:]))
+            call = partial(programs.score_given, leaves, state, whole)
+            found = np.asarray(guarded("score", call))
+            check_scores(found, size, attack.gives)
+            return found[: len(outputs)]
+
+        pilot = [self._drawn(index, range(chunks, 2 * chunks)) for index in (0, 1)]
+        scores = [
+            np.concatenate([score(part[at : at + size]) for at in range(0, len(part), size)])
+            for part in pilot
+        ]
+        return state, arrays("bind", guarded("bind", lambda: statistic.bind(*scores)))
+
+
+class Learned(_Learned, DeviceWork):
+    """Of a mechanism that JAX traces."""
+
+
+class LearnedOnHost(_Learned, HostWork):
+    """Of a black box."""
+
+    def _drawn_from(self, source: Source) -> None:
+        self.source = source
+        self._seen = {}
+
+    def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
+        seen = [self._drawn(*at) for at in self._at_hand if at[1].start == 0][:2]
+        if len(seen) < 2:
+            seen = [self._drawn(index, range(1)) for index in (0, 1)]
+        x, y = (self._filled(self._checked(outputs)) for outputs in seen)
+        return x, y
+
+    def of(self, index: int, segment: Segment) -> tuple[Tree, ...]:
+        try:
+            return super().of(index, segment)
+        except (Overdue, Stopped) as error:
+            raise SampleError(UNDONE) from error

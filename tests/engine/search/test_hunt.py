@@ -1,0 +1,149 @@
+"""A search finds what is wrong, accuses nobody who is right, and is the same every time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+import pytest
+from support.searches import Three, spec
+
+import dpframe
+from dpframe import HostMechanism, Mechanism, PureDP
+from dpframe.commands.audit import load, make_plan
+from dpframe.engine import run as engine
+from dpframe.engine.checkpoint import Store
+from dpframe.engine.search import arm as arms
+from dpframe.errors import SpecError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dpframe import Claim, Pair
+
+
+def found(*mechanisms: Any, plugins: tuple[Any, ...] = (), **more: Any) -> Any:
+    return dpframe.audit(spec(*mechanisms, **more), plugins=(Three, *plugins)).cells
+
+
+def test_the_wrong_one_is_found_and_the_right_one_is_not_accused() -> None:
+    right, wrong = found("laplace", "laplace-half-scale", trials=30_000)
+    assert (right.verdict, wrong.verdict) == ("consistent", "violated")
+    assert wrong.estimate.epsilon_lower > 1.1
+    assert right.estimate.epsilon_lower <= 1.0
+    for cell in (right, wrong):
+        assert cell.search.neighbourhood.use == "three"
+        assert cell.search.pairs == 2  # the third has nothing to tell apart
+        assert 29_000 < cell.trials[0] <= 30_000
+        assert cell.pair.use == "values"
+        assert cell.counts == [
+            [n - k, k] for n, k in zip(cell.search.trials, cell.search.hits, strict=True)
+        ]
+    hits = wrong.search.hits
+    assert (hits[1] > hits[0]) == (wrong.search.more_likely == "D′")
+    assert "logistic scores" in wrong.search.event
+
+
+class Metric(Mechanism, name="metric"):
+    """Noise of scale 1: the claim is the distance, and half of it where `mistaken`."""
+
+    mistaken: bool = False
+
+    def claim(self, pair: Pair) -> Claim:
+        return PureDP(pair.distance(1) / (2 if self.mistaken else 1))
+
+    def sample(self, key: Any, data: Any, n: int) -> Any:
+        return data + jax.random.laplace(key, (n, *data.shape))
+
+
+def test_a_claim_may_differ_from_pair_to_pair() -> None:
+    tables = [
+        {"use": "metric", "params": {"mistaken": wrong}, "label": str(wrong)}
+        for wrong in (False, True)
+    ]
+    right, wrong = found(*tables, plugins=(Metric,), trials=30_000)
+    assert (right.verdict, wrong.verdict) == ("consistent", "violated")
+    for cell, factor in ((right, 1), (wrong, 2)):
+        distance = sum(
+            abs(a - b) for a, b in zip(cell.pair.params["d0"], cell.pair.params["d1"], strict=True)
+        )
+        assert cell.claim.epsilon == distance / factor
+        assert 0.5 * distance < cell.estimate.epsilon_lower <= distance
+
+
+class Box(HostMechanism, name="box"):
+    """Half the noise that it claims, as a black box."""
+
+    def claim(self, pair: Pair) -> Claim:
+        return PureDP(0.5 * pair.distance(1))
+
+    def sample(self, rng: np.random.Generator, data: Any, n: int) -> Any:
+        return data + rng.laplace(size=(n, *np.shape(data)))
+
+
+def test_black_boxes_are_searched_too() -> None:
+    (cell,) = found({"use": "box"}, plugins=(Box,), trials=6_000)
+    assert (cell.status, cell.verdict) == ("ok", "violated")
+
+
+def counted(store: Store, threads: int) -> Any:
+    loaded = load(spec("laplace-half-scale"), plugins=[Three])
+    (result,) = engine.run(make_plan(loaded), store=store, threads=threads)
+    return result
+
+
+def test_an_interrupted_search_goes_on_and_earns_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = counted(Store(), 1)
+    assert whole.estimate is not None
+    assert counted(Store(), 3).estimate == whole.estimate
+    draw, rounds = arms.Arm.draw, []
+
+    def interrupted(self: Any, chunks: int, count: Any) -> Any:
+        rounds.append(chunks)
+        if len(rounds) == 9:
+            raise KeyboardInterrupt
+        return draw(self, chunks, count)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(arms.Arm, "draw", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            counted(Store(tmp_path), 1)
+    pieces: list[Any] = []
+    of = arms.Learned.of
+    monkeypatch.setattr(arms.Learned, "of", lambda self, *a: (pieces.append(a), of(self, *a))[1])
+    again = counted(Store(tmp_path), 1)
+    resumed = len(pieces)
+    assert (again.estimate, again.witness) == (whole.estimate, whole.witness)
+    pieces.clear()
+    counted(Store(tmp_path), 1)
+    assert not pieces  # all of it is stored
+    counted(Store(), 1)
+    assert 0 < resumed < len(pieces)
+
+
+@pytest.mark.parametrize(
+    ("tables", "reason"),
+    [
+        ({"search": {"use": "threes"}}, "unknown neighbourhood 'threes'"),
+        ({"search": {"use": "three", "params": {"low": 1}}}, "no parameter|unknown parameter"),
+        ({"search": {"use": "three"}, "pair": {"use": "zeros-ones"}}, "in place of"),
+        ({"sweep": {"search.length": [1, 2]}}, "cannot be swept"),
+    ],
+)
+def test_mistakes_in_a_spec(tables: dict[str, Any], reason: str) -> None:
+    with pytest.raises(SpecError, match=reason):
+        load(spec("laplace", **tables), plugins=[Three])
+
+
+def test_too_few_trials_are_said_to_be() -> None:
+    (cell,) = found("laplace", trials=300)
+    assert cell.status == "failed"
+    assert "a search takes" in str(cell.reason)
+
+
+def test_the_mechanism_is_one_and_the_same_for_all_pairs() -> None:
+    (cell,) = found({"use": "laplace", "params": {"epsilon": 1.0}})
+    assert "params.sensitivity" in str(cell.reason)

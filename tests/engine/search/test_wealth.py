@@ -1,0 +1,131 @@
+"""What a search has earned: as a loop would have it, and seldom much where the claim is true."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import bdtrc
+
+from dpframe.engine.search.wealth import GRID, Point, Seen, Wealth, farthest, largest_loss
+from dpframe.stats.betting import choose, events, pay, project
+
+CUTS = np.linspace(-3.0, 4.0, 15)
+
+
+def laplace(rng: np.random.Generator, size: int, shift: float) -> Seen:
+    drawn = rng.laplace(0, size=size), rng.laplace(shift, size=size)
+    return Seen(np.array([[np.sum(x >= cut) for cut in CUTS] for x in drawn]), size)
+
+
+def plus(a: Seen, b: Seen) -> Seen:
+    return Seen(a.above + b.above, a.trials + b.trials)
+
+
+def test_it_is_what_a_loop_over_events_and_losses_gives() -> None:
+    rng = np.random.default_rng(1)
+    seen, wealth, delta = laplace(rng, 60, 1.5), Wealth(0.01), 0.01
+    claim, chosen = Point(0.4, 0.01), GRID[[0, 150, 300]]
+    naive: dict[float, list[float]] = {e: [0.0, 0.0] for e in (claim.epsilon, *chosen)}
+    best = dict.fromkeys(naive, 0.0)
+    for drawn in (100, 200, 300):
+        fresh = laplace(rng, 40, 1.5)
+        for epsilon, ways in naive.items():
+            before = (events(*seen) + 0.5) / (seen.trials + 1)
+            slope = math.exp(epsilon)
+            zs = [
+                (p - slope * q - delta) / math.sqrt(slope**2 * q * (1 - q) + p * (1 - p))
+                for q, p in before
+            ]
+            event = int(np.argmax(zs))
+            q, p = before[event]
+            if p <= slope * q + delta:
+                continue
+            y, x = events(*fresh)[event]
+            n = fresh.trials
+            nearest = project(np.array([q]), np.array([p]), np.array([slope]), delta)
+            for way, (bq, bp) in enumerate(
+                ((q, p), ((q + nearest[0][0]) / 2, (p + nearest[1][0]) / 2))
+            ):
+                (q0,), (p0,) = project(np.array([bq]), np.array([bp]), np.array([slope]), delta)
+                ways[way] += x * math.log(bp / p0) + (n - x) * math.log((1 - bp) / (1 - p0))
+                ways[way] += y * math.log(bq / q0) + (n - y) * math.log((1 - bq) / (1 - q0))
+            best[epsilon] = max(best[epsilon], np.logaddexp(*ways) - math.log(2))
+        wealth.bet(seen, fresh, (claim,), 1.0, drawn)
+        seen = plus(seen, fresh)
+    assert wealth.best == pytest.approx(best[claim.epsilon], rel=1e-9)
+    assert wealth.best > 1
+    places = np.searchsorted(GRID, chosen)
+    assert wealth._best_of_grid[places] == pytest.approx([best[e] for e in chosen], rel=1e-9)
+    assert [drawn for drawn, _ in wealth.history] == [100, 200, 300]
+
+
+def test_a_round_does_not_choose_its_own_bet() -> None:
+    """The same past, two different rounds: what is bet on is the same in both."""
+    rng = np.random.default_rng(2)
+    past, point = laplace(rng, 300, 1.0), Point(0.2, 0.0)
+    bet = choose(*past, np.exp([point.epsilon]), point.delta)
+    for shift in (-3.0, 3.0):
+        fresh, wealth = laplace(rng, 50, shift), Wealth(0.0)
+        wealth.bet(past, fresh, (point,), 1.0, 50)
+        assert wealth.against_claim == pytest.approx(
+            pay(fresh.above, 50, bet, np.exp([point.epsilon]), 0.0)[:, 0]
+        )
+
+
+def searched(rng: np.random.Generator, claimed: float, rounds: int) -> Wealth:
+    """Four pairs, of which one has the claimed loss and others less; the luckiest is followed."""
+    shifts, wealth = (1.0, 0.5, 0.9, 1.0), Wealth(0.0)
+    arms = [laplace(rng, 30, shift) for shift in shifts]
+    claim = (Point(claimed, 0.0),)
+    for drawn in range(rounds):
+        zs = [guess.z if (guess := farthest(arm, claim)) else -math.inf for arm in arms]
+        arm = int(np.argmax(zs))
+        fresh = laplace(rng, max(10, arms[arm].trials // 3), shifts[arm])
+        wealth.bet(arms[arm], fresh, claim, 1.0, drawn)
+        arms[arm] = plus(arms[arm], fresh)
+    return wealth
+
+
+def test_a_true_claim_is_seldom_refuted_however_lucky_the_pair() -> None:
+    """False-alarm rate 1e-6 for each level."""
+    rng, audits = np.random.default_rng(3), 150
+    best = np.array([searched(rng, 1.0, 8).best for _ in range(audits)])
+    for error in (0.5, 0.2):
+        above = int(np.sum(best >= -math.log(error)))
+        assert above == 0 or bdtrc(above - 1, audits, error) > 1e-6
+    assert np.sum(best > 0) > audits / 10  # not vacuous: bets are won
+
+
+def test_a_false_claim_is_refuted_and_the_bound_comes_near() -> None:
+    wealth = searched(np.random.default_rng(4), 0.5, 30)
+    assert wealth.best > 10
+    assert 0.7 < wealth.bound(0.05) <= 1.0
+    assert wealth.open(0.05) > wealth.bound(0.05)
+
+
+def test_losses_are_in_units_of_the_first_pair() -> None:
+    """A pair of twice the claimed loss, at twice the distance, says the same of the claim."""
+    past, fresh = (laplace(np.random.default_rng(seed), 3000, 2.0) for seed in (5, 6))
+    bounds = []
+    for scale in (1.0, 2.0):
+        wealth = Wealth(0.0)
+        wealth.bet(past, fresh, (), scale, 1)
+        bounds.append(wealth.bound(0.05))
+    assert bounds[0] > 1.5
+    assert bounds[1] == pytest.approx(bounds[0] / 2, rel=0.02)
+
+
+def test_ends() -> None:
+    nothing, all_of_one = Seen(np.zeros((2, 1), int), 1), Seen(np.array([[0], [9]]), 9)
+    wealth = Wealth(0.0)
+    wealth.bet(nothing, all_of_one, (Point(1.0, 0.0),), 1.0, 10)
+    assert (wealth.best, wealth.bound(0.05)) == (0.0, 0.0)
+    assert farthest(all_of_one, ()) is None
+    assert farthest(all_of_one, (Point(1.0, 1.5), Point(1e9, 0.0))) is None
+    assert largest_loss(nothing, 0.9) == -math.inf
+    for drawn in range(60):
+        wealth.bet(all_of_one, all_of_one, (Point(1.0, 0.0),), 1.0, drawn)
+    assert math.isfinite(wealth.best)
+    assert 1.0 < wealth.bound(0.05) < 40
