@@ -35,6 +35,7 @@ import pytest
 import tomli
 import typer
 from hatchling.builders.wheel import WheelBuilder
+from support import searches
 from support.black_boxes import sample_in_this_process
 from support.pages import ROOT, headings, page, prose, rows, section
 from typer.testing import CliRunner
@@ -393,6 +394,7 @@ TABLES = {
     "## `[[mechanism]]`, `[[attack]]`, `[[estimator]]`": model.EntryTable,
     "## `[[expect]]`": model.ExpectTable,
     "## `[run]`": model.RunTable,
+    "## `[search]`": model.SearchTable,
 }
 
 
@@ -416,7 +418,7 @@ def described(of: dict[str, Any], schema: dict[str, Any]) -> str:
 
 
 def type_text(of: dict[str, Any]) -> str:
-    of = next((form for form in of.get("anyOf", ()) if form["type"] != "null"), of)
+    of = next((form for form in of.get("anyOf", ()) if form.get("type") != "null"), of)
     if "enum" in of:
         return " | ".join(f"`{json.dumps(choice)}`" for choice in of["enum"])
     if "const" in of:
@@ -554,7 +556,9 @@ def varied_record() -> dict[str, Any]:
     spec = tomli.loads(BASE)
     spec["mechanism"].append({"use": "fail"})
     spec["attack"].append({"use": "ranked"})
-    return dpframe.audit(spec, plugins=[ranked, dpframe.host_mechanism(fail)])
+    record = dpframe.audit(spec, plugins=[ranked, dpframe.host_mechanism(fail)])
+    searched = dpframe.audit(searches.spec("laplace", trials=3_000), plugins=[searches.Three])
+    return record.model_copy(update={"cells": [*record.cells, *searched.cells]})
 
 
 def test_the_example_mechanism_is_short() -> None:

@@ -168,3 +168,6 @@ SWEEPABLE = ("seed", "trials", "delta", "confidence")
 
 KINDS = ("mechanism", "attack", "estimator")
 """Kinds of which a spec has a list; there is one pair."""
+
+PLACES = {"pair": "pair", "neighbourhood": "search"}
+"""Kinds of which a spec has one, and the table that it stands in."""

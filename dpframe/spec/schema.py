@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from dpframe.parameters import json_schema
-from dpframe.spec.model import KINDS, SWEEPABLE, SpecTable
+from dpframe.spec.model import KINDS, PLACES, SEARCHED_BY, SWEEPABLE, SpecTable
 
 if TYPE_CHECKING:
     from dpframe.registry import Entry, Registry
@@ -23,17 +23,20 @@ def spec_schema(registry: Registry) -> dict[str, Any]:
     schema: dict[str, Any] = {"$schema": _DIALECT, **plain, "title": "dpframe audit"}
     definitions, properties = schema["$defs"], schema["properties"]
     entry = definitions.pop("EntryTable")
-    pair = definitions.pop("PairTable")
-    for kind in (*KINDS, "pair"):
-        table = _with_plugins(pair if kind == "pair" else entry, kind, registry, definitions)
-        definitions[kind] = table
-        reference = {"$ref": f"#/$defs/{kind}"}
-        if kind == "pair":
-            properties[kind] = {**properties[kind], **reference}
-        else:
-            properties[kind] = {**properties[kind], "items": reference}
+    tables = {"pair": definitions.pop("PairTable"), "search": definitions.pop("SearchTable")}
+    for kind in KINDS:
+        definitions[kind] = _with_plugins(entry, kind, registry, definitions)
+        properties[kind] = {**properties[kind], "items": {"$ref": f"#/$defs/{kind}"}}
+    for kind, at in PLACES.items():
+        definitions[kind] = _with_plugins(tables[at], kind, registry, definitions)
+        properties[at] = {"$ref": f"#/$defs/{kind}"}
     properties["sweep"] = _sweep(registry, properties["sweep"])
-    return schema
+    # A search has attacks and an estimator of its own accord.
+    given = {*schema["required"]} - {"pair", *SEARCHED_BY}
+    schema["required"] = [name for name in schema["required"] if name in given]
+    searched: dict[str, Any] = {"required": ["search"], "properties": {"pair": False}}
+    paired = {"required": ["pair", *SEARCHED_BY], "properties": {"search": False}}
+    return {**schema, "if": {"required": ["search"]}, "then": searched, "else": paired}
 
 
 def _with_plugins(

@@ -15,6 +15,7 @@ from dpframe.errors import PluginError
 from dpframe.spec.document import flatten
 from dpframe.spec.model import (
     KINDS,
+    PLACES,
     AuditTable,
     EntryTable,
     ExpectTable,
@@ -47,9 +48,6 @@ _MODELS: dict[str | int, type[Table]] = {
     **dict.fromkeys(KINDS, EntryTable),
 }
 _LISTS = (*KINDS, "expect")
-
-PLACES = {"pair": "pair", "neighbourhood": "search"}
-"""Kinds of which a spec has one, and the table that it stands in."""
 
 _KIND_AT = {**{kind: kind for kind in KINDS}, **{at: kind for kind, at in PLACES.items()}}
 
