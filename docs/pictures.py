@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "docs" / "_pictures"
 FEW = ["--trials", "20000"]
 FEWER = {
-    "theorem-04-rate": ["--set", "audit.trials=[1000, 6000, 30000]", "--set", "audit.repeats=12"],
+    "theorem-04-rate": ["--set", "audit.trials=[1000, 10000, 100000]", "--set", "audit.repeats=12"],
     "figure-04-bins": [*FEW, "--set", "audit.repeats=3"],
 }
 """For specs that count many cells."""

@@ -29,12 +29,20 @@ if TYPE_CHECKING:
     At = Callable[[float], float]
 
 
+MOST_LINES = 8
+GAUSSIAN = ("gdp", "gdp-fit")
+"""Estimators that mean the curve of a Gaussian mechanism."""
+
+
 class Subject(NamedTuple):
     """A mechanism with its parameters, as one attack sees it."""
 
     title: str
     cells: tuple[CellRecord, ...]
-    """One for each estimator, that with the largest bound where δ or a parameter is swept."""
+    """One for each estimator, that with the largest bound where δ or a parameter is swept; where
+    nothing is certified, one for each value of a swept parameter of the estimator."""
+    names: tuple[str, ...]
+    """Of the estimators, each with such a value."""
 
 
 def subjects(record: Record) -> list[Subject]:
@@ -42,6 +50,7 @@ def subjects(record: Record) -> list[Subject]:
     found = groups(record.cells)
     several = len({group.names[1] for group in found}) > 1
     kept: dict[tuple[str, ...], dict[str, CellRecord]] = {}
+    varied: dict[tuple[str, ...], dict[str, CellRecord]] = {}
     titles = {}
     for group in found:
         for spot in group.spots:
@@ -56,7 +65,22 @@ def subjects(record: Record) -> list[Subject]:
             best = kept.setdefault(who, {})
             label = group.names[2]
             best[label] = max([*([best[label]] if label in best else []), *cells], key=_telling)
-    return [Subject(titles[who], tuple(cells.values())) for who, cells in kept.items()]
+            own = [k for k in spot.values if k.startswith("estimator.")]
+            values = [f"{short(k, own)} {setting(spot.values[k])}" for k in own]
+            name = " · ".join([label, *values]).replace("_", " ")
+            varied.setdefault(who, {}).setdefault(name, cells[0])
+    shown = {who: _all_or_best(varied[who], best) for who, best in kept.items()}
+    return [
+        Subject(titles[who], tuple(cells.values()), tuple(cells)) for who, cells in shown.items()
+    ]
+
+
+def _all_or_best(
+    varied: dict[str, CellRecord], best: dict[str, CellRecord]
+) -> dict[str, CellRecord]:
+    """All that estimators made with other parameters, if they are few and none is a bound."""
+    certified = any(c.estimate is not None and c.estimate.certified for c in varied.values())
+    return best if certified or len(varied) > MOST_LINES else varied
 
 
 def unfit(record: Record) -> str | None:
@@ -210,9 +234,9 @@ def certified_profile(cell: CellRecord, epsilons: Floats) -> Floats | None:
 
 
 def gaussian_mu(cell: CellRecord) -> float | None:
-    """μ of the curve that the estimator `gdp` means, from its ε at its δ; None for others."""
+    """μ of the curve that a Gaussian estimator means, from its ε at its δ; None for others."""
     estimate = cell.estimate
-    if cell.estimator.use != "gdp" or estimate is None or not 0 < estimate.delta < 1:
+    if cell.estimator.use not in GAUSSIAN or estimate is None or not 0 < estimate.delta < 1:
         return None
     if not 0 < estimate.epsilon < math.inf:
         return None

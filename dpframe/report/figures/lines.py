@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MOST_LINES = 8
 """In a panel; of more, evenly chosen ones are shown."""
-TITLE = 30
+TITLE = 38
 """Letters that fit above a panel."""
 
 
@@ -138,8 +138,13 @@ def _panel(group: Group, spot: Spot, key: str, line_key: str | None) -> tuple[st
     """What a panel is named by: mechanism, attack, estimator, and the keys that are left."""
     rest = [k for k in group.keys if k not in (key, line_key)]
     estimator = "" if line_key == "estimator" else group.names[2]
-    fixed = ", ".join(f"{short(k, group.swept)} {setting(spot.values[k])}" for k in rest)
+    fixed = ", ".join(f"{_spoken(short(k, group.swept))} {setting(spot.values[k])}" for k in rest)
     return (group.names[0], group.names[1], estimator, fixed)
+
+
+def _spoken(key: str) -> str:
+    """Estimator's sampling probability, for estimator.sampling_probability."""
+    return key.replace(".", "'s ").replace("_", " ")
 
 
 def _panels(

@@ -9,17 +9,12 @@ import numpy as np
 
 from dpframe.report.figures import curves, notes
 from dpframe.report.figures.axis import log_ticks
-from dpframe.report.figures.key import curve_key
+from dpframe.report.figures.key import curve_key, draw_bound, draw_estimate, draw_references
 from dpframe.report.figures.picture import grid, legend, name_axes
 from dpframe.report.figures.style import (
     CERTIFIED,
-    CLAIMED,
-    DOTTED,
     ESTIMATE,
     FAINT,
-    INK,
-    QUIET,
-    TRUTH,
     named,
     shorten,
 )
@@ -42,7 +37,7 @@ def draw(record: Record) -> Picture:
     """Draws it: a panel for each mechanism."""
     found = curves.subjects(record)
     shown = curves.foremost(found, MOST)
-    labels = list(dict.fromkeys(cell.estimator.label for s in shown for cell in s.cells))
+    labels = list(dict.fromkeys(name for s in shown for name in s.names))
     picture, axes = grid(len(shown), height=2.1, shared=False)
     kinds: set[object] = set()
     for ax, subject in zip(axes, shown, strict=True):
@@ -77,49 +72,32 @@ def _end(subject: Subject) -> float:
 def _draw(ax: Axes, subject: Subject, labels: list[str]) -> set[object]:
     ax.set_title(shorten(subject.title, 40))
     epsilons = np.linspace(0, _end(subject), STEPS)
-    kinds: set[object] = set()
     first = subject.cells[0]
-    for deltas, name, color, width, dashes in (
-        (curves.claimed_profile(first, epsilons), CLAIMED, INK, 1.6, "-"),
-        (curves.exact_profile(first, epsilons), TRUTH, QUIET, 1.4, DOTTED),
-    ):
-        if deltas is not None:
-            ax.plot(epsilons, _shown(deltas), color=color, lw=width, ls=dashes, zorder=2)
-            kinds.add(name)
+    claimed, exact = (
+        None if deltas is None else _shown(deltas)
+        for deltas in (
+            curves.claimed_profile(first, epsilons),
+            curves.exact_profile(first, epsilons),
+        )
+    )
+    kinds: set[object] = {*draw_references(ax, epsilons, claimed, exact)}
     bounds = [b for c in subject.cells if (b := curves.certified_profile(c, epsilons)) is not None]
     if bounds:
         best = np.maximum.reduce(bounds)
         ax.fill_between(epsilons, LEAST / 2, _shown(best), color=FAINT, alpha=0.55, lw=0, zorder=1)
-    for cell in subject.cells:
-        at = labels.index(cell.estimator.label)
-        look = named(at)
+    for name, cell in zip(subject.names, subject.cells, strict=True):
+        at = labels.index(name)
         profile = curves.estimated_profile(cell, epsilons)
         every = max(1, len(profile) // 6)
         if len(profile) > 1:
-            ax.plot(
-                [e for e, _ in profile],
-                _shown(np.array([d for _, d in profile])),
-                color=look.color,
-                lw=0.9,
-                ls=DOTTED,
-                marker=look.marker,
-                markerfacecolor="white",
-                markevery=(at % every, every),
-                zorder=3,
-            )
-            kinds |= {ESTIMATE, (cell.estimator.label,)}
+            places, deltas = np.array(profile).T
+            draw_estimate(ax, places, _shown(deltas), at, (at % every, every))
+            kinds |= {ESTIMATE, (name,)}
         bound = curves.certified_profile(cell, epsilons)
         if bound is not None:
-            ax.plot(
-                epsilons,
-                _shown(bound),
-                color=look.color,
-                lw=1.1,
-                marker=look.marker,
-                markevery=(11 * at % 40, 40),
-                zorder=3.1,
-            )
-            kinds |= {CERTIFIED, (cell.estimator.label,)}
+            marks = {"marker": named(at).marker, "markevery": (11 * at % 40, 40), "lw": 1.1}
+            draw_bound(ax, epsilons, _shown(bound), at, **marks)
+            kinds |= {CERTIFIED, (name,)}
     ax.set(yscale="log", ylim=(LEAST, 1.3), xlim=(0, epsilons[-1]))
     decades = [10.0**p for p in range(round(math.log10(LEAST)), 1)]
     log_ticks(ax.yaxis, decades)

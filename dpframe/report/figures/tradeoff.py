@@ -8,18 +8,13 @@ import numpy as np
 
 from dpframe.report.figures import curves, notes
 from dpframe.report.figures.axis import log_ticks
-from dpframe.report.figures.key import curve_key
+from dpframe.report.figures.key import curve_key, draw_bound, draw_estimate, draw_references
 from dpframe.report.figures.picture import legend, new
 from dpframe.report.figures.style import (
     CERTIFIED,
-    CLAIMED,
-    DOTTED,
     ESTIMATE,
     FAINT,
-    INK,
     PAGE,
-    QUIET,
-    TRUTH,
     named,
     shorten,
 )
@@ -41,7 +36,7 @@ def draw(record: Record) -> Picture:
     """Draws it: a row for each mechanism, on linear axes and, for rare errors, logarithmic ones."""
     found = curves.subjects(record)
     shown = curves.foremost(found, MOST)
-    labels = list(dict.fromkeys(cell.estimator.label for s in shown for cell in s.cells))
+    labels = list(dict.fromkeys(name for s in shown for name in s.names))
     picture = new(PAGE, 2.6 * len(shown) + 0.3)
     axes = picture.subplots(len(shown), 2, squeeze=False)
     kinds: set[object] = set()
@@ -103,50 +98,28 @@ def _curves(
     ax: Axes, subject: Subject, labels: list[str], fpr: Floats, *, power: bool
 ) -> set[object]:
     """Draws all curves; returns which kinds of lines there are."""
-    kinds: set[object] = set()
 
     def height(fnr: Floats) -> Floats:
         return np.maximum(1 - fnr, 1e-12) if power else fnr
 
     first = subject.cells[0]
-    for curve, name, color, width, dashes in (
-        (curves.claimed_curve(first), CLAIMED, INK, 1.6, "-"),
-        (curves.exact_curve(first), TRUTH, QUIET, 1.4, DOTTED),
-    ):
-        if curve is not None:
-            fnr = np.array([curve(float(x)) for x in fpr])
-            ax.plot(fpr, height(fnr), color=color, lw=width, ls=dashes, zorder=2)
-            kinds.add(name)
-    for cell in subject.cells:
-        look = named(labels.index(cell.estimator.label))
+    claimed, exact = (
+        None if curve is None else height(np.array([curve(float(x)) for x in fpr]))
+        for curve in (curves.claimed_curve(first), curves.exact_curve(first))
+    )
+    kinds: set[object] = {*draw_references(ax, fpr, claimed, exact)}
+    for name, cell in zip(subject.names, subject.cells, strict=True):
+        at = labels.index(name)
         estimated = curves.estimated_curve(cell, fpr)
         if estimated is not None:
-            ax.plot(
-                fpr,
-                height(estimated),
-                color=look.color,
-                lw=0.9,
-                ls=DOTTED,
-                marker=look.marker,
-                markerfacecolor="white",
-                markevery=(7 * labels.index(cell.estimator.label) % 40, 40),
-                zorder=3,
-            )
-            kinds |= {ESTIMATE, (cell.estimator.label,)}
+            draw_estimate(ax, fpr, height(estimated), at, (7 * at % 40, 40))
+            kinds |= {ESTIMATE, (name,)}
         points = curves.certified_points(cell)
         if points:
             corners = np.array(points)
-            line = np.interp(fpr, corners[:, 0], corners[:, 1])
-            ax.plot(fpr, height(line), color=look.color, lw=1.0, zorder=3)
-            inner = corners[(corners[:, 0] > 0) & (corners[:, 1] > 0)]
-            ax.plot(
-                inner[:, 0],
-                height(inner[:, 1]),
-                color=look.color,
-                ls="none",
-                marker=look.marker,
-                markersize=3,
-                zorder=3.2,
-            )
-            kinds |= {CERTIFIED, (cell.estimator.label,)}
+            draw_bound(ax, fpr, height(np.interp(fpr, corners[:, 0], corners[:, 1])), at, zorder=3)
+            x, y = corners[(corners[:, 0] > 0) & (corners[:, 1] > 0)].T
+            marks = {"marker": named(at).marker, "markersize": 3, "ls": "none", "zorder": 3.2}
+            draw_bound(ax, x, height(y), at, **marks)
+            kinds |= {CERTIFIED, (name,)}
     return kinds

@@ -119,3 +119,37 @@ def test_of_many_settings_that_of_each_mechanism_is_drawn_that_shows_most(small)
     several = figures.draw(small, "profile")
     names = [ax.get_title(loc="left").split(" · ")[0] for ax in several.axes]
     assert [names.count(name) for name in dict.fromkeys(names)] == [2, 2, 2]
+
+
+def fits(count=3, certified=False):
+    """Gaussian curves fitted over several ranges, μ = 1, 2, …"""
+    cells = []
+    for mu in range(1, count + 1):
+        epsilon = GaussianDP(float(mu)).epsilon_at(1e-5)
+        cell = gaussian("gdp-fit", epsilon=epsilon, certified=certified)
+        if not certified:
+            cell["estimate"] |= {"epsilon_lower": None, "profile_lower": [], "tradeoff": []}
+            cell |= {"verdict": None, "p_value": None, "p_adjusted": None}
+        cell["swept"] = {"estimator.epsilon_max": float(mu)}
+        cells.append(cell | {"id": str(mu)})
+    return as_record(made_records.record(cells, m=count if certified else 0))
+
+
+def test_every_fit_has_a_line_if_none_of_them_is_a_bound():
+    (subject,) = curves.subjects(fits())
+    assert subject.names == tuple(f"gdp-fit · epsilon max {mu}" for mu in (1, 2, 3))
+    assert [curves.gaussian_mu(cell) for cell in subject.cells] == pytest.approx([1, 2, 3])
+    (ax,) = figures.draw(fits(), "profile").axes
+    dotted = [line for line in ax.lines if line.get_markerfacecolor() == "white"]
+    for mu, line in enumerate(dotted, 1):
+        x, y = line.get_data()
+        seen = y > 1e-6
+        exact = [GaussianDP(float(mu)).delta_at(e) for e in x[seen]]
+        assert y[seen] == pytest.approx(exact, rel=1e-6)
+    assert len(dotted) == 3
+
+
+@pytest.mark.parametrize(("count", "certified"), [(3, True), (9, False)])
+def test_of_many_lines_or_of_bounds_one_is_drawn(count, certified):
+    (subject,) = curves.subjects(fits(count, certified))
+    assert subject.names == ("gdp-fit",)

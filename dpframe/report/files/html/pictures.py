@@ -17,6 +17,9 @@ MOST_BYTES = 400_000
 MOST_CELLS = 2_000
 """A figure of more of them shows nothing that can be told apart."""
 
+LEFT_OUT = ("heat-map", "inverse-cdf")
+"""The page has its own map, with links; and histograms of the scores say the same."""
+
 _BANNED = {"script", "foreignObject", "image", "iframe", "animate", "set", "a", "handler"}
 
 
@@ -35,7 +38,7 @@ def pictures(record: Record) -> tuple[list[tuple[str, Markup]], list[str]]:
         return [], [f"No figures: {error}"]
     shown, notes, room = [], [], MOST_BYTES
     for kind in found:
-        if kind == "heat-map":  # the page has its own, with links
+        if kind in LEFT_OUT:
             continue
         try:
             picture = figures.draw(record, kind)
