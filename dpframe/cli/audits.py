@@ -26,7 +26,7 @@ from dpframe.cli.options import (
 )
 from dpframe.cli.output import results
 from dpframe.cli.signals import end_in_order
-from dpframe.cli.terminal import complain, console, say_json
+from dpframe.cli.terminal import complain, console, say, say_json
 from dpframe.errors import OutputError
 
 if TYPE_CHECKING:
@@ -149,11 +149,33 @@ def show(
     notes: Annotated[
         bool, typer.Option("--notes", help="Also print what each estimator remarked.")
     ] = False,
+    witness: Annotated[
+        bool,
+        typer.Option("--witness", help="Print the evidence of one cell as a spec of its own."),
+    ] = False,
+    as_test: Annotated[
+        bool,
+        typer.Option("--pytest", help="Print it as a test that fails while the claim is violated."),
+    ] = False,
+    cell: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Which cell --witness and --pytest tell: its id, or its mechanism's label; "
+            "default: the worst violated one.",
+        ),
+    ] = None,
 ) -> None:
     """Show the report of a run again."""
     from dpframe.record.file import read
 
     found = read(record)
+    if witness or as_test:
+        from dpframe.report import witness as told
+
+        chosen = told.witness_of(found, cell)
+        say((told.as_test if as_test else told.as_toml)(chosen).rstrip())
+        return
     _print(found, as_json, numbers)
     if notes and not as_json:
         from dpframe.report.terminal.render import render_notes

@@ -34,8 +34,8 @@ Overrides = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Change the spec: mechanism.X, pair.X, attack.X, estimator.X, audit.X or run.X. "
-        "VALUE is TOML, else a string. Repeatable.",
+        help="Change the spec: mechanism.X, pair.X, search.X, attack.X, estimator.X, audit.X or "
+        "run.X. VALUE is TOML, else a string. Repeatable.",
     ),
 ]
 Trials = Annotated[

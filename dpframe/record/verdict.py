@@ -44,6 +44,8 @@ class Evidence(NamedTuple):
     """Error of the bound alone; 0 if it is not known."""
     upper_of: str | None = None
     """What of the attack `upper` limits, in the record's words; None if it is not known."""
+    searched: int = 0
+    """Pairs that were searched; 0 where the spec names the pair."""
 
 
 def evidence_of(cell: CellRecord) -> Evidence | None:
@@ -66,6 +68,7 @@ def evidence_of(cell: CellRecord) -> Evidence | None:
         trials=min(cell.trials),
         price=look_price(basis.look),
         level=1 - estimate.confidence,
+        searched=cell.search.pairs if cell.search is not None else 0,
     )
 
 
@@ -164,7 +167,14 @@ def _violated(cell: Evidence) -> str:
 
 
 def _shown(cell: Evidence) -> str:
-    least, at = f"this attack shows a loss of at least {cell.lower:.4g}", f"at δ = {cell.delta:.3g}"
+    at = f"at δ = {cell.delta:.3g}"
+    if cell.searched:
+        pairs = "one pair" if cell.searched == 1 else f"{cell.searched} pairs"
+        return (
+            f"this search of {pairs} shows a loss of at least {cell.lower:.4g} {at}; another pair, "
+            "attack or event may show more"
+        )
+    least = f"this attack shows a loss of at least {cell.lower:.4g}"
     if not math.isfinite(cell.upper):
         return f"{least} and without an upper limit {at}; another attack may show more"
     if cell.upper_of == "every event":

@@ -20,7 +20,16 @@ MOST = 8
 def untried(record: Record) -> Iterator[str]:
     """The limits of an audit, a sentence each, from its record."""
     cells = record.cells
-    pairs = {(cell.pair.use, words.setting(list(cell.pair.params.items()))) for cell in cells}
+    searched = [cell.search for cell in cells if cell.search is not None]
+    if searched:
+        names = listed(search.neighbourhood.label for search in searched)
+        most = plural(max(search.pairs for search in searched), "pair")
+        yield (
+            f"Up to {most} of neighbouring datasets searched for each mechanism ({names}), and a "
+            "claim is about all of them: another may show more."
+        )
+    fixed = [cell.pair for cell in cells if cell.search is None]
+    pairs = {(pair.use, words.setting(list(pair.params.items()))) for pair in fixed}
     if pairs:
         names = listed(use for use, _ in sorted(pairs))
         tried = "One pair" if len(pairs) == 1 else f"{len(pairs)} pairs"

@@ -106,7 +106,6 @@ def _notes(hunt: Hunt, witness: Witness) -> tuple[str, ...]:
         f"the event “{witness.event}”, which is the more likely on {witness.more_likely}: "
         f"{witness.hits[1]:,} of {witness.trials[1]:,} on D′, {witness.hits[0]:,} of "
         f"{witness.trials[0]:,} on D",
-        "no violation found means that this search found none, and nothing about other pairs",
     ]
     if hunt.ended_by_time:
         notes.append(

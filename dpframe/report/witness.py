@@ -1,0 +1,145 @@
+"""What holds against a claim, in a form that others can run: a spec of its own, or a test."""
+
+from __future__ import annotations
+
+import json
+import math
+import pprint
+import re
+from typing import TYPE_CHECKING, Any
+
+from dpframe.errors import DpframeError
+from dpframe.printable import shown
+
+if TYPE_CHECKING:
+    from dpframe.record.model import CellRecord, ChoiceRecord, Record
+
+
+def witness_of(record: Record, name: str | None = None) -> CellRecord:
+    """The cell whose evidence is told.
+
+    Args:
+        record: of a run.
+        name: a cell's id, or the label of its mechanism; default: the worst violated cell.
+
+    Raises:
+        DpframeError: there is none, or its plugins cannot be named in a spec.
+    """
+    cells = [c for c in record.cells if c.status == "ok" and _is_called(c, name)]
+    if not cells:
+        known = ", ".join(dict.fromkeys(cell.mechanism.label for cell in record.cells))
+        raise DpframeError(f"no cell is called {shown(name)}; mechanisms are {known}")
+    if name is None:
+        cells = [cell for cell in cells if cell.verdict == "violated"]
+        if not cells:
+            raise DpframeError(
+                "no claim is violated, so that there is no witness; --cell NAME tells what a cell "
+                "has come to"
+            )
+    return min(cells, key=lambda cell: (cell.verdict != "violated", cell.p_adjusted or 1.0))
+
+
+def as_tables(cell: CellRecord) -> dict[str, Any]:
+    """A spec that plays one cell again, on other draws, and expects what was found.
+
+    A search has looked at its draws, and has stopped when it liked; here pair, attack and number of
+    trials are fixed beforehand.
+    """
+    spec: dict[str, Any] = {
+        "schema": 1,
+        "audit": {
+            "name": f"witness-{re.sub(r'[^0-9A-Za-z_.+-]+', '-', cell.mechanism.label)}",
+            "seed": cell.seed + 1,
+            "trials": max(cell.trials),
+        },
+        "pair": {"use": cell.pair.use, "params": _given(cell.pair.params)},
+        "mechanism": [_entry(cell.mechanism)],
+        "attack": [_entry(cell.attack)],
+        "estimator": [_entry(cell.estimator)],
+    }
+    if cell.claim is not None and cell.estimate is not None:
+        spec["audit"]["delta"] = cell.estimate.delta
+    if cell.verdict == "violated":
+        spec["expect"] = [{"verdict": "violated"}]
+    return spec
+
+
+def as_toml(cell: CellRecord) -> str:
+    """The same as the text of a spec, with what was found above it."""
+    lines = [f"# {line}" for line in _told(cell)]
+    for key, value in as_tables(cell).items():
+        if not isinstance(value, dict | list):
+            lines += ["", f"{key} = {_toml(value)}"]
+            continue
+        for table in value if isinstance(value, list) else [value]:
+            header = f"[[{key}]]" if isinstance(value, list) else f"[{key}]"
+            lines += ["", header, *(f"{_key(k)} = {_toml(v)}" for k, v in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def as_test(cell: CellRecord) -> str:
+    """A test that fails as long as the claim is violated."""
+    tables = {k: v for k, v in as_tables(cell).items() if k != "expect"}
+    name = re.sub(r"\W+", "_", cell.mechanism.label).strip("_").lower() or "mechanism"
+    told = "\n".join(_told(cell))
+    body = pprint.pformat(tables, width=96, sort_dicts=False)
+    body = re.sub(r"(?<![\w'\"])(nan|inf)(?![\w'\"])", r"math.\1", body)
+    # A text in it may look like a number that has no name.
+    needs = "import math\n\n" if "math." in body else ""
+    return (
+        f'"""{told}"""\n\n{needs}import dpframe\n\nSPEC = {body}\n\n\n'
+        f"def test_{name}_keeps_its_claim() -> None:\n"
+        "    (cell,) = dpframe.audit(SPEC).cells\n"
+        '    assert cell.status == "ok", cell.reason\n'
+        '    assert cell.verdict != "violated", cell.reason\n'
+    )
+
+
+def _is_called(cell: CellRecord, name: str | None) -> bool:
+    return name is None or name in (cell.id, cell.mechanism.label)
+
+
+def _told(cell: CellRecord) -> list[str]:
+    told = [f"{cell.mechanism.label}: {cell.verdict or 'no verdict'}. {cell.reason or ''}".strip()]
+    if cell.search is not None:
+        found = cell.search
+        told.append(
+            f"The event “{found.event}” came {found.hits[0]:,} times in {found.trials[0]:,} on D "
+            f"and {found.hits[1]:,} times in {found.trials[1]:,} on D′."
+        )
+    return told
+
+
+def _entry(choice: ChoiceRecord) -> dict[str, Any]:
+    params = _given(choice.params)
+    label = {"label": choice.label} if choice.label != choice.use else {}
+    return {"use": choice.use, **label, **({"params": params} if params else {})}
+
+
+def _given(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters but those that are left to their default."""
+    return {name: _read(value) for name, value in params.items() if value is not None}
+
+
+def _read(value: Any) -> Any:
+    """Numbers that JSON has no form for, as numbers again."""
+    if isinstance(value, list):
+        return [_read(part) for part in value]
+    return _NUMBERS.get(value, value) if isinstance(value, str) else value
+
+
+_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_key(k)} = {_toml(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, float):
+        return repr(value)  # TOML writes inf, nan and exponents as Python does
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key, ensure_ascii=False)

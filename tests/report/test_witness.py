@@ -1,0 +1,78 @@
+"""The evidence against a claim, as a spec and as a test that anybody can run."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import tomli
+from support.searches import Three, spec
+
+import dpframe
+from dpframe.errors import DpframeError
+from dpframe.record.model import ChoiceRecord, Record
+from dpframe.report import witness
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def record() -> Record:
+    return dpframe.audit(spec("laplace", "laplace-half-scale", trials=20_000), plugins=[Three])
+
+
+def test_the_witness_is_a_spec_of_its_own(record: Record) -> None:
+    cell = witness.witness_of(record)
+    assert cell.mechanism.label == "laplace-half-scale"
+    text = witness.as_toml(cell)
+    tables = tomli.loads(text)
+    assert tables == witness.as_tables(cell)
+    assert tables["audit"]["seed"] != cell.seed  # what chose the pair is not what confirms it
+    (again,) = dpframe.audit(tables).cells
+    assert (again.verdict, again.expected) == ("violated", "violated")
+    assert again.pair.params == cell.pair.params
+    assert text.startswith("# laplace-half-scale: violated.")
+
+
+def test_the_witness_is_a_test_that_fails(record: Record, tmp_path: Path) -> None:
+    file = tmp_path / "test_witness.py"
+    file.write_text(witness.as_test(witness.witness_of(record)))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", file],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 1, done.stdout
+    assert "loss certified above" in done.stdout
+
+
+def test_a_cell_that_is_not_violated_can_be_asked_for(record: Record) -> None:
+    cell = witness.witness_of(record, "laplace")
+    assert "expect" not in witness.as_tables(cell)
+    assert witness.witness_of(record, cell.id) == cell
+    with pytest.raises(DpframeError, match="mechanisms are laplace, laplace-half-scale"):
+        witness.witness_of(record, "nobody")
+    with pytest.raises(DpframeError, match="no claim is violated"):
+        witness.witness_of(record.model_copy(update={"cells": [cell]}))
+
+
+def test_odd_values_are_written_as_toml_and_as_python(record: Record) -> None:
+    cell = witness.witness_of(record)
+    params = {"d0": [1e300, "NaN", "-Infinity"], "nan_inf": 'a "nan" ü', "none": None}
+    odd = cell.model_copy(update={"mechanism": ChoiceRecord(use="x", label="1 — ü", params=params)})
+    (entry,) = tomli.loads(witness.as_toml(odd))["mechanism"]
+    assert entry["label"] == "1 — ü"
+    assert math.isnan(entry["params"].pop("d0")[1])
+    assert entry["params"] == {"nan_inf": 'a "nan" ü'}
+    scope: dict[str, object] = {}
+    exec(compile(witness.as_test(odd), "odd", "exec"), scope)
+    found = scope["SPEC"]
+    assert isinstance(found, dict)
+    assert found["mechanism"][0]["params"]["d0"][2] == -math.inf
+    assert found["mechanism"][0]["params"]["nan_inf"] == 'a "nan" ü'
