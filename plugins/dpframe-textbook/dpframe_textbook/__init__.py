@@ -12,14 +12,22 @@ if TYPE_CHECKING:
 
 @hookimpl
 def dpframe_mechanisms() -> list[type[Mechanism]]:
-    """Of the literature on finding violations."""
+    """Of the literature, most of them also with a mistake."""
     from dpframe_textbook import (
+        discrete,
+        gaussian_threshold,
         histograms,
+        metric,
         noisy_max,
+        propose_test_release,
+        randomized_response,
         rappor,
+        selection,
         snapping,
         sparse_values,
         sparse_vector,
+        stable_histogram,
+        staircase,
         truncated_geometric,
     )
 
@@ -44,12 +52,24 @@ def dpframe_mechanisms() -> list[type[Mechanism]]:
         sparse_values.SparseVector34,
         rappor.RAPPOR,
         rappor.OneTimeRAPPOR,
+        selection.ExponentialMechanism,
+        selection.PermuteAndFlip,
+        discrete.DiscreteLaplace,
+        discrete.DiscreteGaussian,
+        staircase.Staircase,
+        stable_histogram.StabilityHistogram,
+        propose_test_release.ProposeTestRelease,
+        randomized_response.SubsampledResponse,
+        randomized_response.ShuffledResponse,
+        gaussian_threshold.GaussianThreshold,
+        metric.PlanarLaplace,
+        metric.NearestWord,
     ]
 
 
 @hookimpl
 def dpframe_pairs() -> list[type[Pair]]:
-    """Of answers to queries."""
-    from dpframe_textbook.pairs import QueryPattern
+    """Of answers to queries, and of words."""
+    from dpframe_textbook.pairs import QueryPattern, Words
 
-    return [QueryPattern]
+    return [QueryPattern, Words]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from dpframe import Gt, Mechanism, PureDP
+from dpframe import ApproxDP, Gt, Mechanism, PureDP
 
 if TYPE_CHECKING:
     from dpframe import Floats, Pair
@@ -50,6 +50,17 @@ def each_by_one(pair: Pair) -> int:
 def one_by_one(pair: Pair) -> int:
     """Steps from D to D′ if each changes one coordinate by up to 1."""
     return int(np.ceil(_differences(pair) - ROUNDING).sum())
+
+
+def of_steps(epsilon: float, delta: float, steps: int) -> ApproxDP | None:
+    """What (ε, δ)-DP for neighbours says of datasets that are `steps` apart; None for nothing."""
+    whole = delta * sum(math.exp(min(step * epsilon, 700.0)) for step in range(steps))
+    return ApproxDP(steps * epsilon, whole) if whole < 1 else None
+
+
+def changed(pair: Pair) -> int:
+    """Coordinates in which D and D′ differ."""
+    return int(np.count_nonzero(_differences(pair)))
 
 
 def _differences(pair: Pair) -> Floats:

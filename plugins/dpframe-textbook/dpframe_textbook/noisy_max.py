@@ -10,7 +10,7 @@ import numpy as np
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.neighbours import EachByOne
 from dpframe_textbook.noise import exponential, laplace
-from dpframe_textbook.quadrature import EXPONENTIAL, LAPLACE, nodes
+from dpframe_textbook.quadrature import EXPONENTIAL, LAPLACE, largest_of
 
 if TYPE_CHECKING:
     from dpframe import Array, Floats, Key, Pair
@@ -30,14 +30,7 @@ class NoisyMax(EachByOne):
         Returns:
             Shape [k].
         """
-        scaled = np.asarray(data, np.float64) * self.epsilon / 2
-        x, weights = nodes(scaled)
-        below = law.below(x[None, :] - scaled[:, None])
-        found = []
-        for i, at in enumerate(scaled):
-            others = np.prod(np.delete(below, i, axis=0), axis=0)
-            found.append(np.sum(weights * law.density(x - at) * others))
-        return np.array(found)
+        return largest_of(np.asarray(data, np.float64) * self.epsilon / 2, law)
 
 
 class ReportNoisyMax1(NoisyMax, name="report-noisy-max-1"):

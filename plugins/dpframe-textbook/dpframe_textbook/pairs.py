@@ -76,3 +76,23 @@ class QueryPattern(Pair, name="query-pattern"):
         if self.pattern == "x-shape":
             return half * ones, ~half * ones
         return ones, changed[self.pattern]
+
+
+class Words(Pair, name="words"):
+    """Two words of a vocabulary, by their numbers."""
+
+    adjacency: ClassVar[str] = "any two words"
+    parameters_say_all: ClassVar[bool] = True
+
+    first: Annotated[int, Ge(0)] = 0
+    """The word of D."""
+    second: Annotated[int, Ge(0)] = 1
+    """The word of D′."""
+
+    @property
+    def d0(self) -> Floats:
+        return np.array([self.first], np.float64)
+
+    @property
+    def d1(self) -> Floats:
+        return np.array([self.second], np.float64)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpframe_textbook.quadrature import LAPLACE, NOTHING, REACH, nodes
+from dpframe_textbook.quadrature import LAPLACE, NOTHING, REACH, Law, nodes
 
 if TYPE_CHECKING:
     from dpframe import Floats
@@ -19,7 +19,7 @@ MOST_PATHS = 5000
 
 @dataclasses.dataclass(frozen=True)
 class Noises:
-    """Laplace noise of a threshold at 0 and of the answers."""
+    """The noise of a threshold at 0 and of the answers."""
 
     threshold: float
     """Scale of the noise of the threshold."""
@@ -27,6 +27,8 @@ class Noises:
     """Scale of the noise of an answer; 0 for none."""
     renews: bool = False
     """Whether the threshold gets new noise after every answer above it."""
+    law: Law = LAPLACE
+    """Of both."""
 
     def probabilities(self, answers: Floats, cutoff: int) -> tuple[Floats, Floats]:
         """Goes through the queries, with the density of the threshold's noise at each output.
@@ -40,7 +42,7 @@ class Noises:
             their probabilities.
         """
         at, density = self._density(answers)
-        law, unit = (LAPLACE, self.answer) if self.answer else (NOTHING, 1.0)
+        law, unit = (self.law, self.answer) if self.answer else (NOTHING, 1.0)
         ends: list[tuple[tuple[int, ...], Floats]] = [((), density)]
         for answer in answers:
             below = law.below((at - answer) / unit)
@@ -62,7 +64,7 @@ class Noises:
         unit = min(self.threshold, self.answer or self.threshold)
         kinks = np.append(answers, 0.0) / unit
         at, weights = nodes(kinks, REACH * self.threshold / unit)
-        density = LAPLACE.density(at * unit / self.threshold) * unit / self.threshold
+        density = self.law.density(at * unit / self.threshold) * unit / self.threshold
         return at * unit, density * weights
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy import special
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +40,7 @@ EXPONENTIAL = Law(
     lambda x: np.where(x > 0, np.exp(-np.abs(x)), 0.0),
     lambda x: np.where(x > 0, -np.expm1(-np.abs(x)), 0.0),
 )
+NORMAL = Law(lambda x: np.exp(-x * x / 2) / math.sqrt(2 * math.pi), special.ndtr)
 NOTHING = Law(np.zeros_like, lambda x: np.where(x > 0, 1.0, 0.0))
 """No noise."""
 
@@ -62,3 +65,20 @@ def nodes(kinks: Floats, reach: float = REACH) -> tuple[Floats, Floats]:
     at, weight = np.polynomial.legendre.leggauss(ORDER)
     half, middle = np.diff(panels)[:, None] / 2, (panels[1:] + panels[:-1])[:, None] / 2
     return (middle + half * at).ravel(), (half * weight).ravel()
+
+
+def largest_of(answers: Floats, law: Law) -> Floats:
+    """Probability that each answer plus noise of its own, of scale 1, is the largest.
+
+    Args:
+        answers: shape [k].
+        law: of the noise.
+
+    Returns:
+        Shape [k].
+    """
+    x, weights = nodes(answers)
+    below = law.below(x[None, :] - answers[:, None])
+    others = [np.prod(np.delete(below, i, axis=0), axis=0) for i in range(len(answers))]
+    found = zip(answers, others, strict=True)
+    return np.array([np.sum(weights * law.density(x - at) * rest) for at, rest in found])

@@ -15,7 +15,11 @@ def test_a_mechanism_keeps_its_promises(cls):
 
 
 LENGTHS = dict.fromkeys(
-    ["snapping", "truncated-geometric", "laplace-parallel", "rappor", "one-time-rappor"], 1
+    [
+        *("snapping", "truncated-geometric", "laplace-parallel", "rappor", "one-time-rappor"),
+        "nearest-word",
+    ],
+    1,
 )
 
 

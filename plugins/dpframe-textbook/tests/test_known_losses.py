@@ -6,13 +6,22 @@ import numpy as np
 import pytest
 from dpframe_textbook import noisy_max, rappor, snapping, sparse_values
 from dpframe_textbook import sparse_vector as sv
+from dpframe_textbook.discrete import DiscreteGaussian, DiscreteLaplace
 from dpframe_textbook.finite import FiniteDP
+from dpframe_textbook.gaussian_threshold import GaussianThreshold
 from dpframe_textbook.histograms import LaplaceParallel, NoisyHistogram2, PrefixSum
-from dpframe_textbook.pairs import Name, QueryPattern
+from dpframe_textbook.metric import NearestWord, PlanarLaplace, embedding
+from dpframe_textbook.pairs import Name, QueryPattern, Words
+from dpframe_textbook.propose_test_release import ProposeTestRelease
+from dpframe_textbook.randomized_response import ShuffledResponse, SubsampledResponse
+from dpframe_textbook.selection import ExponentialMechanism, PermuteAndFlip
+from dpframe_textbook.stable_histogram import StabilityHistogram
+from dpframe_textbook.staircase import Staircase
 from dpframe_textbook.truncated_geometric import TruncatedGeometric
 from textbook_support.densities import sparse_vector_3
 
 ALL = get_args(Name)
+BITS = {"low": 0.0, "high": 1.0}
 ONE_DIFFERS = ("one-above", "one-below")
 
 
@@ -46,6 +55,17 @@ def largest(mechanism, pairs):
         (rappor.OneTimeRAPPOR(), patterns(1, ONE_DIFFERS), 0.8007),
         (NoisyHistogram2(), patterns(5, ONE_DIFFERS), 10.0),
         (PrefixSum(), patterns(10, ONE_DIFFERS), 0.1),
+        (ExponentialMechanism(), patterns(5), 0.0808),
+        (ExponentialMechanism(mistake="no-half"), patterns(5), 0.1631),
+        (PermuteAndFlip(), patterns(5), 0.1),
+        (PermuteAndFlip(mistake="fixed-order"), patterns(5), np.inf),
+        (DiscreteLaplace(), patterns(5, ONE_DIFFERS), 0.1),
+        (DiscreteLaplace(mistake="two-zeros"), patterns(5, ONE_DIFFERS), 0.1 + np.log(2)),
+        (Staircase(), patterns(5, ONE_DIFFERS), 0.1),
+        (Staircase(mistake="counts-from-one"), patterns(5, ONE_DIFFERS), np.inf),
+        (SubsampledResponse(), patterns(10, ONE_DIFFERS, **BITS), 0.1586),
+        (SubsampledResponse(mistake="tells-which"), patterns(10, ONE_DIFFERS, **BITS), 1.0),
+        (ShuffledResponse(mistake="in-order"), patterns(10, ONE_DIFFERS, **BITS), 1.0),
     ],
     ids=lambda value: getattr(value, "name", None),
 )
@@ -53,7 +73,71 @@ def test_the_largest_loss_over_the_patterns(mechanism, pairs, epsilon):
     assert largest(mechanism, pairs) == pytest.approx(epsilon, abs=6e-5)
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "pairs", "delta", "epsilon"),
+    [
+        (DiscreteGaussian(), patterns(5, ONE_DIFFERS), 1e-5, 0.3408),
+        (
+            DiscreteGaussian(mistake="sigma-for-variance"),
+            patterns(5, ONE_DIFFERS),
+            1e-5,
+            1.2045,
+        ),
+        (ShuffledResponse(), patterns(100, ONE_DIFFERS, **BITS), 1e-3, 0.2270),
+        (ShuffledResponse(mistake="in-order"), patterns(100, ONE_DIFFERS, **BITS), 1e-3, 0.9986),
+        (GaussianThreshold(), patterns(10), 1e-3, 0.2857),
+        (GaussianThreshold(mistake="one-sigma"), patterns(10), 1e-3, 2.0015),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_the_largest_loss_over_the_patterns_at_a_delta(mechanism, pairs, delta, epsilon):
+    found = max(mechanism.resolve(p).truth(p).epsilon_at(delta) for p in pairs)
+    assert found == pytest.approx(epsilon, abs=6e-5)
+
+
+def test_a_shuffled_response_claims_exactly_what_it_loses_at_worst():
+    mechanism, pair = ShuffledResponse(), QueryPattern(length=10, pattern="one-below", **BITS)
+    claim = mechanism.claim(pair)
+    curves = [mechanism._curve(ones, ones + 1, 10) for ones in range(10)]
+    assert max(curve.delta_at(claim.epsilon) for curve in curves) == pytest.approx(1e-3)
+
+
+def test_above_a_gaussian_threshold_the_claim_holds_for_random_neighbours():
+    rng = np.random.default_rng(8)
+    for _ in range(20):
+        d0 = rng.normal(scale=rng.uniform(1, 30), size=6)
+        d1 = d0 + rng.choice([-1, 0, 1], size=6)
+        pair = type("Drawn", (), {"d0": d0, "d1": d1})
+        mechanism = GaussianThreshold(epsilon=float(rng.uniform(0.5, 3)), delta=0.05).resolve(pair)
+        if (claim := mechanism.claim(pair)).epsilon:
+            assert mechanism.truth(pair).delta_at(claim.epsilon) <= claim.delta
+
+
+def test_many_steps_of_approximate_privacy():
+    near, far = QueryPattern(length=3), QueryPattern(length=3, pattern="all-above")
+    mechanism = StabilityHistogram(epsilon=0.5, delta=0.01)
+    assert mechanism.claim(near).parameters() == {"epsilon": 0.5, "delta": 0.01}
+    assert mechanism.claim(far).epsilon == 1.5
+    assert mechanism.claim(far).delta == pytest.approx(0.01 * (1 + np.exp(0.5) + np.e))
+    assert StabilityHistogram(delta=0.5).claim(far) is None
+    assert ProposeTestRelease(epsilon=0.5).claim(near).epsilon == 1.0
+
+
+def test_metric_claims_are_distances():
+    diagonal = QueryPattern(length=2, pattern="all-above")
+    assert PlanarLaplace(epsilon=3.0).claim(diagonal).epsilon == pytest.approx(3 * 2**0.5)
+    table = embedding(50, 4)
+    gap = np.linalg.norm(table[49] - table[15])
+    assert gap == pytest.approx(1.475, abs=1e-3)
+    claim = NearestWord(epsilon=2.0).claim(Words(first=15, second=49))
+    assert claim.epsilon == pytest.approx(2 * gap)
+    between = np.linalg.norm(table[:, None] - table[None], axis=2)
+    assert between[between > 0].min() == gap
+
+
 RIGHT = [
+    (ExponentialMechanism, 5),
+    (PermuteAndFlip, 5),
     (noisy_max.ReportNoisyMax1, 5),
     (noisy_max.ReportNoisyMax2, 5),
     (sv.SparseVector1, 6),

@@ -1,0 +1,100 @@
+"""Metric differential privacy: what may be lost grows with the distance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpframe import Ge, Gt, Le, Mechanism, PureDP
+from dpframe_textbook.noise import exponential, laplace, normal
+
+if TYPE_CHECKING:
+    from dpframe import Array, Floats, Key, Pair
+
+
+class PlanarLaplace(Mechanism, name="planar-laplace"):
+    """A point plus noise of a density proportional to e^{−ε|x|}, |x| the distance [Andres2013].
+
+    Claim: ε times the Euclidean distance of the two points, any; true, and exactly that. With the
+    mistake: wrong. For the plane; points may have more coordinates.
+    """
+
+    epsilon: Annotated[float, Gt(0)] = 1.0
+    """Of points at a distance of 1."""
+    mistake: Literal["none", "each-coordinate"] = "none"
+    """each-coordinate: Lap(1/ε) in each, which hides the l1 distance."""
+
+    def claim(self, pair: Pair) -> PureDP:
+        return PureDP(self.epsilon * pair.distance(2))
+
+    def sample(self, key: Key, data: Array, n: int) -> Array:
+        if self.mistake == "each-coordinate":
+            return data + laplace(key, (n, *data.shape), data.dtype) / self.epsilon
+        noise = euclidean_laplace(key, n, data.size, data.dtype)
+        return data + noise.reshape(n, *data.shape) / self.epsilon
+
+
+class NearestWord(Mechanism, name="nearest-word"):
+    """A word's embedding plus noise, and the word that is nearest then [Feyisetan2020].
+
+    The noise has a density proportional to e^{−ε|x|}: a direction, and a length of the gamma
+    distribution with as many degrees as dimensions. Words are numbers; their embedding is made by a
+    formula: coordinate j of word w is 10 times the fractional part of (w + 1)√p_j, p_j the primes.
+    Claim: ε times the Euclidean distance of the two embeddings; true. With the mistake: wrong.
+    """
+
+    epsilon: Annotated[float, Gt(0)] = 1.0
+    """Of words at a distance of 1."""
+    words: Annotated[int, Ge(2), Le(10_000)] = 50
+    """Of the vocabulary: 0, 1, …; other numbers are rounded and clamped."""
+    dimensions: Annotated[int, Ge(1), Le(15)] = 4
+    """Of the embedding."""
+    mistake: Literal["none", "exponential-length"] = "none"
+    """exponential-length: the length is exponential whatever the dimension."""
+
+    def claim(self, pair: Pair) -> PureDP:
+        table = embedding(self.words, self.dimensions)
+        places = [
+            int(np.clip(np.floor(np.ravel(data)[0] + 0.5), 0, self.words - 1))
+            for data in (pair.d0, pair.d1)
+        ]
+        return PureDP(self.epsilon * float(np.linalg.norm(table[places[1]] - table[places[0]])))
+
+    def sample(self, key: Key, data: Array, n: int) -> Array:
+        table = jnp.asarray(embedding(self.words, self.dimensions), data.dtype)
+        word = jnp.clip(jnp.floor(data.ravel()[0] + 0.5), 0, self.words - 1).astype(int)
+        degrees = 1 if self.mistake == "exponential-length" else self.dimensions
+        noise = euclidean_laplace(key, n, self.dimensions, data.dtype, degrees) / self.epsilon
+        # |x − y|² less |x|², which is the same for all words y.
+        gaps = jnp.sum(table**2, axis=1) - 2 * (table[word] + noise) @ table.T
+        return jnp.argmin(gaps, axis=1).astype(data.dtype)[:, None]
+
+
+PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
+
+
+def embedding(words: int, dimensions: int) -> Floats:
+    """A vector for each word, shape [words, dimensions]."""
+    steps = np.sqrt(np.array(PRIMES[:dimensions], np.float64))
+    return np.asarray(10 * ((np.arange(1, words + 1)[:, None] * steps) % 1), np.float64)
+
+
+def euclidean_laplace(
+    key: Key, n: int, dimensions: int, dtype: np.dtype, degrees: int | None = None
+) -> Array:
+    """Vectors of a density proportional to e^{−|x|}, shape [n, dimensions].
+
+    Args:
+        key: a JAX key.
+        n: number of vectors.
+        dimensions: of each.
+        dtype: of floats.
+        degrees: of the gamma distribution of the length; default: `dimensions`.
+    """
+    of_direction, of_length = jax.random.split(key)
+    towards = normal(of_direction, (dimensions, n), dtype)
+    length = jnp.sum(exponential(of_length, (degrees or dimensions, n), dtype), axis=0)
+    return (towards * (length / jnp.sqrt(jnp.sum(towards**2, axis=0)))).T

@@ -1,0 +1,75 @@
+"""Propose-test-release on a median."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import jax
+import jax.numpy as jnp
+
+from dpframe import ApproxDP, Gt, Le, Mechanism
+from dpframe_textbook.neighbours import changed, of_steps
+from dpframe_textbook.noise import laplace
+
+if TYPE_CHECKING:
+    from dpframe import Array, Key, Pair
+
+
+class ProposeTestRelease(Mechanism, name="propose-test-release"):
+    """The median of values in [0, 1], if one person cannot move it far [DworkL2009].
+
+    Proposes that the local sensitivity is at most β; tests by a noisy count of the values that
+    would have to change before it is not; then releases the median + Lap(β/ε). The output is
+    (1, number), or (0, 0) where the test fails. Claim: (2ε, δ)-DP where one value changes to any
+    other; true. With the mistake: wrong, the size of the noise tells the data. Values are clamped,
+    and of an even number the upper median is meant.
+    """
+
+    epsilon: Annotated[float, Gt(0)] = 0.5
+    """ε of the test, and of the release."""
+    delta: Annotated[float, Gt(0), Le(0.5)] = 1e-3
+    """δ of the claim for neighbours."""
+    beta: Annotated[float, Gt(0)] = 0.3
+    """β, the sensitivity that is proposed."""
+    mistake: Literal["none", "no-test"] = "none"
+    """no-test: the median with noise of the local sensitivity itself, whatever that is."""
+
+    def claim(self, pair: Pair) -> ApproxDP | None:
+        return of_steps(2 * self.epsilon, self.delta, changed(pair))
+
+    def sample(self, key: Key, data: Array, n: int) -> Array:
+        values = jnp.sort(jnp.clip(data.ravel(), 0, 1))
+        median, moves = values[data.size // 2], median_moves(values)
+        of_test, of_release = jax.random.split(key)
+        noise = laplace(of_release, (n,), data.dtype)
+        if self.mistake == "no-test":
+            told = jnp.ones(n, bool)
+            noise = noise * moves[0]
+        else:
+            # Where even changing all would not do, the last entry is 1, as far as values go.
+            distance = jnp.argmax(jnp.append(moves > self.beta, True))
+            noisy = distance + laplace(of_test, (n,), data.dtype) / self.epsilon
+            told = noisy > -jnp.log(2 * self.delta) / self.epsilon
+            noise = noise * self.beta
+        released = jnp.where(told, median + noise / self.epsilon, 0.0)
+        return jnp.stack([told.astype(data.dtype), released], axis=1)
+
+
+def median_moves(values: Array) -> Array:
+    """How far one value can move the median once k others have changed [NissimRS2007, section 3].
+
+    Args:
+        values: sorted, in [0, 1], shape [m].
+
+    Returns:
+        The local sensitivity at distance k = 0, …, m − 1, shape [m]; it does not fall.
+    """
+    size, middle = len(values), len(values) // 2
+    padded = jnp.concatenate([jnp.zeros(size + 1), values, jnp.ones(size + 1)])
+    centre = middle + size + 1
+    found = []
+    for k in range(size):
+        high = padded[centre : centre + k + 2]
+        low = padded[centre - k - 1 : centre + 1]
+        found.append(jnp.max(high - low))
+    return jnp.stack(found)

@@ -1,0 +1,111 @@
+"""Randomised response that hides in a sample, or in a crowd."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpframe import ApproxDP, Gt, Le, Mechanism, PureDP
+from dpframe_textbook.finite import FiniteDP
+from dpframe_textbook.neighbours import of_steps, one_by_one
+from dpframe_textbook.noise import uniform
+
+if TYPE_CHECKING:
+    from dpframe import Array, Floats, Key, Pair
+
+
+class SubsampledResponse(Mechanism, name="subsampled-randomized-response"):
+    """The randomised response of one person of m, drawn at random [BalleBG2018].
+
+    Data are bits. Claim: ln(1 + (e^ε − 1)/m)-DP where one bit changes; true, as nobody knows whose
+    answer it is. With the mistake: wrong, it is ε.
+    """
+
+    epsilon: Annotated[float, Gt(0)] = 1.0
+    """Of the response."""
+    mistake: Literal["none", "tells-which"] = "none"
+    """tells-which: the index of the person is released as well."""
+
+    def claim(self, pair: Pair) -> PureDP:
+        amplified = np.log1p(np.expm1(self.epsilon) / np.size(pair.d0))
+        return PureDP(one_by_one(pair) * float(amplified))
+
+    def truth(self, pair: Pair) -> FiniteDP:
+        return FiniteDP.of(*(self.probabilities(_bits(d, np)) for d in (pair.d0, pair.d1)))
+
+    def probabilities(self, bits: Floats) -> Floats:
+        """Of the answers 0 and 1, from each person where that is told, shape [2] or [2, m]."""
+        keeps = 1 / (1 + np.exp(-self.epsilon))
+        ones = np.where(bits == 1, keeps, 1 - keeps) / len(bits)
+        table = np.stack([1 / len(bits) - ones, ones])
+        return table if self.mistake == "tells-which" else table.sum(axis=1)
+
+    def sample(self, key: Key, data: Array, n: int) -> Array:
+        of_person, of_response = jax.random.split(key)
+        bits = _bits(data, jnp)
+        u = uniform(of_person, (n,), data.dtype)
+        person = jnp.minimum(jnp.floor(u * data.size), data.size - 1)
+        kept = uniform(of_response, (n,), data.dtype) < jax.nn.sigmoid(self.epsilon)
+        asked = bits[person.astype(int)]
+        answer = jnp.where(kept, asked, 1 - asked).astype(data.dtype)
+        told = [person, answer] if self.mistake == "tells-which" else [answer]
+        return jnp.stack(told, axis=1)
+
+
+class ShuffledResponse(Mechanism, name="shuffled-randomized-response"):
+    """Randomised responses of m people, shuffled: how many are 1 [Erlingsson2019].
+
+    Data are bits. Claim: (ε′, δ)-DP where one bit changes, ε′ the smallest for which that is true
+    whatever the others are; true. With the mistake: wrong.
+    """
+
+    epsilon: Annotated[float, Gt(0)] = 1.0
+    """Of one response."""
+    delta: Annotated[float, Gt(0), Le(0.5)] = 1e-3
+    """δ of the claim for neighbours."""
+    mistake: Literal["none", "in-order"] = "none"
+    """in-order: the responses come as they are, and everybody knows whose is whose."""
+
+    def claim(self, pair: Pair) -> ApproxDP | None:
+        size = np.size(pair.d0)
+        curves = [self._curve(ones, ones + 1, size) for ones in range(size)]
+        amplified = max(curve.epsilon_at(self.delta) for curve in curves)
+        return of_steps(amplified, self.delta, one_by_one(pair))
+
+    def truth(self, pair: Pair) -> FiniteDP | None:
+        if self.mistake == "in-order":
+            zero, one = (_bits(data, np) for data in (pair.d0, pair.d1))
+            if np.count_nonzero(zero != one) != 1:
+                return None
+            both = np.array([1.0, np.exp(self.epsilon)])
+            return FiniteDP.of(both, both[::-1])
+        zero, one = (int(_bits(data, np).sum()) for data in (pair.d0, pair.d1))
+        return self._curve(zero, one, np.size(pair.d0))
+
+    def probabilities(self, ones: int, size: int) -> Floats:
+        """That 0, …, m responses are 1, if so many bits are."""
+        keeps = 1 / (1 + np.exp(-self.epsilon))
+        found = np.ones(1)
+        for person in range(size):
+            rate = keeps if person < ones else 1 - keeps
+            found = np.convolve(found, [1 - rate, rate])
+        return found
+
+    def sample(self, key: Key, data: Array, n: int) -> Array:
+        bits = _bits(data, jnp)
+        kept = uniform(key, (data.size, n), data.dtype) < jax.nn.sigmoid(self.epsilon)
+        responses = jnp.where(kept, bits[:, None], 1 - bits[:, None])
+        if self.mistake == "in-order":
+            return responses.T
+        return jnp.sum(responses, axis=0)[:, None]
+
+    def _curve(self, zero: int, one: int, size: int) -> FiniteDP:
+        return FiniteDP.of(self.probabilities(zero, size), self.probabilities(one, size))
+
+
+def _bits(data: Any, numpy: Any) -> Any:
+    """1 where a number is at least ½, else 0, shape [m]."""
+    return (numpy.asarray(data).ravel() >= 0.5) * numpy.ones((), numpy.asarray(data).dtype)

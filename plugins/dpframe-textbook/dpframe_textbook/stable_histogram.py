@@ -1,0 +1,41 @@
+"""The stability-based histogram: counts of a domain that nobody has listed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import jax.numpy as jnp
+
+from dpframe import ApproxDP, Gt, Le, Mechanism
+from dpframe_textbook.neighbours import of_steps, one_by_one
+from dpframe_textbook.noise import laplace
+
+if TYPE_CHECKING:
+    from dpframe import Array, Key, Pair
+
+
+class StabilityHistogram(Mechanism, name="stability-histogram"):
+    """Noise on the counts that are not 0, and what is then above a threshold [Bun2019, section 3].
+
+    Lap(1/ε), threshold 1 + ln(1/2δ)/ε; all else is 0. Claim: (ε, δ)-DP where one count changes by
+    up to 1; true: a single person's bin is released with probability δ. With the mistake: wrong,
+    it is released always. Counts are rounded first.
+    """
+
+    epsilon: Annotated[float, Gt(0)] = 1.0
+    """ε of the claim for neighbours."""
+    delta: Annotated[float, Gt(0), Le(0.5)] = 1e-3
+    """δ of the claim for neighbours."""
+    mistake: Literal["none", "no-threshold"] = "none"
+    """no-threshold: every bin that is not empty is released."""
+
+    def claim(self, pair: Pair) -> ApproxDP | None:
+        return of_steps(self.epsilon, self.delta, one_by_one(pair))
+
+    def sample(self, key: Key, data: Array, n: int) -> Array:
+        counts = jnp.maximum(jnp.floor(data + 0.5), 0)
+        noisy = counts + laplace(key, (n, *data.shape), data.dtype) / self.epsilon
+        told = counts > 0
+        if self.mistake == "none":
+            told = told & (noisy > 1 - jnp.log(2 * self.delta) / self.epsilon)
+        return jnp.where(told, noisy, 0.0)
