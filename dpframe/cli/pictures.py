@@ -53,8 +53,8 @@ def plot(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Of the kind sweep: a CSV of numbers from elsewhere, to be drawn too. Columns "
-            "mechanism, epsilon and swept keys.",
+            help="Of the kinds sweep and compositions: a CSV of numbers from elsewhere, to be "
+            "drawn too. Columns mechanism, epsilon and swept keys.",
         ),
     ] = None,
 ) -> None:

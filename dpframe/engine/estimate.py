@@ -118,7 +118,7 @@ def estimate_cell(
         common = dataclasses.replace(
             common,
             statistic=statistic,
-            exact_shares=exact_shares(cell, listed, statistic.get("edges")),
+            exact_shares=exact_shares(cell, listed, statistic),
         )
         return _estimated(common, query, layout, counts, extremes)
     except CellError as error:

@@ -40,13 +40,15 @@ def uniform(data: Any, x: Any) -> Any:
 
 
 def test_shares_are_differences_and_what_is_no_number_comes_first() -> None:
-    found = exact_shares(cell(uniform), COUNTS, EDGES)
+    found = exact_shares(cell(uniform), COUNTS, {"edges": EDGES})
     expected = [[0.1, 0, 0.45, 0.45, 0], [0.1, 0, 0.225, 0.675, 0]]
     np.testing.assert_allclose(found, expected, atol=1e-7)
 
 
 def test_what_lies_at_an_edge_is_above_it() -> None:
-    found = exact_shares(cell(lambda data, x: (x >= data[0] / 2).astype(float)), COUNTS, EDGES)
+    found = exact_shares(
+        cell(lambda data, x: (x >= data[0] / 2).astype(float)), COUNTS, {"edges": EDGES}
+    )
     assert found == [[0, 0, 1, 0, 0], [0, 0, 0, 1, 0]]
 
 
@@ -62,12 +64,20 @@ def test_what_lies_at_an_edge_is_above_it() -> None:
     ],
 )
 def test_other_counts_are_not_known(counts: Any, edges: Any) -> None:
-    assert exact_shares(cell(uniform), counts, edges) is None
+    assert exact_shares(cell(uniform), counts, {"edges": edges, "threshold": 0.5}) is None
+
+
+def test_what_is_nan_has_not_reached_a_threshold() -> None:
+    reached = {"name": "ThresholdCounts", "threshold": 0.5}
+    found = exact_shares(cell(uniform), [[3, 1], [2, 2]], reached)
+    np.testing.assert_allclose(found, [[0.55, 0.45], [0.325, 0.675]], atol=1e-7)
+    assert exact_shares(cell(uniform), [[3, 1, 0], [2, 2, 0]], reached) is None
+    assert exact_shares(cell(uniform), [[3, 1], [2, 2]], {"name": "DecisionCounts"}) is None
 
 
 def test_other_scores_and_unknown_distributions_are_not_known() -> None:
-    assert exact_shares(cell(uniform, MajorityVote()), COUNTS, EDGES) is None
-    assert exact_shares(cell(lambda data, x: None), COUNTS, EDGES) is None
+    assert exact_shares(cell(uniform, MajorityVote()), COUNTS, {"edges": EDGES}) is None
+    assert exact_shares(cell(lambda data, x: None), COUNTS, {"edges": EDGES}) is None
 
 
 @pytest.mark.parametrize(
@@ -83,7 +93,7 @@ def test_other_scores_and_unknown_distributions_are_not_known() -> None:
 )
 def test_a_cdf_that_is_none_fails_its_cell(cdf: Any, says: str) -> None:
     with pytest.raises(CellError, match=says):
-        exact_shares(cell(cdf), COUNTS, EDGES)
+        exact_shares(cell(cdf), COUNTS, {"edges": EDGES})
 
 
 def test_counts_are_as_the_record_says_they_should_be() -> None:

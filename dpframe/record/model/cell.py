@@ -207,7 +207,8 @@ class CellRecord(Part):
     `counts[dataset][decision]`. Null if the cell failed before it was counted"""
     exact_shares: list[list[Number]] | None = None
     """probability of each of `counts` on D and on D′, where up to 256 bins were counted of what a
-    mechanism releases, and it knows how that is distributed; null elsewhere. Never part of a
+    mechanism releases, or what reached a threshold, and it knows how that is distributed; null
+    elsewhere. Never part of a
     verdict. Old records lack it"""
     statistic: FreeTable
     """name of the statistic, and thresholds or edges where it has any"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matplotlib.lines import Line2D
 from scipy import special
@@ -11,7 +11,16 @@ from scipy import special
 from dpframe.report.figures import notes
 from dpframe.report.figures.axis import dress, scale
 from dpframe.report.figures.picture import grid, legend, name_axes
-from dpframe.report.figures.style import CLAIMED, ESTIMATE, INK, named, shorten
+from dpframe.report.figures.style import (
+    CLAIMED,
+    DOTTED,
+    ESTIMATE,
+    INK,
+    QUIET,
+    TRUTH,
+    named,
+    shorten,
+)
 from dpframe.report.group import groups
 from dpframe.stats.profile_fit import matching_mu
 
@@ -21,6 +30,7 @@ if TYPE_CHECKING:
 
 MOST = 6
 """Mechanisms in one figure."""
+EXACT: Any = {"color": QUIET, "ls": DOTTED, "lw": 1.4, "zorder": 1.5}
 
 
 class Cut(NamedTuple):
@@ -30,6 +40,8 @@ class Cut(NamedTuple):
     mu: float
     low: float
     high: float
+    exact: float
+    """What the exact error rates would give; NaN where they are not known."""
 
 
 def unfit(record: Record) -> str | None:
@@ -65,6 +77,8 @@ def draw(record: Record) -> Picture:
             markerfacecolor="white",
             zorder=3,
         )
+        exact = [(cut.threshold, scaled.place(cut.exact)) for cut in cuts if cut.exact >= 0]
+        ax.plot([x for x, _ in exact], [y for _, y in exact], **EXACT)
         dress(ax, "y", scaled)
     name_axes(axes, "threshold", "μ")
     signs = [
@@ -73,6 +87,8 @@ def draw(record: Record) -> Picture:
         ),
         Line2D([], [], color=look.color, marker="_", label="interval if the noise is Gaussian"),
     ]
+    if any(cut.exact >= 0 for _, cuts in shown for cut in cuts):
+        signs.append(Line2D([], [], label=TRUTH, **EXACT))
     if any(name in claims for name, _ in shown):
         signs.append(Line2D([], [], color=INK, lw=1.6, label=CLAIMED))
     legend(picture, signs)
@@ -114,10 +130,18 @@ def _cut(cell: CellRecord) -> Cut | None:
         return None
     if not isinstance(counts, list) or [len(row) for row in counts] != [2, 2]:
         return None
-    fpr, tpr = (row[1] / sum(row) for row in counts)
-    mu = float(special.ndtri(tpr) - special.ndtri(fpr))
-    ends = [_mu(e, estimate.delta) for e in estimate.interval or (math.nan, math.nan)]
-    return Cut(float(threshold), math.inf if math.isnan(mu) else max(mu, 0.0), *ends)
+    mu = _apart([row[1] / sum(row) for row in counts])
+    low, high = (_mu(e, estimate.delta) for e in estimate.interval or (math.nan, math.nan))
+    shares = cell.exact_shares or []
+    known = [len(row) for row in shares] == [2, 2]
+    exact = max(_apart([row[1] for row in shares]), 0.0) if known else math.nan
+    return Cut(float(threshold), math.inf if math.isnan(mu) else max(mu, 0.0), low, high, exact)
+
+
+def _apart(rates: list[float]) -> float:
+    """μ of two Gaussians that reach a threshold so often (equation 3.1)."""
+    fpr, tpr = rates
+    return float(special.ndtri(tpr) - special.ndtri(fpr))
 
 
 def _mu(epsilon: float, delta: float) -> float:

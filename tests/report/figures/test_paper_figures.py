@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -47,10 +49,27 @@ def test_mu_is_read_off_the_error_rates_at_each_threshold():
     assert [cut.mu for cut in cuts] == pytest.approx([1, 1, 1], abs=1e-4)
     assert [cut.low for cut in cuts] == pytest.approx([0.9] * 3)
     assert [cut.high for cut in cuts] == pytest.approx([1.1] * 3)
+    assert all(math.isnan(cut.exact) for cut in cuts)
     picture = figures.draw(record, "threshold-curve")
     assert "nothing here is a bound for other noise" in picture.caption
     said = [text.get_text() for text in picture.legends[0].get_texts()]
     assert said == ["estimate, no bound", "interval if the noise is Gaussian", "claimed"]
+
+
+def test_the_exact_mu_is_that_of_the_exact_rates():
+    """A share of .1 reaches the threshold on D and .9 on D′; counted were other ones."""
+    cells = []
+    for cut in (0.5, 1.5):
+        cell = gaussian("gdp", **{"estimator.threshold": cut})
+        cell["counts"] = [[80, 20], [20, 80]]
+        cell["statistic"] = {"name": "ThresholdCounts", "threshold": cut}
+        cells.append(cell | {"exact_shares": [[0.9, 0.1], [0.1, 0.9]]})
+    record = as_record(made_records.record(cells))
+    (cuts,) = threshold_curve._curves(record).values()
+    assert [cut.exact for cut in cuts] == pytest.approx([2 * stats.norm.ppf(0.9)] * 2)
+    assert [cut.mu for cut in cuts] == pytest.approx([2 * stats.norm.ppf(0.8)] * 2)
+    picture = figures.draw(record, "threshold-curve")
+    assert "exact (truth)" in [text.get_text() for text in picture.legends[0].get_texts()]
 
 
 def test_the_distance_of_two_histograms_is_half_of_what_they_differ_by():
