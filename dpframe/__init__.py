@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from dpframe.estimator import Estimate as Estimate
     from dpframe.estimator import Estimator as Estimator
     from dpframe.estimator import Query as Query
+    from dpframe.estimator import Settled as Settled
     from dpframe.estimator import Share as Share
     from dpframe.estimator import UpperOf as UpperOf
     from dpframe.hookspecs import hookimpl as hookimpl
@@ -98,6 +99,7 @@ _HOME = {
     "PureDP": "dpframe.claims",
     "Query": "dpframe.estimator",
     "RenyiDP": "dpframe.claims",
+    "Settled": "dpframe.estimator",
     "Share": "dpframe.estimator",
     "Statistic": "dpframe.statistic",
     "SubsampledGaussianDP": "dpframe.claims",

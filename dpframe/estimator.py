@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from dpframe.plugin import Plugin, require
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from dpframe.statistic import Statistic
     from dpframe.types import HostArray, Tree
 
+
+Settled = Literal["violated", "unreachable"]
+"""Why a cell need not go on: its claim is refuted, or nothing that it can show reaches it."""
 
 UpperOf = Literal["every event", "every cut", "chosen thresholds"]
 
@@ -83,6 +86,9 @@ class Estimate(NamedTuple):
     profile_lower: tuple[tuple[float, float], ...] = ()
     """Certified points (ε, δ), by ascending ε: δ(ε) is at least this, for all ε together and with
     `epsilon_lower`. `estimate_from_boxes` makes them of the same boxes."""
+    wealth: tuple[tuple[int, float], ...] = ()
+    """Points (draws on each side, logarithm of the wealth against the claim), in order; only of
+    anytime estimators."""
 
 
 class Estimator(Plugin, kind="estimator"):
@@ -96,12 +102,18 @@ class Estimator(Plugin, kind="estimator"):
 
     certifies: ClassVar[bool]
     assumption: ClassVar[str]
+    anytime: ClassVar[bool] = False
+    """Whether it is fed round by round, by `observe`, and valid at every number of trials at
+    once. What it does in a round it has chosen from the rounds before."""
     reference: ClassVar[str] = ""
 
     @classmethod
     def check_definition(cls) -> None:
         missing = [part for part in ("certifies", "assumption") if not hasattr(cls, part)]
+        require(cls, "anytime", bool)
         methods = {"statistic": Estimator.statistic, "estimate": Estimator.estimate}
+        if cls.anytime:
+            methods |= {"observe": Estimator.observe, "conclude": Estimator.conclude}
         missing += [part for part, own in methods.items() if getattr(cls, part) is own]
         if missing:
             raise TypeError(f"{cls.__name__}: an estimator must have {', '.join(missing)}")
@@ -124,6 +136,56 @@ class Estimator(Plugin, kind="estimator"):
             layout: what the statistic's `bind` returned.
             counts: the statistic's counts, int64.
             query: what is asked.
+        """
+        raise NotImplementedError
+
+    def observe(self, state: Any, layout: Tree, counts: Tree, query: Query) -> Any:
+        """Takes in one round; only asked where `anytime` is True. Runs on the host.
+
+        The statistic is bound to the scores of the first round, so that one may choose, and
+        nothing may be bet on it. Any later round may be played by what was chosen from the rounds
+        before, and is then there to choose from.
+
+        Args:
+            state: what it returned for the round before; None for the first. The engine keeps it
+                and does not look into it.
+            layout: what the statistic's `bind` returned.
+            counts: the statistic's counts of this round alone, int64.
+            query: what is asked; `trials` are those of this round, as many on D as on D′.
+
+        Returns:
+            The new state. The old one stays as it is.
+        """
+        raise NotImplementedError
+
+    def settled(self, state: Any, layout: Tree, query: Query) -> Settled | None:
+        """Whether more rounds could change the verdict; asked after each under `stop = "decided"`.
+
+        Args:
+            state: of the last round.
+            layout: what the statistic's `bind` returned.
+            query: what is asked; its `trials` are those of all rounds so far.
+
+        Returns:
+            "violated" once the claim is refuted at the error 1 − `confidence`; "unreachable" once
+            nothing that the statistic's events show can reach the claim, at the same error; else
+            None. The default knows what `conclude` says.
+        """
+        found = self.conclude(state, layout, query)
+        if found.p_resolved is not None and found.p_resolved <= 1 - query.confidence:
+            return "violated"
+        limit, claim = found.epsilon_upper, query.claim
+        if claim is None or limit is None:
+            return None
+        return "unreachable" if limit < claim.epsilon_at(query.delta) else None
+
+    def conclude(self, state: Any, layout: Tree, query: Query) -> Estimate:
+        """What all rounds so far say; the same as `estimate`, of a state.
+
+        Args:
+            state: of the last round.
+            layout: what the statistic's `bind` returned.
+            query: what is asked; its `trials` are those of all rounds so far.
         """
         raise NotImplementedError
 

@@ -13,6 +13,7 @@ from dpframe.builtin.attacks.logistic import Logistic
 from dpframe.builtin.attacks.majority_vote import MajorityVote
 from dpframe.builtin.attacks.projection import Projection
 from dpframe.builtin.attacks.threshold import Threshold
+from dpframe.builtin.estimators.betting.betting import Betting
 from dpframe.builtin.estimators.histogram.gdp_fit import GDPFit
 from dpframe.builtin.estimators.histogram.histogram import Histogram
 from dpframe.builtin.estimators.histogram.histogram_split import HistogramSplit
@@ -90,6 +91,7 @@ def dpframe_estimators() -> list[type[Estimator]]:
     """Estimators."""
     return [
         OrderStatistics,
+        Betting,
         ThresholdLoss,
         GDP,
         Credible,

@@ -155,9 +155,9 @@ class _Slice(Draws):
         repeated = dataclasses.replace(the_pass, stream=stream)
         super().__init__(repeated, block.rehearsal.run, block.rehearsal.prng, block.data)
 
-    def draw(self, stream: str, lane: int, index: int) -> HostArray:
+    def draw(self, stream: str, lane: int, index: int, wanted: int | None = None) -> HostArray:
         found: HostArray = self.block.outputs(stream, index)[self.number]
-        return found
+        return found[:wanted]
 
     def drawn(self, stream: str, index: int) -> HostArray:
         """Outputs drawn by the engine, one chunk after the other."""

@@ -116,7 +116,9 @@ def _looks(earlier: Record | None) -> dict[Any, list[Any]]:
     looks: dict[Any, list[Any]] = {}
     for cell in earlier.cells if earlier else ():
         draws = (cell.seed, cell.draw_group, cell.repeat)
-        looks[draws] = max(looks.get(draws, []), [tuple(o.trials) for o in cell.looks], key=len)
+        looks[draws] = max(
+            looks.get(draws, []), [tuple(o.trials) for o in cell.looks or ()], key=len
+        )
     return looks
 
 
@@ -124,12 +126,17 @@ def _complete(earlier: Record, plan: Plan) -> bool:
     """Whether this run would come out as the earlier one did."""
     audit = plan.audit
     drawn = {cell.id: (p.stream.group, p.data) for p in plan.passes for cell, _ in p.cells}
+    # Cells that stop on their own have what they need, however few.
+    stops = audit.run.stop == "decided" and audit.run.seconds is None
     wanted = [
-        (cell.id, "ok", [cell.trials] * 2, *drawn[cell.id])
+        (cell.id, "ok", None if stops else [cell.trials] * 2, *drawn[cell.id])
         for cell in audit.cells
         if cell.id in drawn
     ]
-    done = [(c.id, c.status, c.trials, c.draw_group, c.pair.digest) for c in earlier.cells]
+    done = [
+        (c.id, c.status, None if stops else c.trials, c.draw_group, c.pair.digest)
+        for c in earlier.cells
+    ]
     source = spec_record(audit.source)
     return (
         done == wanted

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+import jax
 import numpy as np
 
 from dpframe.engine import programs
@@ -41,8 +42,8 @@ class DeviceWork(Work):
         self.base = base_key(self.the_pass.stream, self.prng)
         mechanisms = stack(self.the_pass.mechanisms, self.dtype)
         padded = (self.zeros, mechanisms, self.states, self.layouts)
-        self.counts, self.mechanisms, states, layouts = pad(padded, self.lanes)
-        self.scoring = programs.Scoring(self.attacks, states, layouts)
+        self.padded: list[Tree]
+        self.counts, *self.padded = pad(padded, self.lanes)
 
     def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
         value = self.the_pass.mechanisms[lane]
@@ -74,12 +75,13 @@ class DeviceWork(Work):
         return outputs
 
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
+        mechanisms, states, layouts = self._of(tuple(self.active))
         call = partial(
             programs.count_chunks,
             self.counts,
-            self.mechanisms,
-            np.int32(self.lanes),
-            self.scoring,
+            mechanisms,
+            np.int32(len(self.active)),
+            programs.Scoring(self.attacks, states, layouts),
             self._origin(index),
             programs.Span(*(np.int32(number) for number in segment)),
             statistics=self.statistics,
@@ -88,6 +90,14 @@ class DeviceWork(Work):
         )
         counted: tuple[Tree, ...] = guarded("counting", call)
         return segment, counted
+
+    def _of(self, lanes: tuple[int, ...]) -> list[Tree]:
+        """Mechanisms, states and layouts, those of some lanes first; one program serves all."""
+        if len(lanes) == self.lanes:
+            return list(self.padded)
+        order = np.resize(np.array(lanes), len(jax.tree.leaves(self.counts)[0]))
+        found: list[Tree] = jax.tree.map(lambda leaf: leaf[order], self.padded)
+        return found
 
     def _origin(self, index: int) -> programs.Origin:
         """Where the draws of a dataset come from."""

@@ -14,6 +14,7 @@ from dpframe.engine.here import Here
 from dpframe.engine.lanes import unstacked
 from dpframe.engine.lending import Load, Request
 from dpframe.engine.precision import as_scored, dataset, for_a_box, on_device
+from dpframe.engine.rounds import ends
 from dpframe.mechanism import HostMechanism
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Draws:
         self.dtype = np.dtype(run.precision)
         self.wanted = {FIT: run.fit or 0, PILOT: run.pilot or 0, EVAL: the_pass.trials}
         self._kept: dict[str, tuple[int, Outputs]] = {}
+        self._first: tuple[int, Outputs] | None = None
         self._box: Load | None = None
 
     def outputs(self, stream: str, lane: int) -> Outputs:
@@ -48,6 +50,16 @@ class Draws:
             pair = (self.draw(stream, lane, 0), self.draw(stream, lane, 1))
             self._kept[stream] = (lane, pair)
         return self._kept[stream][1]
+
+    def first_round(self, lane: int) -> Outputs:
+        """Outputs of the first round of the counted stream, each [n, *output dims]."""
+        if self._first is None or self._first[0] != lane:
+            the_pass = self.the_pass
+            wanted = ends(the_pass.trials, the_pass.rows, whole=the_pass.dear)[0]
+            chunks = range(-(-wanted // the_pass.rows))
+            d0, d1 = (self.of_chunks(EVAL, lane, index, chunks)[:wanted] for index in (0, 1))
+            self._first = (lane, (d0, d1))
+        return self._first[1]
 
     def nothing(self) -> Outputs:
         """No outputs at all, for an attack that does not learn."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import numpy as np
@@ -13,10 +13,13 @@ from dpframe.claims import Claim
 from dpframe.engine.exact import exact_shares
 from dpframe.engine.fingerprint import question
 from dpframe.engine.guard import guarded
+from dpframe.engine.rounds import Rounds
+from dpframe.engine.tally import Tally
 from dpframe.errors import CellError
 from dpframe.estimator import Query
 from dpframe.mechanism import HostMechanism
 from dpframe.record.answer import checked
+from dpframe.record.looks import FIRST_LOOK, Looks
 from dpframe.record.plain import plain, shown
 from dpframe.record.result import CellResult
 
@@ -25,9 +28,9 @@ if TYPE_CHECKING:
 
     from dpframe.engine.ledger import Ledger
     from dpframe.engine.plan import Place, Plan
+    from dpframe.engine.watch import Watch
     from dpframe.engine.work import Work
-    from dpframe.estimator import Estimate
-    from dpframe.record.looks import Looks
+    from dpframe.estimator import Estimate, Settled
     from dpframe.spec.audit import Cell
     from dpframe.types import Tree
 
@@ -46,6 +49,9 @@ def resolution_of(cell: Cell, plan: Plan) -> float:
     exact = plan.audit.run.precision == "float64" or isinstance(cell.mechanism.value, HostMechanism)
     return 0.0 if exact else FLOAT32_RESOLUTION
 
+
+Checked: TypeAlias = "Callable[[Callable[[], Estimate]], Estimate]"
+"""Asks an estimator and looks at what it answers."""
 
 Extremes = dict[Any, "Estimate"]
 """Estimates from the most extreme counts, by estimator and query. Cells with one claim and no
@@ -72,28 +78,21 @@ def estimate_cell(
         seconds: the cell's share of the time that the pass took.
         extremes: of the cells of this run that were estimated before; this one's is added.
     """
-    totals, trials = work.tally.total()
-    if not all(trials):
-        return CellResult(cell=cell, reason="the time budget ended before anything was counted")
-
-    def own(trees: Sequence[Tree]) -> Tree:
-        return jax.tree.map(lambda leaf: leaf[place.lane, place.attack], trees[place.scorer])
-
-    counts, layout, stream = own(totals), own(work.layouts), work.the_pass.stream
+    found = _counted(cell, place, work)
+    if isinstance(found, str):
+        return CellResult(cell=cell, reason=found)
+    counts, trials, watch = found
+    layout = _own(work.layouts, place)
     listed = jax.tree.map(lambda leaf: np.asarray(leaf).tolist(), counts)
-    error, run = share_of_error(cell, plan), plan.audit.run
-    try:
-        asked = guarded("claim", lambda: question(cell, run, error, trials, listed))
-    except CellError as problem:
-        return CellResult(cell=cell, reason=str(problem))
-    looks = ledger.look(stream, asked, trials)
-    query = Query(
-        trials=trials,
-        delta=cell.delta,
-        confidence=1 - error / looks.price,
-        claim=cell.claim,
-        resolution=resolution_of(cell, plan),
-    )
+    stream, looks, run = work.the_pass.stream, FIRST_LOOK, plan.audit.run
+    if watch is None:
+        error = share_of_error(cell, plan)
+        try:
+            asked = guarded("claim", lambda: question(cell, run, error, trials, listed))
+        except CellError as problem:
+            return CellResult(cell=cell, reason=str(problem))
+        looks = ledger.look(stream, asked, trials)
+    query = query_of(cell, plan, trials, looks)
     common = CellResult(
         cell=cell,
         counts=listed,
@@ -105,7 +104,7 @@ def estimate_cell(
         seconds=seconds,
         notes=(
             *work.notes,
-            *_cut_short(trials, work.the_pass.trials),
+            *_cut_short(trials, work.the_pass.trials, watch.settled if watch else None),
             *_again(looks),
         ),
         looks=looks,
@@ -120,13 +119,82 @@ def estimate_cell(
             statistic=statistic,
             exact_shares=exact_shares(cell, listed, statistic),
         )
-        return _estimated(common, query, layout, counts, extremes)
+        return _estimated(common, *_answers(common, layout, counts, watch, extremes))
     except CellError as error:
         return dataclasses.replace(common, reason=str(error))
 
 
+def query_of(
+    cell: Cell, plan: Plan, trials: tuple[int, int] = (0, 0), looks: Looks = FIRST_LOOK
+) -> Query:
+    """What is asked of a cell's estimator."""
+    return Query(
+        trials=trials,
+        delta=cell.delta,
+        confidence=1 - share_of_error(cell, plan) / looks.price,
+        claim=cell.claim,
+        resolution=resolution_of(cell, plan),
+    )
+
+
+def _own(trees: Sequence[Tree], place: Place) -> Tree:
+    return jax.tree.map(lambda leaf: leaf[place.lane, place.attack], trees[place.scorer])
+
+
+def _counted(
+    cell: Cell, place: Place, work: Work
+) -> tuple[Tree, tuple[int, int], Watch | None] | str:
+    """A cell's counts, its trials, and who was shown them round by round; else why not."""
+    if isinstance(work.tally, Rounds) and work.watches is not None:
+        watch = work.watches.of[cell.id]
+        trials = watch.player.trials
+        if watch.problem is not None or not trials:
+            return str(watch.problem or NEVER)
+        return watch.counts, (trials, trials), watch
+    assert isinstance(work.tally, Tally)
+    totals, each = work.tally.total()
+    return (_own(totals, place), each, None) if all(each) else NEVER
+
+
+NEVER = "the time budget ended before anything was counted"
+
+
+def _answers(
+    common: CellResult, layout: Tree, counts: Tree, watch: Watch | None, extremes: Extremes
+) -> tuple[Callable[[], Estimate], Callable[[Checked], Estimate]]:
+    """How to ask a cell's estimator about its counts, and about the most extreme ones."""
+    estimator, query = common.cell.estimator.value, common.query
+    assert query is not None
+    if watch is not None:
+        loudest, rounds = watch.loudest, watch.player.rounds
+
+        def most_of_all(checked: Checked) -> Estimate:
+            if rounds not in loudest.estimates:
+                player = loudest.after(watch.ends)
+                loudest.estimates[rounds] = checked(player.concluded)
+            return loudest.estimates[rounds]
+
+        return watch.player.concluded, most_of_all
+
+    def estimate(of: Tree) -> Estimate:
+        return estimator.estimate(layout, of, query)
+
+    def most(checked: Checked) -> Estimate:
+        def make() -> Estimate:
+            loudest = guarded("extreme", lambda: estimator.extreme(layout, common.trials))
+            return checked(lambda: estimate(loudest))
+
+        same = not jax.tree.leaves(layout)
+        return _remembered(extremes, (estimator, query), make) if same else make()
+
+    # A copy: an estimator that writes into its counts must not change those of the next.
+    return lambda: estimate(jax.tree.map(np.array, counts)), most
+
+
 def _estimated(
-    common: CellResult, query: Query, layout: Tree, counts: Tree, extremes: Extremes
+    common: CellResult,
+    answer: Callable[[], Estimate],
+    most: Callable[[Checked], Estimate],
 ) -> CellResult:
     """The same with everything that the estimator says, each answer looked at."""
     cell = common.cell
@@ -137,31 +205,20 @@ def _estimated(
     if not isinstance(truth, Claim | None):
         raise CellError(f"truth returned {shown(truth)}, which is neither a claim nor None")
 
-    def estimate(of: Tree) -> Estimate:
-        def answer() -> Estimate:
-            given = estimator.estimate(layout, of, query)
-            return checked(given, certified=certified, tested=tested)
-
-        found: Estimate = guarded("estimate", answer)
+    def looked_at(ask: Callable[[], Estimate]) -> Estimate:
+        found: Estimate = guarded(
+            "estimate", lambda: checked(ask(), certified=certified, tested=tested)
+        )
         return found
 
     started = time.perf_counter()
-    # A copy: an estimator that writes into its counts must not change those of the next.
-    found = estimate(jax.tree.map(np.array, counts))
+    found = looked_at(answer)
     taken = time.perf_counter() - started
-    extreme = None
-    if tested:
-
-        def most() -> Estimate:
-            return estimate(guarded("extreme", lambda: estimator.extreme(layout, common.trials)))
-
-        same = not jax.tree.leaves(layout)
-        extreme = _remembered(extremes, (estimator, query), most) if same else most()
     return dataclasses.replace(
         common,
         certified=certified,
         estimate=found,
-        extreme=extreme,
+        extreme=most(looked_at) if tested else None,
         truth=truth,
         estimate_seconds=taken,
     )
@@ -177,13 +234,23 @@ def _remembered(extremes: Extremes, key: Any, make: Callable[[], Estimate]) -> E
     return extremes[key]
 
 
-def _cut_short(trials: tuple[int, int], wanted: int) -> tuple[str, ...]:
+def _cut_short(
+    trials: tuple[int, int], wanted: int, settled: Settled | None = None
+) -> tuple[str, ...]:
     if trials == (wanted, wanted):
         return ()
+    if settled is not None:
+        return (
+            f"stopped after {trials[0]:,} of {wanted:,} trials, once "
+            + ("the claim was refuted" if settled == "violated" else UNREACHABLE),
+        )
     return (
         f"ended by the time budget after {trials[0]:,} and {trials[1]:,} of {wanted:,} trials; "
         "valid only if run time does not depend on the outputs",
     )
+
+
+UNREACHABLE = "nothing that its events show could reach the claim"
 
 
 def _again(looks: Looks) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from dpframe.engine.independence import Independence
 from dpframe.engine.lending import Overdue, Stopped, at_once
 from dpframe.engine.pace import GRACE, Clock
 from dpframe.engine.precision import as_scored
+from dpframe.engine.rounds import Rounds
 from dpframe.engine.sanity import NAN_FOUND
 from dpframe.engine.work import Work
 from dpframe.errors import SampleError
@@ -111,6 +112,9 @@ class HostWork(Work):
 
     def units(self) -> Iterator[tuple[int, Segment]]:
         """The first chunk of each dataset, then as many at a time as fill a task; both in turn."""
+        if isinstance(self.tally, Rounds):
+            yield from self._parts(super().units())
+            return
         whole, tail = divmod(self.the_pass.trials, self.the_pass.rows)
         upto = [whole + (tail > 0)] * 2
         place, step = list(self.tally.done), 1
@@ -123,13 +127,23 @@ class HostWork(Work):
                     place[index] = stop
             step = self.draws.pace.chunks
 
+    def _parts(self, units: Iterator[tuple[int, Segment]]) -> Iterator[tuple[int, Segment]]:
+        """Segments of rounds in as many parts as fill a task each."""
+        for index, segment in units:
+            first = segment.first
+            while first < segment.stop:
+                stop = min(first + self.draws.pace.chunks, segment.stop)
+                yield index, segment._replace(first=first, stop=stop)
+                first = stop
+
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
-        drawn: list[list[HostArray]] = [[] for _ in range(self.lanes)]
+        active = self.active
+        drawn: list[list[HostArray]] = [[] for _ in active]
         started = time.monotonic()
         try:
-            for lane in range(self.lanes):
+            for lane, found in zip(active, drawn, strict=True):
                 for outputs in self._outputs(lane, index, segment):
-                    drawn[lane].append(outputs)
+                    found.append(outputs)
         except (Overdue, Stopped):
             pass  # what came until now counts
         rows = self.the_pass.rows
@@ -137,8 +151,8 @@ class HostWork(Work):
         self.draws.pace.measured(done, time.monotonic() - started)
         segment = segment._replace(stop=segment.first + done)
         lanes = [
-            self._count_lane(lane, index, segment, drawn[lane]) if done else self._none(lane)
-            for lane in range(self.lanes)
+            self._count_lane(lane, index, segment, found) if done else self._none(lane)
+            for lane, found in zip(active, drawn, strict=True)
         ]
         stacked: tuple[Tree, ...] = jax.tree.map(
             lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *lanes

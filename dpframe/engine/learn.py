@@ -1,7 +1,8 @@
 """What attacks learn and statistics fix before the draws that are counted.
 
 The engine owns this split: learners see the fit stream, pilots the pilot stream, and neither
-sees a draw that a bound is computed from.
+sees a draw that a bound is computed from. Anytime estimators have no pilot: their statistics see
+the first round, on which nothing is bet.
 """
 
 from __future__ import annotations
@@ -67,10 +68,17 @@ def _bind(draws: Draws, lane: int, attack: Attack, state: Tree, statistic: Any) 
         return arrays("lay_out", guarded("lay_out", lambda: statistic.lay_out(dims)))
     leaves = unstacked(attack, draws.dtype)
     scores = []
-    for outputs in draws.outputs(PILOT, lane):
+    anytime = draws.the_pass.anytime
+    if anytime and attack.gives == "decision":
+        return _bound(statistic, [np.zeros(0, np.bool_)] * 2)  # nothing that draws would tell
+    for outputs in draws.first_round(lane) if anytime else draws.outputs(PILOT, lane):
         scored = guarded("score", partial(programs.score_given, leaves, state, outputs))
         check_scores(scored, len(outputs), attack.gives)
         scores.append(np.asarray(scored))
+    return _bound(statistic, scores)
+
+
+def _bound(statistic: Any, scores: Any) -> Tree:
     return arrays("bind", guarded("bind", lambda: statistic.bind(*scores)))
 
 

@@ -67,6 +67,16 @@ class Pass:
     cells: tuple[tuple[Cell, Place], ...]
 
     @property
+    def anytime(self) -> bool:
+        """Whether its estimators are fed round by round; the same for all cells."""
+        return type(self.cells[0][0].estimator.value).anytime
+
+    @property
+    def dear(self) -> bool:
+        """Whether no chunk is drawn twice."""
+        return self.slow or isinstance(self.mechanisms[0], HostMechanism)
+
+    @property
     def elements(self) -> int:
         """Coordinates of one output."""
         return math.prod(self.shape.dims)
@@ -169,6 +179,9 @@ def plan(audit: Audit, prng: str, source: Source | None = None) -> Plan:
         return planner.plan()
 
 
+_Shared = tuple["Stream", int, int, "Shape", str, bool, bool]
+
+
 class _Look(NamedTuple):
     """What was found about a cell."""
 
@@ -177,7 +190,7 @@ class _Look(NamedTuple):
     """Why it cannot be run."""
     searched: bool = False
     """Whether it makes its passes as it goes."""
-    shared: tuple[Stream, int, int, Shape, str, bool] | None = None
+    shared: _Shared | None = None
     """What it has in common with those that share its draws, if it can be run."""
 
 
@@ -194,7 +207,7 @@ class _Planner:
         self._skipped = list(audit.skipped)
         self._failed: list[tuple[Cell, str]] = []
         self._searches: list[Cell] = []
-        self._together: dict[tuple[Stream, int, int, Shape, str, bool], list[Cell]] = {}
+        self._together: dict[_Shared, list[Cell]] = {}
         self._digests: dict[Any, str] = {}
         self._m = self._certifying = 0
         self._turn = object()
@@ -265,7 +278,8 @@ class _Planner:
         rows = run.chunk or declared or rows_per_chunk(shape.dims, on_host=on_host)
         group = draw_group(cell, data=data, precision=run.precision, prng=self.prng, rows=rows)
         stream = Stream(cell.seed, group, cell.repeat, EVAL)
-        shared = (stream, cell.trials, rows, shape, data, may_be_nan)
+        anytime = type(cell.estimator.value).anytime  # in a pass of their own, in rounds
+        shared = (stream, cell.trials, rows, shape, data, may_be_nan, anytime)
         return _Look(certified, "", shared=shared)
 
     def _data_of(self, cell: Cell) -> str:

@@ -11,13 +11,14 @@ import jax
 from dpframe.blame import blame
 from dpframe.engine.checkpoint import Store, Uneven
 from dpframe.engine.device import DeviceWork
-from dpframe.engine.estimate import estimate_cell, resolution_of, share_of_error
+from dpframe.engine.estimate import estimate_cell, query_of, resolution_of, share_of_error
 from dpframe.engine.host import HostWork
 from dpframe.engine.ledger import Ledger
 from dpframe.engine.processes import available_cores
-from dpframe.engine.schedule import Counted, Finished, GaveUpError, Schedule
+from dpframe.engine.schedule import Counted, Finished, GaveUpError, Paused, Schedule
 from dpframe.engine.search.crew import Crew, Drawn
 from dpframe.engine.search.hunt import Settings
+from dpframe.engine.watch import Loudest, Watches
 from dpframe.engine.workers import Workers
 from dpframe.errors import CellError, SampleError, WorthlessError
 from dpframe.mechanism import HostMechanism
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from dpframe.engine.estimate import Extremes
     from dpframe.engine.lending import Source
     from dpframe.engine.plan import Pass, Plan
+    from dpframe.engine.schedule import Event
     from dpframe.engine.work import Work
     from dpframe.spec.audit import Cell
 
@@ -115,6 +117,7 @@ class _Runner:
         """Releases that the plan has asked for already."""
         self.label = ""
         self.extremes: Extremes = {}
+        self.loudest: dict[Any, Loudest] = {}
         self.again: list[Pass] = []
         self.tried: set[Any] = set()
 
@@ -126,6 +129,7 @@ class _Runner:
         boxes = any(work.on_host for work in works) and jax.default_backend() != "cpu"
         beside = available_cores() if boxes else 0
         schedule = Schedule(works, self.threads, jax.devices(), beside, self.source.stop)
+        self.schedule = schedule
         try:
             with contextlib.closing(schedule.events(HEARTBEAT)) as events:
                 for event in events:
@@ -184,19 +188,29 @@ class _Runner:
         work = kind(the_pass, self.plan.audit.run, self.plan.prng, self.store, self.tried)
         if isinstance(work, HostWork):
             work.source = self.source
+        if the_pass.anytime:
+            stops = self.plan.audit.run.stop == "decided"
+            query = partial(query_of, plan=self.plan)
+            work.watches = Watches(the_pass, query, self.loudest, stops=stops)
         return work
 
-    def _take(self, event: Counted | Finished | None) -> None:
+    def _take(self, event: Event | None) -> None:
         match event:
             case Counted(work=work, dataset=dataset, segment=segment):
                 work.add(dataset, segment, event.counts, event.seconds)
                 self.label = work.the_pass.cells[0][0].mechanism.label
                 if not isinstance(work, HostWork):  # black boxes: every call counts
                     self.draws += work.draws_of(segment)
+            case Paused(work=work):
+                if work.watches is not None:
+                    work.watches.advance()
+                self.schedule.go_on(work)
             case Finished(work=work, error=GaveUpError() as error) if not work.has_counted:
                 self._fail(work, error)
             case Finished(work=work, error=None | GaveUpError()):
                 try:
+                    if work.watches is not None:
+                        work.watches.advance()
                     work.conclude()
                 except CellError as error:
                     self._fail(work, error)

@@ -59,11 +59,20 @@ class Counted(NamedTuple):
     seconds: float
 
 
+class Paused(NamedTuple):
+    """All that a work has given out is counted; whether there is more is to be decided."""
+
+    work: Work
+
+
 class Finished(NamedTuple):
     """All of a pass is counted, or it failed."""
 
     work: Work
     error: BaseException | None
+
+
+Event = Counted | Paused | Finished
 
 
 class Schedule:
@@ -94,7 +103,7 @@ class Schedule:
         self._left = len(self._waiting)
         # Not guarded by the condition: the caller takes events, and a signal that raises there
         # must find no lock half released.
-        self._events: queue.SimpleQueue[Counted | Finished] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._change = threading.Condition()
         self._stopping = False
         self._doing: dict[threading.Thread, Work] = {}
@@ -112,7 +121,7 @@ class Schedule:
             daemon=True,
         )
 
-    def events(self, patience: float) -> Generator[Counted | Finished | None]:
+    def events(self, patience: float) -> Generator[Event | None]:
         """Yields events as they come, and None when nothing came for `patience` seconds.
 
         Leaving the loop early stops the threads after their current segment; `rest` then has what
@@ -125,7 +134,7 @@ class Schedule:
                 threading.Thread(target=self._watch, name="dpframe-clock", daemon=True).start()
             while self._left:
                 try:
-                    event: Counted | Finished | None = self._events.get(timeout=patience)
+                    event: Event | None = self._events.get(timeout=patience)
                 except queue.Empty:
                     event = None
                 self._left -= isinstance(event, Finished)
@@ -133,7 +142,7 @@ class Schedule:
         finally:
             self._stop()
 
-    def rest(self) -> list[Counted | Finished]:
+    def rest(self) -> list[Event]:
         """Events that nobody has taken."""
         found = []
         while not self._events.empty():
@@ -238,6 +247,20 @@ class Schedule:
                 self._events.put(counted)
                 self._open[work] -= 1
                 if self._open[work] == 0 and work not in self._ready:
+                    if work.in_steps:
+                        self._events.put(Paused(work))
+                    else:
+                        self._close(work, None)
+            self._change.notify_all()
+
+    def go_on(self, work: Work) -> None:
+        """Gives out what a paused work has decided to count next; nothing ends it."""
+        units = _Units(() if work.out_of_time() else work.units())
+        with self._change:
+            if work in self._open:  # else it was given up meanwhile
+                if units:
+                    self._ready[work] = units
+                else:
                     self._close(work, None)
             self._change.notify_all()
 

@@ -23,17 +23,19 @@ from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import stack, unstacked
 from dpframe.engine.learn import learn
 from dpframe.engine.precision import both_as_made, can_be_nan, precision_of
+from dpframe.engine.rounds import Rounds
 from dpframe.engine.sanity import check_rows_alone, one_number
 from dpframe.engine.tally import Tally, no_counts
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from dpframe.attack import Attack
     from dpframe.engine.checkpoint import Store
     from dpframe.engine.chunks import Segment
     from dpframe.engine.plan import Pass
+    from dpframe.engine.watch import Watches
     from dpframe.spec.audit import RunSettings
     from dpframe.types import HostArray, Tree
 
@@ -71,6 +73,9 @@ class Work(ABC):
         self.lanes = len(the_pass.mechanisms)
         self.statistics = tuple(scorer.statistic for scorer in the_pass.scorers)
         self.layouts: tuple[Tree, ...] = ()
+        self.tally: Tally | Rounds
+        self.watches: Watches | None = None
+        """The cells, where they are fed round by round."""
         self.seconds = 0.0
         """Time spent on it, by all threads together."""
         self.keys: dict[str, str] = {}
@@ -99,12 +104,21 @@ class Work(ABC):
             self.attacks = tuple(stack(s.attacks, self.dtype) for s in the_pass.scorers)
             self.zeros = no_counts(the_pass, self.layouts)
             self.keys = entry_keys(the_pass, self.states, self.layouts)
-            prefix, done = resume(the_pass, self.zeros, self.keys, self.store)
-            self.tally = Tally(prefix, done, the_pass.rows)
+            self._find_counts()
             if next(self.units(), None) is not None:
                 self.ready()
                 self._look()
         self.seconds = time.perf_counter() - started
+
+    def _find_counts(self) -> None:
+        the_pass = self.the_pass
+        if self.watches is None:
+            prefix, done = resume(the_pass, self.zeros, self.keys, self.store)
+            self.tally = Tally(prefix, done, the_pass.rows)
+            return
+        size = the_pass.trials, the_pass.rows, the_pass.elements
+        self.tally = Rounds(self.zeros, *size, whole=the_pass.dear)
+        self.watches.begin(self.tally, self.layouts, self.keys, self.store)
 
     def units(self) -> Iterator[tuple[int, Segment]]:
         """(dataset, segment) for everything that is still to be counted; D and D′ in turn.
@@ -112,6 +126,9 @@ class Work(ABC):
         The first of each dataset come first. Made as they are asked for: there may be billions.
         """
         the_pass = self.the_pass
+        if isinstance(self.tally, Rounds):
+            yield from self.tally.units(1 if self.in_steps else None)
+            return
         size = (the_pass.trials, the_pass.rows, the_pass.elements)
         both = [segments(*size, self.tally.done[d], slow=the_pass.slow) for d in (0, 1)]
         for index, of_one in enumerate(both):
@@ -129,11 +146,14 @@ class Work(ABC):
             [lanes, attacks, …] int64.
         """
         with precision_of(self.run):
+            lanes = self.active
             segment, counted = self.draw_and_count(index, segment)
-            return segment, tuple(
-                jax.tree.map(lambda leaf: np.asarray(leaf)[: self.lanes].astype(np.int64), tree)
-                for tree in counted
-            )
+
+            def placed(leaf: Any, zero: HostArray) -> HostArray:
+                return _placed(np.asarray(leaf), zero, lanes)
+
+            found: tuple[Tree, ...] = jax.tree.map(placed, tuple(counted), self.zeros)
+            return segment, found
 
     def add(self, index: int, segment: Segment, counted: tuple[Tree, ...], seconds: float) -> None:
         """Takes in the counts of a segment and the time they took."""
@@ -141,17 +161,32 @@ class Work(ABC):
         self.seconds += seconds
         self._changed = True
 
+    @property
+    def active(self) -> Sequence[int]:
+        """Lanes that are counted now."""
+        return range(self.lanes) if self.watches is None else self.watches.rounds.active
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether it is asked after each round if there is another one."""
+        return self.watches is not None and self.watches.stops
+
     def save(self) -> None:
         """Hands what is counted to the store."""
-        if self._changed:
+        if self._changed and self.watches is not None:
+            self.watches.save()
+        elif self._changed and isinstance(self.tally, Tally):
             for cell, place in self.the_pass.cells:
                 key = self.keys[cell.id]
                 self.store.save(self.the_pass.stream, key, saved(self.tally, place))
-            self._changed = False
+        self._changed = False
 
     def forget(self) -> None:
         """Takes back what was handed to the store."""
         self._changed = False
+        if self.watches is not None:
+            self.watches.forget()
+            return
         for key in self.keys.values():
             self.store.forget(self.the_pass.stream, key)
 
@@ -182,6 +217,8 @@ class Work(ABC):
 
     def draws_of(self, segment: Segment) -> int:
         """Releases of a segment that count."""
+        if self.watches is not None and segment.limit < self.the_pass.rows:
+            return 0  # the same chunk is cut again and again
         return (segment.stop - segment.first) * segment.limit
 
     @property
@@ -251,3 +288,12 @@ class Work(ABC):
         if not self.nan_matters:
             return "outputs are integers, none can be NaN"
         return f"{extent} on each dataset were looked at for NaN"
+
+
+def _placed(counted: HostArray, zero: HostArray, lanes: Sequence[int]) -> HostArray:
+    """Counts of some lanes, int64, where they stand among all."""
+    if len(lanes) == len(zero):
+        return counted[: len(zero)].astype(np.int64)
+    found = zero.astype(np.int64)
+    found[list(lanes)] = counted[: len(lanes)]
+    return found

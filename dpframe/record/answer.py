@@ -47,6 +47,7 @@ def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
         profile=_points("profile", estimate.profile),
         profile_lower=_profile_lower(estimate.profile_lower),
         notes=_notes(estimate.notes),
+        wealth=_wealth(estimate.wealth),
     )
     lower, upper = found.epsilon_lower, found.epsilon_upper
     if lower is not None and upper is not None and lower > upper * (1 + ROUNDING):
@@ -134,6 +135,16 @@ def _contrast(value: Any) -> Contrast | None:
 def _points(name: str, value: Any) -> tuple[tuple[float, float], ...]:
     points = _sequence(name, value, MOST_POINTS)
     return tuple((x, y) for x, y in (_numbers(f"a point of {name}", p, 2) for p in points))
+
+
+def _wealth(value: Any) -> tuple[tuple[int, float], ...]:
+    points = _points("wealth", value)
+    if any(math.isnan(w) or w == math.inf for _, w in points):
+        raise CellError("estimate gave a wealth that is no number")
+    trials = [t for t, _ in points]
+    if trials != sorted(trials) or any(t < 0 or t % 1 for t in trials):
+        raise CellError("estimate gave a wealth whose trials do not grow")
+    return tuple((int(t), w) for t, w in points)
 
 
 def _profile_lower(value: Any) -> tuple[tuple[float, float], ...]:

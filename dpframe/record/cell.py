@@ -38,6 +38,7 @@ def cell_record(result: CellResult) -> CellRecord:
     if estimate is not None and query is not None:
         assumption = cell.estimator.value.assumption
         found = estimate_record(estimate, query, result.certified, assumption, result.notes)
+        found = found.model_copy(update={"anytime": type(cell.estimator.value).anytime})
     return CellRecord(
         id=cell.id,
         status="ok" if result.reason is None else "failed",
@@ -65,7 +66,9 @@ def cell_record(result: CellResult) -> CellRecord:
         seconds=result.seconds,
         draws=result.draws,
         draw_group=result.draw_group,
-        looks=[LookRecord(trials=t) for t in result.looks.listed(result.trials) if found],
+        looks=None
+        if type(cell.estimator.value).anytime
+        else [LookRecord(trials=t) for t in result.looks.listed(result.trials) if found],
         basis=_basis(result),
         search=_search(result),
     )
@@ -111,6 +114,7 @@ def estimate_record(
         tradeoff=[list(point) for point in estimate.tradeoff],
         profile=[list(point) for point in estimate.profile],
         profile_lower=[list(p) for p in estimate.profile_lower] if certified else [],
+        wealth=[list(point) for point in estimate.wealth] if certified else [],
         notes=[*estimate.notes, *notes],
     )
 

@@ -104,7 +104,9 @@ def _estimate(cell: CellRecord, estimate: EstimateRecord) -> Iterator[str]:
     beyond = [e for e, d in estimate.profile_lower if d > estimate.delta]
     if lower is not None and beyond and beyond[-1] > lower * (1 + ROUNDING_OF_PROFILES) + 1e-9:
         yield f"its profile_lower says ε ≥ {beyond[-1]} at its δ, its bound is {lower}"
-    if cell.trials not in [look.trials for look in cell.looks]:
+    if estimate.anytime != (cell.looks is None):
+        yield "an anytime estimator has no looks, and others have"
+    if cell.looks is not None and cell.trials not in [look.trials for look in cell.looks]:
         yield f"its trials {cell.trials} are not among its looks"
 
 
@@ -164,7 +166,7 @@ def _confidence(cell: CellRecord, record: Record) -> float:
 
 
 def _look(cell: CellRecord) -> int:
-    listed = [look.trials for look in cell.looks]
+    listed = [look.trials for look in cell.looks or ()]
     return listed.index(cell.trials) + 1 if cell.trials in listed else 1
 
 

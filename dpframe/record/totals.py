@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,11 +24,16 @@ class Totals(NamedTuple):
 def totals(cells: Sequence[CellRecord]) -> Totals:
     """Adds up the cells; draws that some of them share are counted once."""
     verdicts = [cell.verdict for cell in cells]
-    shared = {(cell.seed, cell.draw_group, cell.repeat, cell.draws) for cell in cells}
+    shared: dict[Any, int] = {}
+    for cell in cells:  # those that stopped earlier have a part of what the others have
+        stopped = cell.estimate is not None and cell.estimate.anytime
+        number = ("anytime", cell.swept.get("audit.trials")) if stopped else cell.draws
+        key = (cell.seed, cell.draw_group, cell.repeat, number)
+        shared[key] = max(shared.get(key, 0), cell.draws)
     return Totals(
         violated=verdicts.count("violated"),
         consistent=verdicts.count("consistent"),
         inconclusive=verdicts.count("inconclusive"),
         failed=sum(cell.status == "failed" for cell in cells),
-        draws=sum(draws for *_, draws in shared),
+        draws=sum(shared.values()),
     )

@@ -101,6 +101,7 @@ class RunSettings(NamedTuple):
     prng: str = "default"
     seconds: float | None = None
     device: str | None = None
+    stop: str = "never"
 
 
 @dataclasses.dataclass(frozen=True)

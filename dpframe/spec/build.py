@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpframe.patience import StuckError, patiently
 from dpframe.spec.audit import Audit, RunSettings
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpframe.registry import Registry
     from dpframe.spec.document import Document
     from dpframe.spec.instances import Variants
-    from dpframe.spec.model import AuditTable
+    from dpframe.spec.model import AuditTable, RunTable
     from dpframe.spec.sweep import Axis
     from dpframe.spec.uses import Member, Members
 
@@ -73,6 +73,7 @@ def build(
     _check_size(members, axes, sections.audit, problems)
     seconds = sections.run.seconds if sections.run is not None else None
     variants = _patiently(lambda: _make_all_variants(members, axes, problems), seconds, problems)
+    _check_stop(sections.run, members, problems)
     rules = read_rules(document, sections, members, axes, problems)
     problems.raise_if_any()
 
@@ -108,6 +109,19 @@ def _patiently(work: Callable[[], T], seconds: float | None, problems: Problems)
         problems.add(stuck.place, str(stuck))
         problems.raise_if_any()
         raise
+
+
+def _check_stop(run: RunTable | None, members: Members, problems: Problems) -> None:
+    """Whether a cell can stop at all: only anytime estimators may be asked before the end."""
+    if run is None or run.stop == "never" or "estimator" in members.broken:
+        return
+    classes: list[Any] = [member.entry.cls for member in members.of_kind["estimator"]]
+    if not any(cls.anytime for cls in classes):
+        problems.add(
+            ("run", "stop"),
+            'is "decided", and no estimator is valid at every number of trials',
+            'add the estimator "betting", or another one that is anytime',
+        )
 
 
 def _check_size(

@@ -125,6 +125,9 @@ class RunTable(Table):
     """Pseudo-random number generator of traced mechanisms."""
     seconds: Annotated[float, Field(gt=0)] | None = None
     """Time budget of a pass: after so many seconds its cells are judged by the trials they got."""
+    stop: Literal["never", "decided"] = "never"
+    """When a cell of an anytime estimator ends: at `trials`, or once its claim is violated or
+    nothing that it can show reaches it. Other estimators need all of their trials."""
     device: Literal["cpu", "gpu"] | None = None
     """Where traced mechanisms run; default: the fastest there is."""
 

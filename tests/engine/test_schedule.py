@@ -30,6 +30,7 @@ class FakeWork:
     def __init__(self, trials: int, *, fail: Any = None, budget: int | None = None) -> None:
         self.trials, self.fail, self.budget = trials, fail, budget
         self.run, self.on_host, self.begun = RunSettings(), False, False
+        self.in_steps = False
         self.tally = Tally((np.zeros(2, np.int64),), (0, 0), ROWS)
         self.prepared, self.hangs = 0, False
         self.counted: Counter[tuple[int, Segment]] = Counter()

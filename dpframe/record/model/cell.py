@@ -115,6 +115,13 @@ class EstimateRecord(Part):
     """certified points (ε, δ), shape [k][2], by ascending ε: δ(ε) is at least this, between two
     points at least what the right one says; at level `confidence`, for all ε together. Empty where
     the estimator does not certify or says nothing of it. Old records lack it"""
+    anytime: bool = False
+    """whether it is valid at every number of trials at once: bound and p-value cost no look. Old
+    records lack it"""
+    wealth: list[Point] = Field(default_factory=list)
+    """points (trials, logarithm of the wealth), shape [k][2], of what bets against the claim had
+    earned after so many trials per dataset; at most 200. Empty without a claim, or where
+    `anytime` is false. Old records lack it"""
     notes: list[str]
     """remarks, for example which outputs were looked at for NaN, and whether the run can be
     replayed"""
@@ -233,8 +240,9 @@ class CellRecord(Part):
     same"""
     draw_group: str | None
     """name of the set of draws; cells with the same one share draws"""
-    looks: list[LookRecord]
-    """the looks at these draws, this one included"""
+    looks: list[LookRecord] | None
+    """the looks at these draws, this one included; null for an anytime estimator, which may be
+    looked at as often as one likes"""
     basis: Basis | None = None
     """what the verdict is made of; null without a verdict. Old records lack it"""
     search: SearchRecord | None = None

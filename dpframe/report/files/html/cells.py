@@ -137,7 +137,7 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
     yield "Counts on D", _counts(cell, 0)
     yield "Counts on D′", _counts(cell, 1)
     yield "Draws", f"{cell.trials[0]:,} from D, {cell.trials[1]:,} from D′, seed {cell.seed}"
-    if len(cell.looks) > 1:
+    if cell.looks is not None and len(cell.looks) > 1:
         yield "Looks at these draws", str(len(cell.looks))
     yield "Notes", "; ".join(estimate.notes)[: 3 * LONGEST] if estimate else ""
     yield "Id", cell.id

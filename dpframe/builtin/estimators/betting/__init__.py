@@ -1,0 +1,1 @@
+"""Evidence at any time: bets against a claim, round by round."""

@@ -1,0 +1,241 @@
+"""The estimator that may be looked at at any time: what it bets, and what it says."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import bdtrc
+from support.naive_bets import wealth
+
+from dpframe import ApproxDP, GaussianDP, PureDP, Query
+from dpframe.builtin.estimators.betting._cuts import EDGES, Cuts, above, cuts
+from dpframe.builtin.estimators.betting._split import rounds_of_counts, rounds_of_scores, sizes
+from dpframe.builtin.estimators.betting.betting import Betting, State
+from dpframe.stats import betting
+from dpframe.stats.betting_bound import bound, history
+
+BETTING = Betting()
+
+
+def asked(n: int, claim: Any = None, delta: float = 0.0, resolution: float = 0.0) -> Query:
+    return Query((n, n), delta, 0.95, claim, resolution)
+
+
+def laplace(seed: int, n: int, epsilon: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return rng.laplace(size=n), rng.laplace(epsilon, size=n)
+
+
+def played(rounds: list[np.ndarray], query: Query, layout: Any = ()) -> State:
+    state: Any = None
+    for counts in rounds:
+        size = int(counts[0].sum())
+        state = BETTING.observe(state, layout, counts, query._replace(trials=(size, size)))
+    assert isinstance(state, State)
+    return state
+
+
+def some_rounds(seed: int, number: int, bins: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.ones(bins), 2)
+    return [np.stack([rng.multinomial(50 + 9 * k, part) for part in shares]) for k in range(number)]
+
+
+@pytest.mark.parametrize(
+    "claim", [PureDP(0.3), ApproxDP(0.2, 0.05), GaussianDP(0.2)], ids=lambda claim: claim.kind
+)
+def test_wealth_is_that_of_a_plain_loop(claim: Any) -> None:
+    rounds = some_rounds(1, 9, 7)
+    state = played(rounds, asked(0, claim))
+    plain = [([row.tolist() for row in above(counts)], int(counts[0].sum())) for counts in rounds]
+    deltas = list(claim.telling_deltas)
+    wanted = wealth(plain, [claim.epsilon_at(delta) for delta in deltas], deltas)
+    assert [value for _, value in state.path] == pytest.approx(wanted, rel=1e-10, abs=1e-10)
+    assert max(wanted) > 1
+
+
+def test_what_is_not_resolved_widens_the_claim() -> None:
+    rounds, r = [np.array([[90, 10], [80, 20]]) * k for k in (1, 1, 2, 4)], 0.003
+    state = played(rounds, asked(0, PureDP(0.1), resolution=r))
+    plain = [([row.tolist() for row in above(counts)], int(counts[0].sum())) for counts in rounds]
+    widened = wealth(plain, [0.1], [r * (1 + math.exp(0.1))])
+    assert state.book.now[1] == pytest.approx(widened[-1], rel=1e-10)
+    assert state.book.now[1] < state.book.now[0]
+    exact, resolved = state.book.p_values
+    assert exact < resolved < 1
+
+
+def test_what_chooses_never_sees_what_it_bets_on() -> None:
+    """Whatever a round holds, it is paid for by the bet that was chosen before it."""
+    rounds, claim = some_rounds(3, 6, 9), PureDP(0.2)
+    before = played(rounds, asked(0, claim))
+    assert before.above is not None
+    slope = np.exp(np.array([0.2]))
+    bet = betting.choose(before.above, before.trials, slope, 0.0)
+    assert bet.z[0] > 0
+    for seed in range(20):
+        (next_round,) = some_rounds(100 + seed, 1, 9)
+        after = BETTING.observe(before, (), next_round, asked(50, claim))
+        own = betting.pay(above(next_round), 50, bet, slope, 0.0)[:, 0]
+        assert after.book.log_wealth[:, 0] == pytest.approx(before.book.log_wealth[:, 0] + own)
+
+
+def test_nothing_is_bet_on_the_first_round() -> None:
+    first = np.array([[500, 0], [0, 500]])
+    state = played([first], asked(0, PureDP(0.1)))
+    assert state.path == ((500, 0.0),)
+    assert BETTING.conclude(state, (), asked(500, PureDP(0.1))).epsilon_lower == 0
+
+
+def test_a_state_is_not_changed_by_what_comes_later() -> None:
+    rounds, claim = some_rounds(4, 6, 5), PureDP(0.2)
+    state = played(rounds[:5], asked(0, claim))
+    kept = state.book.log_wealth.copy(), np.copy(state.above), state.path  # type: ignore[arg-type]
+    played(rounds, asked(0, claim))
+    BETTING.observe(state, (), rounds[5], asked(50, claim))
+    assert np.array_equal(state.book.log_wealth, kept[0])
+    assert np.array_equal(state.above, kept[1])  # type: ignore[arg-type]
+    assert state.path == kept[2]
+
+
+# --- cuts and rounds
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        np.full(64, 3.0),
+        np.array([np.nan] * 64),
+        np.array([-np.inf, np.inf] * 32),
+        np.repeat([0.0, 1.0], 32),
+        np.random.default_rng(0).standard_cauchy(64) * 1e30,
+        np.random.default_rng(0).standard_cauchy(64) * 1e-30,
+        1e6 + np.random.default_rng(0).normal(size=64),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cuts_are_ordered_whatever_the_scores_are(scores: np.ndarray, dtype: Any) -> None:
+    edges = cuts(scores.astype(dtype), scores[::-1].astype(dtype))
+    assert edges.shape == (EDGES,)
+    assert edges.dtype == dtype
+    assert not np.isnan(edges).any()
+    assert (np.diff(edges[np.isfinite(edges)]) > 0).all()
+    values = np.unique(scores[np.isfinite(scores)].astype(dtype))
+    if len(values) < 100:
+        assert np.isin(values, edges).all()
+    if len(values) == 2:  # atoms are told from what is around them
+        assert np.isin(np.nextafter(values, np.array(np.inf, dtype)), edges).all()
+
+
+def test_draws_above_a_cut() -> None:
+    counts = np.array([[1, 2, 3, 4], [5, 6, 7, 8]])
+    assert above(counts).tolist() == [[9, 7, 4], [21, 15, 8]]
+
+
+def test_counts_are_dealt_out_once() -> None:
+    counts = np.array([[3, 500, 7, 0], [100, 200, 300, 0]])
+    dealt = list(rounds_of_counts(counts))
+    assert [int(part[0].sum()) for part in dealt] == sizes(510)
+    total = sum(dealt)
+    assert total[0].tolist() == counts[0].tolist()  # type: ignore[index]
+    assert (total[1] <= counts[1]).all()  # type: ignore[index, operator]
+    assert (total[1] > 0).sum() == 3  # type: ignore[index]
+
+
+def test_scores_are_bet_on_in_random_order() -> None:
+    """Sorted scores are no independent draws."""
+    x, y = (np.sort(part) for part in laplace(1, 3000, 0.0))
+    _, rounds = rounds_of_scores((x, y), np.random.default_rng(0))
+    first, *_ = rounds
+    assert abs(np.median(np.repeat(np.arange(EDGES + 2), first[0])) - EDGES / 2) < EDGES / 4
+    lows = [
+        BETTING.estimate_scores((np.sort(x), np.sort(y)), asked(3000), np.random.default_rng(s))
+        for s in range(5)
+    ]
+    assert max(low.epsilon_lower or 0.0 for low in lows) < 0.1
+
+
+def test_decisions_are_counted_as_decisions() -> None:
+    statistic = Cuts()
+    layout = statistic.bind(np.zeros(0, bool), np.zeros(0, bool))
+    assert statistic.zero(layout).shape == (2, 2)
+    assert statistic.describe(layout) == {"name": "DecisionCounts"}
+
+
+# --- what it says
+
+
+def test_bound_and_p_value_agree() -> None:
+    for seed in range(4):
+        for claimed in (0.3, 0.5, 0.7):
+            scores = laplace(seed, 900)
+            rng = np.random.default_rng(seed)
+            found = BETTING.estimate_scores(scores, asked(900, PureDP(claimed)), rng)
+            assert found.p_value is not None
+            assert found.epsilon_lower is not None
+            if found.epsilon_lower > claimed:
+                assert found.p_value <= 0.05
+
+
+def test_the_bound_is_that_of_a_whole_grid() -> None:
+    """The two-stage grid against all of its points, each with its own mixture."""
+    rounds = [(above(counts), int(counts[0].sum())) for counts in some_rounds(5, 12, 6)]
+    past = history(rounds)
+    found = bound(past, 0.0, 0.05)
+    evidence = betting.nothing(5, 1)
+    for draws, size in rounds:
+        evidence = betting.played(evidence, draws, size, np.array([found]), 0.0)
+    assert evidence.best[0] > -math.log(0.05) - 0.02
+    further = betting.nothing(5, 1)
+    for draws, size in rounds:
+        further = betting.played(further, draws, size, np.array([found * 1.01]), 0.0)
+    assert further.best[0] < -math.log(0.05)
+
+
+@pytest.mark.parametrize("kind", ["continuous", "ties", "decision"])
+def test_bounds_hold_and_are_not_vacuous(kind: str) -> None:
+    """Exact nulls, stopped when it suits least; false-alarm rate 1e-6."""
+    rng, audits, error = np.random.default_rng(6), 150, 0.2
+    alarms = 0
+    truth = 1 / (1 + math.exp(-1.0))
+    for _ in range(audits):
+        if kind == "continuous":
+            scores: Any = rng.laplace(size=800), rng.laplace(1.0, size=800)
+        elif kind == "ties":
+            scores = tuple(rng.choice(3, 800, p=p).astype(float) for p in (SHARES, SHARES[::-1]))
+        else:
+            scores = rng.random(800) < 1 - truth, rng.random(800) < truth
+        layout, rounds = rounds_of_scores(scores, rng)
+        alarms += played(list(rounds), asked(0, PureDP(1.0)), layout).book.p_values[0] <= error
+    assert alarms == 0 or bdtrc(alarms - 1, audits, error) > 1e-6
+    assert alarms > error * audits / 10
+
+
+SHARES = np.array([math.e, 1.5, 1.0]) / (math.e + 2.5)
+"""Of three values on D; on D′ the other way round, so that the loss is exactly 1."""
+
+
+def test_settled() -> None:
+    claim = PureDP(1.0)
+    far = [np.array([[90, 10], [10, 90]]) * k for k in (1, 1, 2, 4, 8)]
+    near = [np.array([[52, 48], [48, 52]]) * k for k in (1, 1, 2, 4, 8)]
+    edge = [np.array([[73, 27], [27, 73]]) * k for k in (1, 1, 2, 4)]
+    for rounds, wanted in ((far, "violated"), (near, "unreachable"), (edge, None)):
+        total = sum(int(counts[0].sum()) for counts in rounds)
+        state = played(rounds, asked(0, claim))
+        assert BETTING.settled(state, (), asked(total, claim)) == wanted
+        assert BETTING.settled(state, (), asked(total)) is None
+        limit = BETTING.conclude(state, (), asked(total, claim)).epsilon_upper
+        assert limit is not None
+        assert (limit < 1) == (wanted == "unreachable")
+
+
+def test_scores_can_be_out_of_reach_too() -> None:
+    x, y = laplace(7, 60_000, 0.2)
+    found = BETTING.estimate_scores((x, y), asked(60_000), np.random.default_rng(0))
+    assert found.epsilon_upper is not None
+    assert 0.2 < found.epsilon_upper < 0.5
+    assert found.epsilon_upper_of == "chosen thresholds"
