@@ -255,6 +255,25 @@ class Deciding(Attack, name="deciding"):
         return outputs.sum(axis=1) > 1
 
 
+class Doubled(Attack, name="doubled"):
+    """Says that it hands out what it doubles."""
+
+    gives = "score"
+    hands_out = True
+
+    def score(self, state: Any, outputs: Any) -> Any:
+        return 2 * outputs[:, 0]
+
+
+def test_an_attack_that_says_so_hands_out_the_output() -> None:
+    played = of_mechanisms.Played(Laplace(epsilon=8.0, sensitivity=2.0), ZerosOnes())
+    found = finding(
+        "attack", attacks.Playing(Doubled(), played), "gives what it says, one per output"
+    )
+    assert found.result == "broken"
+    assert "hands_out" in found.detail
+
+
 @pytest.mark.parametrize(
     ("attack", "promise", "says"),
     [
