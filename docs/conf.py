@@ -55,6 +55,7 @@ def setup(app: Sphinx) -> None:
     app.connect("source-read", _complete)
     app.connect("autodoc-process-docstring", _escape)
     app.connect("builder-inited", _demand_docstrings)
+    app.connect("env-get-outdated", _again)
 
 
 def _complete(app: Sphinx, page: str, source: list[str]) -> None:
@@ -76,6 +77,11 @@ def _complete(app: Sphinx, page: str, source: list[str]) -> None:
         source[0] = with_pictures(source[0])
     elif page == API:
         source[0] += "\n```{eval-rst}\n" + "\n".join(_reference()) + "\n```\n"
+
+
+def _again(app: Sphinx, *of: object) -> list[str]:
+    """Pages to be read though they did not change: pictures depend on the code."""
+    return [GALLERY]
 
 
 def _contents(text: str) -> Iterator[str]:

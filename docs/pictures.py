@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
 import shlex
+import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -85,7 +87,10 @@ def _digest(page: str) -> str:
 
 def _draw(runs: Iterable[list[str]], plots: Iterable[list[str]], folder: Path) -> None:
     """Runs the commands in a folder of their own, and moves what they drew when all is there."""
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")  # the same pictures wherever the site is built
     KEPT.mkdir(exist_ok=True)
+    for older in KEPT.iterdir():
+        shutil.rmtree(older)
     with tempfile.TemporaryDirectory(dir=KEPT) as name:
         here = Path(name)
         (here / "specs").symlink_to(ROOT / "specs")

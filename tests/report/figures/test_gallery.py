@@ -74,6 +74,7 @@ def test_the_site_shows_a_picture_below_each_command(pictures, tmp_path, monkeyp
         return f"{words[-1]}: What is\nshown."
 
     monkeypatch.setattr(pictures, "KEPT", tmp_path / "kept")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")  # put back afterwards
     monkeypatch.setattr(pictures, "_dpframe", answer)
     shown = pictures.with_pictures(PAGE)
     runs = {f"runs/{Path(spec).stem}" for spec in RUNS if not spec.startswith("plugins/")}
@@ -88,6 +89,7 @@ def test_the_site_shows_a_picture_below_each_command(pictures, tmp_path, monkeyp
     assert len(drawn) == before  # kept
     pictures.with_pictures(PAGE + " ")
     assert len(drawn) == 2 * before
+    assert not any(path.exists() for path in kept)  # older ones are not hoarded
 
 
 def test_a_command_that_fails_fails_the_site(pictures):
