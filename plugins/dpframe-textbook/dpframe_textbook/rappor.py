@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from dpframe import Array, Floats, Key, Pair
 
 
+FIRST = np.uint32(53)
+"""The first hash function: with 4 of them and 20 bits, whole numbers from −2 to 2 that are next to
+one another have no bit in common."""
+
+
 class BloomFilter(Mechanism):
     """Bits of a Bloom filter of one whole number, each reported at random."""
 
@@ -110,7 +115,7 @@ def bloom_filter(value: Any, hashes: int, bits: int, numpy: Any) -> Any:
         Booleans, shape [bits].
     """
     whole = numpy.floor(value.ravel()[0] + 0.5).astype(numpy.int32).astype(numpy.uint32)
-    x = whole + numpy.arange(1, hashes + 1, dtype=numpy.uint32) * numpy.uint32(0x9E3779B9)
+    x = whole + (FIRST + numpy.arange(hashes, dtype=numpy.uint32)) * numpy.uint32(0x9E3779B9)
     x = (x ^ (x >> 16)) * numpy.uint32(0x85EBCA6B)
     x = (x ^ (x >> 13)) * numpy.uint32(0xC2B2AE35)
     places = (x ^ (x >> 16)) % numpy.uint32(bits)

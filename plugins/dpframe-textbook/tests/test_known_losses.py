@@ -166,6 +166,12 @@ def test_sparse_vector_3_loses_half_of_epsilon_for_each_query(length):
     assert np.abs(np.log(zero / one)).max() == pytest.approx(length * mechanism.epsilon / 2)
 
 
+@pytest.mark.parametrize("value", [-2, -1, 0, 1])
+def test_values_next_to_one_another_share_no_bit(value):
+    one, other = (rappor.bloom_filter(np.array([float(v)]), 4, 20, np) for v in (value, value + 1))
+    assert (one.sum(), other.sum(), (one & other).sum()) == (4, 4, 0)
+
+
 def test_claims_count_steps_between_neighbours():
     far, near = QueryPattern(length=4, pattern="half-half"), QueryPattern(length=4)
     twice = type("Twice", (), {"d0": near.d0, "d1": near.d0 + 2})

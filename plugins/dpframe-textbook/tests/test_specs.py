@@ -15,7 +15,8 @@ WRONG = (
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.stem)
 def test_a_spec_runs_small(spec):
-    record = dpframe.audit(spec, overrides=["audit.trials=4000", "audit.confidence=0.999999"])
+    draws = [f"{key}=4000" for key in ("audit.trials", "run.fit", "run.pilot")]
+    record = dpframe.audit(spec, overrides=[*draws, "audit.confidence=0.999999"])
     assert record["cells"]
     for cell in record["cells"]:
         assert cell["status"] == "ok", cell["reason"]
