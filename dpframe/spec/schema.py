@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from typing import TYPE_CHECKING, Any
 
 from dpframe.parameters import json_schema
@@ -30,7 +31,7 @@ def spec_schema(registry: Registry) -> dict[str, Any]:
     for kind, at in PLACES.items():
         definitions[kind] = _with_plugins(tables[at], kind, registry, definitions)
         properties[at] = {"$ref": f"#/$defs/{kind}"}
-    properties["sweep"] = _sweep(registry, properties["sweep"])
+    properties["sweep"] = _sweep(registry, properties["sweep"], definitions)
     # A search has attacks and an estimator of its own accord.
     given = {*schema["required"]} - {"pair", *SEARCHED_BY}
     schema["required"] = [name for name in schema["required"] if name in given]
@@ -89,20 +90,39 @@ def _pointer(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-def _sweep(registry: Registry, plain: dict[str, Any]) -> dict[str, Any]:
-    """The sweep table, with dotted keys in quotes or as nested tables."""
-    names = {
-        kind: sorted({n for e in registry.of_kind(kind) for n in json_schema(e.cls)["properties"]})
-        for kind in (*KINDS, "pair")
-    } | {"audit": list(SWEEPABLE)}
-    values = {"type": "array", "minItems": 1, "uniqueItems": True}
-    quoted = {f"{group}.{name}": values for group, of in names.items() for name in of}
+def _sweep(
+    registry: Registry, plain: dict[str, Any], definitions: dict[str, Any]
+) -> dict[str, Any]:
+    """The sweep table, with dotted keys in quotes or as nested tables.
+
+    A value has to suit one of the plugins that have the parameter; which of them a spec uses, a
+    schema cannot know.
+    """
+    values: dict[str, dict[str, Any]] = {}
+    for kind in (*KINDS, "pair"):
+        owners: dict[str, list[str]] = {}
+        for entry in registry.of_kind(kind):
+            key = f"{kind}:{entry.distribution}:{entry.name}"
+            for name in definitions[key].get("properties", {}):
+                owners.setdefault(name, []).append(key)
+        values[kind] = {name: _list(name, owners[name], definitions) for name in sorted(owners)}
+    values["audit"] = {name: _list(name, ["AuditTable"], definitions) for name in SWEEPABLE}
+    quoted = {f"{group}.{name}": each for group, of in values.items() for name, each in of.items()}
     nested = {
-        group: {
-            "type": "object",
-            "properties": dict.fromkeys(of, values),
-            "additionalProperties": False,
-        }
-        for group, of in names.items()
+        group: {"type": "object", "properties": of, "additionalProperties": False}
+        for group, of in values.items()
     }
     return {**plain, "properties": {**quoted, **nested}, "additionalProperties": False}
+
+
+def _list(name: str, owners: list[str], definitions: dict[str, Any]) -> dict[str, Any]:
+    """Schema of a list of values for a parameter that these definitions have, one of each kind."""
+    apart: dict[str, str] = {}
+    for key in owners:
+        told = {**definitions[key]["properties"][name]}
+        for remark in ("description", "title", "default"):
+            told.pop(remark, None)
+        apart.setdefault(json.dumps(told, sort_keys=True), key)
+    found = [{"$ref": f"#/$defs/{_pointer(key)}/properties/{name}"} for key in apart.values()]
+    items = found[0] if len(found) == 1 else {"anyOf": found}
+    return {"type": "array", "minItems": 1, "uniqueItems": True, "items": items}

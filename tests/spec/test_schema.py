@@ -43,8 +43,10 @@ def test_every_reference_has_a_definition(schema):
     found = set(references(schema))
     assert any("Point" in reference for reference in found)
     for reference in found:
-        name = reference.removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~")
-        assert name in schema["$defs"], reference
+        target = schema
+        for step in reference.removeprefix("#/").split("/"):
+            target = target.get(step.replace("~1", "/").replace("~0", "~"))
+            assert target is not None, reference
 
 
 def test_plugins_are_named_and_their_parameters_described(schema):
@@ -66,6 +68,30 @@ def test_sweep_knows_its_keys(schema):
     sweep = schema["properties"]["sweep"]
     assert {"mechanism.epsilon", "pair.dim", "audit.seed", "mechanism"} <= set(sweep["properties"])
     assert sweep["additionalProperties"] is False
+
+
+def told(schema, part):
+    """Without its remarks, what a schema or each of its alternatives says, references followed."""
+    for one in part.get("anyOf", [part]):
+        found = one
+        if "$ref" in one:
+            found = schema
+            for step in one["$ref"].removeprefix("#/").split("/"):
+                found = found[step]
+        remarks = ("description", "title", "default")
+        yield {key: value for key, value in found.items() if key not in remarks}
+
+
+def test_a_swept_value_suits_a_plugin_that_has_the_parameter(schema):
+    sweep = schema["properties"]["sweep"]["properties"]
+    assert list(told(schema, sweep["mechanism.epsilon"]["items"])) == [
+        {"type": "number", "exclusiveMinimum": 0}
+    ]
+    assert sweep["mechanism.epsilon"] == sweep["mechanism"]["properties"]["epsilon"]
+    (trials,) = told(schema, sweep["audit.trials"]["items"])
+    assert {"type": "integer", "minimum": 1}.items() <= trials["anyOf"][0].items()
+    (mode,) = told(schema, sweep["mechanism.mode"]["items"])
+    assert mode["enum"] == ["zero", "keep"]
 
 
 def test_every_field_has_a_meaning(schema):
