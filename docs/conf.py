@@ -56,6 +56,7 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", _escape)
     app.connect("builder-inited", _demand_docstrings)
     app.connect("env-get-outdated", _again)
+    app.connect("html-page-context", _accessible, priority=900)
 
 
 def _complete(app: Sphinx, page: str, source: list[str]) -> None:
@@ -143,3 +144,29 @@ def _demand_docstrings(app: Sphinx) -> None:
         for name in names:
             if not inspect.cleandoc(getattr(owner, name).__doc__ or ""):
                 logger.warning("%s has no docstring", f"{owner.__name__}.{name}")
+    for name in filter(_is_class, _public()):
+        for member in _members(_of(name)):
+            if not inspect.getdoc(getattr(_of(name), member)):
+                logger.warning("dpframe.%s.%s has no docstring", name, member)
+
+
+def _members(cls: object) -> Iterator[str]:
+    """Public methods and properties of a class, those of its own bases too."""
+    for base in getattr(cls, "__mro__", ()):
+        if base.__module__.startswith("dpframe"):
+            for name, of in vars(base).items():
+                called = getattr(of, "fget", None) or getattr(of, "__func__", of)
+                if not name.startswith("_") and inspect.isfunction(called):
+                    yield name
+
+
+def _accessible(
+    app: Sphinx, page: str, template: str, context: dict[str, object], tree: object
+) -> None:
+    """Gives captions of contents a level, and the keyboard a way to scroll blocks of code."""
+    for key, old, new in (
+        ("furo_navigation_tree", 'role="heading"', 'role="heading" aria-level="2"'),
+        ("body", "<pre>", '<pre tabindex="0">'),
+    ):
+        if isinstance(text := context.get(key), str):
+            context[key] = text.replace(old, new)

@@ -101,11 +101,14 @@ class Estimator(Plugin, kind="estimator"):
     """
 
     certifies: ClassVar[bool]
+    """Whether the bound is valid at finite samples; see `certifies_against`."""
     assumption: ClassVar[str]
+    """Under which assumption."""
     anytime: ClassVar[bool] = False
     """Whether it is fed round by round, by `observe`, and valid at every number of trials at
     once. What it does in a round it has chosen from the rounds before."""
     reference: ClassVar[str] = ""
+    """The theorem, or another source, that its numbers rest on. Records and reports repeat it."""
 
     @classmethod
     def check_definition(cls) -> None:

@@ -41,7 +41,9 @@ class Plugin:
     """
 
     name: ClassVar[str]
+    """What specs call it."""
     api: ClassVar[int] = API
+    """The version of this boundary that the class is written for; another is not loaded."""
     kind: ClassVar[str]
     """"mechanism", "attack", "estimator", "pair" or "neighbourhood"."""
     may_be_parameters: ClassVar[frozenset[str]] = frozenset()
