@@ -129,6 +129,14 @@ class Rounds:
         self.next = min((self.upto[lane] for lane in lacking), default=len(self.parts))
         self.active = [lane for lane in lacking if self.upto[lane] == self.next]
 
+    def step(self) -> int:
+        """How many rounds are worth counting before anybody is asked whether more are needed.
+
+        All those within the first chunk, which is drawn whole for any of them.
+        """
+        within = sum(part.end <= self.rows for part in self.parts[self.next :])
+        return max(1, within)
+
     def units(self, rounds: int | None = None) -> Iterator[tuple[int, Segment]]:
         """(dataset, segment) of the rounds from the next one on, D and D′ in turn.
 

@@ -127,7 +127,7 @@ class Work(ABC):
         """
         the_pass = self.the_pass
         if isinstance(self.tally, Rounds):
-            yield from self.tally.units(1 if self.in_steps else None)
+            yield from self.tally.units(self.tally.step() if self.in_steps else None)
             return
         size = (the_pass.trials, the_pass.rows, the_pass.elements)
         both = [segments(*size, self.tally.done[d], slow=the_pass.slow) for d in (0, 1)]

@@ -104,13 +104,28 @@ def _path(past: History, epsilons: Floats, delta: float) -> Floats:
     return np.asarray(np.logaddexp(*log_wealth) - np.log(2), np.float64)
 
 
-def _factors(past: History, slope: Floats, delta: float) -> Floats:
-    """Logarithms of what rounds pay, shape [2, rounds, ε]."""
+def suspected(past: History, slope: Floats, delta: Floats | float) -> tuple[Floats, Floats]:
+    """What the draws before each round say of every event, as `betting.choose` sees it.
+
+    Args:
+        past: the rounds.
+        slope: e^ε, shape [ε].
+        delta: δ of all of them, or of each.
+
+    Returns:
+        The guesses, shape [rounds, events, 2], and by how many standard errors each lies outside of
+        each claim, shape [rounds, events, ε].
+    """
     seen = [events(above, n) for above, n in zip(past.before, past.drawn, strict=True)]
     guess = (np.stack(seen) + 0.5) / (past.drawn[:, None, None] + 1)
     q, p = guess[..., 0, None], guess[..., 1, None]
     noise = slope**2 * (q * (1 - q)) + p * (1 - p)
-    z = (p - slope * q - delta) / np.sqrt(noise)
+    return guess, np.asarray((p - slope * q - delta) / np.sqrt(noise), np.float64)
+
+
+def _factors(past: History, slope: Floats, delta: float) -> Floats:
+    """Logarithms of what rounds pay, shape [2, rounds, ε]."""
+    guess, z = suspected(past, slope, delta)
     event = np.argmax(z, axis=1)
     rounds = np.arange(len(event))[:, None]
     drawn = [events(above, n) for above, n in zip(past.above, past.trials, strict=True)]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LARGEST = 40.0
 """ε beyond which no limit is told."""
 
-STEPS = 40
+STEPS = 26
 """Bisections."""
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dpframe.stats.betting import Bet, choose, earned, events
+from dpframe.stats.betting import Bet, earned, events
+from dpframe.stats.betting_bound import MOST_AT_ONCE, History, suspected
 
 if TYPE_CHECKING:
-    from dpframe import Claim, Floats, Ints
+    from dpframe import Claim, Floats
 
 TINY = 1e-300
 """No p-value is below."""
@@ -58,40 +59,46 @@ class Book(NamedTuple):
     """Largest logarithm of their mean so far."""
 
     @property
-    def now(self) -> Floats:
-        """Logarithm of the mean."""
-        return np.asarray(np.logaddexp(*self.log_wealth) - math.log(2), np.float64)
-
-    @property
     def p_values(self) -> tuple[float, float]:
         """Valid at every number of draws at once."""
         exact, widened = (max(math.exp(-w) if w < MOST else 0.0, TINY) for w in self.best.tolist())
         return min(exact, 1.0), min(max(exact, widened), 1.0)
 
-    def played(self, lines: Lines, before: Ints, drawn: int, above: Ints, trials: int) -> Book:
-        """Bets on a round: each against the line that the draws before it contradict most.
+    def played(self, lines: Lines, past: History) -> tuple[Book, Floats]:
+        """Bets on rounds: in each against the line that the draws before it contradict most.
 
         Args:
             lines: of the claim; against none of them nothing is bet.
-            before: draws at or above each cut before the round, shape [2, cuts].
-            drawn: how many they are, on each side.
-            above: draws of the round at or above each cut.
-            trials: how many they are.
+            past: the rounds, each with what came before it.
+
+        Returns:
+            The new book, and the logarithm of the wealth after each round, shape [rounds, 2].
         """
-        if not len(lines.slope):
-            return self
-        found = choose(before, drawn, lines.slope, lines.delta)
-        chosen = [group.start + int(np.argmax(found.z[group])) for group in _some(lines.group)]
-        if not np.any(found.z[chosen] > 0):
-            return self
-        bet = Bet(found.event[chosen], found.q[chosen], found.p[chosen], found.z[chosen])
-        hits = events(above, trials)[bet.event]
-        log_wealth = self.log_wealth.copy()
-        log_wealth[:, : len(chosen)] += earned(
-            hits, trials, bet, lines.slope[chosen], lines.delta[chosen]
-        )
-        book = Book(log_wealth, self.best)
-        return book._replace(best=np.maximum(self.best, book.now))
+        groups = _some(lines.group)
+        factors = np.zeros((2, len(past.trials), 2))
+        size = max(1, MOST_AT_ONCE // (4 * past.above.shape[2] * max(1, len(lines.slope))))
+        for at in range(0, len(past.trials) if groups else 0, size):
+            block = History(*(part[at : at + size] for part in past))
+            factors[:, at : at + size, : len(groups)] = _factors(lines, groups, block)
+        grown = np.cumsum(np.concatenate([self.log_wealth[:, None], factors], axis=1), axis=1)
+        path = np.logaddexp(*grown[:, 1:]) - math.log(2)
+        return Book(grown[:, -1], np.maximum(self.best, path.max(axis=0, initial=0.0))), path
+
+
+def _factors(lines: Lines, groups: list[slice], past: History) -> Floats:
+    """Logarithms of what rounds pay, shape [2, rounds, groups]."""
+    guess, z = suspected(past, lines.slope, lines.delta)
+    rounds, places = np.arange(len(z))[:, None], []
+    for group in groups:
+        among = z[:, :, group]
+        event, line = np.divmod(among.reshape(len(z), -1).argmax(axis=1), among.shape[2])
+        places.append((event, line + group.start))
+    event, line = (np.stack(part, axis=-1) for part in zip(*places, strict=True))
+    drawn = np.stack([events(a, n) for a, n in zip(past.above, past.trials, strict=True)])
+    q, p = guess[rounds, event, 0], guess[rounds, event, 1]
+    bet = Bet(event, q, p, z[rounds, event, line])
+    of = (lines.slope[line], lines.delta[line])
+    return earned(drawn[rounds, event], past.trials[:, None], bet, *of)
 
 
 def _some(groups: tuple[slice, slice]) -> list[slice]:

@@ -12,13 +12,17 @@ from dpframe.builtin.estimators.betting._book import Book, lines
 from dpframe.builtin.estimators.betting._cuts import Cuts, above
 from dpframe.builtin.estimators.betting._split import rounds_of_counts, rounds_of_scores
 from dpframe.stats.betting import choose, events
-from dpframe.stats.betting_bound import bound, history
+from dpframe.stats.betting_bound import History, bound, history
 from dpframe.stats.reach import evidence_below, reaches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dpframe import Floats, HostArray, Ints, Settled, Tree
+
+
+GROWN = 1.4
+"""Draws are this many times as many before bets are worked out again."""
 
 
 class State(NamedTuple):
@@ -33,6 +37,9 @@ class State(NamedTuple):
     """What was earned against the claim."""
     path: tuple[tuple[int, float], ...] = ()
     """Draws on each side, and the logarithm of the wealth against the claim."""
+    settled_at: int = 0
+    """Draws on each side of the rounds that the book knows. What a bet earns is worked out for
+    several rounds at a time, which changes nothing: it depends on the rounds before it alone."""
 
 
 class Betting(Estimator, name="betting"):
@@ -65,22 +72,19 @@ class Betting(Estimator, name="betting"):
     def observe(self, state: State | None, layout: Tree, counts: Ints, query: Query) -> State:
         before = state or State()
         new, trials = above(np.asarray(counts)), min(query.trials)
-        book = before.book
-        if before.above is not None and trials and query.claim is not None:
-            against = lines(query.claim, query.resolution)
-            book = book.played(against, before.above, before.trials, new, trials)
         total = before.trials + trials
-        return State(
+        after = before._replace(
             rounds=(*before.rounds, (new, trials)),
             above=new if before.above is None else before.above + new,
             trials=total,
-            book=book,
-            path=(*before.path, (total, float(book.now[0]))) if query.claim is not None else (),
         )
+        if not before.rounds or total >= GROWN * before.settled_at:
+            return _caught_up(after, query)
+        return after
 
     def settled(self, state: State, layout: Tree, query: Query) -> Settled | None:
         error = 1 - query.confidence
-        if query.claim is None:
+        if query.claim is None or state.settled_at < state.trials:
             return None
         if state.book.p_values[1] <= error:
             return "violated"
@@ -97,6 +101,8 @@ class Betting(Estimator, name="betting"):
         error = 1 - query.confidence
         if state.above is None or not state.trials:
             return _nothing(query)
+        state = _caught_up(state, query)
+        assert state.above is not None
         lower = bound(history(list(state.rounds)), query.delta, error)
         if query.claim is not None and state.book.p_values[0] > error:
             # The claim's own wealth is part of the grid: a bound above a claim rejects it.
@@ -167,6 +173,24 @@ def _limited(state: State, delta: Floats) -> tuple[Ints, int]:
     chosen = np.unique(found.event[(found.z > TELLING) | (slopes == 1)])
     left = state.trials - drawn
     return events(state.above - before, left)[chosen], left
+
+
+def _caught_up(state: State, query: Query) -> State:
+    """With a book of all rounds."""
+    path = state.path
+    if query.claim is None or len(path) == len(state.rounds):
+        return state._replace(settled_at=state.trials)
+    known = max(1, len(path))
+    if not path:
+        path = ((state.rounds[0][1], 0.0),)
+    if len(state.rounds) == 1:
+        return state._replace(path=path, settled_at=state.trials)
+    whole = history(list(state.rounds))
+    past = History(*(part[known - 1 :] for part in whole))
+    book, grown = state.book.played(lines(query.claim, query.resolution), past)
+    ends = (past.drawn + past.trials).tolist()
+    path += tuple(zip(ends, grown[:, 0].tolist(), strict=True))
+    return state._replace(book=book, path=path, settled_at=state.trials)
 
 
 def _decided(state: State) -> bool:
