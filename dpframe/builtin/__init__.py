@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from dpframe import hookimpl
 from dpframe.builtin.attacks.canaries import Canaries
+from dpframe.builtin.attacks.categories import Categories
 from dpframe.builtin.attacks.histogram_ratio import HistogramRatio
 from dpframe.builtin.attacks.identity import Identity
+from dpframe.builtin.attacks.learned import Learned
 from dpframe.builtin.attacks.likelihood_ratio import LikelihoodRatio
 from dpframe.builtin.attacks.logistic import Logistic
 from dpframe.builtin.attacks.majority_vote import MajorityVote
@@ -81,6 +83,8 @@ def dpframe_attacks() -> list[type[Attack]]:
         LikelihoodRatio,
         HistogramRatio,
         Logistic,
+        Learned,
+        Categories,
         MajorityVote,
         Canaries,
     ]

@@ -1,0 +1,178 @@
+"""Outputs as columns of numbers, and what a learner sees of each: flags, its value, ramps.
+
+Everything works on arrays of NumPy and, traced, of JAX.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpframe.builtin.attacks._levels import cuts
+from dpframe.builtin.attacks._words import as_on_device
+
+if TYPE_CHECKING:
+    from dpframe import Array, Floats, HostArray
+
+FLAGS = 8
+"""Special values of a column, at most."""
+
+NO_VALUE = 3.1e38
+"""Stands in empty places for special values; an output that is this is merely not flagged."""
+
+MANY = 64
+"""Columns from which on only two values of each are special, and none has ramps."""
+
+RAREST = 4000
+"""A value is special if it is at least one in so many, and seen more than a few times."""
+
+FURTHEST = 8.0
+"""Spreads from the centre beyond which a number moves the score no more."""
+
+LARGEST = 1e30
+"""Larger numbers, infinities too, are taken for this; flags see them as they are."""
+
+LOOKED_AT = 20_000
+"""Outputs per dataset that special values, quantiles and spreads are taken from."""
+
+
+class Columns(NamedTuple):
+    """What is looked at in each of c columns; empty places never hold, or are always 0."""
+
+    special: Any
+    """[c, flags]: values that come up again and again; `NO_VALUE` in empty places."""
+    centre: Any
+    """[c]"""
+    spread: Any
+    """[c]"""
+    start: Any
+    """[c, ramps]: where a ramp begins to rise from 0 to 1."""
+    slope: Any
+    """[c, ramps]: 1/length of a ramp; 0 where there is none."""
+
+
+def rows(outputs: Array, bits: bool) -> Array:
+    """Outputs as float rows, shape [n, c]; traced."""
+    flat = outputs.reshape(len(outputs), -1)
+    if not jnp.issubdtype(flat.dtype, jnp.floating):
+        whole: Array = flat.astype(float)
+        return whole
+    if not bits:
+        return flat
+    flat = flat.astype(jnp.promote_types(flat.dtype, jnp.float32))
+    word = jnp.uint64 if flat.dtype == jnp.float64 else jnp.uint32
+    found: Array = _with_bits(jnp, flat, jax.lax.bitcast_convert_type(flat, word))
+    return found
+
+
+def host_rows(outputs: HostArray, bits: bool) -> HostArray:
+    """The same on the host."""
+    flat = as_on_device(outputs)
+    if not jnp.issubdtype(flat.dtype, jnp.floating):
+        return flat.astype(np.float64)
+    flat = flat.astype(np.promote_types(flat.dtype, np.float32), copy=False)
+    if not bits:
+        return flat
+    word = np.uint64 if flat.dtype == np.float64 else np.uint32
+    found: HostArray = _with_bits(np, flat, np.ascontiguousarray(flat).view(word))
+    return found
+
+
+def _with_bits(xp: Any, numbers: Any, words: Any) -> Any:
+    """The numbers; their signs, exponents, trailing zeros, and the power of their lowest bit."""
+    digits, width = (23, 8) if words.dtype.itemsize == 4 else (52, 11)
+    of = words.dtype.type
+    one = of(1)
+    exponent = (words >> of(digits)) & of((1 << width) - 1)
+    mantissa = (words & of((1 << digits) - 1)) | of(1 << digits)
+    zeros = xp.bitwise_count((mantissa & (~mantissa + one)) - one)
+    parts = [words >> of(digits + width), exponent, zeros, exponent + zeros.astype(words.dtype)]
+    return xp.concatenate([numbers, *(part.astype(numbers.dtype) for part in parts)], axis=1)
+
+
+def nothing(count: int) -> Columns:
+    """Columns of which only NaN is seen, for a number of them."""
+    ramps = 0 if count > MANY else min(max(96 // max(count, 1), 6), 32)
+    special = np.full((count, 2 if count > MANY else FLAGS), NO_VALUE)
+    none = np.zeros((count, ramps))
+    return Columns(special, np.zeros(count), np.ones(count), none, none.copy())
+
+
+def looked_at(train: tuple[HostArray, HostArray]) -> Columns:
+    """Chooses what to look at.
+
+    Args:
+        train: rows of outputs on D and on D′, each of shape [n, c].
+    """
+    seen = [part[:LOOKED_AT].astype(np.float64) for part in train]
+    found = nothing(seen[0].shape[1])
+    for at in range(len(found.centre)):
+        _look(Columns(*(part[at : at + 1] for part in found)), *(part[:, at] for part in seen))
+    return found
+
+
+def _look(column: Columns, d0: Floats, d1: Floats) -> None:
+    """Fills in one column."""
+    both = np.concatenate([d0, d1])
+    numbers = np.sort(both[~np.isnan(both)])
+    least = max(FLAGS, len(both) / RAREST)
+    values, counts = np.unique(numbers, return_counts=True)
+    common = np.argsort(-counts, kind="stable")[: column.special.shape[1]]
+    special = values[common[counts[common] >= least]]
+    column.special[0, : len(special)] = special
+    finite = numbers[np.isfinite(numbers)]
+    plain = finite[~np.isin(finite, special)]
+    if len(plain) < least:
+        plain = finite
+    if not len(plain):
+        return
+    low, column.centre[0], high = np.quantile(plain, [0.16, 0.5, 0.84])
+    spread = (high - low) / 2 or float(plain.std())
+    column.spread[0] = spread if 1 / LARGEST < spread < LARGEST else 1.0
+    if len(values) > len(special) and (ramps := column.start.shape[1]):
+        # At the medians of D and D′ the ratio of two-sided noise has its kinks.
+        halves = [np.median(x[np.isfinite(x)]) for x in (d0, d1) if np.isfinite(x).any()]
+        knots = np.unique([*cuts(plain, ramps + 1 - len(halves)), *halves])
+        knots = np.unique(np.clip(knots, -LARGEST, LARGEST))
+        lengths = np.diff(knots)
+        column.start[0, : len(lengths)] = knots[:-1]
+        column.slope[0, : len(lengths)] = np.minimum(1 / lengths, LARGEST)
+
+
+class Seen(NamedTuple):
+    """What is seen of n rows."""
+
+    flags: Any
+    """[n, c, flags + 1]: which special value it is; the last: NaN."""
+    value: Any
+    """[n, c]: how many spreads from the centre."""
+    ramps: Any
+    """[n, c, ramps]: how far up each ramp."""
+
+
+def see(xp: Any, columns: Columns, numbers: Any) -> Seen:
+    """Looks at rows.
+
+    Args:
+        xp: NumPy or jax.numpy.
+        columns: what to look at.
+        numbers: shape [n, c].
+    """
+    kept = Columns(*(part.astype(numbers.dtype) for part in columns))
+    missing = xp.isnan(numbers)
+    plain = xp.where(missing, kept.centre, xp.clip(numbers, -LARGEST, LARGEST))
+    flags = xp.concatenate(
+        [numbers[:, :, None] == kept.special, missing[:, :, None]], axis=2
+    ).astype(numbers.dtype)
+    value = xp.clip((plain - kept.centre) / kept.spread, -FURTHEST, FURTHEST)
+    ramps = xp.clip((plain[:, :, None] - kept.start) * kept.slope, 0, 1)
+    # NaN is neither here nor there: its flag says all.
+    return Seen(flags, value, xp.where(missing[:, :, None], 0, ramps))
+
+
+def laid_out(xp: Any, seen: Seen) -> Any:
+    """What was seen as one matrix, shape [n, features]: flags, values, ramps."""
+    return xp.concatenate([part.reshape(len(part), -1) for part in seen], axis=1)
