@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import jax
 from sphinx.util import logging
 
 import dpframe
@@ -52,6 +53,7 @@ logger = logging.getLogger(__name__)
 
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
+    jax.config.update("jax_platforms", "cpu")  # the same pictures wherever the site is built
     app.connect("source-read", _complete)
     app.connect("autodoc-process-docstring", _escape)
     app.connect("builder-inited", _demand_docstrings)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import re
 import shlex
 import shutil
@@ -87,7 +86,6 @@ def _digest(page: str) -> str:
 
 def _draw(runs: Iterable[list[str]], plots: Iterable[list[str]], folder: Path) -> None:
     """Runs the commands in a folder of their own, and moves what they drew when all is there."""
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")  # the same pictures wherever the site is built
     KEPT.mkdir(exist_ok=True)
     for older in KEPT.iterdir():
         shutil.rmtree(older)

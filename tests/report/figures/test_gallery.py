@@ -74,7 +74,6 @@ def test_the_site_shows_a_picture_below_each_command(pictures, tmp_path, monkeyp
         return f"{words[-1]}: What is\nshown."
 
     monkeypatch.setattr(pictures, "KEPT", tmp_path / "kept")
-    monkeypatch.setenv("JAX_PLATFORMS", "cpu")  # put back afterwards
     monkeypatch.setattr(pictures, "_dpframe", answer)
     shown = pictures.with_pictures(PAGE)
     runs = {f"runs/{Path(spec).stem}" for spec in RUNS if not spec.startswith("plugins/")}
