@@ -19,10 +19,14 @@ from sphinx.util import logging
 import dpframe
 from dpframe import hookspecs
 
+sys.path.insert(0, str(Path(__file__).parent))
+from pictures import with_pictures
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
 
 project = "dpframe"
 project_copyright = author = "the dpframe authors"
@@ -46,8 +50,8 @@ html_copy_source = False
 html_show_sphinx = False
 
 API = "reference/api"
-GALLERY = "gallery"
 DOCS = Path(__file__).resolve().parent
+GALLERY = DOCS / "gallery.md"
 logger = logging.getLogger(__name__)
 
 
@@ -71,20 +75,20 @@ def _complete(app: Sphinx, page: str, source: list[str]) -> None:
         return f"{link[1]} (`{target.relative_to(DOCS.parent)}`)"
 
     source[0] = re.sub(r"\[([^\]]+)\]\((\.\./[^)#\s]+)[^)]*\)", outside, source[0])
+    source[0] = with_pictures(source[0], GALLERY.read_text(encoding="utf-8"))
     if page == root_doc:
         source[0] += "\n" + "\n".join(_contents(source[0]))
-    elif page == GALLERY:
-        sys.path.insert(0, str(DOCS))
-        from pictures import with_pictures
-
-        source[0] = with_pictures(source[0])
     elif page == API:
         source[0] += "\n```{eval-rst}\n" + "\n".join(_reference()) + "\n```\n"
 
 
-def _again(app: Sphinx, *of: object) -> list[str]:
+def _again(app: Sphinx, env: BuildEnvironment, *of: object) -> list[str]:
     """Pages to be read though they did not change: pictures depend on the code."""
-    return [GALLERY]
+    return [name for name in env.found_docs if "dpframe plot" in _text(name)]
+
+
+def _text(page: str) -> str:
+    return (DOCS / f"{page}.md").read_text(encoding="utf-8")
 
 
 def _contents(text: str) -> Iterator[str]:

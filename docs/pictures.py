@@ -34,20 +34,33 @@ class Drawn(NamedTuple):
     """A picture."""
 
     path: str
-    """From the folder of the page."""
+    """From the folder of the documents, which is `/`."""
     caption: str
 
 
-def with_pictures(page: str) -> str:
-    """The text of the gallery with a figure below each block of commands that draws one."""
-    drawn = dict(pictures(page))
+def with_pictures(page: str, gallery: str) -> str:
+    """A text with a figure below each block of commands that draws one.
+
+    Args:
+        page: of any document.
+        gallery: the text of the gallery, which has all commands that are worth a picture; under
+            which name they write it is left to each page.
+    """
+    if not any(commands(block[1], "plot") for block in BLOCK.finditer(page)):
+        return page
+    drawn = dict(pictures(gallery))
 
     def shown(block: re.Match[str]) -> str:
-        names = [command[command.index("-o") + 1] for command in commands(block[1], "plot")]
-        figures = [_figure(drawn[name]) for name in names if name in drawn]
-        return "\n".join([block[0], *figures])
+        found = [drawn.get(_nameless(words)) for words in commands(block[1], "plot")]
+        return "\n".join([block[0], *(_figure(one) for one in found if one is not None)])
 
     return BLOCK.sub(shown, page)
+
+
+def _nameless(words: list[str]) -> tuple[str, ...]:
+    """A command, wherever it writes."""
+    out = words.index("-o") if "-o" in words else len(words)
+    return (*words[:out], *words[out + 2 :])
 
 
 def commands(text: str, which: str) -> list[list[str]]:
@@ -56,8 +69,8 @@ def commands(text: str, which: str) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in lines]
 
 
-def pictures(page: str) -> Iterator[tuple[str, Drawn]]:
-    """Name in the page and picture, for all but those of training, which takes minutes."""
+def pictures(page: str) -> Iterator[tuple[tuple[str, ...], Drawn]]:
+    """Command and picture, for all of a page but those of training, which takes minutes."""
     runs = [words for words in commands(page, "run") if not words[1].startswith("plugins/")]
     wanted = {f"runs/{Path(words[1]).stem}" for words in runs}
     plots = [words for words in commands(page, "plot") if words[1] in wanted]
@@ -67,7 +80,7 @@ def pictures(page: str) -> Iterator[tuple[str, Drawn]]:
     for words in plots:
         name = words[words.index("-o") + 1]
         caption = (folder / f"{name}.txt").read_text(encoding="utf-8")
-        yield name, Drawn(f"_pictures/{folder.name}/{name}", caption)
+        yield _nameless(words), Drawn(f"/_pictures/{folder.name}/{name}", caption)
 
 
 def _figure(drawn: Drawn) -> str:

@@ -75,20 +75,30 @@ def test_the_site_shows_a_picture_below_each_command(pictures, tmp_path, monkeyp
 
     monkeypatch.setattr(pictures, "KEPT", tmp_path / "kept")
     monkeypatch.setattr(pictures, "_dpframe", answer)
-    shown = pictures.with_pictures(PAGE)
+    shown = pictures.with_pictures(PAGE, PAGE)
     runs = {f"runs/{Path(spec).stem}" for spec in RUNS if not spec.startswith("plugins/")}
     plots = [words for words in COMMANDS if words[1] == "plot" and words[2] in runs]
     names = [words[words.index("-o") + 1] for words in plots]
     found = re.findall(r"```{figure} (\S+)\n:alt: What is shown.\n", shown)
     assert [Path(path).name for path in found] == names
-    kept = [tmp_path / "kept" / Path(path).relative_to("_pictures") for path in found]
+    kept = [tmp_path / "kept" / Path(path).relative_to("/_pictures") for path in found]
     assert all(path.is_file() for path in kept)
     before = len(drawn)
-    assert pictures.with_pictures(PAGE) == shown
+    assert pictures.with_pictures(PAGE, PAGE) == shown
     assert len(drawn) == before  # kept
-    pictures.with_pictures(PAGE + " ")
+    pictures.with_pictures(PAGE, PAGE + " ")
     assert len(drawn) == 2 * before
     assert not any(path.exists() for path in kept)  # older ones are not hoarded
+
+
+def test_other_pages_show_the_same_pictures_under_their_own_names(pictures, monkeypatch):
+    known = ("plot", "runs/a", "--kind", "scores")
+    drawn = {known: pictures.Drawn("/_pictures/x/a.svg", "What is shown.")}
+    monkeypatch.setattr(pictures, "pictures", lambda gallery: drawn.items())
+    block = "```sh\ndpframe plot runs/a -o b.svg --kind {}\n```\n"
+    assert "/_pictures/x/a.svg" in pictures.with_pictures(block.format("scores"), PAGE)
+    for other in (block.format("profile"), "```sh\ndpframe plot runs/a\n```\n", "dpframe plot"):
+        assert pictures.with_pictures(other, PAGE).strip() == other.strip()
 
 
 def test_a_command_that_fails_fails_the_site(pictures):
