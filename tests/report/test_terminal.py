@@ -58,7 +58,7 @@ def test_plain_text_has_no_escapes(records, show):
 def test_colours_avoid_white_yellow_and_backgrounds(records, show):
     text = show(records.figure_2(), colour=True)
     codes = set(re.findall(r"\x1b\[([0-9;]*)m", text))
-    assert codes <= {"0", "1", "2", "31", "1;31", "38;5;30", "1;38;5;30", "1;35", "35"}
+    assert codes <= {"0", "1", "2", "31", "1;31", "38;5;67", "1;38;5;67", "1;35", "35"}
 
 
 def test_ascii_console(records, show, golden):

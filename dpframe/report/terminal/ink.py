@@ -54,11 +54,12 @@ ASCII = {
 }
 """What replaces the report's own symbols where the encoding cannot show them."""
 
-# The names of the 16 colours are tuned by the user's theme for its background; the teal is a
-# fixed colour in the middle of the scale, because themes make cyan and green unreadable on white.
+# The names of the 16 colours are tuned by the user's theme for its background. What was not refuted
+# is a blue grey in the middle of the scale: green or near it would be read as "fine", and themes
+# make their blue unreadable on black.
 STYLE: dict[str | None, str] = {
     "violated": "bold red",
-    "consistent": "color(30)",
+    "consistent": "color(67)",
     "inconclusive": "magenta",
     "failed": "bold magenta",
     None: "",
