@@ -84,14 +84,14 @@ class Arm:
         return self.drawn * self.the_pass.rows
 
     def warm_up(self, chunks: int, count: Counter) -> None:
-        """Draws for the first time: a third to learn from, a third for cuts, a third to guess by.
+        """Draws for the first time: half to learn from, the rest for cuts and to guess by.
 
         Args:
             chunks: a multiple of three.
             count: calls what counts.
         """
         self.drawn = chunks
-        self._learn(chunks // 3, count)
+        self._learn(chunks // 2, count)
 
     def draw(self, chunks: int, count: Counter) -> Seen:
         """Draws a round and counts it, under cuts that were chosen before."""
@@ -103,8 +103,8 @@ class Arm:
         """A round that was bet on serves to choose what is bet on next."""
         self.seen = Seen(self.seen.above + fresh.above, self.seen.trials + fresh.trials)
         enough = -(-MOST_LEARNED // self.the_pass.rows)
-        if self._learned < enough and self.drawn >= 12 * self._learned:
-            self._learn(min(self.drawn // 3, enough), count)
+        if self._learned < enough and self.drawn >= 16 * self._learned:
+            self._learn(min(self.drawn // 4, enough), count)
 
     def event(self, number: int) -> tuple[int, str, int]:
         """An event of `seen`.
@@ -128,11 +128,11 @@ class Arm:
         """Attacks learn from the first chunks, cuts come from the next; the rest is counted."""
         kind = LearnedOnHost if isinstance(self.the_pass.mechanisms[0], HostMechanism) else Learned
         work = kind(self.the_pass, self.run, self.prng, Store(), self.tried)
-        work.learn_from(chunks, self.source)
+        work.learn_from(chunks, cuts := max(1, chunks // 2), self.source)
         if self._work is None:
             work.look()
         self._work, self._learned = work, chunks
-        self.seen = self._counted(range(2 * chunks, self.drawn), count)
+        self.seen = self._counted(range(chunks + cuts, self.drawn), count)
 
     def conclude(self) -> None:
         """A last look at the outputs; raises WorthlessError."""

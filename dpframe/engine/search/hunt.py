@@ -51,6 +51,9 @@ SHARE = 1 / 24
 GROWTH = 0.4
 """Draws of a round, as a share of those that its pair had before."""
 
+AGAIN = 32
+"""Draws after which more pairs are proposed, as a multiple of those after the last time."""
+
 OPTIMISM = 1.5
 """Standard errors by which a pair may show more than it has until now."""
 
@@ -120,9 +123,9 @@ class Hunt:
         started, limit = time.perf_counter(), self.settings.run.seconds
         asked_at = 0
         while not self._is_decided():
-            if self.drawn >= 2 * asked_at:
-                asked_at = max(1, self.drawn)
+            if self.drawn >= AGAIN * asked_at:
                 self._propose()
+                asked_at = self.drawn
                 continue
             arm = self._most_promising()
             chunks = min(max(1, int(GROWTH * arm.drawn)), self._left // arm.the_pass.rows)

@@ -42,11 +42,12 @@ class _Learned(Work):
     digest: str
     """Of all that decides what a count means."""
 
-    def learn_from(self, chunks: int, source: Source) -> None:
-        """Attacks learn from the first chunks; the next as many say where cuts stand.
+    def learn_from(self, chunks: int, cuts: int, source: Source) -> None:
+        """Attacks learn from the first chunks; the next say where cuts stand.
 
         Args:
-            chunks: how many.
+            chunks: how many are learned from.
+            cuts: how many say where cuts stand.
             source: where outputs of black boxes come from.
 
         Raises:
@@ -60,7 +61,8 @@ class _Learned(Work):
             if guarded("the pair", partial(data_digest, self.made)) != the_pass.data:
                 raise CellError(CHANGED)
             self._draws = self.learning()
-            fitted = [self._fit(s.attacks[0], s.statistic, chunks) for s in the_pass.scorers]
+            parts = range(chunks), range(chunks, chunks + cuts)
+            fitted = [self._fit(s.attacks[0], s.statistic, *parts) for s in the_pass.scorers]
             self.own_layouts = [layout for _, layout in fitted]
             lifted = [jax.tree.map(lambda leaf: np.asarray(leaf)[None, None], f) for f in fitted]
             self.states = tuple(state for state, _ in lifted)
@@ -94,7 +96,7 @@ class _Learned(Work):
             self._at_hand[index, chunks] = as_scored(drawn, self.dtype)
         return self._at_hand[index, chunks]
 
-    def _fit(self, attack: Attack, statistic: Any, chunks: int) -> tuple[Tree, Tree]:
+    def _fit(self, attack: Attack, statistic: Any, first: range, then: range) -> tuple[Tree, Tree]:
         """What an attack learns, and where its statistic has cuts."""
         the_pass, state = self.the_pass, ()
         if attack.has_fit():
@@ -102,11 +104,11 @@ class _Learned(Work):
             key = base_key(the_pass.stream.of(LEARNER), self.prng)
             train = self._draws.nothing()
             if learns(attack):
-                train = self._drawn(0, range(chunks)), self._drawn(1, range(chunks))
+                train = self._drawn(0, first), self._drawn(1, first)
             state = arrays("fit", guarded("fit", lambda: attack.fit(key, target, train)))
         if not statistic.needs_pilot():
             return state, ()
-        leaves, size = unstacked(attack, self.dtype), min(1024, the_pass.rows * chunks)
+        leaves, size = unstacked(attack, self.dtype), min(1024, the_pass.rows * len(then))
 
         def score(outputs: HostArray) -> HostArray:
             # So many at a time: one program serves any number.
@@ -116,7 +118,7 @@ class _Learned(Work):
             check_scores(found, size, attack.gives)
             return found[: len(outputs)]
 
-        pilot = [self._drawn(index, range(chunks, 2 * chunks)) for index in (0, 1)]
+        pilot = [self._drawn(index, then) for index in (0, 1)]
         scores = [
             np.concatenate([score(part[at : at + size]) for at in range(0, len(part), size)])
             for part in pilot
