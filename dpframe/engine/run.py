@@ -156,7 +156,7 @@ class _Runner:
             self.source,
             partial(share_of_error, plan=self.plan),
             partial(resolution_of, plan=self.plan),
-            getattr(run, "stop", "never") == "decided",
+            run.stop == "decided",
         )
         crew = Crew(cells, settings, self.threads)
         try:

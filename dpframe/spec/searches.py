@@ -31,6 +31,15 @@ class SearchGrid(Grid):
     """
 
     def _member_of_pairs(self) -> Member:
+        for estimator in self._members.of_kind["estimator"]:
+            if not getattr(estimator.entry.cls, "anytime", False):
+                self._problems.add(
+                    (*estimator.path, "use"),
+                    f"{estimator} is for one pair and a number of trials that is fixed beforehand; "
+                    "a search needs one that may be asked at any time",
+                    "for example: betting, which is taken where there is no [[estimator]]",
+                )
+                self._problems.raise_if_any()
         member = self._members.of_kind["neighbourhood"][0]
         for picks, neighbourhood in self._variants[member].items():
             first = self._first(member, neighbourhood)

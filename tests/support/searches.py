@@ -45,7 +45,6 @@ def spec(*mechanisms: Any, trials: int = 12_000, **more: Any) -> dict[str, Any]:
         "search": {"use": "three"},
         "mechanism": tables,
         "attack": [{"use": "logistic"}],
-        "estimator": [{"use": "order-statistics"}],
         "run": {"chunk": 256},
         **more,
     }

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from dpframe.engine.search.hunt import Hunt
 
+MOST_POINTS = 200
+"""Of the growth of the wealth."""
+
 SMALLEST = 1e-300
 """Of p-values, as elsewhere."""
 
@@ -72,6 +75,7 @@ def finding(hunt: Hunt, seconds: float) -> CellResult:
         p_resolved=p_value,
         contrast=Contrast(cell.delta, bound, claimed) if math.isfinite(claimed) else None,
         notes=_notes(hunt, witness),
+        wealth=_thinned(wealth.history) if tested else (),
     )
     extreme = None
     if tested:
@@ -93,6 +97,14 @@ def finding(hunt: Hunt, seconds: float) -> CellResult:
         seconds=seconds,
         witness=witness,
     )
+
+
+def _thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
+    """Some of them, the last included; as many as a record holds."""
+    if len(points) <= MOST_POINTS:
+        return tuple(points)
+    kept = np.linspace(0, len(points) - 1, MOST_POINTS).astype(int)
+    return tuple(points[place] for place in kept)
 
 
 def _suggested(multiplied: Any, other: Any, n: int, delta: float) -> float:

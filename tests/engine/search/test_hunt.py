@@ -37,6 +37,9 @@ def test_the_wrong_one_is_found_and_the_right_one_is_not_accused() -> None:
         assert cell.search.pairs == 2  # the third has nothing to tell apart
         assert 29_000 < cell.trials[0] <= 30_000
         assert cell.pair.use == "values"
+        assert cell.looks is None
+        assert cell.estimate.anytime
+        assert len(cell.estimate.wealth) > 3
         assert cell.counts == [
             [n - k, k] for n, k in zip(cell.search.trials, cell.search.hits, strict=True)
         ]
@@ -130,6 +133,7 @@ def test_an_interrupted_search_goes_on_and_earns_the_same(
         ({"search": {"use": "threes"}}, "unknown neighbourhood 'threes'"),
         ({"search": {"use": "three", "params": {"low": 1}}}, "no parameter|unknown parameter"),
         ({"search": {"use": "three"}, "pair": {"use": "zeros-ones"}}, "in place of"),
+        ({"estimator": [{"use": "threshold"}]}, "asked at any time"),
         ({"sweep": {"search.length": [1, 2]}}, "cannot be swept"),
     ],
 )
@@ -147,3 +151,11 @@ def test_too_few_trials_are_said_to_be() -> None:
 def test_the_mechanism_is_one_and_the_same_for_all_pairs() -> None:
     (cell,) = found({"use": "laplace", "params": {"epsilon": 1.0}})
     assert "params.sensitivity" in str(cell.reason)
+
+
+def test_a_search_ends_once_it_is_decided() -> None:
+    run = {"chunk": 256, "stop": "decided"}
+    right, wrong = found("laplace", "laplace-half-scale", trials=30_000, run=run)
+    assert right.trials[0] > 29_000
+    assert wrong.trials[0] < 20_000
+    assert (right.verdict, wrong.verdict) == ("consistent", "violated")
