@@ -32,7 +32,7 @@ RUNS = [
         if path.stem != "quick"
     ),
 ]
-DPTEXT = ("adept-spread", "dptext", "quick")
+DPTEXT = ("adept-spread", "dptext", "dptext-decided", "quick")
 """Specs of the DPText paper: every cell has a closed form and an expectation."""
 
 

@@ -237,6 +237,21 @@ def test_settled() -> None:
         assert (limit < 1) == (wanted == "unreachable")
 
 
+def test_scores_are_never_given_up_for_what_is_frequent_alone() -> None:
+    """Rare scores tell D′ for certain: whatever the many show, the claim is not out of reach."""
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=4000)
+    y = np.where(rng.random(4000) < 1e-3, 50.0, rng.normal(size=4000))
+    layout, rounds = rounds_of_scores((x, y), rng)
+    claim = PureDP(2.0)
+    state = played(list(rounds)[:20], asked(0, claim), layout)
+    assert BETTING.settled(state, layout, asked(state.trials, claim)) is None
+    # With δ it is: what is rarer than δ shows no loss.
+    loose = ApproxDP(2.0, 0.2)
+    state = played(list(rounds_of_scores((x, y), rng)[1]), asked(0, loose), layout)
+    assert BETTING.settled(state, layout, asked(state.trials, loose)) == "unreachable"
+
+
 def test_scores_can_be_out_of_reach_too() -> None:
     x, y = laplace(7, 60_000, 0.2)
     found = BETTING.estimate_scores((x, y), asked(60_000), np.random.default_rng(0))

@@ -33,6 +33,7 @@ class Axis(NamedTuple):
     value: Callable[[float], float]
     """The inverse of `place`."""
     ticks: Sequence[tuple[float, str]]
+    name: str = "FPR"
 
 
 def linear_axis() -> Axis:
@@ -178,6 +179,6 @@ def _framed(cells: Cells, axis: Axis, ink: Ink, vertical: Upright) -> list[Text]
         start = min(max(column - len(text) // 2, 0), width - len(text))
         if not "".join(labels[max(start - 1, 0) : start + len(text) + 1]).strip():
             labels[start : start + len(text)] = text
-    for name, beside in (("", corner + "".join(ruler)), ("FPR", " " + "".join(labels))):
+    for name, beside in (("", corner + "".join(ruler)), (axis.name, " " + "".join(labels))):
         lines.append(Text(f"{name:>{vertical.margin}} {beside}", "dim", no_wrap=True))
     return lines

@@ -9,6 +9,7 @@ from rich.text import Text
 from dpframe.report.group import TABLE_KEYS, Group, groups, names, parts, short
 from dpframe.report.terminal.against import against
 from dpframe.report.terminal.grid import Grid, fits, fits_wide, grid_of, grid_tables
+from dpframe.report.terminal.growth import growths
 from dpframe.report.terminal.heat import heat, mapped
 from dpframe.report.terminal.ink import Ink
 from dpframe.report.terminal.issues import failed, inconclusive, skipped, stepped, unmet
@@ -71,6 +72,7 @@ def render(record: Record, console: Console, *, numbers: bool | None = None) -> 
     if listed:
         _numbers(listed, console)
     _print(console, plots(found, ink, console.width))
+    _print(console, growths(found, record, ink, console.width))
     console.print()
     console.rule(style="dim", characters="-" if ink.ascii_only else "─")
     issues = [line for find in FINDERS for line in find(found, ink)]

@@ -92,9 +92,13 @@ class Betting(Estimator, name="betting"):
         slope, delta = against.slope[against.group[0]], against.delta[against.group[0]]
         if state.above is None or not state.trials or not len(slope):
             return None
-        hits, trials = _limited(state, delta)
-        if np.any(evidence_below(hits[:, None], trials, slope, delta) < -math.log(error)):
-            return None
+        # Every event, also those that hardly ever happened: one of them may show the violation.
+        hits, wanted = events(state.above, state.trials), -math.log(error)
+        rarest = np.argsort(hits.sum(axis=1), kind="stable")
+        for some in (rarest[:1], rarest):  # where one is out of reach of proof, the rest need none
+            found = evidence_below(hits[some, None], state.trials, slope, delta)
+            if np.any(found < wanted):
+                return None
         return "unreachable"
 
     def conclude(self, state: State, layout: Tree, query: Query) -> Estimate:
