@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from scipy import optimize
+from support import ROOT
 from support import closed_forms as exact
 from support.figures import SPECS, cells, frequencies, of, one, said
 from support.pages import Down, Up, agree, rows, section, text_agrees
@@ -98,6 +99,21 @@ def figure_4() -> Iterator[Row]:
         for m in ("gaussian", "no leak")
     ]
     assert max(errors) <= 0.001
+
+
+def theorem_4() -> Iterator[Row]:
+    found = cells("theorem-04-rate")
+    trials = (1000, 6000, 30_000, 200_000, 1_000_000)
+    right = {"gaussian": 2 * exact.PHI(0.5) - 1, "no leak": 1e-6 * (2 * exact.PHI(0.5) - 1)}
+    for start, mechanism in (("N(0, 1), N(1, 1)", "gaussian"), ("next to equal", "no leak")):
+        errors = []
+        for n in trials:
+            mine = of(found, mechanism=mechanism, trials=n)
+            assert len(mine) == 16
+            distances = [float(cell["estimate"]["profile"][0][1]) for cell in mine]
+            errors.append(float(np.mean(np.abs(np.array(distances) - right[mechanism]))))
+        slope = float(np.polyfit(np.log(trials), np.log(errors), 1)[0])
+        yield "## Theorem 4: how fast", start, [(), *((error,) for error in errors), (slope,)]
 
 
 def lemma_7(cell: dict[str, Any], x: float) -> float:
@@ -199,6 +215,7 @@ def thresholds_against_histograms() -> Iterator[Row]:
 FIGURES = [
     figure_1,
     figure_4,
+    theorem_4,
     figures_5_and_6,
     figure_11,
     figure_13,
@@ -218,6 +235,23 @@ def test_tables(figure: Callable[[], Iterator[Row]]) -> None:
         for text, wanted in zip(exactly[0], numbers, strict=True):
             wrong += agree(text, *wanted) if wanted else []
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("table", "q", "sigma"),
+    [
+        ("specs/published/figure-11-accountant.csv", 0.25, 2.0),
+        ("plugins/dpframe-dpsgd/specs/figure-12-accountant.csv", 0.5, 2.0),
+    ],
+)
+def test_tables_of_an_accountant(table: str, q: float, sigma: float) -> None:
+    """What `--beside` draws into figures 11 and 12."""
+    lines = (ROOT / table).read_text(encoding="utf-8").splitlines()
+    listed = [line.split(",") for line in lines if not line.startswith(("#", "mechanism"))]
+    assert len(listed) == 5
+    for _, releases, epsilon in listed:
+        right = exact.composed_epsilon(int(releases), 1e-5, q, sigma)
+        assert float(epsilon) == pytest.approx(right, abs=1e-4)
 
 
 def test_credible_regions() -> None:
