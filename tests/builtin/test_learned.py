@@ -228,10 +228,28 @@ def test_categories_know_whole_outputs() -> None:
 def test_categories_give_log_ratios_of_smoothed_shares() -> None:
     d0 = np.repeat([0, 1, 2, 3], [60, 30, 9, 1]).reshape(-1, 1)
     d1 = np.repeat([0, 1, 2, 4], [30, 60, 9, 1]).reshape(-1, 1)
-    state = fitted(Categories(values=3), None, None, (d0, d1))
-    found = score(Categories(values=3), state, np.array([[0], [1], [2], [3], [4], [99]]))
-    np.testing.assert_allclose(found[:2], np.log([31 / 61, 61 / 31]), rtol=1e-5)
-    np.testing.assert_allclose(found[2:], 0, atol=1e-6)  # 9 to 9, and what is rare as one
+    asked = np.array([[0], [1], [2], [3], [4], [99]])
+    for caution in (0.0, 1.0, 9.0):
+        attack = Categories(values=3, caution=caution)
+        found = score(attack, fitted(attack, None, None, (d0, d1)), asked)
+        ratio = max(np.log(61 / 31) - caution * np.sqrt(1 / 61 + 1 / 31), 0)
+        np.testing.assert_allclose(found[:2], [-ratio, ratio], rtol=1e-5)
+        np.testing.assert_allclose(found[2:], 0, atol=1e-6)  # 9 to 9, and what is rare as one
+
+
+def test_rare_values_do_not_rank_above_those_that_tell() -> None:
+    """Half of all outputs are one of 500 that tell nothing."""
+
+    def draw(rng: np.random.Generator, n: int) -> Both:
+        rest = rng.integers(2, 502, (2, n))
+        d0, d1 = (rng.random(n) < share for share in (0.4, 0.6))
+        common = np.stack([d0, d1]).astype(np.int64)
+        found = np.where(rng.random((2, n)) < 0.5, common, rest)[:, :, None]
+        return found[0], found[1]
+
+    bound, _ = shown(Categories(), draw, 0.03)
+    assert 0.3 < bound <= np.log(1.5)
+    assert shown(Categories(caution=0.0), draw, 0.03)[1] < bound
 
 
 def test_zeros_and_nan_are_one_value_each() -> None:

@@ -18,10 +18,13 @@ class Categories(Attack, name="categories"):
     """ln of the share of the fit stream that is the same output, on D′ over on D.
 
     Outputs of any shape are taken as wholes: two are the same if all their coordinates are, to the
-    bit (but all NaN are alike, and 0 and −0). With counts c the score is
-    ln((c₁ + s)/(n₁ + sk)) − ln((c₀ + s)/(n₀ + sk)). Outputs that were seen less than `least` times,
-    in both streams together, or not at all, are one category. So where hardly any output comes
-    twice, as with continuous noise, the score is the same for all: use `learned` there.
+    bit (but all NaN are alike, and 0 and −0). With counts c the logarithm is
+    r = ln((c₁ + s)/(n₁ + sk)) − ln((c₀ + s)/(n₀ + sk)), and its standard error about
+    e = √(1/(c₁ + s) + 1/(c₀ + s)). The score is r drawn in to 0 by `caution` times e: else rare
+    outputs, whose r is mostly noise, would rank above those that tell. Outputs that were seen less
+    than `least` times, in both streams together, or not at all, are one category. So where hardly
+    any output comes twice, as with continuous noise, the score is the same for all: use `learned`
+    there.
     """
 
     gives = "score"
@@ -32,6 +35,8 @@ class Categories(Attack, name="categories"):
     """How often a value must be seen to have a score of its own."""
     smoothing: Annotated[float, Gt(0)] = 1.0
     """s, added to every count: a value that one dataset has not shown is no proof."""
+    caution: Annotated[float, Ge(0)] = 2.0
+    """Standard errors by which a ratio must differ from 1 to count."""
 
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
         sides = [_whole(*digests(host_words(outputs))) for outputs in train]
@@ -53,10 +58,12 @@ class Categories(Attack, name="categories"):
         return {"first": first, "second": second, "scores": scores}
 
     def ratios(self, counts: Ints) -> HostArray:
-        """Logarithms of ratios of smoothed shares, of counts of shape [2, k]."""
+        """Logarithms of ratios of smoothed shares, drawn in; of counts of shape [2, k]."""
         smooth = counts + self.smoothing
-        found: HostArray = np.diff(np.log(smooth / smooth.sum(axis=1, keepdims=True)), axis=0)[0]
-        return found
+        plain = np.diff(np.log(smooth / smooth.sum(axis=1, keepdims=True)), axis=0)[0]
+        error = np.sqrt((1 / smooth).sum(axis=0))
+        drawn: HostArray = np.sign(plain) * np.maximum(np.abs(plain) - self.caution * error, 0)
+        return drawn
 
     def score(self, state: Tree, outputs: Array) -> Array:
         first, second = digests(words(outputs))
