@@ -66,6 +66,9 @@ def test_all_estimators_answer_and_the_others_say_why_not() -> None:
     assert "'level'" in skipped["needy"]
     assert {plugin["name"] for plugin in found["plugins"]} >= {"order-statistics", "guess"}
     assert json.loads(dumps(found))["kind"] == "score"
+    sources = {plugin["name"]: plugin["reference"] for plugin in found["plugins"]}
+    assert sources["order-statistics"].startswith("[Kairouz2015, theorem 2.1]")
+    assert sources["guess"] is None
 
 
 def test_what_does_not_certify_has_no_bound_and_no_p_value() -> None:

@@ -40,6 +40,8 @@ def test_of_many_scores_rare_errors_are_resolved(kinds: tuple[type, type]) -> No
     rates = found[:, 0]
     assert {1 / 30_000, 2 / 30_000, 3 / 30_000} <= set(rates.tolist())
     assert np.diff(rates).max() < 0.02
+    missed = np.rint(30_000 * (1 - found[:, 1]))
+    assert {1, 2, 3} <= set(missed.tolist())  # rare false negatives too
 
 
 def test_an_empty_side_has_none() -> None:
