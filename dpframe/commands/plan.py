@@ -9,6 +9,7 @@ import numpy as np
 
 from dpframe.boxes import epsilon_of
 from dpframe.commands.audit import make_plan
+from dpframe.commands.decisions import decisions
 from dpframe.engine.calls import planned_calls
 from dpframe.engine.duration import expected_seconds
 from dpframe.engine.estimate import resolution_of, share_of_error
@@ -54,6 +55,7 @@ def outlook(loaded: Audit, *, rehearse: bool = True) -> Outlook:
         "level": (1 - confidence) / divide,
         "estimators": _reaches(plan),
         "inconclusive": _undecidable(plan),
+        "decisions": decisions(plan),
         "skipped": _left_out(plan),
     }
 

@@ -246,6 +246,49 @@ def _not_vacuous(asked: Asked) -> None:
     )
 
 
+def _anytime(asked: Asked) -> None:
+    """Stopped when it suits least: right after the round that makes the p-value smallest."""
+    if not type(asked.estimator).anytime:
+        raise LeftOut("it is not valid at every number of trials at once, and does not say so")
+    _certifying(asked)
+    claim, truth = PureDP(1.0), 1 / (1 + math.exp(-1.0))
+    decides = "decision" in asked.statistic.accepts
+    alarms = 0
+    for seed in range(AUDITS):
+        rng = np.random.default_rng([9, seed])
+        layout, state, total, smallest = None, None, 0, 1.0
+        for size in ROUNDS:
+            if decides:
+                scores = [rng.random(size) < share for share in (1 - truth, truth)]
+            else:
+                scores = asked.scores(rng, 1.0, size)
+            if layout is None:
+                nothing = [np.zeros(0, np.bool_)] * 2
+                first = nothing if decides else scores
+                layout = (
+                    jax.tree.map(np.asarray, asked.statistic.bind(*first))
+                    if asked.statistic.needs_pilot()
+                    else ()
+                )
+            counts = asked.counts(layout, scores)
+            query = Query((size, size), 0.0, CONFIDENCE, claim, 0.0)
+            state = asked.estimator.observe(state, layout, counts, query)
+            total += size
+            query = query._replace(trials=(total, total))
+            found = asked.estimator.conclude(state, layout, query)
+            smallest = min(smallest, found.p_value or 1.0)
+        alarms += smallest <= 1 - CONFIDENCE
+    chance = float(bdtrc(alarms - 1, AUDITS, 1 - CONFIDENCE)) if alarms else 1.0
+    assert chance > ERROR / 2, (
+        f"{alarms} of {AUDITS} audits of a true claim refute it at {1 - CONFIDENCE:.2g} after some "
+        "round: it is not valid at every number of trials at once; does a round choose its own bet?"
+    )
+
+
+AUDITS, ROUNDS = 60, (64, 32, 64, 64, 128, 128)
+"""Audits of an anytime estimator, and draws of each round."""
+
+
 def _of_scores(asked: Asked) -> None:
     if asked.of_canaries:
         raise LeftOut("it takes the canaries of a run, not scores of many")
@@ -265,6 +308,7 @@ TRIALS: tuple[Trial, ...] = (
     ("extreme is most extreme", _most_extreme),
     ("bounds hold as often as they promise", _calibrated),
     ("finds a large loss", _not_vacuous),
+    ("is valid at every number of trials at once, if it says so", _anytime),
 )
 
 

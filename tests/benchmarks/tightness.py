@@ -1,7 +1,8 @@
 """How tight the default bound is: mean over repeats, as a share of what an oracle would certify.
 
 The oracle knows the best fixed threshold and its direction, and spends all of the error on one
-pair of Clopper-Pearson limits. Run from the root of the repository:
+pair of Clopper-Pearson limits. What `betting` certifies is valid at every number of draws at
+once. Run from the root of the repository:
 
     python tests/benchmarks/tightness.py [--sizes 1000 10000 …] [--repeats 200]
 
@@ -17,6 +18,7 @@ import numpy as np
 from scipy import special
 
 from dpframe import Query
+from dpframe.builtin.estimators.betting.betting import Betting
 from dpframe.builtin.estimators.events.grid import PilotGrid, bin_counts
 from dpframe.builtin.estimators.order_statistics.order_statistics import OrderStatistics
 
@@ -73,6 +75,7 @@ def bounds(name: str, n: int, repeats: int, seed: int) -> dict[str, np.ndarray]:
     delta, draw0, draw1 = CASES[name]
     rng = np.random.default_rng([seed, n])
     found: dict[str, list[float]] = {"raw": [], "raw, direction up": [], "streaming": []}
+    found["betting"] = []
     query = Query((n, n), delta, 0.95, None)
     either, up = OrderStatistics(), OrderStatistics(direction="up")
     for _ in range(repeats):
@@ -83,6 +86,7 @@ def bounds(name: str, n: int, repeats: int, seed: int) -> dict[str, np.ndarray]:
             "raw": either.estimate_scores(scores, query, rng),
             "raw, direction up": up.estimate_scores(scores, query, rng),
             "streaming": either.estimate(layout, counts.astype(np.int64), query),
+            "betting": Betting().estimate_scores(scores, query, rng),
         }
         for form, estimate in estimates.items():
             found[form].append(float(estimate.epsilon_lower or 0.0))

@@ -15,6 +15,7 @@ from dpframe import (
     Attack,
     BinCounts,
     DecisionCounts,
+    Estimate,
     Estimator,
     HostMechanism,
     Mechanism,
@@ -396,7 +397,8 @@ def test_the_same_estimator_without_a_fault_keeps_them() -> None:
     found = examine(asked, estimators.trials())
     assert {one.result for one in found} == {"kept", "left out"}
     assert [one.promise for one in found if one.result == "left out"] == [
-        "fixes the same from the same pilot"
+        "fixes the same from the same pilot",
+        "is valid at every number of trials at once, if it says so",
     ]
 
 
@@ -465,3 +467,38 @@ def test_a_claimless_mechanism_is_told_apart_from_a_broken_one() -> None:
     found = {one.promise: one for one in check_mechanism(Silent)}
     assert found["claims a privacy loss for the pair"].result == "left out"
     assert PureDP(1.0) is not None
+
+
+class Peeks(Estimator, name="peeks"):
+    """Bets on a round what the round itself suggests."""
+
+    certifies = True
+    assumption = "none"
+    anytime = True
+
+    def statistic(self) -> Any:
+        return DecisionCounts()
+
+    def observe(self, state: Any, layout: Any, counts: Any, query: Any) -> Any:
+        rates = (counts[:, 1] + 0.5) / (counts.sum(axis=1) + 1)
+        truth = np.array([1, np.e]) / (1 + np.e)
+        ratio = (
+            np.log(rates / truth) @ counts[:, 1] + np.log((1 - rates) / (1 - truth)) @ counts[:, 0]
+        )
+        return (state or 0.0) + float(ratio)
+
+    def conclude(self, state: Any, layout: Any, query: Any) -> Any:
+        p_value = float(min(1.0, max(np.exp(-state), 1e-300)))
+        return Estimate(0.0, 0.0, p_value=p_value, p_resolved=p_value)
+
+    def estimate(self, layout: Any, counts: Any, query: Any) -> Any:
+        return Estimate(0.0, 0.0, p_value=1.0, p_resolved=1.0)
+
+
+def test_an_estimator_that_chooses_by_what_it_bets_on() -> None:
+    found = finding(
+        "estimator",
+        estimators.Asked(Peeks()),
+        "is valid at every number of trials at once, if it says so",
+    )
+    assert "does a round choose its own bet?" in str(found)

@@ -45,6 +45,16 @@ class Skipped(TypedDict):
     cells: int
 
 
+class Decision(TypedDict):
+    """A claim that the known truth refutes."""
+
+    claim: str
+    """Mechanism, estimator and the ε that is claimed."""
+    trials: float
+    """Draws per dataset after which bets are expected to refute it, at the cell's share of the
+    error, by an attack that shows all there is to show."""
+
+
 class Outlook(TypedDict):
     """The input of `render_plan`: a plain dict, ready for JSON."""
 
@@ -73,6 +83,8 @@ class Outlook(TypedDict):
     estimators: list[Reach]
     inconclusive: list[Skipped]
     """Claims that the most extreme counts possible would not refute, and their cells."""
+    decisions: list[Decision]
+    """Claims that anytime estimators are expected to refute, where the truth is known."""
     skipped: list[Skipped]
 
 
@@ -111,6 +123,16 @@ def render_plan(plan: Outlook, console: Console) -> None:
         console.print(ink.text(text, STYLE["inconclusive"]))
     if rest := len(plan["inconclusive"][MOST_LINES:]):
         console.print(ink.text(f"? … and {rest} more such claims", STYLE["inconclusive"]))
+    for decision in plan["decisions"][:MOST_LINES]:
+        console.print(
+            ink.text(
+                f"✗ {decision['claim']}: refuted after about "
+                f"{words.quantity(round(decision['trials'], -1))} trials, by the best attack",
+                STYLE["violated"],
+            )
+        )
+    if rest := len(plan["decisions"][MOST_LINES:]):
+        console.print(ink.text(f"✗ … and {rest} more such claims", STYLE["violated"]))
     for skip in plan["skipped"]:
         console.print(ink.text(f"– skipped, {_cells(skip['cells'])}: {skip['reason']}"))
 
