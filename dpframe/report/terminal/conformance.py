@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.padding import Padding
@@ -55,11 +56,15 @@ def render_conformance(found: Conformance, console: Console) -> None:
     origin = f" · {entry.distribution} {entry.version}"
     console.print(heading.append(ink.plain(f"{origin}{f' · {given}' if given else ''}")))
     width = max(map(len, _STYLE))
+    told: dict[str, str] = {}
     for finding in found.findings:
         line = ink.text(finding.result.ljust(width + 2), _STYLE[finding.result])
         console.print(line.append(ink.plain(finding.promise)))
         if finding.detail:
-            console.print(Padding(ink.text(finding.detail), (0, 0, 0, width + 2)))
+            # One mistake may break many promises, and only its numbers differ.
+            first = told.setdefault(re.sub(r"\d+", "", finding.detail), finding.promise)
+            text = finding.detail if first == finding.promise else f"as above: {first}"
+            console.print(Padding(ink.text(text), (0, 0, 0, width + 2), expand=False))
     counted = [sum(one.result == word for one in found.findings) for word in _STYLE]
     parts = (f"{count} {word}" for count, word in zip(counted, _STYLE, strict=True))
     console.print(ink.plain(", ".join(parts)))
