@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matplotlib.lines import Line2D
@@ -168,7 +169,8 @@ def _panels(record: Record) -> list[Panel]:
         panel = panels.setdefault(who, Panel(title, {}, []))
         for spot in group.spots:
             params = spot.cells[0].estimator.params
-            if (count := number(params.get(PARAMETER))) is not None:
+            count = number(params.get(PARAMETER))
+            if count is not None and 1 <= count < math.inf:
                 panel.lines.setdefault(_name(found, group), []).append((count, spot))
             elif losses.certified(spot) is not None:
                 panel.single.append(spot)

@@ -108,7 +108,7 @@ def _lines(record: Record) -> list[Line]:
         for spot in group.spots:
             trials = number(spot.values.get(KEY))
             known = [error for cell in spot.done if (error := _error(cell)) is not None]
-            if trials is not None and trials > 0 and sum(known) > 0:
+            if trials is not None and 0 < trials < math.inf and sum(known) > 0:
                 errors.setdefault(trials, []).extend(known)
         if len(errors) > 1:
             name = group.names[0] if not several else f"{group.names[0]} · {group.names[2]}"

@@ -174,6 +174,20 @@ def test_estimates_of_several_releases_are_one_line_by_their_number(steps):
         figures.draw(steps, "compositions", beside=elsewhere)
 
 
+@pytest.mark.parametrize("count", [0, -1, "inf", "many", None])
+def test_a_number_of_releases_that_is_none_is_no_point(count):
+    cells = [composed(k, 1.0, f"{k} steps") for k in (1, 2, count)]
+    picture = figures.draw(as_record(made_records.record(cells, m=0)), "compositions")
+    assert [x for x, _ in drawn(picture.axes[0], "o")] == [1, 2]
+
+
+@pytest.mark.parametrize("trials", [0, -5, "inf"])
+def test_a_number_of_trials_that_is_none_is_no_point(trials):
+    cells = [erring(n, 0.1 / (1 + place)) for place, n in enumerate((100, 1_000, trials))]
+    (line,) = convergence._lines(as_record(made_records.record(cells)))
+    assert line.trials == [100, 1_000]
+
+
 def test_what_is_claimed_of_one_release_is_not_beside_the_loss_of_many(steps):
     (ax,) = figures.draw(steps, "comparison").axes
     claims = [list(line.get_ydata()) for line in ax.lines if line.get_lw() == 1.6]
