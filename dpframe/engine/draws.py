@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 Outputs = tuple[Any, Any]
 
 
+def first_end(the_pass: Pass) -> int:
+    """Draws of the first round on each dataset."""
+    return ends(the_pass.trials, the_pass.rows, whole=the_pass.dear)[0]
+
+
 class Draws:
     """Outputs of the streams of a pass, drawn when first asked for, kept for one lane.
 
@@ -54,9 +59,8 @@ class Draws:
     def first_round(self, lane: int) -> Outputs:
         """Outputs of the first round of the counted stream, each [n, *output dims]."""
         if self._first is None or self._first[0] != lane:
-            the_pass = self.the_pass
-            wanted = ends(the_pass.trials, the_pass.rows, whole=the_pass.dear)[0]
-            chunks = range(-(-wanted // the_pass.rows))
+            wanted = first_end(self.the_pass)
+            chunks = range(-(-wanted // self.the_pass.rows))
             d0, d1 = (self.of_chunks(EVAL, lane, index, chunks)[:wanted] for index in (0, 1))
             self._first = (lane, (d0, d1))
         return self._first[1]

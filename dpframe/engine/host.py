@@ -66,7 +66,6 @@ class HostWork(Work):
 
     def prepare(self) -> None:
         limit = self.run.seconds
-        self._seen: dict[tuple[int, int, int], HostArray] = {}
         try:
             super().prepare()
         except Overdue:
@@ -81,6 +80,7 @@ class HostWork(Work):
         self.draws = HostDraws(
             self.the_pass, self.run, self.prng, self.made, self.source, self.independence, limit
         )
+        self._seen = self.draws.kept
         self.draws.check_addresses()  # first of all: it may save the releases that are dear
         return self.draws
 
@@ -99,6 +99,8 @@ class HostWork(Work):
     def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
         def first(index: int) -> HostArray:
             chunk = self.tally.done[index]
+            if (known := self._seen.get((lane, index, chunk))) is not None:
+                return known
             (outputs,) = self.draws.chunks(EVAL, lane, index, range(chunk, chunk + 1))
             return outputs
 
@@ -167,10 +169,9 @@ class HostWork(Work):
             super().save()
 
     def _outputs(self, lane: int, index: int, segment: Segment) -> Iterator[HostArray]:
-        first = self._seen.pop((lane, index, segment.first), None)
         chunks = range(segment.first, segment.stop)
-        if first is not None:
-            yield self._checked(first)
+        while chunks and (seen := self._seen.pop((lane, index, chunks[0]), None)) is not None:
+            yield self._checked(seen)
             chunks = chunks[1:]
         if chunks:
             deadline = partial(self._deadline_of, index)

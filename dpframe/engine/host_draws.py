@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpframe.engine.address import EVAL
-from dpframe.engine.draws import Draws
+from dpframe.engine.draws import Draws, Outputs, first_end
 from dpframe.engine.independence import NOT_SEEDABLE
 from dpframe.engine.lending import Load, Overdue, Request, at_once
 from dpframe.engine.pace import Clock, Pace
@@ -57,7 +57,26 @@ class HostDraws(Draws):
         self.source, self.independence = source, independence
         self._clock = Clock(limit)
         row = max(1, the_pass.elements) * the_pass.shape.dtype.itemsize
+        self.kept: dict[tuple[int, int, int], HostArray] = {}
+        """Chunks that were drawn and are still to be counted, by lane, dataset and number."""
         self.pace = Pace(the_pass.rows * row * len(mechanisms))
+
+    def first_round(self, lane: int) -> Outputs:
+        if self._first is None or self._first[0] != lane:
+            raw = [np.concatenate(self._first_of(lane, index)) for index in (0, 1)]
+            wanted = first_end(self.the_pass)
+            d0, d1 = (as_scored(outputs, self.dtype)[:wanted] for outputs in raw)
+            self._first = (lane, (d0, d1))
+        return self._first[1]
+
+    def _first_of(self, lane: int, index: int) -> list[HostArray]:
+        """Chunks of the first round, kept until they are counted: a box is asked for them once."""
+        rows = self.the_pass.rows
+        chunks = range(-(-first_end(self.the_pass) // rows))
+        outputs = np.concatenate(list(self.chunks(EVAL, lane, index, chunks)))
+        parts = [outputs[at : at + rows] for at in range(0, len(outputs), rows)]
+        self.kept.update({(lane, index, n): part for n, part in enumerate(parts)})
+        return parts
 
     def from_box(self, stream: str, lane: int, index: int, chunks: range) -> list[HostArray]:
         """Outputs of consecutive chunks, by as many workers as there are tasks for."""

@@ -6,16 +6,20 @@ import itertools
 import math
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from support.naive_bets import wealth
-from support.small_audits import ROWS, document, load, results, small_segments
+from support.small_audits import PLUGINS, ROWS, document, load, results, small_segments
 
+from dpframe import HostMechanism, PureDP
+from dpframe.commands.audit import make_plan
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.chunks import Segment
+from dpframe.engine.here import Here
 from dpframe.engine.rounds import Rounds, ends
+from dpframe.engine.run import run as run_plan
 from dpframe.errors import SpecError
 from dpframe.record.result import CellResult
 
@@ -201,3 +205,39 @@ def test_no_cell_stops_where_none_may_be_asked() -> None:
     with pytest.raises(SpecError, match=r'run.stop: is "decided", and no estimator is valid'):
         load(spec(run={"stop": "decided"}))
     load(spec(estimator=[{"use": "precision"}, {"use": "betting"}], run={"stop": "decided"}))
+
+
+class Box(HostMechanism, name="box"):
+    """Laplace noise, and a list of what it was asked for."""
+
+    epsilon: float = 1.0
+    asked: ClassVar[list[int]] = []
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(self.epsilon)
+
+    def sample(self, rng: np.random.Generator, data: Any, n: int) -> Any:
+        self.asked.append(n)
+        return data + rng.laplace(size=(n, *np.shape(data)))
+
+
+@pytest.mark.parametrize("attack", ["above", "identity"])
+def test_no_release_of_a_black_box_is_asked_for_twice(attack: str) -> None:
+    """Rounds end with chunks, and the first round's scores are counted too."""
+    spec = document(
+        mechanism=[{"use": "box"}],
+        attack=[{"use": attack}],
+        estimator=BETTING,
+        audit={"trials": 330},
+        run={"chunk": 16},
+    )
+    plan = make_plan(load(spec, [*PLUGINS, Box]), Here())
+    Box.asked.clear()
+    (found,) = run_plan(plan, source=Here())
+    assert found.reason is None
+    assert found.trials == (330, 330)
+    looks_at_addresses = 4
+    assert len(Box.asked) == 2 * -(-330 // 16) + looks_at_addresses
+    assert found.estimate is not None
+    assert [n % 16 for n, _ in found.estimate.wealth][:-1] == [0] * (len(found.estimate.wealth) - 1)
+    assert found.estimate.wealth[0] == (64, 0.0)
