@@ -11,7 +11,7 @@ import numpy as np
 from dpframe.claims import Claim
 from dpframe.engine.guard import guarded
 from dpframe.engine.search.hunt import GROWTH, ROWS
-from dpframe.engine.search.wealth import Point, Seen, Wealth, farthest
+from dpframe.engine.search.wealth import Point, Seen, Wealth
 from dpframe.errors import CellError
 from dpframe.estimator import Contrast, Estimate, Query
 from dpframe.printable import shown
@@ -40,10 +40,9 @@ def finding(hunt: Hunt, seconds: float) -> CellResult:
     """
     cell, wealth, error = hunt.cell, hunt.wealth, hunt.error
     arm = hunt.witness()
-    guess = farthest(arm.seen, hunt.target(arm))
-    if guess is None or not hunt.has_bet:
+    if not hunt.has_bet:
         raise CellError("nothing could be bet on: more trials, or a smaller neighbourhood")
-    number = int(guess.bet.event[0])
+    number, loss = most_telling(arm.seen, cell.delta)
     place, words, side = arm.event(number)
     (multiplied, other) = events(*arm.seen)[number]
     hits = (int(multiplied), int(other)) if side else (int(other), int(multiplied))
@@ -68,7 +67,7 @@ def finding(hunt: Hunt, seconds: float) -> CellResult:
     p_value = max(math.exp(-wealth.best), SMALLEST) if tested else None
     claimed = arm.claim.epsilon_at(cell.delta) if arm.claim is not None else math.inf
     estimate = Estimate(
-        epsilon=max(bound, _suggested(multiplied, other, n, cell.delta)),
+        epsilon=max(bound, loss),
         epsilon_lower=bound,
         epsilon_upper=math.inf,
         p_value=p_value,
@@ -107,9 +106,27 @@ def _thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ..
     return tuple(points[place] for place in kept)
 
 
-def _suggested(multiplied: Any, other: Any, n: int, delta: float) -> float:
-    q, p = (multiplied + 0.5) / (n + 1), (other + 0.5) / (n + 1)
-    return max(0.0, math.log((p - delta) / q)) if p > delta else 0.0
+def most_telling(seen: Seen, delta: float) -> tuple[int, float]:
+    """The event that shows the largest loss, less two standard errors of its logarithm.
+
+    The event that lies farthest outside of a true claim is but the luckiest: a few draws on one
+    side, and none on the other.
+
+    Args:
+        seen: of one pair.
+        delta: δ of the loss.
+
+    Returns:
+        Its number, and the loss that its shares show.
+    """
+    n = seen.trials
+    q, p = ((events(*seen) + 0.5) / (n + 1)).T
+    beyond = p > delta
+    excess = np.where(beyond, p - delta, 1.0)
+    loss = np.where(beyond, np.log(excess / q), -np.inf)
+    error = np.sqrt(p * (1 - p) / (n * excess**2) + (1 - q) / (n * q))
+    number = int(np.argmax(np.where(beyond, loss - 2 * error, -np.inf)))
+    return number, float(max(0.0, loss[number]))
 
 
 def _notes(hunt: Hunt, witness: Witness) -> tuple[str, ...]:
