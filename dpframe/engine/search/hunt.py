@@ -51,11 +51,19 @@ SHARE = 1 / 24
 GROWTH = 0.4
 """Draws of a round, as a share of those that its pair had before."""
 
-AGAIN = 32
-"""Draws after which more pairs are proposed, as a multiple of those after the last time."""
+AGAIN = 16, 256
+"""Draws after which more pairs are proposed, as a multiple of those after the last time: where no
+pair looks promising, and where one does."""
 
-OPTIMISM = 1.5
-"""Standard errors by which a pair may show more than it has until now."""
+PROMISING = 3.0
+"""Standard errors beyond a claim that are hardly the luck of one among many events."""
+
+LUCK = 1.0
+"""Standard errors that the luckiest of a pair's events owes to its luck, less those by which the
+pair may show more than it has until now."""
+
+LEAST = 0.5
+"""Standard errors that every pair is trusted with, so that all are looked at again some time."""
 
 MOST_PAIRS = 256
 """Pairs of one search: each is learned about and kept."""
@@ -123,7 +131,7 @@ class Hunt:
         started, limit = time.perf_counter(), self.settings.run.seconds
         asked_at = 0
         while not self._is_decided():
-            if self.drawn >= AGAIN * asked_at:
+            if self._wants_more(asked_at):
                 self._propose()
                 asked_at = self.drawn
                 continue
@@ -162,6 +170,10 @@ class Hunt:
 
     def _is_decided(self) -> bool:
         return self.settings.ends_when_decided and self._is_refuted()
+
+    def _wants_more(self, asked_at: int) -> bool:
+        promising = any(self._z(arm) > PROMISING for arm in self.arms)
+        return self.drawn >= AGAIN[promising] * asked_at
 
     def _propose(self) -> None:
         history = [
@@ -289,7 +301,7 @@ class Hunt:
 
     def _growth(self, arm: Arm) -> float:
         """About how much a draw would earn, if the pair shows a little more than until now."""
-        return max(self._z(arm) + OPTIMISM, 0.0) ** 2 / (2 * arm.seen.trials)
+        return max(self._z(arm) - LUCK, LEAST) ** 2 / (2 * arm.seen.trials)
 
     def _suggests(self, arm: Arm) -> float:
         return self._z(arm) / math.sqrt(arm.seen.trials)
