@@ -1,7 +1,4 @@
-"""Outputs as columns of numbers, and what a learner sees of each: flags, its value, ramps.
-
-Everything works on arrays of NumPy and, traced, of JAX.
-"""
+"""Outputs as columns of numbers, and what a learner sees of each: flags, its value, ramps."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ FURTHEST = 8.0
 LARGEST = 1e30
 """Larger numbers, infinities too, are taken for this; flags see them as they are."""
 
-LOOKED_AT = 20_000
+LOOKED_AT = 2**13
 """Outputs per dataset that special values, quantiles and spreads are taken from."""
 
 
@@ -95,7 +92,7 @@ def _with_bits(xp: Any, numbers: Any, words: Any) -> Any:
 
 def nothing(count: int) -> Columns:
     """Columns of which only NaN is seen, for a number of them."""
-    ramps = 0 if count > MANY else min(max(96 // max(count, 1), 6), 32)
+    ramps = 0 if count > MANY else min(max(64 // max(count, 1), 6), 32)
     special = np.full((count, 2 if count > MANY else FLAGS), NO_VALUE)
     none = np.zeros((count, ramps))
     return Columns(special, np.zeros(count), np.ones(count), none, none.copy())
@@ -142,37 +139,87 @@ def _look(column: Columns, d0: Floats, d1: Floats) -> None:
         column.slope[0, : len(lengths)] = np.minimum(1 / lengths, LARGEST)
 
 
-class Seen(NamedTuple):
-    """What is seen of n rows."""
-
-    flags: Any
-    """[n, c, flags + 1]: which special value it is; the last: NaN."""
-    value: Any
-    """[n, c]: how many spreads from the centre."""
-    ramps: Any
-    """[n, c, ramps]: how far up each ramp."""
-
-
-def see(xp: Any, columns: Columns, numbers: Any) -> Seen:
-    """Looks at rows.
+def see(columns: Columns, numbers: HostArray) -> HostArray:
+    """What is seen of rows, as a matrix of shape [n, features]: flags, values, ramps.
 
     Args:
-        xp: NumPy or jax.numpy.
         columns: what to look at.
         numbers: shape [n, c].
     """
     kept = Columns(*(part.astype(numbers.dtype) for part in columns))
-    missing = xp.isnan(numbers)
-    plain = xp.where(missing, kept.centre, xp.clip(numbers, -LARGEST, LARGEST))
-    flags = xp.concatenate(
-        [numbers[:, :, None] == kept.special, missing[:, :, None]], axis=2
-    ).astype(numbers.dtype)
-    value = xp.clip((plain - kept.centre) / kept.spread, -FURTHEST, FURTHEST)
-    ramps = xp.clip((plain[:, :, None] - kept.start) * kept.slope, 0, 1)
+    missing = np.isnan(numbers)
+    plain = np.where(missing, kept.centre, np.clip(numbers, -LARGEST, LARGEST))
+    flags = np.concatenate(
+        [numbers[:, :, None] == kept.special, missing[:, :, None]], axis=2, dtype=numbers.dtype
+    )
+    value = np.clip((plain - kept.centre) / kept.spread, -FURTHEST, FURTHEST)
+    with np.errstate(over="ignore"):  # far up a steep ramp is at its end
+        ramps = np.clip((plain[:, :, None] - kept.start) * kept.slope, 0, 1)
     # NaN is neither here nor there: its flag says all.
-    return Seen(flags, value, xp.where(missing[:, :, None], 0, ramps))
+    parts = (flags, value, np.where(missing[:, :, None], 0, ramps))
+    return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
 
-def laid_out(xp: Any, seen: Seen) -> Any:
-    """What was seen as one matrix, shape [n, features]: flags, values, ramps."""
-    return xp.concatenate([part.reshape(len(part), -1) for part in seen], axis=1)
+class Weights(NamedTuple):
+    """What each feature adds to a score."""
+
+    flags: Any
+    """[c, flags + 1]"""
+    value: Any
+    """[c]"""
+    ramps: Any
+    """[c, ramps]"""
+
+
+def weights(columns: Columns, flat: Floats) -> Weights:
+    """The same, of weights in the order of features."""
+    c, flags = columns.special.shape
+    first, second, third = np.split(flat, [c * (flags + 1), c * (flags + 2)])
+    return Weights(first.reshape(c, flags + 1), second, third.reshape(columns.start.shape))
+
+
+def add_up(columns: Columns, weights: Weights, numbers: Array) -> tuple[Array, Array]:
+    """What each column adds to a score, and its value; traced.
+
+    Rows lie along the last axis and features are gone through one by one: so everything is done in
+    one pass over the outputs, without a matrix of features.
+
+    Args:
+        columns: what was looked at.
+        weights: what was learned.
+        numbers: shape [n, c].
+
+    Returns:
+        Shapes [c, n]; the value of NaN is beyond all others.
+    """
+    kept = Columns(*(part.astype(numbers.dtype) for part in columns))
+    of = Weights(*(part.astype(numbers.dtype) for part in weights))
+    x = numbers.T
+    missing = jnp.isnan(x)
+    plain = jnp.where(missing, kept.centre[:, None], jnp.clip(x, -LARGEST, LARGEST))
+    value = (plain - kept.centre[:, None]) / kept.spread[:, None]
+    value = jnp.clip(value, -FURTHEST, FURTHEST)
+
+    def ramps() -> Array:
+        total = jnp.zeros_like(x)
+        for at in range(kept.start.shape[1]):
+            up = (plain - kept.start[:, at, None]) * kept.slope[:, at, None]
+            total += of.ramps[:, at, None] * jnp.clip(up, 0, 1)
+        return total
+
+    def flags() -> Array:
+        total = jnp.zeros_like(x)
+        for at in range(kept.special.shape[1]):
+            total += jnp.where(x == kept.special[:, at, None], of.flags[:, at, None], 0)
+        return total
+
+    def none() -> Array:
+        return jnp.zeros_like(x)
+
+    added = of.value[:, None] * value
+    added += jax.lax.cond(jnp.any(of.ramps != 0), ramps, none)
+    added += jax.lax.cond(jnp.any(of.flags != 0), flags, none)
+    return (
+        jnp.where(missing, of.flags[:, -1, None], added),
+        jnp.where(missing, -1.25 * FURTHEST, value),
+    )

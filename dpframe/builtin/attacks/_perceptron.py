@@ -9,14 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.builtin.attacks._regression import SMALLEST, padded
+from dpframe.builtin.attacks._regression import padded
 
 if TYPE_CHECKING:
-    from dpframe import Array, HostArray, Key
+    from dpframe import Array, Floats, HostArray, Key
 
 BATCH = 512
-EPOCHS = 30
-PATIENCE = 4
+EPOCHS = 20
+PATIENCE = 3
 RATE = 3e-3
 DECAY = 1e-4
 FURTHEST = 12.0
@@ -43,23 +43,18 @@ def zero(columns: int, hidden: int) -> Layers:
     )
 
 
-def spread_out(
-    layers: Layers, places: HostArray, centre: HostArray, spread: HostArray, columns: int
-) -> Layers:
-    """The same for rows that are neither standardised nor chosen from.
+def unfolded(layers: Layers, centre: Floats, spread: Floats) -> Layers:
+    """The same for rows that are not standardised.
 
     Args:
         layers: what was learned from standardised rows.
-        places: which columns these had.
-        centre: what was subtracted from each.
+        centre: what was subtracted from each column.
         spread: what it was divided by.
-        columns: how many there are in all.
     """
-    first = zero(columns, len(layers.out)).first
-    used = np.asarray(layers.first[: len(places)], np.float64) / spread[:, None]
-    first[places] = used
-    first[-1] = layers.first[-1] - centre @ used
-    return Layers(first, np.float32(layers.second), np.float32(layers.out))
+    first = np.asarray(layers.first, np.float64)
+    used = first[:-1] / spread[:, None]
+    first = np.concatenate([used, [first[-1] - centre @ used]])
+    return Layers(np.float32(first), np.float32(layers.second), np.float32(layers.out))
 
 
 def begun(key: Key, columns: int, hidden: int) -> Layers:
@@ -71,16 +66,22 @@ def begun(key: Key, columns: int, hidden: int) -> Layers:
     return Layers(jnp.concatenate([first, empty]), jnp.concatenate([second, empty]), empty[0])
 
 
-def added(weights: Layers, rows: Array) -> Array:
-    """What it adds to the scores of rows, shape [n]; traced."""
-    held = rows
-    for layer in weights[:2]:
-        held = jax.nn.relu(held @ layer[:-1] + layer[-1])
-    return FURTHEST * jnp.tanh(held @ weights.out / FURTHEST)
+def added(layers: Layers, columns: Array) -> Array:
+    """What it adds to scores, shape [n]; traced.
+
+    Args:
+        layers: what was learned.
+        columns: shape [columns, n].
+    """
+    held = columns
+    for layer in layers[:2]:
+        held = jax.nn.relu(layer[:-1].T @ held + layer[-1][:, None])
+    more: Array = FURTHEST * jnp.tanh(layers.out @ held / FURTHEST)
+    return more
 
 
 def _loss(weights: Layers, rows: Array, base: Array, signs: Array) -> Array:
-    margins = (base + added(weights, rows)) * signs
+    margins = (base + added(weights, rows.T)) * signs
     mean: Array = jnp.mean(jax.nn.softplus(-margins))
     return mean
 
@@ -128,9 +129,8 @@ def trained(
         hidden: units of a layer.
     """
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
-    columns = train[0].shape[1]
     data, judged = (_evened(part, rng) for part in (train, held))
-    layers = begun(key, len(data[0][0]), hidden)
+    layers = begun(key, train[0].shape[1], hidden)
     adam: Any = (jnp.float32(0), *(jax.tree.map(jnp.zeros_like, layers) for _ in range(2)))
     best, lowest, since = layers, float(_judge(layers, *judged)), 0
     for _ in range(EPOCHS):
@@ -142,15 +142,13 @@ def trained(
             best, lowest = layers, now
         if since == PATIENCE:
             break
-    first = np.delete(np.asarray(best.first), np.s_[columns:-1], axis=0)
-    return Layers(first, np.asarray(best.second), np.asarray(best.out))
+    learned: Layers = jax.tree.map(np.asarray, best)
+    return learned
 
 
 def _evened(part: tuple[HostArray, HostArray, HostArray], rng: np.random.Generator) -> Any:
-    """Rows repeated up to a power of two, and columns of zeros: few shapes, few programs."""
+    """Rows repeated up to a power of two: few shapes, few programs."""
     rows, base, signs = part
-    size = max(SMALLEST**2, padded(len(rows)))
+    size = padded(len(rows))
     taken = np.resize(rng.permutation(len(rows)), size)
-    wide = np.zeros((size, padded(rows.shape[1])), np.float32)
-    wide[:, : rows.shape[1]] = rows[taken]
-    return tuple(jnp.asarray(each, jnp.float32) for each in (wide, base[taken], signs[taken]))
+    return tuple(jnp.asarray(each[taken], jnp.float32) for each in (rows, base, signs))

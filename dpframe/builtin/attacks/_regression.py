@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
     from dpframe import Array, Floats, HostArray, Ints
 
-RIDGES = (10.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4)
-STEPS = 60
+RIDGES = (1.0, 0.1, 1e-2, 1e-3)
+STEPS = 40
+FEWER = 12
+"""Steps from where another fit has ended."""
+
 UNUSED = 1e9
 """Ridge of a feature that a candidate does without."""
 
@@ -32,12 +35,12 @@ FREE = 1e-6
 """Ridge of the intercept."""
 
 SMALLEST = 64
-"""Columns of zeros are added up to this, or a larger power of two; rows to its square."""
+"""Columns are added up to a multiple of this; rows to its square, or a power of two above it."""
 
 
 def padded(count: int) -> int:
-    """To how many rows or columns zeros are added: few shapes, few programs."""
-    return max(SMALLEST, 1 << (count - 1).bit_length())
+    """To how many rows others are added: few shapes, few programs."""
+    return 1 << (max(count, SMALLEST**2) - 1).bit_length()
 
 
 class Linear(NamedTuple):
@@ -66,7 +69,7 @@ class Table(NamedTuple):
 def table(sides: Sequence[HostArray]) -> Table:
     """Standardised rows on D and on D′, each of shape [n, columns], as one table."""
     count, width = sum(map(len, sides)), sides[0].shape[1]
-    rows = np.zeros((max(SMALLEST**2, padded(count)), padded(width + 1)), np.float32)
+    rows = np.zeros((padded(count), -(-(width + 1) // SMALLEST) * SMALLEST), np.float32)
     signs, shares = np.ones(len(rows), np.float32), np.zeros(len(rows), np.float32)
     signs[: len(sides[0])], shares[:count] = -1, 1 / count
     rows[: len(sides[0]), :width], rows[len(sides[0]) : count, :width] = sides
@@ -102,24 +105,30 @@ def best_ridge(
     return RIDGES[best % len(RIDGES)], group, Linear(float(found[-1]), found[group])
 
 
-def ridge_regression(sides: Sequence[HostArray], ridge: float) -> Linear:
+def ridge_regression(sides: Sequence[HostArray], ridge: float, near: Linear) -> Linear:
     """Maximises the mean log-likelihood of two classes less ½ ridge ‖w‖².
 
     Args:
         sides: standardised rows on D and on D′, shape [n, columns] each.
         ridge: above 0.
+        near: where to begin, such as what some of the rows gave.
     """
     width = sides[0].shape[1]
-    found = np.asarray(_fitted(table(sides), np.full((1, width), ridge)), np.float64)[0]
+    given = table(sides)
+    start = np.zeros((1, given.rows.shape[1]), np.float32)
+    start[0, :width], start[0, -1] = near.weights, near.intercept
+    found = np.asarray(_fitted(given, np.full((1, width), ridge), start), np.float64)[0]
     return Linear(float(found[-1]), found[:width])
 
 
-def _fitted(given: Table, penalties: Floats) -> Array:
+def _fitted(given: Table, penalties: Floats, start: HostArray | None = None) -> Array:
     """Weights of every candidate, shape [candidates, padded columns]."""
     width = given.rows.shape[1]
     ridges = np.full((len(penalties), width), UNUSED)
     ridges[:, : penalties.shape[1]], ridges[:, -1] = penalties, FREE
-    found: Array = _descended(*given, ridges.astype(np.float32), exact=width <= EXACT)
+    steps = STEPS if start is None else FEWER
+    begun = np.zeros(ridges.shape, np.float32) if start is None else start
+    found: Array = _descended(*given, ridges.astype(np.float32), begun, steps, exact=width <= EXACT)
     return found
 
 
@@ -130,7 +139,9 @@ def _losses(rows: Array, signs: Array, shares: Array, weights: Array) -> Array:
 
 
 @partial(jax.jit, static_argnames="exact")
-def _descended(rows: Array, signs: Array, shares: Array, ridges: Array, exact: bool) -> Array:
+def _descended(
+    rows: Array, signs: Array, shares: Array, ridges: Array, start: Array, count: int, exact: bool
+) -> Array:
     """Accelerated gradient descent [Nesterov1983], begun anew where it goes uphill."""
     # Nowhere is more curvature than at 0, a quarter of the moments: steps by its inverse are safe.
     curvature = (rows * shares[:, None]).T @ rows / 4
@@ -152,8 +163,8 @@ def _descended(rows: Array, signs: Array, shares: Array, ridges: Array, exact: b
         push = jnp.where(uphill, 0.0, (momentum - 1) / then)
         return new, new + push[:, None] * moved, then
 
-    start = jnp.zeros_like(ridges)
-    found = jax.lax.fori_loop(0, STEPS, step, (start, start, jnp.ones(len(ridges), ridges.dtype)))
+    first = start, start, jnp.ones(len(ridges), ridges.dtype)
+    found = jax.lax.fori_loop(0, count, step, first)
     weights: Array = found[0]
     return weights
 

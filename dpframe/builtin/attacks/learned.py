@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import jax
@@ -12,22 +11,25 @@ import numpy as np
 from dpframe import Attack, Ge, Le
 from dpframe.builtin.attacks import _columns, _perceptron
 from dpframe.builtin.attacks._columns import Columns
-from dpframe.builtin.attacks._regression import Linear, best_ridge, ridge_regression
+from dpframe.builtin.attacks._regression import Linear, best_ridge, padded, ridge_regression
 
 if TYPE_CHECKING:
     from dpframe import Array, Floats, HostArray, Ints, Key, Target, Tree
 
-CHOSEN_BY = 2**14
-"""Outputs per dataset by which ridge, features and perceptron are chosen."""
+CHOSEN_BY = 2**12
+"""Outputs per dataset by which ridge and features are chosen."""
 
-ENTRIES = 2**24
-"""Of the matrix of features of a dataset, at most; further outputs are left out."""
+DEEPER = 2**13
+"""Outputs per dataset that the perceptron learns from, and is judged by."""
+
+ENTRIES = 2**20
+"""Of the matrix of features of a dataset, about, for the last fit; further outputs are left out."""
+
+THIN = 0.1
+"""Ridge from which on the leak is thin: many more outputs are then worth their time."""
 
 FEWEST = 16
 """Outputs per dataset; fewer teach nothing."""
-
-BROADEST = 256
-"""Features beyond which the perceptron does without ramps."""
 
 BLOCK = 2**14
 """Outputs whose features are computed at a time."""
@@ -64,22 +66,17 @@ class Learned(Attack, name="learned"):
         if not len(features.varied):
             return self.state(columns)
         chosen_by = [features.rows(part[:CHOSEN_BY], features.varied) for part in sides]
-        early, late = _parted(chosen_by)
-        ridge, places, base = best_ridge(early, late, features.groups())
+        ridge, places, near = best_ridge(*_parted(chosen_by), features.groups())
         used = features.varied[places]
-        most = max(CHOSEN_BY, ENTRIES // len(used))
-        d0, d1 = (features.rows(part[:most], used) for part in sides)
-        state = self.state(columns, features, used, ridge_regression((d0, d1), ridge))
-        if not self.hidden or sides[0].shape[1] == 1:
-            return state
-        seen = features.narrow()
-        layers = _deepened(key, base, places, seen, early, late, self.hidden)
-        if layers is not None:
-            inputs = features.varied[seen]
-            folded = _perceptron.spread_out(
-                layers, inputs, features.centre[inputs], features.spread[inputs], features.size
-            )
-            state |= {"deep": np.bool_(True), "perceptron": folded}
+        if min(map(len, sides)) > CHOSEN_BY // 2:
+            most = max(CHOSEN_BY, ENTRIES * (16 if ridge >= THIN else 1) // len(used))
+            more = [features.rows(part[:most], used) for part in sides]
+            near = ridge_regression(more, ridge, near)
+        state = self.state(columns, features, used, near)
+        if self.hidden and sides[0].shape[1] > 1:
+            layers = _deepened(key, state, [part[:DEEPER] for part in sides], self.hidden)
+            if layers is not None:
+                state |= {"deep": np.bool_(True), "perceptron": layers}
         return state
 
     def state(
@@ -90,34 +87,28 @@ class Learned(Attack, name="learned"):
         linear: Linear | None = None,
     ) -> dict[str, Any]:
         """The state: always of the same shapes for outputs of one shape."""
-        count = _columns.laid_out(np, _columns.see(np, columns, columns.centre[None])).shape[1]
-        weights, intercept = np.zeros(count), np.float64(0)
+        c = len(columns.centre)
+        flat, intercept = np.zeros(columns.special.size + columns.start.size + 2 * c), np.float64(0)
         if features is not None and used is not None and linear is not None:
-            weights[used] = linear.weights / features.spread[used]
-            intercept = np.float64(linear.intercept - weights @ features.centre)
+            flat[used] = linear.weights / features.spread[used]
+            intercept = np.float64(linear.intercept - flat @ features.centre)
+        weights = _columns.weights(columns, flat)
         state: dict[str, Any] = {"columns": columns, "weights": weights, "intercept": intercept}
         if self.hidden:
             state["deep"] = np.bool_(False)
-            state["perceptron"] = _perceptron.zero(count, self.hidden)
+            state["perceptron"] = _perceptron.zero(2 * c, self.hidden)
         return state
 
     def score(self, state: Tree, outputs: Array) -> Array:
         numbers = _columns.rows(outputs, self.bits)
-        seen = _columns.see(jnp, state["columns"], numbers)
-        scores: Array = state["intercept"].astype(numbers.dtype)
-        start = 0
-        for part in seen:
-            size = math.prod(part.shape[1:])
-            weights = state["weights"][start : start + size].astype(numbers.dtype)
-            weighted = part * weights.reshape(part.shape[1:])
-            scores = scores + weighted.reshape(len(part), -1).sum(axis=1)
-            start += size
+        added, value = _columns.add_up(state["columns"], state["weights"], numbers)
+        scores: Array = state["intercept"].astype(numbers.dtype) + added.sum(axis=0)
         if not self.hidden:
             return scores
 
         def deep() -> Array:
             layers = jax.tree.map(lambda w: w.astype(numbers.dtype), state["perceptron"])
-            return _perceptron.added(layers, _columns.laid_out(jnp, seen))
+            return _perceptron.added(layers, jnp.concatenate([added, value]))
 
         more: Array = jax.lax.cond(state["deep"], deep, lambda: jnp.zeros_like(scores))
         return scores + more
@@ -137,7 +128,7 @@ class Features(NamedTuple):
     @classmethod
     def of(cls, columns: Columns, sides: list[HostArray]) -> Features:
         """From some outputs on D and on D′."""
-        both = np.concatenate([_matrix(columns, part) for part in sides])
+        both = np.concatenate([_columns.see(columns, part) for part in sides])
         ramps = columns.start.size
         return cls(
             columns,
@@ -145,11 +136,6 @@ class Features(NamedTuple):
             both.std(axis=0, dtype=np.float64),
             both.shape[1] - ramps,
         )
-
-    @property
-    def size(self) -> int:
-        """How many there are, unused ones included."""
-        return len(self.spread)
 
     @property
     def varied(self) -> Ints:
@@ -161,49 +147,53 @@ class Features(NamedTuple):
         plain = np.flatnonzero(self.varied < self.ramps_from)
         return [group for group in (plain, np.arange(len(self.varied))) if len(group)]
 
-    def narrow(self) -> Ints:
-        """Those for the perceptron, as places among the varied."""
-        return self.groups()[-1 if len(self.varied) <= BROADEST else 0]
-
     def rows(self, part: HostArray, used: Ints) -> Any:
         """Some features of outputs, standardised; float32, shape [n, used]."""
+        columns = self.columns
+        if used[-1] < self.ramps_from:
+            columns = columns._replace(start=columns.start[:, :0], slope=columns.slope[:, :0])
         blocks = [
-            (_matrix(self.columns, part[at : at + BLOCK])[:, used] - self.centre[used])
+            (_columns.see(columns, part[at : at + BLOCK])[:, used] - self.centre[used])
             / self.spread[used]
             for at in range(0, len(part), BLOCK)
         ]
         return np.concatenate(blocks).astype("float32")
 
 
-def _matrix(columns: Columns, part: HostArray) -> Any:
-    with np.errstate(over="ignore"):  # far up a steep ramp is at its end
-        return _columns.laid_out(np, _columns.see(np, columns, part))
-
-
-def _parted(sides: list[Any]) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+def _parted(sides: list[Any]) -> tuple[list[Any], list[Any]]:
     """Three quarters to learn from, and one to judge by."""
     (a, b), (c, d) = (np.split(part, [len(part) - len(part) // 4]) for part in sides)
-    return (a, c), (b, d)
+    return [a, c], [b, d]
 
 
 def _deepened(
-    key: Key,
-    base: Linear,
-    places: Ints,
-    seen: Ints,
-    early: tuple[Any, Any],
-    late: tuple[Any, Any],
-    hidden: int,
+    key: Key, state: dict[str, Any], sides: list[HostArray], hidden: int
 ) -> _perceptron.Layers | None:
     """A perceptron that adds to a linear score, if that clearly helps."""
+    c = sides[0].shape[1]
+    inputs = []
+    for part in sides:
+        numbers = np.zeros((padded(len(part)), c), part.dtype)
+        numbers[: len(part)] = part
+        found = np.concatenate(_inputs(state["columns"], state["weights"], numbers))
+        inputs.append(np.float64(found[:, : len(part)].T))
+    both = np.concatenate(inputs)
+    centre, spread = both.mean(axis=0), both.std(axis=0)
+    spread = np.where(spread > 1e-6, spread, 1.0)
     data = []
-    for sides in (early, late):
-        rows = np.concatenate(sides)
-        signs = np.repeat(np.array([-1, 1], np.float32), [len(side) for side in sides])
-        data.append((rows[:, seen], base.margins(rows[:, places]), signs))
+    for rows in _parted(inputs):
+        margins = np.concatenate([part[:, :c].sum(axis=1) + state["intercept"] for part in rows])
+        signs = np.repeat([-1.0, 1.0], [len(part) for part in rows])
+        standard = (np.concatenate(rows) - centre) / spread
+        data.append((standard.astype(np.float32), margins, signs))
     layers = _perceptron.trained(key, data[0], data[1], hidden)
-    rows, margins, signs = data[1]
-    deeper = margins + np.asarray(_perceptron.added(layers, jnp.asarray(rows)))
+    judged, margins, signs = data[1]
+    deeper = margins + np.asarray(_perceptron.added(layers, jnp.asarray(judged.T)))
     better = np.logaddexp(0, -margins * signs) - np.logaddexp(0, -deeper * signs)
     error = better.std() / np.sqrt(len(better))
-    return layers if better.mean() > CLEARLY * error else None
+    if better.mean() <= CLEARLY * error:
+        return None
+    return _perceptron.unfolded(layers, centre, spread)
+
+
+_inputs = jax.jit(_columns.add_up)
