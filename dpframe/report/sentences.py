@@ -32,9 +32,17 @@ class Verdict(NamedTuple):
 def verdict(record: Record) -> Verdict:
     """The one sentence that a report begins with."""
     m, verdicts = record.summary.m, Counter[str | None](c.verdict for c in record.cells)
-    finding = f"{verdicts['violated']} of {plural(m, 'claim')} violated" if m else "No claim tested"
     rest = f"{_rest(record, verdicts)}{_cost(record)}."
-    return Verdict(finding, rest, verdicts["violated"] > 0)
+    return Verdict(_finding(m, verdicts), rest, verdicts["violated"] > 0)
+
+
+def _finding(m: int, verdicts: Counter[str | None]) -> str:
+    """What was found. "0 violated" would say of all claims that they hold."""
+    if not m:
+        return "No claim tested"
+    if violated := verdicts["violated"]:
+        return f"{violated} of {plural(m, 'claim')} violated"
+    return "No violation found" if verdicts["consistent"] else "Nothing decided"
 
 
 def caveats(record: Record) -> Iterator[str]:
@@ -136,12 +144,24 @@ def _rest(record: Record, verdicts: Counter[str | None]) -> str:
         return ""
     violated, consistent = verdicts["violated"], verdicts["consistent"]
     open_ = verdicts["inconclusive"]
-    others = "the other " if violated and violated + consistent == m else ""
-    text = f", no violation found for {others}{consistent}" if consistent else ""
-    text += f", {open_} inconclusive" if open_ else ""
     missing = m - violated - consistent - open_
-    text += f", {missing} not tested" if missing > 0 else ""
-    return text + _confidence(record, violated)
+    left = [f"{open_} inconclusive"] * (open_ > 0) + [f"{missing} not tested"] * (missing > 0)
+    if violated:
+        others = "the other " if violated + consistent == m else ""
+        shown = [f"no violation found for {others}{consistent}"] * (consistent > 0) + left
+        text = "".join(f", {part}" for part in shown)
+    elif consistent:
+        of = (
+            f"{consistent} of {m} claims"
+            if left
+            else "the claim"
+            if m == 1
+            else f"any of {m} claims"
+        )
+        text = "".join([f" for {of}", *(f", {part}" for part in left)])
+    else:
+        text = f" of {plural(m, 'claim')}: {', '.join(left)}"
+    return text + (_confidence(record, violated) if missing < m else "")
 
 
 def _confidence(record: Record, violated: int) -> str:
@@ -151,7 +171,7 @@ def _confidence(record: Record, violated: int) -> str:
         return f" (each at {sure} alone, NOT adjusted for {m} claims)"
     how = f" ({PROCEDURES.get(multiplicity, multiplicity)} over {m} claims)" if m > 1 else ""
     if not violated:
-        return f", tested at {sure} confidence for all together{how}"
+        return f", tested at {sure} confidence{' for all together' if m > 1 else ''}{how}"
     alarm = "that it is no" if violated == 1 else f"that none of the {violated} is a"
     return f"; with {sure} confidence {alarm} false alarm{how}"
 

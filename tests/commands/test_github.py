@@ -107,7 +107,10 @@ def test_the_summary_of_the_step_gets_the_report_after_what_is_there(tmp_path):
     summary.write_text("before")
     assert said(record(made_records.cell()), {"GITHUB_STEP_SUMMARY": str(summary)}) == []
     text = summary.read_text()
-    assert re.match(r"before\n# dptext\n\n\*\*0 of 1 claim violated", text)
+    assert re.match(
+        r"before\n# dptext\n\n\*\*No violation found for the claim, tested at 95 %",
+        text,
+    )
 
 
 def test_the_summary_is_never_longer_than_the_runner_takes(tmp_path):

@@ -20,7 +20,7 @@ def test_all_failed(records, show, width):
     text = flat(show(records.record(cells, m=4), width))
     assert "outputs have shape (4,), expected (1,) (4 cells)" in text
     assert "at ε 0.1, 1; dim 1, 2" in text
-    assert "0 of 4 claims violated, 4 not tested" in text
+    assert "Nothing decided of 4 claims: 4 not tested, from 720 million draws" in text
     assert "4 could not be run" in text
 
 
