@@ -67,14 +67,14 @@ def recorded(loaded: Audit, display: Display | None = None) -> Record:
         loaded: the audit.
         display: opens a progress display for a number of cells and of draws.
     """
-    from dpframe.engine.calls import planned_calls
+    from dpframe.engine.calls import planned_draws
     from dpframe.engine.run import quiet, run
     from dpframe.engine.workers import Workers
 
     started = time.perf_counter()
     with Workers() as workers:
         the_plan = make_plan(loaded, source=workers)
-        draws = sum(planned_calls(p, loaded.run) or p.draws for p in the_plan.passes)
+        draws = planned_draws(the_plan)
         shown = (
             contextlib.nullcontext(quiet)
             if display is None

@@ -45,7 +45,9 @@ def outlook(loaded: Audit, *, rehearse: bool = True) -> Outlook:
         "m": plan.m,
         "repeats": 1 + max((cell.repeat for cell in cells), default=0),
         "draw_groups": len(plan.passes),
-        "draws": sum(the_pass.draws for the_pass in plan.passes),
+        "searches": len(plan.searches),
+        "draws": sum(the_pass.draws for the_pass in plan.passes)
+        + sum(2 * cell.trials for cell in plan.searches),
         "calls": sum(planned_calls(the_pass, loaded.run) for the_pass in plan.passes),
         "memory_bytes": Footprint(plan, cores).bytes,
         "seconds": time.seconds if time else None,

@@ -86,13 +86,11 @@ def run(
 
 
 def _run(plan: Plan, store: Store, ledger: Ledger, display: Display, workers: Workers) -> Record:
-    from dpframe.engine.calls import planned_calls
+    from dpframe.engine.calls import planned_draws
     from dpframe.engine.run import run as run_plan
 
     started = time.perf_counter()
-    run = plan.audit.run
-    draws = sum(planned_calls(p, run) or p.draws for p in plan.passes)
-    with display(len(plan.audit.cells), draws) as progress:
+    with display(len(plan.audit.cells), planned_draws(plan)) as progress:
         results = run_plan(plan, progress, store, ledger=ledger, source=workers)
     return make_record(plan, results, time.perf_counter() - started, workers.calls)
 

@@ -8,8 +8,15 @@ from dpframe.engine.budgets import resolved
 from dpframe.mechanism import HostMechanism
 
 if TYPE_CHECKING:
-    from dpframe.engine.plan import Pass
+    from dpframe.engine.plan import Pass, Plan
     from dpframe.spec.audit import RunSettings
+
+
+def planned_draws(plan: Plan) -> int:
+    """Releases that a run makes, both datasets together: at most, where it searches."""
+    run = plan.audit.run
+    passes = sum(planned_calls(each, run) or each.draws for each in plan.passes)
+    return passes + sum(2 * cell.trials for cell in plan.searches)
 
 
 def planned_calls(the_pass: Pass, run: RunSettings) -> int:

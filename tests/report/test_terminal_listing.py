@@ -116,6 +116,7 @@ def plan():
         "m": 252,
         "repeats": 1,
         "draw_groups": 36,
+        "searches": 0,
         "draws": 720_000_000,
         "calls": 0,
         "memory_bytes": 300 * 2**20,

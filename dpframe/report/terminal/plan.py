@@ -66,6 +66,8 @@ class Outlook(TypedDict):
     repeats: int
     draw_groups: int
     """Sets of draws that cells share."""
+    searches: int
+    """Cells that are searched: each spends up to its trials on draws of its own."""
     draws: int
     """Draws in all, both datasets, shared ones counted once."""
     calls: int
@@ -140,9 +142,11 @@ def render_plan(plan: Outlook, console: Console) -> None:
 def _facts(plan: Outlook) -> Iterator[tuple[str, str]]:
     repeats = f", {plan['repeats']} repeats of each" if plan["repeats"] > 1 else ""
     yield "cells", f"{plan['cells']}{repeats}; {plan['m']} with a claim that can be tested (m)"
-    groups = plan["draw_groups"]
-    shared = f"{groups} set{'' if groups == 1 else 's'} that cells share"
-    yield "draws", f"{words.quantity(plan['draws'])}, in {shared}"
+    groups, searches = plan["draw_groups"], plan["searches"]
+    told = [f"in {groups} set{'' if groups == 1 else 's'} that cells share"] if groups else []
+    if searches:
+        told.append(f"at most, by {searches} search{'' if searches == 1 else 'es'}")
+    yield "draws", ", ".join([words.quantity(plan["draws"]), *told])
     if plan["calls"]:
         yield "calls", f"{words.quantity(plan['calls'])} releases of black boxes, whatever for"
     yield "memory", f"about {words.size(plan['memory_bytes'])} at the peak"

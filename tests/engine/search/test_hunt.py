@@ -12,6 +12,7 @@ from support.searches import Three, spec
 import dpframe
 from dpframe import HostMechanism, Mechanism, PureDP
 from dpframe.commands.audit import load, make_plan
+from dpframe.commands.plan import outlook
 from dpframe.engine import run as engine
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.search import arm as arms
@@ -159,3 +160,9 @@ def test_a_search_ends_once_it_is_decided() -> None:
     assert right.trials[0] > 29_000
     assert wrong.trials[0] < 20_000
     assert (right.verdict, wrong.verdict) == ("consistent", "violated")
+
+
+def test_a_plan_knows_of_searches() -> None:
+    loaded = load(spec("laplace", trials=5_000), plugins=[Three])
+    found = outlook(loaded)
+    assert (found["searches"], found["draws"], found["m"]) == (1, 10_000, 1)
