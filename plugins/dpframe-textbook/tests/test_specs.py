@@ -7,21 +7,48 @@ import pytest
 import dpframe
 
 SPECS = sorted((Path(__file__).parents[1] / "specs").glob("*.toml"))
+PAIRS = [spec for spec in SPECS if not spec.stem.startswith("search-")]
+SEARCHES = [spec for spec in SPECS if spec.stem.startswith("search-")]
+SOME = ("search-stability",)
 WRONG = (
     *("noisy-histogram-2", "report-noisy-max-3", "report-noisy-max-4", "sparse-vector-3"),
     *("sparse-vector-4", "sparse-vector-5", "sparse-vector-6", "sparse-vector-3-4"),
 )
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.stem)
-def test_a_spec_runs_small(spec):
-    draws = [f"{key}=4000" for key in ("audit.trials", "run.fit", "run.pilot")]
-    record = dpframe.audit(spec, overrides=[*draws, "audit.confidence=0.999999"])
+def demand_no_false_alarm(record):
     assert record["cells"]
     for cell in record["cells"]:
         assert cell["status"] == "ok", cell["reason"]
         wrong = cell["mechanism"]["use"] in WRONG or cell["mechanism"]["label"].count(" ")
         assert wrong or cell["verdict"] != "violated", cell["mechanism"]
+
+
+@pytest.mark.parametrize("spec", PAIRS, ids=lambda spec: spec.stem)
+def test_a_spec_runs_small(spec):
+    draws = [f"{key}=4000" for key in ("audit.trials", "run.fit", "run.pilot")]
+    demand_no_false_alarm(dpframe.audit(spec, overrides=[*draws, "audit.confidence=0.999999"]))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(spec, id=spec.stem, marks=() if spec.stem in SOME else pytest.mark.slow)
+        for spec in SEARCHES
+    ],
+)
+def test_a_search_runs_small(spec):
+    overrides = ["audit.trials=20_000", "audit.confidence=0.999999"]
+    demand_no_false_alarm(dpframe.audit(spec, overrides=overrides))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", SEARCHES, ids=lambda spec: spec.stem)
+def test_a_search_finds_what_it_is_expected_to(spec):
+    record = dpframe.audit(spec)
+    demand_no_false_alarm(record)
+    for cell in record["cells"]:
+        assert cell["expected"] in (None, cell["verdict"]), cell["mechanism"]
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.stem)
