@@ -137,7 +137,8 @@ def _draws(result: CellResult, run: RunSettings) -> dict[str, int]:
     """Outputs of the mechanism behind a row, on both datasets, by what they are for."""
     learns = result.cell.attack.value.learns()
     run = resolved(run, result.cell.mechanism.value, result.cell.trials)
-    chooses = result.cell.estimator.value.statistic().needs_pilot()
+    estimator = result.cell.estimator.value
+    chooses = estimator.statistic().needs_pilot() and not estimator.anytime
     return {
         "fit": 2 * (run.fit or 0) if learns else 0,
         "pilot": 2 * (run.pilot or 0) if chooses else 0,

@@ -33,7 +33,7 @@ def planned_calls(the_pass: Pass, run: RunSettings) -> int:
     attacks = [attack for scorer in the_pass.scorers for attack in scorer.attacks]
     if any(attack.has_fit() and attack.learns() for attack in attacks):
         streams.append(run.fit or 0)
-    if any(scorer.statistic.needs_pilot() for scorer in the_pass.scorers):
+    if the_pass.pilots:
         streams.append(run.pilot or 0)
     whole = sum(-(-wanted // the_pass.rows) for wanted in streams)  # a tail is drawn whole
     return (2 * len(the_pass.mechanisms) * whole + extra_chunks(the_pass)) * the_pass.rows

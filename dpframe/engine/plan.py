@@ -72,6 +72,12 @@ class Pass:
         return type(self.cells[0][0].estimator.value).anytime
 
     @property
+    def pilots(self) -> bool:
+        """Whether there are draws that only choose thresholds or edges."""
+        needed = any(scorer.statistic.needs_pilot() for scorer in self.scorers)
+        return needed and not self.anytime
+
+    @property
     def dear(self) -> bool:
         """Whether no chunk is drawn twice."""
         return self.slow or isinstance(self.mechanisms[0], HostMechanism)
