@@ -147,7 +147,7 @@ def trained(
 
 
 def _evened(part: tuple[HostArray, HostArray, HostArray], rng: np.random.Generator) -> Any:
-    """Rows repeated up to a power of two: few shapes, few programs."""
+    """Rows repeated up to a power of four: few shapes, few programs."""
     rows, base, signs = part
     size = padded(len(rows))
     taken = np.resize(rng.permutation(len(rows)), size)

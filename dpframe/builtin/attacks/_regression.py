@@ -35,12 +35,13 @@ FREE = 1e-6
 """Ridge of the intercept."""
 
 SMALLEST = 64
-"""Columns are added up to a multiple of this; rows to its square, or a power of two above it."""
+"""Columns are added up to a multiple of this; rows to its square, or a power of four."""
 
 
 def padded(count: int) -> int:
     """To how many rows others are added: few shapes, few programs."""
-    return 1 << (max(count, SMALLEST**2) - 1).bit_length()
+    bits = (max(count, SMALLEST**2) - 1).bit_length()
+    return 1 << (bits + bits % 2)
 
 
 class Linear(NamedTuple):
