@@ -80,6 +80,7 @@ def _search(result: CellResult) -> SearchRecord | None:
         return None
     return SearchRecord(
         neighbourhood=_choice(search.neighbourhood),
+        attacks=[text(attack.label) for attack in search.attacks],
         pairs=found.pairs,
         event=text(found.event),
         more_likely="D′" if found.more_likely == "D′" else "D",

@@ -48,6 +48,7 @@ def _finding(m: int, verdicts: Counter[str | None]) -> str:
 def caveats(record: Record) -> Iterator[str]:
     """What the verdict means and what it does not say, a sentence each."""
     cells, m, confidence = record.cells, record.summary.m, record.audit.confidence
+    yield from _witnesses(record)
     if any(cell.verdict == "consistent" for cell in cells):
         yield (
             "No violation found means that this attack, at this number of draws, certifies no more "
@@ -69,6 +70,27 @@ def caveats(record: Record) -> Iterator[str]:
         yield f"{plural(estimates, 'cell')} without a verdict: an estimate, not a bound."
     if unclaimed:
         yield f"{plural(unclaimed, 'cell')} without a verdict: nothing is claimed."
+
+
+MOST_WITNESSES = 8
+"""That are told in words; the record has all."""
+
+
+def _witnesses(record: Record) -> Iterator[str]:
+    """What searches hold against the claims that they refute."""
+    violated = [c for c in record.cells if c.search is not None and c.verdict == "violated"]
+    for cell in violated[:MOST_WITNESSES]:
+        found = cell.search
+        assert found is not None
+        shares = [
+            f"{words.quantity(hits)} of {words.quantity(trials)} on {name}"
+            for hits, trials, name in zip(found.hits, found.trials, ("D", "D′"), strict=True)
+        ]
+        yield f"Witness against {cell.mechanism.label}: {found.event}, {', '.join(shares)}."
+    if len(violated) > MOST_WITNESSES:
+        yield f"There are {len(violated) - MOST_WITNESSES} more witnesses."
+    if violated:
+        yield "The option --witness of dpframe show prints pair and attack as a spec of its own."
 
 
 def unadjusted(m: int, confidence: float) -> str:

@@ -38,7 +38,8 @@ def untried(record: Record) -> Iterator[str]:
             "another may show more."
         )
     if cells:
-        attacks = listed(cell.attack.label for cell in cells)
+        labels = [cell.search.attacks if cell.search else [cell.attack.label] for cell in cells]
+        attacks = listed(label for of_cell in labels for label in of_cell)
         yield f"Attacks: {attacks}. A stronger one may show more."
     amounts = {max(cell.trials) for cell in cells} - {0}
     if amounts:

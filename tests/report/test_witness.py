@@ -14,7 +14,8 @@ from support.searches import Three, spec
 import dpframe
 from dpframe.errors import DpframeError
 from dpframe.record.model import ChoiceRecord, Record
-from dpframe.report import witness
+from dpframe.report import sentences, witness
+from dpframe.report.untried import untried
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,3 +77,13 @@ def test_odd_values_are_written_as_toml_and_as_python(record: Record) -> None:
     assert isinstance(found, dict)
     assert found["mechanism"][0]["params"]["d0"][2] == -math.inf
     assert found["mechanism"][0]["params"]["nan_inf"] == 'a "nan" ü'
+
+
+def test_reports_tell_the_witness_in_words(record: Record) -> None:
+    told = list(sentences.caveats(record))
+    assert any(
+        one.startswith("Witness against laplace-half-scale: logistic scores") for one in told
+    )
+    assert not any("Witness against laplace:" in one for one in told)
+    assert any("Up to 2 pairs" in one for one in untried(record))
+    assert "Attacks: logistic. A stronger one may show more." in untried(record)

@@ -167,6 +167,8 @@ class SearchRecord(Part):
 
     neighbourhood: ChoiceRecord
     """what proposed the pairs; the cell's `pair` and `attack` are those of the witness"""
+    attacks: list[str] = Field(default_factory=list)
+    """labels of the attacks that were played on every draw"""
     pairs: Count
     """pairs that were looked at"""
     event: str
