@@ -13,7 +13,7 @@ import pytest
 from support.naive_bets import wealth
 from support.small_audits import PLUGINS, ROWS, document, load, results, small_segments
 
-from dpframe import HostMechanism, PureDP
+from dpframe import DecisionCounts, Estimate, Estimator, HostMechanism, PureDP
 from dpframe.commands.audit import make_plan
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.chunks import Segment
@@ -241,3 +241,46 @@ def test_no_release_of_a_black_box_is_asked_for_twice(attack: str) -> None:
     assert found.estimate is not None
     assert [n % 16 for n, _ in found.estimate.wealth][:-1] == [0] * (len(found.estimate.wealth) - 1)
     assert found.estimate.wealth[0] == (64, 0.0)
+
+
+class Own(Estimator, name="own"):
+    """A third party's: keeps what it was shown, and says when it has enough."""
+
+    certifies: ClassVar[bool] = True
+    assumption: ClassVar[str] = "none"
+    anytime: ClassVar[bool] = True
+    fails: bool = False
+
+    def statistic(self) -> Any:
+        return DecisionCounts()
+
+    def observe(self, state: Any, layout: Any, counts: Any, query: Any) -> Any:
+        assert counts.sum(axis=1).tolist() == list(query.trials)
+        if self.fails and state:
+            raise ValueError("no idea")
+        counts[:] = -1  # its own copy
+        return (*(state or ()), query.trials[0])
+
+    def conclude(self, state: Any, layout: Any, query: Any) -> Estimate:
+        assert sum(state) == query.trials[0] == query.trials[1]
+        p_value = 1e-9 if sum(state) > 200 else 1.0
+        return Estimate(2.0, 0.5, p_value=p_value, p_resolved=p_value)
+
+    def estimate(self, layout: Any, counts: Any, query: Any) -> Estimate:
+        return self.conclude((query.trials[0],), layout, query)
+
+    def extreme(self, layout: Any, trials: Any) -> Any:
+        return np.array([[trials[0], 0], [0, trials[1]]])
+
+
+def test_an_anytime_estimator_can_be_a_plugin() -> None:
+    entries = [{"use": "own"}, {"use": "own", "label": "failing", "params": {"fails": True}}]
+    asked = spec(estimator=[*entries, {"use": "betting"}], run=DECIDED)
+    plan = make_plan(load(asked, [*PLUGINS, Own]))
+    own, failing, betting = run_plan(plan)
+    full = ends(TRIALS, CHUNK, whole=False)
+    assert own.trials[0] == next(end for end in full if end > 200)
+    assert sum(own.counts[0]) == own.trials[0]
+    assert failing.reason is not None
+    assert "no idea" in failing.reason
+    assert betting.reason is None
