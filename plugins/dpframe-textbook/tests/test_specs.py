@@ -9,11 +9,18 @@ import dpframe
 SPECS = sorted((Path(__file__).parents[1] / "specs").glob("*.toml"))
 PAIRS = [spec for spec in SPECS if not spec.stem.startswith("search-")]
 SEARCHES = [spec for spec in SPECS if spec.stem.startswith("search-")]
-SOME = ("search-stability",)
+SOME = ("one-answer", "stability", "metric-plane", "metric-words", "search-stability")
 WRONG = (
     *("noisy-histogram-2", "report-noisy-max-3", "report-noisy-max-4", "sparse-vector-3"),
     *("sparse-vector-4", "sparse-vector-5", "sparse-vector-6", "sparse-vector-3-4"),
 )
+
+
+def some(specs):
+    return [
+        pytest.param(spec, id=spec.stem, marks=() if spec.stem in SOME else pytest.mark.slow)
+        for spec in specs
+    ]
 
 
 def demand_no_false_alarm(record):
@@ -24,19 +31,13 @@ def demand_no_false_alarm(record):
         assert wrong or cell["verdict"] != "violated", cell["mechanism"]
 
 
-@pytest.mark.parametrize("spec", PAIRS, ids=lambda spec: spec.stem)
+@pytest.mark.parametrize("spec", some(PAIRS))
 def test_a_spec_runs_small(spec):
     draws = [f"{key}=4000" for key in ("audit.trials", "run.fit", "run.pilot")]
     demand_no_false_alarm(dpframe.audit(spec, overrides=[*draws, "audit.confidence=0.999999"]))
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        pytest.param(spec, id=spec.stem, marks=() if spec.stem in SOME else pytest.mark.slow)
-        for spec in SEARCHES
-    ],
-)
+@pytest.mark.parametrize("spec", some(SEARCHES))
 def test_a_search_runs_small(spec):
     overrides = ["audit.trials=20_000", "audit.confidence=0.999999"]
     demand_no_false_alarm(dpframe.audit(spec, overrides=overrides))
