@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 STEPS = 10
 """Newton's steps after a closed solution, which rounding leaves inexact where it is small."""
 
+DEAR = 0.1
+"""A round is not bet on if what rounding does to the bet costs more, as a logarithm."""
+
 TINY = 1e-300
 
 
@@ -51,7 +54,9 @@ def project(q: Floats, p: Floats, slope: Floats, delta: Floats | float) -> tuple
     low, high = np.minimum(*ends), np.maximum(*ends)
     # Exact where δ = 0, which leaves a quadratic equation.
     b = slope + 1 + slope * q + p
-    x = 2 * (p + q) / (b + np.sqrt(np.maximum(b * b - 8 * slope * (p + q), 0.0)))
+    # The discriminant, b² − 8 e^ε (p + q), as a sum: next to q = p = 1 nothing of it would be left.
+    apart = (slope - 1) * (1 + q) + (q - p)
+    x = 2 * (p + q) / (b + np.sqrt(apart * apart + 4 * slope * (1 - q) * (1 - p)))
     if np.any(delta):
         x = np.where(delta > 0, _cubic(q, p, slope, delta) / slope, x)
         for _ in range(STEPS):
@@ -226,8 +231,27 @@ def earned(
     ):
         paid = _log_ratio(hits[..., 1], trials, bet_p, base_p)
         paid = paid + _log_ratio(hits[..., 0], trials, bet_q, base_q)
-        ways.append(np.where(outside, paid, 0.0))
+        excess = trials * _excess((bet_q, bet_p), (base_q, base_p), slope, delta)
+        ways.append(np.where(outside & (excess < DEAR), paid - excess, 0.0))
     return np.stack(ways)
+
+
+def _excess(
+    bet: tuple[Floats, Floats], base: tuple[Floats, Floats], slope: Floats, delta: Floats | float
+) -> Floats:
+    """By how much a point that is not quite the nearest lets a pair of draws pay too much.
+
+    The mean of what a pair pays, 1 + u + v + uv, is a quadratic function of q on the line; its
+    largest value there, less 1, is 0 at the nearest point, and is given back elsewhere. So what
+    rounding does to a projection costs evidence, and makes none.
+    """
+    (bet_q, bet_p), (q, p) = bet, base
+    with np.errstate(all="ignore"):  # what is not bet on may be anything
+        u = slope * (bet_p - p) / (p * (1 - p))
+        v = (bet_q - q) / (q * (1 - q))
+        far = np.where(u * v < 0, -(u + v) / (2 * u * v), np.sign(u + v) * np.inf)
+        far = np.clip(far, -q, np.minimum((1 - delta) / slope, 1.0) - q)
+        return np.asarray(np.log1p(np.maximum((u + v) * far + u * v * far * far, 0.0)))
 
 
 def _log_ratio(hits: Ints, trials: Ints | int, bet: Floats, base: Floats) -> Floats:

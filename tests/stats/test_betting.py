@@ -138,3 +138,36 @@ def test_ends() -> None:
     assert betting.lower_bound(evidence, grid, 0.05) == 1.0
     assert betting.lower_bound(betting.nothing(3, 3), grid, 0.05) == 0.0
     assert betting.refuted(evidence, 0.05).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-13, 1e-6, 0.4])
+def test_rounding_pays_nobody(delta: float) -> None:
+    """Rates next to 0 and 1, and claims next to ε = 0: the mean of a round is 1 at most."""
+    rng, size = np.random.default_rng(5), 20_000
+    n = np.floor(10 ** rng.uniform(2, 9, size))
+    few = np.floor(10 ** rng.uniform(0, 2, (2, size)))
+    most = rng.random((2, size)) < 0.7
+    q, p = (np.where(most, n - few, few) + 0.5) / (n + 1)
+    slope = np.exp(np.where(rng.random(size) < 0.5, 0.0, 10 ** rng.uniform(-9, 1, size)))
+    kept = p > slope * q + delta
+    n, q, p, slope = n[kept], q[kept], p[kept], slope[kept]
+    bet = betting.Bet(np.zeros(len(n), np.int64), q, p, q)
+
+    bets = betting.earned(np.zeros((len(n), 2), np.int64), n, bet, slope, delta) != 0
+    assert np.mean(bets) > 0.95
+
+    def gain(y: int, x: int) -> np.ndarray:
+        """Of one pair of draws, where the round has n of them."""
+        one = betting.earned(np.full((len(n), 2), (y, x)), 1, bet, slope, delta)
+        return np.expm1(np.where(bets, one, 0.0))
+
+    base, _ = betting.project(q, p, slope, delta)
+    last = (1 - delta) / slope
+    for rate in (0 * last, last, *(np.clip(f * base, 0, last) for f in (0.5, 0.999, 1.001, 2))):
+        other = np.minimum(slope * rate + delta, 1.0)
+        mean = sum(
+            gain(y, x) * (rate if y else 1 - rate) * (other if x else 1 - other)
+            for y in (0, 1)
+            for x in (0, 1)
+        )
+        assert np.max(n * mean) < 1e-2
