@@ -46,6 +46,9 @@ FEW = 8
 ROUNDING = 1e-4
 """Relative difference of two scores that rounding may make, however much has cancelled."""
 
+LARGEST = 0.01
+"""Share of the largest score below which the others owe their size to cancelling."""
+
 
 def check_outputs_vary(chunks: Sequence[HostArray]) -> None:
     """Looks at a few chunks of one dataset, each drawn under a key of its own.
@@ -195,7 +198,9 @@ def _rounded(after: HostArray, before: HostArray) -> HostArray:
     """Which scores differ by no more than rounding."""
     a, b = np.asarray(after, np.float64), np.asarray(before, np.float64)
     size = np.maximum(np.abs(a), np.abs(b))
-    typical = np.median(size[np.isfinite(size)]) if np.isfinite(size).any() else 0.0
+    finite = size[np.isfinite(size)]
+    # Where most scores are next to 0, they are so because larger numbers have cancelled.
+    typical = max(np.median(finite), LARGEST * finite.max()) if len(finite) else 0.0
     with np.errstate(invalid="ignore"):
         found: HostArray = np.abs(a - b) <= ROUNDING * np.maximum(size, typical)
     return found & np.isfinite(a) & np.isfinite(b)

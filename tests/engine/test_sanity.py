@@ -284,3 +284,22 @@ def test_looking_costs_at_most_two_small_programs_per_attack_and_one_per_mechani
         dpframe.audit(document)
     scores, draws = (now - then for now, then in zip(programs_now(), before, strict=True))
     assert (scores, draws) == (2 * 2, 2 * 2)
+
+
+def test_scores_that_have_mostly_cancelled_are_rounded_like_the_largest() -> None:
+    """As a learned score is that says nothing of most rows, and much of few."""
+    rng = np.random.default_rng(5)
+    x, y = (rng.normal(size=(N, 1)).astype(np.float32) for _ in range(2))
+
+    def score(rows: Any) -> Any:
+        told = np.where(np.abs(rows[:, 0]) > 3, 1.0, 1e-5).astype(np.float32)
+        # Other code for another number of rows: the last digits of what cancels differ.
+        return told + np.float32(2e-7) * np.float32(len(rows) < N)
+
+    check_rows_alone(score, (x, y))
+
+    def peeks(rows: Any) -> Any:
+        return score(rows) + np.float32(1e-3) * np.float32(len(rows) < N)
+
+    with pytest.raises(CellError, match="smaller batch"):
+        check_rows_alone(peeks, (x, y))
