@@ -91,11 +91,12 @@ def check_rows_alone(
         return
     rng = np.random.default_rng(n)
     s, t = score(x), score(y)
+    scale = _scale(np.concatenate([s, t]))
     half, order = rng.random(n) < 1 / 2, rng.permutation(n)
     mixtures = [(_mixed(half, x, y), _mixed(half, s, t)), (_mixed(half, y, x), _mixed(half, t, s))]
-    if any(_depends(score(rows), expected) for rows, expected in mixtures):
+    if any(_depends(score(rows), expected, scale) for rows, expected in mixtures):
         raise CellError(NEIGHBOURS)
-    if _differs(score(x[order]), s[order]):
+    if _differs(score(x[order]), s[order], scale):
         raise CellError(PLACES)
     for rows, expected in mixtures:
         for places, crowd in _crowds(rows, expected, order[:FEW]):
@@ -103,10 +104,12 @@ def check_rows_alone(
             crowded[places] = rows[places]
             found = score(crowded)
             others = np.delete(found, places)
-            if _depends(found[places], expected[places]) or _differs(others, others[:1]):
+            if _depends(found[places], expected[places], scale) or _differs(
+                others, others[:1], scale
+            ):
                 raise CellError(NEIGHBOURS)
     part = min(ROWS, n // 2)
-    if _differs(score(x[:part]), s[:part]):
+    if _differs(score(x[:part]), s[:part], scale):
         raise CellError(SIZES)
 
 
@@ -154,17 +157,17 @@ def _mixed(mask: HostArray, a: HostArray, b: HostArray) -> HostArray:
     return np.where(mask.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
 
 
-def _depends(after: HostArray, before: HostArray) -> bool:
+def _depends(after: HostArray, before: HostArray, scale: float) -> bool:
     """Whether scores changed by more than may be ascribed to rounding, as a cut would see it."""
     changed = ~_equal(after, before)
     if not changed.any():
         return False
-    if before.dtype == np.bool_ or (changed & ~_rounded(after, before)).any():
+    if before.dtype == np.bool_ or (changed & ~_rounded(after, before, scale)).any():
         return True
     return crossing(after[changed], before[changed]) > max(3, len(before) >> 14)
 
 
-def _differs(after: HostArray, before: HostArray) -> bool:
+def _differs(after: HostArray, before: HostArray, scale: float) -> bool:
     """Whether scores changed by more than rounding; a decision may lie at its threshold.
 
     Trials that differ by their place alone are independent, if not equal: their sum lies closer to
@@ -175,7 +178,7 @@ def _differs(after: HostArray, before: HostArray) -> bool:
         return False
     if before.dtype == np.bool_:
         return bool(changed.sum() > 1 + (len(before) >> 10))
-    return bool((changed & ~_rounded(after, before)).any())
+    return bool((changed & ~_rounded(after, before, scale)).any())
 
 
 def crossing(after: HostArray, before: HostArray) -> int:
@@ -194,13 +197,20 @@ def _equal(a: HostArray, b: HostArray) -> HostArray:
     return same
 
 
-def _rounded(after: HostArray, before: HostArray) -> HostArray:
+def _rounded(after: HostArray, before: HostArray, scale: float) -> HostArray:
     """Which scores differ by no more than rounding."""
     a, b = np.asarray(after, np.float64), np.asarray(before, np.float64)
     size = np.maximum(np.abs(a), np.abs(b))
-    finite = size[np.isfinite(size)]
-    # Where most scores are next to 0, they are so because larger numbers have cancelled.
-    typical = max(np.median(finite), LARGEST * finite.max()) if len(finite) else 0.0
     with np.errstate(invalid="ignore"):
-        found: HostArray = np.abs(a - b) <= ROUNDING * np.maximum(size, typical)
+        found: HostArray = np.abs(a - b) <= ROUNDING * np.maximum(size, scale)
     return found & np.isfinite(a) & np.isfinite(b)
+
+
+def _scale(scores: HostArray) -> float:
+    """The size of scores that rounding is measured by, however small one of them is.
+
+    Where most are next to 0, they are so because larger numbers have cancelled.
+    """
+    size = np.abs(np.asarray(scores, np.float64))
+    size = size[np.isfinite(size)]
+    return float(max(np.median(size), LARGEST * size.max())) if len(size) else 0.0
