@@ -51,7 +51,7 @@ def finding(hunt: Hunt, seconds: float) -> CellResult:
     truth = guarded("truth", lambda: mechanism.truth(arm.pair))
     if not isinstance(truth, Claim | None):
         raise CellError(f"truth returned {shown(truth)}, which is neither a claim nor None")
-    bound = wealth.bound(error) * arm.scale
+    bound = wealth.bound(error, hunt.arms.index(arm)) * arm.scale
     found = dataclasses.replace(hunt.of(arm.pair, mechanism, place), claim=arm.claim)
     witness = Witness(
         event=f"{found.attack.label} {words}",

@@ -317,7 +317,8 @@ class Hunt:
         before = arm.seen
         fresh = arm.draw(chunks, self._count)
         self._spend(chunks * arm.the_pass.rows)
-        arm.earned += self.wealth.bet(before, fresh, arm.points, arm.scale, self.drawn)
+        where = arm.scale, self.drawn, self.arms.index(arm)
+        arm.earned += self.wealth.bet(before, fresh, arm.points, *where)
         self._rounds += 1
         arm.take_in(fresh, self._count)
 

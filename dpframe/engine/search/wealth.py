@@ -1,4 +1,4 @@
-"""What the bets of one search have earned: against its claim, and against each ε of a grid."""
+"""What the bets of one search have earned: against its claim, and of each pair against a grid."""
 
 from __future__ import annotations
 
@@ -61,6 +61,20 @@ def farthest(seen: Seen, points: Sequence[Point]) -> Guess | None:
     return max(guesses, key=lambda guess: guess.z, default=None)
 
 
+class Ladder:
+    """What the bets on one pair have earned against each loss of the grid.
+
+    A bound is about one pair. Were it earned by all of them together, a pair that loses little
+    would be told the bound of another.
+    """
+
+    def __init__(self) -> None:
+        self.now = np.zeros((2, len(GRID)))
+        """Logarithms of the wealth of both ways to bet."""
+        self.best = np.zeros(len(GRID))
+        """Largest logarithm of their mean so far."""
+
+
 class Wealth:
     """Grows by bets on rounds that were not seen when they were chosen.
 
@@ -75,11 +89,16 @@ class Wealth:
         """Largest logarithm of the wealth against the claim."""
         self.history: list[tuple[int, float]] = []
         """(draws per dataset, logarithm of the wealth against the claim) after each round."""
-        self._of_grid = np.zeros((2, len(GRID)))
-        self._best_of_grid = np.zeros(len(GRID))
+        self._ladders: dict[int, Ladder] = {}
 
     def bet(
-        self, before: Seen, fresh: Seen, points: Sequence[Point], scale: float, drawn: int
+        self,
+        before: Seen,
+        fresh: Seen,
+        points: Sequence[Point],
+        scale: float,
+        drawn: int,
+        number: int = 0,
     ) -> float:
         """Bets on a round.
 
@@ -89,12 +108,13 @@ class Wealth:
             points: of the claim, for the pair of the arm; empty if nothing is claimed.
             scale: loss claimed for this pair, as a multiple of the first one's.
             drawn: draws per dataset of all rounds, this one included.
+            number: which arm it is, from 0, in the order in which they were proposed.
 
         Returns:
             What the round has earned against the claim, as a logarithm.
         """
         earned = self._bet_against_claim(before, fresh, points)
-        self._bet_against_grid(before, fresh, scale)
+        self._bet_against_grid(self._ladders.setdefault(number, Ladder()), before, fresh, scale)
         self.history.append((drawn, self.log_wealth))
         return earned
 
@@ -103,20 +123,27 @@ class Wealth:
         """Logarithm of the wealth against the claim: the mean of two ways to bet."""
         return float(np.logaddexp(*self.against_claim) - math.log(2))
 
-    def bound(self, error: float) -> float:
-        """The loss of some pair is at least this, in the units of the first pair's claim.
+    def bound(self, error: float, number: int = 0) -> float:
+        """The loss of an arm's pair is at least this, in the units of the first pair's claim.
 
         Args:
-            error: with which probability this may be wrong, at all times together.
+            error: with which probability a bound of any of the arms may be wrong, at all times
+                together.
+            number: which arm.
         """
-        return float(GRID[max(0, self._first_held(error) - 1)])
+        return float(GRID[max(0, self._first_held(error, number) - 1)])
 
     def open(self, error: float) -> float:
-        """The first loss that is not refuted."""
-        return float(GRID[min(len(GRID) - 1, self._first_held(error))])
+        """The first loss that is refuted for none of the pairs."""
+        held = max((self._first_held(error, number) for number in self._ladders), default=0)
+        return float(GRID[min(len(GRID) - 1, held)])
 
-    def _first_held(self, error: float) -> int:
-        held = np.flatnonzero(self._best_of_grid < -math.log(error))
+    def _first_held(self, error: float, number: int) -> int:
+        if number not in self._ladders:
+            return 0
+        # The arms share the error: halves, sixths, twelfths, …
+        wanted = math.log((number + 1) * (number + 2) / error)
+        held = np.flatnonzero(self._ladders[number].best < wanted)
         return int(held[0]) if len(held) else len(GRID)
 
     def _bet_against_claim(self, before: Seen, fresh: Seen, points: Sequence[Point]) -> float:
@@ -130,18 +157,18 @@ class Wealth:
         self.best = max(self.best, self.log_wealth)
         return self.log_wealth - old
 
-    def _bet_against_grid(self, before: Seen, fresh: Seen, scale: float) -> None:
+    def _bet_against_grid(self, ladder: Ladder, before: Seen, fresh: Seen, scale: float) -> None:
         losses = GRID * scale
         hopeful = (losses <= min(largest_loss(before, self.delta), LARGEST)) & (self.delta < 1)
         # What is refuted stays so, whatever it is bet against later.
-        at = np.flatnonzero(hopeful & (self._best_of_grid < RUINED))
+        at = np.flatnonzero(hopeful & (ladder.best < RUINED))
         if not len(at):
             return
         slope: Any = np.exp(losses[at])
         bet = choose(*before, slope, self.delta)
-        self._of_grid[:, at] += pay(fresh.above, fresh.trials, bet, slope, self.delta)
-        wealth = np.logaddexp(*self._of_grid[:, at]) - math.log(2)
-        self._best_of_grid[at] = np.maximum(self._best_of_grid[at], wealth)
+        ladder.now[:, at] += pay(fresh.above, fresh.trials, bet, slope, self.delta)
+        wealth = np.logaddexp(*ladder.now[:, at]) - math.log(2)
+        ladder.best[at] = np.maximum(ladder.best[at], wealth)
 
 
 RUINED = 100.0

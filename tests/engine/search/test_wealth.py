@@ -57,7 +57,7 @@ def test_it_is_what_a_loop_over_events_and_losses_gives() -> None:
     assert wealth.best == pytest.approx(best[claim.epsilon], rel=1e-9)
     assert wealth.best > 1
     places = np.searchsorted(GRID, chosen)
-    assert wealth._best_of_grid[places] == pytest.approx([best[e] for e in chosen], rel=1e-9)
+    assert wealth._ladders[0].best[places] == pytest.approx([best[e] for e in chosen], rel=1e-9)
     assert [drawn for drawn, _ in wealth.history] == [100, 200, 300]
 
 
@@ -83,7 +83,7 @@ def searched(rng: np.random.Generator, claimed: float, rounds: int) -> Wealth:
         zs = [guess.z if (guess := farthest(arm, claim)) else -math.inf for arm in arms]
         arm = int(np.argmax(zs))
         fresh = laplace(rng, max(10, arms[arm].trials // 3), shifts[arm])
-        wealth.bet(arms[arm], fresh, claim, 1.0, drawn)
+        wealth.bet(arms[arm], fresh, claim, 1.0, drawn, arm)
         arms[arm] = plus(arms[arm], fresh)
     return wealth
 
@@ -99,10 +99,11 @@ def test_a_true_claim_is_seldom_refuted_however_lucky_the_pair() -> None:
 
 
 def test_a_false_claim_is_refuted_and_the_bound_comes_near() -> None:
-    wealth = searched(np.random.default_rng(4), 0.5, 30)
+    wealth = searched(np.random.default_rng(4), 0.5, 36)
     assert wealth.best > 10
-    assert 0.7 < wealth.bound(0.05) <= 1.0
-    assert wealth.open(0.05) > wealth.bound(0.05)
+    bounds = [wealth.bound(0.05, number) for number in range(4)]
+    assert 0.7 < max(bounds) <= 1.0
+    assert wealth.open(0.05) > max(bounds)
 
 
 def test_losses_are_in_units_of_the_first_pair() -> None:
@@ -115,6 +116,37 @@ def test_losses_are_in_units_of_the_first_pair() -> None:
         bounds.append(wealth.bound(0.05))
     assert bounds[0] > 1.5
     assert bounds[1] == pytest.approx(bounds[0] / 2, rel=0.02)
+
+
+def test_a_bound_is_earned_by_its_own_pair() -> None:
+    """One pair loses 20 times its claim and the other 1.5 times, in whatever order they come."""
+    for first in (0, 1):
+        wealth, rng = Wealth(0.0), np.random.default_rng(7)
+        pairs = {first: (2.0, 0.1), 1 - first: (1.5, 1.0)}
+        for number, (shift, claimed) in sorted(pairs.items()):
+            past, fresh = (laplace(rng, 20_000, shift) for _ in range(2))
+            wealth.bet(past, fresh, (Point(claimed, 0.0),), claimed, 1, number)
+        for number, (shift, claimed) in pairs.items():
+            assert 0.85 * shift < wealth.bound(0.05, number) * claimed <= shift
+        assert wealth.open(0.05) > wealth.bound(0.05, first) > 15  # what is worth betting against
+        assert wealth.bound(0.05, 2) == 0.0
+
+
+def test_the_bounds_of_all_pairs_hold_together() -> None:
+    """What each pair has to earn adds up to the error: at most 1e-6 of a false alarm."""
+    rng, audits, error = np.random.default_rng(8), 150, 0.4
+    wrong = lucky = 0
+    for _ in range(audits):
+        wealth, arms = Wealth(0.0), [laplace(rng, 30, 0.3) for _ in range(4)]
+        for drawn in range(12):
+            arm = int(np.argmax([farthest(a, (Point(0.3, 0.0),)).z for a in arms]))  # type: ignore[union-attr]
+            fresh = laplace(rng, max(10, arms[arm].trials // 3), 0.3)
+            wealth.bet(arms[arm], fresh, (), 1.0, drawn, arm)
+            arms[arm] = plus(arms[arm], fresh)
+        wrong += any(wealth.bound(error, number) > 0.3 for number in range(4))
+        lucky += any(np.any(ladder.best > 0) for ladder in wealth._ladders.values())
+    assert wrong == 0 or bdtrc(wrong - 1, audits, error) > 1e-6
+    assert lucky > audits / 10  # not vacuous
 
 
 def test_ends() -> None:
