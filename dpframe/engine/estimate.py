@@ -26,8 +26,9 @@ from dpframe.record.result import CellResult
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from dpframe.engine.address import Stream
     from dpframe.engine.ledger import Ledger
-    from dpframe.engine.plan import Place, Plan
+    from dpframe.engine.plan import Pass, Place, Plan
     from dpframe.engine.watch import Watch
     from dpframe.engine.work import Work
     from dpframe.estimator import Estimate, Settled
@@ -85,13 +86,15 @@ def estimate_cell(
     layout = _own(work.layouts, place)
     listed = jax.tree.map(lambda leaf: np.asarray(leaf).tolist(), counts)
     stream, looks, run = work.the_pass.stream, FIRST_LOOK, plan.audit.run
-    if watch is None:
-        error = share_of_error(cell, plan)
-        try:
+    error = share_of_error(cell, plan)
+    try:
+        if watch is None:
             asked = guarded("claim", lambda: question(cell, run, error, trials, listed))
-        except CellError as problem:
-            return CellResult(cell=cell, reason=str(problem))
-        looks = ledger.look(stream, asked, trials)
+            looks = ledger.look(stream, asked, trials)
+        else:
+            looks = look_at_any_time(cell, stream, plan, ledger, trials)
+    except CellError as problem:
+        return CellResult(cell=cell, reason=str(problem))
     query = query_of(cell, plan, trials, looks)
     common = CellResult(
         cell=cell,
@@ -122,6 +125,27 @@ def estimate_cell(
         return _estimated(common, *_answers(common, layout, counts, watch, extremes))
     except CellError as error:
         return dataclasses.replace(common, reason=str(error))
+
+
+def look_at_any_time(
+    cell: Cell, stream: Stream, plan: Plan, ledger: Ledger, trials: tuple[int, int] = (0, 0)
+) -> Looks:
+    """The looks at draws that are bet on: more of them are no other question, another attack is.
+
+    Raises:
+        CellError: the claim cannot be asked.
+    """
+    error = share_of_error(cell, plan)
+    asked = guarded("claim", lambda: question(cell, plan.audit.run, error, (0, 0), None))
+    return ledger.look(stream, asked, trials)
+
+
+def query_at_any_time(the_pass: Pass, plan: Plan, ledger: Ledger, cell: Cell) -> Query:
+    """What is asked of an anytime cell of a pass, before anything is drawn."""
+    try:
+        return query_of(cell, plan, looks=look_at_any_time(cell, the_pass.stream, plan, ledger))
+    except CellError:  # told when it is estimated
+        return query_of(cell, plan)
 
 
 def query_of(

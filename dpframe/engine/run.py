@@ -11,7 +11,12 @@ import jax
 from dpframe.blame import blame
 from dpframe.engine.checkpoint import Store, Uneven
 from dpframe.engine.device import DeviceWork
-from dpframe.engine.estimate import estimate_cell, query_of, resolution_of, share_of_error
+from dpframe.engine.estimate import (
+    estimate_cell,
+    query_at_any_time,
+    resolution_of,
+    share_of_error,
+)
 from dpframe.engine.host import HostWork
 from dpframe.engine.ledger import Ledger
 from dpframe.engine.processes import available_cores
@@ -190,7 +195,7 @@ class _Runner:
             work.source = self.source
         if the_pass.anytime:
             stops = self.plan.audit.run.stop == "decided"
-            query = partial(query_of, plan=self.plan)
+            query = partial(query_at_any_time, the_pass, self.plan, self.ledger)
             work.watches = Watches(the_pass, query, self.loudest, stops=stops)
         return work
 

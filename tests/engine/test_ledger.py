@@ -132,6 +132,23 @@ def test_the_price_is_in_the_adjusted_p_value(tmp_path: Path) -> None:
     assert second["estimate"]["epsilon_lower"] < direct["estimate"]["epsilon_lower"]
 
 
+def test_bets_may_go_on_and_another_question_is_another_look(tmp_path: Path) -> None:
+    bets = {"estimator": [{"use": "betting"}]}
+    first = shown(tmp_path, N, **bets)
+    longer = shown(tmp_path, 3 * N, **bets)
+    assert level(first) == level(longer) == pytest.approx(0.05)
+    assert not noted(longer)
+    (other,) = shown(tmp_path, 3 * N, audit={"delta": 0.01}, **bets)
+    assert level([other]) == pytest.approx(0.05 / 6)
+    assert other["basis"]["look"] == 2
+    assert other["looks"] is None  # of any number of trials
+    assert noted([other])
+    (fresh,) = shown(tmp_path / "other", 3 * N, audit={"delta": 0.01}, **bets)
+    assert other["p_value"] == fresh["p_value"]
+    assert other["p_adjusted"] == pytest.approx(min(1.0, 6 * fresh["p_adjusted"]))
+    assert level(shown(tmp_path, 4 * N, **bets)) == pytest.approx(0.05)
+
+
 def test_repeating_an_earlier_look_keeps_its_number(tmp_path: Path) -> None:
     first = shown(tmp_path, N)
     shown(tmp_path, 3 * N)
