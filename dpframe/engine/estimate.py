@@ -108,7 +108,7 @@ def estimate_cell(
         notes=(
             *work.notes,
             *_cut_short(trials, work.the_pass.trials, watch.settled if watch else None),
-            *_again(looks),
+            *again(looks),
         ),
         looks=looks,
     )
@@ -277,7 +277,8 @@ def _cut_short(
 UNREACHABLE = "nothing that its events show could reach the claim"
 
 
-def _again(looks: Looks) -> tuple[str, ...]:
+def again(looks: Looks) -> tuple[str, ...]:
+    """What a cell is told of earlier looks at its draws."""
     if looks.number == 1:
         return ()
     return (

@@ -91,7 +91,7 @@ def question(
     chosen: list[Any] = []
     for choice in (cell.attack, cell.estimator):
         kind: Any = type(choice.value)
-        chosen += [choice.distribution, choice.use, choice.value.params(), _source(kind)]
+        chosen += [choice.distribution, choice.use, choice.value.params(), source_of(kind)]
     return digest(
         {
             "mechanism": [cell.mechanism.use, mechanism.params()],
@@ -108,7 +108,7 @@ def question(
 
 
 @functools.cache
-def _source(cls: type) -> str:
+def source_of(cls: type) -> str:
     """The code of a class that its author may have changed since; none of a built-in."""
     if cls.__module__.partition(".")[0] == "dpframe":
         return ""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import jax
 
 from dpframe.blame import blame
+from dpframe.engine.address import EVAL, Stream, digest
 from dpframe.engine.checkpoint import Store, Uneven
 from dpframe.engine.device import DeviceWork
 from dpframe.engine.estimate import (
@@ -22,7 +23,7 @@ from dpframe.engine.ledger import Ledger
 from dpframe.engine.processes import available_cores
 from dpframe.engine.schedule import Counted, Finished, GaveUpError, Paused, Schedule
 from dpframe.engine.search.crew import Crew, Drawn
-from dpframe.engine.search.hunt import Settings
+from dpframe.engine.search.hunt import Settings, asked_of_draws
 from dpframe.engine.watch import Loudest, Watches
 from dpframe.engine.workers import Workers
 from dpframe.errors import CellError, SampleError, WorthlessError
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from dpframe.engine.plan import Pass, Plan
     from dpframe.engine.schedule import Event
     from dpframe.engine.work import Work
+    from dpframe.record.looks import Looks
     from dpframe.spec.audit import Cell
 
 HEARTBEAT = 0.1
@@ -154,12 +156,14 @@ class _Runner:
         if not cells:
             return
         run = self.plan.audit.run
+        looks = {cell.id: self._look_of(cell) for cell in cells}
         settings = Settings(
             run,
             self.plan.prng,
             self.store,
             self.source,
-            partial(share_of_error, plan=self.plan),
+            lambda cell: share_of_error(cell, self.plan) / looks[cell.id].price,
+            lambda cell: looks[cell.id],
             partial(resolution_of, plan=self.plan),
             run.stop == "decided",
         )
@@ -178,6 +182,16 @@ class _Runner:
                     self._tell()
         finally:
             self.store.flush()
+
+    def _look_of(self, cell: Cell) -> Looks:
+        """Searches of one kind of mechanism may share draws, whatever they look for in them."""
+        assert cell.search is not None
+        mechanism = cell.search.mechanism
+        group = digest(["search", mechanism.distribution, mechanism.use])
+        error = f"{share_of_error(cell, self.plan):.12g}"
+        stream = Stream(cell.seed, group, cell.repeat, EVAL)
+        asked = digest([*asked_of_draws(cell), error])
+        return self.ledger.look(stream, asked, (cell.trials, cell.trials))
 
     def _tell(self) -> None:
         # How far calls are is guessed; what was shown is not taken back.

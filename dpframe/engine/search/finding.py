@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpframe.claims import Claim
+from dpframe.engine.estimate import again
 from dpframe.engine.guard import guarded
 from dpframe.engine.search.hunt import GROWTH, ROWS
 from dpframe.engine.search.wealth import Point, Seen, Wealth
@@ -92,6 +93,7 @@ def finding(hunt: Hunt, seconds: float) -> CellResult:
         extreme=extreme,
         draws=sum(trials),
         draw_group=arm.the_pass.stream.group,
+        looks=hunt.settings.looks_of(cell),
         data=arm.the_pass.data,
         seconds=seconds,
         witness=witness,
@@ -136,6 +138,7 @@ def _notes(hunt: Hunt, witness: Witness) -> tuple[str, ...]:
         f"{witness.hits[1]:,} of {witness.trials[1]:,} on D′, {witness.hits[0]:,} of "
         f"{witness.trials[0]:,} on D",
     ]
+    notes += again(hunt.settings.looks_of(hunt.cell))
     if hunt.ended_by_time:
         notes.append(
             f"ended by the time budget after {hunt.drawn:,} of {hunt.cell.trials:,} trials"

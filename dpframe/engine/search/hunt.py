@@ -14,6 +14,7 @@ from dpframe.engine.address import EVAL, Stream, digest, draw_group, host_genera
 from dpframe.engine.answers import learns, mismatch, nan_allowed, unsuited
 from dpframe.engine.chunks import rows_per_chunk
 from dpframe.engine.content import data_digest
+from dpframe.engine.fingerprint import source_of
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import Scorer
 from dpframe.engine.plan import Pass, Place
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from dpframe.engine.lending import Source
     from dpframe.engine.search.arm import Counter
     from dpframe.pair import Pair
+    from dpframe.record.looks import Looks
     from dpframe.spec.audit import Cell, RunSettings
 
 ROWS = 1 << 10
@@ -77,6 +79,24 @@ PROPOSE = "proposals"
 """Stream of what a neighbourhood makes up."""
 
 
+def asked_of_draws(cell: Cell) -> list[Any]:
+    """What makes a search another one at the same draws; more trials only where they begin it anew.
+
+    Args:
+        cell: what is searched.
+    """
+    assert cell.search is not None
+    search = cell.search
+    chosen: list[Choice[Any]] = [search.neighbourhood, *search.attacks]
+    kinds: list[Any] = [type(choice.value) for choice in chosen]
+    values = [
+        [choice.distribution, choice.use, choice.value.params(), source_of(kind)]
+        for choice, kind in zip(chosen, kinds, strict=True)
+    ]
+    begins = min(cell.trials, math.ceil(WARM_UP / SHARE))
+    return [search.mechanism.value.params(), values, repr(cell.delta), begins]
+
+
 class Settings(NamedTuple):
     """What all searches of a run have in common."""
 
@@ -85,7 +105,9 @@ class Settings(NamedTuple):
     store: Store
     source: Source
     error_of: Callable[[Cell], float]
-    """Share of the error that a cell has."""
+    """Share of the error that a cell has, at its look."""
+    looks_of: Callable[[Cell], Looks]
+    """Which look at the draws of a cell this is."""
     resolution_of: Callable[[Cell], float]
     """What the sampler resolves; added to both rates of what is bet against."""
     ends_when_decided: bool

@@ -15,6 +15,7 @@ from dpframe.commands.audit import load, make_plan
 from dpframe.commands.plan import outlook
 from dpframe.engine import run as engine
 from dpframe.engine.checkpoint import Store
+from dpframe.engine.ledger import Ledger
 from dpframe.engine.search import arm as arms
 from dpframe.errors import SpecError
 
@@ -126,6 +127,22 @@ def test_an_interrupted_search_goes_on_and_earns_the_same(
     assert not pieces  # all of it is stored
     counted(Store(), 1)
     assert 0 < resumed < len(pieces)
+
+
+def test_another_search_of_the_same_draws_is_another_look(tmp_path: Path) -> None:
+    def looked(**more: Any) -> Any:
+        loaded = load(spec("laplace", trials=3_000, **more), plugins=[Three])
+        (result,) = engine.run(make_plan(loaded), ledger=Ledger([tmp_path]))
+        return result
+
+    first, same = looked(), looked()
+    assert first.looks.number == same.looks.number == 1
+    assert first.estimate == same.estimate
+    other = looked(attack=[{"use": "projection"}])
+    assert other.looks.number == 2
+    assert 1 - other.query.confidence == pytest.approx((1 - first.query.confidence) / 6)
+    assert "look 2 at these draws" in other.estimate.notes[1]
+    assert looked().looks.number == 1
 
 
 @pytest.mark.parametrize(
