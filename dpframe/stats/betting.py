@@ -157,7 +157,8 @@ class Bet(NamedTuple):
     p: Floats
     """On the other side; a guess that the claim allows is not bet on."""
     z: Floats
-    """Standard errors that the guess lies outside of the claim."""
+    """How far the guess lies outside of the claim: in standard errors, once multiplied by the
+    square root of the number of draws that it was guessed from."""
 
 
 def events(above: Ints, trials: int) -> Ints:

@@ -12,7 +12,7 @@ from dpframe.stats.betting import Bet, choose, events, pay
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpframe.types import Ints
+    from dpframe.types import Floats, Ints
 
 LARGEST = 500.0
 """A loss beyond which nothing is bet on: its exponential, and δ beside it, have no float."""
@@ -42,11 +42,8 @@ class Guess(NamedTuple):
 
     point: Point
     bet: Bet
-
-    @property
-    def z(self) -> float:
-        """By how many standard errors."""
-        return float(self.bet.z[0])
+    z: float
+    """By how many standard errors."""
 
 
 def farthest(seen: Seen, points: Sequence[Point]) -> Guess | None:
@@ -57,8 +54,18 @@ def farthest(seen: Seen, points: Sequence[Point]) -> Guess | None:
         points: of the claim.
     """
     usable = [p for p in points if p.epsilon <= LARGEST and p.delta < 1]
-    guesses = [Guess(p, choose(*seen, np.exp([p.epsilon]), p.delta)) for p in usable]
-    return max(guesses, key=lambda guess: guess.z, default=None)
+    bets = [(p, choose(*seen, np.exp([p.epsilon]), p.delta)) for p in usable]
+    found = [Guess(p, bet, float(bet.z[0]) * math.sqrt(seen.trials)) for p, bet in bets]
+    return max(found, key=lambda guess: guess.z, default=None)
+
+
+def _share(number: int) -> float:
+    """What an arm has of what the arms share, however many come after: 1/2, 1/6, 1/12 and so on."""
+    return 1 / ((number + 1) * (number + 2))
+
+
+def _mean(ways: Floats) -> float:
+    return float(np.logaddexp(*ways) - math.log(2))
 
 
 class Ladder:
@@ -84,7 +91,10 @@ class Wealth:
 
     def __init__(self, delta: float) -> None:
         self.delta = delta
-        self.against_claim = np.zeros(2)
+        self.together = np.zeros(2)
+        """Logarithms of what both ways to bet against the claim have made of one purse for all."""
+        self.apart: dict[int, Floats] = {}
+        """The same of a purse for each arm."""
         self.best = 0.0
         """Largest logarithm of the wealth against the claim."""
         self.history: list[tuple[int, float]] = []
@@ -113,15 +123,23 @@ class Wealth:
         Returns:
             What the round has earned against the claim, as a logarithm.
         """
-        earned = self._bet_against_claim(before, fresh, points)
+        earned = self._bet_against_claim(number, before, fresh, points)
         self._bet_against_grid(self._ladders.setdefault(number, Ladder()), before, fresh, scale)
         self.history.append((drawn, self.log_wealth))
         return earned
 
     @property
     def log_wealth(self) -> float:
-        """Logarithm of the wealth against the claim: the mean of two ways to bet."""
-        return float(np.logaddexp(*self.against_claim) - math.log(2))
+        """Logarithm of the wealth against the claim.
+
+        Half of it was bet as one purse, which multiplies what all arms earn and lose; where many
+        pairs lose a little before one is found, that is a lot. The other half was divided among the
+        arms as they came, each with a purse of its own: no more is lost than what is in it.
+        """
+        purses = [_mean(own) + math.log(_share(number)) for number, own in self.apart.items()]
+        unspent = 1 - sum(_share(number) for number in self.apart)
+        apart = np.logaddexp.reduce([*purses, math.log(max(unspent, 1e-300))])
+        return float(np.logaddexp(_mean(self.together), apart) - math.log(2))
 
     def bound(self, error: float, number: int = 0) -> float:
         """The loss of an arm's pair is at least this, in the units of the first pair's claim.
@@ -141,21 +159,23 @@ class Wealth:
     def _first_held(self, error: float, number: int) -> int:
         if number not in self._ladders:
             return 0
-        # The arms share the error: halves, sixths, twelfths, …
-        wanted = math.log((number + 1) * (number + 2) / error)
+        wanted = -math.log(_share(number) * error)
         held = np.flatnonzero(self._ladders[number].best < wanted)
         return int(held[0]) if len(held) else len(GRID)
 
-    def _bet_against_claim(self, before: Seen, fresh: Seen, points: Sequence[Point]) -> float:
+    def _bet_against_claim(
+        self, number: int, before: Seen, fresh: Seen, points: Sequence[Point]
+    ) -> float:
         guess = farthest(before, points)
         if guess is None or guess.z <= 0:
             return 0.0
-        old = self.log_wealth
         slope = np.exp([guess.point.epsilon])
-        paid = pay(fresh.above, fresh.trials, guess.bet, slope, guess.point.delta)
-        self.against_claim = self.against_claim + paid[:, 0]
+        paid = pay(fresh.above, fresh.trials, guess.bet, slope, guess.point.delta)[:, 0]
+        old = self.apart.get(number, np.zeros(2))
+        self.apart[number] = old + paid
+        self.together = self.together + paid
         self.best = max(self.best, self.log_wealth)
-        return self.log_wealth - old
+        return _mean(self.apart[number]) - _mean(old)
 
     def _bet_against_grid(self, ladder: Ladder, before: Seen, fresh: Seen, scale: float) -> None:
         losses = GRID * scale

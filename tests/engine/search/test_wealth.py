@@ -28,7 +28,7 @@ def test_it_is_what_a_loop_over_events_and_losses_gives() -> None:
     seen, wealth, delta = laplace(rng, 60, 1.5), Wealth(0.01), 0.01
     claim, chosen = Point(0.4, 0.01), GRID[[0, 150, 300]]
     naive: dict[float, list[float]] = {e: [0.0, 0.0] for e in (claim.epsilon, *chosen)}
-    best = dict.fromkeys(naive, 0.0)
+    best, whole = dict.fromkeys(naive, 0.0), 0.0
     for drawn in (100, 200, 300):
         fresh = laplace(rng, 40, 1.5)
         for epsilon, ways in naive.items():
@@ -54,7 +54,10 @@ def test_it_is_what_a_loop_over_events_and_losses_gives() -> None:
             best[epsilon] = max(best[epsilon], np.logaddexp(*ways) - math.log(2))
         wealth.bet(seen, fresh, (claim,), 1.0, drawn)
         seen = plus(seen, fresh)
-    assert wealth.best == pytest.approx(best[claim.epsilon], rel=1e-9)
+        # Of the half that is divided among arms the first has a half, and nobody else has bet.
+        mean = np.exp(np.logaddexp(*naive[claim.epsilon]) - math.log(2))
+        whole = max(whole, math.log(mean / 2 + (mean + 1) / 4))
+    assert wealth.best == pytest.approx(whole, rel=1e-9)
     assert wealth.best > 1
     places = np.searchsorted(GRID, chosen)
     assert wealth._ladders[0].best[places] == pytest.approx([best[e] for e in chosen], rel=1e-9)
@@ -69,7 +72,7 @@ def test_a_round_does_not_choose_its_own_bet() -> None:
     for shift in (-3.0, 3.0):
         fresh, wealth = laplace(rng, 50, shift), Wealth(0.0)
         wealth.bet(past, fresh, (point,), 1.0, 50)
-        assert wealth.against_claim == pytest.approx(
+        assert wealth.together == pytest.approx(
             pay(fresh.above, 50, bet, np.exp([point.epsilon]), 0.0)[:, 0]
         )
 
@@ -147,6 +150,35 @@ def test_the_bounds_of_all_pairs_hold_together() -> None:
         lucky += any(np.any(ladder.best > 0) for ladder in wealth._ladders.values())
     assert wrong == 0 or bdtrc(wrong - 1, audits, error) > 1e-6
     assert lucky > audits / 10  # not vacuous
+
+
+def test_pairs_that_lose_do_not_ruin_the_one_that_is_found() -> None:
+    rng, claim = np.random.default_rng(7), (Point(0.3, 0.0),)
+    wealth, nothing, much = Wealth(0.0), 0.0, laplace(rng, 400, 1.0)
+    for number in range(1, 12):  # each is as lucky as to be bet on, and loses
+        lucky = Seen(np.array([[5], [25]]), 100)
+        unlucky = Seen(np.array([[60], [40]]), 500)
+        nothing += wealth.bet(lucky, unlucky, claim, 1.0, number, number)
+    assert nothing < -100
+    for drawn in range(20, 26):
+        fresh = laplace(rng, 400, 1.0)
+        wealth.bet(much, fresh, claim, 1.0, drawn, 12)
+        much = plus(much, fresh)
+    assert wealth.best > 10
+    assert wealth.best <= np.logaddexp(*wealth.apart[12]) - math.log(2 * 2 * 13 * 14) + 1e-9
+
+
+def test_distance_is_in_standard_errors() -> None:
+    """Of the difference of two shares, of which one is multiplied by e^ε."""
+    seen, claim = Seen(np.array([[100], [400]]), 1000), (Point(0.2, 0.01),)
+    guess = farthest(seen, claim)
+    assert guess is not None
+    q, p, slope = 100.5 / 1001, 400.5 / 1001, math.exp(0.2)
+    error = math.sqrt((slope**2 * q * (1 - q) + p * (1 - p)) / 1000)
+    assert guess.z == pytest.approx((p - slope * q - 0.01) / error)
+    more = farthest(Seen(100 * seen.above, 100_000), claim)
+    assert more is not None
+    assert more.z == pytest.approx(10 * guess.z, rel=0.01)
 
 
 def test_ends() -> None:
