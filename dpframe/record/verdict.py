@@ -154,6 +154,11 @@ def _violated(cell: Evidence) -> str:
     delta, lower, claimed = cell.contrast
     if lower > claimed:
         return f"loss certified above {lower:.4g} at δ = {delta:.3g}, claimed {claimed:.4g}"
+    if cell.searched:
+        return (
+            f"the claim ε = {claimed:.4g} at δ = {delta:.3g} is rejected by the bets on all pairs "
+            f"together; the bound of this pair alone, {lower:.4g}, is not above it"
+        )
     if cell.p_value <= cell.level:
         return (
             "certified error rates lie below the claimed curve as a whole, although at no single δ "

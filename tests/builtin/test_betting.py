@@ -258,3 +258,15 @@ def test_scores_can_be_out_of_reach_too() -> None:
     assert found.epsilon_upper is not None
     assert 0.2 < found.epsilon_upper < 0.5
     assert found.epsilon_upper_of == "chosen thresholds"
+
+
+def test_the_upper_limit_is_of_what_showed_the_bound() -> None:
+    """A rare event tells most, a frequent one hardly anything."""
+    rng, shares = np.random.default_rng(1), ([0.5, 0.2, 0.298, 0.002], [0.45, 0.23, 0.3, 0.02])
+    layout = np.zeros(2, np.float32)
+    for _ in range(5):
+        rounds = [np.stack([rng.multinomial(n, part) for part in shares]) for n in sizes(20_000)]
+        found = BETTING.conclude(played(rounds, asked(0), layout), layout, asked(20_000))
+        assert found.epsilon_lower is not None
+        assert found.epsilon_upper is not None
+        assert 1.3 < found.epsilon_lower <= math.log(10) < found.epsilon_upper

@@ -11,8 +11,6 @@ import numpy as np
 from dpframe.claims import Claim
 from dpframe.engine.estimate import again
 from dpframe.engine.guard import guarded
-from dpframe.engine.search.hunt import GROWTH, ROWS
-from dpframe.engine.search.wealth import Point, Seen, Wealth
 from dpframe.errors import CellError
 from dpframe.estimator import Contrast, Estimate, Query
 from dpframe.printable import shown
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpframe.engine.search.hunt import Hunt
+    from dpframe.engine.search.wealth import Seen
 
 MOST_POINTS = 200
 """Of the growth of the wealth."""
@@ -79,7 +78,7 @@ def finding(hunt: Hunt, seconds: float) -> CellResult:
     )
     extreme = None
     if tested:
-        most = max(math.exp(-_most(hunt.drawn, arm.points)), SMALLEST)
+        most = max(math.exp(-wealth.most), SMALLEST)
         extreme = estimate._replace(p_value=most, p_resolved=most)
     return CellResult(
         cell=found,
@@ -144,14 +143,3 @@ def _notes(hunt: Hunt, witness: Witness) -> tuple[str, ...]:
             f"ended by the time budget after {hunt.drawn:,} of {hunt.cell.trials:,} trials"
         )
     return tuple(notes)
-
-
-def _most(trials: int, points: Sequence[Point]) -> float:
-    """Largest logarithm of the wealth that so many draws can earn against a claim."""
-    wealth, drawn = Wealth(0.0), min(ROWS, max(1, trials // 4))
-    while drawn < trials:
-        size = min(max(1, int(GROWTH * drawn)), trials - drawn)
-        before, fresh = (Seen(np.array([[0], [number]]), number) for number in (drawn, size))
-        wealth.bet(before, fresh, points, 1.0, drawn)
-        drawn += size
-    return wealth.best

@@ -99,6 +99,9 @@ class Wealth:
         """Largest logarithm of the wealth against the claim."""
         self.history: list[tuple[int, float]] = []
         """(draws per dataset, logarithm of the wealth against the claim) after each round."""
+        self._loudest = np.zeros(2)
+        self.most = 0.0
+        """About the largest logarithm of the wealth that the same rounds could have earned."""
         self._ladders: dict[int, Ladder] = {}
 
     def bet(
@@ -123,6 +126,9 @@ class Wealth:
         Returns:
             What the round has earned against the claim, as a logarithm.
         """
+        past, now = (Seen(np.array([[0], [n]]), n) for n in (before.trials, fresh.trials))
+        self._loudest = self._loudest + _paid(past, now, points)
+        self.most = max(self.most, _mean(self._loudest) - math.log(2))
         earned = self._bet_against_claim(number, before, fresh, points)
         self._bet_against_grid(self._ladders.setdefault(number, Ladder()), before, fresh, scale)
         self.history.append((drawn, self.log_wealth))
@@ -166,11 +172,9 @@ class Wealth:
     def _bet_against_claim(
         self, number: int, before: Seen, fresh: Seen, points: Sequence[Point]
     ) -> float:
-        guess = farthest(before, points)
-        if guess is None or guess.z <= 0:
+        paid = _paid(before, fresh, points)
+        if not paid.any():
             return 0.0
-        slope = np.exp([guess.point.epsilon])
-        paid = pay(fresh.above, fresh.trials, guess.bet, slope, guess.point.delta)[:, 0]
         old = self.apart.get(number, np.zeros(2))
         self.apart[number] = old + paid
         self.together = self.together + paid
@@ -189,6 +193,15 @@ class Wealth:
         ladder.now[:, at] += pay(fresh.above, fresh.trials, bet, slope, self.delta)
         wealth = np.logaddexp(*ladder.now[:, at]) - math.log(2)
         ladder.best[at] = np.maximum(ladder.best[at], wealth)
+
+
+def _paid(before: Seen, fresh: Seen, points: Sequence[Point]) -> Floats:
+    """What a round pays against a claim, as logarithms of two factors."""
+    guess = farthest(before, points)
+    if guess is None or guess.z <= 0:
+        return np.zeros(2)
+    slope = np.exp([guess.point.epsilon])
+    return pay(fresh.above, fresh.trials, guess.bet, slope, guess.point.delta)[:, 0]
 
 
 RUINED = 100.0

@@ -181,6 +181,20 @@ def test_distance_is_in_standard_errors() -> None:
     assert more.z == pytest.approx(10 * guess.z, rel=0.01)
 
 
+def test_the_most_that_could_be_earned_is_of_the_rounds_that_were_bet_on() -> None:
+    wealth, claim = Wealth(0.0), (Point(5.0, 0.0),)
+    told = Seen(np.array([[0], [32]]), 32)
+    for drawn in (32, 64):  # most draws of a search may go into proposals
+        wealth.bet(told, told, claim, 1.0, drawn, drawn)
+        assert wealth.most == wealth.best == 0.0  # so few cannot tell, however loud they are
+    far = Seen(np.array([[0], [2000]]), 2000)
+    wealth.bet(far, far, claim, 1.0, 4000, 1)
+    assert wealth.most > 0 < wealth.best
+    quiet, seen = Wealth(0.0), laplace(np.random.default_rng(1), 2000, 0.1)
+    quiet.bet(seen, seen, claim, 1.0, 2000)
+    assert quiet.best == 0.0 < quiet.most
+
+
 def test_ends() -> None:
     nothing, all_of_one = Seen(np.zeros((2, 1), int), 1), Seen(np.array([[0], [9]]), 9)
     wealth = Wealth(0.0)

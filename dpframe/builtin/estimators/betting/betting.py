@@ -153,8 +153,9 @@ class Betting(Estimator, name="betting"):
 LOSSES = np.array([0.0, *np.geomspace(0.01, 20, 24)])
 """Against which the events are chosen whose loss is limited."""
 
-TELLING = 1.0
-"""Standard errors by which an event must show a loss to be limited."""
+TELLING = 4.0
+"""Standard errors by which an event must show a loss to be limited; more than the luckiest of
+hundreds of cuts shows."""
 
 
 def _limited(state: State, delta: Floats) -> tuple[Ints, int]:
@@ -174,7 +175,8 @@ def _limited(state: State, delta: Floats) -> tuple[Ints, int]:
     before, drawn = past.before[half], int(past.drawn[half])
     slopes, deltas = (part.ravel() for part in np.meshgrid(np.exp(LOSSES), np.unique(delta)))
     found = choose(before, drawn, slopes, deltas)
-    chosen = np.unique(found.event[(found.z > TELLING) | (slopes == 1)])
+    telling = found.z * math.sqrt(drawn) > TELLING
+    chosen = np.unique(found.event[telling | (slopes == 1)])
     left = state.trials - drawn
     return events(state.above - before, left)[chosen], left
 
