@@ -53,6 +53,9 @@ SHARE = 1 / 24
 GROWTH = 0.4
 """Draws of a round, as a share of those that its pair had before."""
 
+PROPOSALS = 1 / 2
+"""Share of the trials after which no pair is warmed up any more: what is left is bet on."""
+
 AGAIN = 16, 256
 """Draws after which more pairs are proposed, as a multiple of those after the last time: where no
 pair looks promising, and where one does."""
@@ -212,7 +215,8 @@ class Hunt:
                 continue
             rows = arm.the_pass.rows
             chunks = 3 * max(1, int(min(WARM_UP, SHARE * self.cell.trials)) // (3 * rows))
-            if (needed := chunks * rows) > self._left:
+            needed = chunks * rows
+            if self.drawn + needed > (PROPOSALS if self.arms else 1) * self.cell.trials:
                 if self.arms:
                     return
                 raise CellError(f"a search takes {needed} trials to begin with, and more to go on")

@@ -10,7 +10,7 @@ import pytest
 from support.searches import Three, spec
 
 import dpframe
-from dpframe import HostMechanism, Mechanism, PureDP
+from dpframe import HostMechanism, Mechanism, Neighbourhood, PureDP, Values
 from dpframe.commands.audit import load, make_plan
 from dpframe.commands.plan import outlook
 from dpframe.engine import run as engine
@@ -183,3 +183,20 @@ def test_a_plan_knows_of_searches() -> None:
     loaded = load(spec("laplace", trials=5_000), plugins=[Three])
     found = outlook(loaded)
     assert (found["searches"], found["draws"], found["m"]) == (1, 10_000, 1)
+
+
+class Many(Neighbourhood, name="many"):
+    """A hundred pairs."""
+
+    adjacency = "replace one record"
+
+    def propose(self, rng: np.random.Generator, history: Any) -> Any:
+        return [Values(d0=(0.0,), d1=(n / 100,)) for n in range(1, 101) if not history]
+
+
+def test_proposals_leave_trials_to_bet_on() -> None:
+    table = {"use": "laplace", "params": {"epsilon": 1.0, "sensitivity": 1.0}}
+    (cell,) = found(table, plugins=(Many,), search={"use": "many"}, run={"chunk": 64}, trials=4_000)
+    assert cell.status == "ok"
+    assert cell.search.pairs < 20
+    assert len(cell.estimate.wealth) > 10
