@@ -27,6 +27,7 @@ MAY_BE_LEFT_OUT = {
     "its distribution function is that of its outputs",
     "fixes the same from the same pilot",
 }
+ANYTIME = "is valid at every number of trials at once, if it says so"
 
 
 OF_COUNTS = {
@@ -71,6 +72,9 @@ def check(name: str) -> None:
     found = findings(name)
     assert [one for one in found if one.result == "broken"] == []
     left = {one.promise for one in found if one.result == "left out"}
+    if ENTRIES[name].kind == "estimator":
+        assert (ANYTIME in left) != ENTRIES[name].cls.anytime
+        left -= {ANYTIME}
     if name in LEFT_OUT:
         assert left == LEFT_OUT[name]
     elif getattr(ENTRIES[name].cls, "certifies", True) and name != "estimator gdp":
