@@ -140,7 +140,8 @@ class Hunt:
         self._count, self._progress = count, progress
         self._tracer = Tracer(settings.run, settings.prng, settings.source)
         self._tried: set[Any] = set()
-        self._known: set[Pair] = set()
+        self._known: dict[Pair, Arm | None] = {}
+        """Every proposed pair, in order, with its arm if draws were spent on it."""
         self._mechanism: Any = None
         self._unit: float | None = None
         self._rounds = 0
@@ -202,7 +203,8 @@ class Hunt:
 
     def _propose(self) -> None:
         history = [
-            Earned(pair=arm.pair, draws=arm.trials, growth=self._growth(arm)) for arm in self.arms
+            Earned(pair, arm.trials, self._growth(arm)) if arm else Earned(pair, 0, 0.0)
+            for pair, arm in self._known.items()
         ]
         rng = host_generator(
             Stream(self.cell.seed, self._group([]), self.cell.repeat, PROPOSE), len(self.arms)
@@ -222,6 +224,7 @@ class Hunt:
                 raise CellError(f"a search takes {needed} trials to begin with, and more to go on")
             arm.warm_up(chunks, self._count)
             self.arms.append(arm)
+            self._known[pair] = arm
             self._spend(arm.trials)
         if not self.arms:
             raise CellError("the neighbourhood proposed no pair in which D and D′ differ")
@@ -230,7 +233,7 @@ class Hunt:
         """A proposed pair, if it is new and there is something to tell apart."""
         if pair in self._known:
             return None
-        self._known.add(pair)
+        self._known[pair] = None
         if (problem := guarded("the pair", lambda: unplayable(pair))) is not None:
             raise CellError(f"a proposed pair, {shown(pair)}: {problem}")
         if guarded("the pair", lambda: equal(pair)):

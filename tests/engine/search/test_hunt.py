@@ -200,3 +200,23 @@ def test_proposals_leave_trials_to_bet_on() -> None:
     assert cell.status == "ok"
     assert cell.search.pairs < 20
     assert len(cell.estimate.wealth) > 10
+
+
+class Told(Neighbourhood, name="told"):
+    """Proposes a pair in which nothing differs, and one in which something does."""
+
+    adjacency = "replace one record"
+
+    def propose(self, rng: np.random.Generator, history: Any) -> Any:
+        HISTORIES.append([(one.pair.params()["d1"], one.draws > 0) for one in history])
+        return [Values(d0=(0.0,), d1=(d,)) for d in (0.0, 1.0)] if not history else ()
+
+
+HISTORIES: list[Any] = []
+
+
+def test_a_neighbourhood_is_told_of_all_that_it_proposed() -> None:
+    HISTORIES.clear()
+    table = {"use": "laplace", "params": {"epsilon": 1.0, "sensitivity": 1.0}}
+    found(table, plugins=(Told,), search={"use": "told"}, run={"chunk": 64}, trials=20_000)
+    assert HISTORIES[-1] == [([0.0], False), ([1.0], True)]
