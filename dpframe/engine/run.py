@@ -23,7 +23,8 @@ from dpframe.engine.ledger import Ledger
 from dpframe.engine.processes import available_cores
 from dpframe.engine.schedule import Counted, Finished, GaveUpError, Paused, Schedule
 from dpframe.engine.search.crew import Crew, Drawn
-from dpframe.engine.search.hunt import Settings, asked_of_draws
+from dpframe.engine.search.hunt import asked_of_draws
+from dpframe.engine.search.settings import Settings
 from dpframe.engine.watch import Loudest, Watches
 from dpframe.engine.workers import Workers
 from dpframe.errors import CellError, SampleError, WorthlessError

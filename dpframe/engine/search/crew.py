@@ -18,7 +18,7 @@ from dpframe.record.result import CellResult
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from dpframe.engine.search.hunt import Settings
+    from dpframe.engine.search.settings import Settings
     from dpframe.spec.audit import Cell
 
 FAREWELL = 1.0

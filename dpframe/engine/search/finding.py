@@ -52,7 +52,7 @@ def finding(hunt: Hunt, seconds: float) -> CellResult:
     if not isinstance(truth, Claim | None):
         raise CellError(f"truth returned {shown(truth)}, which is neither a claim nor None")
     bound = wealth.bound(error, hunt.arms.index(arm)) * arm.scale
-    found = dataclasses.replace(hunt.of(arm.pair, mechanism, place), claim=arm.claim)
+    found = dataclasses.replace(hunt.maker.of(arm.pair, mechanism, place), claim=arm.claim)
     witness = Witness(
         event=f"{found.attack.label} {words}",
         more_likely="D′" if side else "D",

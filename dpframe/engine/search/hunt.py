@@ -2,53 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from dpframe.attack import Target
-from dpframe.claims import Claim
-from dpframe.engine.address import EVAL, Stream, digest, draw_group, host_generator
-from dpframe.engine.answers import learns, mismatch, nan_allowed, unsuited
-from dpframe.engine.chunks import rows_per_chunk
-from dpframe.engine.content import data_digest
+from dpframe.engine.address import Stream, host_generator
 from dpframe.engine.fingerprint import source_of
 from dpframe.engine.guard import guarded
-from dpframe.engine.lanes import Scorer
-from dpframe.engine.plan import Pass, Place
-from dpframe.engine.precision import both_as_made
-from dpframe.engine.search.arm import Arm
-from dpframe.engine.search.cuts import Cuts
+from dpframe.engine.search.making import SHARE, Maker
 from dpframe.engine.search.wealth import LARGEST, Point, Wealth, farthest
-from dpframe.engine.trace import Tracer, declared_rows
 from dpframe.errors import CellError
-from dpframe.mechanism import HostMechanism
 from dpframe.neighbourhood import Earned
-from dpframe.pair import equal, unplayable
-from dpframe.printable import shown
-from dpframe.spec.audit import Choice
-from dpframe.statistic import DecisionCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from dpframe.engine.checkpoint import Store
-    from dpframe.engine.lending import Source
-    from dpframe.engine.search.arm import Counter
+    from dpframe.engine.search.arm import Arm, Counter
+    from dpframe.engine.search.settings import Settings
     from dpframe.pair import Pair
-    from dpframe.record.looks import Looks
-    from dpframe.spec.audit import Cell, RunSettings
-
-ROWS = 1 << 10
-"""Draws at a time, at most: a search looks at many pairs before it settles on one."""
+    from dpframe.spec.audit import Cell, Choice
 
 WARM_UP = 3 << 10
 """Draws of each dataset that every pair gets before anything is bet on, where trials abound."""
-
-SHARE = 1 / 24
-"""Of the trials, which a pair is warmed up with at most."""
 
 GROWTH = 0.4
 """Draws of a round, as a share of those that its pair had before."""
@@ -73,11 +48,6 @@ LEAST = 0.5
 MOST_PAIRS = 256
 """Pairs of one search: each is learned about and kept."""
 
-DIFFERENT = (
-    "the mechanism is another one for each pair: in a search it must be the same for all, so say "
-    "what it would take from the pair, such as params.sensitivity"
-)
-
 PROPOSE = "proposals"
 """Stream of what a neighbourhood makes up."""
 
@@ -98,22 +68,6 @@ def asked_of_draws(cell: Cell) -> list[Any]:
     ]
     begins = min(cell.trials, math.ceil(WARM_UP / SHARE))
     return [search.mechanism.value.params(), values, repr(cell.delta), begins]
-
-
-class Settings(NamedTuple):
-    """What all searches of a run have in common."""
-
-    run: RunSettings
-    prng: str
-    store: Store
-    source: Source
-    error_of: Callable[[Cell], float]
-    """Share of the error that a cell has, at its look."""
-    looks_of: Callable[[Cell], Looks]
-    """Which look at the draws of a cell this is."""
-    resolution_of: Callable[[Cell], float]
-    """What the sampler resolves; added to both rates of what is bet against."""
-    ends_when_decided: bool
 
 
 class Hunt:
@@ -138,12 +92,9 @@ class Hunt:
         """Draws of each dataset, of all pairs together."""
         self.ended_by_time = False
         self._count, self._progress = count, progress
-        self._tracer = Tracer(settings.run, settings.prng, settings.source)
-        self._tried: set[Any] = set()
+        self.maker = Maker(cell, settings)
         self._known: dict[Pair, Arm | None] = {}
         """Every proposed pair, in order, with its arm if draws were spent on it."""
-        self._mechanism: Any = None
-        self._unit: float | None = None
         self._rounds = 0
         self._zs: dict[int, tuple[Any, float]] = {}
         """Of each arm what its standard errors were asked of, and how many they are."""
@@ -207,13 +158,15 @@ class Hunt:
             for pair, arm in self._known.items()
         ]
         rng = host_generator(
-            Stream(self.cell.seed, self._group([]), self.cell.repeat, PROPOSE), len(self.arms)
+            Stream(self.cell.seed, self.maker.group([]), self.cell.repeat, PROPOSE), len(self.arms)
         )
         neighbourhood = self.search.neighbourhood.value
         proposed = guarded("propose", lambda: list(neighbourhood.propose(rng, history)))
         for pair in proposed[: MOST_PAIRS - len(self.arms)]:
-            arm = self._arm(pair)
-            if arm is None:
+            if pair in self._known:
+                continue
+            self._known[pair] = None
+            if (arm := self.maker.arm(pair)) is None:
                 continue
             rows = arm.the_pass.rows
             chunks = 3 * max(1, int(min(WARM_UP, SHARE * self.cell.trials)) // (3 * rows))
@@ -228,102 +181,6 @@ class Hunt:
             self._spend(arm.trials)
         if not self.arms:
             raise CellError("the neighbourhood proposed no pair in which D and D′ differ")
-
-    def _arm(self, pair: Pair) -> Arm | None:
-        """A proposed pair, if it is new and there is something to tell apart."""
-        if pair in self._known:
-            return None
-        self._known[pair] = None
-        if (problem := guarded("the pair", lambda: unplayable(pair))) is not None:
-            raise CellError(f"a proposed pair, {shown(pair)}: {problem}")
-        if guarded("the pair", lambda: equal(pair)):
-            return None
-        given = self.search.mechanism.value
-        mechanism: Any = guarded("resolve", lambda: given.resolve(pair))
-        claim = guarded("claim", lambda: mechanism.claim(pair))
-        if not isinstance(mechanism, type(given)) or not isinstance(claim, Claim | None):
-            raise CellError("resolve or claim gave something else for a proposed pair")
-        if self._mechanism not in (None, mechanism):
-            raise CellError(DIFFERENT)
-        self._mechanism = mechanism
-        cell = self.of(pair, mechanism, 0)
-        shape = self._tracer.output_shape(cell)
-        target = Target(mechanism, pair, shape.dims)
-        scorers, places = [], []
-        for number, attack in enumerate(self.search.attacks):
-            if (reason := unsuited(attack.value, target)) is not None:
-                raise CellError(f"{attack.label}: {reason}")
-            if (reason := mismatch(mechanism, attack.value.gives)) is not None:
-                raise CellError(reason)
-            learns(attack.value)
-            decides = attack.value.gives == "decision"
-            scorers.append(Scorer((attack.value,), DecisionCounts() if decides else Cuts()))
-            of_attack = self.of(pair, mechanism, number)
-            places.append((dataclasses.replace(of_attack, id=str(number)), Place(0, number, 0)))
-        made = guarded("the pair", lambda: both_as_made(pair))
-        data = guarded("the pair", lambda: data_digest(made))
-        on_host = isinstance(mechanism, HostMechanism)
-        run = self.settings.run
-        few = 1 << max(4, int(SHARE * self.cell.trials / 3).bit_length() - 1)
-        usual = declared_rows(mechanism) or rows_per_chunk(shape.dims, on_host=on_host)
-        rows = run.chunk or min(ROWS, few, usual)
-        group = draw_group(
-            cell, data=data, precision=run.precision, prng=self.settings.prng, rows=rows
-        )
-        nan_allowed(mechanism)
-        the_pass = Pass(
-            stream=Stream(self.cell.seed, self._group([group]), self.cell.repeat, EVAL),
-            trials=self.cell.trials,
-            rows=rows,
-            shape=shape,
-            pair=pair,
-            data=data,
-            mechanisms=(mechanism,),
-            scorers=tuple(scorers),
-            cells=tuple(places),
-        )
-        points = self._points(claim)
-        settings = self.settings
-        common = (run, settings.prng, settings.store, settings.source, self._tried)
-        return Arm(the_pass, claim, points, self._scale(points), *common)
-
-    def of(self, pair: Pair, mechanism: Any, attack: int) -> Cell:
-        """The cell as one with a pair and an attack of its own."""
-        kind: Any = type(pair)
-        chosen = Choice(kind.name, kind.name, self.cell.pair.distribution, "", pair)
-        return dataclasses.replace(
-            self.cell,
-            pair=chosen,
-            mechanism=dataclasses.replace(self.search.mechanism, value=mechanism),
-            attack=self.search.attacks[attack],
-        )
-
-    def _group(self, of: list[str]) -> str:
-        """Draws of a search are its own: those of an audit of the same pair confirm it."""
-        mechanism = self.search.mechanism
-        own = [mechanism.distribution, mechanism.use, mechanism.value.params()]
-        return digest(["search", *(of or own)])
-
-    def _points(self, claim: Claim | None) -> tuple[Point, ...]:
-        """What a claim says at the δ that tell most, with what the sampler cannot resolve."""
-        if claim is None:
-            return ()
-        found = {}
-        for delta in claim.telling_deltas:
-            epsilon: float = guarded("claim", partial(claim.epsilon_at, delta))
-            if epsilon <= LARGEST:
-                raised = delta + self.settings.resolution_of(self.cell) * (1 + math.exp(epsilon))
-                found[epsilon] = Point(epsilon, raised)
-        return tuple(found.values())
-
-    def _scale(self, points: Sequence[Point]) -> float:
-        """The loss that is claimed for a pair, as a multiple of the first one's."""
-        claimed = points[0].epsilon if points else None
-        if claimed is None or claimed <= 0:
-            return 1.0
-        if self._unit is None:
-            self._unit = claimed
-        return claimed / self._unit
 
     def _most_promising(self) -> Arm:
         return max(self.arms, key=lambda arm: (self._growth(arm), self._suggests(arm)))
