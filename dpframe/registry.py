@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from dpframe import hookspecs
+from dpframe import hookspecs, plugin_files
 from dpframe.blame import blame
 from dpframe.errors import PluginError
 from dpframe.exchange import exchange
@@ -23,7 +23,7 @@ from dpframe.suggest import cut, did_you_mean, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
+    from pathlib import Path
 
 BUILTIN = "dpframe"
 """Distribution name of what dpframe itself brings."""
@@ -61,6 +61,8 @@ class Registry:
 
     entries: tuple[Entry, ...]
     broken: tuple[Broken, ...] = ()
+    files: frozenset[str] = frozenset()
+    """Names of files that stand for distributions: what they bring comes before others'."""
 
     def of_kind(self, kind: str) -> tuple[Entry, ...]:
         """The plugins of one kind, built-ins first, then by distribution and name."""
@@ -82,7 +84,8 @@ class Registry:
         """Resolves what a spec calls a plugin; None if nothing has this name.
 
         A bare name means the built-in if there is one, else the local class that a notebook
-        brought, else the only plugin with that name; anything else needs `distribution/name`.
+        brought, else that of a file of this run, else the only plugin with that name; anything
+        else needs `distribution/name`.
 
         Raises:
             PluginError: more than one thing has this name.
@@ -92,6 +95,7 @@ class Registry:
             for entry in candidates:
                 if entry.distribution == preferred:
                     return entry
+        candidates = [e for e in candidates if e.distribution in self.files] or candidates
         if len(candidates) > 1:
             choices = ", ".join(f"{entry.distribution}/{entry.name}" for entry in candidates)
             raise PluginError(f"{kind} {use!r} is ambiguous; say which: {choices}")
@@ -141,12 +145,16 @@ class Registry:
         return "\n".join(hints)
 
 
-def load(local: Iterable[type[Plugin]] = ()) -> Registry:
-    """Loads the built-ins and every installed plugin; never raises for a plugin's mistake.
+def load(local: Iterable[type[Plugin]] = (), files: Iterable[Path] = ()) -> Registry:
+    """Loads the built-ins and every installed plugin; never raises for an installed one's mistake.
 
     Args:
         local: classes to add that no distribution provides, as a notebook has them; their
             distribution is called "local".
+        files: Python files that bring plugins of their own; they are run.
+
+    Raises:
+        PluginError: a file cannot be run, brings nothing, or what it brings cannot be used.
 
     `DPFRAME_NO_PLUGINS=1` in the environment leaves third parties out.
     """
@@ -164,7 +172,8 @@ def load(local: Iterable[type[Plugin]] = ()) -> Registry:
             loader.add(distribution, version, f"entry point {point.name!r}", point.load)
     for cls in local:
         loader.add_class(cls)
-    return Registry(tuple(loader.entries), tuple(loader.broken))
+    names = {loader.add_file(path) for path in files}
+    return Registry(tuple(loader.entries), tuple(loader.broken), frozenset(names))
 
 
 class _Loader:
@@ -215,6 +224,32 @@ class _Loader:
         if problem := self.accept(LOCAL, LOCAL, getattr(cls, "kind", "plugin"), cls):
             self.broken.append(Broken(LOCAL, LOCAL, "class", problem))
 
+    def add_file(self, path: Path) -> str:
+        """Takes in what a file brings: by its hooks, or else every plugin class defined in it."""
+        file, module = plugin_files.loaded(path)
+        if any(entry.distribution == file.name for entry in self.entries):
+            return file.name  # given twice
+        if any(self._marked(module)):
+            self.add(file.name, file.digest, "file", lambda: module)
+        else:
+            for cls in _defined_in(module):
+                if problem := self.accept(file.name, file.digest, cls.kind, cls):
+                    self.broken.append(Broken(file.name, file.digest, cls.__name__, problem))
+        wrong = [broken.error for broken in self.broken if broken.distribution == file.name]
+        found = [entry for entry in self.entries if entry.distribution == file.name]
+        ours = {(entry.kind, entry.name) for entry in self.entries if entry.distribution == BUILTIN}
+        wrong += [
+            f"a spec that names {entry.name!r} means the built-in {entry.kind}; "
+            "give the class another name"
+            for entry in found
+            if (entry.kind, entry.name) in ours
+        ]
+        if not (wrong or found):
+            wrong = [f"no plugin is defined in it, such as {_EXAMPLE}"]
+        if wrong:
+            raise PluginError("\n".join(f"--plugin {path}: {error}" for error in wrong))
+        return file.name
+
     def accept(self, distribution: str, version: str, kind: str, cls: Any) -> str | None:
         """Takes a class in, or says what is wrong with it."""
         if problem := _no_plugin(kind, cls):
@@ -234,6 +269,22 @@ class _Loader:
         for name in dir(plugin):
             if self.manager.parse_hookimpl_opts(plugin, name) is not None:
                 yield name
+
+
+_EXAMPLE = 'class Mine(HostMechanism, name="mine")'
+
+
+def _defined_in(module: Any) -> list[type[Plugin]]:
+    """Every plugin class of a module that is not imported from elsewhere, in its order."""
+    found = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, Plugin)
+        and "name" in value.__dict__
+        and value.__module__ == module.__name__
+    ]
+    return list(dict.fromkeys(found))
 
 
 def _without_entry_point(use: str) -> str | None:

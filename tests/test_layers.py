@@ -21,6 +21,7 @@ GROUND = {
         "printable",
         "suggest",
         "blame",
+        "plugin_files",
     ),
     *("claims", "stats"),
 }
@@ -49,6 +50,7 @@ ALLOWED = {
     "printable": set(),
     "suggest": set(),
     "blame": {"printable"},
+    "plugin_files": {"blame", "errors", "printable"},
     "stats": set(),
     "claims": {"errors", "types", "stats"},
     **dict.fromkeys(BOUNDARY, GROUND | BOUNDARY),

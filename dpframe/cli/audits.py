@@ -15,6 +15,7 @@ from dpframe.cli.app import MISTAKE
 from dpframe.cli.options import (
     Json,
     Overrides,
+    PluginFiles,
     Quiet,
     RecordPath,
     Seed,
@@ -52,6 +53,7 @@ def run(
     trials: Trials = None,
     seed: Seed = None,
     device: Where = None,
+    plugin: PluginFiles = None,
     resume: Annotated[
         bool,
         typer.Option("--resume/--fresh", help="Go on with what DIR holds, or discard it."),
@@ -89,7 +91,7 @@ def run(
         os.environ[TRACEBACK] = "1"  # worker processes know it too
     display = end_in_order(functools.partial(run_progress, console(stderr=True), quiet=quiet))
     invocation = run.Invocation(out=out, device=device.value if device else None, resume=resume)
-    loaded = load(spec, overrides, trials, seed)
+    loaded = load(spec, overrides, trials, seed, plugin)
     for path in report or ():
         formats.check(path)
     record = run.run(
@@ -125,6 +127,7 @@ def plan(
     overrides: Overrides = None,
     trials: Trials = None,
     seed: Seed = None,
+    plugin: PluginFiles = None,
     rehearsal: Annotated[
         bool,
         typer.Option("--rehearsal/--no-rehearsal", help="Draw a little, to say how long it takes."),
@@ -135,7 +138,7 @@ def plan(
     from dpframe.commands.plan import outlook
     from dpframe.report.terminal.plan import render_plan
 
-    found = outlook(load(spec, overrides, trials, seed), rehearse=rehearsal)
+    found = outlook(load(spec, overrides, trials, seed, plugin), rehearse=rehearsal)
     if as_json:
         print_json(found)
     else:

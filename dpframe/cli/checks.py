@@ -27,33 +27,42 @@ def check(
     trials: Trials = None,
     seed: Seed = None,
     plugin: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            metavar="NAME",
+            metavar="NAME|FILE.py",
             autocompletion=completion.plugin_names,
-            help="Try out what every plugin of its kind must do, in place of a spec. --set then "
-            "gives its parameters, and mechanism.use, pair.use and theirs.",
+            help="With a spec: run this Python file and use the plugins that it defines. Without: "
+            "try out what every plugin of its kind must do, of the one installed under NAME or of "
+            "all in FILE.py; --set then gives its parameters, and mechanism.use, pair.use and "
+            "theirs. Repeatable.",
+            show_default=False,
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Check a spec: every mistake at once, with file and line.
 
-    An expectation that nothing can meet is a mistake too. With --plugin: check an installed plugin;
-    exit code 1 if it breaks a promise.
+    An expectation that nothing can meet is a mistake too. With --plugin and no spec: check plugins;
+    exit code 1 if one breaks a promise.
     """
-    if spec is not None and plugin is None and not as_json:
-        _check_spec(spec, load(spec, overrides, trials, seed))
+    given = plugin or []
+    files = [Path(one) for one in given if one.endswith(".py")]
+    names = [one for one in given if not one.endswith(".py")]
+    if spec is not None and not names and not as_json:
+        _check_spec(spec, load(spec, overrides, trials, seed, files))
         return
-    if spec is not None or plugin is None:
-        raise DpframeError("give either a spec or --plugin NAME; --json goes with the latter")
+    if spec is not None or len(names) > 1 or not given:
+        raise DpframeError(
+            "give either a spec or --plugin NAME (beside a spec it takes files, --plugin FILE.py); "
+            "--json goes with the latter"
+        )
     if trials is not None or seed is not None:
         raise DpframeError("--trials and --seed go with a spec")
     from dpframe.commands.conformance import as_json as plain
     from dpframe.commands.conformance import conformance
     from dpframe.report.terminal.conformance import render_conformance
 
-    found = conformance(plugin, overrides or ())
+    found = conformance(names[0] if names else None, overrides or (), files)
     if as_json:
         print_json(plain(found))
     else:

@@ -42,6 +42,15 @@ Trials = Annotated[
     int | None, typer.Option(metavar="N", help="Draws per dataset, instead of the spec's.")
 ]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Instead of the spec's seed.")]
+PluginFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plugin",
+        metavar="FILE.py",
+        help="Run this Python file and use the plugins that it defines. Repeatable.",
+        show_default=False,
+    ),
+]
 Where = Annotated[
     Device | None,
     typer.Option("--device", help="Where to simulate; default: the fastest there is."),
@@ -50,14 +59,19 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
 
-def load(spec: Path, overrides: list[str] | None, trials: int | None, seed: int | None) -> Any:
-    """Reads a spec."""
+def load(
+    spec: Path,
+    overrides: list[str] | None,
+    trials: int | None,
+    seed: int | None,
+    files: list[Path] | None = None,
+) -> Any:
+    """Reads a spec, with the plugins of some files."""
     from dpframe import registry
     from dpframe.spec import load_audit
 
-    return load_audit(
-        spec, overrides=overrides or (), trials=trials, seed=seed, registry=registry.load()
-    )
+    known = registry.load(files=files or ())
+    return load_audit(spec, overrides=overrides or (), trials=trials, seed=seed, registry=known)
 
 
 def print_json(value: Any) -> None:

@@ -13,6 +13,7 @@ from dpframe.testing.examples import made
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from dpframe.registry import Entry, Registry
     from dpframe.testing import Finding
@@ -36,19 +37,25 @@ class Conformance:
         return all(found.result != "broken" for found in self.findings)
 
 
-def conformance(name: str, settings: Iterable[str] = ()) -> list[Conformance]:
+def conformance(
+    name: str | None, settings: Iterable[str] = (), files: Sequence[Path] = ()
+) -> list[Conformance]:
     """Tries out every promise of the plugins with a name.
 
     Args:
-        name: a plugin, or distribution/name.
+        name: a plugin, or distribution/name; None for all that the files bring.
+        files: Python files that bring plugins beside the installed ones.
         settings: KIND.X=VALUE: parameters of the plugin, and of the mechanism and the pair that it
             is tried with; `mechanism.use` and `pair.use` choose these.
 
     Raises:
         DpframeError: there is no such plugin, or it cannot be tried with these parameters.
     """
-    known = registry.load()
-    return [_tried(entry, known, tuple(settings)) for entry in registry.named(known, name)]
+    known = registry.load(files=files)
+    entries = tuple(entry for entry in known.entries if entry.distribution in known.files)
+    if name is not None:
+        entries = registry.named(known, name)
+    return [_tried(entry, known, tuple(settings)) for entry in entries]
 
 
 def as_json(found: Sequence[Conformance]) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ import numpy as np
 from dpframe import __version__
 from dpframe.engine.address import digest
 from dpframe.engine.budgets import resolved
+from dpframe.plugin_files import CODE
 
 if TYPE_CHECKING:
     from dpframe.engine.plan import Pass
@@ -135,6 +136,8 @@ def code_digest(cls: type) -> str:
 
 def _code_of(cls: type) -> str:
     top = sys.modules.get(cls.__module__.partition(".")[0])
+    if known := getattr(top, CODE, None):
+        return str(known)  # as it was when it was run
     try:
         if top is None or cls.__module__ == "__main__":
             return _hash(inspect.getsource(cls).encode())

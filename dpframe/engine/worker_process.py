@@ -16,9 +16,11 @@ from dpframe.descendants import descendants
 from dpframe.descendants import end as end_all
 from dpframe.engine.worker import frames
 from dpframe.engine.worker.frames import Frame, NoFrameError
+from dpframe.plugin_files import given
 
 START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
+    "import json, sys; sys.path[:], files = json.loads(sys.argv.pop()); "
+    "from dpframe.plugin_files import offer; offer(files); "
     "from dpframe.engine.worker.serve import main; main()"
 )
 
@@ -48,7 +50,7 @@ class WorkerProcess:
         self.holds: int | None = None
         """Number of the load that it has taken in."""
         self._process = subprocess.Popen(
-            [sys.executable, "-c", START, json.dumps(sys.path)],
+            [sys.executable, "-c", START, json.dumps([sys.path, given()])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,

@@ -70,9 +70,10 @@ class PluginRecord(Part):
     name: str
     """its name"""
     distribution: str
-    """where it comes from; `local` for a class handed to `dpframe.audit`"""
+    """where it comes from; `local` for a class handed to `dpframe.audit`, the name of the file for
+    one given with `--plugin`"""
     version: str
-    """version of the distribution"""
+    """version of the distribution; of a file the digest of its bytes"""
     code: str
     """digest of the Python files of the package that defines it"""
     reference: str | None = None
