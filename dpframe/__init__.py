@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from annotated_types import Le as Le
     from annotated_types import Lt as Lt
 
+    from dpframe.answers import Answers as Answers
     from dpframe.attack import Attack as Attack
     from dpframe.attack import Target as Target
     from dpframe.boxes import epsilon_of as epsilon_of
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "AccountedDP": "dpframe.claims",
+    "Answers": "dpframe.answers",
     "ApproxDP": "dpframe.claims",
     "Array": "dpframe.types",
     "Attack": "dpframe.attack",

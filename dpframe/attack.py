@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 from dpframe.plugin import Plugin, require
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from dpframe.answers import Answers
     from dpframe.mechanism import HostMechanism, Mechanism
     from dpframe.pair import Pair
     from dpframe.types import Array, HostArray, Key, Tree
@@ -94,6 +95,37 @@ class Attack(Plugin, kind="attack"):
     def learns(self) -> bool:
         """Whether `fit` needs draws; if not, none are made. Default: whether there is a `fit`."""
         return self.has_fit()
+
+    def see(self, answers: Answers) -> HostArray:
+        """What this attack looks at in the answers of a black box that may answer with anything.
+
+        The engine calls it first: `fit` and `score` get what it returns in place of outputs. It
+        runs on the host, in NumPy, and sees every answer alone, as `score` does. Default: the
+        numbers, NaN where there is none.
+
+        Args:
+            answers: of a chunk or several.
+
+        Returns:
+            Shape [n, *dims], numbers or booleans. The dims depend on nothing but the attack's
+            parameters and on how many numbers wide `answers` is.
+        """
+        return answers.numbers
+
+    def words(self, state: Tree, edge: float, above: bool, words: Mapping[int, str]) -> str | None:
+        """The event on which a search bet, as a reader of its report would say it.
+
+        Args:
+            state: what `fit` returned.
+            edge: a score.
+            above: whether the event is "score ≥ edge"; else it is "score < edge".
+            words: what codes of kinds and values stand for, as far as it is known.
+
+        Returns:
+            Such as "raises ValueError" or "output 3 equals output 7". None: the engine says of
+            which scores it is.
+        """
+        return None
 
     def score(self, state: Tree, outputs: Array) -> Array:
         """Scores outputs, every one of them alone; traced.

@@ -28,6 +28,7 @@ GROUND = {
 BOUNDARY = {
     "plugin",
     "parameters",
+    "answers",
     "mechanism",
     "attack",
     "statistic",
