@@ -8,11 +8,13 @@ from dpframe.cli.installed import plugins, schema
 from dpframe.cli.measures import calibrate, compare, score
 from dpframe.cli.pictures import plot
 from dpframe.cli.reports import diff, report
+from dpframe.cli.shards import merge
 from dpframe.cli.signals import Terminated
 
 __all__ = ["Terminated", "app", "main"]
 
 offer(run, keeps_counts=True)
+offer(merge, keeps_counts=True)
 for command in (
     plan,
     check,

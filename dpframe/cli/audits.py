@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpframe.blame import SWITCH as TRACEBACK
-from dpframe.cli.app import MISTAKE
+from dpframe.cli.app import MISTAKE, NOT_RUN
 from dpframe.cli.options import (
     Json,
     Overrides,
@@ -26,9 +26,10 @@ from dpframe.cli.options import (
     print_json,
 )
 from dpframe.cli.output import results
+from dpframe.cli.shards import Part, parsed, told
 from dpframe.cli.signals import end_in_order
 from dpframe.cli.terminal import complain, console, say, say_json
-from dpframe.errors import OutputError
+from dpframe.errors import DpframeError, OutputError
 
 if TYPE_CHECKING:
     from dpframe.record.model import Record
@@ -70,6 +71,7 @@ def run(
     ] = None,
     quiet: Quiet = False,
     numbers: Numbers = None,
+    shard: Part = None,
     traceback: Annotated[
         bool,
         typer.Option("--traceback", help="Print the whole traceback of what a plugin raised."),
@@ -94,6 +96,15 @@ def run(
     loaded = load(spec, overrides, trials, seed, plugin)
     for path in report or ():
         formats.check(path)
+    if shard is not None:
+        from dpframe.commands.shard import count
+
+        if as_json or report:
+            raise DpframeError("--shard judges nothing, so there is no record to print yet")
+        part = parsed(shard)
+        counted = count(loaded, part, invocation, display, warn=complain)
+        told(counted.directory, part, counted.failed)
+        raise typer.Exit(NOT_RUN if counted.failed else 0)
     record = run.run(
         loaded,
         invocation,

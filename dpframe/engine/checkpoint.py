@@ -36,7 +36,7 @@ INTERVAL = 2.0
 
 
 class Saved(NamedTuple):
-    """Counts of the chunks 0 … done[d] − 1 of each dataset d."""
+    """Counts of the chunks 0 … done[d] − 1 of each dataset d; of a shard, from its first one on."""
 
     done: tuple[int, int]
     leaves: list[Any]
@@ -104,7 +104,7 @@ class Store:
         self._changed.clear()
         if self.directory is not None and self.directory.is_dir():
             for file in self.directory.iterdir():
-                if _is_own(file):
+                if is_own(file):
                     file.unlink(missing_ok=True)
 
     def _of(self, stream: Stream) -> dict[str, Saved]:
@@ -119,34 +119,45 @@ class Store:
     def _read(self, stream: Stream) -> dict[str, Saved]:
         """The entries on disk; a file that is not whole counts as absent."""
         file = self._file(stream)
-        if file is None:
-            return {}
-        try:
-            found = json.loads(folder.read(file))
-            if found["schema"] != SCHEMA or found["digest"] != digest(found["entries"], 16):
-                return {}
-            return {
-                key: Saved((int(done[0]), int(done[1])), leaves)
-                for key, (done, leaves) in found["entries"].items()
-            }
-        except (OSError, ValueError, LookupError, TypeError, AttributeError):
-            return {}
+        return {} if file is None else read_entries(file) or {}
 
     def _write(self, stream: Stream) -> None:
         file = self._file(stream)
-        if file is None:
-            return
-        entries = {key: [list(s.done), s.leaves] for key, s in self._entries[stream].items()}
-        content = {"schema": SCHEMA, "digest": digest(entries, 16), "entries": entries}
-        file.parent.mkdir(parents=True, exist_ok=True)
-        folder.replace(file, json.dumps(content, separators=(",", ":")))
+        if file is not None:
+            write_entries(file, self._entries[stream])
+
+
+def read_entries(file: Path) -> dict[str, Saved] | None:
+    """The entries in one file of a store; None if it is not there, or not whole."""
+    try:
+        found = json.loads(folder.read(file))
+        if found["schema"] != SCHEMA or found["digest"] != digest(found["entries"], 16):
+            return None
+        return {
+            key: Saved((int(done[0]), int(done[1])), leaves)
+            for key, (done, leaves) in found["entries"].items()
+        }
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None
+
+
+def write_entries(file: Path, saved: dict[str, Saved]) -> None:
+    """Writes one file of a store.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    entries = {key: [list(one.done), one.leaves] for key, one in saved.items()}
+    content = {"schema": SCHEMA, "digest": digest(entries, 16), "entries": entries}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    folder.replace(file, json.dumps(content, separators=(",", ":")))
 
 
 _NAME = re.compile(r"\.?[0-9a-f]+-[0-9a-f]{16}\.json(\.part)?")
 _BEGINNING = b'{"schema":'
 
 
-def _is_own(file: Path) -> bool:
+def is_own(file: Path) -> bool:
     """Whether a store has written a file, judging by its name and by how it begins."""
     if not _NAME.fullmatch(file.name) or file.is_symlink():
         return False
@@ -169,7 +180,11 @@ class Uneven(Exception):  # noqa: N818  # not an error: the pass is only to be d
 
 
 def resume(
-    the_pass: Pass, zeros: tuple[Tree, ...], keys: dict[str, str], store: Store
+    the_pass: Pass,
+    zeros: tuple[Tree, ...],
+    keys: dict[str, str],
+    store: Store,
+    window: range | None = None,
 ) -> tuple[tuple[Tree, ...], Done]:
     """Finds the counts to go on from.
 
@@ -178,19 +193,21 @@ def resume(
         zeros: per scorer counts of nothing; every leaf [lanes, attacks, …].
         keys: what each cell's counts are stored under.
         store: where they may be.
+        window: whole chunks that are wanted; default: all.
 
     Returns:
-        Per scorer the counts so far, int64, and how many whole chunks of each dataset they cover.
+        Per scorer the counts so far, int64, and before which whole chunk of each dataset they end.
 
     Raises:
         Uneven: the cells have not all come equally far.
     """
+    window = range(the_pass.trials // the_pass.rows) if window is None else window
+    nothing = (window.start, window.start)
     found: dict[Done, list[tuple[Cell, Place, Saved | None]]] = {}
     for cell, place in the_pass.cells:
-        saved = _usable(
-            store.load(the_pass.stream, keys[cell.id]), the_pass, place, zeros[place.scorer]
-        )
-        found.setdefault(saved.done if saved else (0, 0), []).append((cell, place, saved))
+        stored = store.load(the_pass.stream, keys[cell.id])
+        saved = _usable(stored, the_pass, place, zeros[place.scorer], window)
+        found.setdefault(saved.done if saved else nothing, []).append((cell, place, saved))
     if len(found) > 1:
         raise Uneven([[cell for cell, _, _ in group] for group in found.values()])
     ((done, cells),) = found.items()
@@ -210,12 +227,15 @@ def saved(tally: Tally, place: Place) -> Saved:
     return Saved(tally.done, own)
 
 
-def _usable(saved: Saved | None, the_pass: Pass, place: Place, zero: Tree) -> Saved | None:
+def _usable(
+    saved: Saved | None, the_pass: Pass, place: Place, zero: Tree, window: range
+) -> Saved | None:
     """What is stored, unless it is impossible, or of more trials than wanted.
 
     Counts cannot be taken back.
     """
-    if saved is None or not 0 <= min(saved.done) <= max(saved.done) <= _whole_chunks(the_pass):
+    within = saved and window.start <= min(saved.done) <= max(saved.done) <= window.stop
+    if saved is None or not within:
         return None
     shapes = [leaf.shape[2:] for leaf in jax.tree.leaves(zero)]
     try:
@@ -228,10 +248,6 @@ def _usable(saved: Saved | None, the_pass: Pass, place: Place, zero: Tree) -> Sa
         return None
     if isinstance(the_pass.scorers[place.scorer].statistic, DecisionCounts | BinCounts):
         counted = np.sum(leaves[0], axis=1, dtype=object)  # every row of a chunk is counted once
-        if list(counted) != [done * the_pass.rows for done in saved.done]:
+        if list(counted) != [(done - window.start) * the_pass.rows for done in saved.done]:
             return None
     return saved
-
-
-def _whole_chunks(the_pass: Pass) -> int:
-    return the_pass.trials // the_pass.rows

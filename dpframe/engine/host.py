@@ -117,7 +117,7 @@ class HostWork(Work):
         if isinstance(self.tally, Rounds):
             yield from self._parts(super().units())
             return
-        whole, tail = divmod(self.the_pass.trials, self.the_pass.rows)
+        whole, tail = divmod(self.upto, self.the_pass.rows)
         upto = [whole + (tail > 0)] * 2
         place, step = list(self.tally.done), 1
         while place != upto:

@@ -90,7 +90,7 @@ def run(
     waiting: Sequence[Pass] = plan.passes
     with contextlib.ExitStack() as stack:
         source = source or stack.enter_context(Workers())
-        runner = _Runner(plan, progress, store or Store(), threads or _threads(), ledger, source)
+        runner = Runner(plan, progress, store or Store(), threads or threads_here(), ledger, source)
         while waiting:
             waiting = runner.run(waiting)
         runner.search(plan.searches)
@@ -98,12 +98,13 @@ def run(
     return [runner.results[cell.id] for cell in plan.audit.cells if cell.id in runner.results]
 
 
-def _threads() -> int:
+def threads_here() -> int:
+    """Segments that are counted at once: one per core, or per accelerator."""
     devices = len(jax.devices())
     return max(devices, available_cores()) if jax.default_backend() == "cpu" else devices
 
 
-class _Runner:
+class Runner:
     """Collects the results of passes."""
 
     def __init__(

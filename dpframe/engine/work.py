@@ -25,6 +25,7 @@ from dpframe.engine.learn import learn
 from dpframe.engine.precision import both_as_made, can_be_nan, precision_of
 from dpframe.engine.rounds import Rounds
 from dpframe.engine.sanity import check_rows_alone, one_number
+from dpframe.engine.share import windowed
 from dpframe.engine.tally import Tally, no_counts
 from dpframe.errors import CellError
 
@@ -79,6 +80,8 @@ class Work(ABC):
         self.seconds = 0.0
         """Time spent on it, by all threads together."""
         self.keys: dict[str, str] = {}
+        self.window: range | None = None
+        """Whole chunks of each dataset that are counted here; None: all, and what is left over."""
         self._until: float | None = None
         """When the time for what goes on is over: first for preparing, then for counting."""
         self.begun = False
@@ -113,7 +116,9 @@ class Work(ABC):
     def _find_counts(self) -> None:
         the_pass = self.the_pass
         if self.watches is None:
-            prefix, done = resume(the_pass, self.zeros, self.keys, self.store)
+            if self.window is not None:
+                self.keys = {cell: windowed(key, self.window) for cell, key in self.keys.items()}
+            prefix, done = resume(the_pass, self.zeros, self.keys, self.store, self.window)
             self.tally = Tally(prefix, done, the_pass.rows)
             return
         size = the_pass.trials, the_pass.rows, the_pass.elements
@@ -129,7 +134,7 @@ class Work(ABC):
         if isinstance(self.tally, Rounds):
             yield from self.tally.units(self.tally.step() if self.in_steps else None)
             return
-        size = (the_pass.trials, the_pass.rows, the_pass.elements)
+        size = (self.upto, the_pass.rows, the_pass.elements)
         both = [segments(*size, self.tally.done[d], slow=the_pass.slow) for d in (0, 1)]
         for index, of_one in enumerate(both):
             for segment in itertools.islice(of_one, 1):
@@ -137,6 +142,13 @@ class Work(ABC):
         rest = [zip(of_one, itertools.repeat(index)) for index, of_one in enumerate(both)]
         for segment, index in heapq.merge(*rest):
             yield index, segment
+
+    @property
+    def upto(self) -> int:
+        """The trial of each dataset before which counting ends."""
+        if self.window is None:
+            return self.the_pass.trials
+        return self.window.stop * self.the_pass.rows
 
     def count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
         """Counts one segment of one dataset.

@@ -1,0 +1,257 @@
+"""One part of a run, counted on its own, and parts put together again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dpframe.commands.audit import make_plan
+from dpframe.commands.provenance import plugin_records, versions
+from dpframe.commands.run import CHECKPOINT, Invocation, select_device
+from dpframe.commands.run import run as run_audit
+from dpframe.errors import OutputError, SpecError
+from dpframe.record import folder
+from dpframe.record.build import first_seed, spec_record
+from dpframe.record.digest import digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dpframe.commands.run import Display
+    from dpframe.engine.share import Shard
+    from dpframe.record.model import Record
+    from dpframe.spec.audit import Audit
+
+NAME = "shard.json"
+SCHEMA = 1
+
+
+class Counted(NamedTuple):
+    """What came of a shard."""
+
+    directory: Path
+    failed: dict[str, str]
+    """Why cells could not be counted, by id."""
+
+
+def count(
+    loaded: Audit,
+    shard: Shard,
+    invocation: Invocation,
+    display: Display,
+    warn: Callable[[str], None] = print,
+) -> Counted:
+    """Counts one shard of an audit and judges nothing; an interrupted one goes on.
+
+    Args:
+        loaded: the audit.
+        shard: which part of its draws.
+        invocation: where, and what to do with what lies there.
+        display: opens a progress display for a number of cells and of draws.
+        warn: told what went wrong without ending the run.
+
+    Raises:
+        OutputError: the directory cannot be written to, is in use, or holds another shard or run.
+        DpframeError: the device is not there.
+    """
+    default = Path("runs") / loaded.name / f"shard-{shard.number}-of-{shard.of}"
+    directory = folder.made(invocation.out or default)
+    select_device(invocation.device or loaded.run.device)
+    from dpframe.engine.cache import keep_compiled_programs
+    from dpframe.engine.calls import planned_draws
+    from dpframe.engine.checkpoint import Store
+    from dpframe.engine.count import count as count_plan
+    from dpframe.engine.workers import Workers
+
+    with folder.locked(directory / CHECKPOINT):
+        keep_compiled_programs(warn)
+        about = _about(loaded, shard)
+        _check_empty(directory, about)
+        store = Store(directory / CHECKPOINT)
+        if not invocation.resume:
+            store.clear()
+        _write(directory, {**about, "complete": False, "failed": {}})
+        with Workers() as workers:
+            plan = make_plan(loaded, workers)
+            draws = planned_draws(plan) // shard.of
+            with display(len(plan.audit.cells), draws) as progress:
+                failed = count_plan(plan, shard, store, progress, workers)
+        failed |= {cell.id: reason for cell, reason in plan.failed}
+        if store.problem:
+            raise OutputError(store.problem)
+        _write(directory, {**about, "complete": True, "failed": failed})
+    return Counted(directory, failed)
+
+
+def merge(
+    directories: Sequence[Path],
+    out: Path,
+    spec: Path | None,
+    display: Display,
+    load: Callable[[Path, list[str]], Audit],
+    warn: Callable[[str], None] = print,
+) -> Record:
+    """Adds shards up and writes the record that one run would have written.
+
+    Args:
+        directories: of all shards, in any order.
+        out: the directory of the run; it must not hold counts of another one.
+        spec: where the spec lies now; default: where it lay when the shards were counted.
+        display: opens a progress display for a number of cells and of draws.
+        load: reads a spec with overrides.
+        warn: told what went wrong without ending the run.
+
+    Raises:
+        OutputError: the shards are not all parts of one run, or some are missing.
+        SpecError: the spec is not there, or not the one that was counted.
+    """
+    shards = [(directory, _read(directory)) for directory in directories]
+    _check_one_run(shards)
+    first = shards[0][1]
+    of = first["shard"][1]
+    from dpframe.engine.merge import merge as merge_counts
+
+    loaded = load(spec or Path(first["spec"]["path"]), first["spec"]["overrides"])
+    if loaded.source.sha256 != first["spec"]["sha256"]:
+        raise SpecError([f"{loaded.source.path}: not the spec that the shards were counted from"])
+    _check_here(first, loaded)
+    numbered = {about["shard"][0]: directory / CHECKPOINT for directory, about in shards}
+    with folder.locked(folder.made(out) / CHECKPOINT):
+        merge_counts(numbered, of, out / CHECKPOINT)
+    return run_audit(loaded, Invocation(out=out), display, warn)
+
+
+def _about(loaded: Audit, shard: Shard) -> dict[str, Any]:
+    """What all shards of one run have in common, and which of them this is."""
+    return {
+        "schema": SCHEMA,
+        "shard": list(shard),
+        "spec": spec_record(loaded.source).model_dump(),
+        "seed": first_seed(loaded),
+        "versions": _telling(versions()),
+        "plugins": [plugin.model_dump() for plugin in plugin_records(loaded)],
+    }
+
+
+def _telling(found: dict[str, str]) -> dict[str, str]:
+    """Versions that decide what is drawn and learned; machines may differ otherwise."""
+    return {name: found[name] for name in ("dpframe", "jax", "numpy", "scipy")}
+
+
+def _write(directory: Path, content: dict[str, Any]) -> None:
+    signed = {**content, "digest": digest_of(content)}
+    try:
+        folder.replace(directory / NAME, json.dumps(signed, indent=1, ensure_ascii=False))
+    except OSError as error:
+        raise OutputError(f"{directory}: cannot write there: {error.strerror}") from error
+
+
+def _read(directory: Path) -> dict[str, Any]:
+    """What a directory says of the shard in it.
+
+    Raises:
+        OutputError: there is none, or it was altered.
+    """
+    try:
+        found = json.loads(folder.read(directory / NAME))
+    except OSError:
+        raise OutputError(f"{directory}: holds no shard; dpframe run --shard makes one") from None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        raise OutputError(f"{directory / NAME}: is not what a shard writes")
+    if found.pop("digest", None) != digest_of(found):
+        raise OutputError(f"{directory / NAME}: was altered")
+    return found
+
+
+def _check_empty(directory: Path, about: dict[str, Any]) -> None:
+    """Refuses a directory that holds something else: counts of two runs must not mix."""
+    if (directory / "record.json").exists():
+        raise OutputError(
+            f"{directory}: holds the record of a run; a shard needs its own directory"
+        )
+    if not (directory / NAME).exists():
+        return
+    other = _read(directory)
+    for key in ("shard", "spec"):
+        if other[key] != about[key]:
+            raise OutputError(
+                f"{directory}: holds shard {_named(other)} of another run or cut; choose another "
+                "--out, or delete it"
+            )
+
+
+def _check_one_run(shards: Sequence[tuple[Path, dict[str, Any]]]) -> None:
+    """Refuses what is not all of one run, each part once."""
+    if not shards:
+        raise OutputError("no shard was given")
+    first_directory, first = shards[0]
+    seen: dict[int, Path] = {}
+    for directory, about in shards:
+        for key, what in _WHAT.items():
+            mine, theirs = (
+                {**one["spec"], "path": ""} if key == "spec" else one[key] for one in (about, first)
+            )
+            if mine != theirs:
+                raise OutputError(
+                    f"{directory} and {first_directory} differ in {what}"
+                    f"{_difference(mine, theirs)}: they are no parts of one run"
+                )
+        number, of = about["shard"]
+        if of != first["shard"][1]:
+            raise OutputError(
+                f"{directory} is shard {_named(about)}, {first_directory} is {_named(first)}: "
+                "a run is cut in one way"
+            )
+        if number in seen:
+            raise OutputError(f"{directory} and {seen[number]} are both shard {_named(about)}")
+        seen[number] = directory
+        if not about["complete"]:
+            raise OutputError(
+                f"{directory}: shard {_named(about)} is not complete; run it again, it goes on"
+            )
+    of = first["shard"][1]
+    if missing := sorted(set(range(1, of + 1)) - seen.keys()):
+        listed = ", ".join(map(str, missing[:10])) + (" …" if len(missing) > 10 else "")
+        raise OutputError(f"of {of} shards {len(missing)} are missing: {listed}")
+
+
+_WHAT = {
+    "spec": "the spec or what was changed in it",
+    "seed": "the seed",
+    "versions": "versions",
+    "plugins": "the code of plugins",
+}
+
+
+def _difference(mine: Any, theirs: Any) -> str:
+    if isinstance(mine, dict) and mine.keys() == theirs.keys():
+        names = [name for name in mine if mine[name] != theirs[name] and name != "text"]
+        return f" ({', '.join(names)})" if names else ""
+    if isinstance(mine, list):
+        both = {json.dumps(one, sort_keys=True) for one in mine} ^ {
+            json.dumps(one, sort_keys=True) for one in theirs
+        }
+        names = sorted({json.loads(one)["name"] for one in both if one.startswith("{")})
+        return f" ({', '.join(names)})" if names else ""
+    return ""
+
+
+def _named(about: dict[str, Any]) -> str:
+    return "/".join(map(str, about["shard"]))
+
+
+def _check_here(about: dict[str, Any], loaded: Audit) -> None:
+    """Refuses to judge with other code than was counted with."""
+    here = {
+        "versions": _telling(versions()),
+        "plugins": [plugin.model_dump() for plugin in plugin_records(loaded)],
+    }
+    for key, found in here.items():
+        if found != about[key]:
+            raise OutputError(
+                f"the shards differ from this machine in {_WHAT[key]}"
+                f"{_difference(found, about[key])}: counts of other code are not judged"
+            )
