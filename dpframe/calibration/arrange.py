@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from dpframe.calibration.rehearsal import Part, Rehearsal
 from dpframe.engine.address import draw_group
 from dpframe.engine.budgets import resolved
-from dpframe.engine.estimate import share_of_error
 from dpframe.engine.guard import guarded
+from dpframe.engine.inquiry import share_of_error
 from dpframe.engine.plan import arrange
 from dpframe.errors import CellError
 from dpframe.estimator import Estimator, Query

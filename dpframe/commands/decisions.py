@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpframe.engine.estimate import resolution_of, share_of_error
+from dpframe.engine.inquiry import resolution_of, share_of_error
 from dpframe.engine.rounds import FIRST
 from dpframe.stats.growth_rate import growth_rate
 

@@ -12,7 +12,7 @@ from dpframe.commands.audit import make_plan
 from dpframe.commands.decisions import decisions
 from dpframe.engine.calls import planned_calls
 from dpframe.engine.duration import expected_seconds
-from dpframe.engine.estimate import resolution_of, share_of_error
+from dpframe.engine.inquiry import resolution_of, share_of_error
 from dpframe.engine.memory import Footprint, ideal_layout
 from dpframe.engine.processes import available_cores
 from dpframe.engine.workers import Workers

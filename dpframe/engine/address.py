@@ -83,6 +83,23 @@ def draw_group(cell: Cell, *, data: str, precision: str, prng: str, rows: int) -
     )
 
 
+def evidence_of(cell: Cell, *, data: str, precision: str) -> Stream:
+    """What the looks at a cell's draws are kept under: all that its author did not choose to vary.
+
+    Where other draws can be had without a word in the spec that says so, they are the same
+    evidence, drawn again: with other chunks or another generator, and of a black box without a seed
+    whatever seed there is.
+
+    Args:
+        cell: gives the mechanism's distribution, name and static parameters, and the pair.
+        data: digest of D and D′.
+        precision: as in `draw_group`.
+    """
+    group = draw_group(cell, data=data, precision=precision, prng="", rows=0)
+    seeded = getattr(cell.mechanism.value, "seedable", True)
+    return Stream(cell.seed if seeded else 0, group, cell.repeat, EVAL)
+
+
 GENERATORS: dict[str, Any] = {threefry.NAME: threefry.IMPL, "threefry2x32": "threefry2x32"}
 """What JAX takes for each name that a spec may give; "threefry2x32" is JAX's own."""
 

@@ -11,45 +11,26 @@ import numpy as np
 
 from dpframe.claims import Claim
 from dpframe.engine.exact import exact_shares
-from dpframe.engine.fingerprint import question
 from dpframe.engine.guard import guarded
+from dpframe.engine.inquiry import Inquiry, query_of
 from dpframe.engine.rounds import Rounds
 from dpframe.engine.tally import Tally
 from dpframe.errors import CellError
-from dpframe.estimator import Query
-from dpframe.mechanism import HostMechanism
 from dpframe.record.answer import checked
-from dpframe.record.looks import FIRST_LOOK, Looks
 from dpframe.record.plain import plain, shown
 from dpframe.record.result import CellResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dpframe.engine.address import Stream
     from dpframe.engine.ledger import Ledger
-    from dpframe.engine.plan import Pass, Place, Plan
+    from dpframe.engine.plan import Place, Plan
     from dpframe.engine.watch import Watch
     from dpframe.engine.work import Work
     from dpframe.estimator import Estimate, Settled
+    from dpframe.record.looks import Looks
     from dpframe.spec.audit import Cell
     from dpframe.types import Tree
-
-FLOAT32_RESOLUTION = 1e-6
-"""Events rarer than this measure float32 samplers, whose tails end and have gaps."""
-
-
-def share_of_error(cell: Cell, plan: Plan) -> float:
-    """With which probability one cell's bound may err, so that all bounds of the audit hold."""
-    divide = max(1, plan.certifying_cells) if plan.audit.multiplicity != "none" else 1
-    return (1 - cell.confidence) / divide
-
-
-def resolution_of(cell: Cell, plan: Plan) -> float:
-    """Probabilities below this measure the sampler; 0 where it has the precision of float64."""
-    exact = plan.audit.run.precision == "float64" or isinstance(cell.mechanism.value, HostMechanism)
-    return 0.0 if exact else FLOAT32_RESOLUTION
-
 
 Checked: TypeAlias = "Callable[[Callable[[], Estimate]], Estimate]"
 """Asks an estimator and looks at what it answers."""
@@ -85,14 +66,12 @@ def estimate_cell(
     counts, trials, watch = found
     layout = _own(work.layouts, place)
     listed = jax.tree.map(lambda leaf: np.asarray(leaf).tolist(), counts)
-    stream, looks, run = work.the_pass.stream, FIRST_LOOK, plan.audit.run
-    error = share_of_error(cell, plan)
+    inquiry = Inquiry(work.the_pass, plan, ledger)
     try:
-        if watch is None:
-            asked = guarded("claim", lambda: question(cell, run, error, trials, listed))
-            looks = ledger.look(stream, asked, trials)
+        if watch is None or work.watches is None:
+            looks = inquiry.look(cell, trials, listed)
         else:
-            looks = look_at_any_time(cell, stream, plan, ledger, trials)
+            looks = inquiry.shown(cell, watch, work.watches.shown_to(watch))
     except CellError as problem:
         return CellResult(cell=cell, reason=str(problem))
     query = query_of(cell, plan, trials, looks)
@@ -102,7 +81,7 @@ def estimate_cell(
         trials=trials,
         query=query,
         draws=sum(trials),
-        draw_group=stream.group,
+        draw_group=work.the_pass.stream.group,
         data=work.the_pass.data,
         seconds=seconds,
         notes=(
@@ -125,40 +104,6 @@ def estimate_cell(
         return _estimated(common, *_answers(common, layout, counts, watch, extremes))
     except CellError as error:
         return dataclasses.replace(common, reason=str(error))
-
-
-def look_at_any_time(
-    cell: Cell, stream: Stream, plan: Plan, ledger: Ledger, trials: tuple[int, int] = (0, 0)
-) -> Looks:
-    """The looks at draws that are bet on: more of them are no other question, another attack is.
-
-    Raises:
-        CellError: the claim cannot be asked.
-    """
-    error = share_of_error(cell, plan)
-    asked = guarded("claim", lambda: question(cell, plan.audit.run, error, (0, 0), None))
-    return ledger.look(stream, asked, trials)
-
-
-def query_at_any_time(the_pass: Pass, plan: Plan, ledger: Ledger, cell: Cell) -> Query:
-    """What is asked of an anytime cell of a pass, before anything is drawn."""
-    try:
-        return query_of(cell, plan, looks=look_at_any_time(cell, the_pass.stream, plan, ledger))
-    except CellError:  # told when it is estimated
-        return query_of(cell, plan)
-
-
-def query_of(
-    cell: Cell, plan: Plan, trials: tuple[int, int] = (0, 0), looks: Looks = FIRST_LOOK
-) -> Query:
-    """What is asked of a cell's estimator."""
-    return Query(
-        trials=trials,
-        delta=cell.delta,
-        confidence=1 - share_of_error(cell, plan) / looks.price,
-        claim=cell.claim,
-        resolution=resolution_of(cell, plan),
-    )
 
 
 def _own(trees: Sequence[Tree], place: Place) -> Tree:

@@ -85,6 +85,7 @@ def question(
     """
     mechanism, attack, estimator = cell.mechanism.value, cell.attack.value, cell.estimator.value
     run = resolved(run, mechanism, cell.trials)
+    pilots = estimator.statistic().needs_pilot() and not type(estimator).anytime
     claim = None
     if cell.claim is not None:
         numbers = [repr(v) for v in cell.claim.parameters().values() if isinstance(v, int | float)]
@@ -102,10 +103,22 @@ def question(
             "error": f"{error:.12g}",
             "trials": trials,
             "fit": run.fit if attack.learns() else 0,
-            "pilot": run.pilot if estimator.statistic().needs_pilot() else 0,
+            "pilot": run.pilot if pilots else 0,
             "counts": None if getattr(mechanism, "seedable", True) else counts,
+            **drawn_with(run),
         }
     )
+
+
+def drawn_with(run: RunSettings) -> dict[str, Any]:
+    """Settings of a run that make other draws from the same seed; none where none was changed.
+
+    Who has seen what one of them brings could try another: so they are part of the question, and
+    not of what the ledger knows draws by.
+    """
+    usual = type(run)()
+    found = {name: getattr(run, name) for name in ("chunk", "prng")}
+    return {name: value for name, value in found.items() if value != getattr(usual, name)}
 
 
 @functools.cache

@@ -64,12 +64,21 @@ class Ledger:
         self._unreadable = len(found) - len(self._intact)
         """Lines that are torn or were changed: any draws may have been looked at there."""
         self._known = dict(at_least or {})
-        self._earlier: dict[Draws, list[Look]] = {}
-        for look in sorted(filter(None, found.values()), key=lambda look: look.number):
-            self._earlier.setdefault(look.draws, []).append(look)
-        self._own: dict[Draws, Look] = {}
+        self._earlier: dict[Draws, dict[int, Look]] = {}
+        for look in filter(None, found.values()):
+            of_these = self._earlier.setdefault(look.draws, {})
+            of_these[look.number] = _merged(of_these.get(look.number), look)
+        self._own: dict[tuple[Draws, int], Look] = {}
 
-    def look(self, stream: Stream, question: str, trials: Trials) -> Looks:
+    def look(
+        self,
+        stream: Stream,
+        question: str,
+        trials: Trials,
+        *,
+        known_as: Stream | None = None,
+        number: int | None = None,
+    ) -> Looks:
         """The looks at some draws, once this question is asked of them.
 
         It keeps its number if it was asked before. All that a run asks anew of the same draws is
@@ -79,21 +88,49 @@ class Ledger:
             stream: gives what determines the draws.
             question: digest of everything asked.
             trials: per dataset.
+            known_as: another name of the same draws, under which they were looked at too.
+            number: which look it is, where `found` has said so already.
         """
-        draws = (stream.seed, stream.group, stream.repeat)
-        earlier = self._earlier.get(draws, [])
-        for look in earlier:
-            if question in look.asked:
-                shown = [trials if one is look else one.trials for one in earlier]
-                return Looks(tuple(shown), look.number)
-        shown = [one.trials for one in earlier]
-        known = self._known.get(draws, ())
-        shown += list(known)[len(shown) :]
+        known = _number_of(question, self._looks(stream, known_as))
+        looks = self.found(stream, [question], trials, known_as=known_as)
+        if number is not None:
+            looks = looks._replace(number=number)
+        if known != looks.number:
+            place = _draws(stream), looks.number
+            own = self._own.get(place) or Look(*place, trials, {})
+            own.asked[question] = None
+            self._own[place] = own._replace(trials=max(own.trials, trials))
+        return looks
+
+    def found(
+        self,
+        stream: Stream,
+        questions: Sequence[str],
+        trials: Trials = (0, 0),
+        *,
+        known_as: Stream | None = None,
+    ) -> Looks:
+        """The look in which one of some questions was asked, the first that was; else the next one.
+
+        Nothing is asked yet.
+        """
+        earlier = self._looks(stream, known_as)
+        for question in questions:
+            if (number := _number_of(question, earlier)) is not None:
+                shown = [trials if look.number == number else look.trials for look in earlier]
+                return Looks(tuple(shown), number)
+        shown = [look.trials for look in earlier]
+        for name in filter(None, (stream, known_as)):
+            shown += list(self._known.get(_draws(name), ()))[len(shown) :]
         number = max([len(shown), *(look.number for look in earlier)]) + self._unreadable + 1
-        own = self._own.get(draws) or Look(draws, number, trials, {})
-        own.asked[question] = None
-        self._own[draws] = own._replace(trials=max(own.trials, trials))
         return Looks(tuple(shown), number)
+
+    def _looks(self, stream: Stream, known_as: Stream | None) -> list[Look]:
+        found: dict[int, Look] = {}
+        for name in filter(None, (stream, known_as)):
+            for number, look in self._earlier.get(_draws(name), {}).items():
+                found[number] = _merged(found.get(number), look)
+        return [found[number] for number in sorted(found)]
 
     def write(self) -> None:
         """Puts down what this run has asked, before it shows the answers.
@@ -137,6 +174,22 @@ class _File(NamedTuple):
             raise OutputError(
                 f"{self.path}: cannot write down what is looked at: {error.strerror}"
             ) from error
+
+
+def _draws(stream: Stream) -> Draws:
+    return stream.seed, stream.group, stream.repeat
+
+
+def _number_of(question: str, looks: Iterable[Look]) -> int | None:
+    """Where it was asked first."""
+    return next((look.number for look in looks if question in look.asked), None)
+
+
+def _merged(one: Look | None, other: Look) -> Look:
+    """What two lines say of one look: a question that goes on has one for each time."""
+    if one is None:
+        return other
+    return one._replace(trials=max(one.trials, other.trials), asked={**one.asked, **other.asked})
 
 
 def _parsed(line: str) -> Look | None:

@@ -12,13 +12,9 @@ from dpframe.blame import blame
 from dpframe.engine.address import EVAL, Stream, digest
 from dpframe.engine.checkpoint import Store, Uneven
 from dpframe.engine.device import DeviceWork
-from dpframe.engine.estimate import (
-    estimate_cell,
-    query_at_any_time,
-    resolution_of,
-    share_of_error,
-)
+from dpframe.engine.estimate import estimate_cell
 from dpframe.engine.host import HostWork
+from dpframe.engine.inquiry import Inquiry, resolution_of, share_of_error
 from dpframe.engine.ledger import Ledger
 from dpframe.engine.processes import available_cores
 from dpframe.engine.schedule import Counted, Finished, GaveUpError, Paused, Schedule
@@ -211,8 +207,8 @@ class Runner:
             work.source = self.source
         if the_pass.anytime:
             stops = self.plan.audit.run.stop == "decided"
-            query = partial(query_at_any_time, the_pass, self.plan, self.ledger)
-            work.watches = Watches(the_pass, query, self.loudest, stops=stops)
+            inquiry = Inquiry(the_pass, self.plan, self.ledger)
+            work.watches = Watches(the_pass, inquiry.before, self.loudest, stops=stops)
         return work
 
     def _take(self, event: Event | None) -> None:

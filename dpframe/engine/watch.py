@@ -13,14 +13,16 @@ from dpframe.engine.guard import guarded
 from dpframe.errors import CellError
 from dpframe.estimator import Estimate
 from dpframe.printable import shown
+from dpframe.record.looks import FIRST_LOOK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from dpframe.engine.checkpoint import Store
     from dpframe.engine.plan import Pass, Place
     from dpframe.engine.rounds import Rounds
     from dpframe.estimator import Estimator, Query, Settled
+    from dpframe.record.looks import Looks
     from dpframe.spec.audit import Cell
     from dpframe.types import Tree
 
@@ -112,6 +114,8 @@ class Watch:
     place: Place
     player: Player
     loudest: Loudest
+    looks: Looks = FIRST_LOOK
+    """At which look at its draws it is asked."""
     counts: Any = None
     """Of all rounds that it was shown."""
     ends: list[int] = dataclasses.field(default_factory=list)
@@ -160,7 +164,7 @@ class Watches:
 
     Args:
         the_pass: the pass.
-        query_of: what is asked of each cell.
+        query_of: what is asked of each cell and at which look, given its rounds that are stored.
         loudest: the most extreme counts of all passes.
         stops: whether cells stop once they are settled.
     """
@@ -168,7 +172,7 @@ class Watches:
     def __init__(
         self,
         the_pass: Pass,
-        query_of: Callable[[Cell], Query],
+        query_of: Callable[[Cell, Sequence[Tree]], tuple[Query, Looks]],
         loudest: dict[Any, Loudest],
         *,
         stops: bool,
@@ -189,14 +193,16 @@ class Watches:
             store: where they may be.
         """
         self.rounds, self.keys, self.store = rounds, keys, store
+        self._load()
         ends = self.the_pass.rows, self.the_pass.dear  # what rounds depend on
         for cell, place in self.the_pass.cells:
             layout = _own(layouts, place)
-            player = Player(cell.estimator.value, layout, self.query_of(cell))
+            stored = self._rounds_of(place, rounds.upto[place.lane])
+            query, looks = self.query_of(cell, stored)
+            player = Player(cell.estimator.value, layout, query)
             shared = (ends, _key_of(player)) if not _size(layout) else cell.id
             extreme = self.loudest.setdefault(shared, Loudest(player))
-            self.of[cell.id] = Watch(cell, place, player, extreme)
-        self._load()
+            self.of[cell.id] = Watch(cell, place, player, extreme, looks)
         self.advance()
 
     def advance(self) -> None:
@@ -205,6 +211,13 @@ class Watches:
             watch.feed(self.rounds, stops=self.stops)
         left = [watch.place.lane for watch in self.of.values() if not watch.over]
         self.rounds.go_on(sorted(set(left)))
+
+    def shown_to(self, watch: Watch) -> list[Tree]:
+        """Counts of each round that a cell was shown."""
+        return self._rounds_of(watch.place, watch.player.rounds)
+
+    def _rounds_of(self, place: Place, upto: int) -> list[Tree]:
+        return [_own(counts, place) for counts in self.rounds.counts[:upto]]
 
     def save(self) -> None:
         """Hands all rounds that have come to their end to the store."""

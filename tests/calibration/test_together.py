@@ -13,7 +13,7 @@ from scipy import stats
 
 from dpframe.calibration import rows, together
 from dpframe.calibration.whole import Numbers, Whole
-from dpframe.engine import estimate, ledger
+from dpframe.engine import inquiry, ledger
 from dpframe.record import looks, verdict
 from dpframe.record.looks import Looks
 
@@ -57,7 +57,7 @@ MISTAKES: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, list[str]]]
     ),
     "divided by claims instead of bounds": (
         lambda patch: patch.setattr(
-            estimate, "share_of_error", lambda cell, plan: (1 - cell.confidence) / max(1, plan.m)
+            inquiry, "share_of_error", lambda cell, plan: (1 - cell.confidence) / max(1, plan.m)
         ),
         "_one_audit",
         ["broken", "kept"],
@@ -78,7 +78,7 @@ MISTAKES: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, list[str]]]
         ["broken"],
     ),
     "no slack for float32": (
-        lambda patch: patch.setattr(estimate, "FLOAT32_RESOLUTION", 0.0),
+        lambda patch: patch.setattr(inquiry, "FLOAT32_RESOLUTION", 0.0),
         "_slack",
         ["broken"],
     ),

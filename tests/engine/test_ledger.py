@@ -212,14 +212,26 @@ def test_an_extension_that_was_interrupted_is_one_look(
     assert level(cells) == pytest.approx(0.05 / 6)
 
 
-@pytest.mark.parametrize(
-    "other", [{"audit": {"seed": 99}}, {"run": {"chunk": 2 * ROWS}}], ids=["seed", "chunk"]
-)
-def test_other_draws_are_no_look(other: dict[str, Any], tmp_path: Path) -> None:
+def test_another_seed_is_no_look(tmp_path: Path) -> None:
     shown(tmp_path, N)
-    cells = shown(tmp_path, 3 * N, **other)
+    cells = shown(tmp_path, 3 * N, audit={"seed": 99})
     assert listed(cells) == [[3 * N, 3 * N]]
     assert level(cells) == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("estimator", ["threshold", "betting"])
+@pytest.mark.parametrize("other", [{"chunk": 2 * ROWS}, {"prng": "threefry2x32"}], ids=str)
+def test_other_draws_of_the_same_seed_are_a_look(
+    estimator: str, other: dict[str, Any], tmp_path: Path
+) -> None:
+    """Or whoever has seen a verdict could keep the best of many, and the seed would not tell."""
+    tables = {"estimator": [{"use": estimator}]}
+    (first,) = shown(tmp_path, N, **tables)
+    (second,) = shown(tmp_path, N, run=other, **tables)
+    assert second["counts"] != first["counts"]
+    assert second["basis"]["look"] == 2
+    assert level([second]) == pytest.approx(0.05 / 6)
+    assert level(shown(tmp_path, N, **tables)) == pytest.approx(0.05)
 
 
 PARAMETER = {"mechanism": [{"use": "flip", "params": {"epsilon": 0.8}}]}
@@ -347,16 +359,80 @@ def test_a_black_box_without_a_seed_has_other_draws_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sample_in_this_process(monkeypatch)
-    box = host_mechanism(
-        lambda _, data, n: data + np.random.default_rng().normal(size=(n, *np.shape(data))),
-        name="unseeded",
-        claim=PureDP(1.0),
-        seedable=False,
-    )
-    tables: Any = {"mechanism": [{"use": "unseeded"}], "plugins": [*PLUGINS, box]}
+    tables: Any = {"mechanism": [{"use": "unseeded"}], "plugins": [*PLUGINS, unseeded()]}
     shown(tmp_path, N, **tables)
     assert len(listed(shown(tmp_path, N, **tables))) == 1
     assert len(listed(shown(tmp_path, N, resume=False, **tables))) == 2
+
+
+def unseeded(*, seedable: bool = False) -> Any:
+    return host_mechanism(
+        lambda rng, data, n: (
+            data + (rng if seedable else np.random.default_rng()).normal(size=(n, *np.shape(data)))
+        ),
+        name="unseeded",
+        claim=PureDP(1.0),
+        seedable=seedable,
+    )
+
+
+@pytest.mark.parametrize(
+    ("longer", "looks"),
+    [
+        ({"trials": 112}, [1, 1, 1]),
+        ({"trials": 112, "resume": False}, [1, 2, 2]),
+        ({"trials": 80, "resume": False}, [1, 2, 2]),
+        ({"trials": 112, "audit": {"seed": 99}}, [1, 2, 2]),
+        ({"trials": 112, "run": {"chunk": 8}}, [1, 2, 3]),
+    ],
+    ids=["goes on", "fresh", "fresh, as long", "seed", "chunk"],
+)
+def test_bets_on_a_box_without_a_seed_go_on_or_are_another_look(
+    longer: dict[str, Any], looks: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample_in_this_process(monkeypatch)
+    tables: dict[str, Any] = {
+        "mechanism": [{"use": "unseeded"}],
+        "plugins": [*PLUGINS, unseeded()],
+        "estimator": [{"use": "betting"}],
+        "run": {"chunk": 16},
+    }
+    # Rounds end at 64, 80, 96 and 112, so that none is cut.
+    told = [{"trials": 80}, longer, {**longer, "trials": 128, "resume": True}]
+    found = [shown(tmp_path, **{**tables, **one}) for one in told]
+    assert [cell["basis"]["look"] for (cell,) in found] == looks
+    price = [1.0 if look == 1 else look * (look + 1.0) for look in looks]
+    assert [level(cells) for cells in found] == pytest.approx([0.05 / one for one in price])
+
+
+def test_bets_on_a_box_with_a_seed_go_on_wherever_they_were_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample_in_this_process(monkeypatch)
+    tables: dict[str, Any] = {
+        "mechanism": [{"use": "unseeded"}],
+        "plugins": [*PLUGINS, unseeded(seedable=True)],
+        "estimator": [{"use": "betting"}],
+    }
+    for trials in (75, 1100, 1200):
+        (cell,) = shown(tmp_path, trials, **tables)
+        assert cell["basis"]["look"] == 1
+
+
+def test_bets_without_a_seed_that_showed_nothing_may_begin_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample_in_this_process(monkeypatch)
+    tables: dict[str, Any] = {
+        "mechanism": [{"use": "unseeded"}],
+        "plugins": [*PLUGINS, unseeded()],
+        "estimator": [{"use": "betting"}],
+        "run": {"chunk": 16},
+    }
+    with pytest.raises(KeyboardInterrupt):
+        shown(tmp_path, 128, Stop(0), **tables)
+    (cell,) = shown(tmp_path, 128, resume=False, **tables)
+    assert cell["basis"]["look"] == 1
 
 
 def test_a_run_on_data_that_have_changed_is_another(tmp_path: Path) -> None:
