@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 class DpframeError(Exception):
     """A mistake of the user or of a plugin that dpframe can name. Exit code 2."""
@@ -49,3 +54,31 @@ class WorthlessError(SampleError):
 
 class ScoresError(DpframeError):
     """Scores that cannot be read, or that are no scores."""
+
+
+class UndecidedError(DpframeError):
+    """An audit in a test that decided nothing: such a test must not pass.
+
+    Args:
+        message: why, and what would do.
+        record: of the audit; None where there is none.
+        path: of the record's file.
+    """
+
+    def __init__(self, message: str, record: Any = None, path: Path | None = None) -> None:
+        super().__init__(message)
+        self.record, self.path = record, path
+
+
+class ViolationError(AssertionError):
+    """A claim that an audit in a test refuted.
+
+    Args:
+        message: claim, bound, and the event that shows it.
+        record: of the audit.
+        path: of the record's file.
+    """
+
+    def __init__(self, message: str, record: Any = None, path: Path | None = None) -> None:
+        super().__init__(message)
+        self.record, self.path = record, path

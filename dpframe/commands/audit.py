@@ -60,19 +60,21 @@ def audit(
     return recorded(load(spec, overrides, trials, seed, plugins))
 
 
-def recorded(loaded: Audit, display: Display | None = None) -> Record:
+def recorded(loaded: Audit, display: Display | None = None, source: Source | None = None) -> Record:
     """Runs an audit that was loaded; writes nothing.
 
     Args:
         loaded: the audit.
         display: opens a progress display for a number of cells and of draws.
+        source: where outputs of black boxes come from; default: worker processes that end with it.
     """
     from dpframe.engine.calls import planned_draws
     from dpframe.engine.run import quiet, run
     from dpframe.engine.workers import Workers
 
     started = time.perf_counter()
-    with Workers() as workers:
+    with contextlib.ExitStack() as stack:
+        workers = source or stack.enter_context(Workers())
         the_plan = make_plan(loaded, source=workers)
         draws = planned_draws(the_plan)
         shown = (

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import random
+import threading
 import time
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from dpframe.blame import blame
 from dpframe.engine.lending import Overdue, not_handed_over
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
 
     from dpframe.engine.lending import Lent, Load, Request
     from dpframe.engine.shape import Shape
+    from dpframe.engine.worker.sampling import Drawn
     from dpframe.types import HostArray
 
 
@@ -27,6 +32,8 @@ class Here:
 
     def __init__(self) -> None:
         self.calls, self.most = 0, 1
+        self.turn = threading.Lock()
+        """Held while a box runs: it may use what the whole process shares."""
 
     @property
     def released(self) -> int:
@@ -62,7 +69,8 @@ class _Inline:
         """See `Lent`."""
         self.here.calls += (request.stop - request.first) * request.rows
         try:
-            for drawn in self.sampler.draw(request.as_task(shape)):
+            drawing = self.sampler.draw(request.as_task(shape))
+            while (drawn := self._next(drawing)) is not None:
                 yield drawn.outputs
                 if deadline is not None and time.monotonic() >= deadline:
                     raise Overdue
@@ -72,3 +80,13 @@ class _Inline:
             raise SampleError(str(refused)) from None
         except BaseException as error:
             raise SampleError(f"sample raised {blame(error)}") from error
+
+    def _next(self, drawing: Iterator[Drawn]) -> Drawn | None:
+        """The next outputs; the generators of the process are left as they were."""
+        with self.here.turn:
+            before = random.getstate(), np.random.get_state()
+            try:
+                return next(drawing, None)
+            finally:
+                random.setstate(before[0])
+                np.random.set_state(before[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from dpframe.engine.guard import guarded
 from dpframe.engine.host import HostWork
 from dpframe.engine.lanes import stack, unstacked
 from dpframe.engine.lending import Overdue, Stopped
+from dpframe.engine.pace import GRACE
 from dpframe.engine.precision import as_scored, both_as_made, precision_of
 from dpframe.engine.tally import no_counts
 from dpframe.engine.trace import check_scores
@@ -143,6 +145,11 @@ class LearnedOnHost(_Learned, HostWork):
             seen = [self._drawn(index, range(1)) for index in (0, 1)]
         x, y = (self._filled(self._checked(outputs)) for outputs in seen)
         return x, y
+
+    def _deadline_of(self, index: int) -> float | None:
+        # What was counted before is the search's, so that every draw may be its pair's first.
+        left = self.time_left()
+        return None if left is None else time.monotonic() + max(left, GRACE)
 
     def of(self, index: int, segment: Segment) -> tuple[Tree, ...]:
         try:

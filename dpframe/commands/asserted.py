@@ -1,0 +1,113 @@
+"""What a test is told of its audit."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING
+
+from dpframe.engine.search.needed import draws_needed
+from dpframe.record.verdict import CONSISTENT, VIOLATED
+from dpframe.report import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from dpframe.claims import Claim
+    from dpframe.record.model import CellRecord, Record
+
+MARGIN = 2.0
+"""Of the budget that is proposed to whoever decided nothing."""
+
+
+def sentence(record: Record) -> str:
+    """One line about what was found."""
+    (cell,) = record.cells
+    runs = f"{words.quantity(cell.draws)} runs in {words.duration(record.summary.seconds)}"
+    if cell.verdict == VIOLATED:
+        return f"{_claim(cell)} violated, after {runs}"
+    if cell.verdict == CONSISTENT:
+        return f"no violation of {_claim(cell)} found in {runs}"
+    return f"{_claim(cell)} not decided, after {runs}"
+
+
+def failure(record: Record, path: Path, aside: str | None = None) -> str:
+    """Claim, bound, witness, and how to see it again.
+
+    Args:
+        record: of the audit.
+        path: of its file.
+        aside: a remark on how it was run.
+    """
+    (cell,) = record.cells
+    lines = [f"{cell.mechanism.label} violates its claim, {_claim(cell)}"]
+    if cell.estimate is not None:
+        sure = words.percent(record.audit.confidence)
+        lines.append(f"  bound: {cell.reason}; confidence {sure}")
+    if cell.search is not None:
+        on = [
+            f"{hits:,} of {trials:,} on {name}"
+            for hits, trials, name in zip(
+                cell.search.hits, cell.search.trials, ("D", "D′"), strict=True
+            )
+        ]
+        lines.append(f"  witness: {cell.search.event}: {', '.join(on)}")
+    lines.append(f"  runs: {cell.draws:,} in {words.duration(record.summary.seconds)}")
+    return "\n".join([*lines, *_where(path, aside)])
+
+
+def undecided(
+    record: Record, path: Path, claim: Claim, seconds: float, aside: str | None = None
+) -> str:
+    """Why nothing was decided, and what would do.
+
+    Args:
+        record: of the audit.
+        path: of its file.
+        claim: that was to be tested.
+        seconds: that it was given.
+        aside: a remark on how it was run.
+    """
+    (cell,) = record.cells
+    if cell.status == "failed":
+        lines = [f"{cell.mechanism.label} could not be audited: {cell.reason}"]
+    else:
+        lines = [
+            f"nothing was decided about {cell.mechanism.label}: {_claim(cell)} could not have been "
+            f"refuted by {words.quantity(cell.draws)} runs",
+            f"  why: {cell.reason}",
+            f"  what would do: {_enough(record, claim, seconds)}",
+        ]
+    return "\n".join([*lines, *_where(path, aside)])
+
+
+def _where(path: Path, aside: str | None) -> Iterator[str]:
+    if aside is not None:
+        yield f"  note: {aside}"
+    yield f"  record: dpframe show {shlex.quote(str(path.parent))}"
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+    if test:
+        yield f"  again: pytest {shlex.quote(test)}"
+
+
+def _claim(cell: CellRecord) -> str:
+    claim = cell.claim
+    if claim is None:
+        return "the claim"
+    at = f", δ = {claim.delta:g}" if claim.delta else ""
+    return f"ε = {words.point(claim.epsilon)}{at}"
+
+
+def _enough(record: Record, claim: Claim, seconds: float) -> str:
+    """The budget after which the most extreme answers would have refuted the claim, about."""
+    (cell,) = record.cells
+    needed = draws_needed(claim, 1 - record.audit.confidence)
+    if needed is None:
+        return "no number of runs"
+    runs = MARGIN * needed
+    text = f"about {words.quantity(2 * runs)} runs"
+    if not cell.trials[0]:
+        return text
+    longer = max(seconds, seconds * runs / cell.trials[0])
+    return f"{text}; at this speed, seconds = {longer:.3g}"

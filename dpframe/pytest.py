@@ -1,0 +1,141 @@
+"""The pytest plugin: audits in somebody else's test suite.
+
+It is loaded into every run of pytest where dpframe is installed, so it imports nothing that costs
+anything: the audit itself is imported by the first test that asks for one.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dpframe.errors import UndecidedError, ViolationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from dpframe.claims import Claim
+    from dpframe.record.model import Record
+
+__all__ = ["UndecidedError", "ViolationError", "assert_dp"]
+
+PROPERTY = "dpframe"
+"""Name under which a test's outcome stands in reports, such as JUnit's."""
+
+_running: list[pytest.Item] = []
+"""The test that runs, if one does."""
+
+
+def assert_dp(
+    release: Callable[..., Any],
+    *,
+    d0: Any,
+    d1: Any,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    claim: Claim | None = None,
+    confidence: float = 0.999,
+    seconds: float = 20.0,
+    trials: int | None = None,
+    seed: int = 0,
+    out: str | os.PathLike[str] | None = None,
+) -> Record:
+    """Fails if runs of a function on two neighbouring datasets refute its claim.
+
+    The function is called in worker processes as `release(data)`, or as `release(rng, data)` where
+    its signature has a second argument without a default. All built-in attacks look at what it
+    returns; it stops once the claim is refuted. That it returns says that no violation was found
+    in so many runs, and that so many could have shown one: never that the function is private.
+
+    Args:
+        release: makes one release.
+        d0: the dataset D, any Python value.
+        d1: its neighbour D′.
+        epsilon: claimed loss, in nats.
+        delta: claimed δ.
+        claim: any other claim, in place of `epsilon` and `delta`.
+        confidence: a function that keeps its claim fails with a probability of at most
+            1 − confidence.
+        seconds: time that its releases get.
+        trials: most releases on each dataset. Where these are over before the time is, the outcome
+            is the same on every machine.
+        seed: of the generator that `release(rng, data)` gets.
+        out: directory of the record; default: one of the test's own, under its `tmp_path`.
+
+    Returns:
+        The record, with one cell.
+
+    Raises:
+        ViolationError: the claim is violated. An AssertionError.
+        UndecidedError: so few runs could not have refuted the claim, or it could not be run.
+        DpframeError: the arguments cannot be used.
+    """
+    __tracebackhide__ = True
+    from dpframe.commands.assertions import Terms, over_one_pair
+
+    terms = Terms(epsilon, delta, claim, confidence, seconds, trials, seed)
+    return _told(over_one_pair(release, (d0, d1), terms, _place(out)))
+
+
+def _told(outcome: Any) -> Record:
+    """The record of an audit; raises where the test must fail."""
+    __tracebackhide__ = True
+    if _running:
+        _running[-1].user_properties.append((PROPERTY, outcome.sentence))
+    if outcome.error is not None:
+        raise outcome.error
+    record: Record = outcome.record
+    return record
+
+
+def _place(out: str | os.PathLike[str] | None) -> Callable[[], Path]:
+    """Where the record goes; the directory is made when it is needed."""
+    return lambda: _directory() if out is None else Path(out)
+
+
+def _directory() -> Path:
+    """A fresh directory under that of the test, or under the system's where no test is known."""
+    import tempfile
+
+    base = None
+    if _running:
+        try:
+            base = _running[-1]._request.getfixturevalue("tmp_path")  # type: ignore[attr-defined]
+        except Exception:  # an item of some other plugin
+            base = None
+    return Path(tempfile.mkdtemp(prefix="dpframe-", dir=base))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Takes note of the test that runs."""
+    _running.append(item)
+    try:
+        return (yield)
+    finally:
+        _running.pop()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Says what was audited: a dot alone would say less, or more."""
+    lines = [
+        f"{report.nodeid}: {text}"
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if isinstance(report, pytest.TestReport) and report.when == "call"
+        for name, text in report.user_properties
+        if name == PROPERTY
+    ]
+    if lines:
+        terminalreporter.section("dpframe")
+        for line in lines:
+            terminalreporter.line(line)
+
+
+@pytest.fixture(name="assert_dp")
+def _assert_dp() -> Callable[..., Record]:
+    """`dpframe.pytest.assert_dp`."""
+    return assert_dp

@@ -1,0 +1,173 @@
+"""What becomes of a test that audits a function: red, green, or told that nothing was tested."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from dpframe.claims import GaussianDP
+from dpframe.commands import assertions
+from dpframe.commands.releases import takes_generator
+from dpframe.engine.here import Here
+from dpframe.errors import DpframeError
+from dpframe.pytest import UndecidedError, ViolationError, assert_dp
+from dpframe.record import file as records
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+D0, D1 = np.zeros(3), np.array([1.0, 0.0, 0.0])
+BUDGET = {"trials": 8_000, "seconds": 300.0}
+
+
+def noisy_sum(data: Any) -> float:
+    """1-DP where one record of [0, 1] is replaced."""
+    return float(np.sum(data) + np.random.laplace(scale=1.0))
+
+
+def half(data: Any) -> float:
+    """The planted bug: half of the noise, so that it loses 2."""
+    return float(np.sum(data) + np.random.laplace(scale=0.5))
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(assertions, "_workers", Here)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where no test is known
+
+
+def test_a_planted_bug_is_red_and_says_why(tmp_path: Path) -> None:
+    with pytest.raises(ViolationError) as found:
+        assert_dp(half, d0=D0, d1=D1, epsilon=1.0, out=tmp_path, **BUDGET)
+    error = found.value
+    assert isinstance(error, AssertionError)  # what runners of tests call a failure
+    message = str(error)
+    (cell,) = error.record.cells
+    assert "half violates its claim, ε = 1" in message
+    assert cell.reason in message
+    assert cell.search.event in message
+    assert f"pytest {__file__.rpartition('/')[2]}" in message.replace("tests/commands/", "")
+    assert records.read(tmp_path).digest == error.record.digest
+    assert str(tmp_path) in message
+    assert min(cell.trials) < BUDGET["trials"]  # it stopped once it knew
+
+
+def test_no_violation_is_green_and_gives_the_record() -> None:
+    record = assert_dp(noisy_sum, d0=D0, d1=D1, epsilon=1.0, **BUDGET)
+    (cell,) = record.cells
+    assert cell.verdict == "consistent"
+    assert min(cell.trials) > BUDGET["trials"] / 2
+
+
+def test_what_could_have_shown_nothing_is_not_green() -> None:
+    with pytest.raises(UndecidedError, match=r"seconds = \d") as found:
+        assert_dp(noisy_sum, d0=D0, d1=D1, epsilon=10.0, **BUDGET)
+    assert not isinstance(found.value, AssertionError)  # "it must find this bug" is not met by it
+    assert "could not have been refuted" in str(found.value)
+
+
+def test_what_cannot_be_run_is_not_green() -> None:
+    def text(data: Any) -> Any:
+        return object()
+
+    with pytest.raises(UndecidedError, match="could not be audited"):
+        assert_dp(text, d0=D0, d1=D1, epsilon=1.0, **BUDGET)
+
+
+class Library:
+    """An object with a state that no other process can have."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def release(self, data: Any) -> float:
+        assert self.lock.acquire(blocking=False), "two runs at the same time"
+        try:
+            return half(data)
+        finally:
+            self.lock.release()
+
+
+def test_what_cannot_be_handed_over_runs_here_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assertions, "_workers", None)  # not called
+    np.random.seed(7)
+    before = np.random.get_state()[1].tolist()
+    with pytest.raises(ViolationError, match="in the process of the test"):
+        assert_dp(Library().release, d0=D0, d1=D1, epsilon=1.0, **BUDGET)
+    assert np.random.get_state()[1].tolist() == before
+
+
+def seeded(rng: np.random.Generator, data: Any) -> float:
+    return float(np.sum(data) + rng.laplace(scale=0.5))
+
+
+def test_the_same_seed_gives_the_same_answer() -> None:
+    counts = []
+    for seed in (0, 0, 1):
+        with pytest.raises(ViolationError) as found:
+            assert_dp(seeded, d0=D0, d1=D1, epsilon=1.0, seed=seed, **BUDGET)
+        counts.append(found.value.record.cells[0].counts)
+    assert counts[0] == counts[1] != counts[2]
+
+
+def test_any_claim(tmp_path: Path) -> None:
+    record = assert_dp(noisy_sum, d0=D0, d1=D1, claim=GaussianDP(3.0), out=tmp_path, **BUDGET)
+    assert record.cells[0].claim is not None
+    assert record.cells[0].claim.kind == "gaussian-dp"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "epsilon"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"epsilon": True}, "epsilon"),
+        ({"epsilon": 1.0, "delta": 2.0}, "delta"),
+        ({"epsilon": 1.0, "claim": GaussianDP(1.0)}, "in place of"),
+        ({"claim": 1.0}, "not a claim"),
+        ({"epsilon": 1.0, "seconds": 0}, "seconds"),
+        ({"epsilon": 1.0, "confidence": 1}, "confidence"),
+        ({"epsilon": 1.0, "d1": D0}, "equal"),
+        ({"epsilon": 1.0, "trials": 0}, "trials"),
+    ],
+)
+def test_arguments_that_make_no_sense(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(DpframeError, match=message) as found:
+        assert_dp(noisy_sum, **{"d0": D0, "d1": D1, **arguments})
+    assert not isinstance(found.value, UndecidedError)
+
+
+class Callable_:  # noqa: N801
+    def __call__(self, rng: Any, data: Any) -> float:
+        return 0.0
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [
+        (lambda data: 0.0, False),
+        (lambda rng, data: 0.0, True),
+        (lambda data, epsilon=1.0: 0.0, False),
+        (lambda rng, data=None: 0.0, True),
+        (lambda *anything: 0.0, False),
+        (functools.partial(lambda e, data: 0.0, 1.0), False),
+        (Callable_(), True),
+        (Library().release, False),
+        (np.sum, False),
+    ],
+)
+def test_how_a_function_is_called(release: Any, expected: bool) -> None:
+    assert takes_generator(release) is expected
+
+
+@pytest.mark.parametrize(
+    "release", [None, lambda: 0.0, lambda a, b, c: 0.0, lambda data, *, epsilon: 0.0]
+)
+def test_what_cannot_be_called(release: Any) -> None:
+    with pytest.raises(DpframeError, match="release"):
+        takes_generator(release)
