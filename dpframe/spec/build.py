@@ -127,7 +127,10 @@ def _check_stop(run: RunTable | None, members: Members, problems: Problems) -> N
 def _check_size(
     members: Members, axes: list[Axis], audit: AuditTable | None, problems: Problems
 ) -> None:
-    sizes = [len(found) for found in members.of_kind.values() if found]
+    of_pairs = ("pair", "neighbourhood")  # each mechanism goes with one
+    sizes = [
+        len(found) for kind, found in members.of_kind.items() if found and kind not in of_pairs
+    ]
     sizes += [len(axis.values) for axis in axes]
     cells = math.prod(sizes) * (audit.repeats if audit else 1)
     if cells > MOST_CELLS:

@@ -74,10 +74,10 @@ class Grid:
     ) -> None:
         self._audit, self._members, self._axes = audit, members, axes
         self._variants, self._problems = variants, problems
-        self._pair = self._member_of_pairs()
+        self._look_at_pairs()
         self._fixed: Coordinates = {key: freeze(value) for key, value in document.fixed.items()}
         self._free = free_bytes()
-        self._alike: dict[Picks, bool | None] = {}
+        self._alike: dict[tuple[Member, Picks], bool | None] = {}
         self._nothing_to_tell: list[tuple[Combination, Picks]] = []
         self._choices: dict[tuple[Member, Picks], Chosen] = {}
         self._targets: dict[tuple[Member, Picks, Picks], Target | None] = {}
@@ -87,8 +87,11 @@ class Grid:
             for member in of_kind
         }
 
-    def _member_of_pairs(self) -> Member:
-        """What gives the pairs."""
+    def _look_at_pairs(self) -> None:
+        """What has to be known of the pairs before anything else."""
+
+    def _pair_of(self, mechanism: Member) -> Member:
+        """What gives the pairs that a mechanism meets."""
         return self._members.of_kind["pair"][0]
 
     def cells(self, rules: Rules) -> list[Cell]:
@@ -104,7 +107,8 @@ class Grid:
                 target = self._target(mechanism, index)
                 if target is None:
                     continue
-                alike = self._alike[self._picks(self._pair, index)]
+                pair = self._pair_of(mechanism)
+                alike = self._alike[pair, self._picks(pair, index)]
                 for combination in combinations:
                     if alike and not _plays_canaries(combination.attack):
                         self._nothing_to_tell.append((combination, index))
@@ -136,7 +140,8 @@ class Grid:
         reason: str,
         expected: str | None,
     ) -> Skip:
-        labels = (one.mechanism.label, self._pair.entry.name, one.attack.label, one.estimator.label)
+        pair = self._pair_of(one.mechanism).entry.name
+        labels = (one.mechanism.label, pair, one.attack.label, one.estimator.label)
         return Skip(*labels, swept=tuple(swept), reason=reason, expected=expected)
 
     def _swept(self, index: Picks) -> list[tuple[str, Any]]:
@@ -164,31 +169,33 @@ class Grid:
         return self._choices[key]
 
     def _target(self, mechanism: Member, index: Picks) -> Target | None:
-        key = (mechanism, self._picks(mechanism, index), self._picks(self._pair, index))
+        of_pair = self._pair_of(mechanism)
+        key = (mechanism, self._picks(mechanism, index), self._picks(of_pair, index))
         if key not in self._targets:
-            plain, pair = self._choice(mechanism, index).choice, self._choice(self._pair, index)
-            if key[2] not in self._alike:
+            plain, pair = self._choice(mechanism, index).choice, self._choice(of_pair, index)
+            known = (of_pair, key[2])
+            if known not in self._alike:
                 # Whoever asks for the data first learns whether there is room for them.
                 with within(self._free):
-                    self._alike[key[2]] = self._look_at(pair.choice.value)
-            usable = self._alike[key[2]] is not None
-            met = self._meet(mechanism, plain.value, pair.choice.value) if usable else None
+                    self._alike[known] = self._look_at(of_pair, pair.choice.value)
+            usable = self._alike[known] is not None
+            met = self._meet(mechanism, plain.value, of_pair, pair.choice.value) if usable else None
             self._targets[key] = met
         return self._targets[key]
 
-    def _look_at(self, pair: Any) -> bool | None:
+    def _look_at(self, member: Member, pair: Any) -> bool | None:
         """Whether D and D′ are the same; None where they are of no use, which is a mistake."""
         try:
-            with at_work(f"{self._pair}: D or D′", self._pair.path):
+            with at_work(f"{member}: D or D′", member.path):
                 problem = unplayable(pair)
                 if problem is None:
                     return equal(pair)
         except (Exception, SystemExit) as error:  # exit() would end the program
             problem = self._explained(error)
-        self._problems.add(self._pair.path, f"{self._pair}: {problem}", _with(_of(pair)))
+        self._problems.add(member.path, f"{member}: {problem}", _with(_of(pair)))
         return None
 
-    def _meet(self, member: Member, mechanism: Any, pair: Any) -> Target | None:
+    def _meet(self, member: Member, mechanism: Any, giver: Member, pair: Any) -> Target | None:
         """Runs the authors' own code; whatever it raises is a mistake at its entry."""
         try:
             with at_work(f"{member}: resolve", member.path):
@@ -205,8 +212,8 @@ class Grid:
         except (Exception, SystemExit) as error:  # exit() would end the program
             of_pair = _of(pair)
             if raised_in(error, type(pair)):  # its distance, for one
-                message = f"{self._pair}: {self._explained(error)}"
-                self._problems.add(self._pair.path, message, _with(of_pair))
+                message = f"{giver}: {self._explained(error)}"
+                self._problems.add(giver.path, message, _with(of_pair))
             else:
                 message = f"{member} does not go with pair {pair.name!r}: {self._explained(error)}"
                 self._problems.add(member.path, message, _with({**mechanism.params(), **of_pair}))
@@ -223,7 +230,7 @@ class Grid:
     ) -> Iterator[Cell]:
         """The cells of one combination at one point of the sweep."""
         swept = self._swept(index)
-        pair = self._choice(self._pair, index)
+        pair = self._choice(self._pair_of(combination.mechanism), index)
         attack = self._choice(combination.attack, index)
         estimator = self._choice(combination.estimator, index)
         identity = Identity(
@@ -256,7 +263,8 @@ class Grid:
     def _coordinates(self, combination: Combination, swept: list[tuple[str, Any]]) -> Coordinates:
         labels = {member.kind: member.label for member in combination}
         values = {key: freeze(value) for key, value in swept}
-        return {**labels, "pair": self._pair.entry.name, **self._fixed, **values}
+        pair = self._pair_of(combination.mechanism).entry.name
+        return {**labels, "pair": pair, **self._fixed, **values}
 
 
 def _of(pair: Any) -> dict[str, Any]:

@@ -99,6 +99,22 @@ class EntryTable(Table):
     """Its parameters. A swept key takes precedence."""
 
 
+class OwnSearchTable(Table):
+    """Where [search] looks for the pair that refutes the claim of one mechanism."""
+
+    use: str | None = None
+    """Name of a neighbourhood plugin, or distribution/name; default: that of [search]."""
+    params: dict[str, Any] = {}
+    """Its parameters. Those of [search] that are not named here hold, if the plugin is the same."""
+
+
+class MechanismTable(EntryTable):
+    """A mechanism."""
+
+    search: OwnSearchTable | None = None
+    """Data of its own: what [search] has, for this mechanism alone."""
+
+
 class ExpectTable(Table):
     """A rule about verdicts; the last rule that matches a cell counts."""
 
@@ -133,6 +149,7 @@ class RunTable(Table):
 
 
 Entries = Annotated[list[EntryTable], Field(min_length=1)]
+Mechanisms = Annotated[list[MechanismTable], Field(min_length=1)]
 
 
 class SpecTable(Table):
@@ -146,7 +163,7 @@ class SpecTable(Table):
     """The neighbouring datasets."""
     search: SearchTable | None = None
     """Where to look for a pair, in place of [pair]; attacks and estimator then have defaults."""
-    mechanism: Entries
+    mechanism: Mechanisms
     """What is audited."""
     attack: Entries
     """What tells outputs on D from outputs on D′."""
@@ -171,6 +188,9 @@ SWEEPABLE = ("seed", "trials", "delta", "confidence")
 
 KINDS = ("mechanism", "attack", "estimator")
 """Kinds of which a spec has a list; there is one pair."""
+
+ENTRIES: dict[str, type[EntryTable]] = {"mechanism": MechanismTable}
+"""Kinds whose entries have more keys than others."""
 
 PLACES = {"pair": "pair", "neighbourhood": "search"}
 """Kinds of which a spec has one, and the table that it stands in."""

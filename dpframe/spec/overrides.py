@@ -167,7 +167,18 @@ def _uses(document: Document, kind: str) -> dict[Path, Any]:
     tables: dict[Path, Any] = {(kind,): value} if single else {}
     if isinstance(value, list) and not single:
         tables = {(kind, position): table for position, table in enumerate(value)}
-    return {path: table.get("use") for path, table in tables.items() if isinstance(table, dict)}
+    uses = {path: table.get("use") for path, table in tables.items() if isinstance(table, dict)}
+    if kind == "search":
+        for position, mechanism in enumerate(_list(document.data.get("mechanism"))):
+            own = mechanism.get("search") if isinstance(mechanism, dict) else None
+            if isinstance(own, dict):
+                use = own.get("use", uses.get((kind,)))
+                uses["mechanism", position, kind] = use
+    return uses
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _class(registry: Registry, kind: str, use: Any) -> type[Plugin] | None:

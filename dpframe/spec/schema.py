@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from dpframe.parameters import json_schema
-from dpframe.spec.model import KINDS, PLACES, SEARCHED_BY, SWEEPABLE, SpecTable
+from dpframe.spec.model import ENTRIES, KINDS, PLACES, SEARCHED_BY, SWEEPABLE, SpecTable
 
 if TYPE_CHECKING:
     from dpframe.registry import Entry, Registry
@@ -24,9 +24,11 @@ def spec_schema(registry: Registry) -> dict[str, Any]:
     schema: dict[str, Any] = {"$schema": _DIALECT, **plain, "title": "dpframe audit"}
     definitions, properties = schema["$defs"], schema["properties"]
     entry = definitions.pop("EntryTable")
+    entries = {kind: definitions.pop(of.__name__) for kind, of in ENTRIES.items()}
     tables = {"pair": definitions.pop("PairTable"), "search": definitions.pop("SearchTable")}
     for kind in KINDS:
-        definitions[kind] = _with_plugins(entry, kind, registry, definitions)
+        table = entries.get(kind, entry)
+        definitions[kind] = _with_plugins(table, kind, registry, definitions)
         properties[kind] = {**properties[kind], "items": {"$ref": f"#/$defs/{kind}"}}
     for kind, at in PLACES.items():
         definitions[kind] = _with_plugins(tables[at], kind, registry, definitions)

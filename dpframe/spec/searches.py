@@ -30,7 +30,7 @@ class SearchGrid(Grid):
     the neighbourhood are found here.
     """
 
-    def _member_of_pairs(self) -> Member:
+    def _look_at_pairs(self) -> None:
         for estimator in self._members.of_kind["estimator"]:
             if not getattr(estimator.entry.cls, "anytime", False):
                 self._problems.add(
@@ -40,13 +40,18 @@ class SearchGrid(Grid):
                     "for example: betting, which is taken where there is no [[estimator]]",
                 )
                 self._problems.raise_if_any()
-        member = self._members.of_kind["neighbourhood"][0]
-        for picks, neighbourhood in self._variants[member].items():
-            first = self._first(member, neighbourhood)
-            if first is not None:
-                self._variants[member][picks] = first
-                self._neighbourhood: Any = neighbourhood
-        return member
+        self._neighbourhoods: dict[Member, Any] = {}
+        for member in self._members.of_kind["neighbourhood"]:
+            for picks, neighbourhood in self._variants[member].items():
+                first = self._first(member, neighbourhood)
+                if first is not None:
+                    self._variants[member][picks] = first
+                    self._neighbourhoods[member] = neighbourhood
+
+    def _pair_of(self, mechanism: Member) -> Member:
+        """Its own neighbourhood, or else the one that all share."""
+        members = {member.path: member for member in self._members.of_kind["neighbourhood"]}
+        return members.get((*mechanism.path, "search")) or members["search",]
 
     def _first(self, member: Member, neighbourhood: Any) -> Pair | None:
         try:
@@ -66,7 +71,7 @@ class SearchGrid(Grid):
         found = super()._choice(member, index)
         if member.kind != "neighbourhood":
             return found
-        entry, params = member.entry, self._neighbourhood.params()
+        entry, params = member.entry, self._neighbourhoods[member].params()
         return found._replace(identity=[entry.distribution, entry.name, params])
 
     def _combinations(self) -> Iterator[Combination]:
@@ -78,12 +83,13 @@ class SearchGrid(Grid):
     def _repeats(
         self, combination: Combination, target: Target, index: Picks, rules: Rules
     ) -> Iterator[Cell]:
-        pair = self._choice(self._pair, index).choice
+        member = self._pair_of(combination.mechanism)
+        pair = self._choice(member, index).choice
         first: Any = pair.value
         search = Search(
             mechanism=self._choice(combination.mechanism, index).choice,
             neighbourhood=Choice(
-                pair.use, pair.label, pair.distribution, pair.version, self._neighbourhood
+                pair.use, pair.label, pair.distribution, pair.version, self._neighbourhoods[member]
             ),
             attacks=tuple(
                 self._choice(attack, index).choice for attack in self._members.of_kind["attack"]

@@ -14,11 +14,13 @@ from pydantic import ValidationError
 from dpframe.errors import PluginError
 from dpframe.spec.document import flatten
 from dpframe.spec.model import (
+    ENTRIES,
     KINDS,
     PLACES,
     AuditTable,
     EntryTable,
     ExpectTable,
+    MechanismTable,
     PairTable,
     RunTable,
     SearchTable,
@@ -46,6 +48,7 @@ _MODELS: dict[str | int, type[Table]] = {
     "expect": ExpectTable,
     "run": RunTable,
     **dict.fromkeys(KINDS, EntryTable),
+    "mechanism": MechanismTable,
 }
 _LISTS = (*KINDS, "expect")
 
@@ -82,7 +85,10 @@ def read_sections(document: Document, registry: Registry, problems: Problems) ->
     _require_trials(document, problems)
     of_pair = PLACES["neighbourhood" if searches else "pair"]
     only = _whole(_MODELS[of_pair], _mended(of_pair, data.get(of_pair), registry))
-    entries = {kind: _each(EntryTable, _all_mended(kind, data, registry)) for kind in KINDS}
+    entries = {
+        kind: _each(ENTRIES.get(kind, EntryTable), _all_mended(kind, data, registry))
+        for kind in KINDS
+    }
     broken = {kind for kind in KINDS if len(entries[kind]) != _length(data.get(kind))}
     return Sections(
         audit=_whole(AuditTable, data.get("audit")),
@@ -118,7 +124,7 @@ def _at(data: Any, path: Sequence[str | int]) -> Any:
     return data
 
 
-_TAKEN = tuple(EntryTable.model_fields)
+_TAKEN = tuple(MechanismTable.model_fields)
 """Keys of a plugin's table that mean what they mean there, whatever the plugin's parameters."""
 
 

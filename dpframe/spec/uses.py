@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.errors import PluginError
 from dpframe.plugin import names_in_specs
-from dpframe.spec.model import KINDS, EntryTable
+from dpframe.spec.model import KINDS, EntryTable, MechanismTable, SearchTable
 from dpframe.suggest import cut
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import TypeAlias
 
     from dpframe.plugin import Plugin
     from dpframe.registry import Entry, Registry
     from dpframe.spec.locate import Path
-    from dpframe.spec.model import PairTable, SearchTable
+    from dpframe.spec.model import PairTable
     from dpframe.spec.problems import Problems
     from dpframe.spec.tables import Sections
 
@@ -64,7 +65,7 @@ def find_members(sections: Sections, registry: Registry, problems: Problems) -> 
         kind: {(kind, at): table for at, table in sections.entries[kind].items()} for kind in KINDS
     }
     tables["pair"] = {("pair",): sections.pair} if sections.pair else {}
-    tables["neighbourhood"] = {("search",): sections.search} if sections.search else {}
+    tables["neighbourhood"] = dict(_searches(sections, problems))
     found, broken = {}, set(sections.broken)
     for kind, of_kind in tables.items():
         members = [
@@ -73,8 +74,34 @@ def find_members(sections: Sections, registry: Registry, problems: Problems) -> 
         found[kind] = [member for member in members if member]
         if len(found[kind]) < len(members):
             broken.add(kind)
-        _check_labels(found[kind], of_kind, problems)
+        if kind != "neighbourhood":
+            _check_labels(found[kind], of_kind, problems)
     return Members(found, frozenset(broken))
+
+
+def _searches(sections: Sections, problems: Problems) -> Iterator[tuple[Path, SearchTable]]:
+    """[search], where a mechanism goes by it, and what others have in place of it."""
+    shared, mechanisms = sections.search, sections.entries["mechanism"]
+    of_its_own = {
+        at: table.search
+        for at, table in mechanisms.items()
+        if isinstance(table, MechanismTable) and table.search is not None
+    }
+    if shared is None:
+        for at in of_its_own if sections.pair is not None else ():
+            problems.add(("mechanism", at, "search"), "stands in for [search], which is missing")
+        return
+    if len(of_its_own) < len(mechanisms) or not mechanisms:
+        yield ("search",), shared
+    for at, own in of_its_own.items():
+        same = own.use in (None, shared.use)
+        yield (
+            ("mechanism", at, "search"),
+            SearchTable(
+                use=own.use or shared.use,
+                params={**shared.params, **own.params} if same else own.params,
+            ),
+        )
 
 
 def parameter_names(cls: type[Plugin]) -> list[str]:
