@@ -54,9 +54,12 @@ if TYPE_CHECKING:
     from dpframe.mechanism import host_mechanism as host_mechanism
     from dpframe.neighbourhood import Earned as Earned
     from dpframe.neighbourhood import Neighbourhood as Neighbourhood
+    from dpframe.pair import Padded as Padded
     from dpframe.pair import Pair as Pair
+    from dpframe.pair import as_traced as as_traced
     from dpframe.record.verdict import exit_code as exit_code
     from dpframe.report.made import report as report
+    from dpframe.spec_file import SpecFile as SpecFile
     from dpframe.statistic import BinCounts as BinCounts
     from dpframe.statistic import DecisionCounts as DecisionCounts
     from dpframe.statistic import Statistic as Statistic
@@ -97,12 +100,14 @@ _HOME = {
     "Lt": "annotated_types",
     "Mechanism": "dpframe.mechanism",
     "Neighbourhood": "dpframe.neighbourhood",
+    "Padded": "dpframe.pair",
     "Pair": "dpframe.pair",
     "PureDP": "dpframe.claims",
     "Query": "dpframe.estimator",
     "RenyiDP": "dpframe.claims",
     "Settled": "dpframe.estimator",
     "Share": "dpframe.estimator",
+    "SpecFile": "dpframe.spec_file",
     "Statistic": "dpframe.statistic",
     "SubsampledGaussianDP": "dpframe.claims",
     "Target": "dpframe.attack",
@@ -110,6 +115,7 @@ _HOME = {
     "UpperOf": "dpframe.estimator",
     "ZeroConcentratedDP": "dpframe.claims",
     "Values": "dpframe.builtin.pairs.values",
+    "as_traced": "dpframe.pair",
     "audit": "dpframe.commands.audit",
     "audit_training": "dpframe.commands.audit_training",
     "calibrate": "dpframe.commands.calibrate",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from dpframe.pair import Pair
-from dpframe.plugin import Plugin, gives, require_text
+from dpframe.plugin import Plugin, gives, require, require_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +48,11 @@ class Neighbourhood(Plugin, kind="neighbourhood"):
     else:
         adjacency: ClassVar[str]
 
+    one_shape: ClassVar[bool] = True
+    """Whether all its pairs are of one shape and type, so that a traced mechanism is compiled once.
+    False where the size of the datasets differs from pair to pair, or they are no arrays: black
+    boxes do not mind."""
+
     @classmethod
     def check_definition(cls) -> None:
         if cls.propose is Neighbourhood.propose:
@@ -55,9 +60,10 @@ class Neighbourhood(Plugin, kind="neighbourhood"):
         if not gives(cls, "adjacency"):
             raise TypeError(f"{cls.__name__}: a neighbourhood gives adjacency")
         require_text(cls, "adjacency")
+        require(cls, "one_shape", bool)
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
-        """Proposes pairs, all of one shape and type; every one of them once.
+        """Proposes pairs; every one of them once, and all of one shape unless `one_shape` is False.
 
         The same randomness and history give the same pairs: a run that was interrupted asks again.
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+import inspect
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
 import numpy as np
 
+from dpframe.alike import BLOCK, same
 from dpframe.plugin import Plugin, gives, require, require_text
 
 if TYPE_CHECKING:
@@ -19,12 +21,15 @@ class Pair(Plugin, kind="pair"):
     """Two neighbouring datasets (D, D′).
 
     A subclass gives `d0` and `d1`, and says in `adjacency` under which relation they are neighbours
-    ("replace one record", "add or remove one record", …). A dataset is an array or a pytree of
-    arrays (a tuple, a NamedTuple, a dict); both have the same structure, shapes and types. Where
-    they differ in size, pad them and say in a boolean array which rows exist.
+    ("replace one record", "add or remove one record", …).
+
+    For black boxes a dataset is any Python value that can be pickled: an array, a table, a list of
+    records, a dict, a text; D and D′ may differ in size and type. For traced mechanisms it is an
+    array or a pytree of arrays (a tuple, a NamedTuple, a dict), of the same structure and types in
+    D and D′. Where these differ in their number of rows, the mechanism gets both as `Padded`.
     """
 
-    may_be_parameters = frozenset({"adjacency"})
+    may_be_parameters = frozenset({"adjacency", "description"})
 
     if TYPE_CHECKING:  # as a property, because a parameter or an attribute may stand for that
 
@@ -33,8 +38,17 @@ class Pair(Plugin, kind="pair"):
             """The relation in which D and D′ are neighbours, in words."""
             raise NotImplementedError
 
+        @property
+        def description(self) -> str:
+            """What tells D and D′ apart, in a few words; "" where nothing is to be said."""
+            raise NotImplementedError
+
     else:
         adjacency: ClassVar[str]
+
+        description: ClassVar[str] = ""
+        """What tells D and D′ apart, in a few words, such as "NaN in record 0, column age"; reports
+        say it. A class attribute, a property or a parameter."""
 
     parameters_say_all: ClassVar[bool] = False
     """Whether nothing but the parameters and this version of the code decides what D and D′ are.
@@ -73,43 +87,95 @@ class Pair(Plugin, kind="pair"):
         return float(np.linalg.norm([np.linalg.norm(part, ord=p) for part in parts], ord=p))
 
 
+class Padded(NamedTuple):
+    """A dataset of a traced mechanism whose D and D′ differ in their number of rows.
+
+    Both are padded to as many rows as the larger has, so that one program serves both.
+    """
+
+    values: Tree
+    """The array, or the pytree of arrays, each of shape [rows, *dims]; rows that do not exist are
+    0."""
+    exists: HostArray
+    """Which rows exist: booleans of shape [rows]."""
+
+
+def as_traced(d0: Any, d1: Any) -> tuple[Tree, Tree]:
+    """D and D′ as a traced mechanism gets them: both `Padded` where their sizes differ.
+
+    Args:
+        d0: D, as a pair gives it; `untraceable` says None of it.
+        d1: D′.
+    """
+    one, other = jax.tree.leaves(d0), jax.tree.leaves(d1)
+    if list(map(np.shape, one)) == list(map(np.shape, other)):
+        return d0, d1
+    sizes = len(one[0]), len(other[0])
+    return _padded(d0, sizes[0], max(sizes)), _padded(d1, sizes[1], max(sizes))
+
+
+def _padded(data: Tree, size: int, rows: int) -> Padded:
+    def longer(leaf: Any) -> HostArray:
+        array = np.asarray(leaf)
+        return np.concatenate([array, np.zeros((rows - size, *array.shape[1:]), array.dtype)])
+
+    return Padded(jax.tree.map(longer, data), np.arange(rows) < size)
+
+
 def unplayable(pair: Pair) -> str | None:
-    """Why two datasets cannot be played against each other; None if they can.
+    """Why no mechanism can be given the datasets of a pair; None if one can.
+
+    Raises whatever the pair raises.
+    """
+    for name, data in (("D", pair.d0), ("D′", pair.d1)):
+        if callable(data) or inspect.isgenerator(data):
+            return f"{name} is a {type(data).__name__}, and no data"
+    return None
+
+
+def untraceable(pair: Pair) -> str | None:
+    """Why a mechanism that JAX traces cannot be given the datasets of a pair; None if it can.
 
     Raises whatever the pair raises.
     """
     d0, d1 = pair.d0, pair.d1
+    for name, data in (("D", d0), ("D′", d1)):
+        try:
+            leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(data)]
+        except Exception:  # keys without an order, lists of unequal length
+            leaves = [np.asarray(None)]
+        if any(not _is_numeric(leaf.dtype) for leaf in leaves) or _has_none(data):
+            return f"{name} is not made of arrays of numbers, so only a black box can be given it"
     structures: list[Any] = [jax.tree.structure(data) for data in (d0, d1)]
     if structures[0] != structures[1]:
         return "D and D′ are pytrees of different structure"
-    for before, after in zip(jax.tree.leaves(d0), jax.tree.leaves(d1), strict=True):
-        x, y = np.asarray(before), np.asarray(after)
-        if (x.shape, x.dtype) != (y.shape, y.dtype):
+    both = [[np.asarray(leaf) for leaf in jax.tree.leaves(data)] for data in (d0, d1)]
+    same = [x.shape for x in both[0]] == [y.shape for y in both[1]]
+    for x, y in zip(*both, strict=True):
+        rows_alone = x.ndim == y.ndim > 0 and x.shape[1:] == y.shape[1:]
+        if x.dtype != y.dtype or not (same or rows_alone):
             of = [f"{array.dtype} of shape {array.shape}" for array in (x, y)]
-            return f"D is {of[0]}, D′ is {of[1]}: they must be alike"
+            return f"D is {of[0]}, D′ is {of[1]}: they must be alike, but for the number of rows"
+    if not same and any(len({len(leaf) for leaf in leaves}) > 1 for leaves in both):
+        return "D and D′ differ in size, and their arrays in the number of rows"
     return None
+
+
+def _is_numeric(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "biufc" or (dtype.kind == "V" and dtype.names is None)  # bfloat16
+
+
+def _has_none(data: Any) -> bool:
+    """Whether there is a None in it, which JAX takes for a part of the structure."""
+    return any(leaf is None for leaf in jax.tree.leaves(data, is_leaf=lambda leaf: leaf is None))
 
 
 EQUAL = "D and D′ are equal: there is nothing to tell apart, so nothing is tested"
 
 
 def equal(pair: Pair) -> bool:
-    """Whether D and D′ are the same; NaN is the same as NaN."""
-    both = zip(jax.tree.leaves(pair.d0), jax.tree.leaves(pair.d1), strict=True)
-    return all(_same(np.atleast_1d(one), np.atleast_1d(other)) for one, other in both)
-
-
-def _same(one: HostArray, other: HostArray) -> bool:
-    rows = max(1, BLOCK * len(one) // max(1, one.size))
-    for first in range(0, len(one), rows):
-        x, y = one[first : first + rows], other[first : first + rows]
-        if not ((x == y) | ((x != x) & (y != y))).all():  # noqa: PLR0124
-            return False
-    return True
-
-
-BLOCK = 1 << 20
-"""Coordinates that are compared at a time: two datasets may be most of what the memory holds."""
+    """Whether D and D′ are the same, in type and to the bit; NaN is the same as NaN."""
+    return same(pair.d0, pair.d1)
 
 
 def _differences(d0: Any, d1: Any) -> Iterator[Floats]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, ClassVar
 
 import numpy as np
@@ -65,3 +66,108 @@ def test_a_billion_coordinates_take_no_memory() -> None:
     both = ZerosOnes(dim=10**9)
     assert both.d1.nbytes == 4 * 10**9
     assert both.distance(1) == 1e9
+
+
+# --- any value
+
+
+class Both(Pair, name="both"):
+    """Any two values."""
+
+    adjacency: ClassVar[str] = "as given"
+
+    def __init__(self, d0: Any, d1: Any) -> None:
+        object.__setattr__(self, "both", (d0, d1))
+
+    d0 = property(lambda self: self.both[0])
+    d1 = property(lambda self: self.both[1])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("a", "a", True),
+        ("a", "b", False),
+        (0.0, -0.0, False),
+        (math.nan, -math.nan, True),
+        (math.nan, float("nan"), True),
+        (1, True, False),
+        (1, 1.0, False),
+        ([1, 2], (1, 2), False),
+        ([1, [2]], [1, [2]], True),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, False),
+        (np.array([1.0, math.nan]), np.array([1.0, math.nan]), True),
+        (np.array([0.0]), np.array([-0.0]), False),
+        (np.array([1]), np.array([1.0]), False),
+        (np.array([[1]]), np.array([1]), False),
+        (np.array(["a", None]), np.array(["a", None]), True),
+        (np.array(["a", None]), np.array(["a", 1.0]), False),
+        (None, None, True),
+        (b"a", bytearray(b"a"), False),
+        ({1, 2}, {2, 1}, True),
+        (Exception("a"), Exception("b"), False),
+    ],
+)
+def test_equal_to_the_bit(one: Any, other: Any, alike: bool) -> None:
+    assert pair.equal(Both(one, other)) == pair.equal(Both(other, one)) == alike
+
+
+def test_tables_of_pandas_are_compared() -> None:
+    pandas = pytest.importorskip("pandas")
+    one = pandas.DataFrame({"a": [1.0, math.nan], "b": ["x", None]})
+    assert pair.equal(Both(one, one.copy()))
+    for other in (
+        one.assign(a=[1.0, 2.0]),
+        one.assign(c=1),
+        one.iloc[:1],
+        one.astype({"a": "float32"}),
+    ):
+        assert not pair.equal(Both(one, other))
+
+
+@pytest.mark.parametrize(
+    ("d0", "d1", "says"),
+    [
+        (np.zeros(3), np.ones(3), None),
+        (np.zeros((3, 2)), np.zeros((4, 2)), None),
+        (
+            {"x": np.zeros((3, 2)), "y": np.zeros(3)},
+            {"x": np.zeros((2, 2)), "y": np.zeros(2)},
+            None,
+        ),
+        (
+            {"x": np.zeros((3, 2)), "y": np.zeros(3)},
+            {"x": np.zeros((2, 2)), "y": np.zeros(3)},
+            "number of rows",
+        ),
+        (np.zeros((3, 2)), np.zeros((3, 3)), "must be alike"),
+        (np.zeros(3), np.zeros(3, int), "must be alike"),
+        (np.zeros(()), np.zeros(1), "must be alike"),
+        ([1.0], [1.0, 2.0], "different structure"),
+        ("a", "b", "no arrays|not made of arrays"),
+        ([None, 1.0], [None, 2.0], "not made of arrays"),
+        (np.array(["a"]), np.array(["b"]), "not made of arrays"),
+        ({1: 2.0, "a": 1.0}, {}, "not made of arrays"),
+    ],
+)
+def test_what_a_traced_mechanism_can_be_given(d0: Any, d1: Any, says: str | None) -> None:
+    found = pair.untraceable(Both(d0, d1))
+    assert pair.unplayable(Both(d0, d1)) is None
+    assert (found is None) if says is None else re.search(says, str(found))
+
+
+def test_no_data() -> None:
+    assert "no data" in str(pair.unplayable(Both(lambda: 1, 2)))
+
+
+def test_both_are_padded_to_one_shape() -> None:
+    long = {"x": np.ones((3, 2)), "y": np.ones(3, int)}
+    short = {"x": np.ones((2, 2)), "y": np.ones(2, int)}
+    for d0, d1 in ((long, short), (short, long)):
+        both = pair.as_traced(d0, d1)
+        for made, given in zip(both, (d0, d1), strict=True):
+            n = len(given["y"])
+            assert made.exists.tolist() == [True] * n + [False] * (3 - n)
+            assert made.values["x"].tolist() == [[1.0, 1.0]] * n + [[0.0, 0.0]] * (3 - n)
+            assert made.values["y"].dtype == int
+    assert pair.as_traced(long, long) == (long, long)

@@ -14,7 +14,7 @@ from dpframe.engine.address import base_keys
 from dpframe.engine.draws import Draws
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import unstacked
-from dpframe.engine.precision import both_as_made, dataset, precision_of, run_dtype
+from dpframe.engine.precision import both_as_made, for_jax, precision_of, run_dtype
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 
@@ -138,7 +138,7 @@ class Block:
             draw_repeats,
             unstacked(mechanism, dtype),
             base_keys([draws.the_pass.stream.of(stream) for draws in own], prng),
-            dataset(self.data[index], dtype),
+            for_jax(self.data, dtype)[index],
             np.int32(index),
             rows=self.rehearsal.the_pass.rows,
             count=own[0].wanted[stream],

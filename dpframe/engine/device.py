@@ -14,7 +14,7 @@ from dpframe.engine.draws import Draws
 from dpframe.engine.guard import guarded
 from dpframe.engine.independence import Independence
 from dpframe.engine.lanes import pad, stack, unstacked
-from dpframe.engine.precision import dataset
+from dpframe.engine.precision import for_jax
 from dpframe.engine.sanity import NAN_FOUND, check_outputs_vary
 from dpframe.engine.work import Work
 from dpframe.errors import CellError
@@ -38,7 +38,7 @@ class DeviceWork(Work):
         return Draws(self.the_pass, self.run, self.prng, self.made)
 
     def ready(self) -> None:
-        self.data = tuple(dataset(made, self.dtype) for made in self.made)
+        self.data = for_jax(self.made, self.dtype)
         self.base = base_key(self.the_pass.stream, self.prng)
         mechanisms = stack(self.the_pass.mechanisms, self.dtype)
         padded = (self.zeros, mechanisms, self.states, self.layouts)

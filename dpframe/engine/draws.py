@@ -13,7 +13,7 @@ from dpframe.engine.guard import guarded
 from dpframe.engine.here import Here
 from dpframe.engine.lanes import unstacked
 from dpframe.engine.lending import Load, Request
-from dpframe.engine.precision import as_scored, dataset, for_a_box, on_device
+from dpframe.engine.precision import as_scored, for_a_box, for_jax, on_device
 from dpframe.engine.rounds import ends
 from dpframe.mechanism import HostMechanism
 
@@ -87,7 +87,7 @@ class Draws:
         the_pass = self.the_pass
         origin = programs.Origin(
             base_key(the_pass.stream.of(stream), self.prng),
-            dataset(self.made[index], self.dtype),
+            for_jax(self.made, self.dtype)[index],
             np.int32(index),
         )
         leaves = unstacked(the_pass.mechanisms[lane], self.dtype)

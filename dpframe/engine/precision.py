@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpframe.pair import as_traced
+
 if TYPE_CHECKING:
     from dpframe.pair import Pair
     from dpframe.spec.audit import RunSettings
@@ -39,6 +41,17 @@ def both_as_made(pair: Pair) -> tuple[Any, Any]:
     return pair.d0, pair.d1
 
 
+def for_jax(made: tuple[Any, Any], dtype: np.dtype[Any]) -> tuple[Tree, Tree]:
+    """D and D′ as a traced mechanism gets them: padded where their sizes differ.
+
+    Args:
+        made: as the pair made them.
+        dtype: of floating data.
+    """
+    d0, d1 = as_traced(*made)
+    return dataset(d0, dtype), dataset(d1, dtype)
+
+
 def for_a_box(made: tuple[Any, Any]) -> tuple[Any, Any]:
     """D and D′ as a black box gets them: the pair's own values, in arrays that NumPy knows."""
     d0, d1 = (np.asarray(data) if isinstance(data, jax.Array) else data for data in made)
@@ -53,7 +66,7 @@ def shape_of_dataset(pair: Pair, dtype: np.dtype[Any]) -> Tree:
         held = dtype if np.issubdtype(array.dtype, np.floating) else array.dtype
         return np.broadcast_to(np.zeros((), held), array.shape)
 
-    return jax.tree.map(like, pair.d0)
+    return jax.tree.map(like, as_traced(pair.d0, pair.d1)[0])
 
 
 def on_device(dtype: np.dtype[Any], run: np.dtype[Any]) -> np.dtype[Any]:

@@ -82,9 +82,8 @@ def as_test(cell: CellRecord) -> str:
     tables = {k: v for k, v in as_tables(cell).items() if k != "expect"}
     name = re.sub(r"\W+", "_", cell.mechanism.label).strip("_").lower() or "mechanism"
     told = "\n".join(_told(cell))
-    body = pprint.pformat(tables, width=96, sort_dicts=False)
-    body = re.sub(r"(?<![\w'\"])(nan|inf)(?![\w'\"])", r"math.\1", body)
-    # A text in it may look like a number that has no name.
+    body = pprint.pformat(_in_python(tables), width=96, sort_dicts=False)
+    # A text in it may look like that too.
     needs = "import math\n\n" if "math." in body else ""
     return (
         f'"""{told}"""\n\n{needs}import dpframe\n\nSPEC = {body}\n\n\n'
@@ -93,6 +92,22 @@ def as_test(cell: CellRecord) -> str:
         '    assert cell.status == "ok", cell.reason\n'
         '    assert cell.verdict != "violated", cell.reason\n'
     )
+
+
+class _Expression(float):
+    """A number that Python has no literal for."""
+
+    def __repr__(self) -> str:
+        return f"{'-' * (self < 0)}math.{'nan' if math.isnan(self) else 'inf'}"
+
+
+def _in_python(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _in_python(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_in_python(part) for part in value]
+    odd = isinstance(value, float) and not math.isfinite(value)
+    return _Expression(value) if odd else value
 
 
 def _is_called(cell: CellRecord, name: str | None) -> bool:
@@ -125,10 +140,12 @@ def _read(value: Any) -> Any:
     """Numbers that JSON has no form for, as numbers again."""
     if isinstance(value, list):
         return [_read(part) for part in value]
+    if isinstance(value, dict):
+        return {key: _read(part) for key, part in value.items() if part is not None}
     return _NUMBERS.get(value, value) if isinstance(value, str) else value
 
 
-_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_NUMBERS = {word: float(word) for word in ("nan", "inf", "-inf", "NaN", "Infinity", "-Infinity")}
 
 
 def _toml(value: Any) -> str:
@@ -138,8 +155,9 @@ def _toml(value: Any) -> str:
         return "[" + ", ".join(map(_toml, value)) + "]"
     if isinstance(value, float):
         return repr(value)  # TOML writes inf, nan and exponents as Python does
-    return json.dumps(value, ensure_ascii=False)
+    # JSON lets stand what TOML has to have escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key, ensure_ascii=False)
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml(key)

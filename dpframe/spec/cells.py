@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dpframe.blame import raised_in
 from dpframe.claims import Claim
 from dpframe.machine import free_bytes, within
-from dpframe.pair import EQUAL, equal, unplayable
+from dpframe.mechanism import HostMechanism
+from dpframe.pair import EQUAL, equal, unplayable, untraceable
 from dpframe.patience import at_work
 from dpframe.printable import shown
 from dpframe.spec.audit import Cell, Choice, Skip
@@ -179,6 +180,8 @@ class Grid:
                 with within(self._free):
                     self._alike[known] = self._look_at(of_pair, pair.choice.value)
             usable = self._alike[known] is not None
+            if usable and not isinstance(plain.value, HostMechanism):
+                usable = self._can_be_traced(mechanism, of_pair, pair.choice.value)
             met = self._meet(mechanism, plain.value, of_pair, pair.choice.value) if usable else None
             self._targets[key] = met
         return self._targets[key]
@@ -194,6 +197,13 @@ class Grid:
             problem = self._explained(error)
         self._problems.add(member.path, f"{member}: {problem}", _with(_of(pair)))
         return None
+
+    def _can_be_traced(self, member: Member, giver: Member, pair: Any) -> bool:
+        problem = untraceable(pair)
+        if problem is not None:
+            message = f"{giver} does not go with {member}, which JAX traces: {problem}"
+            self._problems.add(giver.path, message, _with(_of(pair)))
+        return problem is None
 
     def _meet(self, member: Member, mechanism: Any, giver: Member, pair: Any) -> Target | None:
         """Runs the authors' own code; whatever it raises is a mistake at its entry."""

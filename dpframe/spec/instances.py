@@ -12,6 +12,7 @@ from dpframe.blame import blame
 from dpframe.patience import at_work
 from dpframe.spec.problems import accepts, describe
 from dpframe.spec.wording import findings
+from dpframe.spec_file import beside
 
 if TYPE_CHECKING:
     from dpframe.plugin import Plugin
@@ -57,7 +58,7 @@ def _make(
 ) -> Plugin | None:
     """One variant; `swept` has the places of swept values, `later` the names still to come."""
     try:
-        with at_work(f"parameters of {member}: check", member.path):
+        with at_work(f"parameters of {member}: check", member.path), beside(problems.folder):
             plugin: Plugin = member.entry.cls.from_params(params)
             _check_value(plugin)
     except ValidationError as error:

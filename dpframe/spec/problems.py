@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpframe.errors import SpecError
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from dpframe.spec.document import Document
-    from dpframe.spec.locate import Path
+    from dpframe.spec.locate import Path as Place
 
     Hint = str | Callable[[], str]
     """A further line of a message; one that takes time to word is worded when it is shown."""
@@ -43,7 +44,12 @@ class Problems:
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def add(self, path: Path, message: str, *hints: Hint, option: str | None = None) -> None:
+    @property
+    def folder(self) -> Path:
+        """Where the document lies: files that it names are relative to it."""
+        return Path(self._document.path).parent if self._document.path else Path()
+
+    def add(self, path: Place, message: str, *hints: Hint, option: str | None = None) -> None:
         """Notes a mistake; the same message at the same place counts once.
 
         Args:

@@ -15,7 +15,7 @@ from dpframe.claims import Claim
 from dpframe.engine.address import PROBE, Stream, base_key, generator_name, host_generator
 from dpframe.engine.independence import Independence
 from dpframe.engine.lanes import unstacked
-from dpframe.engine.precision import dataset
+from dpframe.engine.precision import for_jax
 from dpframe.engine.sanity import check_outputs_vary
 from dpframe.errors import CellError, WorthlessError
 from dpframe.mechanism import HostMechanism
@@ -53,7 +53,7 @@ class Played:
     def data(self) -> tuple[Any, Any]:
         """D and D′, as the mechanism gets them."""
         if self.traced:
-            return dataset(self.pair.d0, DTYPE), dataset(self.pair.d1, DTYPE)
+            return for_jax((self.pair.d0, self.pair.d1), DTYPE)
         return self.pair.d0, self.pair.d1
 
     def call(self, number: int, index: int, n: int = ROWS, *, compiled: bool = True) -> HostArray:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from dpframe.engine.content import data_digest
 from dpframe.neighbourhood import Earned
-from dpframe.pair import EQUAL, Pair, equal, unplayable
+from dpframe.pair import EQUAL, Pair, equal, unplayable, untraceable
 from dpframe.testing import plugins
+from dpframe.testing.findings import LeftOut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,10 +70,9 @@ class Asked:
         return [pair for call in self.calls for pair in call]
 
 
-def content(data: Any) -> tuple[Any, ...]:
-    """What a dataset holds, to the bit."""
-    arrays = [np.asarray(leaf) for leaf in jax.tree.leaves(data)]
-    return tuple((array.dtype.str, array.shape, array.tobytes()) for array in arrays)
+def content(data: Any) -> str:
+    """What a dataset holds, to the bit, as a digest."""
+    return data_digest((data, None))
 
 
 def _proposes(asked: Asked) -> None:
@@ -85,9 +86,16 @@ def _pairs(asked: Asked) -> None:
 
 
 def _one_shape(asked: Asked) -> None:
+    if not asked.neighbourhood.one_shape:
+        raise LeftOut("it says that its pairs differ in shape or type")
+    for pair in asked.pairs:
+        problem = untraceable(pair)
+        assert problem is None, f"{_named(pair)}: {problem}"
     found = {
-        (jax.tree.structure(pair.d0), *(part[:2] for part in content(pair.d0)))
+        (jax.tree.structure(data), *((leaf.dtype, leaf.shape) for leaf in leaves))
         for pair in asked.pairs
+        for data in (pair.d0, pair.d1)
+        for leaves in [[np.asarray(leaf) for leaf in jax.tree.leaves(data)]]
     }
     assert len(found) <= 1, f"its pairs differ in shape or type: {_cut(found)}"
 
@@ -144,8 +152,8 @@ def _cut(value: Any) -> str:
 
 TRIALS: tuple[Trial, ...] = (
     ("proposes pairs", _proposes),
-    ("D and D′ of every pair are alike and differ", _pairs),
-    ("all pairs are of one shape and type", _one_shape),
+    ("D and D′ of every pair are data, and differ", _pairs),
+    ("all pairs are of one shape and type, if it says so", _one_shape),
     ("proposes no pair twice", _once),
     ("its pairs can be written into a spec", _written),
     ("says under which relation they are neighbours", _adjacency),

@@ -165,10 +165,10 @@ def test_built_ins_keep_what_is_asked_of_all(name: str) -> None:
 
 BROKEN = {
     "proposes pairs": lambda pairs, rng, history: [],
-    "D and D′ of every pair are alike and differ": lambda pairs, rng, history: [
+    "D and D′ of every pair are data, and differ": lambda pairs, rng, history: [
         type(pairs[0])(d0=[1.0], d1=[1.0])
     ],
-    "all pairs are of one shape and type": lambda pairs, rng, history: [
+    "all pairs are of one shape and type, if it says so": lambda pairs, rng, history: [
         *pairs,
         type(pairs[0])(d0=[1], d1=[2]),
     ],

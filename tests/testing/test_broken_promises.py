@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from typing import Any
 
 import jax
@@ -419,6 +420,14 @@ class Shaky(Pair, name="shaky"):
         return np.zeros(3, np.float32)
 
 
+class Still(Pair, name="still"):
+    """Data that no other process can be given."""
+
+    adjacency = "replace one record"
+    d0 = property(lambda self: {"lock": threading.Lock()})
+    d1 = property(lambda self: {"lock": None})
+
+
 class Same(Pair, name="same"):
     """D = D′."""
 
@@ -434,7 +443,7 @@ class Same(Pair, name="same"):
 @pytest.mark.parametrize(
     ("pair", "promise", "says"),
     [
-        (Shaky(), "D and D′ are alike in structure, shape and type", "must be alike"),
+        (Still(), "D and D′ are data that a mechanism can be given", "cannot be sent"),
         (Shaky(), "the data depend on the parameters alone", "d0 differs"),
         (Same(), "D and D′ differ", "equal"),
         (Same(), "says under which relation they are neighbours", "adjacency"),

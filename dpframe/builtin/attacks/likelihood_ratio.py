@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import Attack, Mechanism
+from dpframe import Attack, Mechanism, as_traced
 
 if TYPE_CHECKING:
     from dpframe import Array, Floats, HostArray, Key, Target, Tree
@@ -47,8 +47,8 @@ class LikelihoodRatio(Attack, name="likelihood-ratio"):
         return not self.low_bits
 
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
-        pair = target.pair
-        state = {"mechanism": target.mechanism, "d0": pair.d0, "d1": pair.d1}
+        d0, d1 = as_traced(target.pair.d0, target.pair.d1)
+        state = {"mechanism": target.mechanism, "d0": d0, "d1": d1}
         return state if self.low_bits else {**state, "step": _steps(train)}
 
     def score(self, state: Tree, outputs: Array) -> Array:

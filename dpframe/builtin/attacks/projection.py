@@ -27,7 +27,10 @@ class Projection(Attack, name="projection"):
     gives = "score"
 
     def unsuited(self, target: Target) -> str | None:
-        shape = np.shape(target.pair.d0)
+        shapes = [getattr(data, "shape", None) for data in (target.pair.d0, target.pair.d1)]
+        shape = shapes[0]
+        if shape is None or shapes[1] != shape:
+            return "projects on the line from D to D′, which takes two arrays of one shape"
         if target.dims != shape:
             return f"takes outputs of the shape of the data {shape}, these have {target.dims}"
         return None if target.pair.distance(2) > 0 else "D and D′ are equal"

@@ -31,5 +31,8 @@ def lone_difference(pair: Pair) -> float | None:
     Noise that is independent from coordinate to coordinate tells only there anything about which
     of the two it was.
     """
-    difference = np.abs(np.asarray(pair.d1, np.float64) - np.asarray(pair.d0, np.float64))
+    d0, d1 = (np.asarray(data) for data in (pair.d0, pair.d1))
+    if d0.shape != d1.shape or not all(data.dtype.kind in "biuf" for data in (d0, d1)):
+        return None
+    difference = np.abs(d1.astype(np.float64) - d0.astype(np.float64))
     return float(difference.sum()) if np.count_nonzero(difference) <= 1 else None

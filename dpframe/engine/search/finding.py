@@ -131,8 +131,11 @@ def most_telling(seen: Seen, delta: float) -> tuple[int, float]:
 
 
 def _notes(hunt: Hunt, witness: Witness) -> tuple[str, ...]:
+    told = hunt.witness().pair.description
+    on_pair = f"on the pair “{told}” " if told else ""
     notes = [
-        f"searched {witness.pairs} {'pair' if witness.pairs == 1 else 'pairs'}; most was earned by "
+        f"searched {witness.pairs} {'pair' if witness.pairs == 1 else 'pairs'}; most was earned "
+        f"{on_pair}by "
         f"the event “{witness.event}”, which is the more likely on {witness.more_likely}: "
         f"{witness.hits[1]:,} of {witness.trials[1]:,} on D′, {witness.hits[0]:,} of "
         f"{witness.trials[0]:,} on D",

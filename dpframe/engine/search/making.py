@@ -23,7 +23,7 @@ from dpframe.engine.search.wealth import LARGEST, Point
 from dpframe.engine.trace import Tracer, declared_rows
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
-from dpframe.pair import equal, unplayable
+from dpframe.pair import equal, unplayable, untraceable
 from dpframe.printable import shown
 from dpframe.spec.audit import Choice
 from dpframe.statistic import DecisionCounts
@@ -69,11 +69,12 @@ class Maker:
         Raises:
             CellError: the pair, or what it makes of the mechanism, cannot be used.
         """
-        if (problem := guarded("the pair", lambda: unplayable(pair))) is not None:
+        given = self.search.mechanism.value
+        unfit = unplayable if isinstance(given, HostMechanism) else untraceable
+        if (problem := guarded("the pair", lambda: unfit(pair))) is not None:
             raise CellError(f"a proposed pair, {shown(pair)}: {problem}")
         if guarded("the pair", lambda: equal(pair)):
             return None
-        given = self.search.mechanism.value
         mechanism: Any = guarded("resolve", lambda: given.resolve(pair))
         claim = guarded("claim", lambda: mechanism.claim(pair))
         if not isinstance(mechanism, type(given)) or not isinstance(claim, Claim | None):
