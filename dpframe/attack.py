@@ -143,3 +143,20 @@ class Attack(Plugin, kind="attack"):
             Shape [n]: booleans or floats, as the class says in `gives`; for canaries [n, 2, m].
         """
         raise NotImplementedError
+
+    def score_on_host(self, state: Tree, seen: HostArray) -> HostArray:
+        """The same as `score`, in NumPy. Optional: it spares a search to compile a program.
+
+        Args:
+            state: what `fit` returned.
+            seen: what `see` returned, shape [n, *dims].
+
+        Returns:
+            Shape [n], as `score`.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def scores_on_host(cls) -> bool:
+        """Whether the attack gives a `score_on_host`."""
+        return cls.score_on_host is not Attack.score_on_host

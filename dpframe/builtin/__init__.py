@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpframe import hookimpl
+from dpframe.builtin.attacks.answers import OfAnswers
 from dpframe.builtin.attacks.canaries import Canaries
 from dpframe.builtin.attacks.categories import Categories
 from dpframe.builtin.attacks.histogram_ratio import HistogramRatio
@@ -85,6 +86,7 @@ def dpframe_attacks() -> list[type[Attack]]:
         Logistic,
         Learned,
         Categories,
+        OfAnswers,
         MajorityVote,
         Canaries,
     ]

@@ -16,9 +16,9 @@ MECHANISMS = {entry.name: entry.cls for entry in BUILT_IN if entry.kind == "mech
 ATTACKS = {
     entry.name: entry.cls
     for entry in BUILT_IN
-    if entry.kind == "attack" and entry.cls.gives != "canaries"
+    if entry.kind == "attack" and entry.cls.gives != "canaries" and entry.name != "answers"
 }
-"""Those on a single draw."""
+"""Those on a single draw that is an array."""
 
 
 class Steps(Pair, name="steps"):

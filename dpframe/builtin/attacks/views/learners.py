@@ -1,0 +1,134 @@
+"""What is learned of columns: the one that tells most, and the ratio of each of its categories.
+
+States are dicts of arrays whose shapes depend on nothing but the shape of what is seen. `score` of
+each learner works on arrays of NumPy and, traced, of JAX.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpframe.builtin.attacks.views.intervals import EDGES, categories, edges_of, weighted, weights
+from dpframe.builtin.attacks.views.judging import counted, farthest, points, ratios
+
+if TYPE_CHECKING:
+    from dpframe import HostArray, Target
+
+    Train = tuple[HostArray, HostArray]
+    State = dict[str, Any]
+
+CODES = 256
+"""Categories of a column of codes."""
+
+HASHES = 1024
+"""Categories of a column of hashes that have a ratio of their own: those seen most often."""
+
+LEAST = 2
+"""How often a hash must be seen to be one of these."""
+
+TOO_FEW = 3
+"""Columns of which no weighted sum is made: they come from one number or two."""
+
+JUDGED_BY = 2**21
+"""Entries of the draws by which a column is chosen, about."""
+
+
+def learn_codes(target: Target, train: Train) -> State:
+    """Of columns of codes."""
+    few = _few(train)
+    halves = [[counted(part[half::2], CODES) for part in few] for half in (0, 1)]
+    found = np.stack([np.stack(half, axis=1) for half in halves])
+    claimed = points(target)
+    told = sum(farthest(ratios(found[h]), found[1 - h], claimed) for h in (0, 1))
+    column = int(np.argmax(told))
+    whole = np.stack([counted(part[:, column : column + 1], CODES)[0] for part in train])
+    return {
+        "column": np.int32(column),
+        "columns": np.int32(train[0].shape[1]),
+        "scores": ratios(whole),
+    }
+
+
+def score_codes(state: State, seen: Any, xp: Any) -> Any:
+    """The ratio of the code of the chosen column."""
+    column = xp.take(seen, state["column"], axis=1)
+    return xp.asarray(state["scores"])[column.astype("int32")]
+
+
+def learn_hashes(target: Target, train: Train) -> State:
+    """Of one column of hashes."""
+    sides = [part[:, 0] for part in train]
+    seen, place = np.unique(np.concatenate(sides), return_inverse=True)
+    split = len(sides[0])
+    counts = np.stack(
+        [np.bincount(part, minlength=len(seen)) for part in (place[:split], place[split:])]
+    )
+    total = counts.sum(axis=0)
+    often = np.argsort(-total, kind="stable")[:HASHES]
+    kept = np.sort(often[total[often] >= LEAST])
+    rest = counts.sum(axis=1) - counts[:, kept].sum(axis=1)
+    found = ratios(np.column_stack([counts[:, kept], rest]))
+    hashes = np.full(HASHES, 2**32 - 1, np.uint32)
+    scores = np.full(HASHES + 1, found[-1])
+    hashes[: len(kept)], scores[: len(kept)] = seen[kept], found[:-1]
+    return {"hashes": hashes, "scores": scores, "known": np.int32(len(kept))}
+
+
+def score_hashes(state: State, seen: Any, xp: Any) -> Any:
+    """The ratio of a known hash, or that of all others together."""
+    hashes, scores = xp.asarray(state["hashes"]), xp.asarray(state["scores"])
+    at = xp.minimum(xp.searchsorted(hashes, seen[:, 0]), HASHES - 1)
+    known = (hashes[at] == seen[:, 0]) & (at < state["known"])
+    return scores[xp.where(known, at, HASHES)]
+
+
+def learn_numbers(target: Target, train: Train, sums: bool) -> State:
+    """Of columns of numbers, and with `sums` of a weighted sum of them, by intervals."""
+    few = _few(train)
+    claimed = points(target)
+    told: Any = 0.0
+    for half in (0, 1):
+        here: list[HostArray] = [part[half::2] for part in few]
+        there: list[HostArray] = [part[1 - half :: 2] for part in few]
+        direction = weights(here)
+        here = [np.column_stack([part, weighted(direction, part, np)]) for part in here]
+        there = [np.column_stack([part, weighted(direction, part, np)]) for part in there]
+        edges = [edges_of(both) for both in np.concatenate(here).T]
+        told = told + farthest(ratios(_counts(edges, here)), _counts(edges, there), claimed)
+    if not sums or train[0].shape[1] <= TOO_FEW:
+        told[-1] = -np.inf
+    column = int(np.argmax(told))
+    own = weights([part[: len(few[0])] for part in train])
+    column = -1 if column == train[0].shape[1] else column
+    chosen = [weighted(own, p, np) if column < 0 else p[:, column] for p in train]
+    ends = edges_of(np.concatenate(chosen))
+    counts = _counts([ends], [part[:, None] for part in chosen])[0]
+    return {"column": np.int32(column), **own, "edges": ends, "scores": ratios(counts)}
+
+
+def _counts(edges: list[Any], sides: list[HostArray]) -> Any:
+    """How often each interval of each column comes, shape [k, 2, intervals]."""
+    of = []
+    for part in sides:
+        codes = [categories(ends, part[:, c], np) for c, ends in enumerate(edges)]
+        of.append(counted(np.stack(codes, axis=1), EDGES + 2))
+    return np.stack(of, axis=1)
+
+
+def score_numbers(state: State, seen: Any, xp: Any) -> Any:
+    """The ratio of the interval in which the chosen column lies."""
+    column = state["column"]
+    if xp is np:
+        chosen = weighted(state, seen, xp) if column < 0 else seen[:, column]
+    else:
+        own = xp.take(seen, xp.maximum(column, 0), axis=1)
+        chosen = xp.where(column < 0, weighted(state, seen, xp), own)
+    return xp.asarray(state["scores"])[categories(xp.asarray(state["edges"]), chosen, xp)]
+
+
+def _few(train: Train) -> list[HostArray]:
+    """Some draws of each dataset: columns are chosen by these."""
+    most = int(np.clip(JUDGED_BY // max(1, train[0].shape[1]), 64, 8192))
+    return [part[:most] for part in train]

@@ -1,0 +1,118 @@
+"""Views of answers find what real libraries give away, and say it in words."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support.encoded import best_event, encoded, target
+
+from dpframe.builtin.attacks.answers import VIEWS, OfAnswers
+
+RNG = np.random.default_rng(5)
+
+
+def laplace(scale: float = 1.0) -> float:
+    return float(RNG.laplace(0, scale))
+
+
+def textbook(value: float) -> float:
+    """Laplace noise by inversion, as libraries make it, in float64."""
+    sign = 1 if RNG.random() < 0.5 else -1
+    return value + sign * math.log(1 - RNG.random())
+
+
+def biased(side: int) -> int:
+    """Geometric noise of a sampler that likes multiples of 3 on D′ only."""
+    noise = int(RNG.geometric(0.3) - RNG.geometric(0.3))
+    while side and noise % 3 and RNG.random() < 0.8:
+        noise = int(RNG.geometric(0.3) - RNG.geometric(0.3))
+    return noise
+
+
+def shared(side: int) -> tuple[float, ...]:
+    a, b, c = laplace(), laplace(), laplace()
+    return (a, b, a if side else c)
+
+
+SIGNS = np.resize([-1.0, 1.0], 512)
+
+BOXES: list[tuple[str, Any, int, int, str]] = [
+    ("kinds", lambda side: math.nan if side else laplace(), 12, 1, "gives float, NaN"),
+    ("kinds", lambda side: ValueError("row 17") if side else 1.0, 12, 1, "raises ValueError"),
+    ("kinds", lambda side: np.zeros((2 + side, 1)), 12, 4, r"shape \(3, 1\)"),
+    ("values", lambda side: 0.25 + side, 12, 1, "is 1.25|is 0.25"),
+    ("numbers", lambda side: 50 + side + laplace(0.05), 16, 1, "the output is .*50|or more|below"),
+    ("numbers", lambda side: bytes([int(RNG.integers(128)) + 128 * side]), 16, 8, "output 1 is"),
+    ("numbers", lambda side: list(RNG.normal(0.25 * side * SIGNS)), 60, 512, "a weighted sum"),
+    ("bits", lambda side: textbook(1.0 - side), 1500, 1, r"2\^-"),
+    ("bits", lambda side: np.float32(np.float32(RNG.normal()) + np.float32(1 - side)), 3000, 1,
+     r"2\^-|bits"),
+    ("residues", biased, 3000, 1, "modulo (3|6|9|12|15)"),
+    ("equalities", shared, 16, 4, "output 1 equals output 3"),
+    ("equalities", lambda side: [*(x := [laplace(), laplace()]), sum(x) if side else laplace()],
+     16, 4, "output 3 equals the sum of the other outputs"),
+    ("spread", lambda side: list(RNG.normal(0, 0.5 - side / 6, 1024)), 16, 1024,
+     "deviation|norm|absolute"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("look", "box", "n", "width", "words"), BOXES)
+def test_it_finds_what_it_looks_at(look: Any, box: Any, n: int, width: int, words: str) -> None:
+    found = best_event(OfAnswers(look=look), box, 0.5, n, width)
+    assert found.z > 2.5
+    assert found.words is not None
+    assert re.search(words, found.words), found.words
+
+
+@pytest.mark.parametrize("look", sorted({*VIEWS} - {"time"}))
+def test_it_finds_nothing_where_there_is_nothing(look: Any) -> None:
+    found = best_event(
+        OfAnswers(look=look), lambda side: (laplace(), int(laplace() * 9)), 0.0, 200, 2
+    )
+    assert found.z < 5
+
+
+def test_time_is_seen() -> None:
+    attack = OfAnswers(look="time")
+    took = [encoded([1.0] * 12, 1, RNG.exponential(1e-3, 12) + 0.01 * side) for side in (0, 1)]
+    state = attack.fit(None, target(0.5), tuple(map(attack.see, took)))
+    scores = [attack.score_on_host(state, attack.see(part)) for part in took]
+    assert scores[1].min() > scores[0].max()
+    assert "seconds" in str(attack.words(state, float(scores[1].min()), True, {}))
+
+
+MIXED: list[Any] = [1.5, -2.0, math.nan, math.inf, [1.0, 2.0, 2.0], "text", None, 7, b"\x05", True,
+                    ValueError("no"), [1e300, -1e300, 5e-324, 0.1]]  # fmt: skip
+
+
+@pytest.mark.parametrize("look", sorted(VIEWS))
+def test_scores_are_the_same_on_the_host_and_traced_and_row_by_row(look: Any) -> None:
+    with jax.enable_x64(True):
+        attack = OfAnswers(look=look)
+        sides = [encoded([MIXED[i] for i in RNG.integers(len(MIXED), size=40)], 8) for _ in (0, 1)]
+        seen = [attack.see(part) for part in sides]
+        state: Any = attack.fit(None, target(1.0), (seen[0], seen[1]))  # type: ignore[arg-type]
+        host = attack.score_on_host(state, seen[1])
+        lifted = jax.tree.map(jnp.asarray, state)
+        traced = np.asarray(jax.jit(attack.score)(lifted, seen[1]))
+        np.testing.assert_allclose(host, traced, rtol=1e-6, atol=1e-9)
+        alone = [attack.see(sides[1]._replace(rows=row[None]))[0] for row in sides[1].rows]
+        np.testing.assert_array_equal(np.stack(alone), seen[1])
+        for edge in np.unique(host):
+            for above in (True, False):
+                attack.words(state, float(edge), above, {})
+
+
+def test_few_answers_teach_nothing_and_break_nothing() -> None:
+    for look in VIEWS:
+        attack = OfAnswers(look=look)  # type: ignore[arg-type]
+        none = attack.see(encoded([], 2))
+        state = attack.fit(None, target(1.0), (none, none))  # type: ignore[arg-type]
+        one = attack.see(encoded([(1.0, 2.0)], 2))
+        assert np.isfinite(attack.score_on_host(state, one)).all()
