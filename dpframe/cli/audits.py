@@ -72,6 +72,13 @@ def run(
     quiet: Quiet = False,
     numbers: Numbers = None,
     shard: Part = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Count on the workers of a Dask scheduler, or of local:N on N processes here.",
+        ),
+    ] = None,
     traceback: Annotated[
         bool,
         typer.Option("--traceback", help="Print the whole traceback of what a plugin raised."),
@@ -92,7 +99,7 @@ def run(
     if traceback:
         os.environ[TRACEBACK] = "1"  # worker processes know it too
     display = end_in_order(functools.partial(run_progress, console(stderr=True), quiet=quiet))
-    invocation = run.Invocation(out=out, device=device.value if device else None, resume=resume)
+    invocation = run.Invocation(out, device.value if device else None, resume, cluster)
     loaded = load(spec, overrides, trials, seed, plugin)
     for path in report or ():
         formats.check(path)

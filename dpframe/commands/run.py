@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from dpframe.engine.checkpoint import Store
+    from dpframe.engine.cluster.client import Cluster
     from dpframe.engine.ledger import Ledger
     from dpframe.engine.plan import Plan
     from dpframe.engine.run import Progress
@@ -39,6 +41,8 @@ class Invocation(NamedTuple):
     """"cpu" or "gpu"; default: the fastest there is."""
     resume: bool = True
     """Go on with what the directory holds, instead of discarding it."""
+    cluster: str | None = None
+    """Address of a Dask scheduler, or local:N; default: this machine."""
 
 
 def run(
@@ -70,14 +74,20 @@ def run(
         store = Store(directory / CHECKPOINT)
         earlier = _earlier(directory, warn)
         ledger = Ledger((directory, directory / CHECKPOINT), _looks(earlier))
-        with Workers() as workers:
+        with contextlib.ExitStack() as stack:
+            workers = stack.enter_context(Workers())
             plan = make_plan(loaded, workers)
             if not invocation.resume:
                 store.clear()
             elif earlier is not None and _complete(earlier, plan):
                 return earlier
+            cluster = None
+            if invocation.cluster is not None:
+                from dpframe.engine.cluster.client import Cluster
+
+                cluster = stack.enter_context(Cluster(invocation.cluster, warn))
             try:
-                record = _run(plan, store, ledger, display, workers)
+                record = _run(plan, store, ledger, display, workers, cluster)
             finally:
                 if store.problem:
                     warn(store.problem)
@@ -85,13 +95,20 @@ def run(
     return record
 
 
-def _run(plan: Plan, store: Store, ledger: Ledger, display: Display, workers: Workers) -> Record:
+def _run(
+    plan: Plan,
+    store: Store,
+    ledger: Ledger,
+    display: Display,
+    workers: Workers,
+    cluster: Cluster | None,
+) -> Record:
     from dpframe.engine.calls import planned_draws
     from dpframe.engine.run import run as run_plan
 
     started = time.perf_counter()
     with display(len(plan.audit.cells), planned_draws(plan)) as progress:
-        results = run_plan(plan, progress, store, ledger=ledger, source=workers)
+        results = run_plan(plan, progress, store, None, ledger, workers, cluster)
     return make_record(plan, results, time.perf_counter() - started, workers.calls)
 
 

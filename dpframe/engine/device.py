@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-import jax
 import numpy as np
 
 from dpframe.engine import programs
@@ -14,12 +13,15 @@ from dpframe.engine.draws import Draws
 from dpframe.engine.guard import guarded
 from dpframe.engine.independence import Independence
 from dpframe.engine.lanes import pad, stack, unstacked
+from dpframe.engine.parcel import Parcel, count_segment
 from dpframe.engine.precision import for_jax
 from dpframe.engine.sanity import NAN_FOUND, check_outputs_vary
 from dpframe.engine.work import Work
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from dpframe.engine.chunks import Segment
     from dpframe.types import HostArray, Tree
 
@@ -37,13 +39,28 @@ class DeviceWork(Work):
     def learning(self) -> Draws:
         return Draws(self.the_pass, self.run, self.prng, self.made)
 
+    away: Callable[[Parcel, Sequence[int], int, Segment], tuple[Tree, ...]] | None = None
+    """Who counts segments elsewhere; None: they are counted here."""
+
     def ready(self) -> None:
+        the_pass = self.the_pass
         self.data = for_jax(self.made, self.dtype)
-        self.base = base_key(self.the_pass.stream, self.prng)
-        mechanisms = stack(self.the_pass.mechanisms, self.dtype)
-        padded = (self.zeros, mechanisms, self.states, self.layouts)
-        self.padded: list[Tree]
-        self.counts, *self.padded = pad(padded, self.lanes)
+        self.base = base_key(the_pass.stream, self.prng)
+        mechanisms = stack(the_pass.mechanisms, self.dtype)
+        zeros, *padded = pad((self.zeros, mechanisms, self.states, self.layouts), self.lanes)
+        self.parcel = Parcel(
+            zeros,
+            (padded[0], padded[1], padded[2]),
+            self.attacks,
+            self.statistics,
+            self.data,
+            the_pass.stream,
+            self.prng,
+            self.run.precision,
+            self.lanes,
+            the_pass.rows,
+            max(1, the_pass.elements),
+        )
 
     def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
         value = self.the_pass.mechanisms[lane]
@@ -75,29 +92,9 @@ class DeviceWork(Work):
         return outputs
 
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
-        mechanisms, states, layouts = self._of(tuple(self.active))
-        call = partial(
-            programs.count_chunks,
-            self.counts,
-            mechanisms,
-            np.int32(len(self.active)),
-            programs.Scoring(self.attacks, states, layouts),
-            self._origin(index),
-            programs.Span(*(np.int32(number) for number in segment)),
-            statistics=self.statistics,
-            rows=self.the_pass.rows,
-            width=programs.chunks_at_once(self.the_pass.rows * max(1, self.the_pass.elements)),
-        )
+        call = partial(self.away or count_segment, self.parcel, tuple(self.active), index, segment)
         counted: tuple[Tree, ...] = guarded("counting", call)
         return segment, counted
-
-    def _of(self, lanes: tuple[int, ...]) -> list[Tree]:
-        """Mechanisms, states and layouts, those of some lanes first; one program serves all."""
-        if len(lanes) == self.lanes:
-            return list(self.padded)
-        order = np.resize(np.array(lanes), len(jax.tree.leaves(self.counts)[0]))
-        found: list[Tree] = jax.tree.map(lambda leaf: leaf[order], self.padded)
-        return found
 
     def _origin(self, index: int) -> programs.Origin:
         """Where the draws of a dataset come from."""

@@ -62,7 +62,7 @@ class Load:
                 with contextlib.ExitStack() as stack:
                     for name in {type(m).__module__ for m in self.content[0]} & {*sys.modules}:
                         if self.as_code and name != "__main__":
-                            stack.enter_context(_by_value(sys.modules[name]))
+                            stack.enter_context(by_value(sys.modules[name]))
                     self._pickled = cloudpickle.dumps(self.content)
             except Exception as error:  # whatever the code of an object raises
                 raise SampleError(not_handed_over(error)) from error
@@ -77,7 +77,7 @@ _PICKLING = threading.RLock()
 
 
 @contextlib.contextmanager
-def _by_value(module: ModuleType) -> Iterator[None]:
+def by_value(module: ModuleType) -> Iterator[None]:
     """While it lasts, everything of a module is pickled as code."""
     with _PICKLING:
         cloudpickle.register_pickle_by_value(module)

@@ -31,6 +31,7 @@ from dpframe.record.result import CellResult
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from dpframe.engine.cluster.client import Cluster
     from dpframe.engine.estimate import Extremes
     from dpframe.engine.lending import Source
     from dpframe.engine.plan import Pass, Plan
@@ -61,6 +62,7 @@ def run(
     threads: int | None = None,
     ledger: Ledger | None = None,
     source: Source | None = None,
+    cluster: Cluster | None = None,
 ) -> list[CellResult]:
     """Runs every pass of a plan.
 
@@ -75,6 +77,7 @@ def run(
         threads: segments at once; default: one per core, or per accelerator.
         ledger: earlier looks at the same draws; default: none.
         source: where outputs of black boxes come from; default: worker processes that end with it.
+        cluster: counts segments of traced mechanisms in place of this process.
 
     Returns:
         One result per planned cell, in the order of the spec.
@@ -86,7 +89,9 @@ def run(
     waiting: Sequence[Pass] = plan.passes
     with contextlib.ExitStack() as stack:
         source = source or stack.enter_context(Workers())
-        runner = Runner(plan, progress, store or Store(), threads or threads_here(), ledger, source)
+        threads = threads or (cluster.tasks if cluster else threads_here())
+        runner = Runner(plan, progress, store or Store(), threads, ledger, source)
+        runner.cluster = cluster
         while waiting:
             waiting = runner.run(waiting)
         runner.search(plan.searches)
@@ -102,6 +107,9 @@ def threads_here() -> int:
 
 class Runner:
     """Collects the results of passes."""
+
+    cluster: Cluster | None = None
+    """Counts in place of this process."""
 
     def __init__(
         self,
@@ -133,7 +141,7 @@ class Runner:
         works = [self._work(the_pass) for the_pass in longest_first]
         boxes = any(work.on_host for work in works) and jax.default_backend() != "cpu"
         beside = available_cores() if boxes else 0
-        schedule = Schedule(works, self.threads, jax.devices(), beside, self.source.stop)
+        schedule = Schedule(works, self.threads, jax.devices(), beside, self._stop)
         self.schedule = schedule
         try:
             with contextlib.closing(schedule.events(HEARTBEAT)) as events:
@@ -148,6 +156,12 @@ class Runner:
                     self._take(event)
             self._save(works)
         return self.again
+
+    def _stop(self) -> None:
+        """Ends what threads wait for."""
+        self.source.stop()
+        if self.cluster is not None:
+            self.cluster.stop()
 
     def search(self, cells: Sequence[Cell]) -> None:
         """Runs the cells that are searched."""
@@ -205,6 +219,8 @@ class Runner:
         work = kind(the_pass, self.plan.audit.run, self.plan.prng, self.store, self.tried)
         if isinstance(work, HostWork):
             work.source = self.source
+        elif isinstance(work, DeviceWork) and self.cluster is not None:
+            work.away = self.cluster.count
         if the_pass.anytime:
             stops = self.plan.audit.run.stop == "decided"
             inquiry = Inquiry(the_pass, self.plan, self.ledger)

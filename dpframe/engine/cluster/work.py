@@ -1,0 +1,78 @@
+"""What a worker of a cluster does: it unpacks a parcel once and counts segments of it."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from dpframe.engine.cache import keep_compiled_programs
+from dpframe.engine.cluster.parts import Missing, Refused, Sent, unpack, versions
+from dpframe.engine.parcel import count_segment
+from dpframe.errors import CellError
+
+if TYPE_CHECKING:
+    from dpframe.engine.chunks import Segment
+
+KEPT = 8
+"""Parcels that a worker keeps unpacked."""
+
+_known: OrderedDict[str, Any] = OrderedDict()
+_lock = threading.Lock()
+
+Answer = tuple[str, Any]
+"""What became of a task, and the counts or the reason. What fails is an answer: an exception would
+be tried again, and its class may not be known where it arrives."""
+
+
+def same(value: Any) -> Any:
+    """The value itself: as a task it is sent to a worker once, and again if that is lost."""
+    return value
+
+
+def versions_there() -> dict[str, str]:
+    """What a worker has."""
+    return versions()
+
+
+def answer(sent: Sent, lanes: tuple[int, ...], index: int, segment: Segment) -> tuple[Any, ...]:
+    """What `count` gives, and which worker says so."""
+    from distributed import get_worker
+
+    return (*count(sent, lanes, index, segment), get_worker().address)
+
+
+def count(sent: Sent, lanes: tuple[int, ...], index: int, segment: Segment) -> Answer:
+    """Counts a segment.
+
+    Args:
+        sent: the parcel.
+        lanes: which of its lanes.
+        index: of the dataset.
+        segment: which chunks.
+    """
+    try:
+        parcel = _unpacked(sent)
+        with jax.enable_x64(parcel.precision == "float64"):
+            counted = count_segment(parcel, lanes, index, segment)
+            return "counted", jax.tree.map(np.asarray, counted)
+    except Refused as refused:
+        return "refused", str(refused)
+    except Missing as missing:
+        return "missing", str(missing)
+    except CellError as error:
+        return "failed", str(error)
+
+
+def _unpacked(sent: Sent) -> Any:
+    with _lock:
+        if sent.digest not in _known:
+            keep_compiled_programs()
+            _known[sent.digest] = unpack(sent)
+            while len(_known) > KEPT:
+                _known.popitem(last=False)
+        _known.move_to_end(sent.digest)
+        return _known[sent.digest]

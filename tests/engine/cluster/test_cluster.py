@@ -1,0 +1,155 @@
+"""On a cluster: the counts of one machine, whatever happens to workers and schedulers."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.dask_processes import Processes
+
+from dpframe.commands.audit import load, make_plan, recorded
+from dpframe.engine.checkpoint import Store
+from dpframe.engine.run import run
+from dpframe.errors import DpframeError
+
+pytest.importorskip("distributed")
+
+from dpframe.engine.cluster.client import Cluster
+from dpframe.engine.cluster.parts import Missing, Refused, pack, unpack
+
+WARNED: list[str] = []
+
+
+def spec(trials: int, estimator: str = "precision") -> dict[str, Any]:
+    mechanisms = [{"use": use, "params": {"epsilon": 1.0}} for use in ("laplace", "dptext")]
+    return {
+        "schema": 1,
+        "audit": {"name": "t", "trials": trials, "seed": 5},
+        "pair": {"use": "zeros-ones", "params": {"dim": 2}},
+        "mechanism": mechanisms,
+        "attack": [{"use": "majority-vote"}],
+        "estimator": [{"use": estimator}],
+        "sweep": {"mechanism.epsilon": [0.5, 1.0]},
+        "run": {"chunk": 4096},
+    }
+
+
+MANY = 200_000_000
+"""Draws that take some seconds."""
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    started = Processes(tmp_path_factory.mktemp("dask"), 2)
+    yield started
+    started.end()
+
+
+def counted(cluster: Cluster, document: dict[str, Any], store: Store | None = None) -> list[Any]:
+    found = run(make_plan(load(document)), store=store, cluster=cluster)
+    assert all(result.reason is None for result in found), found[0].reason
+    return [result.counts for result in found]
+
+
+def here(document: dict[str, Any]) -> list[Any]:
+    return [cell.counts for cell in recorded(load(document)).cells]
+
+
+@pytest.mark.parametrize("estimator", ["precision", "betting"])
+def test_counts_are_those_of_one_machine(processes: Processes, estimator: str) -> None:
+    document = spec(300_000, estimator)
+    with Cluster(processes.address) as cluster:
+        assert counted(cluster, document) == here(document)
+
+
+def test_workers_and_schedulers_that_go_away_change_no_count(processes: Processes) -> None:
+    """Five faults: three workers are killed, and the scheduler with all that are left."""
+    wanted = here(spec(MANY))
+    faults, done = [], threading.Event()
+
+    def harm() -> None:
+        choice = random.Random(2)
+        for number in range(4):
+            if done.wait(0.4):
+                return
+            faults.append(number)
+            if number == 2:
+                processes.restart_scheduler()
+            else:
+                processes.replace(choice.randrange(2))
+
+    with Cluster(processes.address) as cluster:
+        harming = threading.Thread(target=harm)
+        harming.start()
+        try:
+            assert counted(cluster, spec(MANY)) == wanted
+        finally:
+            done.set()
+            harming.join()
+    assert len(faults) == 4  # else it went too fast to test anything
+
+
+@pytest.mark.slow
+def test_fifty_faults_change_no_count(processes: Processes) -> None:
+    wanted = here(spec(12 * MANY))
+    faults, done = [], threading.Event()
+
+    def harm() -> None:
+        choice = random.Random(3)
+        while len(faults) < 50 and not done.wait(0.5):
+            faults.append(1)
+            processes.replace(choice.randrange(2))
+
+    with Cluster(processes.address) as cluster:
+        harming = threading.Thread(target=harm)
+        harming.start()
+        try:
+            assert counted(cluster, spec(12 * MANY)) == wanted
+        finally:
+            done.set()
+            harming.join()
+    assert len(faults) >= 20
+
+
+def test_nobody_there_is_said() -> None:
+    with pytest.raises(DpframeError, match="local:N starts N processes"):
+        Cluster("local:0")
+    with pytest.raises(DpframeError, match="nowhere"):
+        Cluster("nowhere://x")
+
+
+def test_what_differs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dpframe.builtin.mechanisms.laplace import Laplace
+
+    sent = pack(Laplace(epsilon=1.0), [Laplace])
+    assert unpack(sent) == Laplace(epsilon=1.0)
+    with pytest.raises(Refused, match=r"jax \S+ where the run has 0\.0\.1"):
+        unpack(sent._replace(versions={**sent.versions, "jax": "0.0.1"}))
+    (name,) = sent.code
+    with pytest.raises(Refused, match="other code of Laplace"):
+        unpack(sent._replace(code={name: "0"}))
+    gone = sent.content.replace(b"mechanisms.laplace", b"mechanisms.lapmace")
+    with pytest.raises(Missing, match="lapmace"):
+        unpack(sent._replace(content=gone))
+
+
+def test_a_worker_that_would_count_otherwise_counts_nothing(
+    processes: Processes, tmp_path: Path
+) -> None:
+    """Beside good ones it is left out and named; alone it ends the run before it begins."""
+    (tmp_path / "sitecustomize.py").write_text("import jax\njax.__version__ = '0.0.1'\n")
+    odd = processes.start_worker(PYTHONPATH=f"{tmp_path}:{Path(__file__).parents[3]}")
+    try:
+        told: list[str] = []
+        with Cluster(processes.address, told.append) as cluster:
+            cluster._client.wait_for_workers(3, timeout=30)
+            assert counted(cluster, spec(300_000)) == here(spec(300_000))
+            cluster._check()
+        assert any("jax 0.0.1 where the run has" in one for one in told)
+    finally:
+        odd.kill()
+        odd.wait()
