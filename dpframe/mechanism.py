@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import jax
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 class _AnyMechanism(Plugin, kind="mechanism"):
+    may_be_parameters = frozenset({"norm"})
+
     def resolve(self, pair: Pair) -> Self:
         """Fills parameters whose default depends on the pair, once, before anything is traced.
 
@@ -59,6 +61,33 @@ class _AnyMechanism(Plugin, kind="mechanism"):
     def may_be_nan(self) -> bool:
         """Whether NaN is a legitimate output; otherwise a NaN fails the cell."""
         return False
+
+    def query(self, data: Any) -> Any:
+        """What the mechanism would release without its noise, where it knows.
+
+        Optional. A mechanism that gives it also says what its noise is made for, in `sensitivity`:
+        a parameter, an attribute, a property, or a method `sensitivity(pair)`. Every pair is then
+        checked without a single draw: a change of the query that is larger, in the norm `norm`,
+        is a violation that no chance takes part in.
+
+        Args:
+            data: the dataset, as the pair makes it.
+
+        Returns:
+            A number, or arrays, lists, tuples and dicts of numbers. The same data always give the
+            same answer.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def has_query(cls) -> bool:
+        """Whether the mechanism gives a `query`."""
+        return cls.query is not _AnyMechanism.query
+
+    @property
+    def norm(self) -> float:
+        """In which the sensitivity is measured: 1, 2 or inf. A class attribute or a property."""
+        return 1.0
 
     @property
     def canaries(self) -> bool:

@@ -41,6 +41,9 @@ def assert_dp(
     seconds: float = 20.0,
     trials: int | None = None,
     seed: int = 0,
+    query: Callable[[Any], Any] | None = None,
+    sensitivity: float | None = None,
+    norm: float = 1,
     out: str | os.PathLike[str] | None = None,
 ) -> Record:
     """Fails if runs of a function on two neighbouring datasets refute its claim.
@@ -63,6 +66,10 @@ def assert_dp(
         trials: most releases on each dataset. Where these are over before the time is, the outcome
             is the same on every machine.
         seed: of the generator that `release(rng, data)` gets.
+        query: what the function would release without its noise, as `query(data)`, where that is at
+            hand: a change that is larger than `sensitivity` fails the test without any draw.
+        sensitivity: what the noise is made for.
+        norm: in which that is measured: 1, 2 or inf.
         out: directory of the record; default: one of the test's own, under its `tmp_path`.
 
     Returns:
@@ -75,8 +82,10 @@ def assert_dp(
     """
     __tracebackhide__ = True
     from dpframe.commands.assertions import Terms, over_one_pair
+    from dpframe.commands.releases import Noiseless
 
-    terms = Terms(epsilon, delta, claim, confidence, seconds, trials, seed)
+    exact = None if query is None else Noiseless(query, sensitivity, norm)
+    terms = Terms(epsilon, delta, claim, confidence, seconds, trials, seed, exact)
     return _told(over_one_pair(release, (d0, d1), terms, _place(out)))
 
 

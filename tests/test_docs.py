@@ -558,8 +558,23 @@ def varied_record() -> dict[str, Any]:
     spec["mechanism"].append({"use": "fail"})
     spec["attack"].append({"use": "ranked"})
     record = dpframe.audit(spec, plugins=[ranked, dpframe.host_mechanism(fail)])
+    queried = dpframe.audit(
+        {**tomli.loads(BASE), "mechanism": [{"use": "exceeding"}]}, plugins=[exceeding()]
+    )
     searched = dpframe.audit(searches.spec("laplace", trials=3_000), plugins=[searches.Three])
-    return record.model_copy(update={"cells": [*record.cells, *searched.cells]})
+    return record.model_copy(update={"cells": [*record.cells, *searched.cells, *queried.cells]})
+
+
+def exceeding() -> type:
+    """A mechanism whose query changes by more than its noise is made for."""
+    body = {
+        "sensitivity": 0.5,
+        "query": lambda self, data: data.sum(),
+        "release": lambda self, key, data: data,
+    }
+    return types.new_class(
+        "Exceeding", (dpframe.Mechanism,), {"name": "exceeding"}, lambda own: own.update(body)
+    )
 
 
 def test_the_example_mechanism_is_short() -> None:

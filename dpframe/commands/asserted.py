@@ -7,8 +7,9 @@ import shlex
 from typing import TYPE_CHECKING
 
 from dpframe.engine.search.needed import draws_needed
-from dpframe.record.verdict import CONSISTENT, VIOLATED
+from dpframe.record.verdict import CONSISTENT, VIOLATED, exceeds
 from dpframe.report import words
+from dpframe.report.exact import noise_too_small
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,8 @@ def sentence(record: Record) -> str:
     """One line about what was found."""
     (cell,) = record.cells
     runs = f"{words.quantity(cell.draws)} runs in {words.duration(record.summary.seconds)}"
+    if exceeds(cell):
+        return f"{_claim(cell)}: the query changes more than its noise is made for, exactly"
     if cell.verdict == VIOLATED:
         return f"{_claim(cell)} violated, after {runs}"
     if cell.verdict == CONSISTENT:
@@ -42,6 +45,8 @@ def failure(record: Record, path: Path, aside: str | None = None) -> str:
     """
     (cell,) = record.cells
     lines = [f"{cell.mechanism.label} violates its claim, {_claim(cell)}"]
+    if exceeds(cell):
+        lines.append(f"  {noise_too_small(cell)}")
     if cell.estimate is not None:
         sure = words.percent(record.audit.confidence)
         lines.append(f"  bound: {cell.reason}; confidence {sure}")

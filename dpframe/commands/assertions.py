@@ -19,12 +19,13 @@ from dpframe.engine.processes import available_cores
 from dpframe.engine.workers import Workers
 from dpframe.errors import DpframeError, SpecError, UndecidedError, ViolationError
 from dpframe.record import file as records
-from dpframe.record.verdict import CONSISTENT, VIOLATED
+from dpframe.record.verdict import CONSISTENT, VIOLATED, exceeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from dpframe.commands.releases import Noiseless
     from dpframe.plugin import Plugin
     from dpframe.record.model import Record
 
@@ -42,6 +43,8 @@ class Terms(NamedTuple):
     seconds: float
     trials: int | None
     seed: int
+    noiseless: Noiseless | None = None
+    """What is compared exactly."""
 
     def claimed(self) -> Claim:
         """The claim; raises DpframeError where there is none, or two."""
@@ -93,12 +96,12 @@ def over_one_pair(
         DpframeError: the arguments cannot be used.
     """
     terms.checked()
-    mechanism = mechanism_of(release, terms.claimed())
+    mechanism = mechanism_of(release, terms.claimed(), terms.noiseless)
     neighbourhood, pair, digest = pair_of(data)
     search = {"use": neighbourhood.name, "params": {"digest": digest}}
     plugins: list[type[Plugin]] = [mechanism, neighbourhood, pair]
     spec = _spec(mechanism.name, search, terms)
-    return _outcome(*_recorded(spec, plugins, (release, data)), terms, place)
+    return _outcome(*_recorded(spec, plugins, (release, data, terms.noiseless)), terms, place)
 
 
 def _spec(mechanism: str, search: dict[str, Any], terms: Terms) -> dict[str, Any]:
@@ -151,7 +154,7 @@ def _outcome(record: Record, aside: str | None, terms: Terms, place: Callable[[]
     path = records.write(record, place())
     (cell,) = record.cells
     error: Exception | None = None
-    if cell.verdict == VIOLATED:
+    if cell.verdict == VIOLATED or exceeds(cell):
         error = ViolationError(failure(record, path, aside), record, path)
     elif cell.verdict != CONSISTENT:
         error = UndecidedError(

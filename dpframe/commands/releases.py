@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,12 +27,24 @@ RNG = ("rng", "generator", "random_state", "random", "key", "seed")
 """Names of a first argument that is no dataset."""
 
 
-def mechanism_of(release: Callable[..., Any], claim: Claim) -> type[HostMechanism]:
+class Noiseless(NamedTuple):
+    """What a function would release without its noise."""
+
+    query: Callable[[Any], Any]
+    sensitivity: float | None
+    """What the noise is made for."""
+    norm: float
+
+
+def mechanism_of(
+    release: Callable[..., Any], claim: Claim, noiseless: Noiseless | None = None
+) -> type[HostMechanism]:
     """A mechanism of a function that makes one release.
 
     Args:
         release: called as `release(data)`, or as `release(rng, data)`.
         claim: what is claimed for it.
+        noiseless: what it would release without its noise, where that is at hand.
 
     Raises:
         DpframeError: it cannot be called in either way.
@@ -44,7 +56,7 @@ def mechanism_of(release: Callable[..., Any], claim: Claim) -> type[HostMechanis
             return np.stack([np.asarray(release(rng, data)) for _ in range(n)])
         return np.stack([np.asarray(release(data)) for _ in range(n)])
 
-    body = {
+    body: dict[str, Any] = {
         "__doc__": "A function that makes one release.",
         # Where its code is: a worker that cannot import that gets it handed over.
         "__module__": module_of(release),
@@ -52,6 +64,9 @@ def mechanism_of(release: Callable[..., Any], claim: Claim) -> type[HostMechanis
         "claim": lambda self, pair: claim,
         "sample": sample,
     }
+    if noiseless is not None:
+        body["query"] = lambda self, data: noiseless.query(data)
+        body["sensitivity"], body["norm"] = noiseless.sensitivity, noiseless.norm
     found = name_of(release)
     title = "release" if found == "train" else found
     return types.new_class(title, (HostMechanism,), {"name": title}, lambda ns: ns.update(body))

@@ -12,6 +12,7 @@ import numpy as np
 
 from dpframe.blame import blame
 from dpframe.engine.lending import Overdue, not_handed_over
+from dpframe.engine.worker.querying import asked_of, heard
 from dpframe.engine.worker.sampling import Refused, Sampler
 from dpframe.errors import SampleError
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from dpframe.engine.lending import Lent, Load, Request
     from dpframe.engine.shape import Shape
+    from dpframe.engine.worker.querying import Queried
     from dpframe.engine.worker.sampling import Drawn
     from dpframe.types import HostArray
 
@@ -80,6 +82,14 @@ class _Inline:
             raise SampleError(str(refused)) from None
         except BaseException as error:
             raise SampleError(f"sample raised {blame(error)}") from error
+
+    def query(self, data: int, deadline: float | None) -> Queried:
+        """See `Lent`; nothing ends it."""
+        with self.here.turn:
+            try:
+                return heard(*asked_of(self.sampler, {"data": data}))
+            except Refused as refused:
+                raise SampleError(str(refused)) from None
 
     def _next(self, drawing: Iterator[Drawn]) -> Drawn | None:
         """The next outputs; the generators of the process are left as they were."""

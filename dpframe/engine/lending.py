@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from dpframe.engine.address import Stream
     from dpframe.engine.shape import Shape
+    from dpframe.engine.worker.querying import Queried
     from dpframe.mechanism import HostMechanism
     from dpframe.types import HostArray
 
@@ -126,6 +127,17 @@ class Lent(Protocol):
             SampleError: the box, or its process, did something else than return outputs.
             Overdue: the deadline has come; the process is ended.
             Stopped: the run ends.
+        """
+
+    def query(self, data: int, deadline: float | None) -> Queried:
+        """What the first mechanism of the load answers without noise.
+
+        Args:
+            data: number of the dataset.
+            deadline: until when, on the monotonic clock.
+
+        Raises:
+            SampleError, Overdue, Stopped: as `draw` does.
         """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,6 +22,7 @@ from dpframe.engine.schedule import Counted, Finished, GaveUpError, Paused, Sche
 from dpframe.engine.search.crew import Crew, Drawn
 from dpframe.engine.search.hunt import asked_of_draws
 from dpframe.engine.search.settings import Settings
+from dpframe.engine.sensitivity import SensitivityCheck
 from dpframe.engine.watch import Loudest, Watches
 from dpframe.engine.workers import Workers
 from dpframe.errors import CellError, SampleError, WorthlessError
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from dpframe.engine.schedule import Event
     from dpframe.engine.work import Work
     from dpframe.record.looks import Looks
+    from dpframe.record.result import Exactly
     from dpframe.spec.audit import Cell
 
 HEARTBEAT = 0.1
@@ -95,6 +98,7 @@ def run(
         while waiting:
             waiting = runner.run(waiting)
         runner.search(plan.searches)
+        runner.check_sensitivities()
     ledger.write()  # before anybody sees a result
     return [runner.results[cell.id] for cell in plan.audit.cells if cell.id in runner.results]
 
@@ -194,6 +198,26 @@ class Runner:
                     self._tell()
         finally:
             self.store.flush()
+
+    def check_sensitivities(self) -> None:
+        """Looks at the queries of mechanisms whose pair is fixed, without a draw."""
+        known: dict[Any, Exactly | str | None] = {}
+        for name, result in self.results.items():
+            mechanism, pair = result.cell.mechanism.value, result.cell.pair.value
+            if result.cell.search is not None or not type(mechanism).has_query():
+                continue
+            if (mechanism, pair) not in known:
+                check = SensitivityCheck(mechanism, self.source, self.plan.audit.run)
+                try:
+                    patiently(partial(check.look, [pair]), self.plan.audit.run.seconds)
+                    known[mechanism, pair] = check.found
+                except (CellError, StuckError) as error:
+                    known[mechanism, pair] = str(error)
+            found = known[mechanism, pair]
+            if not isinstance(found, str):
+                self.results[name] = dataclasses.replace(result, exact=found)
+            elif result.reason is None:
+                self.results[name] = CellResult(cell=result.cell, reason=found)
 
     def _look_of(self, cell: Cell) -> Looks:
         """Searches of one kind of mechanism may share draws, whatever they look for in them."""

@@ -12,6 +12,7 @@ import numpy as np
 from dpframe.engine.flights import Flights
 from dpframe.engine.lending import Overdue, Stopped
 from dpframe.engine.processes import available_cores
+from dpframe.engine.worker.querying import heard
 from dpframe.engine.worker_process import Gone, WorkerProcess, end
 from dpframe.errors import SampleError
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dpframe.engine.lending import Lent, Load, Request
     from dpframe.engine.shape import Shape
     from dpframe.engine.worker.frames import Frame
+    from dpframe.engine.worker.querying import Queried
     from dpframe.types import HostArray
 
 TO_LOAD = 60.0
@@ -164,6 +166,19 @@ class _Worker:
             raise self._ended(gone, "while it sampled") from None
         finally:
             flights.forget(self)
+
+    def query(self, data: int, deadline: float | None) -> Queried:
+        """See `Lent`."""
+        self.at_rest = False
+        try:
+            self.process.say({"do": "query", "data": data})
+            frame = self.process.hear(deadline)
+        except Gone as gone:
+            raise self._ended(gone, "while it worked out its query") from None
+        self.at_rest = True
+        if frame.header["tell"] != "queried":
+            raise _problem(frame)
+        return heard(frame.header, frame.content)
 
     def take_in(self) -> None:
         """Makes the process hold the load; the box's time has not begun yet.

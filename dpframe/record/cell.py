@@ -14,6 +14,8 @@ from dpframe.record.model import (
     ClaimRecord,
     ContrastRecord,
     EstimateRecord,
+    ExactRecord,
+    ExcessRecord,
     LookRecord,
     PairRecord,
     SearchRecord,
@@ -71,6 +73,30 @@ def cell_record(result: CellResult) -> CellRecord:
         else [LookRecord(trials=t) for t in result.looks.listed(result.trials) if found],
         basis=_basis(result),
         search=_search(result),
+        exact=_exact(result),
+    )
+
+
+def _exact(result: CellResult) -> ExactRecord | None:
+    found = result.exact
+    if found is None:
+        return None
+    return ExactRecord(
+        norm=found.norm,
+        pairs=found.pairs,
+        exceeding=found.exceeding,
+        witnesses=[
+            ExcessRecord(
+                kind=cast("Any", one.kind),
+                pair=PairRecord(use=type(one.pair).name, params=plain(one.pair.params())),
+                change=one.change,
+                sensitivity=one.sensitivity,
+                factor=one.factor,
+                words=text(one.words),
+            )
+            for one in found.worst
+        ],
+        notes=[text(note) for note in found.notes],
     )
 
 

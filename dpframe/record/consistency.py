@@ -78,6 +78,10 @@ def _cell(cell: CellRecord, old: bool) -> Iterator[str]:
         yield f"its trials add up to {counted} draws, not to {cell.draws}"
     if (problem := _counts(cell)) is not None:
         yield problem
+    if (found := cell.exact) is not None:
+        most = found.exceeding
+        if bool(most) != bool(found.witnesses) or most > found.pairs:
+            yield f"its query exceeds its sensitivity on {most} of {found.pairs} pairs"
 
 
 def is_tested(cell: CellRecord) -> bool:

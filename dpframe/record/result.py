@@ -10,6 +10,7 @@ from dpframe.record.looks import FIRST_LOOK, Looks
 if TYPE_CHECKING:
     from dpframe.claims import Claim
     from dpframe.estimator import Estimate, Query
+    from dpframe.pair import Pair
     from dpframe.spec.audit import Cell
 
 
@@ -28,6 +29,32 @@ class Witness(NamedTuple):
     """Pairs that were looked at."""
     pair_trials: int
     """Draws of each dataset of this pair."""
+
+
+class Excess(NamedTuple):
+    """A pair on which a query without noise changes more than the noise is made for."""
+
+    kind: str
+    """"change", "not a number", "shape" or "raises"."""
+    pair: Pair
+    words: str
+    change: float | None = None
+    sensitivity: float | None = None
+    factor: float | None = None
+    """Change over sensitivity; None where the change has no size."""
+
+
+class Exactly(NamedTuple):
+    """What a query without noise came to on all pairs."""
+
+    norm: float
+    pairs: int
+    """Pairs that could be compared."""
+    exceeding: int
+    """Of these, how many exceed the sensitivity."""
+    worst: tuple[Excess, ...]
+    """The worst of each kind."""
+    notes: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,3 +90,5 @@ class CellResult:
     looks: Looks = FIRST_LOOK
     witness: Witness | None = None
     """Of a search."""
+    exact: Exactly | None = None
+    """Of a mechanism that gives its query."""

@@ -222,8 +222,8 @@ def exit_code(record: Record | Mapping[str, Any]) -> int:
 
     Returns:
         3 if a cell could not be run, or none was; else 1 if a cell misses its expected verdict, is
-        violated without being expected to, or was skipped although a verdict is expected of it;
-        else 0.
+        violated without being expected to (by its draws, or because its query exceeds its
+        sensitivity), or was skipped although a verdict is expected of it; else 0.
 
     Raises:
         RecordError: it is not a record.
@@ -237,8 +237,19 @@ def exit_code(record: Record | Mapping[str, Any]) -> int:
     return UNMET if unmet else MET
 
 
+def exceeds(cell: CellRecord) -> bool:
+    """Whether the query of a cell changes more than its noise is made for: exact, without draws."""
+    return cell.exact is not None and cell.exact.exceeding > 0
+
+
 def surprising(cell: CellRecord) -> bool:
-    """Whether a cell's verdict is not what the spec expects of it."""
+    """Whether what was found of a cell is not what the spec expects of it.
+
+    A violation is one whichever way it was found.
+    """
+    violated = cell.verdict == VIOLATED or exceeds(cell)
+    if cell.expected == VIOLATED:
+        return not violated
     if cell.expected is not None:
-        return cell.verdict != cell.expected
-    return cell.verdict == VIOLATED
+        return violated or cell.verdict != cell.expected
+    return violated

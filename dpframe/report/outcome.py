@@ -9,7 +9,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from dpframe.record.verdict import surprising
+from dpframe.record.verdict import exceeds, surprising
+from dpframe.report.exact import noise_too_small
 from dpframe.report.verdicts import WORDS
 
 if TYPE_CHECKING:
@@ -62,6 +63,12 @@ def skipped(skip: SkipRecord) -> Outcome:
 
 def _found(cell: CellRecord) -> str:
     """The verdict and why, each word of it once."""
+    if exceeds(cell):
+        return f"{noise_too_small(cell)}; by its draws: {_by_draws(cell)}"
+    return _by_draws(cell)
+
+
+def _by_draws(cell: CellRecord) -> str:
     word, reason = WORDS[cell.verdict], cell.reason or ""
     if cell.verdict is None:
         bound = cell.estimate is not None and cell.estimate.certified

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from dpframe.report import words
+from dpframe.record.verdict import surprising
+from dpframe.report import exact, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,10 @@ def verdict(record: Record) -> Verdict:
     """The one sentence that a report begins with."""
     m, verdicts = record.summary.m, Counter[str | None](c.verdict for c in record.cells)
     rest = f"{_rest(record, verdicts)}{_cost(record)}."
-    return Verdict(_finding(m, verdicts), rest, verdicts["violated"] > 0)
+    found = _finding(m, verdicts)
+    if (exactly := exact.finding(record)) is not None:
+        found = f"{exactly}; {found[:1].lower()}{found[1:]}"
+    return Verdict(found, rest, verdicts["violated"] > 0 or exactly is not None)
 
 
 def _finding(m: int, verdicts: Counter[str | None]) -> str:
@@ -48,6 +52,7 @@ def _finding(m: int, verdicts: Counter[str | None]) -> str:
 def caveats(record: Record) -> Iterator[str]:
     """What the verdict means and what it does not say, a sentence each."""
     cells, m, confidence = record.cells, record.summary.m, record.audit.confidence
+    yield from exact.exact_sentences(record)
     yield from _witnesses(record)
     if any(cell.verdict == "consistent" for cell in cells):
         yield (
@@ -129,7 +134,7 @@ def expectations(record: Record) -> Expectations | None:
     if not with_rule and not skipped:
         return None
     ran = [cell for cell in with_rule if cell.status == "ok"]
-    met, count = sum(cell.verdict == cell.expected for cell in ran), len(with_rule) + skipped
+    met, count = sum(not surprising(cell) for cell in ran), len(with_rule) + skipped
     parts = [f"Expectations: {met} of {count} met"]
     if wrong := len(ran) - met:
         parts.append(f"{wrong} not met")
@@ -137,7 +142,7 @@ def expectations(record: Record) -> Expectations | None:
         parts.append(f"{lost} could not be run")
     if skipped:
         parts.append(f"{skipped} skipped")
-    surprises = sum(c.verdict == "violated" and c.expected is None for c in record.cells)
+    surprises = sum(surprising(c) and c.expected is None for c in record.cells)
     return Expectations(
         ", ".join(parts) + ".",
         met == count,

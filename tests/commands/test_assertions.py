@@ -64,6 +64,19 @@ def test_no_violation_is_green_and_gives_the_record() -> None:
     assert min(cell.trials) > BUDGET["trials"] / 2
 
 
+def test_a_query_that_is_too_wide_needs_no_draw() -> None:
+    """So much noise that no number of runs shows it."""
+
+    def hidden(data: Any) -> float:
+        return float(np.sum(data) + np.random.laplace(scale=1000.0))
+
+    exact = {"query": np.sum, "epsilon": 1.0, "d0": D0, "d1": D1}
+    with pytest.raises(ViolationError, match="2 times as much") as found:
+        assert_dp(hidden, sensitivity=0.5, **exact, **BUDGET)
+    assert found.value.record.cells[0].verdict == "consistent"
+    assert_dp(hidden, sensitivity=1.0, **exact, **BUDGET)
+
+
 def test_what_could_have_shown_nothing_is_not_green() -> None:
     with pytest.raises(UndecidedError, match=r"seconds = \d") as found:
         assert_dp(noisy_sum, d0=D0, d1=D1, epsilon=10.0, **BUDGET)

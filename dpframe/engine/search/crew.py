@@ -111,7 +111,7 @@ class Crew:
         except Stopped:
             raise
         except CellError as error:
-            return CellResult(cell=cell, reason=str(error))
+            return CellResult(cell=cell, reason=str(error), exact=hunt.sensitivity.found)
         except Exception as error:  # an author's, met where nobody expected it
             return CellResult(cell=cell, reason=blame(error))
 

@@ -96,6 +96,7 @@ def finding(hunt: Hunt, seconds: float) -> CellResult:
         data=arm.the_pass.data,
         seconds=seconds,
         witness=witness,
+        exact=hunt.sensitivity.found,
     )
 
 

@@ -11,6 +11,7 @@ from dpframe.engine.fingerprint import source_of
 from dpframe.engine.guard import guarded
 from dpframe.engine.search.making import SHARE, Maker
 from dpframe.engine.search.wealth import LARGEST, Point, Wealth, farthest
+from dpframe.engine.sensitivity import SensitivityCheck
 from dpframe.errors import CellError
 from dpframe.neighbourhood import Earned
 
@@ -93,6 +94,9 @@ class Hunt:
         self.ended_by_time = False
         self._count, self._progress = count, progress
         self.maker = Maker(cell, settings)
+        self.sensitivity = SensitivityCheck(
+            self.search.mechanism.value, settings.source, settings.run
+        )
         self._known: dict[Pair, Arm | None] = {}
         """Every proposed pair, in order, with its arm if draws were spent on it."""
         self._rounds = 0
@@ -162,6 +166,7 @@ class Hunt:
         )
         neighbourhood = self.search.neighbourhood.value
         proposed = guarded("propose", lambda: list(neighbourhood.propose(rng, history)))
+        proposed = self.sensitivity.look([pair for pair in proposed if pair not in self._known])
         for pair in proposed[: MOST_PAIRS - len(self.arms)]:
             if pair in self._known:
                 continue

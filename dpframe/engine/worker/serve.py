@@ -20,6 +20,7 @@ from dpframe.blame import blame
 from dpframe.descendants import adopt, descendants, end
 from dpframe.engine.worker import frames
 from dpframe.engine.worker.frames import Frame
+from dpframe.engine.worker.querying import asked_of
 from dpframe.engine.worker.sampling import Refused, Sampler
 from dpframe.engine.worker.surroundings import differences, surroundings
 from dpframe.machine import free_bytes, within
@@ -79,6 +80,9 @@ class _Server:
         try:
             if task.header["do"] == "load":
                 self._load(task)
+            elif task.header["do"] == "query":
+                assert self._sampler is not None
+                self.answer(*asked_of(self._sampler, task.header))
             else:
                 self._draw(task.header)
         except Refused as refused:

@@ -6,6 +6,8 @@ from dpframe.record.model.cell import ChoiceRecord as ChoiceRecord
 from dpframe.record.model.cell import ClaimRecord as ClaimRecord
 from dpframe.record.model.cell import ContrastRecord as ContrastRecord
 from dpframe.record.model.cell import EstimateRecord as EstimateRecord
+from dpframe.record.model.cell import ExactRecord as ExactRecord
+from dpframe.record.model.cell import ExcessRecord as ExcessRecord
 from dpframe.record.model.cell import LookRecord as LookRecord
 from dpframe.record.model.cell import PairRecord as PairRecord
 from dpframe.record.model.cell import SearchRecord as SearchRecord

@@ -183,6 +183,40 @@ class SearchRecord(Part):
     """draws per dataset of this pair; the cell's `trials` are those of all pairs"""
 
 
+class ExcessRecord(Part):
+    """A pair on which a query changes more than its noise is made for."""
+
+    kind: Literal["change", "not a number", "shape", "raises"]
+    """`change`: by more than the sensitivity; the others are changes that have no size: NaN or an
+    infinity on one side, another form of the answer, an exception on one side"""
+    pair: PairRecord
+    """the pair"""
+    change: Number | None
+    """by how much the query changes, rounded; null where that has no size"""
+    sensitivity: Amount | None
+    """what the noise is made for; null where the change has no size"""
+    factor: Number | None
+    """the change over the sensitivity, rounded; null where it has no size"""
+    words: str
+    """what was seen"""
+
+
+class ExactRecord(Part):
+    """Whether the query without noise keeps to its sensitivity: no draw and no chance is in it."""
+
+    norm: Number
+    """norm in which changes are measured: 1, 2 or `"inf"`"""
+    pairs: Count
+    """pairs on which it was compared"""
+    exceeding: Count
+    """pairs on which it changes more than the noise is made for. Any is a violation of its own
+    kind, beside `verdict`"""
+    witnesses: list[ExcessRecord]
+    """the worst pair of each kind"""
+    notes: list[str]
+    """remarks, such as on rounding"""
+
+
 class CellRecord(Part):
     """One combination of mechanism, pair, attack, estimator and swept values."""
 
@@ -249,3 +283,6 @@ class CellRecord(Part):
     """what the verdict is made of; null without a verdict. Old records lack it"""
     search: SearchRecord | None = None
     """what a search looked through and what it holds against the claim; null without [search]"""
+    exact: ExactRecord | None = None
+    """what was found of the query without noise; null where the mechanism gives none. Old records
+    lack it"""

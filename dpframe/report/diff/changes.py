@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpframe.record.verdict import surprising
+from dpframe.record.verdict import exceeds, surprising
 from dpframe.report.diff.match import Match, Matches, match
 from dpframe.report.diff.noise import apart, comparable, differ
 from dpframe.report.verdicts import WORDS
@@ -94,6 +94,8 @@ def worse(pair: Match) -> str | None:
         return f"no longer decided: {WORDS[after]}"
     if before != "violated" and after == "violated" and pair.new.expected != "violated":
         return "violated now"
+    if exceeds(pair.new) and not exceeds(pair.old) and pair.new.expected != "violated":
+        return "exceeds its sensitivity now"
     if pair.old.expected is not None and not surprising(pair.old) and surprising(pair.new):
         return "no longer as expected"
     return None
