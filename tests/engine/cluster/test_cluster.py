@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,18 @@ pytest.importorskip("distributed")
 from dpframe.engine.cluster.client import Cluster
 from dpframe.engine.cluster.parts import Missing, Refused, pack, unpack
 
-WARNED: list[str] = []
+# A scheduler that is killed leaves sockets of the client to the garbage collector.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_rubbish_for_other_tests() -> Iterator[None]:
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
 
 
 def spec(trials: int, estimator: str = "precision") -> dict[str, Any]:
