@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import ROOT
+from support.pages import page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,13 +71,13 @@ def test_somebody_elses_suite(tmp_path: Path) -> None:
     assert "1 failed, 2 passed" in said
     assert ">       imported(half, **DATA, **BUDGET)" in said  # their line, and none of ours
     assert "dpframe/commands" not in said
-    assert "half violates its claim, ε = 1" in said
+    assert "half violates its claim, ε = 1\n" in said
     assert "again: pytest test_theirs.py::test_function" in said
     assert "violated, after" in said.split("= dpframe =")[1]  # the sentence of the whole run
     (record,) = (tmp_path / "kept").glob("test_function0/dpframe-*/record.json")
     assert str(record.parent) in said
     assert f"KEPT {tmp_path / 'kept' / 'test_method'}" in said
-    assert 'name="dpframe" value="ε = 1' in (tmp_path / "junit.xml").read_text(encoding="utf-8")
+    assert 'name="dpframe" value="ε = 1 ' in (tmp_path / "junit.xml").read_text(encoding="utf-8")
 
 
 def test_without_the_plugin_the_functions_are_there(tmp_path: Path) -> None:
@@ -107,3 +109,33 @@ def test_nothing_heavy_is_imported_at_collection(tmp_path: Path) -> None:
         "    assert not {'jax', 'numpy', 'scipy', 'pydantic', 'rich'} & set(sys.modules)\n"
     )
     assert "1 passed" in run(tmp_path)
+
+
+PAGE = "docs/how-to/audit-your-library.md"
+
+
+def written(directory: Path) -> list[str]:
+    """Writes the files of the page; returns what it shows of what pytest prints."""
+    found = re.findall(
+        r"^<!-- ([^\n]*) -->\n```(\w+)\n(.*?)^```$", page(PAGE), flags=re.DOTALL | re.MULTILINE
+    )
+    for comment, language, text in found:
+        if language == "python":
+            with (directory / comment.partition("=")[2]).open("a", encoding="utf-8") as file:
+                file.write(text)
+    return [text for _, language, text in found if language == "text"]
+
+
+@pytest.mark.slow
+def test_the_page_for_authors_of_libraries(tmp_path: Path) -> None:
+    (shown,) = written(tmp_path)
+    said = run(tmp_path, "-rA")
+    assert "2 failed, 1 passed" in said
+    for line in filter(str.strip, shown.replace("…", "").split("\n")):
+        assert line.strip() in said, line
+    assert "from -0.5 to 1.5, by 2, and its noise is made for 1: 2 times as much" in said
+    library = tmp_path / "ledger.py"
+    library.write_text(library.read_text().replace("high / epsilon", "(high - low) / epsilon"))
+    mended = run(tmp_path, "-k", "keeps_its_claim")
+    assert "1 passed" in mended
+    assert "no violation of ε = 1 found in" in mended

@@ -101,7 +101,7 @@ def _claim(cell: CellRecord) -> str:
     if claim is None:
         return "the claim"
     at = f", δ = {claim.delta:g}" if claim.delta else ""
-    return f"ε = {words.point(claim.epsilon)}{at}"
+    return f"ε = {words.brief(claim.epsilon)}{at}"
 
 
 def _enough(record: Record, claim: Claim, seconds: float) -> str:
