@@ -79,10 +79,9 @@ class _AnyMechanism(Plugin, kind="mechanism"):
         """
         raise NotImplementedError
 
-    @classmethod
-    def has_query(cls) -> bool:
+    def has_query(self) -> bool:
         """Whether the mechanism gives a `query`."""
-        return cls.query is not _AnyMechanism.query
+        return type(self).query is not _AnyMechanism.query
 
     @property
     def norm(self) -> float:

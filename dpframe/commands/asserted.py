@@ -44,12 +44,16 @@ def failure(record: Record, path: Path, aside: str | None = None) -> str:
         aside: a remark on how it was run.
     """
     (cell,) = record.cells
-    lines = [f"{cell.mechanism.label} violates its claim, {_claim(cell)}"]
+    label = cell.mechanism.label
+    lines = [f"{label} violates its claim, {_claim(cell)}"]
     if exceeds(cell):
+        if cell.verdict != VIOLATED:
+            lines = [f"{label} has less noise than its query needs, at a claim of {_claim(cell)}"]
         lines.append(f"  {noise_too_small(cell)}")
     if cell.estimate is not None:
         sure = words.percent(record.audit.confidence)
-        lines.append(f"  bound: {cell.reason}; confidence {sure}")
+        found = "bound" if cell.verdict == VIOLATED else "draws"
+        lines.append(f"  {found}: {cell.reason}; confidence {sure}")
     if cell.search is not None:
         on = [
             f"{hits:,} of {trials:,} on {name}"

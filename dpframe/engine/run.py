@@ -204,7 +204,7 @@ class Runner:
         known: dict[Any, Exactly | str | None] = {}
         for name, result in self.results.items():
             mechanism, pair = result.cell.mechanism.value, result.cell.pair.value
-            if result.cell.search is not None or not type(mechanism).has_query():
+            if result.cell.search is not None or not mechanism.has_query():
                 continue
             if (mechanism, pair) not in known:
                 check = SensitivityCheck(mechanism, self.source, self.plan.audit.run)

@@ -57,7 +57,7 @@ class SensitivityCheck:
 
     def __init__(self, mechanism: Any, source: Source, run: RunSettings) -> None:
         self.mechanism, self.source, self.run = mechanism, source, run
-        self.gives = type(mechanism).has_query()
+        self.gives = mechanism.has_query()
         self._resolved = False
         self._worst: dict[str, Excess] = {}
         self._pairs = self._exceeding = 0

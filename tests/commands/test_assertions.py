@@ -74,6 +74,8 @@ def test_a_query_that_is_too_wide_needs_no_draw() -> None:
     with pytest.raises(ViolationError, match="2 times as much") as found:
         assert_dp(hidden, sensitivity=0.5, **exact, **BUDGET)
     assert found.value.record.cells[0].verdict == "consistent"
+    assert "violates its claim" not in str(found.value)
+    assert "hidden has less noise than its query needs" in str(found.value)
     assert_dp(hidden, sensitivity=1.0, **exact, **BUDGET)
 
 
