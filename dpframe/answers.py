@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     from dpframe.types import Floats, HostArray
 
+SECONDS = 2
+"""Column of the time that an answer took."""
+
 BEFORE = 3
 """Columns before the numbers: code of the kind, code of the value, seconds."""
 
@@ -38,6 +41,12 @@ class Answers(NamedTuple):
         return self.rows[:, 0]
 
     @property
+    def raised(self) -> HostArray:
+        """Which answers are exceptions that were raised, shape [n], booleans."""
+        found: HostArray = (self.rows[:, 0] & np.uint64(1)) == 1
+        return found
+
+    @property
     def values(self) -> HostArray:
         """Codes of the exact values, shape [n], 64-bit words."""
         return self.rows[:, 1]
@@ -45,7 +54,7 @@ class Answers(NamedTuple):
     @property
     def seconds(self) -> Floats:
         """What each answer took, shape [n], seconds; 0 where nobody asked for it."""
-        return np.ascontiguousarray(self.rows[:, 2]).view(np.float64)
+        return np.ascontiguousarray(self.rows[:, SECONDS]).view(np.float64)
 
     @property
     def numbers(self) -> Floats:

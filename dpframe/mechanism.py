@@ -174,58 +174,125 @@ class Mechanism(_AnyMechanism, kind="mechanism"):
 
 
 class HostMechanism(_AnyMechanism, kind="mechanism"):
-    """A black box in plain Python: never traced, may call any library. Give `sample`."""
+    """A black box in plain Python: never traced, may call any library.
+
+    Give either `release`, one answer at a time, which may be anything, or `sample`, many at once.
+    """
 
     seedable: ClassVar[bool] = True
     """False for a mechanism that ignores the generator; its record is not replayable."""
 
+    attributes: ClassVar[tuple[str, ...]] = ()
+    """What is read of an answer that is an object of some class; default: all that its public
+    attributes show."""
+
     @classmethod
     def check_definition(cls) -> None:
-        if cls.sample is HostMechanism.sample:
-            raise TypeError(f"{cls.__name__}: a host mechanism gives sample(rng, data, n)")
+        given = [m for m in ("sample", "release") if getattr(cls, m) is not _own(m)]
+        if len(given) != 1:
+            raise TypeError(
+                f"{cls.__name__}: a host mechanism gives either sample(rng, data, n) or "
+                f"release(rng, data), not {'both' if given else 'neither'}"
+            )
         require(cls, "seedable", bool)
+        names: object = getattr(cls, "attributes", None)
+        if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+            raise TypeError(f"{cls.__name__}: attributes is a tuple of names, not {names!r}")
 
-    def sample(self, rng: np.random.Generator, data: HostArray, n: int) -> HostArray:
+    def prepare(self, data: Any) -> Any:
+        """Builds what every release needs, once per process and dataset.
+
+        Nothing that it keeps may change what later releases answer.
+
+        Args:
+            data: the dataset.
+
+        Returns:
+            What `release` or `sample` get in place of the dataset. Default: the dataset.
+        """
+        return data
+
+    def release(self, rng: np.random.Generator, data: Any) -> Any:
+        """Runs the mechanism once.
+
+        Args:
+            rng: draw all randomness from it.
+            data: the dataset, or what `prepare` made of it.
+
+        Returns:
+            Any value: a number, a text, None, an array, a data frame, a tuple, a table, an object.
+            An exception is an answer too, unless the spec says `raises = "fail"`.
+        """
+        raise NotImplementedError
+
+    def sample(self, rng: np.random.Generator, data: Any, n: int) -> HostArray | list[Any]:
         """Runs the mechanism n times.
 
         Args:
             rng: draw all randomness from it.
-            data: the dataset, shape [*dims].
+            data: the dataset, or what `prepare` made of it.
             n: number of runs.
 
         Returns:
-            Independent outputs, shape [n, *output dims].
+            Independent outputs: an array of numbers, shape [n, *output dims], or a list of n
+            answers of any kind.
         """
-        raise NotImplementedError
+        return [self.release(rng, data) for _ in range(n)]
+
+    @classmethod
+    def gives_releases(cls) -> bool:
+        """Whether the mechanism gives one answer at a time."""
+        return cls.release is not HostMechanism.release
+
+    @classmethod
+    def prepares(cls) -> bool:
+        """Whether the mechanism has a `prepare` of its own."""
+        return cls.prepare is not HostMechanism.prepare
+
+
+def _own(method: str) -> object:
+    return getattr(HostMechanism, method)
 
 
 def host_mechanism(
-    fn: Callable[[np.random.Generator, HostArray, int], HostArray],
+    fn: Callable[[np.random.Generator, Any, int], HostArray | list[Any]] | None = None,
     *,
+    release: Callable[[np.random.Generator, Any], Any] | None = None,
     name: str | None = None,
     claim: Claim | None = None,
     seedable: bool = True,
     may_be_nan: bool = False,
+    attributes: tuple[str, ...] = (),
 ) -> type[HostMechanism]:
     """Wraps a function as a mechanism without parameters.
 
     Args:
-        fn: called as `fn(rng, data, n)`; returns n independent outputs, shape [n, *output dims].
+        fn: called as `fn(rng, data, n)`; returns n independent outputs, shape [n, *output dims],
+            or a list of n answers.
+        release: instead of `fn`, called as `release(rng, data)`; returns one answer, any value.
         name: its name in specs and reports; default: the function's.
         claim: what is claimed for it; None claims nothing.
-        seedable: False when `fn` draws randomness from elsewhere than `rng`.
+        seedable: False when the function draws randomness from elsewhere than `rng`.
         may_be_nan: whether NaN is a legitimate output.
+        attributes: what is read of an answer that is an object.
 
     Returns:
         A class, ready for a `dpframe_mechanisms` hook or for `dpframe.audit(plugins=[...])`.
     """
+    given: Any = fn or release
+    if (fn is None) == (release is None):
+        raise TypeError("host_mechanism takes either a function fn(rng, data, n) or release=")
     body = {
-        "__doc__": fn.__doc__,
-        "__module__": fn.__module__,
+        "__doc__": given.__doc__,
+        "__module__": given.__module__,
         "seedable": seedable,
         "may_be_nan": may_be_nan,
+        "attributes": attributes,
         "claim": lambda self, pair: claim,
-        "sample": lambda self, rng, data, n: fn(rng, data, n),
     }
-    title = name or str(getattr(fn, "__name__", "host-mechanism"))
+    if release is not None:
+        body["release"] = lambda self, rng, data: release(rng, data)
+    else:
+        body["sample"] = lambda self, rng, data, n: given(rng, data, n)
+    title = name or str(getattr(given, "__name__", "host-mechanism"))
     return types.new_class(title, (HostMechanism,), {"name": title}, lambda ns: ns.update(body))

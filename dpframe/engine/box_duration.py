@@ -87,19 +87,21 @@ def rehearsed(the_pass: Pass, source: Source) -> Pace | None:
     try:
         data = guarded("the pair", lambda: both_as_made(the_pass.pair))
         with source.lend(Load((mechanism,), for_a_box(data))) as (worker, *_):
-            return _pace(worker, the_pass.rows, time.monotonic() + REHEARSAL)
+            return _pace(worker, the_pass, time.monotonic() + REHEARSAL)
     except CellError:
         return None
 
 
-def _pace(worker: Lent, rows: int, deadline: float) -> Pace:
+def _pace(worker: Lent, the_pass: Pass, deadline: float) -> Pace:
     """One release, then whole chunks, as far as there is time; the last one counts."""
     pace = Pace(REHEARSAL, known=False)
+    rows, asking = the_pass.rows, the_pass.shape.asking
     for chunk, number in enumerate((1, rows, rows)):
         started = time.monotonic()
         if pace.known and started + 2 * number * pace.seconds > deadline:
             break
-        request = Request(0, 0, Stream(0, "rehearsal", 0, PROBE), 0, chunk, chunk + 1, number)
+        address = Stream(0, "rehearsal", 0, PROBE), 0, chunk, chunk + 1, number
+        request = Request(0, 0, *address, asking)
         try:
             for _ in worker.draw(request, None, deadline):
                 pass

@@ -51,6 +51,8 @@ def entry_keys(
             "statistic": [kind.__module__, repr(statistic), code_digest(kind)],
             "learned": _arrays(own),
         }
+        if (shape := the_pass.shape).asking is not None:
+            content["answers"] = [list(shape.asking), shape.dims, shape.native]
         keys[cell.id] = digest(content, 16)
     return keys
 

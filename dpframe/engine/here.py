@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpframe.blame import blame
-from dpframe.engine.lending import Overdue, not_handed_over
+from dpframe.engine.lending import Overdue, RaisedError, Told, not_handed_over, take_note
 from dpframe.engine.worker.querying import asked_of, heard
 from dpframe.engine.worker.sampling import Refused, Sampler
 from dpframe.errors import SampleError
@@ -34,6 +34,7 @@ class Here:
 
     def __init__(self) -> None:
         self.calls, self.most = 0, 1
+        self.words: dict[int, str] = {}
         self.turn = threading.Lock()
         """Held while a box runs: it may use what the whole process shares."""
 
@@ -63,7 +64,7 @@ class Here:
 
 class _Inline:
     def __init__(self, here: Here, sampler: Sampler) -> None:
-        self.here, self.sampler = here, sampler
+        self.here, self.sampler, self.told = here, sampler, Told()
 
     def draw(
         self, request: Request, shape: Shape | None, deadline: float | None
@@ -73,6 +74,8 @@ class _Inline:
         try:
             drawing = self.sampler.draw(request.as_task(shape))
             while (drawn := self._next(drawing)) is not None:
+                self.told = Told(drawn.answering, drawn.natives, drawn.words)
+                take_note(self.here.words, self.told)
                 yield drawn.outputs
                 if deadline is not None and time.monotonic() >= deadline:
                     raise Overdue
@@ -81,7 +84,7 @@ class _Inline:
         except Refused as refused:
             raise SampleError(str(refused)) from None
         except BaseException as error:
-            raise SampleError(f"sample raised {blame(error)}") from error
+            raise RaisedError(f"sample raised {blame(error)}") from error
 
     def query(self, data: int, deadline: float | None) -> Queried:
         """See `Lent`; nothing ends it."""

@@ -21,6 +21,7 @@ from dpframe.engine.pace import GRACE, Clock
 from dpframe.engine.precision import as_scored
 from dpframe.engine.rounds import Rounds
 from dpframe.engine.sanity import NAN_FOUND
+from dpframe.engine.seeing import seen
 from dpframe.engine.work import Work
 from dpframe.errors import SampleError
 
@@ -28,11 +29,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dpframe.engine.lending import Source
+    from dpframe.engine.shape import Asking
     from dpframe.mechanism import HostMechanism
     from dpframe.types import HostArray, Tree
 
 BATCH_ELEMENTS = 1 << 14
 """Output coordinates that are scored in one call."""
+
+
+def told_of(asking: Asking | None) -> list[str]:
+    """Remarks about how a box was asked."""
+    if asking is None:
+        return []
+    notes = ["an exception is an answer" if asking.raises else "an exception fails the cell"]
+    if asking.time:
+        notes.append("answers were timed: what that shows is evidence of this machine alone")
+    return notes
 
 
 class HostWork(Work):
@@ -48,6 +60,7 @@ class HostWork(Work):
         kind = self.the_pass.shape.dtype
         if kind.kind == "f" and kind.itemsize > 8:
             notes.append(f"{kind} outputs were rounded to float64 before they were scored")
+        notes += told_of(self.the_pass.shape.asking)
         return tuple(notes)
 
     @property
@@ -62,7 +75,8 @@ class HostWork(Work):
     @functools.cached_property
     def independence(self) -> Independence:
         """What is known of how the outputs depend on each other; asked for at any time."""
-        return Independence(self.the_pass.rows, self.lanes)
+        answers = self.the_pass.shape.asking is not None
+        return Independence(self.the_pass.rows, self.lanes, answers=answers)
 
     def prepare(self) -> None:
         limit = self.run.seconds
@@ -208,13 +222,19 @@ class HostWork(Work):
                 programs.count_given,
                 counts,
                 scoring,
-                self._filled(batch),
+                self._seen_by_scorers(self._filled(batch)),
                 np.int32(index),
                 np.int32(len(batch)),
                 statistics=self.statistics,
             )
             counts = guarded("counting", count)
         return tuple(counts)
+
+    def _seen_by_scorers(self, outputs: HostArray) -> HostArray | tuple[HostArray, ...]:
+        shape = self.the_pass.shape
+        if shape.asking is None:
+            return outputs
+        return tuple(seen(s.attacks[0], outputs, shape, self.dtype) for s in self.the_pass.scorers)
 
     @property
     def batch(self) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammaln
 
+from dpframe.answers import Answers
 from dpframe.errors import WorthlessError
 from dpframe.stats import exchangeable, serial
 
@@ -76,10 +77,11 @@ class Independence:
     Args:
         rows: rows per chunk.
         lanes: of the pass.
+        answers: whether outputs are answers of any kind, as rows of 64-bit words.
     """
 
-    def __init__(self, rows: int, lanes: int) -> None:
-        self.rows, self.lanes = rows, lanes
+    def __init__(self, rows: int, lanes: int, *, answers: bool = False) -> None:
+        self.rows, self.lanes, self.answers = rows, lanes, answers
         self._lock = threading.Lock()
         self._known: dict[tuple[int, int], dict[bytes, int]] = {}
         self._number: dict[tuple[int, int], int] = {}
@@ -148,7 +150,7 @@ class Independence:
             return
         groups = gammaln(number) - gammaln(copies) - gammaln(number - copies + 1)
         share = -(copies * math.log(2) + math.log(number * (number + 1)) + groups)
-        chance = exchangeable.log_chance_of_copies(_numbered(chunk), copies)
+        chance = exchangeable.log_chance_of_copies(self._numbered(chunk), copies)
         if chance < math.log(ERROR / 2 / (2 * self.lanes)) + share:
             self._found = WorthlessError(AGAIN)
 
@@ -157,16 +159,35 @@ class Independence:
         self._compared = sum(map(len, self._kept.values()))
         least = math.log(ERROR / 2 / (self.lanes * LOOKS * TESTS))
         for lane in range(self.lanes):
-            sides = [dict(sorted(self._kept.get((lane, index), {}).items())) for index in (0, 1)]
+            kept = [dict(sorted(self._kept.get((lane, index), {}).items())) for index in (0, 1)]
+            sides = [{chunk: self._same(rows) for chunk, rows in of.items()} for of in kept]
             within = [chance for side in sides if side for chance in _within(side)]
             if min(within, default=0.0) < least:
                 self._found = WorthlessError(WITHIN)
-            elif all(sides) and min(_between(*sides)) < least:
+                continue
+            if all(sides) and min(_between(*sides)) < least:
                 self._found = WorthlessError(BETWEEN)
-            elif any(min(_in_order(side), default=0.0) < least for side in sides if side):
+                continue
+            sides = [{chunk: self._numbers(rows) for chunk, rows in of.items()} for of in kept]
+            if any(min(_in_order(side), default=0.0) < least for side in sides if side):
                 self._found = WorthlessError(NEIGHBOURS)
             elif min(_in_step(*sides), default=0.0) < least:
                 self._found = WorthlessError(IN_STEP)
+
+    def _numbered(self, chunk: HostArray) -> Ints:
+        return _numbered(self._same(chunk))
+
+    def _same(self, outputs: HostArray) -> HostArray:
+        """What is equal where outputs are."""
+        return Answers(outputs).values if self.answers else outputs
+
+    def _numbers(self, outputs: HostArray) -> HostArray:
+        """Outputs as numbers; those that an answer has not count for nothing."""
+        if not self.answers:
+            return outputs
+        answers = Answers(outputs)
+        found: HostArray = np.where(answers.absent, 0.0, answers.numbers)
+        return found
 
 
 def _within(chunks: dict[int, HostArray]) -> list[float]:

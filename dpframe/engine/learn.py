@@ -19,6 +19,7 @@ from dpframe.engine.address import FIT, LEARNER, PILOT, base_key
 from dpframe.engine.answers import arrays, learns
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import unstacked
+from dpframe.engine.seeing import seen, seen_shape
 from dpframe.engine.trace import check_scores, score_dims
 
 if TYPE_CHECKING:
@@ -56,22 +57,26 @@ def _fit(draws: Draws, lane: int, attack: Attack) -> Tree:
     if not attack.has_fit():
         return ()
     the_pass = draws.the_pass
-    target = Target(the_pass.mechanisms[lane], the_pass.pair, the_pass.shape.dims)
+    dims = seen_shape(attack, the_pass.shape, draws.dtype).dims
+    target = Target(the_pass.mechanisms[lane], the_pass.pair, dims)
     key = base_key(the_pass.stream.of(LEARNER), draws.prng)
-    train = draws.outputs(FIT, lane) if learns(attack) else draws.nothing()
-    return arrays("fit", guarded("fit", lambda: attack.fit(key, target, train)))
+    drawn = draws.outputs(FIT, lane) if learns(attack) else draws.nothing()
+    d0, d1 = (seen(attack, part, the_pass.shape, draws.dtype) for part in drawn)
+    return arrays("fit", guarded("fit", lambda: attack.fit(key, target, (d0, d1))))
 
 
 def _bind(draws: Draws, lane: int, attack: Attack, state: Tree, statistic: Any) -> Tree:
     if not statistic.needs_pilot():
-        dims = score_dims(attack, state, draws.the_pass.shape, draws.dtype)
+        shape = seen_shape(attack, draws.the_pass.shape, draws.dtype)
+        dims = score_dims(attack, state, shape, draws.dtype)
         return arrays("lay_out", guarded("lay_out", lambda: statistic.lay_out(dims)))
     leaves = unstacked(attack, draws.dtype)
     scores = []
     anytime = draws.the_pass.anytime
     if anytime and attack.gives == "decision":
         return _bound(statistic, [np.zeros(0, np.bool_)] * 2)  # nothing that draws would tell
-    for outputs in draws.first_round(lane) if anytime else draws.outputs(PILOT, lane):
+    for drawn in draws.first_round(lane) if anytime else draws.outputs(PILOT, lane):
+        outputs = seen(attack, drawn, draws.the_pass.shape, draws.dtype)
         scored = guarded("score", partial(programs.score_given, leaves, state, outputs))
         check_scores(scored, len(outputs), attack.gives)
         scores.append(np.asarray(scored))

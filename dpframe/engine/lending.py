@@ -16,17 +16,31 @@ from dpframe.engine.worker_process import Overdue
 from dpframe.errors import SampleError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from types import ModuleType
 
     from dpframe.engine.address import Stream
-    from dpframe.engine.shape import Shape
+    from dpframe.engine.shape import Asking, Shape
     from dpframe.engine.worker.querying import Queried
     from dpframe.mechanism import HostMechanism
     from dpframe.types import HostArray
 
-__all__ = ["Lent", "Load", "Overdue", "Request", "Source", "Stopped", "at_once"]
+__all__ = [
+    "Lent",
+    "Load",
+    "Overdue",
+    "RaisedError",
+    "Request",
+    "Source",
+    "Stopped",
+    "Told",
+    "at_once",
+    "take_note",
+]
+
+MOST_WORDS = 1 << 14
+"""Texts that a run keeps."""
 
 T = TypeVar("T")
 
@@ -100,15 +114,39 @@ class Request(NamedTuple):
     first: int
     stop: int
     rows: int
+    asking: Asking | None = None
+    """How answers of any kind are asked for, where nothing is known of one yet."""
 
     def as_task(self, shape: Shape | None) -> dict[str, Any]:
         """The request in words that a worker understands; with what is known of an output."""
         dims = None if shape is None else list(shape.dims)
-        return {**self._asdict(), "dims": dims, "dtype": shape and shape.dtype.name}
+        task = {**self._asdict(), "dims": dims, "dtype": shape and shape.dtype.name}
+        del task["asking"]
+        asking = self.asking if shape is None else shape.asking
+        width = shape.width if shape is not None and asking is not None else None
+        return {**task, "answers": asking and {**asking._asdict(), "width": width}}
+
+
+class Told(NamedTuple):
+    """What a worker says beside outputs."""
+
+    answering: bool = False
+    """Whether they are answers of any kind, as rows of 64-bit words."""
+    natives: frozenset[tuple[int, ...] | None] = frozenset()
+    """Shapes of those that are numbers; None stands for others; exceptions are left out."""
+    words: Mapping[int, str] = {}
+    """What some codes stand for."""
+
+
+class RaisedError(SampleError):
+    """The box raised an exception."""
 
 
 class Lent(Protocol):
     """A worker process for as long as somebody needs it."""
+
+    told: Told
+    """Of what it drew last."""
 
     def draw(
         self, request: Request, shape: Shape | None, deadline: float | None
@@ -148,6 +186,8 @@ class Source(Protocol):
     """Releases asked for so far, whatever for."""
     most: int
     """How many workers there can be."""
+    words: dict[int, str]
+    """What codes of kinds and of short values stand for, as far as workers have said so."""
 
     @property
     def released(self) -> int:
@@ -176,6 +216,12 @@ def at_once(calls: Sequence[Callable[[], T]], most: int) -> list[T]:
         return [call() for call in calls]
     with ThreadPoolExecutor(len(calls)) as threads:
         return [found.result() for found in [threads.submit(call) for call in calls]]
+
+
+def take_note(words: dict[int, str], told: Told) -> None:
+    """Adds to a glossary what a worker said."""
+    if len(words) < MOST_WORDS:
+        words.update(told.words)
 
 
 def not_handed_over(error: Exception) -> str:

@@ -9,7 +9,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpframe.attack import Target, in_words
+from dpframe.attack import Attack, Target, in_words
 from dpframe.engine.address import EVAL, Stream, draw_group
 from dpframe.engine.answers import (
     certifies,
@@ -19,11 +19,13 @@ from dpframe.engine.answers import (
     statistic_of,
     unsuited,
 )
+from dpframe.engine.budgets import resolved
 from dpframe.engine.chunks import rows_per_chunk
 from dpframe.engine.content import data_digest
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import Scorer, structure
-from dpframe.engine.precision import both_as_made, precision_of
+from dpframe.engine.precision import both_as_made, precision_of, run_dtype
+from dpframe.engine.seeing import seen_shape
 from dpframe.engine.shape import Shape
 from dpframe.engine.trace import Tracer, declared_rows
 from dpframe.engine.workers import Workers
@@ -126,11 +128,12 @@ def arrange(
         cells: at least one.
     """
     lanes: dict[Any, int] = {}
-    scorers: dict[tuple[Any, Statistic], dict[Any, int]] = {}
+    scorers: dict[tuple[Any, Any, Statistic], dict[Any, int]] = {}
     placed = []
     for cell in cells:
         lane = lanes.setdefault(cell.mechanism.value, len(lanes))
-        key = (structure(cell.attack.value), cell.estimator.value.statistic())
+        own = cell.attack.value if type(cell.attack.value).see is not Attack.see else None
+        key = (structure(cell.attack.value), own, cell.estimator.value.statistic())
         attacks = scorers.setdefault(key, {})
         attack = attacks.setdefault(cell.attack.value, len(attacks))
         placed.append((cell, Place(lane, list(scorers).index(key), attack)))
@@ -142,7 +145,7 @@ def arrange(
         pair=cells[0].pair.value,
         data=data,
         mechanisms=tuple(lanes),
-        scorers=tuple(Scorer(tuple(attacks), stat) for (_, stat), attacks in scorers.items()),
+        scorers=tuple(Scorer(tuple(attacks), stat) for (*_, stat), attacks in scorers.items()),
         cells=tuple(placed),
     )
 
@@ -264,9 +267,10 @@ class _Planner:
             accepts = statistic_of(cell.estimator.value).accepts
             certified = certifies(cell.estimator.value, cell.claim)
             data = self._data_of(cell)
-            shape = tracer.output_shape(cell)
+            shape, value = tracer.output_shape(cell), cell.mechanism.value
             declared = declared_rows(cell.mechanism.value)
-            target = Target(cell.mechanism.value, cell.pair.value, shape.dims)
+            dims = seen_shape(attack, shape, run_dtype(resolved(run, value, cell.trials))).dims
+            target = Target(value, cell.pair.value, dims)
             may_be_nan = nan_allowed(cell.mechanism.value)
             if (reason := unsuited(attack, target)) is not None:
                 return _skip(cell, f"{cell.attack.label}: {reason}")

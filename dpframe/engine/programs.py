@@ -121,7 +121,7 @@ def count_chunks(
 def count_given(
     counts: tuple[Tree, ...],
     scoring: Scoring,
-    outputs: Array,
+    outputs: Array | tuple[Array, ...],
     dataset: Array,
     limit: Array,
     *,
@@ -132,7 +132,7 @@ def count_given(
     Args:
         counts: per scorer the counts to add to; every leaf [attacks, …].
         scoring: attacks, states and layouts of this lane.
-        outputs: shape [rows, *output dims].
+        outputs: shape [rows, *output dims]; or such an array per scorer, of what each sees.
         dataset: its index.
         limit: rows counted.
         statistics: one per scorer.
@@ -143,16 +143,19 @@ def count_given(
 def count_outputs(
     counts: tuple[Tree, ...],
     scoring: Scoring,
-    outputs: Array,
+    outputs: Array | tuple[Array, ...],
     dataset: Array,
     limit: Array,
     statistics: tuple[Statistic, ...],
 ) -> tuple[Tree, ...]:
     """Adds the first `limit` outputs of one lane to the counts; traced."""
-    rows = outputs.shape[0]
+    seen = outputs if isinstance(outputs, tuple) else (outputs,) * len(statistics)
+    rows = seen[0].shape[0]
     keep = jnp.arange(rows, dtype=jnp.int32) < limit
 
-    def scorer(statistic: Statistic, counts: Tree, attacks: Any, states: Any, layouts: Any) -> Tree:
+    def scorer(
+        statistic: Statistic, counts: Tree, outputs: Array, attacks: Any, states: Any, layouts: Any
+    ) -> Tree:
         def one(counts: Tree, attack: Any, state: Tree, layout: Tree) -> Tree:
             scores = attack.score(state, outputs)
             check_scores(scores, rows, attack.gives)
@@ -163,7 +166,7 @@ def count_outputs(
         number = jax.tree.leaves(counts)[0].shape[0]
         return each_lane(one, number, counts, attacks, states, layouts)
 
-    columns = zip(statistics, counts, *scoring, strict=True)
+    columns = zip(statistics, counts, seen, *scoring, strict=True)
     return tuple(scorer(*column) for column in columns)
 
 

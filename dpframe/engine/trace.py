@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -12,18 +10,16 @@ import numpy as np
 
 from dpframe.engine.address import PROBE, Stream, base_key
 from dpframe.engine.budgets import resolved
+from dpframe.engine.first_call import ROWS, asking_of, first_call
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import structure, unstacked
-from dpframe.engine.lending import Load, Overdue, Request, at_once
-from dpframe.engine.pace import GRACE
 from dpframe.engine.precision import (
-    both_as_made,
-    for_a_box,
     on_device,
     precision_of,
     run_dtype,
     shape_of_dataset,
 )
+from dpframe.engine.seeing import seen_shape
 from dpframe.engine.shape import Shape
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
@@ -32,16 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dpframe.attack import Attack
-    from dpframe.engine.lending import Lent, Source
+    from dpframe.engine.lending import Source
     from dpframe.mechanism import Mechanism
     from dpframe.spec.audit import Cell, RunSettings
-    from dpframe.types import HostArray, Tree
+    from dpframe.types import Tree
 
 
 UNFINISHED = "did not come back when it was tried for another cell"
-
-ROWS = 2
-"""Outputs asked for, to tell the axis of outputs from the others."""
 
 
 class Tracer:
@@ -60,7 +53,9 @@ class Tracer:
 
     def output_shape(self, cell: Cell) -> Shape:
         """Shape of one output; raises CellError where the mechanism cannot be run at all."""
-        key = (structure(cell.mechanism.value), cell.mechanism.distribution, cell.pair.value)
+        mechanism = cell.mechanism
+        ways = asking_of(cell) if isinstance(mechanism.value, HostMechanism) else None
+        key = (structure(mechanism.value), mechanism.distribution, cell.pair.value, ways)
         shape: Shape = _remember(self.shapes, key, "sample", lambda: self._output_shape(cell))
         return shape
 
@@ -78,7 +73,7 @@ class Tracer:
     def _output_shape(self, cell: Cell) -> Shape:
         mechanism = cell.mechanism.value
         if isinstance(mechanism, HostMechanism):
-            return self._called(mechanism, cell)
+            return first_call(mechanism, cell, self.run, self.source)
         dtype = run_dtype(self.run)
         leaves = unstacked(mechanism, dtype)
         key = base_key(Stream(0, "shape", 0, PROBE), self.prng)
@@ -90,39 +85,9 @@ class Tracer:
             raise CellError(f"sample returned {type(output).__name__}, not an array")
         return _shape_of(output)
 
-    def _called(self, mechanism: HostMechanism, cell: Cell) -> Shape:
-        """Calls a black box for the first time, in a worker: it may do anything.
-
-        In two, where there are two, so that both have made the same calls when their outputs are
-        compared: two processes that go through one and the same noise then do so in step.
-        """
-        stream = Stream(cell.seed, "shape", 0, PROBE)
-        data = guarded("the pair", lambda: both_as_made(cell.pair.value))
-        load = Load((mechanism,), for_a_box(data))
-        limit = self.run.seconds
-        try:
-            with self.source.lend(load, 2) as workers:
-                deadline = None if limit is None else time.monotonic() + max(limit, GRACE)
-                request = Request(0, 0, stream, 0, 0, 1, ROWS)
-
-                def call(worker: Lent) -> HostArray:
-                    return np.concatenate(list(worker.draw(request, None, deadline)))
-
-                different = list(dict.fromkeys(workers))
-                found: list[HostArray] = at_once(
-                    [partial(call, one) for one in different], self.source.most
-                )
-        except Overdue:
-            raise CellError(
-                f"the first call of sample did not come back within the {limit:g} s of run.seconds"
-            ) from None
-        first, second = _shape_of(found[0]), _shape_of(found[-1])
-        if first != second:
-            raise CellError(f"sample gave {first} in one process and {second} in another")
-        return first
-
     def _check_attack(self, cell: Cell, shape: Shape, run: RunSettings) -> None:
         attack, rows, dtype = cell.attack.value, ROWS, run_dtype(run)
+        shape = seen_shape(attack, shape, dtype)
         seen = on_device(shape.dtype, dtype)
         outputs = guarded(
             "an attack cannot read these outputs: JAX",
@@ -190,7 +155,7 @@ def score_dims(attack: Attack, state: Tree, shape: Shape, dtype: np.dtype[Any]) 
     Args:
         attack: with what it learned.
         state: that.
-        shape: of one output.
+        shape: of what it sees of one output.
         dtype: of the run.
     """
     if attack.gives != "canaries":

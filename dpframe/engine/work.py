@@ -25,6 +25,7 @@ from dpframe.engine.learn import learn
 from dpframe.engine.precision import both_as_made, can_be_nan, precision_of
 from dpframe.engine.rounds import Rounds
 from dpframe.engine.sanity import check_rows_alone, one_number
+from dpframe.engine.seeing import check_seen_alone, seen
 from dpframe.engine.share import windowed
 from dpframe.engine.tally import Tally, no_counts
 from dpframe.errors import CellError
@@ -280,7 +281,10 @@ class Work(ABC):
                 attack = scorer.attacks[place]
                 if (*draws, attack) not in self.tried:
                     state = jax.tree.map(lambda leaf, at=place: leaf[lane, at], states)
-                    check_rows_alone(self._score(attack, state), outputs)
+                    look = self.the_pass.shape, self.dtype
+                    check_seen_alone(attack, outputs[0], *look)
+                    x, y = (seen(attack, part, *look) for part in outputs)
+                    check_rows_alone(self._score(attack, state), (x, y))
                     self.tried.add((*draws, attack))
 
     def _score(self, attack: Attack, state: Tree) -> Callable[[HostArray], HostArray]:
@@ -295,6 +299,8 @@ class Work(ABC):
 
     def nan_note(self, extent: str) -> str:
         """Which outputs were looked at for NaN, given how many are if any."""
+        if self.the_pass.shape.asking is not None:
+            return "answers of any kind: NaN is one, as any other"
         if self.the_pass.may_be_nan:
             return "NaN is a legitimate output of this mechanism"
         if not self.nan_matters:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpframe.engine.flights import Flights
-from dpframe.engine.lending import Overdue, Stopped
+from dpframe.engine.lending import Overdue, RaisedError, Stopped, Told, take_note
 from dpframe.engine.processes import available_cores
 from dpframe.engine.worker.querying import heard
 from dpframe.engine.worker_process import Gone, WorkerProcess, end
@@ -46,6 +46,7 @@ class Workers:
     def __init__(self, most: int | None = None) -> None:
         self.most = max(2, most or available_cores())
         self.calls = 0
+        self.words: dict[int, str] = {}
         self._flights = Flights()
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
@@ -100,6 +101,11 @@ class Workers:
         with self._change:
             self.calls += releases
 
+    def note(self, told: Told) -> None:
+        """Takes in what codes stand for."""
+        with self._change:
+            take_note(self.words, told)
+
     @property
     def stopped(self) -> bool:
         """Whether the run ends."""
@@ -136,6 +142,7 @@ class _Worker:
 
     def __init__(self, workers: Workers, process: WorkerProcess, load: Load) -> None:
         self.workers, self.process, self.load = workers, process, load
+        self.told = Told()
         self.at_rest = False
         """Whether it waits for a task; else it is somewhere inside the box, or has ended."""
 
@@ -160,6 +167,8 @@ class _Worker:
                 if frame.header["tell"] == "done":
                     return
                 outputs = _outputs(frame)
+                self.told = _told(frame)
+                self.workers.note(self.told)
                 done += frame.header["chunks"]
                 yield outputs
         except Gone as gone:
@@ -227,6 +236,13 @@ def _outputs(frame: Frame) -> HostArray:
     return found.reshape(frame.header["shape"])
 
 
+def _told(frame: Frame) -> Told:
+    header = frame.header
+    natives = [None if shape is None else tuple(shape) for shape in header.get("natives", ())]
+    words = {int(code): text for code, text in header.get("words", {}).items()}
+    return Told(header.get("answering", False), frozenset(natives), words)
+
+
 def _unloaded(frame: Frame) -> str:
     return f"a worker could not load the mechanism ({frame.header.get('blame')})"
 
@@ -234,4 +250,4 @@ def _unloaded(frame: Frame) -> str:
 def _problem(frame: Frame) -> SampleError:
     if frame.header["tell"] == "refused":
         return SampleError(frame.header["why"])
-    return SampleError(f"sample raised {frame.header['blame']}")
+    return RaisedError(f"{frame.header.get('of', 'sample')} raised {frame.header['blame']}")

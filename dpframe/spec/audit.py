@@ -26,6 +26,11 @@ class Choice(Generic[P]):
     distribution: str
     version: str
     value: P
+    raises: str | None = None
+    """Of a black box: whether an exception is an "answer", or makes its cells "fail"; None: it is
+    where the box gives releases, and in a search."""
+    time: bool = False
+    """Of a black box: whether the time that an answer takes is part of it."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -393,7 +393,7 @@ def returns_one_row_less(rng: Any, data: Any, n: int) -> Any:
     return rng.random((n - 1, 1))
 
 
-@fault(FAILED, "sample raised ValueError|outputs are numbers")
+@fault(FINE)
 def returns_a_ragged_list(rng: Any, data: Any, n: int) -> Any:
     return [[1.0], [1.0, 2.0], *([1.0] for _ in range(n - 2))]
 

@@ -22,6 +22,7 @@ from dpframe.engine.lanes import stack, unstacked
 from dpframe.engine.lending import Overdue, Stopped
 from dpframe.engine.pace import GRACE
 from dpframe.engine.precision import as_scored, both_as_made, precision_of
+from dpframe.engine.seeing import seen, seen_shape
 from dpframe.engine.tally import no_counts
 from dpframe.engine.trace import check_scores
 from dpframe.engine.work import CHANGED, Work
@@ -102,12 +103,14 @@ class _Learned(Work):
         """What an attack learns, and where its statistic has cuts."""
         the_pass, state = self.the_pass, ()
         if attack.has_fit():
-            target = Target(the_pass.mechanisms[0], the_pass.pair, the_pass.shape.dims)
+            dims = seen_shape(attack, the_pass.shape, self.dtype).dims
+            target = Target(the_pass.mechanisms[0], the_pass.pair, dims)
             key = base_key(the_pass.stream.of(LEARNER), self.prng)
-            train = self._draws.nothing()
+            drawn = self._draws.nothing()
             if learns(attack):
-                train = self._drawn(0, first), self._drawn(1, first)
-            state = arrays("fit", guarded("fit", lambda: attack.fit(key, target, train)))
+                drawn = self._drawn(0, first), self._drawn(1, first)
+            d0, d1 = (seen(attack, part, the_pass.shape, self.dtype) for part in drawn)
+            state = arrays("fit", guarded("fit", lambda: attack.fit(key, target, (d0, d1))))
         if not statistic.needs_pilot():
             return state, ()
         leaves, size = unstacked(attack, self.dtype), min(1024, the_pass.rows * len(then))
@@ -120,7 +123,8 @@ class _Learned(Work):
             check_scores(found, size, attack.gives)
             return found[: len(outputs)]
 
-        pilot = [self._drawn(index, then) for index in (0, 1)]
+        drawn = self._drawn(0, then), self._drawn(1, then)
+        pilot = [seen(attack, part, the_pass.shape, self.dtype) for part in drawn]
         scores = [
             np.concatenate([score(part[at : at + size]) for at in range(0, len(part), size)])
             for part in pilot

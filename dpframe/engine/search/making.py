@@ -11,15 +11,17 @@ from dpframe.attack import Target
 from dpframe.claims import Claim
 from dpframe.engine.address import EVAL, Stream, digest, draw_group
 from dpframe.engine.answers import learns, mismatch, nan_allowed, unsuited
+from dpframe.engine.budgets import resolved
 from dpframe.engine.chunks import rows_per_chunk
 from dpframe.engine.content import data_digest
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import Scorer
 from dpframe.engine.plan import Pass, Place
-from dpframe.engine.precision import both_as_made
+from dpframe.engine.precision import both_as_made, run_dtype
 from dpframe.engine.search.arm import Arm
 from dpframe.engine.search.cuts import Cuts
 from dpframe.engine.search.wealth import LARGEST, Point
+from dpframe.engine.seeing import seen_shape
 from dpframe.engine.trace import Tracer, declared_rows
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
@@ -108,9 +110,10 @@ class Maker:
         """The draws of a pair, and what is counted on them."""
         cell = self.of(pair, mechanism, 0)
         shape = self._tracer.output_shape(cell)
-        target = Target(mechanism, pair, shape.dims)
+        dtype = run_dtype(resolved(self.settings.run, mechanism, self.cell.trials))
         scorers, places = [], []
         for number, attack in enumerate(self.search.attacks):
+            target = Target(mechanism, pair, seen_shape(attack.value, shape, dtype).dims)
             if (reason := unsuited(attack.value, target)) is not None:
                 raise CellError(f"{attack.label}: {reason}")
             if (reason := mismatch(mechanism, attack.value.gives)) is not None:

@@ -49,6 +49,10 @@ WHOLE = 1 << 16
 """Bytes above which a value holds the digest of a text or an array."""
 
 
+RAISES = "raises "
+"""How the kind of an exception begins, and no other."""
+
+
 class UnreadableError(Exception):
     """An answer of which nothing can be told."""
 
@@ -70,7 +74,7 @@ def encode(answer: Any, attributes: Sequence[str] = ()) -> tuple[str, bytes, lis
     """
     reader = _Reader(attributes)
     kind = reader.read(answer)
-    return _short(kind + _flags(reader.numbers)), b"".join(reader.parts), _plain(reader.numbers)
+    return short(kind + flags(reader.numbers)), b"".join(reader.parts), _plain(reader.numbers)
 
 
 def encode_raised(error: BaseException) -> tuple[str, bytes, list[float]]:
@@ -88,14 +92,19 @@ def encode_raised(error: BaseException) -> tuple[str, bytes, list[float]]:
     value = [b"!", _sized(name.encode()), _sized(_bytes_of(text))]
     found = [_float_of(number) for number in _NUMBER.findall(text[: 1 << 12])]
     words = _SEVERAL.sub("#", _NUMBER.sub("#", " ".join(text.split())))
-    kind = "raises " + name + (": " + words if words else "")
-    return _short(kind), b"".join(value), found[:MOST_NUMBERS]
+    kind = RAISES + name + (": " + words if words else "")
+    return short(kind), b"".join(value), found[:MOST_NUMBERS]
 
 
 def code(text: str | bytes) -> int:
     """64 bits that stand for a text or bytes, the same in every process."""
     content = _bytes_of(text) if isinstance(text, str) else text
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+
+
+def code_of_kind(kind: str) -> int:
+    """64 bits that stand for a kind; the last one says whether it is an exception."""
+    return code(kind) & ~1 | kind.startswith(RAISES)
 
 
 def row(
@@ -107,7 +116,7 @@ def row(
         8 × (3 + width) bytes, of 64-bit words with the least significant byte first.
     """
     padded = list(numbers[:width]) + [ABSENT_NUMBER] * (width - len(numbers))
-    return struct.pack(f"<QQd{width}d", code(kind), code(value), seconds, *padded)
+    return struct.pack(f"<QQd{width}d", code_of_kind(kind), code(value), seconds, *padded)
 
 
 def in_short(answer: Any) -> str | None:
@@ -141,11 +150,16 @@ def _bytes_of(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
+def sized_prefix(length: int) -> bytes:
+    """What stands before so many bytes, at most `WHOLE`."""
+    return b"=" + struct.pack("<Q", length)
+
+
 def _sized(content: bytes) -> bytes:
     if len(content) > WHOLE:
         digest = hashlib.blake2b(content, digest_size=32).digest()
         return b"#" + struct.pack("<Q", len(content)) + digest
-    return b"=" + struct.pack("<Q", len(content)) + bytes(content)
+    return sized_prefix(len(content)) + bytes(content)
 
 
 def _name(kind: Any) -> str:
@@ -153,13 +167,14 @@ def _name(kind: Any) -> str:
     return str(getattr(kind, "__qualname__", kind.__name__)).rsplit("<locals>.", 1)[-1]
 
 
-def _short(kind: str) -> str:
+def short(kind: str) -> str:
+    """A kind in words, cut where it is long; what is cut off still makes a difference."""
     if len(kind) <= MOST_TEXT:
         return kind
     return f"{kind[:MOST_TEXT]}… ({code(kind) >> 32:08x})"
 
 
-def _flags(numbers: list[float]) -> str:
+def flags(numbers: list[float]) -> str:
     """Where the numbers are none, or infinite, in words."""
     total = sum(numbers)
     if total - total == 0:  # the fast way for most
@@ -499,9 +514,8 @@ class _Reader:
         if hasattr(value, "mask") and hasattr(value, "filled"):
             self.part(b"m")
             return "masked " + self.numpy(value.data) + ", mask " + self.numpy(value.mask)
-        title = dtype.name
         scalar = not hasattr(value, "__setitem__") and not shape
-        kind = f"{title} scalar" if scalar else f"{title} array of shape {shape}"
+        before, kind = of_array(dtype, shape, scalar)
         if dtype.names:
             self.part(b"H", _sized(repr((dtype.str, shape)).encode()))
             held = []
@@ -516,11 +530,16 @@ class _Reader:
         order = dtype.str[:1]
         if order == ">" or (order == "=" and sys.byteorder != "little"):
             content = value.astype(dtype.newbyteorder("<")).tobytes()
-        described = f"{dtype.kind}{dtype.itemsize} {title} {shape}"
-        self.part(b"a" if scalar else b"A", _sized(described.encode()))
-        self.part(_sized(content))
+        self.part(before, _sized(content))
         self.add_all(_numbers_of(value, dtype))
         return kind
+
+
+def of_array(dtype: Any, shape: tuple[int, ...], scalar: bool) -> tuple[bytes, str]:
+    """What the value of an array begins with, and its kind as far as its numbers do not matter."""
+    described = f"{dtype.kind}{dtype.itemsize} {dtype.name} {shape}"
+    kind = f"{dtype.name} scalar" if scalar else f"{dtype.name} array of shape {shape}"
+    return (b"a" if scalar else b"A") + _sized(described.encode()), kind
 
 
 def _numbers_of(value: Any, dtype: Any) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 from time import monotonic
@@ -9,11 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpframe.engine.address import Stream, host_generator, host_seeds
+from dpframe.engine.address import PROBE, Stream, host_generator, host_seeds
+from dpframe.engine.worker.answer_encoding import UnreadableError
+from dpframe.engine.worker.answering import Asked, Encoded, Scribe, wider
 from dpframe.engine.worker.handout import CHANGED, Handout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from dpframe.types import HostArray
 
@@ -28,6 +31,10 @@ MOST = 1 << 30
 """Bytes that one call may return."""
 
 
+WORDS = 256
+"""Texts that leave with one chunk: they have to fit into a header."""
+
+
 class Refused(Exception):  # noqa: N818  # said to the run, raised nowhere else
     """What the box did cannot be counted."""
 
@@ -38,6 +45,12 @@ class Drawn(NamedTuple):
     chunks: int
     outputs: HostArray
     """Shape [chunks × rows, *output dims]."""
+    words: Mapping[int, str] = {}
+    """Of answers of any kind: what codes stand for that were not told before."""
+    answering: bool = False
+    """Whether they are such answers, as rows of 64-bit words."""
+    natives: frozenset[tuple[int, ...] | None] = frozenset()
+    """Shapes of those that are numbers; None stands for others; exceptions are left out."""
 
 
 class Sampler:
@@ -52,6 +65,8 @@ class Sampler:
         self.mechanisms = mechanisms
         self.handouts = tuple(map(Handout, data))
         self.process = os.getpid()
+        self._scribe = Scribe(mechanisms[0].attributes if mechanisms else ())
+        self._prepared: dict[tuple[int, int], _Prepared] = {}
 
     def draw(self, wanted: dict[str, Any]) -> Iterator[Drawn]:
         """Draws chunks in their order.
@@ -65,39 +80,133 @@ class Sampler:
             Refused: the outputs cannot be counted; those before were handed out.
         """
         handout = self.handouts[wanted["data"]]
-        mechanism, rows = self.mechanisms[wanted["lane"]], wanted["rows"]
+        mechanism = self.mechanisms[wanted["lane"]]
         stream = Stream(*wanted["stream"])
-        ready: list[HostArray] = []
+        ready: list[Drawn] = []
         since = monotonic()
         for chunk in range(wanted["first"], wanted["stop"]):
-            copy = handout.copy()
             try:
-                outputs = self._sample(mechanism, stream, chunk, wanted["dataset"], copy, rows)
-                _check(outputs, wanted)
-                if not handout.shared and handout.changed(copy):
-                    raise Refused(CHANGED)
+                with self._data(mechanism, wanted["lane"], wanted["data"]) as data:
+                    outputs = self._chunk(mechanism, stream, chunk, data, wanted)
             except BaseException:
                 if ready and not _touched(handout):
-                    yield Drawn(len(ready), np.concatenate(ready))
+                    yield _together(ready)
                 raise
             ready.append(outputs)
             due = monotonic() - since > max(SECONDS, 10 * handout.seconds)
-            if due or len(ready) * outputs.nbytes > NBYTES or chunk + 1 == wanted["stop"]:
+            nbytes = len(ready) * outputs.outputs.nbytes
+            if due or nbytes > NBYTES or chunk + 1 == wanted["stop"]:
                 if _touched(handout):
                     raise Refused(CHANGED)
-                yield Drawn(len(ready), np.concatenate(ready))
+                yield _together(ready)
                 ready, since = [], monotonic()
 
-    def _sample(
-        self, mechanism: Any, stream: Stream, chunk: int, dataset: int, data: Any, rows: int
-    ) -> HostArray:
-        _seed_global_generators(stream, chunk, dataset)
+    @contextlib.contextmanager
+    def _data(self, mechanism: Any, lane: int, index: int) -> Iterator[_Prepared]:
+        """What a call gets for its dataset; changed by nobody while it lasts, or it is refused."""
+        handout = self.handouts[index]
+        if mechanism.prepares():
+            yield self._prepare(mechanism, lane, index)
+            return
+        copy = handout.copy()
+        yield _Prepared(copy)
+        if not handout.shared and handout.changed(copy):
+            raise Refused(CHANGED)
+
+    def _prepare(self, mechanism: Any, lane: int, index: int) -> _Prepared:
+        if (lane, index) not in self._prepared:
+            handout = self.handouts[index]
+            copy = handout.copy()
+            _seed_global_generators(Stream(0, "prepare", 0, PROBE), 0, 0)
+            try:
+                found = _Prepared(mechanism.prepare(copy))
+            except MemoryError:
+                raise
+            except (Exception, SystemExit) as error:
+                found = _Prepared(None, error)
+            self._stay_alone()
+            if handout.changed(copy):
+                raise Refused(CHANGED)
+            self._prepared[lane, index] = found
+        return self._prepared[lane, index]
+
+    def _chunk(
+        self, mechanism: Any, stream: Stream, chunk: int, data: _Prepared, wanted: dict[str, Any]
+    ) -> Drawn:
+        place, rows, how = (chunk, wanted["dataset"]), wanted["rows"], wanted.get("answers")
+        answering = how is not None or (wanted["dims"] is None and mechanism.gives_releases())
+        _seed_global_generators(stream, *place)
         try:
-            outputs = mechanism.sample(host_generator(stream, chunk, dataset), data, rows)
-            return np.asarray(outputs) if _is_array_like(outputs) else _no_array(outputs)
+            if not answering:
+                if data.error is not None:
+                    raise data.error
+                outputs = mechanism.sample(host_generator(stream, *place), data.data, rows)
+                if wanted["dims"] is not None or not isinstance(outputs, list):
+                    return Drawn(1, _as_array(outputs, wanted))
+                return self._laid_out(outputs, rows, None)
+            how = how or {"width": None, "raises": False, "time": False, "one": False}
+            given = self._asked(mechanism, host_generator(stream, *place), data, rows, how)
+            return self._laid_out(given, rows, how["width"])
+        except UnreadableError as problem:
+            raise Refused(f"an answer cannot be read: {problem}") from None
         finally:
-            if os.getpid() != self.process:  # a fork of the box came back too
-                os._exit(0)
+            self._stay_alone()
+
+    def _asked(
+        self, mechanism: Any, rng: Any, data: _Prepared, rows: int, how: dict[str, Any]
+    ) -> Any:
+        """Answers to so many releases, in the way that is wanted."""
+        if data.error is not None:
+            if not how["raises"]:
+                raise data.error
+            return Asked([self._scribe.raised(data.error)] * rows, [])
+        if mechanism.gives_releases() or how["one"]:
+            ways = {"raises": how["raises"], "time": how["time"]}
+            return self._scribe.ask(mechanism, rng, data.data, rows, **ways)
+        return mechanism.sample(rng, data.data, rows)
+
+    def _laid_out(self, given: Any, rows: int, width: int | None) -> Drawn:
+        if not isinstance(given, Asked):
+            given = Asked(self._held(given, rows), [])
+        words = self._scribe.take_words
+        outputs = self._scribe.lay_out(given, width)
+        return Drawn(1, outputs, words(WORDS), answering=True, natives=_natives(given.answers))
+
+    def _held(self, outputs: Any, rows: int) -> Any:
+        """Answers of one call of `sample`, one per row."""
+        if not isinstance(outputs, list | tuple):
+            if not _is_array_like(outputs):
+                _no_array(outputs)
+            outputs = np.asarray(outputs)
+            if outputs.shape[:1] == (rows,) and outputs.dtype.kind in "OSUVmM":
+                return [self._scribe.held(answer) for answer in outputs]
+            _check(outputs, {"rows": rows, "dims": None, "dtype": None})
+            return outputs
+        if len(outputs) != rows:
+            raise Refused(f"sample(…, n={rows}) gave {len(outputs)} answers")
+        return [self._scribe.held(answer) for answer in outputs]
+
+    def _stay_alone(self) -> None:
+        if os.getpid() != self.process:  # a fork of the box came back too
+            os._exit(0)
+
+
+class _Prepared(NamedTuple):
+    """What calls get for a dataset, or why they get nothing."""
+
+    data: Any
+    error: BaseException | None = None
+
+
+def _together(drawn: list[Drawn]) -> Drawn:
+    """Chunks one after the other."""
+    words = {code: text for one in drawn for code, text in one.words.items()}
+    natives = frozenset[Any]().union(*(one.natives for one in drawn))
+    parts, answering = [one.outputs for one in drawn], all(one.answering for one in drawn)
+    if answering:
+        widest = max(part.shape[1] for part in parts)
+        parts = [wider(part, widest) for part in parts]
+    return Drawn(len(drawn), np.concatenate(parts), words, answering=answering, natives=natives)
 
 
 def _touched(handout: Handout) -> bool:
@@ -122,6 +231,27 @@ def _is_array_like(outputs: Any) -> bool:
 
 def _no_array(outputs: Any) -> HostArray:
     raise Refused(f"sample returned {type(outputs).__name__}, not an array with one row per run")
+
+
+def _as_array(outputs: Any, wanted: dict[str, Any]) -> HostArray:
+    """Outputs of one call as an array of numbers."""
+    found = np.asarray(outputs) if _is_array_like(outputs) else _no_array(outputs)
+    _check(found, wanted)
+    return found
+
+
+def _natives(answers: Any) -> frozenset[tuple[int, ...] | None]:
+    if isinstance(answers, np.ndarray):
+        return frozenset([tuple(answers.shape[1:])])
+    found = [one for one in answers if not (isinstance(one, Encoded) and one.kind & 1)]
+    return frozenset(
+        tuple(one.shape) if isinstance(one, np.ndarray) else () if _is_number(one) else None
+        for one in found
+    )
+
+
+def _is_number(one: Any) -> bool:
+    return isinstance(one, int | float | np.generic)
 
 
 def _check(outputs: HostArray, wanted: dict[str, Any]) -> None:

@@ -106,9 +106,11 @@ class _Server:
         assert self._sampler is not None
         for drawn in self._sampler.draw(wanted):
             shape, kind = list(drawn.outputs.shape), drawn.outputs.dtype
-            header = {"tell": "outputs", "chunks": drawn.chunks, "shape": shape}
-            name = kind.name if kind.kind == "V" else kind.str
-            self.answer({**header, "dtype": name}, drawn.outputs.tobytes())
+            header: dict[str, Any] = {"tell": "outputs", "chunks": drawn.chunks, "shape": shape}
+            header["dtype"] = kind.name if kind.kind == "V" else kind.str
+            if drawn.answering:
+                header |= {"words": drawn.words, "answering": True, "natives": list(drawn.natives)}
+            self.answer(header, drawn.outputs.tobytes())
         self.answer({"tell": "done"})
 
 

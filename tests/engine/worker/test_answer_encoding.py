@@ -263,7 +263,7 @@ def test_a_row_is_what_answers_lay_out():
     found = encode([1.5, None, NAN])
     row = np.frombuffer(encoding.row(*found, 4, 0.25), "<u8")
     answers = Answers(row[None])
-    assert answers.kinds[0] == encoding.code(found[0])
+    assert answers.kinds[0] == encoding.code_of_kind(found[0])
     assert answers.values[0] == encoding.code(found[1])
     assert answers.seconds[0] == 0.25
     assert answers.absent.tolist() == [[False, True, False, True]]
