@@ -31,6 +31,8 @@ class Choice(Generic[P]):
     where the box gives releases, and in a search."""
     time: bool = False
     """Of a black box: whether the time that an answer takes is part of it."""
+    bits: bool = False
+    """Of a black box: whether a search without attacks of its own looks at last bits."""
 
 
 @dataclasses.dataclass(frozen=True)
