@@ -50,7 +50,7 @@ def project(q: Floats, p: Floats, slope: Floats, delta: Floats | float) -> tuple
     q, p, slope, delta = np.broadcast_arrays(q, p, slope, delta)
     most = (1 - delta) / slope
     # Nearer to the line in both coordinates: q₀ lies between q and where p meets the line.
-    ends = np.clip(q, 0, most), np.clip((p - delta) / slope, 0, most)
+    ends = np.minimum(q, most), np.minimum(np.maximum((p - delta) / slope, 0), most)
     low, high = np.minimum(*ends), np.maximum(*ends)
     # Exact where δ = 0, which leaves a quadratic equation.
     b = slope + 1 + slope * q + p
@@ -60,13 +60,16 @@ def project(q: Floats, p: Floats, slope: Floats, delta: Floats | float) -> tuple
     if np.any(delta):
         x = np.where(delta > 0, _cubic(q, p, slope, delta) / slope, x)
         for _ in range(STEPS):
-            x = np.clip(x, low, high)
+            x = np.minimum(np.maximum(x, low), high)
             y = slope * x + delta
             one, two = slope * x * (1 - x), y * (1 - y)
-            rise = (y - p) * one + (x - q) * two
-            steep = slope * (one + (y - p) * (1 - 2 * x) + (x - q) * (1 - 2 * y)) + two
-            x = x - rise / np.where(steep > 0, steep, np.inf)
-    nearest = np.clip(x, low, high)
+            dx, dy = x - q, y - p
+            rise = dy * one + dx * two
+            steep = slope * (one + dy * (1 - 2 * x) + dx * (1 - 2 * y)) + two
+            before, x = x, x - rise / np.where(steep > 0, steep, np.inf)
+            if (x == before).all():
+                break
+    nearest = np.minimum(np.maximum(x, low), high)
     return nearest, np.minimum(slope * nearest + delta, 1 - 1e-16)
 
 
@@ -161,17 +164,18 @@ class Bet(NamedTuple):
     square root of the number of draws that it was guessed from."""
 
 
-def events(above: Ints, trials: int) -> Ints:
-    """Counts of every event, shape [4 cuts, 2]: on the multiplied side, on the other.
+def events(above: Ints, trials: Ints | int) -> Ints:
+    """Counts of every event, shape [..., 4 cuts, 2]: on the multiplied side, on the other.
 
     An event is a cut with what is above or below it, said of D′ (D is multiplied) or of D.
 
     Args:
-        above: draws at or above each cut, shape [2, cuts]: on D, on D′.
-        trials: draws on each side.
+        above: draws at or above each cut, shape [..., 2, cuts]: on D, on D′.
+        trials: draws on each side, shape [...].
     """
-    said_of_one = np.concatenate([above, trials - above], axis=1).T
-    return np.concatenate([said_of_one, said_of_one[:, ::-1]])
+    below = np.asarray(trials)[..., None, None] - above
+    said_of_one = np.swapaxes(np.concatenate([above, below], axis=-1), -1, -2)
+    return np.concatenate([said_of_one, said_of_one[..., ::-1]], axis=-2)
 
 
 def choose(above: Ints, trials: int, slope: Floats, delta: Floats | float) -> Bet:

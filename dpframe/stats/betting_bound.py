@@ -116,8 +116,7 @@ def suspected(past: History, slope: Floats, delta: Floats | float) -> tuple[Floa
         The guesses, shape [rounds, events, 2], and by how many standard errors each lies outside of
         each claim, shape [rounds, events, ε].
     """
-    seen = [events(above, n) for above, n in zip(past.before, past.drawn, strict=True)]
-    guess = (np.stack(seen) + 0.5) / (past.drawn[:, None, None] + 1)
+    guess = (events(past.before, past.drawn) + 0.5) / (past.drawn[:, None, None] + 1)
     q, p = guess[..., 0, None], guess[..., 1, None]
     noise = slope**2 * (q * (1 - q)) + p * (1 - p)
     return guess, np.asarray((p - slope * q - delta) / np.sqrt(noise), np.float64)
@@ -128,7 +127,6 @@ def _factors(past: History, slope: Floats, delta: float) -> Floats:
     guess, z = suspected(past, slope, delta)
     event = np.argmax(z, axis=1)
     rounds = np.arange(len(event))[:, None]
-    drawn = [events(above, n) for above, n in zip(past.above, past.trials, strict=True)]
-    hits = np.stack(drawn)[rounds, event]
+    hits = events(past.above, past.trials)[rounds, event]
     bet = Bet(event, guess[rounds, event, 0], guess[rounds, event, 1], np.max(z, axis=1))
     return earned(hits, past.trials[:, None], bet, slope, delta)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Literal
 
 import jax.numpy as jnp
 import numpy as np
-from scipy import stats
 
 from dpframe.builtin.mechanisms._calibrated import Calibrated
 from dpframe.builtin.mechanisms._laplace import from_uniform
@@ -37,7 +36,7 @@ class DPText(Calibrated, name="dptext"):
         if np.size(data) != 1:
             return None
         noise = x - np.ravel(data)[0]
-        below: HostArray = stats.expon.cdf(noise, scale=self.scale)
+        below: HostArray = -np.expm1(-np.maximum(noise, 0) / self.scale)
         if self.nan == "resample":
             return below
         return below / 2 + 0.5 * (noise >= 0) if self.nan == "zero" else below / 2

@@ -94,7 +94,7 @@ def _factors(lines: Lines, groups: list[slice], past: History) -> Floats:
         event, line = np.divmod(among.reshape(len(z), -1).argmax(axis=1), among.shape[2])
         places.append((event, line + group.start))
     event, line = (np.stack(part, axis=-1) for part in zip(*places, strict=True))
-    drawn = np.stack([events(a, n) for a, n in zip(past.above, past.trials, strict=True)])
+    drawn = events(past.above, past.trials)
     q, p = guess[rounds, event, 0], guess[rounds, event, 1]
     bet = Bet(event, q, p, z[rounds, event, line])
     of = (lines.slope[line], lines.delta[line])

@@ -94,9 +94,10 @@ class Betting(Estimator, name="betting"):
             return None
         # Every event, also those that hardly ever happened: one of them may show the violation.
         hits, wanted = events(state.above, state.trials), -math.log(error)
-        rarest = np.argsort(hits.sum(axis=1), kind="stable")
-        for some in (rarest[:1], rarest):  # where one is out of reach of proof, the rest need none
-            found = evidence_below(hits[some, None], state.trials, slope, delta)
+        rarest = hits[None, hits.sum(axis=1).argmin()]
+        # Where one is out of reach of proof, the rest need none.
+        for some in (hits,) if _decided(state) else (rarest, hits):
+            found = evidence_below(some[:, None], state.trials, slope, delta)
             if np.any(found < wanted):
                 return None
         return "unreachable"
