@@ -26,6 +26,9 @@ class Segment(NamedTuple):
     stop: int
     limit: int
     """Rows counted of each chunk; below the chunk's rows only for a tail."""
+    slices: tuple[tuple[int, int], ...] = ()
+    """Rows of its only chunk that are counted apart, from the first up to the last of each; the
+    counts then have one more axis, before all others."""
 
 
 def rows_per_chunk(output_shape: tuple[int, ...], *, on_host: bool = False) -> int:

@@ -15,6 +15,7 @@ from dpframe.engine.independence import Independence
 from dpframe.engine.lanes import pad, stack, unstacked
 from dpframe.engine.parcel import Parcel, count_segment
 from dpframe.engine.precision import for_jax
+from dpframe.engine.rounds import Rounds
 from dpframe.engine.sanity import NAN_FOUND, check_outputs_vary
 from dpframe.engine.work import Work
 from dpframe.errors import CellError
@@ -60,6 +61,7 @@ class DeviceWork(Work):
             self.lanes,
             the_pass.rows,
             max(1, the_pass.elements),
+            isinstance(self.tally, Rounds),
         )
 
     def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -9,6 +10,7 @@ import numpy as np
 
 from dpframe.engine import programs
 from dpframe.engine.address import base_key
+from dpframe.engine.rounds import most_slices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from dpframe.engine.address import Stream
     from dpframe.engine.chunks import Segment
     from dpframe.statistic import Statistic
-    from dpframe.types import Tree
+    from dpframe.types import HostArray, Tree
 
 
 class Parcel(NamedTuple):
@@ -39,6 +41,8 @@ class Parcel(NamedTuple):
     """Of a chunk."""
     elements: int
     """Coordinates of one output."""
+    in_rounds: bool
+    """Whether rounds end within the first chunk."""
 
 
 def count_segment(
@@ -53,21 +57,52 @@ def count_segment(
         segment: which chunks.
 
     Returns:
-        Per scorer; every leaf [padded lanes, attacks, …], those asked for first.
+        Per scorer; every leaf [padded lanes, attacks, …], those asked for first, and before that
+        [slices, …] where the segment has some.
     """
     mechanisms, states, layouts = _of(parcel, lanes)
+    width = programs.chunks_at_once(parcel.rows * parcel.elements)
+    slots = parcel.in_rounds and (width == 1 or bool(segment.slices))
+    span = programs.Span(*(np.int32(number) for number in segment[:3]))
     found: tuple[Tree, ...] = programs.count_chunks(
-        parcel.zeros,
+        _in_slots(parcel) if slots else parcel.zeros,
         mechanisms,
         np.int32(len(lanes)),
         programs.Scoring(parcel.attacks, states, layouts),
         programs.Origin(base_key(parcel.stream, parcel.prng), parcel.data[index], np.int32(index)),
-        programs.Span(*(np.int32(number) for number in segment)),
+        _up_to_slices(span, parcel.rows, segment.slices) if slots else span,
         statistics=parcel.statistics,
         rows=parcel.rows,
-        width=programs.chunks_at_once(parcel.rows * parcel.elements),
+        width=1 if slots else width,
+    )
+    return jax.tree.map(partial(_of_slots, slices=segment.slices), found) if slots else found
+
+
+def _in_slots(parcel: Parcel) -> tuple[Tree, ...]:
+    """Counts of nothing for every place where a round may end: one program for all rounds."""
+    most = most_slices(parcel.rows) + 1
+    found: tuple[Tree, ...] = jax.tree.map(
+        lambda leaf: np.zeros((most, *np.shape(leaf)), leaf.dtype), parcel.zeros
     )
     return found
+
+
+def _up_to_slices(
+    span: programs.Span, rows: int, slices: tuple[tuple[int, int], ...]
+) -> programs.Span:
+    """The first chunk up to where its slices begin and end, as often as that is."""
+    ends = np.zeros(most_slices(rows) + 1, np.int32)
+    if not slices:
+        return span._replace(ends=ends)
+    found = [slices[0][0], *(end for _, end in slices)]
+    ends[: len(found)] = found
+    return programs.Span(np.int32(-1), np.int32(len(found) - 1), span.limit, ends)
+
+
+def _of_slots(leaf: Any, slices: tuple[tuple[int, int], ...]) -> HostArray:
+    """Counts of slices, from those of the rows before each end; without slices those of slot 0."""
+    counts = np.asarray(leaf)
+    return np.diff(counts[: len(slices) + 1], axis=0) if slices else counts[0]
 
 
 def _of(parcel: Parcel, lanes: Sequence[int]) -> tuple[Any, Any, Any]:

@@ -46,6 +46,10 @@ class Span(NamedTuple):
     first: Any
     stop: Any
     limit: Any
+    ends: Any = None
+    """Where rounds may end within the first chunk, int32 [slots]: the counts then have slots before
+    all other axes. Everything goes into slot 0; but from first = −1 on the first chunk is counted
+    again for each step, up to the end of its slot. None: no slots."""
 
 
 ACCELERATOR_ELEMENTS = 1 << 24
@@ -75,12 +79,13 @@ def count_chunks(
     """Draws, scores and counts chunks of one dataset in one loop on the device.
 
     Args:
-        counts: per scorer the counts to add to; every leaf [padded lanes, attacks, …].
+        counts: per scorer the counts to add to; every leaf [padded lanes, attacks, …], before that
+            [slots, …] where the span has some.
         mechanisms: stacked; every leaf [padded lanes].
         lanes: how many of the lanes are real.
         scoring: attacks, states and layouts, lanes padded.
         origin: where the draws come from.
-        span: which draws.
+        span: which draws; with slots the width is 1.
         statistics: one per scorer.
         rows: rows per chunk.
         width: chunks that one step of the loop makes.
@@ -100,7 +105,20 @@ def count_chunks(
         )
         return updated
 
+    def in_slot(number: Array, counts: tuple[Tree, ...]) -> tuple[Tree, ...]:
+        apart = span.first < 0
+        slot = jnp.where(apart, number, 0)
+        index = jnp.where(apart, 0, span.first + number)
+        limit = jnp.where(apart, span.ends[slot], span.limit)
+        own = jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, slot, 0, False), counts)
+        new = chunk(own, index, limit)
+        put = jax.lax.dynamic_update_index_in_dim
+        found: tuple[Tree, ...] = jax.tree.map(lambda a, b: put(a, b, slot, 0), counts, new)
+        return found
+
     def step(number: Array, counts: tuple[Tree, ...]) -> tuple[Tree, ...]:
+        if span.ends is not None:
+            return in_slot(number, counts)
         if width == 1:
             return chunk(counts, span.first + number, span.limit)
         index = span.first + number * width + jnp.arange(width, dtype=jnp.int32)

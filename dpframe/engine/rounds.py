@@ -1,13 +1,14 @@
 """Counts of one pass round by round, for estimators that bet on a round what they know before it.
 
 Rounds end at fixed numbers of draws, whatever is asked for: more trials go on with the same ones,
-and only the last is cut. Within the first chunk a round is the difference of its counts cut at two
-limits, since a chunk is drawn whole and cut; beyond it, rounds end with chunks.
+and only the last is cut. The rounds within the first chunk are slices of it, which one call counts
+for all of them; beyond it, rounds end with chunks.
 """
 
 from __future__ import annotations
 
 import bisect
+import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -49,6 +50,12 @@ def ends(trials: int, rows: int, *, whole: bool) -> list[int]:
     return found
 
 
+@functools.lru_cache(maxsize=64)
+def most_slices(rows: int) -> int:
+    """How many rounds begin in the first chunk, where chunks are cut."""
+    return len(ends(rows, rows, whole=False))
+
+
 class Part(NamedTuple):
     """A round's place among the draws."""
 
@@ -81,6 +88,9 @@ class Rounds:
         ]
         self.zero = jax.tree.map(lambda leaf: leaf.astype(np.int64), zeros)
         self._step = max(1, SEGMENT_ELEMENTS // PIECES // (rows * max(1, elements)))
+        self._sliced = not whole
+        """Whether the first chunk is cut into slices, a round each."""
+        self._starts = [part.start for part in self.parts]
         self._whole = [part.start // rows for part in self.parts]
         self.lanes = jax.tree.leaves(zeros)[0].shape[0]
         self.upto = [0] * self.lanes
@@ -124,15 +134,19 @@ class Rounds:
 
     def go_on(self, lanes: Sequence[int]) -> None:
         """Decides what is counted next: the earliest round that some of these lanes lack."""
-        self._missing, self._sums = {}, {}
         lacking = [lane for lane in lanes if self.upto[lane] < len(self.parts)]
         self.next = min((self.upto[lane] for lane in lacking), default=len(self.parts))
+        before = set(self.active)
         self.active = [lane for lane in lacking if self.upto[lane] == self.next]
+        # The round that goes on beyond the first chunk has its slice of it, from these lanes.
+        begun = {self.next} & self._sums.keys() if before.issuperset(self.active) else set()
+        self._missing = {number: self._missing[number] for number in begun}
+        self._sums = {number: self._sums[number] for number in begun}
 
     def step(self) -> int:
         """How many rounds are worth counting before anybody is asked whether more are needed.
 
-        All those within the first chunk, which is drawn whole for any of them.
+        All those within the first chunk, which are counted in one call.
         """
         within = sum(part.end <= self.rows for part in self.parts[self.next :])
         return max(1, within)
@@ -144,13 +158,29 @@ class Rounds:
             rounds: how many; default: all that are left.
         """
         stop = len(self.parts) if rounds is None else min(len(self.parts), self.next + rounds)
-        for part in self.parts[self.next : stop]:
+        parts, slices = self.parts[self.next : stop], self._slices()
+        for dataset in (0, 1) if slices else ():
+            yield dataset, Segment(0, 1, slices[-1][1], slices)
+        for part in parts:
             for segment in self._segments(part):
                 yield 0, segment
                 yield 1, segment
 
+    def _slices(self) -> tuple[tuple[int, int], ...]:
+        """Those of the first chunk that are needed from the next round on."""
+        return tuple(
+            (part.start, min(part.end, self.rows))
+            for number, part in enumerate(self.parts)
+            if number >= self.next and self._in_slices(part) and number not in self._sums
+        )
+
+    def _in_slices(self, part: Part) -> bool:
+        return self._sliced and part.start < self.rows
+
     def _segments(self, part: Part) -> Iterator[Segment]:
         first, (whole, tail) = part.start // self.rows, divmod(part.end, self.rows)
+        if self._in_slices(part):
+            first, tail = 1, tail if whole else 0
         for at in range(first, whole, self._step):
             yield Segment(at, min(at + self._step, whole), self.rows)
         if tail:
@@ -161,7 +191,13 @@ class Rounds:
         del dataset  # the counts' own first axis
         if segment.stop == segment.first:
             return
-        number = self._round_of(segment)
+        if not segment.slices:
+            self._add(self._round_of(segment), counts, segment.stop - segment.first)
+        for place, (start, _) in enumerate(segment.slices):
+            own = jax.tree.map(lambda leaf, at=place: leaf[at], counts)
+            self._add(bisect.bisect_left(self._starts, start), own, 1)
+
+    def _add(self, number: int, counts: Any, chunks: int) -> None:
         if number < self.next:
             return
         part = self.parts[number]
@@ -170,7 +206,7 @@ class Rounds:
             self._missing[number] = 2 * (last - first)
             self._sums[number] = self.zero
         self._sums[number] = _sum(self._sums[number], counts)
-        self._missing[number] -= segment.stop - segment.first
+        self._missing[number] -= chunks
         while self._missing.get(self.next) == 0:
             self._end_round()
 
@@ -183,9 +219,6 @@ class Rounds:
     def _end_round(self) -> None:
         number = self.next
         counts = self._sums[number]
-        if self.parts[number].start % self.rows:  # what it was cut from began with earlier rounds
-            for before in self.counts[:number]:
-                counts = jax.tree.map(np.subtract, counts, before)
         self._grow(number)
         for lane in self.active:
             _put(self.counts[number], lane, jax.tree.map(lambda leaf, at=lane: leaf[at], counts))

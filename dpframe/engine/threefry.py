@@ -12,6 +12,7 @@ because round 13 ends in x1 = rotate(x1) ^ x0, which that would undo.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -37,8 +38,12 @@ _PARITY: Final = np.uint32(0x1BD11BDA)
 _WIDTHS: Final = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
+@functools.partial(jax.jit, static_argnames="rounds")
 def threefry2x32(key: Words, counter: Words, rounds: int = ROUNDS) -> Words:
     """Encrypts counters under a key.
+
+    A program of its own, which XLA puts in line: whatever draws has it three times or more, and
+    tracing it is most of what a program costs that is compiled already.
 
     Args:
         key: two uint32 arrays.
@@ -101,7 +106,9 @@ def _blocks(key: jax.Array, shape: Sequence[int]) -> Words:
     size = math.prod(shape)
     if size > 2**32:
         raise ValueError(f"{size} draws from one key: at most 2**32")
-    return threefry2x32((key[0], key[1]), (jnp.zeros(size, np.uint32), lax.iota(np.uint32, size)))
+    counters = jnp.zeros(size, np.uint32), lax.iota(np.uint32, size)
+    found: Words = threefry2x32((key[0], key[1]), counters)
+    return found
 
 
 IMPL: Final = define_prng_impl(

@@ -159,13 +159,15 @@ class Work(ABC):
 
         Returns:
             What was counted of it, which is less where time ran out; and the counts, every leaf
-            [lanes, attacks, …] int64.
+            [lanes, attacks, …] int64, of slices [slices, lanes, attacks, …].
         """
         with precision_of(self.run):
             lanes = self.active
             segment, counted = self.draw_and_count(index, segment)
 
             def placed(leaf: Any, zero: HostArray) -> HostArray:
+                if segment.slices:
+                    return np.stack([_placed(part, zero, lanes) for part in leaf])
                 return _placed(np.asarray(leaf), zero, lanes)
 
             found: tuple[Tree, ...] = jax.tree.map(placed, tuple(counted), self.zeros)
@@ -233,8 +235,8 @@ class Work(ABC):
 
     def draws_of(self, segment: Segment) -> int:
         """Releases of a segment that count."""
-        if self.watches is not None and segment.limit < self.the_pass.rows:
-            return 0  # the same chunk is cut again and again
+        if segment.slices:
+            return sum(end - start for start, end in segment.slices)
         return (segment.stop - segment.first) * segment.limit
 
     @property

@@ -227,18 +227,15 @@ def earned(
         Logarithms of the factors, shape [2, ε].
     """
     outside = bet.p > slope * bet.q + delta
-    nearest = project(bet.q, bet.p, slope, delta)
-    halfway = ((bet.q + nearest[0]) / 2, (bet.p + nearest[1]) / 2)
-    ways = []
-    for (bet_q, bet_p), (base_q, base_p) in (
-        ((bet.q, bet.p), nearest),
-        (halfway, project(*halfway, slope, delta)),
-    ):
-        paid = _log_ratio(hits[..., 1], trials, bet_p, base_p)
-        paid = paid + _log_ratio(hits[..., 0], trials, bet_q, base_q)
-        excess = trials * _excess((bet_q, bet_p), (base_q, base_p), slope, delta)
-        ways.append(np.where(outside & (excess < DEAR), paid - excess, 0.0))
-    return np.stack(ways)
+    q0, p0 = project(bet.q, bet.p, slope, delta)
+    halfway = (bet.q + q0) / 2, (bet.p + p0) / 2
+    q1, p1 = project(*halfway, slope, delta)
+    q, p = np.stack([bet.q, halfway[0]]), np.stack([bet.p, halfway[1]])
+    nearest = np.stack([q0, q1]), np.stack([p0, p1])
+    paid = _log_ratio(hits[..., 1], trials, p, nearest[1])
+    paid = paid + _log_ratio(hits[..., 0], trials, q, nearest[0])
+    excess = trials * _excess((q, p), nearest, slope, delta)
+    return np.where(outside & (excess < DEAR), paid - excess, 0.0)
 
 
 def _excess(

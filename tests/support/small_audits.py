@@ -192,7 +192,10 @@ class Spy:
 
         def spy(*args: Any, **kwargs: Any) -> Any:
             origin, span = args[4], args[5]
-            self.drawn.append((int(origin.dataset), *(int(number) for number in span)))
+            first, stop, limit = (int(number) for number in span[:3])
+            if first < 0:  # slices of the first chunk
+                first, stop = 0, 1
+            self.drawn.append((int(origin.dataset), first, stop, limit))
             return count(*args, **kwargs)
 
         patch.setattr(programs, "count_chunks", spy)

@@ -73,7 +73,8 @@ def laplace_cdf(data: HostArray, x: HostArray, scale: float) -> HostArray | None
         return None
     away = (x - np.ravel(data)[0]) / scale
     tail = np.exp(-np.abs(away)) / 2
-    return np.where(away > 0, 1 - tail, tail)
+    below: HostArray = np.where(away > 0, 1 - tail, tail)
+    return below
 
 
 def laplace_truth(pair: Pair, scale: float) -> LaplaceDP | None:
