@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dpframe.attack import Target as Target
     from dpframe.boxes import epsilon_of as epsilon_of
     from dpframe.boxes import estimate_from_boxes as estimate_from_boxes
+    from dpframe.builtin.neighbourhoods._params import records_params as records_params
     from dpframe.builtin.pairs.values import Values as Values
     from dpframe.claims import AccountedDP as AccountedDP
     from dpframe.claims import ApproxDP as ApproxDP
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from dpframe.commands.score import score as score
     from dpframe.commands.score_one_run import score_one_run as score_one_run
     from dpframe.errors import DpframeError as DpframeError
+    from dpframe.errors import ParameterError as ParameterError
     from dpframe.estimator import Contrast as Contrast
     from dpframe.estimator import Estimate as Estimate
     from dpframe.estimator import Estimator as Estimator
@@ -102,6 +104,7 @@ _HOME = {
     "Neighbourhood": "dpframe.neighbourhood",
     "Padded": "dpframe.pair",
     "Pair": "dpframe.pair",
+    "ParameterError": "dpframe.errors",
     "PureDP": "dpframe.claims",
     "Query": "dpframe.estimator",
     "RenyiDP": "dpframe.claims",
@@ -128,6 +131,7 @@ _HOME = {
     "hookimpl": "dpframe.hookspecs",
     "host_mechanism": "dpframe.mechanism",
     "plot": "dpframe.commands.plot",
+    "records_params": "dpframe.builtin.neighbourhoods._params",
     "report": "dpframe.report",
     "score": "dpframe.commands.score",
     "score_one_run": "dpframe.commands.score_one_run",

@@ -70,6 +70,18 @@ class UndecidedError(DpframeError):
         self.record, self.path = record, path
 
 
+class ParameterError(ValueError):
+    """What is wrong with one parameter of a plugin, said by its `check`.
+
+    Attributes:
+        parameter: its name in a spec.
+    """
+
+    def __init__(self, parameter: str, message: str) -> None:
+        super().__init__(message)
+        self.parameter = parameter
+
+
 class ViolationError(AssertionError):
     """A claim that an audit in a test refuted.
 

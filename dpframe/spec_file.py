@@ -78,6 +78,9 @@ class SpecFile(str):
             return str.__eq__(self, other) and self.folder == other.folder
         return str.__eq__(self, other) if isinstance(other, str) else NotImplemented
 
+    def __ne__(self, other: object) -> bool:  # str has one of its own
+        return not self == other
+
     __hash__ = str.__hash__
 
     def __reduce__(self) -> Any:

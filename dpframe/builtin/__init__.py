@@ -47,6 +47,8 @@ from dpframe.builtin.neighbourhoods.climb import Climb
 from dpframe.builtin.neighbourhoods.grid import Grid
 from dpframe.builtin.neighbourhoods.patterns import Patterns
 from dpframe.builtin.neighbourhoods.random import Random
+from dpframe.builtin.neighbourhoods.records import RecordEdits
+from dpframe.builtin.pairs.records import Records
 from dpframe.builtin.pairs.values import Values
 from dpframe.builtin.pairs.zeros_ones import ZerosOnes
 
@@ -116,10 +118,10 @@ def dpframe_estimators() -> list[type[Estimator]]:
 @hookimpl
 def dpframe_pairs() -> list[type[Pair]]:
     """Neighbouring datasets."""
-    return [ZerosOnes, Values]
+    return [ZerosOnes, Values, Records]
 
 
 @hookimpl
 def dpframe_neighbourhoods() -> list[type[Neighbourhood]]:
     """Proposers of pairs."""
-    return [Patterns, Grid, Random, Climb]
+    return [Patterns, Grid, Random, Climb, RecordEdits]

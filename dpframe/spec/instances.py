@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from dpframe.blame import blame
+from dpframe.errors import ParameterError
 from dpframe.patience import at_work
 from dpframe.spec.problems import accepts, describe
 from dpframe.spec.wording import findings
@@ -73,6 +74,10 @@ def _make(
             place = (*swept[start], *rest) if start in swept else (*own, *finding.path)
             hint = accepts(member.names, start) if finding.unknown else finding.hint
             problems.add(place, finding.message, hint)
+    except ParameterError as error:
+        if error.parameter not in later:
+            place = swept.get(error.parameter, (*member.path, "params", error.parameter))
+            problems.add(place, explain(error))
     except (Exception, SystemExit) as error:  # `check` is a plugin's own code
         if not later:
             hint = f"with {describe(params)}" if swept else ""

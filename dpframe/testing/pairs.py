@@ -54,6 +54,8 @@ def _apart(pair: Pair) -> None:
     shapes = [[np.shape(leaf) for leaf in jax.tree.leaves(data)] for data in (pair.d0, pair.d1)]
     if shapes[0] != shapes[1]:
         raise LeftOut("D and D′ differ in size")
+    if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((pair.d0, pair.d1))):
+        raise LeftOut("D or D′ holds what is no number")
     for p in (1.0, 2.0, math.inf):
         found = pair.distance(p)
         assert 0 < found < math.inf, f"distance({p:g}) is {found}"

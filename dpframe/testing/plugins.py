@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 import tomli
 
+from dpframe.alike import same
 from dpframe.parameters import parameters, unreadable
-from dpframe.testing.findings import LeftOut
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ def _hashable(plugin: Plugin) -> None:
 
 def _pickles(plugin: Plugin) -> None:
     back = cloudpickle.loads(cloudpickle.dumps(plugin))  # as worker processes get it
-    assert back.params() == plugin.params(), "after pickling its parameters are others"
+    assert same(back.params(), plugin.params()), "after pickling its parameters are others"
 
 
 def _as_toml(values: dict[str, Any]) -> str:
@@ -59,7 +59,9 @@ def _as_toml(values: dict[str, Any]) -> str:
 
 def _value(value: Any) -> str:
     if isinstance(value, dict):
-        raise LeftOut("a parameter is a table")
+        return "{ " + ", ".join(f"{json.dumps(k)} = {_value(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, float):
+        return repr(value)  # inf and nan too
     if isinstance(value, list | tuple):
         return f"[{', '.join(_value(item) for item in value)}]"
     return json.dumps(value)  # numbers, booleans and basic strings are written alike

@@ -83,6 +83,22 @@ def scalar(value: Any) -> Any:  # noqa: PLR0911  # one line for each kind of val
     )
 
 
+def of_frame(frame: Any) -> dict[str, list[Any]]:
+    """The columns of a table of pandas; what is missing is None, but NaN among floats.
+
+    Args:
+        frame: pandas calls it a data frame.
+    """
+    found = {}
+    for name in frame.columns:
+        column = frame[name]
+        cells, missing = column.tolist(), column.isna().tolist()
+        if getattr(column.dtype, "kind", "O") != "f":
+            cells = [None if gone else c for c, gone in zip(cells, missing, strict=True)]
+        found[str(name)] = cells
+    return found
+
+
 def _is_series(value: Any) -> bool:
     return hasattr(value, "tolist") and hasattr(value, "index") and not hasattr(value, "columns")
 
@@ -168,3 +184,8 @@ def _leaves(value: Any) -> list[Any]:
     if isinstance(value, tuple) and not isinstance(value, Fields):
         return [leaf for part in value for leaf in _leaves(part)]
     return [value]
+
+
+def same_cell(one: Any, other: Any) -> bool:
+    """Whether two single values are the same: 1 is not 1.0, −0.0 is not 0.0, NaN is NaN."""
+    return type(one) is type(other) and repr(one) == repr(other)

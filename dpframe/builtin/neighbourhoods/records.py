@@ -1,0 +1,242 @@
+"""Edits of a table that break libraries."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from dpframe import Ge, Le, Neighbourhood, ParameterError, SpecFile
+from dpframe.builtin.neighbourhoods._bench import Adjacency, Bench, Draft
+from dpframe.builtin.neighbourhoods._chance import by_chance, changed
+from dpframe.builtin.neighbourhoods._columns import Column, known_columns
+from dpframe.builtin.neighbourhoods._planned import planned
+from dpframe.builtin.neighbourhoods._told import told
+from dpframe.builtin.pairs._files import read_table
+from dpframe.builtin.pairs._plain import written
+from dpframe.builtin.pairs._table import Form, Table, table
+from dpframe.builtin.pairs.records import GivenTable, Records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy as np
+
+    from dpframe import Earned, Pair
+    from dpframe.builtin.pairs._table import Rows
+
+MOST_CELLS = 1 << 15
+"""Of a table: a search keeps some hundred tables like it, and slow libraries read each of them
+some thousand times."""
+
+TRIES = 20
+"""Drafts for each pair that is wanted, before it gives up finding another new one."""
+
+
+class RecordEdits(Neighbourhood, name="records"):
+    """A table and one edit of it, those that break libraries first.
+
+    What is no number, infinite, out of bounds, unknown, missing, alone, equal, huge or tiny; the
+    first and the last record, one, none; the table itself varies too. Then edits by chance inside
+    the schema, and changes of what earned most. Each pair is a `records` pair that holds its table.
+
+    A claim holds under one adjacency, and the other one's pairs would accuse it of what it does
+    not say: so there is no default.
+    """
+
+    one_shape: ClassVar[bool] = False
+
+    table: GivenTable | None = None
+    """A natural table: records, each a value, a list of values or a table by column; or a table of
+    columns."""
+    file: SpecFile | None = None
+    """A file that holds it instead (.csv, .npy, .npz, .parquet), relative to the spec."""
+    first: Annotated[int, Ge(1)] | None = None
+    """Take only so many of its first records."""
+    columns: tuple[str, ...] = ()
+    """Names of the columns; default: those of the table or its file, else c0, c1, …."""
+    schema: tuple[Column, ...] = ()
+    """What is known of the columns: name, low, high, integer, categories, user; what is not said
+    the table shows."""
+    adjacency: Adjacency
+    """"replace": one record is another one; "add-remove": one record more or less; "either"."""
+    beyond: bool = True
+    """Whether records may lie outside of the schema: NaN, out of bounds, an unknown category.
+    Libraries promise to clip these; False: only what the schema allows is proposed."""
+    any_size: bool | None = None
+    """Whether the table may have any number of records, not only its own. Default: where records
+    come and go, or users have many; a claim about replaced ones may be for one number alone."""
+    form: Form = "auto"
+    """What the mechanism is given: "array", floats; "integers", an array of whole numbers while all
+    are; "rows", a list of lists; "dicts", a list of dicts; "columns", a dict of lists; "arrays", a
+    dict of arrays; "frame", of pandas; "xy", X and the last column, y; "record", the only record
+    alone. Default: an array where all is numbers, else dicts or rows, as the table is written."""
+    batch: Annotated[int, Ge(1), Le(1000)] = 36
+    """Pairs to propose at a time."""
+
+    def check(self) -> None:
+        if (self.table is None) == (self.file is None):
+            raise ParameterError("table", "a table is written as `table`, or lies in a `file`")
+        try:
+            found = self._table
+        except ValueError as error:
+            raise ParameterError("file" if self.file else "table", str(error)) from None
+        cells = len(found.rows) * len(found.names)
+        if cells > MOST_CELLS:
+            raise ParameterError(
+                "file" if self.file else "table",
+                f"has {len(found.rows):,} records of {len(found.names)} columns, {cells:,} cells; "
+                f"a search takes up to {MOST_CELLS:,}: give `first`, or a smaller table, which "
+                "shows as much in less time",
+            )
+        try:
+            self._bench  # noqa: B018  # the schema is looked at
+        except ValueError as error:
+            raise ParameterError("schema", str(error)) from None
+        if self.form == "record" and len(found.rows) != 1:
+            said = f"is for a table of one record, and this one has {len(found.rows)}"
+            raise ParameterError("form", f'"record" {said}')
+        if not self.propose_planned(1, set()):
+            raise ParameterError("form", f"{self.form!r}: no edit of this table has that form")
+
+    def params(self) -> dict[str, Any]:
+        # pydantic would write inf and NaN as null.
+        found = {
+            "table": None if self.table is None else written(self.table),
+            "file": self.file and str(self.file),
+            "first": self.first,
+            "columns": list(self.columns) or None,
+            "schema": [column.params() for column in self.schema] or None,
+            "adjacency": self.adjacency,
+            "beyond": self.beyond,
+            "any_size": self.any_size,
+            "form": self.form,
+            "batch": self.batch,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    @functools.cached_property
+    def _text(self) -> str:
+        folder = self.file and str(self.file.folder)
+        return repr((self.params(), folder))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RecordEdits) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    @functools.cached_property
+    def _table(self) -> Table:
+        if self.file is not None:
+            found = read_table(self.file, self.columns)
+        else:
+            found = table(self.table, self.columns)
+        return found if self.first is None else found._replace(rows=found.rows[: self.first])
+
+    @functools.cached_property
+    def _bench(self) -> Bench:
+        own = self._table
+        form = own.form(self.form)
+        known = known_columns(own, self.schema)
+        users = any(column.kind == "user" for column in known)
+        any_size = users or self.adjacency != "replace" if self.any_size is None else self.any_size
+        return Bench(own, known, self.adjacency, form, self.beyond, any_size)
+
+    def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
+        drafts = [_draft(earned.pair) for earned in history]
+        seen = {self._key(draft) for draft in drafts}
+        if not history:
+            return self.propose_planned(self.batch, seen)
+        best = [draft for draft, _ in sorted(_earning(drafts, history), key=lambda both: -both[1])]
+        children = self._made(self._children(best[:4], rng), self.batch // 2 if best else 0, seen)
+        rest = self.batch - len(children)
+        planned_ = self.propose_planned(rest - rest // 4, seen)
+        chance = (by_chance(self._bench, rng) for _ in itertools.count())
+        left = self.batch - len(children) - len(planned_)
+        return [*children, *planned_, *self._made(chance, left, seen)]
+
+    def propose_planned(self, number: int, seen: set[frozenset[str]]) -> list[Records]:
+        """The next ones of those that are not made by chance.
+
+        Args:
+            number: how many, at most.
+            seen: what was proposed before; what is proposed now comes to it.
+        """
+        return self._made(planned(self._bench), number, seen, tries=None)
+
+    def _children(self, best: list[Draft], rng: np.random.Generator) -> Iterator[Draft]:
+        while best:
+            one, other = (best[min(int(rng.exponential(1.5)), len(best) - 1)] for _ in range(2))
+            yield changed(self._bench, one, other, rng)
+
+    def _made(
+        self,
+        drafts: Iterator[Draft],
+        number: int,
+        seen: set[frozenset[str]],
+        tries: int | None = TRIES,
+    ) -> list[Records]:
+        """The first drafts that are pairs, and were not proposed before in either order."""
+        found: list[Records] = []
+        if not number:
+            return found
+        for draft in drafts if tries is None else itertools.islice(drafts, tries * number):
+            try:
+                if not self._bench.fits(draft):
+                    continue
+                key = self._key(draft)
+            except ValueError:  # a child whose edit does not go with its table
+                continue
+            if len(key) == 2 and key not in seen:
+                seen.add(key)
+                found.append(self._pair(draft))
+                if len(found) == number:
+                    break
+        return found
+
+    def _pair(self, draft: Draft) -> Records:
+        bench = self._bench
+        flat = bench.table.flat
+        rows: Any = tuple(row[0] for row in draft.rows) if flat else draft.rows
+        one = draft.edit
+        if flat and one.kind != "remove":
+            one = one._replace(by=one.by[0])
+        return Records(
+            table=rows,
+            columns=bench.table.names,
+            edit=one,
+            user=None if bench.user is None else bench.table.names[bench.user],
+            form=bench.form,
+            description=told(bench, draft),
+        )
+
+    def _key(self, draft: Draft) -> frozenset[str]:
+        return frozenset({self._text_of(draft.rows), self._text_of(self._bench.after(draft))})
+
+    def _text_of(self, rows: Rows) -> str:
+        if self._bench.form not in ("array", "integers", "arrays", "frame", "xy"):
+            return repr(rows)
+        return repr([[_held(cell) for cell in row] for row in rows])
+
+
+def _held(cell: Any) -> Any:
+    """A cell as an array may hold it: what is missing is NaN, an integer is a float."""
+    if cell is None:
+        return float("nan")
+    return float(cell) if isinstance(cell, int) and not isinstance(cell, bool) else cell
+
+
+def _draft(pair: Pair) -> Draft:
+    """A pair that was proposed, with the edit of its records as rows of cells."""
+    if not isinstance(pair, Records):
+        raise TypeError(f"the history has a pair of another kind: {type(pair).__name__}")
+    edit: Any = pair.edit
+    by = edit.by if isinstance(edit.by, tuple) else (edit.by,)
+    return Draft(pair.rows[0], edit._replace(by=by))
+
+
+def _earning(drafts: list[Draft], history: Sequence[Earned]) -> Iterator[tuple[Draft, float]]:
+    for draft, earned in zip(drafts, history, strict=True):
+        if earned.growth > 0:
+            yield draft, earned.growth

@@ -1,0 +1,240 @@
+"""A table: records of cells, however it was written, and as mechanisms are given it."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from dpframe.builtin.pairs._plain import Fields, thawed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dpframe import HostArray
+
+Row = tuple[Any, ...]
+"""One record: a number, a text, a boolean, bytes or None for each column."""
+
+Rows = tuple[Row, ...]
+
+Form = Literal[
+    "auto", "array", "integers", "rows", "columns", "arrays", "dicts", "frame", "xy", "record"
+]
+
+
+class Table(NamedTuple):
+    """Records, and what their columns are called."""
+
+    rows: Rows
+    names: tuple[str, ...]
+    flat: bool = False
+    """Whether records were written as single values, not as lists of one."""
+    named: bool = False
+    """Whether records were written as tables of their own."""
+
+    def form(self, wanted: Form) -> Form:
+        """The form that is wanted, or the one that fits: an array where all cells are numbers."""
+        if wanted != "auto":
+            return wanted
+        if all(is_number(cell) for row in self.rows for cell in row):
+            return "array"
+        return "dicts" if self.named else "rows"
+
+
+def is_number(cell: Any) -> bool:
+    """Whether an array of floats can hold it; what is missing is NaN there."""
+    return cell is None or isinstance(cell, int | float)
+
+
+def table(given: Any, names: Sequence[str] = ()) -> Table:
+    """A table from a frozen value: single values, rows, tables by column, or a table of columns.
+
+    Args:
+        given: what `frozen` or `read` gave.
+        names: of the columns; default: those in it, else c0, c1, ….
+
+    Raises:
+        ValueError: it is no table; says where.
+    """
+    if isinstance(given, Fields):
+        return _of_columns(given)
+    if not isinstance(given, tuple):
+        raise ValueError("is no table: a list of records is wanted")
+    if given and all(isinstance(row, Fields) for row in given):
+        keys = dict.fromkeys(str(key) for row in given for key, _ in row)
+        found = [dict(row) for row in given]
+        rows = tuple(tuple(row.get(key) for key in keys) for row in found)
+        return _checked(Table(rows, tuple(keys), named=True))
+    flat = not any(isinstance(row, tuple) for row in given)
+    if flat and len(names) > 1 and given:
+        raise ValueError(f"has one column, and {len(names)} names of columns")
+    rows = tuple((row,) for row in given) if flat else given
+    for at, row in enumerate(rows):
+        if not isinstance(row, tuple) or len(row) != len(rows[0]):
+            raise ValueError(f"record {at} is not as long as record 0")
+    width = len(rows[0]) if rows else max(1, len(names))
+    if names and len(names) != width:
+        raise ValueError(f"has {width} columns, and {len(names)} names of columns")
+    called = tuple(names) or tuple(f"c{at}" for at in range(width))
+    return _checked(Table(rows, called, flat=flat and (bool(given) or width == 1)))
+
+
+def _of_columns(given: Fields) -> Table:
+    lengths = {len(column) if isinstance(column, tuple) else -1 for _, column in given}
+    if len(lengths) != 1 or -1 in lengths:
+        raise ValueError("is a table of columns that are no lists of one length")
+    rows = tuple(zip(*(column for _, column in given), strict=True))
+    return _checked(Table(rows, tuple(str(name) for name, _ in given)))
+
+
+def _checked(made: Table) -> Table:
+    if len(set(made.names)) < len(made.names):
+        raise ValueError(f"two columns have one name: {', '.join(made.names)}")
+    for at, row in enumerate(made.rows):
+        for name, cell in zip(made.names, row, strict=True):
+            if isinstance(cell, tuple):
+                raise ValueError(f"record {at}, column {name}: is a list or a table, not a value")
+    return made
+
+
+def row(given: Any, names: tuple[str, ...]) -> Row:
+    """One record, written as a value, a list, or a table by column.
+
+    Raises:
+        ValueError: it does not have the columns of its table.
+    """
+    if isinstance(given, Fields):
+        cells = dict(given)
+        if unknown := [str(key) for key in cells if key not in names]:
+            raise ValueError(f"there is no column {', '.join(unknown)}; there are {listed(names)}")
+        given = tuple(cells.get(name) for name in names)
+    cells_of = given if isinstance(given, tuple) else (given,)
+    if len(cells_of) != len(names):
+        raise ValueError(f"has {count(len(cells_of), 'value')}, the table {listed(names)}")
+    if any(isinstance(cell, tuple) for cell in cells_of):
+        raise ValueError("a value of a record is itself a list or a table")
+    return cells_of
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """So many columns, and their names."""
+    return f"{count(len(names), 'column')} ({', '.join(names)})"
+
+
+def count(number: int, of: str) -> str:
+    """`1 record`, `2 records`."""
+    return f"{number} {of}{'' if number == 1 else 's'}"
+
+
+def formed(of: Table, both: tuple[Rows, Rows], form: Form) -> tuple[Any, Any]:
+    """D and D′ as a mechanism is given them.
+
+    Where the form has types they are the same in both, whatever the edit put in: an integer column
+    in which one cell is missing is a float column on either side.
+
+    Args:
+        of: the table that D′ was edited from; says what columns are called.
+        both: records of D and of D′.
+        form: not "auto".
+
+    Raises:
+        ValueError: the records do not have this form.
+    """
+    d0: Any
+    d1: Any
+    match form:
+        case "array":
+            d0, d1 = _arrays(both, of)
+        case "integers":
+            d0, d1 = _arrays(both, of, whole=True)
+        case "rows":
+            d0, d1 = ([thawed(r[0] if of.flat else r) for r in rows] for rows in both)
+        case "dicts":
+            d0, d1 = ([dict(zip(of.names, r, strict=True)) for r in rows] for rows in both)
+        case "columns":
+            d0, d1 = (
+                {name: [r[at] for r in rows] for at, name in enumerate(of.names)} for rows in both
+            )
+        case "arrays":
+            columns = [_column(both, at) for at in range(len(of.names))]
+            d0, d1 = (dict(zip(of.names, (c[i] for c in columns), strict=True)) for i in (0, 1))
+        case "frame":
+            d0, d1 = _frames(both, of.names)
+        case "xy":
+            d0, d1 = _xy(both, of)
+        case _:
+            d0, d1 = _single(both)
+    return d0, d1
+
+
+def _arrays(
+    both: tuple[Rows, Rows], of: Table, *, whole: bool = False
+) -> tuple[HostArray, HostArray]:
+    cells = {type(cell) for rows in both for r in rows for cell in r}
+    for cell in (cell for rows in both for r in rows for cell in r):
+        if not is_number(cell):
+            raise ValueError(f"{cell!r} is no number, and the form is an array")
+    whole = whole and cells == {int} and _fit(c for rows in both for r in rows for c in r)
+    dtype: Any = bool if cells == {bool} else np.int64 if whole else np.float64
+    width = len(of.names)
+    shape = (-1,) if width == 1 else (-1, width)
+    filled = [[[np.nan if c is None else c for c in r] for r in rows] for rows in both]
+    d0, d1 = (np.array(rows, dtype).reshape(-1, width).reshape(shape) for rows in filled)
+    return d0, d1
+
+
+def _fit(numbers: Iterable[int]) -> bool:
+    return all(-(2**63) <= number < 2**63 for number in numbers)
+
+
+def _column(both: tuple[Rows, Rows], at: int) -> tuple[HostArray, HostArray]:
+    """One column as arrays of one type: booleans, integers, floats, or objects."""
+    cells = [[r[at] for r in rows] for rows in both]
+    kinds = {type(cell) for column in cells for cell in column}
+    whole = _fit(c for column in cells for c in column if isinstance(c, int))
+    if kinds == {bool}:
+        dtype: Any = bool
+    elif kinds == {int} and whole:
+        dtype = np.int64
+    elif kinds <= {int, float, bool, type(None)}:
+        dtype = np.float64
+        cells = [[np.nan if c is None else c for c in column] for column in cells]
+    else:
+        dtype = object
+    d0, d1 = (np.array(column, dtype) for column in cells)
+    return d0, d1
+
+
+def _xy(both: tuple[Rows, Rows], of: Table) -> tuple[Any, Any]:
+    if len(of.names) < 2:
+        raise ValueError('the form "xy" takes two columns or more: the last one is y')
+    parts = tuple(tuple(r[:-1] for r in rows) for rows in both)
+    front = Table((), of.names[:-1])
+    x0, x1 = _arrays((parts[0], parts[1]), front)
+    y0, y1 = _column(both, -1)
+    width = len(front.names)
+    return (x0.reshape(-1, width), y0), (x1.reshape(-1, width), y1)
+
+
+def _frames(both: tuple[Rows, Rows], names: tuple[str, ...]) -> tuple[Any, Any]:
+    try:
+        pandas: Any = importlib.import_module("pandas")
+    except ImportError:
+        raise ValueError("the form \"frame\" takes pandas: pip install 'dpframe[pandas]'") from None
+    together = [*both[0], *both[1]]
+    columns = {name: [r[at] for r in together] for at, name in enumerate(names)}
+    whole = pandas.DataFrame(columns, columns=list(names))
+    cut = len(both[0])
+    return (
+        whole.iloc[:cut].reset_index(drop=True),
+        whole.iloc[cut:].reset_index(drop=True),
+    )
+
+
+def _single(both: tuple[Rows, Rows]) -> tuple[Any, Any]:
+    if len(both[0]) != 1 or len(both[1]) != 1:
+        raise ValueError('the form "record" is for a table of one record, which is replaced')
+    d0, d1 = (rows[0][0] if len(rows[0]) == 1 else list(rows[0]) for rows in both)
+    return d0, d1

@@ -1,0 +1,381 @@
+"""Edits of a table: each is one, none comes twice, and what breaks libraries comes first."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import tomli
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.black_boxes import sample_in_this_process
+
+import dpframe
+from dpframe import Earned, HostMechanism, PureDP, records_params
+from dpframe.alike import same
+from dpframe.builtin.neighbourhoods.records import RecordEdits
+from dpframe.builtin.pairs._plain import same_cell
+from dpframe.report.witness import _read, _toml
+from dpframe.testing import check_neighbourhood
+
+AGES = {"name": "age", "low": 0, "high": 100, "integer": True}
+SEXES = {"name": "sex", "categories": ["m", "f", "x"]}
+PEOPLE = [[31, "m"], [47, "f"], [12, "m"], [80, "m"]]
+TWO: dict[str, Any] = {"table": PEOPLE, "columns": ["age", "sex"], "schema": [AGES, SEXES]}
+UNIT = [{"low": 0, "high": 1}]
+ONE: dict[str, Any] = {"table": [0.1, 0.4, 0.5, 0.9], "schema": UNIT}
+
+
+def made(**params: Any) -> RecordEdits:
+    return RecordEdits.from_params({"adjacency": "either", **params})
+
+
+def proposed(neighbourhood: RecordEdits, calls: int = 3, seed: int = 0) -> list[list[Any]]:
+    rng, history, found = np.random.default_rng(seed), [], []
+    for _ in range(calls):
+        pairs = list(neighbourhood.propose(rng, tuple(history)))
+        found.append(pairs)
+        history += [Earned(pair, 100, at * 7 % 5 / 1000) for at, pair in enumerate(pairs)]
+    return found
+
+
+def flat(calls: list[list[Any]]) -> list[Any]:
+    return list(itertools.chain(*calls))
+
+
+def key(rows: Any) -> Any:
+    return repr(rows)
+
+
+def distance(one: Any, other: Any) -> tuple[int, int]:
+    """Records that differ at the same place; and whether one list is the other without one."""
+    moved = len(other) - len(one)
+    if moved == 0:
+        return sum(not all(map(same_cell, a, b)) for a, b in zip(one, other, strict=True)), 0
+    short, long = sorted((one, other), key=len)
+    for at in range(len(long)):
+        if key((*long[:at], *long[at + 1 :])) == key(short):
+            return 0, moved
+    return 99, moved
+
+
+CELLS = st.sampled_from([0, 1, -3, 0.5, -0.0, math.nan, 1e30, "a", "", None, True, 2**63])
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove", "either"])
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    rows=st.lists(st.tuples(CELLS, CELLS), min_size=0, max_size=4),
+    form=st.sampled_from(["rows", "dicts", "columns", "arrays"]),
+    beyond=st.booleans(),
+    any_size=st.sampled_from([None, True, False]),
+)
+def test_every_pair_is_one_edit_and_comes_once(
+    adjacency: str, rows: Any, form: str, beyond: bool, any_size: Any
+) -> None:
+    from dpframe.builtin.pairs._plain import frozen, written
+
+    params = {"table": written(frozen(rows)), "columns": ["a", "b"], "form": form}
+    try:
+        edits = made(**params, adjacency=adjacency, beyond=beyond, any_size=any_size, batch=20)
+    except ValueError as refused:
+        assert "no edit of this table" in str(refused)  # noqa: PT017
+        return
+    seen = set()
+    for pair in flat(proposed(edits)):
+        one, other = pair.rows
+        differ, moved = distance(one, other)
+        assert (differ, abs(moved)) in {"replace": [(1, 0)], "add-remove": [(0, 1)]}.get(
+            adjacency, [(1, 0), (0, 1)]
+        )
+        assert pair.adjacency == ("add or remove one record" if moved else "replace one record")
+        if any_size is False:
+            assert len(one) == len(rows)
+        both = frozenset({key(one), key(other)})
+        assert both not in seen
+        seen.add(both)
+        assert pair.description
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 1000))
+def test_the_same_randomness_gives_the_same(seed: int) -> None:
+    for params in (ONE, TWO):
+        calls = [proposed(made(**params), calls=3, seed=seed) for _ in range(2)]
+        assert calls[0] == calls[1]
+
+
+def test_pairs_are_the_same_after_toml() -> None:
+    for params in (ONE, TWO, {"table": ["a", "nan", "b"]}):
+        for pair in flat(proposed(made(**params), calls=2)):
+            again = type(pair).from_params(pair.params())
+            text = "\n".join(f"{name} = {_toml(_read(v))}" for name, v in pair.params().items())
+            written = type(pair).from_params(tomli.loads(text))
+            for back in (again, written):
+                assert back == pair
+                assert same((back.d0, back.d1), (pair.d0, pair.d1))
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove", "either"])
+def test_it_keeps_what_is_asked_of_all(adjacency: str) -> None:
+    for params in (ONE, TWO):
+        found = check_neighbourhood(made(**params, adjacency=adjacency))
+        assert {one.result for one in found} <= {"kept", "left out"}
+        assert [f.promise for f in found if f.result == "left out"] == [
+            "all pairs are of one shape and type, if it says so"
+        ]
+
+
+def test_inside_of_the_schema_where_that_is_wanted() -> None:
+    for pair in flat(proposed(made(**TWO, beyond=False), calls=4)):
+        for age, sex in itertools.chain(*pair.rows):
+            assert isinstance(age, int)
+            assert 0 <= age <= 100
+            assert sex in ("m", "f", "x")
+    beyond = {repr(age) for pair in proposed(made(**TWO))[0] for (age, _) in pair.rows[1]}
+    assert {"nan", "1e+30", "inf", "None"} <= beyond
+
+
+def test_the_number_of_records_stays_where_only_records_are_replaced() -> None:
+    assert {len(r) for p in proposed(made(**ONE, adjacency="replace"))[0] for r in p.rows} == {4}
+    free = made(**ONE, adjacency="replace", any_size=True)
+    assert {1, 2, 4} <= {len(r) for p in proposed(free)[0] for r in p.rows}
+    sizes = {tuple(map(len, p.rows)) for p in proposed(made(**ONE, adjacency="add-remove"))[0]}
+    assert {(1, 0), (2, 1), (4, 3), (4, 5)} <= sizes
+
+
+def test_children_are_of_those_that_earned() -> None:
+    edits = made(**ONE)
+    first = list(edits.propose(np.random.default_rng(0), ()))
+    odd = next(pair for pair in first if "1e30" in pair.description)
+    history = [Earned(pair, 100, 1.0 if pair == odd else 0.0) for pair in first]
+    children = list(edits.propose(np.random.default_rng(1), history))[: edits.batch // 2]
+    near = [p for p in children if "1e+30" in repr(p.rows)]
+    assert len(near) > len(children) / 3
+
+
+def test_users() -> None:
+    visits = {
+        "table": [["a", 1], ["b", 2], ["a", 3]],
+        "columns": ["id", "x"],
+        "schema": [{"name": "id", "user": True}, {"name": "x", "low": 0, "high": 5}],
+    }
+    for adjacency in ("replace", "add-remove", "either"):
+        heavy = 0
+        for pair in flat(proposed(made(**visits, adjacency=adjacency))):
+            people = [
+                {name: [r for r in rows if r[0] == name] for name, *_ in rows} for rows in pair.rows
+            ]
+            names = {*people[0], *people[1]}
+            changed = [n for n in names if key(people[0].get(n)) != key(people[1].get(n))]
+            gone = [n for n in changed if n not in people[1]]
+            come = [n for n in changed if n not in people[0]]
+            assert len(changed) == 1 or (len(gone) == len(come) == 1 and len(changed) == 2)
+            assert "of one user" in pair.adjacency
+            heavy = max(heavy, *(len(rows) for own in people for rows in own.values()))
+        assert heavy >= 50
+
+
+# --- what breaks libraries comes among the first
+
+
+def first(**params: Any) -> list[Any]:
+    return list(made(**params).propose(np.random.default_rng(0), ()))
+
+
+def has(pairs: list[Any], told: Any) -> bool:
+    """Whether a pair is of a kind, in either order."""
+    return any(told(*pair.rows) or told(*pair.rows[::-1]) for pair in pairs)
+
+
+def column(rows: Any, at: int = 0) -> list[Any]:
+    return [row[at] for row in rows]
+
+
+def test_a_nan_record() -> None:
+    for adjacency in ("replace", "add-remove"):
+        for form in ("array", "rows"):
+            pairs = first(**ONE, adjacency=adjacency, form=form)
+            assert has(pairs[:3], lambda d0, d1: any(math.isnan(x) for x in column(d1)))
+
+
+def test_a_rare_label() -> None:
+    rows = [[i / 20, i % 2] for i in range(20)]
+    for schema in ([], [{"low": 0, "high": 1}, {"categories": [0, 1]}]):
+        pairs = first(table=rows, schema=schema, adjacency="replace")
+        assert has(
+            pairs, lambda d0, d1: {*column(d0, 1)} == {0, 1} and len({*column(d1, 1)} - {0, 1}) == 1
+        )
+
+
+def test_one_large_value_among_zeros() -> None:
+    rows = [[float(i % 90), 0.5] for i in range(10)]
+    schema = [{"low": 0, "high": 100}, {"low": 0, "high": 1}]
+    pairs = first(table=rows, schema=schema, adjacency="replace")
+    assert has(pairs, lambda d0, d1: set(column(d0)) == {0.0} and max(column(d1)) == 100)
+
+
+def test_the_last_bit() -> None:
+    as_columns = first(table=[[0] * 8], schema=[{"categories": [0, 1]}] * 8, adjacency="replace")
+    assert has(as_columns[:9], lambda d0, d1: (sum(d0[0]), d1[0][-1]) == (0, 1))
+    as_records = first(table=[0] * 8, schema=[{"categories": [0, 1]}], adjacency="replace")
+    assert has(as_records, lambda d0, d1: column(d0) == [0] * 8 and column(d1) == [0] * 7 + [1])
+
+
+def test_values_near_where_floats_are_rounded() -> None:
+    low = 2.0**50
+    rows = [low + i % 3 / 2 for i in range(1024)]
+    pairs = first(table=rows, schema=[{"low": low, "high": low + 1}], adjacency="replace")
+    quarter = [low + 0.25] * 1023
+    assert has(pairs[:14], lambda d0, d1: column(d0)[1:] == quarter and column(d1)[0] == low + 0.5)
+
+
+def test_a_group_that_is_missing() -> None:
+    rows = [[i % 3, i / 10] for i in range(10)]
+    schema = [{"categories": [0, 1, 2]}, {"low": 0, "high": 1}]
+    for adjacency in ("add-remove", "replace"):
+        pairs = first(table=rows, schema=schema, adjacency=adjacency)
+        assert has(pairs, lambda d0, d1: {*column(d0)} == {0, 1} and {*column(d1)} == {0})
+
+
+def test_values_far_outside() -> None:
+    pairs = first(table=[1.0] * 20, adjacency="replace")
+    assert has(pairs[:6], lambda d0, d1: max(column(d0)) == 1 and 1e6 < max(column(d1)) < math.inf)
+    both = first(table=[[0.1, 0.2]] * 5, schema=UNIT * 2, adjacency="replace")
+    assert has(both, lambda d0, d1: max(max(row) for row in d1) > 100)
+
+
+def test_one_record_more_among_few() -> None:
+    pairs = first(**ONE, adjacency="add-remove")
+    assert has(pairs, lambda d0, d1: (len(d0), len(d1)) == (3, 2))
+    assert has(pairs, lambda d0, d1: (len(d0), len(d1)) == (1, 0))
+
+
+@pytest.mark.parametrize(
+    ("table", "schema", "values"),
+    [
+        (["a"], [{"categories": ["a", "b", "c"]}], ["a", "b", "c"]),
+        ([False], [], [False, True]),
+        ([0], [{"categories": [0, 1]}], [0, 1]),
+        ([0.0], UNIT, [0.0, 1.0]),
+    ],
+)
+def test_any_two_values_of_a_local_randomiser(table: Any, schema: Any, values: Any) -> None:
+    edits = made(table=table, schema=schema, adjacency="replace", form="record", beyond=False)
+    found = {frozenset({pair.d0, pair.d1}) for pair in flat(proposed(edits))}
+    for one, other in itertools.combinations(values, 2):
+        assert frozenset({one, other}) in found
+
+
+def test_texts_and_whole_numbers() -> None:
+    texts = {repr(r[1]) for p in first(**TWO, adjacency="replace", batch=100) for r in p.rows[1]}
+    for odd in (repr("unknown"), "None", repr(""), "nan", repr("m ")):
+        assert odd in texts
+    ages = {r[0] for p in first(**TWO, adjacency="replace", batch=100) for r in p.rows[1]}
+    assert {2**31, 2**53 + 1, 2**63 - 1, -(2**63)} <= ages
+
+
+# --- mistakes
+
+
+@pytest.mark.parametrize(
+    ("params", "where", "says"),
+    [
+        ({}, "table", "lies in a `file`"),
+        ({"file": "no.csv"}, "file", "no such file"),
+        ({"table": [[1, 2]], "schema": [{"name": "c"}]}, "schema", "no column c; there are c0, c1"),
+        ({"table": [[1, 2]], "schema": [{}]}, "schema", "1 entries without names"),
+        ({"table": [5], "schema": UNIT}, "schema", "record 0, column c0: 5 is not what it says"),
+        ({"table": ["a"], "schema": UNIT}, "schema", "these are categories"),
+        ({"table": [1], "schema": [{"low": 1, "high": 1}]}, "schema", "is not below"),
+        ({"table": [[1, 2]], "schema": [{"user": True}] * 2}, "schema", "two columns say whose"),
+        ({"table": [1, 2], "form": "record"}, "form", "a table of one record, and this one has 2"),
+        ({"table": ["a"], "form": "array"}, "form", "no edit of this table"),
+        ({"table": [0.0] * (1 << 16)}, "table", "give `first`"),
+        ({"table": [1], "schema": [{"lwo": 1}]}, None, "lwo"),
+    ],
+)
+def test_mistakes(params: Any, where: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says) as found:
+        made(**params)
+    assert getattr(found.value, "parameter", None) == where
+
+
+def test_an_adjacency_has_to_be_said() -> None:
+    with pytest.raises(ValueError, match="adjacency"):
+        RecordEdits.from_params({"table": [1]})
+
+
+# --- tables of a program
+
+
+@pytest.mark.parametrize(
+    ("table", "form"),
+    [
+        ([1.0, 2.0], "rows"),
+        ([[1, "a"], [2, "b"]], "rows"),
+        ([{"a": 1}, {"a": None}], "dicts"),
+        ({"a": [1, 2], "b": ["x", None]}, "columns"),
+        ({"a": np.array([1, 2]), "b": np.array([0.5, math.nan])}, "arrays"),
+        (np.array([0.5, 1.0]), "array"),
+        (np.array([[1, 2], [3, 4]]), "integers"),
+        (np.array([True, False]), "array"),
+        ((np.eye(2), np.array([0, 1])), "xy"),
+        ("yes", "record"),
+        (3, "record"),
+    ],
+)
+def test_the_mechanism_gets_what_the_program_has(table: Any, form: str) -> None:
+    params = records_params(table, adjacency="replace")
+    assert params["form"] == form
+    pairs = RecordEdits.from_params(params).propose(np.random.default_rng(0), ())
+    assert any(same(pair.d0, table) for pair in pairs)
+
+
+def test_a_frame_stays_one() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1.5, 2.0], "b": ["x", "y"]})
+    params = records_params(
+        frame, adjacency="replace", schema=[{"name": "a", "low": np.float64(0)}]
+    )
+    for pair in RecordEdits.from_params(params).propose(np.random.default_rng(0), ()):
+        assert list(pair.d0.columns) == list(pair.d1.columns) == ["a", "b"]
+
+
+# --- in a search
+
+
+class NaiveMean(HostMechanism, name="naive-mean"):
+    """Noise for data between 0 and 1; they are not clipped where `clips` is false."""
+
+    clips: bool = False
+
+    def claim(self, pair: Any) -> Any:
+        return PureDP(1.0)
+
+    def sample(self, rng: Any, data: Any, n: int) -> Any:
+        data = np.clip(np.nan_to_num(data), 0, 1) if self.clips else np.minimum(data, 1e3)
+        return np.nan_to_num(np.mean(data) + rng.laplace(scale=1 / len(data), size=n))
+
+
+def test_a_search_over_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample_in_this_process(monkeypatch)
+    table = {"table": [0.1, 0.2, 0.3, 0.4], "schema": UNIT, "adjacency": "replace", "batch": 8}
+    spec = {
+        "schema": 1,
+        "audit": {"name": "t", "trials": 20_000, "confidence": 0.99},
+        "search": {"use": "records", "params": table},
+        "mechanism": [
+            {"use": "naive-mean", "label": "naive"},
+            {"use": "naive-mean", "label": "clipped", "params": {"clips": True}},
+        ],
+        "attack": [{"use": "identity"}],
+        "run": {"chunk": 256, "stop": "decided"},
+    }
+    naive, clipped = dpframe.audit(spec, plugins=[NaiveMean]).cells
+    assert (naive.verdict, clipped.verdict != "violated") == ("violated", True)
+    assert naive.pair.use == "records"
+    assert any("on the pair “" in note for note in naive.estimate.notes)
