@@ -108,26 +108,8 @@ class OwnSearchTable(Table):
     """Its parameters. Those of [search] that are not named here hold, if the plugin is the same."""
 
 
-class OutputsTable(Table):
-    """What counts as an answer of a black box beside what it gives."""
-
-    time: bool = False
-    """Whether the time that an answer took is part of it. What that shows is evidence of one
-    machine."""
-    bits: bool = False
-    """Whether a search looks at the last bits of floating-point numbers: whoever sees all digits
-    can tell right mechanisms that add floating-point noise apart by them."""
-
-
 class MechanismTable(EntryTable):
     """A mechanism."""
-
-    raises: Literal["answer", "fail"] | None = None
-    """Of a black box: whether an exception is an answer like others, or makes its cells fail.
-    Default: "answer" where it gives releases one at a time, in a search, and for attacks that look
-    at answers; else "fail"."""
-    outputs: OutputsTable | None = None
-    """Of a black box: what counts as its answer."""
 
     search: OwnSearchTable | None = None
     """Data of its own: what [search] has, for this mechanism alone."""
@@ -195,11 +177,22 @@ class SpecTable(Table):
     """How the draws are made."""
 
 
+VIEWS = ("kinds", "values", "numbers", "bits", "residues", "equalities", "spread", "time")
+"""What a search of a black box looks at in its answers."""
+
+OBSERVED = ("bits", "time")
+"""Of these what a spec must say that observers have it: a right mechanism leaks by them too."""
+
 SEARCHED_BY: dict[str, list[dict[str, Any]]] = {
-    "attack": [{"use": "categories"}, {"use": "learned"}],
+    "attack": [
+        {"use": "categories"},
+        {"use": "learned"},
+        *({"use": "answers", "label": view, "params": {"look": view}} for view in VIEWS),
+    ],
     "estimator": [{"use": "betting"}],
 }
-"""What a spec with [search] has unless it says otherwise."""
+"""What a spec with [search] has unless it says otherwise; of the attacks each mechanism is met by
+those that are for its kind."""
 
 SWEEPABLE = ("seed", "trials", "delta", "confidence")
 """Keys of [audit] that may differ between cells."""

@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpframe.mechanism import HostMechanism
 from dpframe.pair import Pair, equal, unplayable
 from dpframe.patience import at_work
 from dpframe.printable import shown
 from dpframe.spec.audit import Cell, Choice, Search
 from dpframe.spec.cells import Grid
 from dpframe.spec.instances import explain
+from dpframe.spec.model import OBSERVED, SEARCHED_BY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from dpframe.attack import Attack
     from dpframe.spec.cells import Chosen, Combination, Target
+    from dpframe.spec.document import Document
     from dpframe.spec.expect import Rules
     from dpframe.spec.instances import Picks
     from dpframe.spec.uses import Member
@@ -29,6 +33,10 @@ class SearchGrid(Grid):
     A cell begins with the first pair that is proposed, so that mechanisms that go with no pair of
     the neighbourhood are found here.
     """
+
+    def __init__(self, document: Document, *args: Any, **more: Any) -> None:
+        self._attacks_are_default = document.data["attack"] == SEARCHED_BY["attack"]
+        super().__init__(document, *args, **more)
 
     def _look_at_pairs(self) -> None:
         for estimator in self._members.of_kind["estimator"]:
@@ -91,13 +99,23 @@ class SearchGrid(Grid):
             neighbourhood=Choice(
                 pair.use, pair.label, pair.distribution, pair.version, self._neighbourhoods[member]
             ),
-            attacks=tuple(
-                self._choice(attack, index).choice for attack in self._members.of_kind["attack"]
-            ),
+            attacks=self._attacks(self._choice(combination.mechanism, index).choice, index),
         )
         named = dataclasses.replace(pair, use=type(first).name, label=type(first).name)
         for cell in super()._repeats(combination, target, index, rules):
             yield dataclasses.replace(cell, pair=named, search=search)
+
+    def _attacks(self, mechanism: Choice[Any], index: Picks) -> tuple[Choice[Attack], ...]:
+        """All that the spec names; where it names none, those that are for such a mechanism."""
+        found = [self._choice(attack, index).choice for attack in self._members.of_kind["attack"]]
+        if not self._attacks_are_default:
+            return tuple(found)
+        if not isinstance(mechanism.value, HostMechanism):
+            return tuple(one for one in found if one.use != "answers")
+        # Exact answers are what "categories" has of arrays.
+        left_out = {"categories"}
+        left_out |= {view for view in OBSERVED if not getattr(mechanism, view)}
+        return tuple(one for one in found if one.label not in left_out)
 
 
 def _alike(pair: Pair) -> bool:

@@ -11,21 +11,28 @@ import numpy as np
 from dpframe.engine.checkpoint import Saved, Store
 from dpframe.engine.chunks import segments
 from dpframe.engine.search.cuts import above, in_words
-from dpframe.engine.search.learned import Learned, LearnedOnHost
+from dpframe.engine.search.learned import Learned
 from dpframe.engine.search.wealth import Point, Seen
-from dpframe.mechanism import HostMechanism
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dpframe.claims import Claim
     from dpframe.engine.chunks import Segment
-    from dpframe.engine.lending import Source
     from dpframe.engine.plan import Pass
     from dpframe.pair import Pair
     from dpframe.spec.audit import RunSettings
 
     Counter = Callable[[Sequence[Callable[[], Any]]], list[Any]]
+
+WARM_UP = 3 << 10
+"""Draws of each dataset that every pair gets before anything is bet on, where trials abound."""
+
+SHARE = 1 / 24
+"""Of the trials, which a pair is warmed up with at most."""
+
+GROWTH = 0.4
+"""Draws of a round, as a share of those that its pair had before."""
 
 MOST_LEARNED = 1 << 16
 """Draws per dataset that attacks learn from, and that cuts are chosen from."""
@@ -45,9 +52,13 @@ class Arm:
         run: settings of the audit.
         prng: name of the generator.
         store: where counts are kept.
-        source: where outputs of black boxes come from.
         tried: what was looked at already; shared by all arms.
     """
+
+    least = 0.0
+    """Standard errors beyond a claim below which nothing is bet."""
+    at_once = False
+    """Whether it is played as soon as it looks promising, before other pairs are begun."""
 
     def __init__(
         self,
@@ -58,12 +69,11 @@ class Arm:
         run: RunSettings,
         prng: str,
         store: Store,
-        source: Source,
         tried: set[Any],
     ) -> None:
         self.the_pass, self.claim, self.points, self.scale = the_pass, claim, points, scale
         self.run, self.prng, self.tried = run, prng, tried
-        self.store, self.source = store, source
+        self.store = store
         self.drawn = 0
         """Chunks of each dataset that were drawn."""
         self.seen = Seen(np.zeros((2, 0), np.int64), 0)
@@ -71,7 +81,7 @@ class Arm:
         """What its rounds have earned against the claim, as a logarithm."""
         self._learned = 0
         """Chunks that attacks have learned from."""
-        self._work: Learned | LearnedOnHost | None = None
+        self._work: Learned | None = None
 
     @property
     def pair(self) -> Pair:
@@ -79,22 +89,43 @@ class Arm:
         return self.the_pass.pair
 
     @property
+    def mechanism(self) -> Any:
+        """Resolved for the pair."""
+        return self.the_pass.mechanisms[0]
+
+    @property
+    def group(self) -> str:
+        """Of its draws."""
+        return self.the_pass.stream.group
+
+    @property
+    def data(self) -> str:
+        """Digest of the pair."""
+        return self.the_pass.data
+
+    @property
     def trials(self) -> int:
         """Draws of each dataset."""
         return self.drawn * self.the_pass.rows
 
-    def warm_up(self, chunks: int, count: Counter) -> None:
-        """Draws for the first time: half to learn from, the rest for cuts and to guess by.
+    def first(self) -> int:
+        """Draws of each dataset that it begins with."""
+        rows = self.the_pass.rows
+        return 3 * rows * max(1, int(min(WARM_UP, SHARE * self.the_pass.trials)) // (3 * rows))
 
-        Args:
-            chunks: a multiple of three.
-            count: calls what counts.
-        """
-        self.drawn = chunks
-        self._learn(chunks // 2, count)
+    def warm_up(self, count: Counter) -> None:
+        """Draws for the first time: half to learn from, the rest for cuts and to guess by."""
+        self.drawn = self.first() // self.the_pass.rows
+        self._learn(self.drawn // 2, count)
 
-    def draw(self, chunks: int, count: Counter) -> Seen:
+    def next_round(self, most: int) -> int:
+        """Draws of each dataset in the next round, at most so many; 0 if none can be."""
+        rows = self.the_pass.rows
+        return rows * min(max(1, int(GROWTH * self.drawn)), most // rows)
+
+    def draw(self, draws: int, count: Counter) -> Seen:
         """Draws a round and counts it, under cuts that were chosen before."""
+        chunks = draws // self.the_pass.rows
         fresh = self._counted(range(self.drawn, self.drawn + chunks), count)
         self.drawn += chunks
         return fresh
@@ -106,11 +137,16 @@ class Arm:
         if self._learned < enough and self.drawn >= 16 * self._learned:
             self._learn(min(self.drawn // 4, enough), count)
 
-    def event(self, number: int) -> tuple[int, str, int]:
+    def event(self, number: int, words: Mapping[int, str]) -> tuple[int, str | None, str, int]:
         """An event of `seen`.
 
+        Args:
+            number: which.
+            words: what codes of kinds and values stand for; arrays have none.
+
         Returns:
-            Which attack, the event in words, and the dataset under which it is the more likely.
+            Which attack, the event in words where there are any, in terms of scores, and the
+            dataset under which it is the more likely.
         """
         assert self._work is not None
         cuts = self.seen.above.shape[1]
@@ -119,16 +155,15 @@ class Arm:
         for place, (statistic, layout) in enumerate(scorers):
             own = 1 if not np.size(layout) else len(np.asarray(layout))
             if cut < own:
-                words = in_words(statistic, layout, cut, is_above=side in (0, 2))
-                return place, words, 1 if side < 2 else 0
+                scores = in_words(statistic, layout, cut, is_above=side in (0, 2))
+                return place, None, scores, 1 if side < 2 else 0
             cut -= own
         raise IndexError(number)
 
     def _learn(self, chunks: int, count: Counter) -> None:
         """Attacks learn from the first chunks, cuts come from the next; the rest is counted."""
-        kind = LearnedOnHost if isinstance(self.the_pass.mechanisms[0], HostMechanism) else Learned
-        work = kind(self.the_pass, self.run, self.prng, Store(), self.tried)
-        work.learn_from(chunks, cuts := max(1, chunks // 2), self.source)
+        work = Learned(self.the_pass, self.run, self.prng, Store(), self.tried)
+        work.learn_from(chunks, cuts := max(1, chunks // 2))
         if self._work is None:
             work.look()
         self._work, self._learned = work, chunks

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpframe.engine.search.hunt import Hunt
-    from dpframe.engine.search.wealth import Seen
+    from dpframe.engine.search.wealth import Point, Seen
 
 MOST_POINTS = 200
 """Of the growth of the wealth."""
+
+ABOUT = 0.9
+"""An event that lies outside of a claim by this share of what another does tells as much."""
 
 SMALLEST = 1e-300
 """Of p-values, as elsewhere."""
@@ -43,18 +46,20 @@ def finding(hunt: Hunt, seconds: float) -> CellResult:
     if not hunt.has_bet:
         raise CellError("nothing could be bet on: more trials, or a smaller neighbourhood")
     number, loss = most_telling(arm.seen, cell.delta)
-    place, words, side = arm.event(number)
+    if hunt.is_refuted() and (clear := clearest(arm.seen, arm.points)) is not None:
+        number = clear
+    place, told, scores, side = arm.event(number, hunt.settings.source.words)
     (multiplied, other) = events(*arm.seen)[number]
     hits = (int(multiplied), int(other)) if side else (int(other), int(multiplied))
     n = arm.seen.trials
-    mechanism: Any = arm.the_pass.mechanisms[0]
+    mechanism: Any = arm.mechanism
     truth = guarded("truth", lambda: mechanism.truth(arm.pair))
     if not isinstance(truth, Claim | None):
         raise CellError(f"truth returned {shown(truth)}, which is neither a claim nor None")
     bound = wealth.bound(error, hunt.arms.index(arm)) * arm.scale
     found = dataclasses.replace(hunt.maker.of(arm.pair, mechanism, place), claim=arm.claim)
     witness = Witness(
-        event=f"{found.attack.label} {words}",
+        event=told or f"{found.attack.label} {scores}",
         more_likely="D′" if side else "D",
         hits=hits,
         trials=(n, n),
@@ -91,9 +96,9 @@ def finding(hunt: Hunt, seconds: float) -> CellResult:
         truth=truth,
         extreme=extreme,
         draws=sum(trials),
-        draw_group=arm.the_pass.stream.group,
+        draw_group=arm.group,
         looks=hunt.settings.looks_of(cell),
-        data=arm.the_pass.data,
+        data=arm.data,
         seconds=seconds,
         witness=witness,
         exact=hunt.sensitivity.found,
@@ -106,6 +111,32 @@ def _thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ..
         return tuple(points)
     kept = np.linspace(0, len(points) - 1, MOST_POINTS).astype(int)
     return tuple(points[place] for place in kept)
+
+
+def clearest(seen: Seen, points: Sequence[Point]) -> int | None:
+    """The first event that lies about as far outside of a claim as any; None where none does.
+
+    Args:
+        seen: of one pair.
+        points: of the claim.
+
+    Returns:
+        Its number. Attacks come in the order in which the spec has them, the plainest first.
+    """
+    shares = (events(*seen) + 0.5) / (seen.trials + 1)
+    q, p = shares.T
+    zs = [
+        (p - math.exp(e) * q - d) / np.sqrt(math.exp(2 * e) * q * (1 - q) + p * (1 - p))
+        for e, d in points
+    ]
+    if not zs or not len(q):
+        return None
+    best = np.max(zs, axis=0)
+    if best.max() <= 0:
+        return None
+    cuts = seen.above.shape[1]
+    near = np.flatnonzero(best >= ABOUT * best.max())
+    return int(min(near, key=lambda number: (number % cuts, number)))
 
 
 def most_telling(seen: Seen, delta: float) -> tuple[int, float]:

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-import time
 from typing import TYPE_CHECKING, Any
 
 from dpframe.engine.address import Stream, host_generator
 from dpframe.engine.fingerprint import source_of
 from dpframe.engine.guard import guarded
-from dpframe.engine.search.making import SHARE, Maker
+from dpframe.engine.lending import Overdue
+from dpframe.engine.pace import GRACE, Clock
+from dpframe.engine.search.arm import SHARE, WARM_UP
+from dpframe.engine.search.box_arm import BoxArm
+from dpframe.engine.search.making import Maker
 from dpframe.engine.search.wealth import LARGEST, Point, Wealth, farthest
 from dpframe.engine.sensitivity import SensitivityCheck
 from dpframe.errors import CellError
+from dpframe.mechanism import HostMechanism
 from dpframe.neighbourhood import Earned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpframe.engine.search.arm import Arm, Counter
+    from dpframe.engine.search.arm import Counter
+    from dpframe.engine.search.making import AnyArm
     from dpframe.engine.search.settings import Settings
     from dpframe.pair import Pair
     from dpframe.spec.audit import Cell, Choice
-
-WARM_UP = 3 << 10
-"""Draws of each dataset that every pair gets before anything is bet on, where trials abound."""
-
-GROWTH = 0.4
-"""Draws of a round, as a share of those that its pair had before."""
 
 PROPOSALS = 1 / 2
 """Share of the trials after which no pair is warmed up any more: what is left is bet on."""
@@ -48,6 +48,12 @@ LEAST = 0.5
 
 MOST_PAIRS = 256
 """Pairs of one search: each is learned about and kept."""
+
+NO_PAIR = "the neighbourhood proposed no pair in which D and D′ differ"
+
+ONE_EXCEPTION = (
+    "all answers, on D and on D′ of every pair, were one and the same exception: nothing is tested"
+)
 
 PROPOSE = "proposals"
 """Stream of what a neighbourhood makes up."""
@@ -87,18 +93,26 @@ class Hunt:
         assert cell.search is not None
         self.cell, self.search, self.settings = cell, cell.search, settings
         self.error = settings.error_of(cell)
-        self.arms: list[Arm] = []
+        self.arms: list[AnyArm] = []
         self.wealth = Wealth(cell.delta)
         self.drawn = 0
         """Draws of each dataset, of all pairs together."""
         self.ended_by_time = False
         self._count, self._progress = count, progress
-        self.maker = Maker(cell, settings)
+        limit = settings.run.seconds
+        self._clock = Clock(None if limit is None else max(limit, GRACE))
+        self.maker = Maker(cell, settings, self._clock)
         self.sensitivity = SensitivityCheck(
             self.search.mechanism.value, settings.source, settings.run
         )
-        self._known: dict[Pair, Arm | None] = {}
+        self._known: dict[Pair, AnyArm | None] = {}
         """Every proposed pair, in order, with its arm if draws were spent on it."""
+        self._waiting: list[Pair] = []
+        """Proposed pairs that were not drawn from yet."""
+        self._asked_at = 0
+        """Draws when the neighbourhood was last asked."""
+        self._silent = 0
+        """Pairs on which every answer was one exception."""
         self._rounds = 0
         self._zs: dict[int, tuple[Any, float]] = {}
         """Of each arm what its standard errors were asked of, and how many they are."""
@@ -109,36 +123,53 @@ class Hunt:
         Raises:
             CellError: what makes the draws, or proposes pairs, cannot be used.
         """
-        started, limit = time.perf_counter(), self.settings.run.seconds
-        asked_at = 0
-        while not self._is_decided():
-            if self._wants_more(asked_at):
-                self._propose()
-                asked_at = self.drawn
-                continue
-            arm = self._most_promising()
-            chunks = min(max(1, int(GROWTH * arm.drawn)), self._left // arm.the_pass.rows)
-            if not chunks:
-                return
-            if limit is not None and time.perf_counter() - started > limit:
-                self.ended_by_time = True
-                return
-            self._bet(arm, chunks)
+        # The time that a box waits for others is not its own.
+        on_host = isinstance(self.search.mechanism.value, HostMechanism)
+        try:
+            with contextlib.nullcontext() if on_host else self._clock.running():
+                while not self._is_decided() and self._goes_on():
+                    pass
+        except Overdue:  # the round that was being drawn counts for nothing
+            self.ended_by_time = True
+
+    def _goes_on(self) -> bool:
+        """Takes a step; False if there is none."""
+        if self._waiting and not any(arm.at_once and self._z(arm) > PROMISING for arm in self.arms):
+            self._begin(self._waiting.pop(0))
+            if not self._waiting:
+                self._asked_at = self.drawn
+            return True
+        if not self._waiting and self._wants_more():
+            self._propose()
+            self._asked_at = self.drawn
+            return True
+        if not self.arms:
+            raise CellError(ONE_EXCEPTION if self._silent else NO_PAIR)
+        arm = self._most_promising()
+        draws = arm.next_round(self._left)
+        if not draws:
+            return False
+        left = self._clock.left()
+        if left is not None and left <= 0:
+            self.ended_by_time = True
+            return False
+        self._bet(arm, draws)
+        return True
 
     @property
     def has_bet(self) -> bool:
         """Whether anything was bet on."""
         return self._rounds > 0
 
-    def witness(self) -> Arm:
+    def witness(self) -> AnyArm:
         """The pair that has earned most; before any has, the one that suggests most."""
         best = max(self.arms, key=lambda arm: arm.earned)
         return best if best.earned > 0 else max(self.arms, key=self._suggests)
 
-    def target(self, arm: Arm) -> tuple[Point, ...]:
+    def target(self, arm: AnyArm) -> tuple[Point, ...]:
         """What is worth betting against: the claim; once that is refuted, what still holds."""
         open_ = self.wealth.open(self.error) * arm.scale
-        if arm.claim is not None and not self._is_refuted():
+        if arm.claim is not None and not self.is_refuted():
             return arm.points
         return (Point(min(open_, LARGEST), self.cell.delta),)
 
@@ -146,15 +177,16 @@ class Hunt:
     def _left(self) -> int:
         return self.cell.trials - self.drawn
 
-    def _is_refuted(self) -> bool:
+    def is_refuted(self) -> bool:
+        """Whether the claim is."""
         return self.wealth.best >= -math.log(self.error)
 
     def _is_decided(self) -> bool:
-        return self.settings.ends_when_decided and self._is_refuted()
+        return self.settings.ends_when_decided and self.is_refuted()
 
-    def _wants_more(self, asked_at: int) -> bool:
+    def _wants_more(self) -> bool:
         promising = any(self._z(arm) > PROMISING for arm in self.arms)
-        return self.drawn >= AGAIN[promising] * asked_at
+        return self.drawn >= AGAIN[promising] * self._asked_at
 
     def _propose(self) -> None:
         history = [
@@ -167,48 +199,50 @@ class Hunt:
         neighbourhood = self.search.neighbourhood.value
         proposed = guarded("propose", lambda: list(neighbourhood.propose(rng, history)))
         proposed = self.sensitivity.look([pair for pair in proposed if pair not in self._known])
-        for pair in proposed[: MOST_PAIRS - len(self.arms)]:
-            if pair in self._known:
-                continue
-            self._known[pair] = None
-            if (arm := self.maker.arm(pair)) is None:
-                continue
-            rows = arm.the_pass.rows
-            chunks = 3 * max(1, int(min(WARM_UP, SHARE * self.cell.trials)) // (3 * rows))
-            needed = chunks * rows
-            if self.drawn + needed > (PROPOSALS if self.arms else 1) * self.cell.trials:
-                if self.arms:
-                    return
-                raise CellError(f"a search takes {needed} trials to begin with, and more to go on")
-            arm.warm_up(chunks, self._count)
-            self.arms.append(arm)
-            self._known[pair] = arm
-            self._spend(arm.trials)
-        if not self.arms:
-            raise CellError("the neighbourhood proposed no pair in which D and D′ differ")
+        self._waiting = list(dict.fromkeys(proposed))[: MOST_PAIRS - len(self.arms)]
 
-    def _most_promising(self) -> Arm:
+    def _begin(self, pair: Pair) -> None:
+        """Draws from a pair for the first time."""
+        self._known[pair] = None
+        if (arm := self.maker.arm(pair)) is None:
+            return
+        needed = arm.first()
+        if self.drawn + needed > (PROPOSALS if self.arms else 1) * self.cell.trials:
+            if not self.arms:
+                raise CellError(f"a search takes {needed} trials to begin with, and more to go on")
+            self._waiting.clear()
+            return
+        arm.warm_up(self._count)
+        if isinstance(arm, BoxArm) and arm.shows_nothing:
+            self._silent += 1
+            self._spend(arm.trials)
+            return
+        self.arms.append(arm)
+        self._known[pair] = arm
+        self._spend(arm.trials)
+
+    def _most_promising(self) -> AnyArm:
         return max(self.arms, key=lambda arm: (self._growth(arm), self._suggests(arm)))
 
-    def _growth(self, arm: Arm) -> float:
+    def _growth(self, arm: AnyArm) -> float:
         """About how much a draw would earn, if the pair shows a little more than until now."""
         return max(self._z(arm) - LUCK, LEAST) ** 2 / (2 * arm.seen.trials)
 
-    def _suggests(self, arm: Arm) -> float:
+    def _suggests(self, arm: AnyArm) -> float:
         return self._z(arm) / math.sqrt(arm.seen.trials)
 
-    def _z(self, arm: Arm) -> float:
+    def _z(self, arm: AnyArm) -> float:
         key = (arm.drawn, self.target(arm))
         if self._zs.get(id(arm), ((), 0.0))[0] != key:
             guess = farthest(arm.seen, key[1])
             self._zs[id(arm)] = key, -math.inf if guess is None else guess.z
         return self._zs[id(arm)][1]
 
-    def _bet(self, arm: Arm, chunks: int) -> None:
+    def _bet(self, arm: AnyArm, draws: int) -> None:
         before = arm.seen
-        fresh = arm.draw(chunks, self._count)
-        self._spend(chunks * arm.the_pass.rows)
-        where = arm.scale, self.drawn, self.arms.index(arm)
+        fresh = arm.draw(draws, self._count)
+        self._spend(draws)
+        where = arm.scale, self.drawn, self.arms.index(arm), arm.least
         arm.earned += self.wealth.bet(before, fresh, arm.points, *where)
         self._rounds += 1
         arm.take_in(fresh, self._count)

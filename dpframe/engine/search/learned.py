@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,47 +16,41 @@ from dpframe.engine.content import data_digest
 from dpframe.engine.device import DeviceWork
 from dpframe.engine.fingerprint import entry_keys
 from dpframe.engine.guard import guarded
-from dpframe.engine.host import HostWork
 from dpframe.engine.lanes import stack, unstacked
-from dpframe.engine.lending import Overdue, Stopped
-from dpframe.engine.pace import GRACE
 from dpframe.engine.precision import as_scored, both_as_made, precision_of
 from dpframe.engine.seeing import seen, seen_shape
 from dpframe.engine.tally import no_counts
 from dpframe.engine.trace import check_scores
-from dpframe.engine.work import CHANGED, Work
+from dpframe.engine.work import CHANGED
 from dpframe.errors import CellError, SampleError
 
 if TYPE_CHECKING:
     from dpframe.attack import Attack
     from dpframe.engine.chunks import Segment
-    from dpframe.engine.lending import Source
     from dpframe.types import HostArray, Tree
 
 UNDONE = "the draws of a round did not all come: a search bets on whole rounds"
 
 
-class _Learned(Work):
-    """What both kinds of mechanism have in common."""
+class Learned(DeviceWork):
+    """Draws of a mechanism that JAX traces."""
 
     own_layouts: list[Tree]
     """One per attack."""
     digest: str
     """Of all that decides what a count means."""
 
-    def learn_from(self, chunks: int, cuts: int, source: Source) -> None:
+    def learn_from(self, chunks: int, cuts: int) -> None:
         """Attacks learn from the first chunks; the next say where cuts stand.
 
         Args:
             chunks: how many are learned from.
             cuts: how many say where cuts stand.
-            source: where outputs of black boxes come from.
 
         Raises:
             CellError: the author's mistake.
         """
         self._at_hand: dict[tuple[int, range], HostArray] = {}
-        self._drawn_from(source)
         the_pass = self.the_pass
         with precision_of(self.run):
             self.made = guarded("the pair", partial(both_as_made, the_pass.pair))
@@ -88,9 +81,6 @@ class _Learned(Work):
         if done != segment:
             raise SampleError(UNDONE)
         return counts
-
-    def _drawn_from(self, source: Source) -> None:
-        """Takes note of where outputs come from."""
 
     def _drawn(self, index: int, chunks: range) -> HostArray:
         """Outputs of some chunks of one dataset, as attacks see them; drawn once."""
@@ -130,33 +120,3 @@ class _Learned(Work):
             for part in pilot
         ]
         return state, arrays("bind", guarded("bind", lambda: statistic.bind(*scores)))
-
-
-class Learned(_Learned, DeviceWork):
-    """Of a mechanism that JAX traces."""
-
-
-class LearnedOnHost(_Learned, HostWork):
-    """Of a black box."""
-
-    def _drawn_from(self, source: Source) -> None:
-        self.source = source
-        self._seen = {}
-
-    def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
-        seen = [self._drawn(*at) for at in self._at_hand if at[1].start == 0][:2]
-        if len(seen) < 2:
-            seen = [self._drawn(index, range(1)) for index in (0, 1)]
-        x, y = (self._filled(self._checked(outputs)) for outputs in seen)
-        return x, y
-
-    def _deadline_of(self, index: int) -> float | None:
-        # What was counted before is the search's, so that every draw may be its pair's first.
-        left = self.time_left()
-        return None if left is None else time.monotonic() + max(left, GRACE)
-
-    def of(self, index: int, segment: Segment) -> tuple[Tree, ...]:
-        try:
-            return super().of(index, segment)
-        except (Overdue, Stopped) as error:
-            raise SampleError(UNDONE) from error

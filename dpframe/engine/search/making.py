@@ -11,17 +11,19 @@ from dpframe.attack import Target
 from dpframe.claims import Claim
 from dpframe.engine.address import EVAL, Stream, digest, draw_group
 from dpframe.engine.answers import learns, mismatch, nan_allowed, unsuited
-from dpframe.engine.budgets import resolved
 from dpframe.engine.chunks import rows_per_chunk
 from dpframe.engine.content import data_digest
+from dpframe.engine.first_call import asking_of
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import Scorer
 from dpframe.engine.plan import Pass, Place
-from dpframe.engine.precision import both_as_made, run_dtype
-from dpframe.engine.search.arm import Arm
+from dpframe.engine.precision import both_as_made, for_a_box
+from dpframe.engine.search.arm import SHARE, Arm
+from dpframe.engine.search.box_arm import BoxArm
+from dpframe.engine.search.box_draws import BoxDraws
 from dpframe.engine.search.cuts import Cuts
+from dpframe.engine.search.views import Views
 from dpframe.engine.search.wealth import LARGEST, Point
-from dpframe.engine.seeing import seen_shape
 from dpframe.engine.trace import Tracer, declared_rows
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
@@ -33,15 +35,15 @@ from dpframe.statistic import DecisionCounts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dpframe.engine.pace import Clock
     from dpframe.engine.search.settings import Settings
     from dpframe.pair import Pair
     from dpframe.spec.audit import Cell
 
+    AnyArm = Arm | BoxArm
+
 ROWS = 1 << 10
 """Draws at a time, at most: a search looks at many pairs before it settles on one."""
-
-SHARE = 1 / 24
-"""Of the trials, which a pair is warmed up with at most."""
 
 DIFFERENT = (
     "the mechanism is another one for each pair: in a search it must be the same for all, so say "
@@ -55,17 +57,19 @@ class Maker:
     Args:
         cell: what is searched; its `search` says where.
         settings: of the run.
+        clock: time that boxes have had.
     """
 
-    def __init__(self, cell: Cell, settings: Settings) -> None:
+    def __init__(self, cell: Cell, settings: Settings, clock: Clock) -> None:
         assert cell.search is not None
-        self.cell, self.search, self.settings = cell, cell.search, settings
+        self.cell, self.search, self.settings, self.clock = cell, cell.search, settings, clock
         self._tracer = Tracer(settings.run, settings.prng, settings.source)
         self._tried: set[Any] = set()
         self._mechanism: Any = None
+        self._tried_addresses = False
         self._unit: float | None = None
 
-    def arm(self, pair: Pair) -> Arm | None:
+    def arm(self, pair: Pair) -> AnyArm | None:
         """A proposed pair as an arm; None if there is nothing to tell apart.
 
         Raises:
@@ -85,8 +89,10 @@ class Maker:
             raise CellError(DIFFERENT)
         self._mechanism = mechanism
         points = self._points(claim)
+        if isinstance(mechanism, HostMechanism):
+            return self._box_arm(pair, mechanism, claim, points)
         settings = self.settings
-        common = (settings.run, settings.prng, settings.store, settings.source, self._tried)
+        common = (settings.run, settings.prng, settings.store, self._tried)
         return Arm(self._pass(pair, mechanism), claim, points, self._scale(points), *common)
 
     def of(self, pair: Pair, mechanism: Any, attack: int) -> Cell:
@@ -106,14 +112,43 @@ class Maker:
         own = [mechanism.distribution, mechanism.use, mechanism.value.params()]
         return digest(["search", *(of or own)])
 
+    def _box_arm(
+        self, pair: Pair, mechanism: HostMechanism, claim: Claim | None, points: tuple[Point, ...]
+    ) -> BoxArm:
+        cell, settings = self.of(pair, mechanism, 0), self.settings
+        attacks = [choice.value for choice in self.search.attacks]
+        for attack in attacks:
+            if (reason := mismatch(mechanism, attack.gives)) is not None:
+                raise CellError(reason)
+            learns(attack)
+        made = guarded("the pair", lambda: both_as_made(pair))
+        data = guarded("the pair", lambda: data_digest(made))
+        rows = settings.run.chunk or declared_rows(mechanism)
+        # Chunks that grow have no number of rows.
+        group = draw_group(cell, data=data, precision="", prng=settings.prng, rows=rows or 0)
+        stream = Stream(cell.seed, self.group([group]), cell.repeat, EVAL)
+        asking = asking_of(cell)
+        assert asking is not None
+        draws = BoxDraws(
+            mechanism, for_a_box(made), stream, asking, settings.source, rows, self.clock
+        )
+        views = Views(
+            self.search.attacks, mechanism, pair, settings.run, stream, settings.prng, self._tried
+        )
+        scale = self._scale(points)
+        arm = BoxArm(pair, mechanism, claim, points, scale, draws, views, data)
+        if not self._tried_addresses:
+            self._tried_addresses = True
+            draws.check_addresses()
+        return arm
+
     def _pass(self, pair: Pair, mechanism: Any) -> Pass:
         """The draws of a pair, and what is counted on them."""
         cell = self.of(pair, mechanism, 0)
         shape = self._tracer.output_shape(cell)
-        dtype = run_dtype(resolved(self.settings.run, mechanism, self.cell.trials))
+        target = Target(mechanism, pair, shape.dims)
         scorers, places = [], []
         for number, attack in enumerate(self.search.attacks):
-            target = Target(mechanism, pair, seen_shape(attack.value, shape, dtype).dims)
             if (reason := unsuited(attack.value, target)) is not None:
                 raise CellError(f"{attack.label}: {reason}")
             if (reason := mismatch(mechanism, attack.value.gives)) is not None:
@@ -125,10 +160,9 @@ class Maker:
             places.append((dataclasses.replace(of_attack, id=str(number)), Place(0, number, 0)))
         made = guarded("the pair", lambda: both_as_made(pair))
         data = guarded("the pair", lambda: data_digest(made))
-        on_host = isinstance(mechanism, HostMechanism)
         run = self.settings.run
         few = 1 << max(4, int(SHARE * self.cell.trials / 3).bit_length() - 1)
-        usual = declared_rows(mechanism) or rows_per_chunk(shape.dims, on_host=on_host)
+        usual = declared_rows(mechanism) or rows_per_chunk(shape.dims, on_host=False)
         rows = run.chunk or min(ROWS, few, usual)
         group = draw_group(
             cell, data=data, precision=run.precision, prng=self.settings.prng, rows=rows

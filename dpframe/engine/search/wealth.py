@@ -112,6 +112,7 @@ class Wealth:
         scale: float,
         drawn: int,
         number: int = 0,
+        least: float = 0.0,
     ) -> float:
         """Bets on a round.
 
@@ -122,6 +123,7 @@ class Wealth:
             scale: loss claimed for this pair, as a multiple of the first one's.
             drawn: draws per dataset of all rounds, this one included.
             number: which arm it is, from 0, in the order in which they were proposed.
+            least: standard errors by which an event must lie outside of the claim to be bet on.
 
         Returns:
             What the round has earned against the claim, as a logarithm.
@@ -129,7 +131,7 @@ class Wealth:
         past, now = (Seen(np.array([[0], [n]]), n) for n in (before.trials, fresh.trials))
         self._loudest = self._loudest + _paid(past, now, points)
         self.most = max(self.most, _mean(self._loudest) - math.log(2))
-        earned = self._bet_against_claim(number, before, fresh, points)
+        earned = self._bet_against_claim(number, before, fresh, points, least)
         self._bet_against_grid(self._ladders.setdefault(number, Ladder()), before, fresh, scale)
         self.history.append((drawn, self.log_wealth))
         return earned
@@ -170,9 +172,9 @@ class Wealth:
         return int(held[0]) if len(held) else len(GRID)
 
     def _bet_against_claim(
-        self, number: int, before: Seen, fresh: Seen, points: Sequence[Point]
+        self, number: int, before: Seen, fresh: Seen, points: Sequence[Point], least: float
     ) -> float:
-        paid = _paid(before, fresh, points)
+        paid = _paid(before, fresh, points, least)
         if not paid.any():
             return 0.0
         old = self.apart.get(number, np.zeros(2))
@@ -195,10 +197,10 @@ class Wealth:
         ladder.best[at] = np.maximum(ladder.best[at], wealth)
 
 
-def _paid(before: Seen, fresh: Seen, points: Sequence[Point]) -> Floats:
+def _paid(before: Seen, fresh: Seen, points: Sequence[Point], least: float = 0.0) -> Floats:
     """What a round pays against a claim, as logarithms of two factors."""
     guess = farthest(before, points)
-    if guess is None or guess.z <= 0:
+    if guess is None or guess.z <= least:
         return np.zeros(2)
     slope = np.exp([guess.point.epsilon])
     return pay(fresh.above, fresh.trials, guess.bet, slope, guess.point.delta)[:, 0]

@@ -17,7 +17,7 @@ def test_what_is_bet_on_was_neither_learned_from_nor_counted_before(
     seen: dict[str, set[int]] = {}
     """Of each pair, the chunks that anything was made of."""
     rounds = []
-    counted, drawn, draw = arm.Arm._counted, learned._Learned._drawn, arm.Arm.draw
+    counted, drawn, draw = arm.Arm._counted, learned.Learned._drawn, arm.Arm.draw
 
     def of(the_pass: Any) -> set[int]:
         return seen.setdefault(the_pass.stream.group, set())
@@ -42,7 +42,7 @@ def test_what_is_bet_on_was_neither_learned_from_nor_counted_before(
             betting.pop()
 
     monkeypatch.setattr(arm.Arm, "_counted", count)
-    monkeypatch.setattr(learned._Learned, "_drawn", look)
+    monkeypatch.setattr(learned.Learned, "_drawn", look)
     monkeypatch.setattr(arm.Arm, "draw", bet)
     (cell,) = dpframe.audit(spec("laplace"), plugins=[Three]).cells
     assert cell.status == "ok"

@@ -1,0 +1,300 @@
+"""Answers of a black box on one pair, drawn a few at first and many at a time later.
+
+A slow box should show in a few calls what it shows at once, and a fast one should not be asked for
+eight answers at a time. So chunks grow with their number: which chunk an answer belongs to, and so
+its address, does not depend on how fast the machine is.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dpframe.answers import ABSENT, BEFORE
+from dpframe.engine.address import EVAL
+from dpframe.engine.independence import NOT_SEEDABLE, Independence
+from dpframe.engine.lending import Load, Overdue, RaisedError, Request, at_once
+from dpframe.engine.pace import BUNDLE
+from dpframe.engine.shape import of_answers
+from dpframe.errors import SampleError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dpframe.engine.address import Stream
+    from dpframe.engine.lending import Lent, Source
+    from dpframe.engine.pace import Clock
+    from dpframe.engine.shape import Asking, Shape
+    from dpframe.mechanism import HostMechanism
+    from dpframe.types import HostArray
+
+FIRST = 8
+"""Rows of the first chunks."""
+
+LEVEL = 32
+"""Chunks of one size."""
+
+STEP = 4
+"""How much larger those after them are."""
+
+LARGEST = 1 << 12
+"""Rows of a chunk, at most."""
+
+LEVELS = 6
+
+NBYTES = 1 << 23
+"""Bytes of the rows of a chunk, at most, once it is known how wide they are."""
+
+
+class Part(NamedTuple):
+    """Consecutive chunks of one size, of one dataset."""
+
+    dataset: int
+    first: int
+    stop: int
+    rows: int
+
+    @property
+    def draws(self) -> int:
+        """Answers in all of them."""
+        return (self.stop - self.first) * self.rows
+
+
+class BoxDraws:
+    """Draws of one pair.
+
+    Args:
+        mechanism: the box.
+        data: D and D′, as a box gets them.
+        stream: address of the draws.
+        asking: how answers are asked for.
+        source: who asks.
+        rows: of every chunk, where the spec or the box says so; else they grow.
+        clock: the time that the box has had in the search.
+    """
+
+    def __init__(
+        self,
+        mechanism: HostMechanism,
+        data: tuple[Any, Any],
+        stream: Stream,
+        asking: Asking,
+        source: Source,
+        rows: int | None,
+        clock: Clock,
+    ) -> None:
+        self.mechanism, self.stream, self.asking, self.source = mechanism, stream, asking, source
+        self.load = Load((mechanism,), data)
+        self.natives: set[tuple[int, ...] | None] = set()
+        """Shapes in which numbers came; None for what is no array of numbers."""
+        self.width = 0
+        """Numbers of the widest answer until now, rounded up to a power of two."""
+        self._rows, self.clock = rows, clock
+        self._widest: int | None = None
+        """Bytes of a row, once the first chunks are there."""
+        self._independence: dict[int, Independence] = {}
+        self._pace: float | None = None
+        """Seconds per answer."""
+        self._lock = threading.Lock()
+
+    def rows_of(self, chunk: int) -> int:
+        """Answers of a chunk of each dataset."""
+        if self._rows is not None:
+            return self._rows
+        rows: int = FIRST * STEP ** min(chunk // LEVEL, LEVELS)
+        fits = LARGEST if self._widest is None else max(FIRST, NBYTES // self._widest)
+        return min(rows, LARGEST, 1 << (fits.bit_length() - 1))
+
+    def chunks(self, first: int, draws: int, most: int) -> int:
+        """Where a round ends that begins at a chunk.
+
+        Args:
+            first: number of its first chunk.
+            draws: how many answers are wanted, about.
+            most: how many there may be.
+
+        Returns:
+            Number of the chunk after its last one; `first` itself if none fits.
+        """
+        stop, got = first, 0
+        while got < draws and got + self.rows_of(stop) <= most:
+            got += self.rows_of(stop)
+            stop += 1
+        return stop
+
+    def size(self, first: int, stop: int) -> int:
+        """Answers of some chunks of each dataset."""
+        return sum(part.draws for part in self._parts(0, first, stop))
+
+    @property
+    def shape(self) -> Shape:
+        """Of the answers until now."""
+        native = next(iter(self.natives)) if len(self.natives) == 1 else None
+        return of_answers(self.asking, self.width, native)
+
+    def begin(self, stop: int) -> tuple[HostArray, HostArray]:
+        """The first chunks; a `sample` that raises is asked for one answer at a time from now on.
+
+        Args:
+            stop: number of the chunk after the last one.
+        """
+        try:
+            return self.draw(0, stop)
+        except RaisedError:
+            if self.asking.one or not self.asking.raises or self.mechanism.gives_releases():
+                raise
+            self.asking = self.asking._replace(one=True)
+            return self.draw(0, stop)
+
+    def draw(self, first: int, stop: int) -> tuple[HostArray, HostArray]:
+        """Answers of some chunks on D and on D′, as rows of 64-bit words.
+
+        Raises:
+            Overdue: the time of the search was over first; none of them count.
+            SampleError: the box did something else than answer.
+            WorthlessError: the answers cannot be independent.
+        """
+        todo = _Todo([part for d in (0, 1) for part in self._parts(d, first, stop)], self._at_once)
+        found: dict[tuple[int, int], HostArray] = {}
+
+        def work() -> None:
+            while (part := todo.take()) is not None:
+                found[part.dataset, part.first] = self._part(part)
+
+        workers = max(1, min(self.source.most, 2 * (stop - first)))
+        with ThreadPoolExecutor(workers) as threads:
+            for worker in [threads.submit(work) for _ in range(workers)]:
+                try:
+                    worker.result()
+                except BaseException:
+                    todo.stop()
+                    raise
+        self._widen(found.values())
+        sides = [
+            np.concatenate([self.fitted(found[key]) for key in sorted(found) if key[0] == dataset])
+            for dataset in (0, 1)
+        ]
+        if self._widest is None:
+            self._widest = 8 * (BEFORE + self.width)
+        return sides[0], sides[1]
+
+    def fitted(self, rows: HostArray) -> HostArray:
+        """Rows as wide as the widest until now."""
+        more = BEFORE + self.width - rows.shape[1]
+        if more <= 0:
+            return rows[:, : BEFORE + self.width]
+        filled: HostArray = np.pad(rows, ((0, 0), (0, more)), constant_values=np.uint64(ABSENT))
+        return filled
+
+    def check_addresses(self) -> None:
+        """Draws a chunk at its address and at another one, in two processes that are in step.
+
+        Raises:
+            SampleError: the same address gave other answers.
+            WorthlessError: other addresses gave the same.
+        """
+        with self.source.lend(self.load, 2) as workers, self.clock.running():
+            pair = workers[0], workers[-1]
+            here, there = self._two(pair, (0, 1))
+            for rows in (here, there):
+                self._see(Part(0, 0, 1, len(rows)), rows, counted=False)
+            if self.mechanism.seedable:
+                for again in self._two(pair, (0, 0)):
+                    if again[:, :2].tobytes() != here[:, :2].tobytes():
+                        raise SampleError(NOT_SEEDABLE)
+
+    def conclude(self) -> None:
+        """A last look at the answers; raises WorthlessError."""
+        for one in self._independence.values():
+            one.conclude()
+
+    def _two(self, workers: tuple[Lent, Lent], datasets: tuple[int, int]) -> list[HostArray]:
+        def call(worker: Lent, dataset: int) -> HostArray:
+            where = (self.stream.of("addresses"), dataset, 0, 1, self.rows_of(0))
+            return self._asked(worker, Request(0, 0, *where, self.asking))
+
+        calls = [lambda w=w, d=d: call(w, d) for w, d in zip(workers, datasets, strict=True)]
+        return at_once(calls, self.source.most)
+
+    def _parts(self, dataset: int, first: int, stop: int) -> list[Part]:
+        """Chunks, those of one size together."""
+        parts: list[Part] = []
+        for chunk in range(first, stop):
+            rows = self.rows_of(chunk)
+            if parts and parts[-1].rows == rows:
+                parts[-1] = parts[-1]._replace(stop=chunk + 1)
+            else:
+                parts.append(Part(dataset, chunk, chunk + 1, rows))
+        return parts
+
+    def _at_once(self, part: Part) -> int:
+        """How many chunks of a part make a task."""
+        if self._pace is None:
+            return max(1, part.stop - part.first)
+        return max(1, int(BUNDLE / max(self._pace * part.rows, 1e-9)))
+
+    def _part(self, part: Part) -> HostArray:
+        where = (self.stream.of(EVAL), part.dataset, part.first, part.stop, part.rows)
+        with self.source.lend(self.load) as (worker, *_), self.clock.running():
+            started = time.monotonic()
+            rows = self._asked(worker, Request(0, part.dataset, *where, self.asking))
+            with self._lock:
+                self._pace = (time.monotonic() - started) / part.draws
+        self._see(part, rows, counted=True)
+        return rows
+
+    def _asked(self, worker: Lent, request: Request) -> HostArray:
+        deadline = self.clock.deadline()
+        if deadline is not None and time.monotonic() >= deadline:
+            raise Overdue
+        parts = []
+        for part in worker.draw(request, None, deadline):
+            self.natives |= worker.told.natives
+            parts.append(part)
+        width = max(part.shape[1] for part in parts)
+        if len(parts) == 1:
+            return parts[0]
+        filled = [
+            np.pad(p, ((0, 0), (0, width - p.shape[1])), constant_values=np.uint64(ABSENT))
+            for p in parts
+        ]
+        return np.concatenate(filled)
+
+    def _widen(self, found: Any) -> None:
+        numbers = max(rows.shape[1] for rows in found) - BEFORE
+        if numbers > self.width:
+            self.width = 1 << (numbers - 1).bit_length()
+
+    def _see(self, part: Part, rows: HostArray, *, counted: bool) -> None:
+        with self._lock:
+            known = self._independence.setdefault(part.rows, Independence(part.rows, LEVELS + 1))
+        # How long an answer took is no part of what must not be the same twice.
+        known.see(0, part.dataset, part.first, np.delete(rows, 2, axis=1), counted=counted)
+
+
+class _Todo:
+    """Parts, handed out in tasks to whoever is free."""
+
+    def __init__(self, parts: Sequence[Part], at_once: Callable[[Part], int]) -> None:
+        self._parts, self._at_once = list(parts), at_once
+        self._lock = threading.Lock()
+
+    def take(self) -> Part | None:
+        """The next task, or None when there is nothing left."""
+        with self._lock:
+            if not self._parts:
+                return None
+            part = self._parts.pop(0)
+            stop = min(part.stop, part.first + self._at_once(part))
+            if stop < part.stop:
+                self._parts.insert(0, part._replace(first=stop))
+            return part._replace(stop=stop)
+
+    def stop(self) -> None:
+        """Nothing is left."""
+        with self._lock:
+            self._parts.clear()

@@ -1,0 +1,172 @@
+"""Searches of black boxes find what libraries gave away, and accuse nobody who is right."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from support import leaky_boxes as boxes
+from support.leaky_boxes import searched
+
+from dpframe import HostMechanism, PureDP
+from dpframe.engine.search import box_arm, box_draws
+
+if TYPE_CHECKING:
+    from dpframe import Claim, Pair
+
+LEAKS: list[tuple[Any, float, str]] = [
+    (boxes.nan_goes_through, 1.0, "gives float, NaN"),
+    (boxes.raises_for_huge, 1.0, "raises ValueError: # is outside of the range"),
+    (boxes.classes_of_data, 1.0, r"array of shape \(\d,\)"),
+    (boxes.bound_used_twice, 1.0, "the output is from"),
+    (boxes.last_bit_is_bare, 1.0, "output 1 is 1 or more"),
+    (boxes.one_noise_for_missing_keys, 1.0, "output 2 equals output 3"),
+    (boxes.noise_too_small, 1.0, "the output"),
+    (boxes.seed_is_fixed, 1.0, r"is -?\d+\.\d+"),
+    (boxes.not_clipped, 1.0, "is 2.5e\\+29|the output"),
+    (boxes.scale_from_data, 0.4, "deviation|norm|absolute"),
+]
+
+
+@pytest.mark.parametrize(("box", "epsilon", "words"), LEAKS)
+def test_what_libraries_gave_away_is_found(box: Any, epsilon: float, words: str) -> None:
+    found = searched(box, epsilon, trials=1_000)
+    assert found.estimate is not None, found.reason
+    assert found.estimate.p_value < 1e-3
+    assert found.query.trials[0] < 300  # few releases tell, and a slow box has no more
+    assert found.witness is not None
+    assert re.search(words, found.witness.event), found.witness.event
+
+
+def test_shares_that_are_off_are_found() -> None:
+    found = searched(boxes.truth_kept_too_often, 1.0, trials=5_000)
+    assert found.estimate.p_value < 1e-3
+    assert found.query.trials[0] < 2_000
+
+
+@pytest.mark.slow
+def test_a_sampler_that_likes_multiples_of_three_is_found() -> None:
+    found = searched(boxes.likes_threes, 1 / 3, trials=300_000)
+    assert found.estimate.p_value < 1e-3
+
+
+def test_last_bits_count_where_an_observer_has_them() -> None:
+    attack = [{"use": "answers", "params": {"look": "bits"}}]
+    found = searched(boxes.textbook_floats, trials=2_000, attack=attack)
+    assert found.estimate.p_value < 1e-3
+    assert "bits" in found.witness.event or "2^" in found.witness.event
+    unseen = searched(boxes.textbook_floats, trials=2_000)
+    assert unseen.estimate.p_value > 1e-3
+
+
+RIGHT: list[tuple[Any, float]] = [
+    (boxes.clipped_mean, 1.0),
+    (boxes.randomized_response, math.log(3)),
+    (boxes.whole_count, 1.0),
+]
+
+
+@pytest.mark.parametrize(("box", "epsilon"), RIGHT)
+def test_who_is_right_is_not_accused(box: Any, epsilon: float) -> None:
+    """P-values of right boxes at their exact claim; a p-value below 1e-6 has that false-alarm
+    rate, and over all runs together at most 1 in 20 may lie below 0.05, five standard errors
+    allowed."""
+    runs = 8
+    ps = [
+        searched(box, epsilon, 600, seed=s, run={"stop": "never"}).estimate.p_value
+        for s in range(runs)
+    ]
+    assert min(ps) > 1e-6
+    assert sum(p <= 0.05 for p in ps) <= runs / 20 + 5 * math.sqrt(runs * 0.05 * 0.95)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("box", "epsilon"), RIGHT)
+def test_p_values_of_who_is_right_are_no_smaller_than_they_say(box: Any, epsilon: float) -> None:
+    """False-alarm rate 1e-6: a binomial tail of the share of p ≤ 0.05 among many searches."""
+    from scipy.stats import binom
+
+    runs = 100
+    ps = [
+        searched(box, epsilon, 600, seed=s, run={"stop": "never"}).estimate.p_value
+        for s in range(runs)
+    ]
+    assert binom.sf(sum(p <= 0.05 for p in ps) - 1, runs, 0.05) > 1e-6
+    # Non-vacuity: the same box with a smaller claim is found nearly every time.
+    wrong = [searched(box, epsilon / 2, 600, seed=s).estimate.p_value for s in range(4)]
+    assert sum(p <= 0.05 for p in wrong) >= 3
+
+
+def test_what_is_bet_on_was_not_seen_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every round is drawn after its events were chosen, at an address that is drawn once."""
+    drawn: list[tuple[str, int, int, int]] = []
+    part = box_draws.BoxDraws._part
+
+    def noted(self: Any, one: Any) -> Any:
+        where = self.stream.group, one.dataset
+        drawn.extend((*where, chunk, one.rows) for chunk in range(one.first, one.stop))
+        return part(self, one)
+
+    learned: list[int] = []
+    draw = box_arm.BoxArm.draw
+
+    def bet(self: Any, draws: int, count: Any) -> Any:
+        before, known = self._views.views, len(drawn)
+        fresh = draw(self, draws, count)
+        assert self._views.views is before
+        assert len(drawn) > known
+        learned.append(len(before))
+        return fresh
+
+    monkeypatch.setattr(box_draws.BoxDraws, "_part", noted)
+    monkeypatch.setattr(box_arm.BoxArm, "draw", bet)
+    searched(boxes.clipped_mean, 1.0, 800)
+    assert len(learned) > 10
+    assert len(drawn) == len({one[:3] for one in drawn})
+
+
+def test_the_same_seed_gives_the_same_answer() -> None:
+    one, same, other = (searched(boxes.clipped_mean, 0.5, 500, seed=s) for s in (1, 1, 2))
+    assert (one.estimate, one.witness) == (same.estimate, same.witness)
+    assert one.estimate != other.estimate
+
+
+class Vector(HostMechanism, name="leaky"):
+    """Many at once, half the noise; raises for what it cannot read."""
+
+    def claim(self, pair: Pair) -> Claim:
+        return PureDP(0.5)
+
+    def sample(self, rng: np.random.Generator, data: Any, n: int) -> Any:
+        if np.isnan(data).any():
+            raise ValueError("NaN")
+        return np.clip(data, 0, 1).mean() + rng.laplace(0, 1 / len(data), n)
+
+
+def test_a_sample_that_raises_is_asked_one_at_a_time() -> None:
+    found = searched(boxes.clipped_mean, box=Vector)
+    assert found.estimate is not None, found.reason
+    assert found.estimate.p_value < 1e-3
+
+
+def test_a_box_that_always_raises_is_no_right_box() -> None:
+    def broken(rng: Any, data: Any) -> float:
+        raise RuntimeError("not installed")
+
+    found = searched(broken)
+    assert found.estimate is None
+    assert "one and the same exception" in str(found.reason)
+
+
+def test_chunks_grow_with_their_number_and_not_with_the_machine() -> None:
+    draws = box_draws.BoxDraws.__new__(box_draws.BoxDraws)
+    draws._rows, draws._widest = None, None
+    sizes = [draws.rows_of(chunk) for chunk in range(400)]
+    assert sizes[0] == box_draws.FIRST
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == box_draws.LARGEST
+    draws._widest = 8 * 8195
+    assert draws.rows_of(399) * draws._widest <= box_draws.NBYTES
