@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpframe.blame import blame
-from dpframe.engine.lending import Overdue, RaisedError, Told, not_handed_over, take_note
+from dpframe.engine.lending import Overdue, RaisedError, Told, called, not_handed_over, take_note
 from dpframe.engine.worker.querying import asked_of, heard
 from dpframe.engine.worker.sampling import Refused, Sampler
 from dpframe.errors import SampleError
@@ -84,7 +84,8 @@ class _Inline:
         except Refused as refused:
             raise SampleError(str(refused)) from None
         except BaseException as error:
-            raise RaisedError(f"sample raised {blame(error)}") from error
+            what = called(type(self.sampler.mechanisms[request.lane]))
+            raise RaisedError(f"{what} raised {blame(error)}") from error
 
     def query(self, data: int, deadline: float | None) -> Queried:
         """See `Lent`; nothing ends it."""

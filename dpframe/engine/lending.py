@@ -36,6 +36,7 @@ __all__ = [
     "Stopped",
     "Told",
     "at_once",
+    "called",
     "take_note",
 ]
 
@@ -216,6 +217,11 @@ def at_once(calls: Sequence[Callable[[], T]], most: int) -> list[T]:
         return [call() for call in calls]
     with ThreadPoolExecutor(len(calls)) as threads:
         return [found.result() for found in [threads.submit(call) for call in calls]]
+
+
+def called(kind: type[HostMechanism]) -> str:
+    """The method of a box that is called."""
+    return "release" if kind.gives_releases() else "sample"
 
 
 def take_note(words: dict[int, str], told: Told) -> None:

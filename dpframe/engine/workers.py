@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpframe.engine.flights import Flights
-from dpframe.engine.lending import Overdue, RaisedError, Stopped, Told, take_note
+from dpframe.engine.lending import Overdue, RaisedError, Stopped, Told, called, take_note
 from dpframe.engine.processes import available_cores
 from dpframe.engine.worker.querying import heard
 from dpframe.engine.worker_process import Gone, WorkerProcess, end
@@ -166,7 +166,7 @@ class _Worker:
                 self.at_rest = frame.header["tell"] != "outputs"
                 if frame.header["tell"] == "done":
                     return
-                outputs = _outputs(frame)
+                outputs = _outputs(frame, called(kind))
                 self.told = _told(frame)
                 self.workers.note(self.told)
                 done += frame.header["chunks"]
@@ -186,7 +186,7 @@ class _Worker:
             raise self._ended(gone, "while it worked out its query") from None
         self.at_rest = True
         if frame.header["tell"] != "queried":
-            raise _problem(frame)
+            raise _problem(frame, "sample")
         return heard(frame.header, frame.content)
 
     def take_in(self) -> None:
@@ -228,10 +228,10 @@ class _Worker:
         return SampleError(f"a worker process {gone} {when}")
 
 
-def _outputs(frame: Frame) -> HostArray:
+def _outputs(frame: Frame, what: str) -> HostArray:
     """Outputs in an answer; any other answer is a mistake of the box."""
     if frame.header["tell"] != "outputs":
-        raise _problem(frame)
+        raise _problem(frame, what)
     found: HostArray = np.frombuffer(frame.content, np.dtype(frame.header["dtype"]))
     return found.reshape(frame.header["shape"])
 
@@ -247,7 +247,7 @@ def _unloaded(frame: Frame) -> str:
     return f"a worker could not load the mechanism ({frame.header.get('blame')})"
 
 
-def _problem(frame: Frame) -> SampleError:
+def _problem(frame: Frame, what: str) -> SampleError:
     if frame.header["tell"] == "refused":
         return SampleError(frame.header["why"])
-    return RaisedError(f"{frame.header.get('of', 'sample')} raised {frame.header['blame']}")
+    return RaisedError(f"{what} raised {frame.header['blame']}")

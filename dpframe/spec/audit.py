@@ -32,7 +32,7 @@ class Choice(Generic[P]):
     time: bool = False
     """Of a black box: whether the time that an answer takes is part of it."""
     bits: bool = False
-    """Of a black box: whether the last bits of its floats count, in a search."""
+    """Of a black box: whether a search without attacks of its own looks at last bits."""
 
 
 @dataclasses.dataclass(frozen=True)

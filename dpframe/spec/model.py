@@ -108,8 +108,26 @@ class OwnSearchTable(Table):
     """Its parameters. Those of [search] that are not named here hold, if the plugin is the same."""
 
 
+class OutputsTable(Table):
+    """What counts as an answer of a black box beside what it gives."""
+
+    time: bool = False
+    """Whether the time that an answer took is part of it. What that shows is evidence of one
+    machine."""
+    bits: bool = False
+    """Whether a search looks at the last bits of floating-point numbers: whoever sees all digits
+    can tell right mechanisms that add floating-point noise apart by them."""
+
+
 class MechanismTable(EntryTable):
     """A mechanism."""
+
+    raises: Literal["answer", "fail"] | None = None
+    """Of a black box: whether an exception is an answer like others, or makes its cells fail.
+    Default: "answer" where it gives releases one at a time, in a search, and for attacks that look
+    at answers; else "fail"."""
+    outputs: OutputsTable | None = None
+    """Of a black box: what counts as its answer."""
 
     search: OwnSearchTable | None = None
     """Data of its own: what [search] has, for this mechanism alone."""

@@ -21,6 +21,8 @@ from dpframe.spec.model import (
     EntryTable,
     ExpectTable,
     MechanismTable,
+    OutputsTable,
+    OwnSearchTable,
     PairTable,
     RunTable,
     SearchTable,
@@ -50,6 +52,7 @@ _MODELS: dict[str | int, type[Table]] = {
     **dict.fromkeys(KINDS, EntryTable),
     "mechanism": MechanismTable,
 }
+_WITHIN: dict[str | int, type[Table]] = {"outputs": OutputsTable, "search": OwnSearchTable}
 _LISTS = (*KINDS, "expect")
 
 _KIND_AT = {**{kind: kind for kind in KINDS}, **{at: kind for kind, at in PLACES.items()}}
@@ -105,7 +108,7 @@ def _report(finding: Finding, document: Document, registry: Registry, problems: 
     path, hints = finding.path, [finding.hint]
     message = finding.message
     if finding.unknown:
-        model = SpecTable if len(path) == 1 else _MODELS[path[0]]
+        model = SpecTable if len(path) == 1 else _WITHIN.get(path[-2], _MODELS[path[0]])
         hints.append(accepts(_keys(model), path[-1]))
         *table, key = path
         if key in (found := _misplaced(path[0], _at(document.data, table), registry)):

@@ -7,8 +7,9 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from dpframe.errors import PluginError
+from dpframe.mechanism import HostMechanism
 from dpframe.plugin import names_in_specs
-from dpframe.spec.model import KINDS, EntryTable, MechanismTable, SearchTable
+from dpframe.spec.model import KINDS, EntryTable, MechanismTable, OutputsTable, SearchTable
 from dpframe.suggest import cut
 
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ class Member:
     params: dict[str, Any]
     names: tuple[str, ...]
     """Names of the plugin's parameters."""
+    raises: str | None = None
+    """Of a black box: what an exception is."""
+    time: bool = False
+    """Of a black box: whether answers are timed."""
+    bits: bool = False
+    """Of a black box: whether the last bits of numbers are looked at."""
 
     @property
     def kind(self) -> str:
@@ -126,7 +133,15 @@ def _member(
         problems.add((*path, "use"), f"unknown {kind} {cut(table.use)!r}", hints)
         return None
     label = (table.label if isinstance(table, EntryTable) else None) or entry.name
-    return Member(path, label, entry, table.params, tuple(parameter_names(entry.cls)))
+    member = Member(path, label, entry, table.params, tuple(parameter_names(entry.cls)))
+    if not isinstance(table, MechanismTable):
+        return member
+    if not issubclass(entry.cls, HostMechanism):
+        for key in ("raises", "outputs"):
+            if getattr(table, key) is not None:
+                problems.add((*path, key), f"is of black boxes alone; {label!r} is traced by JAX")
+    outputs = table.outputs or OutputsTable()
+    return dataclasses.replace(member, raises=table.raises, time=outputs.time, bits=outputs.bits)
 
 
 def _check_labels(

@@ -182,3 +182,55 @@ def test_what_is_seen_depends_on_one_answer_alone():
     cell = audited("together", what="number")
     assert cell["status"] == "failed"
     assert "it must look at every answer alone" in cell["reason"]
+
+
+def asked(
+    attack: str, use: str = "answering", what: str = "raises", **table: Any
+) -> dict[str, Any]:
+    """With more in the mechanism's table."""
+    mechanism = {"use": use, "params": {"what": what} if use == "answering" else {}, **table}
+    (cell,) = cells(
+        spec(mechanism, attack=[{"use": attack}], trials=TRIALS), plugins=[*PLUGINS, Late, Slow]
+    )
+    return cell
+
+
+class Late(HostMechanism, name="late"):
+    """Raises when it is asked for many at once, and for some that it is asked for alone."""
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(20.0)
+
+    def sample(self, rng: np.random.Generator, data: Any, n: int) -> Any:
+        if n > 1 or rng.random() < 0.5 * (np.sum(data) > 0):
+            raise ValueError("too many")
+        return rng.random((n, 2))
+
+
+class Slow(Attack, name="slow"):
+    """Takes answers for signs of D′ that took any time."""
+
+    gives = "decision"
+
+    def see(self, answers: Answers) -> Any:
+        return answers.seconds > 0
+
+    def score(self, state: Any, outputs: Any) -> Any:
+        return outputs
+
+
+def test_the_spec_says_whether_an_exception_fails_its_cell():
+    cell = asked("large", raises="fail")
+    assert (cell["status"], cell["verdict"]) == ("failed", None)
+    assert re.search("release raised ValueError: .* is too small", cell["reason"])
+    cell = asked("large", use="late")
+    assert re.search("sample raised ValueError: too many", cell["reason"])
+    cell = asked("raises", use="late", raises="answer")
+    assert rates(cell) == pytest.approx([0.0, 0.5], abs=0.1)
+
+
+def test_answers_are_timed_where_the_spec_says_so():
+    assert rates(asked("slow", what="number")) == [0.0, 0.0]
+    cell = asked("slow", what="number", outputs={"time": True})
+    assert rates(cell) == [1.0, 1.0]
+    assert "evidence of this machine alone" in notes(cell)
