@@ -46,6 +46,16 @@ def rows_per_chunk(output_shape: tuple[int, ...], *, on_host: bool = False) -> i
     return 1 << max(0, most.bit_length() - 1)
 
 
+def pieces(rows: int, elements: int) -> int:
+    """Chunks that one call of a device draws, for about a second of work.
+
+    Args:
+        rows: rows per chunk.
+        elements: coordinates per row.
+    """
+    return max(1, SEGMENT_ELEMENTS // (rows * max(1, elements)))
+
+
 def segments(
     trials: int,
     rows: int,
@@ -53,6 +63,7 @@ def segments(
     done: int = 0,
     *,
     slow: bool = False,
+    times: int = 1,
 ) -> Iterator[Segment]:
     """Cuts the chunks from `done` on into segments; a tail chunk is drawn whole and cut.
 
@@ -62,9 +73,10 @@ def segments(
         elements: coordinates per row.
         done: whole chunks already counted.
         slow: whether every chunk is a segment of its own.
+        times: how many times as large as usual segments are.
     """
     whole, tail = divmod(trials, rows)
-    step = 1 if slow else max(1, SEGMENT_ELEMENTS // (rows * max(1, elements)))
+    step = times * (1 if slow else pieces(rows, elements))
     for first in range(done, whole, step):
         yield Segment(first, min(first + step, whole), rows)
     if tail:

@@ -12,6 +12,7 @@ import jax
 from dpframe.blame import blame
 from dpframe.engine.address import EVAL, Stream, digest
 from dpframe.engine.checkpoint import Store, Uneven
+from dpframe.engine.chunks import SEGMENT_ELEMENTS
 from dpframe.engine.device import DeviceWork
 from dpframe.engine.estimate import estimate_cell
 from dpframe.engine.host import HostWork
@@ -245,6 +246,8 @@ class Runner:
             work.source = self.source
         elif isinstance(work, DeviceWork) and self.cluster is not None:
             work.away = self.cluster.count
+            elements = sum(one.coordinates for one in self.plan.passes)
+            work.times = self.cluster.times(elements / SEGMENT_ELEMENTS)
         if the_pass.anytime:
             stops = self.plan.audit.run.stop == "decided"
             inquiry = Inquiry(the_pass, self.plan, self.ledger)

@@ -81,6 +81,8 @@ class Work(ABC):
         self.seconds = 0.0
         """Time spent on it, by all threads together."""
         self.keys: dict[str, str] = {}
+        self.times = 1
+        """How many times as large as usual segments are."""
         self.window: range | None = None
         """Whole chunks of each dataset that are counted here; None: all, and what is left over."""
         self._until: float | None = None
@@ -136,7 +138,8 @@ class Work(ABC):
             yield from self.tally.units(self.tally.step() if self.in_steps else None)
             return
         size = (self.upto, the_pass.rows, the_pass.elements)
-        both = [segments(*size, self.tally.done[d], slow=the_pass.slow) for d in (0, 1)]
+        how: Any = {"slow": the_pass.slow, "times": self.times}
+        both = [segments(*size, self.tally.done[d], **how) for d in (0, 1)]
         for index, of_one in enumerate(both):
             for segment in itertools.islice(of_one, 1):
                 yield index, segment

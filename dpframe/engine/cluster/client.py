@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Self
@@ -39,6 +40,13 @@ PAUSE = 0.5
 
 AHEAD = 2
 """Tasks per thread of the cluster that are under way, so that none waits for the driver."""
+
+COST = 1.4e-3
+"""Seconds of the scheduler for one task, of which a usual segment takes a second or less:
+`tests/benchmarks/scale.py`."""
+
+SHARE = 0.1
+"""Of its time that a scheduler should be busy at most."""
 
 MOST_TASKS = 512
 """Under way at once: each has a thread of the driver that waits for it."""
@@ -91,8 +99,18 @@ class Cluster:
     @property
     def tasks(self) -> int:
         """Segments that are under way at once."""
-        threads = sum(one["nthreads"] for one in self._workers().values())
-        return int(max(1, min(MOST_TASKS, AHEAD * threads)))
+        return max(1, min(MOST_TASKS, AHEAD * self._threads()))
+
+    def times(self, segments: float) -> int:
+        """How many times as large as on one machine a segment is, to spare the scheduler.
+
+        Args:
+            segments: of usual size, in the whole run.
+        """
+        return enlarged(segments, self._threads())
+
+    def _threads(self) -> int:
+        return int(sum(one["nthreads"] for one in self._workers().values()))
 
     def count(
         self, parcel: Parcel, lanes: Sequence[int], index: int, segment: Segment
@@ -247,6 +265,19 @@ class Cluster:
             )
         for worker, why in self._refusing.items():
             self._warn(f"{worker} counts nothing: it has {why}")
+
+
+def enlarged(segments: float, cores: int) -> int:
+    """How many times as large as usual segments are.
+
+    Args:
+        segments: of usual size, about a second each, in the whole run.
+        cores: of the cluster.
+    """
+    tasks = SHARE * segments / cores / COST  # of which the scheduler is busy for its share
+    if tasks < cores:  # the cluster is too large for this: as long to hand out as to count
+        tasks = min(cores, math.sqrt(segments / COST))
+    return max(1, math.floor(segments / tasks + 1e-9))
 
 
 def _plain(leaf: Any) -> Any:

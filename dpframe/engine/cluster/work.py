@@ -10,12 +10,14 @@ import jax
 import numpy as np
 
 from dpframe.engine.cache import keep_compiled_programs
+from dpframe.engine.chunks import pieces
 from dpframe.engine.cluster.parts import Missing, Refused, Sent, unpack, versions
 from dpframe.engine.parcel import count_segment
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
     from dpframe.engine.chunks import Segment
+    from dpframe.engine.parcel import Parcel
 
 KEPT = 8
 """Parcels that a worker keeps unpacked."""
@@ -57,14 +59,24 @@ def count(sent: Sent, lanes: tuple[int, ...], index: int, segment: Segment) -> A
     try:
         parcel = _unpacked(sent)
         with jax.enable_x64(parcel.precision == "float64"):
-            counted = count_segment(parcel, lanes, index, segment)
-            return "counted", jax.tree.map(np.asarray, counted)
+            return "counted", _in_pieces(parcel, lanes, index, segment)
     except Refused as refused:
         return "refused", str(refused)
     except Missing as missing:
         return "missing", str(missing)
     except CellError as error:
         return "failed", str(error)
+
+
+def _in_pieces(parcel: Parcel, lanes: tuple[int, ...], index: int, segment: Segment) -> Any:
+    """Counts of a segment of any size: a device counts in 32 bits what it draws in one call."""
+    step, total = pieces(parcel.rows, parcel.elements), None
+    for first in range(segment.first, segment.stop, step):
+        piece = segment._replace(first=first, stop=min(first + step, segment.stop))
+        counted = count_segment(parcel, lanes, index, piece)
+        more = jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), counted)
+        total = more if total is None else jax.tree.map(np.add, total, more)
+    return total
 
 
 def _unpacked(sent: Sent) -> Any:

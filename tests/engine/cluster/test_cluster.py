@@ -20,7 +20,7 @@ from dpframe.errors import DpframeError
 
 pytest.importorskip("distributed")
 
-from dpframe.engine.cluster.client import Cluster
+from dpframe.engine.cluster.client import Cluster, enlarged
 from dpframe.engine.cluster.parts import Missing, Refused, pack, unpack
 
 # A scheduler that is killed leaves sockets of the client to the garbage collector.
@@ -166,3 +166,38 @@ def test_a_worker_that_would_count_otherwise_counts_nothing(
     finally:
         odd.kill()
         odd.wait()
+
+
+def test_segments_grow_with_the_cluster() -> None:
+    assert enlarged(1e9, 1) == 1  # one machine is spared nothing
+    assert enlarged(1e9, 1000) == 14  # 71 a second, a tenth of what a scheduler can do
+    assert enlarged(100, 1000) == 1
+    # A run of 32 s on each of 10^5 cores: as long to hand out as to count.
+    assert enlarged(3.2e6, 100_000) == 66
+
+
+def test_a_segment_of_any_size_is_counted_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dpframe.engine.cluster import work
+
+    document = spec(300_000)
+    plan = make_plan(load(document))
+    wanted = here(document)
+    told: list[int] = []
+
+    class Here:
+        tasks = 2
+
+        def times(self, segments: float) -> int:
+            return 3
+
+        def count(self, parcel: Any, lanes: Any, index: int, segment: Any) -> Any:
+            told.append(segment.stop - segment.first)
+            return work._in_pieces(parcel, lanes, index, segment)
+
+        def stop(self) -> None:
+            pass
+
+    monkeypatch.setattr(work, "pieces", lambda rows, elements: 10)
+    found = run(plan, cluster=Here())  # type: ignore[arg-type]
+    assert [result.counts for result in found] == wanted
+    assert max(told) > 10
