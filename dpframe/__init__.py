@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from dpframe.estimator import Settled as Settled
     from dpframe.estimator import Share as Share
     from dpframe.estimator import UpperOf as UpperOf
+    from dpframe.foreign import ForeignMechanism as ForeignMechanism
     from dpframe.hookspecs import hookimpl as hookimpl
     from dpframe.mechanism import HostMechanism as HostMechanism
     from dpframe.mechanism import Mechanism as Mechanism
@@ -89,6 +90,7 @@ _HOME = {
     "Estimate": "dpframe.estimator",
     "Estimator": "dpframe.estimator",
     "Floats": "dpframe.types",
+    "ForeignMechanism": "dpframe.foreign",
     "GaussianDP": "dpframe.claims",
     "Ge": "annotated_types",
     "Gt": "annotated_types",

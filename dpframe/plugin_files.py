@@ -59,10 +59,7 @@ def loaded(path: Path) -> tuple[PluginFile, ModuleType]:
         PluginError: it is not there, is no Python, or raises.
     """
     file = _found(path)
-    known = _given.get(file.module)
-    if known is not None and known.path != file.path:
-        raise PluginError(f"--plugin {path}: another file of this run is called {known.name}")
-    if known == file and file.module in sys.modules:
+    if _given.get(file.module) == file and file.module in sys.modules:
         return file, sys.modules[file.module]
     sys.modules.pop(file.module, None)
     _before.update(() if _before else sys.modules)
@@ -114,16 +111,20 @@ class _Loader(importlib.machinery.SourceFileLoader):
         return self.source_to_code(source, self.path)
 
 
-def _found(path: Path) -> PluginFile:
+def source_of(path: Path) -> bytes:
+    """What a file holds; raises PluginError where that cannot be had."""
     if path.suffix != ".py":
         raise PluginError(f"--plugin {path}: should be a Python file, FILE.py")
     try:
-        source = path.read_bytes()
-        absolute = path.resolve(strict=True)
+        return path.read_bytes()
     except OSError as error:
         raise PluginError(f"--plugin {path}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _found(path: Path) -> PluginFile:
+    source = source_of(path)
     module = PREFIX + re.sub(r"\W", "_", path.stem)
-    return PluginFile(module, str(absolute), _digest(source))
+    return PluginFile(module, str(path.resolve()), _digest(source))
 
 
 def _explained(path: Path, error: BaseException) -> str:

@@ -48,6 +48,7 @@ from dpframe.commands import calibrate
 from dpframe.parameters import parameters
 from dpframe.plugin import API
 from dpframe.record import file as records
+from dpframe.record.model import InstalledRecord
 from dpframe.spec import model
 
 if TYPE_CHECKING:
@@ -186,7 +187,8 @@ class Session:
         """Whether a block below does more with the spec than this one could."""
         name = Path(found.options.get("file", found.options.get("append", ""))).name
         below = [block for block in blocks(self.name) if block.line > found.line]
-        commands = re.compile(rf"dpframe (run|compare) \S*{re.escape(name)}$", re.MULTILINE)
+        later = rf"dpframe (run|compare|check) \S*{re.escape(name)}( --plugin \S+)?$"
+        commands = re.compile(later, re.MULTILINE)
         return any(block.language == "sh" and commands.search(block.text) for block in below)
 
     def _spec(self, spec: Any) -> None:
@@ -394,6 +396,7 @@ TABLES = {
     "## `[[mechanism]]`": model.MechanismTable,
     "## `[[attack]]`, `[[estimator]]`": model.EntryTable,
     "## `[[expect]]`": model.ExpectTable,
+    "## `[environments]`": model.EnvironmentTable,
     "## `[run]`": model.RunTable,
     "## `[search]`": model.SearchTable,
 }
@@ -426,6 +429,8 @@ def type_text(of: dict[str, Any]) -> str:
         return f"`{of['const']}`"
     signs = {"exclusiveMinimum": ">", "minimum": "≥", "exclusiveMaximum": "<", "maximum": "≤"}
     bounds = [f"{sign} {number_text(of[key])}" for key, sign in signs.items() if key in of]
+    if of.get("items", {}).get("type") == "string":
+        return "list of strings"
     names = {"array": "list of tables", "object": "table", None: "table"}
     return ", ".join([names.get(of.get("type"), of.get("type")), *bounds])
 
@@ -466,10 +471,17 @@ def test_command_line_reference() -> None:
     group = typer.main.get_command(app)
     documented = re.findall(r"^## `dpframe (\S+)`$", page(name), flags=re.MULTILINE)
     assert documented == list(group.commands)
-    commands = {"## `dpframe`": group}
-    commands |= {f"## `dpframe {command}`": group.commands[command] for command in documented}
+    commands = {("## `dpframe`",): group}
+    for word in documented:
+        heading, command = f"## `dpframe {word}`", group.commands[word]
+        if (below := getattr(command, "commands", None)) is None:
+            commands[heading,] = command
+            continue
+        inner = re.findall(rf"^### `dpframe {word} (\S+)`$", page(name), flags=re.MULTILINE)
+        assert inner == list(below)
+        commands |= {(heading, f"### `dpframe {word} {one}`"): below[one] for one in inner}
     for heading, command in commands.items():
-        listed = [row for row in rows(section(name, heading)) if row[0].startswith("`")]
+        listed = [row for row in rows(section(name, *heading)) if row[0].startswith("`")]
         assert listed == command_rows(command), heading
 
 
@@ -562,7 +574,9 @@ def varied_record() -> dict[str, Any]:
         {**tomli.loads(BASE), "mechanism": [{"use": "exceeding"}]}, plugins=[exceeding()]
     )
     searched = dpframe.audit(searches.spec("laplace", trials=3_000), plugins=[searches.Three])
-    return record.model_copy(update={"cells": [*record.cells, *searched.cells, *queried.cells]})
+    elsewhere = InstalledRecord(name="a", requirements=["b"], python="3.11", installed=["b==1"])
+    cells = [*record.cells, *searched.cells, *queried.cells]
+    return record.model_copy(update={"cells": cells, "environments": [elsewhere]})
 
 
 def exceeding() -> type:

@@ -22,6 +22,7 @@ GROUND = {
         "suggest",
         "blame",
         "plugin_files",
+        "program_files",
     ),
     *("claims", "stats"),
 }
@@ -30,6 +31,7 @@ BOUNDARY = {
     "parameters",
     "answers",
     "mechanism",
+    "foreign",
     "attack",
     "statistic",
     "estimator",
@@ -42,7 +44,7 @@ BOUNDARY = {
     "scores",
     "hookspecs",
 }
-PUBLIC = GROUND | BOUNDARY | {"dpframe"}
+PUBLIC = GROUND | BOUNDARY | {"dpframe", "environments"}
 ALLOWED = {
     "errors": set(),
     "types": set(),
@@ -54,11 +56,14 @@ ALLOWED = {
     "suggest": set(),
     "blame": {"printable"},
     "plugin_files": {"blame", "errors", "printable"},
+    "program_files": set(),
+    "environments": {"errors"},
     "stats": set(),
     "claims": {"errors", "types", "stats"},
     **dict.fromkeys(BOUNDARY, GROUND | BOUNDARY),
     "builtin": {"dpframe", "stats"},  # what a third party may import, and nothing else
-    "registry": PUBLIC | {"builtin"},
+    "loader": PUBLIC,
+    "registry": PUBLIC | {"builtin", "loader"},
     "spec": PUBLIC | {"registry"},
     "record": PUBLIC | {"registry", "spec"},
     "engine": PUBLIC | {"registry", "spec", "record"},

@@ -151,7 +151,7 @@ MISTAKES = {
     "raising.py": ("x = 1\n1 / 0\n", "ZeroDivisionError: division by zero (raising.py:2)"),
     "leaving.py": ("raise SystemExit(0)\n", "SystemExit"),
     "zeros.py": ("\0", "null bytes"),
-    "empty.py": ("from dpframe import Pair\n", "no plugin is defined in it"),
+    "empty.py": ("from dpframe import Pair\n", "it defines no plugin"),
     "same.py": (
         "from dpframe import HostMechanism\nclass L(HostMechanism, name='laplace'):\n"
         "    def sample(self, rng, data, n):\n        return rng.normal(size=n)\n",

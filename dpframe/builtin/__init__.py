@@ -40,6 +40,7 @@ from dpframe.builtin.mechanisms.laplace_half_scale import LaplaceHalfScale
 from dpframe.builtin.mechanisms.laplace_halved import LaplaceHalved
 from dpframe.builtin.mechanisms.laplace_numpy import LaplaceNumpy
 from dpframe.builtin.mechanisms.laplace_shifted import LaplaceShifted
+from dpframe.builtin.mechanisms.program import Program
 from dpframe.builtin.mechanisms.random_output import RandomOutput
 from dpframe.builtin.mechanisms.randomized_response import RandomizedResponse
 from dpframe.builtin.mechanisms.subsampled_gaussian import SubsampledGaussian
@@ -73,6 +74,7 @@ def dpframe_mechanisms() -> list[type[Mechanism | HostMechanism]]:
         LaplaceHalfScale,
         CopyInput,
         RandomOutput,
+        Program,
     ]
 
 

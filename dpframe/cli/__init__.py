@@ -1,5 +1,6 @@
 """The command line. Imports nothing heavy before a command needs it."""
 
+from dpframe.cli import environments
 from dpframe.cli.app import app, main, offer
 from dpframe.cli.audits import plan, run, show
 from dpframe.cli.authors import new
@@ -30,3 +31,6 @@ for command in (
     new,
 ):
     offer(command)
+app.add_typer(environments.group)
+for name, one in environments.COMMANDS.items():
+    offer(one, group=environments.group, name=name)

@@ -35,7 +35,13 @@ app = typer.Typer(
 )
 
 
-def offer(command: Callable[..., None], *, keeps_counts: bool = False) -> None:
+def offer(
+    command: Callable[..., None],
+    *,
+    keeps_counts: bool = False,
+    group: typer.Typer = app,
+    name: str | None = None,
+) -> None:
     """Makes a function a command.
 
     What it raises becomes a message and an exit code. Exit code 1 is left to verdicts: an
@@ -44,6 +50,8 @@ def offer(command: Callable[..., None], *, keeps_counts: bool = False) -> None:
     Args:
         command: its docstring is the help text.
         keeps_counts: whether an interrupted one goes on from where it was.
+        group: of which it is a command.
+        name: what it is called; default: as the function.
     """
     rest = _GO_ON if keeps_counts else _NOTHING
 
@@ -70,7 +78,7 @@ def offer(command: Callable[..., None], *, keeps_counts: bool = False) -> None:
             complain(traceback.format_exc())
             _leave("this is a mistake in dpframe; please report it with the lines above", INTERNAL)
 
-    app.command()(guarded)
+    group.command(name)(guarded)
 
 
 def main() -> None:
@@ -109,6 +117,8 @@ def _refuse(error: TyperException) -> None:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "dpframe"
     message = error.format_message().replace("Value error, ", "")
+    if not message.strip():
+        return  # a group without a command: its help was printed
     complain(f"{command}: {message}\ntry: {command} --help")
 
 

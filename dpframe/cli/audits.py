@@ -16,6 +16,7 @@ from dpframe.cli.options import (
     Json,
     Overrides,
     PluginFiles,
+    Pythons,
     Quiet,
     RecordPath,
     Seed,
@@ -55,6 +56,7 @@ def run(
     seed: Seed = None,
     device: Where = None,
     plugin: PluginFiles = None,
+    python: Pythons = None,
     resume: Annotated[
         bool,
         typer.Option("--resume/--fresh", help="Go on with what DIR holds, or discard it."),
@@ -100,7 +102,7 @@ def run(
         os.environ[TRACEBACK] = "1"  # worker processes know it too
     display = end_in_order(functools.partial(run_progress, console(stderr=True), quiet=quiet))
     invocation = run.Invocation(out, device.value if device else None, resume, cluster)
-    loaded = load(spec, overrides, trials, seed, plugin)
+    loaded = load(spec, overrides, trials, seed, plugin, python)
     for path in report or ():
         formats.check(path)
     if shard is not None:
@@ -146,6 +148,7 @@ def plan(
     trials: Trials = None,
     seed: Seed = None,
     plugin: PluginFiles = None,
+    python: Pythons = None,
     rehearsal: Annotated[
         bool,
         typer.Option("--rehearsal/--no-rehearsal", help="Draw a little, to say how long it takes."),
@@ -156,7 +159,7 @@ def plan(
     from dpframe.commands.plan import outlook
     from dpframe.report.terminal.plan import render_plan
 
-    found = outlook(load(spec, overrides, trials, seed, plugin), rehearse=rehearsal)
+    found = outlook(load(spec, overrides, trials, seed, plugin, python), rehearse=rehearsal)
     if as_json:
         print_json(found)
     else:

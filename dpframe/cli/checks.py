@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpframe.cli import completion
-from dpframe.cli.options import Json, Overrides, Seed, Trials, load, print_json
+from dpframe.cli.options import Json, Overrides, Pythons, Seed, Trials, load, print_json
 from dpframe.cli.terminal import console, say
 from dpframe.errors import DpframeError
 
@@ -38,6 +38,7 @@ def check(
             show_default=False,
         ),
     ] = None,
+    python: Pythons = None,
     as_json: Json = False,
 ) -> None:
     """Check a spec: every mistake at once, with file and line.
@@ -49,7 +50,7 @@ def check(
     files = [Path(one) for one in given if one.endswith(".py")]
     names = [one for one in given if not one.endswith(".py")]
     if spec is not None and not names and not as_json:
-        _check_spec(spec, load(spec, overrides, trials, seed, files))
+        _check_spec(spec, load(spec, overrides, trials, seed, files, python))
         return
     if spec is not None or len(names) > 1 or not given:
         raise DpframeError(

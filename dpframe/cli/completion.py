@@ -18,6 +18,13 @@ def plugin_names(incomplete: str) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete))
 
 
+def environments(incomplete: str) -> list[str]:
+    """Names of environments that were built."""
+    from dpframe.environments.place import every
+
+    return sorted({entry.name for entry in every() if entry.name.startswith(incomplete)})
+
+
 def kinds(incomplete: str) -> list[str]:
     """Kinds of plugins that go on from what was typed."""
     from dpframe.registry import KINDS

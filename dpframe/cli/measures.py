@@ -10,7 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
-from dpframe.cli.options import Overrides, PluginFiles, Quiet, Seed, Spec, Trials, Where, load
+from dpframe.cli.options import (
+    Overrides,
+    PluginFiles,
+    Pythons,
+    Quiet,
+    Seed,
+    Spec,
+    Trials,
+    Where,
+    load,
+)
 from dpframe.cli.signals import end_in_order
 from dpframe.cli.terminal import console, say, say_json
 from dpframe.errors import DpframeError
@@ -199,6 +209,7 @@ def compare(
     seed: Seed = None,
     device: Where = None,
     plugin: PluginFiles = None,
+    python: Pythons = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -215,7 +226,7 @@ def compare(
     from dpframe.report.terminal.comparison import render_comparison
 
     display = end_in_order(functools.partial(run_progress, console(stderr=True), quiet=quiet))
-    loaded = load(spec, [*(overrides or ()), ALONE], trials, seed, plugin)
+    loaded = load(spec, [*(overrides or ()), ALONE], trials, seed, plugin, python)
     select_device(device.value if device else loaded.run.device)
     found = comparison(loaded, display)
     if as_json:

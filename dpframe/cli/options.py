@@ -11,6 +11,7 @@ import typer
 
 from dpframe.cli import completion
 from dpframe.cli.terminal import say_json
+from dpframe.errors import DpframeError
 
 
 class Device(StrEnum):
@@ -51,6 +52,15 @@ PluginFiles = Annotated[
         show_default=False,
     ),
 ]
+Pythons = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--python",
+        metavar="NAME=PATH",
+        help="Run what the spec puts into the environment NAME in this interpreter. Repeatable.",
+        show_default=False,
+    ),
+]
 Where = Annotated[
     Device | None,
     typer.Option("--device", help="Where to simulate; default: the fastest there is."),
@@ -65,13 +75,25 @@ def load(
     trials: int | None,
     seed: int | None,
     files: list[Path] | None = None,
+    pythons: list[str] | None = None,
 ) -> Any:
-    """Reads a spec, with the plugins of some files."""
+    """Reads a spec, with the plugins of some files, and interpreters as `--python` names them."""
     from dpframe import registry
     from dpframe.spec import load_audit
 
-    known = registry.load(files=files or ())
-    return load_audit(spec, overrides=overrides or (), trials=trials, seed=seed, registry=known)
+    named = {}
+    for text in pythons or ():
+        name, equals, path = text.partition("=")
+        if not (name and equals and path):
+            raise DpframeError(f"--python {text}: should be NAME=PATH")
+        named[name] = path
+    given: dict[str, Any] = {
+        "overrides": overrides or (),
+        "trials": trials,
+        "seed": seed,
+        "pythons": named,
+    }
+    return load_audit(spec, registry=registry.load(files=files or ()), **given)
 
 
 def print_json(value: Any) -> None:

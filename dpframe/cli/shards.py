@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpframe.cli.options import Json, Quiet, load
+from dpframe.cli.options import Json, PluginFiles, Pythons, Quiet, load
 from dpframe.cli.output import results
 from dpframe.cli.signals import end_in_order
 from dpframe.cli.terminal import complain, console, say, say_json
@@ -57,6 +57,8 @@ def merge(
         Path | None,
         typer.Option(metavar="FILE", help="The spec; default: where it lay when it was counted."),
     ] = None,
+    plugin: PluginFiles = None,
+    python: Pythons = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -77,7 +79,7 @@ def merge(
         out,
         spec,
         display,
-        lambda path, overrides: load(path, overrides, None, None),
+        lambda path, overrides: load(path, overrides, None, None, plugin, python),
         complain,
     )
     with contextlib.suppress(BrokenPipeError):

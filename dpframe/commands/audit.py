@@ -74,7 +74,7 @@ def recorded(loaded: Audit, display: Display | None = None, source: Source | Non
 
     started = time.perf_counter()
     with contextlib.ExitStack() as stack:
-        workers = source or stack.enter_context(Workers())
+        workers = source or stack.enter_context(Workers(interpreters=loaded.interpreters))
         the_plan = make_plan(loaded, source=workers)
         draws = planned_draws(the_plan)
         shown = (

@@ -69,7 +69,7 @@ def comparison(loaded: Audit, display: Display | None = None) -> dict[str, Any]:
     from dpframe.engine.workers import Workers
 
     started = time.perf_counter()
-    with Workers() as workers:
+    with Workers(interpreters=loaded.interpreters) as workers:
         plan = make_plan(loaded, source=workers)
         if display is None:
             results = run_plan(plan, quiet, source=workers)

@@ -33,7 +33,7 @@ def outlook(loaded: Audit, *, rehearse: bool = True) -> Outlook:
         rehearse: draw a little, to say how long the run takes.
     """
     cores = available_cores()
-    with Workers() as workers:
+    with Workers(interpreters=loaded.interpreters) as workers:
         plan = make_plan(loaded, workers)
         time = expected_seconds(plan, cores, workers) if rehearse else None
     cells = loaded.cells

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpframe import __version__
 from dpframe.estimator import Estimator
@@ -56,10 +56,12 @@ def peak_rss_bytes() -> int | None:
 
 def plugin_records(loaded: Audit) -> list[PluginRecord]:
     """Every plugin that an audit uses, once."""
-    choices = {
-        (choice.use, choice.distribution, choice.version, type(choice.value))
+    from dpframe.engine.fingerprint import program_code
+
+    choices: set[Any] = {
+        (c.use, c.distribution, c.version, type(c.value), *program_code(c.value))
         for cell in loaded.cells
-        for choice in (cell.mechanism, cell.pair, cell.attack, cell.estimator)
+        for c in (cell.mechanism, cell.pair, cell.attack, cell.estimator)
     }
     described = [plugin_record(*choice) for choice in choices]
     return sorted(
@@ -74,8 +76,18 @@ def plugin_records(loaded: Audit) -> list[PluginRecord]:
     )
 
 
-def plugin_record(use: str, distribution: str, version: str, cls: type[Plugin]) -> PluginRecord:
-    """One plugin as the record names it."""
+def plugin_record(
+    use: str, distribution: str, version: str, cls: type[Plugin], program: str | None = None
+) -> PluginRecord:
+    """One plugin as the record names it.
+
+    Args:
+        use: its name.
+        distribution: where it comes from.
+        version: of the distribution.
+        cls: its class.
+        program: digest of the program that it runs, if it runs one.
+    """
     from dpframe.engine.fingerprint import code_digest
 
     reference = str(cls.reference) if issubclass(cls, Estimator) else ""
@@ -84,6 +96,6 @@ def plugin_record(use: str, distribution: str, version: str, cls: type[Plugin]) 
         name=use,
         distribution=distribution,
         version=version,
-        code=code_digest(cls),
+        code=code_digest(cls) if program is None else f"{code_digest(cls)}+{program}",
         reference=text(reference) or None,
     )

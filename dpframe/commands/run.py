@@ -12,7 +12,7 @@ from dpframe.commands.provenance import environment, plugin_records
 from dpframe.errors import DpframeError, RecordError
 from dpframe.record import file as records
 from dpframe.record import folder
-from dpframe.record.build import first_seed, spec_record
+from dpframe.record.build import first_seed, installed_records, spec_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +75,7 @@ def run(
         earlier = _earlier(directory, warn)
         ledger = Ledger((directory, directory / CHECKPOINT), _looks(earlier))
         with contextlib.ExitStack() as stack:
-            workers = stack.enter_context(Workers())
+            workers = stack.enter_context(Workers(interpreters=loaded.interpreters))
             plan = make_plan(loaded, workers)
             if not invocation.resume:
                 store.clear()
@@ -162,6 +162,7 @@ def _complete(earlier: Record, plan: Plan) -> bool:
         and earlier.environment == environment(plan.prng)
         and earlier.seed == first_seed(audit)
         and earlier.plugins == plugin_records(audit)
+        and earlier.environments == installed_records(audit)
     )
 
 

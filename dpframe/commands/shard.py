@@ -72,7 +72,7 @@ def count(
         if not invocation.resume:
             store.clear()
         _write(directory, {**about, "complete": False, "failed": {}})
-        with Workers() as workers:
+        with Workers(interpreters=loaded.interpreters) as workers:
             plan = make_plan(loaded, workers)
             draws = planned_draws(plan) // shard.of
             with display(len(plan.audit.cells), draws) as progress:

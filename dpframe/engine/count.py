@@ -43,7 +43,7 @@ def count(
         Why cells could not be counted, by id.
     """
     with contextlib.ExitStack() as stack:
-        source = source or stack.enter_context(Workers())
+        source = source or stack.enter_context(Workers(interpreters=plan.audit.interpreters))
         counter = _Counter(plan, progress, store, threads_here(), Ledger(), source)
         counter.shard = shard
         waiting: Sequence[Pass] = owned(plan, shard)

@@ -16,6 +16,7 @@ import numpy as np
 from dpframe import __version__
 from dpframe.engine.address import digest
 from dpframe.engine.budgets import resolved
+from dpframe.foreign import ForeignMechanism
 from dpframe.plugin_files import CODE
 
 if TYPE_CHECKING:
@@ -60,7 +61,19 @@ def entry_keys(
 def _plugin(choice: Choice[Any]) -> list[Any]:
     cls: type = type(choice.value)
     params = choice.value.params()
-    return [choice.distribution, choice.version, choice.use, params, code_digest(cls)]
+    known = [choice.distribution, choice.version, choice.use, params, code_digest(cls)]
+    where = [choice.environment] if choice.environment else []
+    return [*known, *where, *program_code(choice.value)]
+
+
+def program_code(plugin: Any) -> list[str]:
+    """Digest of a program that the plugin runs and that is no part of its own code."""
+    if not isinstance(plugin, ForeignMechanism):
+        return []
+    try:
+        return [plugin.code()]
+    except (OSError, ValueError):  # it is gone; the run will say so
+        return [_UNKNOWN]
 
 
 def _arrays(tree: Tree) -> str:

@@ -17,7 +17,7 @@ from dpframe.engine.worker.sampling import Refused, Sampler
 from dpframe.errors import SampleError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from dpframe.engine.lending import Lent, Load, Request
     from dpframe.engine.shape import Shape
@@ -32,7 +32,8 @@ class Here:
     What hangs or crashes takes everything along.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, interpreters: Mapping[str, str] | None = None) -> None:
+        self.interpreters = interpreters or {}  # unused: a box of another one cannot be asked here
         self.calls, self.most = 0, 1
         self.words: dict[int, str] = {}
         self.turn = threading.Lock()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 import cloudpickle
 
 from dpframe.blame import message
+from dpframe.engine import foreign_start
 from dpframe.engine.worker_process import Overdue
 from dpframe.errors import SampleError
 
@@ -66,6 +67,7 @@ class Load:
         self.as_code = False
         """Whether the modules of the mechanisms travel with them."""
         self._pickled: bytes | None = None
+        self._foreign: tuple[dict[str, Any], bytes] | None = None
 
     def pickled(self) -> bytes:
         """In bytes: classes and functions that no module has, such as a script's, go as code.
@@ -83,6 +85,17 @@ class Load:
             except Exception as error:  # whatever the code of an object raises
                 raise SampleError(not_handed_over(error)) from error
         return self._pickled
+
+    def message(self) -> tuple[dict[str, Any], bytes]:
+        """What a worker is told to take it in; raises SampleError as `pickled` does."""
+        if self._foreign is None and foreign_start.is_foreign(self.content[0]):
+            self._foreign = foreign_start.task(*self.content)
+        return self._foreign or ({"do": "load"}, self.pickled())
+
+    @property
+    def may_bring_code(self) -> bool:
+        """Whether what a worker cannot import may still be handed over."""
+        return not self.as_code and not foreign_start.is_foreign(self.content[0])
 
     def bring_code(self) -> None:
         """Hands the modules of the mechanisms over too: nobody else can import them."""

@@ -178,7 +178,7 @@ def plan(audit: Audit, prng: str, source: Source | None = None) -> Plan:
         source: calls black boxes for the first time; default: worker processes that end with it.
     """
     with contextlib.ExitStack() as stack:
-        source = source or stack.enter_context(Workers())
+        source = source or stack.enter_context(Workers(interpreters=audit.interpreters))
         planner = _Planner(audit, prng, source)
         while planner.left:
             try:
@@ -218,6 +218,7 @@ class _Planner:
         self._searches: list[Cell] = []
         self._together: dict[_Shared, list[Cell]] = {}
         self._digests: dict[Any, str] = {}
+        self._unusable = {one.name: one.problem for one in audit.environments if one.problem}
         self._m = self._certifying = 0
         self._turn = object()
 
@@ -261,8 +262,10 @@ class _Planner:
 
     def _look(self, cell: Cell) -> Skip | _Look:
         attack, certified, tracer, run = cell.attack.value, False, self._tracer, self.audit.run
-        if cell.search is not None:
-            return _Look(type(cell.estimator.value).certifies, "", searched=True)
+        problem = self._unusable.get(getattr(cell.mechanism.value, "environment", None) or "", "")
+        if problem or cell.search is not None:
+            certified = type(cell.estimator.value).certifies
+            return _Look(certified, problem, searched=not problem)
         try:
             accepts = statistic_of(cell.estimator.value).accepts
             certified = certifies(cell.estimator.value, cell.claim)

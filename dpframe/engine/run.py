@@ -92,7 +92,7 @@ def run(
     ledger = ledger or Ledger()
     waiting: Sequence[Pass] = plan.passes
     with contextlib.ExitStack() as stack:
-        source = source or stack.enter_context(Workers())
+        source = source or stack.enter_context(Workers(interpreters=plan.audit.interpreters))
         threads = threads or (cluster.tasks if cluster else threads_here())
         runner = Runner(plan, progress, store or Store(), threads, ledger, source)
         runner.cluster = cluster

@@ -14,8 +14,10 @@ import time
 
 from dpframe.descendants import descendants
 from dpframe.descendants import end as end_all
+from dpframe.engine import foreign_start
 from dpframe.engine.worker import frames
 from dpframe.engine.worker.frames import Frame, NoFrameError
+from dpframe.errors import SampleError
 from dpframe.plugin_files import given
 
 START = (
@@ -42,21 +44,19 @@ class Overdue(Exception):  # noqa: N818
 class WorkerProcess:
     """A fresh Python with the same import path: no fork, and `__main__` is not imported again.
 
-    It has a session of its own, so that Ctrl-C in a terminal does not reach it, and so that it can
-    be ended with all the processes that it started.
+    Or another interpreter, with the worker that needs nothing installed. It has a session of its
+    own, so that Ctrl-C in a terminal does not reach it, and so that it can be ended with all the
+    processes that it started.
+
+    Args:
+        interpreter: path of another Python; default: this one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, interpreter: str | None = None) -> None:
+        self.interpreter = interpreter
         self.holds: int | None = None
         """Number of the load that it has taken in."""
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", START, json.dumps([sys.path, given()])],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            env={**os.environ, "JAX_PLATFORMS": "cpu"},
-            start_new_session=True,
-        )
+        self._process = _started(interpreter)
         self._heard: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._nonsense: str | None = None
         """What came instead of an answer, if anything did."""
@@ -162,6 +162,26 @@ class WorkerProcess:
     def alive(self) -> bool:
         """Whether it has not ended."""
         return self._exit_status() is None
+
+
+def _started(interpreter: str | None) -> subprocess.Popen[bytes]:
+    """Raises SampleError where there is no such interpreter."""
+    own = [sys.executable, "-c", START, json.dumps([sys.path, given()])]
+    try:
+        return subprocess.Popen(
+            own if interpreter is None else foreign_start.command(interpreter),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            env=foreign_start.surroundings() if interpreter else _environ(),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise SampleError(f"no worker process can be started: {error.strerror}") from None
+
+
+def _environ() -> dict[str, str]:
+    return {**os.environ, "JAX_PLATFORMS": "cpu"}
 
 
 def end(*processes: WorkerProcess) -> None:

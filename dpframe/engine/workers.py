@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpframe.engine.flights import Flights
+from dpframe.engine.foreign_start import is_foreign
 from dpframe.engine.lending import Overdue, RaisedError, Stopped, Told, called, take_note
 from dpframe.engine.processes import available_cores
 from dpframe.engine.worker.querying import heard
@@ -17,7 +19,7 @@ from dpframe.engine.worker_process import Gone, WorkerProcess, end
 from dpframe.errors import SampleError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from dpframe.engine.lending import Lent, Load, Request
     from dpframe.engine.shape import Shape
@@ -41,10 +43,14 @@ class Workers:
     Args:
         most: how many at once; default: one per core, and two at least, since what is wrong with a
             box's randomness may show only between processes.
+        interpreters: paths of the interpreters of environments, by the names of these.
     """
 
-    def __init__(self, most: int | None = None) -> None:
+    def __init__(
+        self, most: int | None = None, interpreters: Mapping[str, str] | None = None
+    ) -> None:
         self.most = max(2, most or available_cores())
+        self.interpreters = interpreters or {}
         self.calls = 0
         self.words: dict[int, str] = {}
         self._flights = Flights()
@@ -62,7 +68,7 @@ class Workers:
     @contextlib.contextmanager
     def lend(self, load: Load, number: int = 1) -> Iterator[list[Lent]]:
         """See `Source`."""
-        load.pickled()  # a mistake costs no process
+        load.message()  # a mistake costs no process
         lent = [_Worker(self, p, load) for p in self._take(load, number)]
         try:
             for worker in lent:
@@ -117,20 +123,38 @@ class Workers:
         with self._change:
             if self._stopped:
                 raise Stopped
-            new = WorkerProcess()
+            new = WorkerProcess(old.interpreter)
             self._busy.discard(old)
             self._busy.add(new)
         return new
 
+    def _interpreter_of(self, load: Load) -> str | None:
+        """Which interpreter holds a load; None for one like this process."""
+        if not is_foreign(load.content[0]):
+            return None
+        box: Any = load.content[0][0]
+        if box.environment is None:
+            return sys.executable
+        if box.environment not in self.interpreters:
+            raise SampleError(f"there is no environment {box.environment!r} to run it in")
+        return self.interpreters[box.environment]
+
     def _take(self, load: Load, number: int) -> list[WorkerProcess]:
+        wanted = self._interpreter_of(load)
         with self._change:
             while not self._stopped:
                 free = self.most - len(self._busy)
                 if free >= number:
                     # Those that hold the load already come first.
-                    self._idle.sort(key=lambda process: process.holds != load.number)
-                    taken, self._idle = self._idle[:number], self._idle[number:]
-                    taken += [WorkerProcess() for _ in range(number - len(taken))]
+                    fit = [process for process in self._idle if process.interpreter == wanted]
+                    fit.sort(key=lambda process: process.holds != load.number)
+                    taken = fit[:number]
+                    self._idle = [process for process in self._idle if process not in taken]
+                    # Those of other interpreters wait too, but not in any number.
+                    most = max(0, 2 * self.most - len(self._busy) - number)
+                    spare, self._idle = self._idle[most:], self._idle[:most]
+                    end(*spare)
+                    taken += [WorkerProcess(wanted) for _ in range(number - len(taken))]
                     self._busy.update(taken)
                     return taken
                 self._change.wait()
@@ -201,13 +225,13 @@ class _Worker:
             while self.process.holds != self.load.number:
                 if self.process.holds is None:
                     self.process.hear(deadline)  # that it is ready
-                self.process.say({"do": "load"}, self.load.pickled())
+                self.process.say(*self.load.message())
                 frame = self.process.hear(deadline)
                 if frame.header["tell"] == "spoiled":
                     self.process = self.workers.replace(self.process)
                 elif frame.header["tell"] == "loaded":
                     self.process.holds = self.load.number
-                elif frame.header.get("type") in MISSING and not self.load.as_code:
+                elif frame.header.get("type") in MISSING and self.load.may_bring_code:
                     self.process.holds = NOTHING
                     self.load.bring_code()
                 else:
@@ -244,6 +268,8 @@ def _told(frame: Frame) -> Told:
 
 
 def _unloaded(frame: Frame) -> str:
+    if frame.header["tell"] == "refused":
+        return str(frame.header["why"])
     return f"a worker could not load the mechanism ({frame.header.get('blame')})"
 
 

@@ -9,6 +9,7 @@ from dpframe.record.digest import digest_of
 from dpframe.record.model import (
     AuditRecord,
     EnvironmentRecord,
+    InstalledRecord,
     PluginRecord,
     Record,
     SpecRecord,
@@ -63,6 +64,7 @@ def build(
         environment=environment,
         seed=first_seed(audit),
         plugins=plugins,
+        environments=installed_records(audit),
         cells=cells,
         skipped=[skip_record(skip) for skip in skipped],
         summary=SummaryRecord(
@@ -74,6 +76,19 @@ def build(
         ),
     )
     return record.model_copy(update={"digest": digest_of(record.as_json())})
+
+
+def installed_records(audit: Audit) -> list[InstalledRecord]:
+    """The environments of an audit, by name; where they lie is nobody else's business."""
+    return [
+        InstalledRecord(
+            name=text(one.name),
+            requirements=list(one.requirements),
+            python=text(one.python),
+            installed=[text(package) for package in one.installed],
+        )
+        for one in sorted(audit.environments)
+    ]
 
 
 def first_seed(audit: Audit) -> int:

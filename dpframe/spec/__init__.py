@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from dpframe.spec.build import build
 from dpframe.spec.load import from_mapping, read
+from dpframe.spec.model import ENVIRONMENTS
+from dpframe.spec.problems import Problems
 from dpframe.spec.schema import spec_schema
+from dpframe.spec.surroundings import wanted_of
+from dpframe.spec.tables import read_environments
+from dpframe.spec.wording import findings
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
+    from dpframe.environments.model import Wanted
     from dpframe.registry import Registry
     from dpframe.spec.audit import Audit
 
-__all__ = ["audit_from_dict", "load_audit", "spec_schema"]
+__all__ = ["audit_from_dict", "environments_of", "load_audit", "spec_schema"]
 
 
 def load_audit(
@@ -25,6 +33,7 @@ def load_audit(
     overrides: Sequence[str] = (),
     trials: int | None = None,
     seed: int | None = None,
+    pythons: Mapping[str, str] | None = None,
 ) -> Audit:
     """Reads the spec in a file.
 
@@ -34,11 +43,31 @@ def load_audit(
         overrides: `KEY=VALUE` texts as `--set` takes them, applied in order.
         trials: takes precedence over `audit.trials`, swept or not.
         seed: takes precedence over `audit.seed`, swept or not.
+        pythons: paths of interpreters, by the names of the environments that they stand for.
 
     Raises:
         SpecError: the file cannot be read or is not a valid spec; lists every mistake.
     """
-    return build(read(path), registry, overrides, trials, seed)
+    return build(read(path), registry, overrides, trials, seed, pythons)
+
+
+def environments_of(path: str | os.PathLike[str]) -> tuple[Wanted, ...]:
+    """The environments that the spec in a file describes; looks at nothing else in it.
+
+    Raises:
+        SpecError: the file cannot be read, or the table is not valid; lists every mistake.
+    """
+    document = read(path)
+    problems = Problems(document)
+    tables = document.data.get("environments", {})
+    try:
+        ENVIRONMENTS.validate_python(tables)
+    except ValidationError as error:
+        for finding in findings(error, tables, "key"):
+            problems.add(("environments", *finding.path), finding.message, finding.hint)
+    found = wanted_of(read_environments(document.data), problems)
+    problems.raise_if_any()
+    return found
 
 
 def audit_from_dict(

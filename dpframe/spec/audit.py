@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from dpframe.attack import Attack
     from dpframe.claims import Claim
+    from dpframe.environments.model import Environment, Wanted
     from dpframe.estimator import Estimator
     from dpframe.mechanism import HostMechanism, Mechanism
     from dpframe.neighbourhood import Neighbourhood
@@ -33,6 +34,8 @@ class Choice(Generic[P]):
     """Of a black box: whether the time that an answer takes is part of it."""
     bits: bool = False
     """Of a black box: whether a search without attacks of its own looks at last bits."""
+    environment: str = ""
+    """Digest of what is installed where it runs; "" for this interpreter."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,3 +124,12 @@ class Audit:
     skipped: tuple[Skip, ...]
     run: RunSettings
     source: Source
+    wanted: tuple[Wanted, ...] = ()
+    """The environments that the spec describes."""
+    environments: tuple[Environment, ...] = ()
+    """Those that mechanisms run in, as they are found here."""
+
+    @property
+    def interpreters(self) -> dict[str, str]:
+        """Path of the Python of each environment that can be used, by its name."""
+        return {one.name: one.interpreter for one in self.environments if not one.problem}

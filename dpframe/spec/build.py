@@ -15,12 +15,13 @@ from dpframe.spec.model import SEARCHED_BY
 from dpframe.spec.overrides import Override, apply, parse
 from dpframe.spec.problems import Problems
 from dpframe.spec.searches import SearchGrid
+from dpframe.spec.surroundings import look, settled, wanted_of
 from dpframe.spec.sweep import read_axes
 from dpframe.spec.tables import read_sections
 from dpframe.spec.uses import find_members
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dpframe.registry import Registry
     from dpframe.spec.document import Document
@@ -41,6 +42,7 @@ def build(
     overrides: Sequence[str] = (),
     trials: int | None = None,
     seed: int | None = None,
+    pythons: Mapping[str, str] | None = None,
 ) -> Audit:
     """Builds the audit that a document describes.
 
@@ -50,6 +52,7 @@ def build(
         overrides: `KEY=VALUE` texts, applied in order.
         trials: takes precedence over `audit.trials`, swept or not.
         seed: takes precedence over `audit.seed`, swept or not.
+        pythons: paths of interpreters, by the names of the environments that they stand for.
 
     Raises:
         SpecError: with every mistake found.
@@ -74,6 +77,8 @@ def build(
     seconds = sections.run.seconds if sections.run is not None else None
     variants = _patiently(lambda: _make_all_variants(members, axes, problems), seconds, problems)
     _check_stop(sections.run, members, problems)
+    wanted = wanted_of(sections.environments, problems)
+    environments = look(document, wanted, pythons or {}, variants, problems)
     rules = read_rules(document, sections, members, axes, problems)
     problems.raise_if_any()
 
@@ -94,10 +99,12 @@ def build(
     return Audit(
         name=sections.audit.name,
         multiplicity=sections.audit.multiplicity,
-        cells=tuple(cells),
+        cells=tuple(settled(cells, environments)),
         skipped=tuple(skipped),
         run=RunSettings(**sections.run.model_dump()),
         source=document.source(texts),
+        wanted=wanted,
+        environments=environments,
     )
 
 

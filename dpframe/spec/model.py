@@ -5,9 +5,10 @@ The docstring under each field is its meaning; `dpframe schema` prints it.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
 Verdict = Literal["violated", "consistent", "inconclusive"]
 
@@ -33,6 +34,26 @@ def _power_of_two(number: int) -> int:
     if number & (number - 1):
         raise ValueError("should be a power of two")
     return number
+
+
+def _as_table(value: Any) -> Any:
+    return {"requirements": value} if isinstance(value, list) else value
+
+
+_REQUIREMENT = r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9., _-]*\])?( *[<>=!~][^@/\\\n]{1,100})?"
+
+
+def _requirement(text: str) -> str:
+    # Where packages come from is no matter of a spec, nor are pip's options but for this one.
+    if not re.fullmatch(_REQUIREMENT, text.removeprefix("--no-deps ")):
+        raise ValueError('should be a name with a version, such as "opendp==0.14.2"')
+    return text
+
+
+def _version(text: str) -> str:
+    if not re.fullmatch(r"3\.\d+(\.\d+)?", text):
+        raise ValueError('should be a version of Python 3, such as "3.11"')
+    return text
 
 
 Label = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(_one_line)]
@@ -128,9 +149,22 @@ class MechanismTable(EntryTable):
     at answers; else "fail"."""
     outputs: OutputsTable | None = None
     """Of a black box: what counts as its answer."""
+    environment: str | None = None
+    """Where it runs, for one that is a module of its own: a name in [environments] or of --python;
+    default: this interpreter."""
 
     search: OwnSearchTable | None = None
     """Data of its own: what [search] has, for this mechanism alone."""
+
+
+class EnvironmentTable(Table):
+    """A set of packages in which a mechanism runs; `dpframe environments build` installs it."""
+
+    requirements: list[Annotated[str, AfterValidator(_requirement)]]
+    """What is installed, as pip takes it: names with versions, such as "opendp==0.14.2". Those that
+    begin with "--no-deps " are installed last, without what they need."""
+    python: Annotated[str, AfterValidator(_version)] | None = None
+    """Version of Python, such as "3.11"; default: that of dpframe."""
 
 
 class ExpectTable(Table):
@@ -166,6 +200,8 @@ class RunTable(Table):
     """Where traced mechanisms run; default: the fastest there is."""
 
 
+Environments = dict[Label, Annotated[EnvironmentTable, BeforeValidator(_as_table)]]
+ENVIRONMENTS: TypeAdapter[dict[str, EnvironmentTable]] = TypeAdapter(Environments)
 Entries = Annotated[list[EntryTable], Field(min_length=1)]
 Mechanisms = Annotated[list[MechanismTable], Field(min_length=1)]
 
@@ -191,6 +227,9 @@ class SpecTable(Table):
     """Keys such as "mechanism.epsilon", each with a list of values; cells are the cross product."""
     expect: list[ExpectTable] = []
     """Verdicts that make the spec a regression test."""
+    environments: Environments = {}
+    """Names of sets of packages, each a list of requirements, or a table with the version of Python
+    too. Nothing is installed before `dpframe environments build`."""
     run: RunTable = RunTable()
     """How the draws are made."""
 

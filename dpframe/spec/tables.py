@@ -15,10 +15,12 @@ from dpframe.errors import PluginError
 from dpframe.spec.document import flatten
 from dpframe.spec.model import (
     ENTRIES,
+    ENVIRONMENTS,
     KINDS,
     PLACES,
     AuditTable,
     EntryTable,
+    EnvironmentTable,
     ExpectTable,
     MechanismTable,
     OutputsTable,
@@ -48,6 +50,7 @@ _MODELS: dict[str | int, type[Table]] = {
     "pair": PairTable,
     "search": SearchTable,
     "expect": ExpectTable,
+    "environments": EnvironmentTable,
     "run": RunTable,
     **dict.fromkeys(KINDS, EntryTable),
     "mechanism": MechanismTable,
@@ -72,6 +75,7 @@ class Sections:
     expect: dict[int, ExpectTable]
     search: SearchTable | None = None
     """In place of the pair."""
+    environments: dict[str, EnvironmentTable] = dataclasses.field(default_factory=dict)
 
 
 def read_sections(document: Document, registry: Registry, problems: Problems) -> Sections:
@@ -101,7 +105,18 @@ def read_sections(document: Document, registry: Registry, problems: Problems) ->
         broken=frozenset(broken if only else broken | {"neighbourhood" if searches else "pair"}),
         expect=_each(ExpectTable, _with_any_verdict(data.get("expect"))),
         search=only if isinstance(only, SearchTable) else None,
+        environments=read_environments(data),
     )
+
+
+def read_environments(data: Any) -> dict[str, EnvironmentTable]:
+    """The environments that are whole."""
+    tables = data.get("environments")
+    try:
+        found = ENVIRONMENTS.validate_python(tables if isinstance(tables, dict) else {})
+    except ValidationError:
+        return {}
+    return found
 
 
 def _report(finding: Finding, document: Document, registry: Registry, problems: Problems) -> None:

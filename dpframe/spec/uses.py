@@ -133,15 +133,29 @@ def _member(
         problems.add((*path, "use"), f"unknown {kind} {cut(table.use)!r}", hints)
         return None
     label = (table.label if isinstance(table, EntryTable) else None) or entry.name
-    member = Member(path, label, entry, table.params, tuple(parameter_names(entry.cls)))
-    if not isinstance(table, MechanismTable):
-        return member
-    if not issubclass(entry.cls, HostMechanism):
+    names = tuple(parameter_names(entry.cls))
+    member = Member(path, label, entry, table.params, names)
+    return _as_it_runs(member, table, problems) if isinstance(table, MechanismTable) else member
+
+
+def _as_it_runs(member: Member, table: MechanismTable, problems: Problems) -> Member | None:
+    """A mechanism with what its table says of how it runs."""
+    path, name = member.path, member.entry.name
+    if not issubclass(member.entry.cls, HostMechanism):
         for key in ("raises", "outputs"):
             if getattr(table, key) is not None:
-                problems.add((*path, key), f"is of black boxes alone; {label!r} is traced by JAX")
+                message = f"is of black boxes alone; {member.label!r} is traced by JAX"
+                problems.add((*path, key), message)
+    params = member.params
+    if table.environment is not None:
+        if "environment" not in member.names:
+            hint = "only modules of their own do: program, or a class that extends ForeignMechanism"
+            problems.add((*path, "environment"), f"mechanism {name!r} runs in this process", hint)
+            return None
+        params = {"environment": table.environment, **params}
     outputs = table.outputs or OutputsTable()
-    return dataclasses.replace(member, raises=table.raises, time=outputs.time, bits=outputs.bits)
+    how: dict[str, Any] = {"raises": table.raises, "time": outputs.time, "bits": outputs.bits}
+    return dataclasses.replace(member, params=params, **how)
 
 
 def _check_labels(

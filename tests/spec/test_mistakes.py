@@ -81,8 +81,8 @@ spec.toml:33: expect[0].verdict: "broken" is not accepted
    accepts: violated, consistent, inconclusive
 spec.toml:35: rum: unknown key
    35 | [rum]
-   accepts: schema, audit, pair, search, mechanism, attack, estimator, sweep, expect, run; \
-did you mean 'run'?"""
+   accepts: schema, audit, pair, search, mechanism, attack, estimator, sweep, expect, \
+environments, run; did you mean 'run'?"""
     ).replace("{known}", "known")
 
 

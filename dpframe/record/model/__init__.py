@@ -15,6 +15,7 @@ from dpframe.record.model.cell import TruthRecord as TruthRecord
 from dpframe.record.model.cell import Verdict as Verdict
 from dpframe.record.model.record import AuditRecord as AuditRecord
 from dpframe.record.model.record import EnvironmentRecord as EnvironmentRecord
+from dpframe.record.model.record import InstalledRecord as InstalledRecord
 from dpframe.record.model.record import Multiplicity as Multiplicity
 from dpframe.record.model.record import PluginRecord as PluginRecord
 from dpframe.record.model.record import Record as Record

@@ -81,6 +81,19 @@ class PluginRecord(Part):
     null if none is named, and for other kinds. Old records lack it"""
 
 
+class InstalledRecord(Part):
+    """An environment that black boxes ran in."""
+
+    name: str
+    """its name in the spec"""
+    requirements: list[str]
+    """what the spec lists; empty for an interpreter that only the command line names"""
+    python: str
+    """version of its Python; empty if it could not be used"""
+    installed: list[str]
+    """names and versions of all that was installed, `name==version`"""
+
+
 class SkipRecord(Part):
     """A combination that was left out."""
 
@@ -143,6 +156,8 @@ class Record(Part):
     """the seed; if it is swept, that of the first cell"""
     plugins: list[PluginRecord]
     """every plugin used"""
+    environments: list[InstalledRecord] = Field(default_factory=list)
+    """the environments that black boxes ran in, beside that of dpframe. Old records lack it"""
     cells: list[CellRecord]
     """the cells, in the order of the spec"""
     skipped: list[SkipRecord]

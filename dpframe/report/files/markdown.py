@@ -12,6 +12,7 @@ from dpframe.report.place import called, called_skipped, place, repeated
 from dpframe.report.references import references
 from dpframe.report.untried import untried
 from dpframe.report.verdicts import SYMBOL, UNEXPECTED, WORDS
+from dpframe.report.versions import versions
 from dpframe.report.weight import measure, worst
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def _sections(record: Record, cap: int) -> Iterator[str]:
     yield f"**{plain(found, 1000)}**"
     yield from _remarks(record)
     yield _overview(record, cap)
+    yield from _versions(record, cap)
     yield from _alarms(record, min(cap, _MOST_ALARMS))
     if record.cells:
         rows = _table(record, record.cells, cap)
@@ -80,6 +82,20 @@ def _overview(record: Record, cap: int) -> str:
     rows = [(plain(label), *_worst(cells, record)) for label, cells in [*members.items()][:cap]]
     text = table(("mechanism", "verdicts", "worst cell"), rows)
     return text + _left_out(len(members) - len(rows), "mechanism")
+
+
+def _versions(record: Record, cap: int) -> Iterator[str]:
+    """What became of each mechanism in each environment."""
+    found = versions(record)
+    if found is None:
+        return
+    heads = ("environment", *map(plain, found.mechanisms))
+    rows = [
+        (plain(name), *("–" if place is None else plain(place.text) for place in places))
+        for name, places in found.rows[:cap]
+    ]
+    left = _left_out(len(found.rows) - len(rows), "environment")
+    yield f"## Versions\n\n{table(heads, rows)}{left}"
 
 
 def _worst(cells: list[CellRecord], record: Record) -> tuple[str, str]:

@@ -25,6 +25,7 @@ from dpframe.report.terminal.overview import overview
 from dpframe.report.terminal.plots import plots
 from dpframe.report.terminal.settings import read_settings
 from dpframe.report.terminal.summary import summary_lines
+from dpframe.report.terminal.versions import matrix
 from dpframe.report.words import setting
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ def render(record: Record, console: Console, *, numbers: bool | None = None) -> 
     issues = [line for find in FINDERS for line in find(found, ink)]
     issues += skipped(record, ink)
     _print(console, [*issues, ink.text("")] if issues else [])
+    compared = list(matrix(record, ink, console.width))
+    _print(console, [*compared, ink.text("")] if compared else [])
     told = list(overview(record, found, ink, console.width))
     _print(console, [*told, ink.text("")] if told else [])
     _print(console, [*warning, *summary_lines(record, settings, ink)])

@@ -14,6 +14,7 @@ from dpframe.report.place import called, called_skipped, place, repeated
 from dpframe.report.references import references
 from dpframe.report.untried import untried
 from dpframe.report.verdicts import SYMBOL, WORDS
+from dpframe.report.versions import versions
 from dpframe.report.weight import measure, worst
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def values(record: Record, *, brief: bool = False) -> dict[str, Any]:
         "warning": sentences.warning(record),
         "expectations": sentences.expectations(record),
         "several": sentences.PROCEDURES.get(record.audit.multiplicity),
+        "versions": versions(record),
         "mechanisms": list(_mechanisms(record))[:MOST_ALARMS],
         "untried": list(untried(record)),
     }

@@ -1,0 +1,65 @@
+"""A plain module as a black box."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, NewType
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+from dpframe import ApproxDP, ForeignMechanism, Ge, Lt, Pair, PureDP, SpecFile
+
+if TYPE_CHECKING:
+    from dpframe import Claim
+
+Table = NewType("Table", str)
+"""A table of plain values, as JSON text: it has to be hashable."""
+
+
+def _written(given: Any) -> Table:
+    if not isinstance(given, dict):
+        raise ValueError("should be a table")
+    return Table(json.dumps(given, sort_keys=True))
+
+
+Given = Annotated[
+    Table,
+    BeforeValidator(_written),
+    PlainSerializer(json.loads),
+    WithJsonSchema({"type": "object"}),
+]
+
+
+class Program(ForeignMechanism, name="program"):
+    """A plain module as a black box, without a class of dpframe.
+
+    The module defines `prepare(params, data)`, which returns a function of no arguments that makes
+    one release. A spec alone never runs code: the command line names the file too, `--plugin
+    FILE.py`. It runs in a process of its own, in any environment.
+    """
+
+    module: SpecFile  # type: ignore[misc]  # elsewhere the class says it
+    """The file, relative to the spec; the command line names it too, with --plugin."""
+    given: Given = Table("{}")
+    """What `prepare` gets as `params`."""
+    epsilon: Annotated[float, Ge(0)] | None = None
+    """The claim; default: nothing is claimed, and there is no verdict."""
+    delta: Annotated[float, Ge(0), Lt(1)] = 0.0
+    """The claim's δ."""
+
+    spec_names = {"given": "params"}  # noqa: RUF012  # a class variable of every plugin
+
+    def check(self) -> None:
+        self.program()
+
+    def claim(self, pair: Pair) -> Claim | None:
+        if self.epsilon is None:
+            return None
+        return ApproxDP(self.epsilon, self.delta) if self.delta else PureDP(self.epsilon)
+
+    def program(self) -> Any:
+        return self.consented(self.module.path)
+
+    def arguments(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.given)
+        return found

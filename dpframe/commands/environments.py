@@ -1,0 +1,75 @@
+"""Builds, lists and removes the environments of black boxes: the only place that installs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpframe.environments import place
+from dpframe.environments.build import build as build_one
+from dpframe.environments.build import remove as remove_one
+from dpframe.errors import DpframeError
+from dpframe.spec import environments_of
+from dpframe.suggest import did_you_mean, listed
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Sequence
+
+    from dpframe.environments.place import Entry
+
+
+def build(
+    spec: str | os.PathLike[str],
+    names: Sequence[str] = (),
+    *,
+    allow_source: bool = False,
+    tell: Callable[[str], None] = print,
+) -> list[Entry]:
+    """Builds the environments of a spec that are not there yet; one that fails stops no other.
+
+    Args:
+        spec: a TOML file; what was installed is written beside it.
+        names: which; default: all.
+        allow_source: whether packages may be built from source, which runs their code.
+        tell: told what goes on.
+
+    Raises:
+        SpecError: the spec describes none that can be read.
+        DpframeError: a name is unknown, or some cannot be built; says which, and why.
+    """
+    wanted = {one.name: one for one in environments_of(spec)}
+    if not wanted:
+        raise DpframeError(f"{spec}: has no [environments]")
+    if unknown := [name for name in names if name not in wanted]:
+        known = listed(list(wanted)) + did_you_mean(list(wanted), unknown[0])
+        raise DpframeError(f"there is no environment {unknown[0]!r}; {spec} has: {known}")
+    made, failed = [], []
+    for name in names or wanted:
+        try:
+            made.append(build_one(wanted[name], Path(spec), allow_source=allow_source, tell=tell))
+        except DpframeError as error:
+            failed.append(str(error))
+    if failed:
+        raise DpframeError("\n".join(failed))
+    return made
+
+
+def remove(names: Sequence[str], *, everything: bool = False) -> list[Entry]:
+    """Removes environments by their names, whatever is in them, finished or not.
+
+    Raises:
+        DpframeError: none has such a name, or one cannot be removed.
+    """
+    entries = place.every()
+    chosen = [e for e in entries if everything or {e.name, e.folder.name} & {*names}]
+    for name in names:
+        if not any(name in (entry.name, entry.folder.name) for entry in entries):
+            known = list(dict.fromkeys(entry.name for entry in entries))
+            raise DpframeError(
+                f"there is no environment {name!r}; there are: "
+                f"{listed(known) or 'none'}{did_you_mean(known, name)}"
+            )
+    for entry in chosen:
+        remove_one(entry.folder)
+    return chosen

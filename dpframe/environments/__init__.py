@@ -1,0 +1,1 @@
+"""Sets of packages in which black boxes run: found here, built when somebody asks for it."""

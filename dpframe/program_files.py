@@ -1,0 +1,75 @@
+"""Programs: plain modules that dpframe never imports into its own process.
+
+Such a file defines `prepare(params, data)`, which returns a function of no arguments that makes one
+release. It is run by a worker, often of another interpreter.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from pathlib import Path
+from typing import NamedTuple
+
+
+class ProgramFile(NamedTuple):
+    """A program that somebody consents to run."""
+
+    path: Path
+    """Absolute."""
+
+    @property
+    def digest(self) -> str:
+        """Of its bytes; hex digits."""
+        return hashlib.sha256(self.path.read_bytes()).hexdigest()[:16]
+
+    @classmethod
+    def consented(cls, path: Path) -> ProgramFile:
+        """The program that a spec names.
+
+        Args:
+            path: as the spec means it.
+
+        Raises:
+            ValueError: the command line does not name it.
+        """
+        found = cls(path.resolve())
+        if found not in _given:
+            raise ValueError(
+                f"{path.name} is code, and a spec alone never runs code: name the file on the "
+                f"command line too, --plugin {path}"
+            )
+        return found
+
+
+_given: set[ProgramFile] = set()
+"""Those that a command line names."""
+
+
+def is_program(source: bytes) -> bool:
+    """Whether a text defines `prepare` and does not import dpframe; it is not run."""
+    statements = _statements(source)
+    imported = {
+        name.partition(".")[0]
+        for one in statements
+        if isinstance(one, ast.Import | ast.ImportFrom)
+        for name in [getattr(one, "module", None) or "", *(alias.name for alias in one.names)]
+    }
+    return defines(source, "prepare") and "dpframe" not in imported
+
+
+def defines(source: bytes, name: str) -> bool:
+    """Whether a text defines a function of a name; it is not run."""
+    return any(isinstance(o, ast.FunctionDef) and o.name == name for o in _statements(source))
+
+
+def _statements(source: bytes) -> list[ast.stmt]:
+    try:
+        return ast.parse(source).body
+    except (SyntaxError, ValueError):
+        return []
+
+
+def consent(path: Path) -> None:
+    """Allows specs to name a program."""
+    _given.add(ProgramFile(path.resolve()))
