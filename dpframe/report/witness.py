@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.errors import DpframeError
 from dpframe.printable import shown
+from dpframe.record.verdict import exceeds
+from dpframe.report.exact import noise_too_small
 
 if TYPE_CHECKING:
     from dpframe.record.model import CellRecord, ChoiceRecord, Record
@@ -30,7 +32,7 @@ def witness_of(record: Record, name: str | None = None) -> CellRecord:
         known = ", ".join(dict.fromkeys(cell.mechanism.label for cell in record.cells))
         raise DpframeError(f"no cell is called {shown(name)}; mechanisms are {known}")
     if name is None:
-        cells = [cell for cell in cells if cell.verdict == "violated"]
+        cells = [cell for cell in cells if cell.verdict == "violated" or exceeds(cell)]
         if not cells:
             raise DpframeError(
                 "no claim is violated, so that there is no witness; --cell NAME tells what a cell "
@@ -45,6 +47,9 @@ def as_tables(cell: CellRecord) -> dict[str, Any]:
     A search has looked at its draws, and has stopped when it liked; here pair, attack and number of
     trials are fixed beforehand.
     """
+    pair = cell.pair
+    if cell.exact is not None and cell.exact.witnesses and cell.verdict != "violated":
+        pair = cell.exact.witnesses[0].pair
     spec: dict[str, Any] = {
         "schema": 1,
         "audit": {
@@ -52,14 +57,14 @@ def as_tables(cell: CellRecord) -> dict[str, Any]:
             "seed": cell.seed + 1,
             "trials": max(cell.trials),
         },
-        "pair": {"use": cell.pair.use, "params": _given(cell.pair.params)},
+        "pair": {"use": pair.use, "params": _given(pair.params)},
         "mechanism": [_entry(cell.mechanism)],
         "attack": [_entry(cell.attack)],
         "estimator": [_entry(cell.estimator)],
     }
     if cell.claim is not None and cell.estimate is not None:
         spec["audit"]["delta"] = cell.estimate.delta
-    if cell.verdict == "violated":
+    if cell.verdict == "violated" or exceeds(cell):
         spec["expect"] = [{"verdict": "violated"}]
     return spec
 
@@ -83,6 +88,7 @@ def as_test(cell: CellRecord) -> str:
     name = re.sub(r"\W+", "_", cell.mechanism.label).strip("_").lower() or "mechanism"
     told = "\n".join(_told(cell))
     body = pprint.pformat(_in_python(tables), width=96, sort_dicts=False)
+    exact = "    assert not (cell.exact and cell.exact.exceeding), cell.exact\n"
     # A text in it may look like that too.
     needs = "import math\n\n" if "math." in body else ""
     return (
@@ -91,6 +97,7 @@ def as_test(cell: CellRecord) -> str:
         "    (cell,) = dpframe.audit(SPEC).cells\n"
         '    assert cell.status == "ok", cell.reason\n'
         '    assert cell.verdict != "violated", cell.reason\n'
+        f"{exact if cell.exact is not None else ''}"
     )
 
 
@@ -116,6 +123,8 @@ def _is_called(cell: CellRecord, name: str | None) -> bool:
 
 def _told(cell: CellRecord) -> list[str]:
     told = [f"{cell.mechanism.label}: {cell.verdict or 'no verdict'}. {cell.reason or ''}".strip()]
+    if exceeds(cell):
+        told.append(f"{noise_too_small(cell)}.")
     if cell.search is not None:
         found = cell.search
         told.append(

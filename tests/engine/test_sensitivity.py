@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from dpframe.record.consistency import disagreement
 from dpframe.record.file import as_record
 from dpframe.report import sentences
 from dpframe.report.outcome import Kind, outcome
+from dpframe.report.witness import as_tables, as_test, witness_of
 from dpframe.spec.audit import RunSettings
 
 
@@ -231,6 +233,23 @@ def test_an_expected_one_is_met() -> None:
     assert sentences.expectations(met).met
     unmet = audited(use, Sum, **FIXED, expect=[{"verdict": met.cells[0].verdict}])
     assert exit_code(unmet) == 1
+
+
+def test_its_witness_is_a_spec_and_a_test() -> None:
+    record = audited({"use": "sum", "params": {"bound": 5.0}}, Sum, search={"use": "few"})
+    cell = witness_of(record)
+    spec = as_tables(cell)
+    assert spec["pair"]["params"] == {"d0": [0.0], "d1": [7.0], "adjacency": "as given"}
+    assert spec["expect"] == [{"verdict": "violated"}]
+    spec["audit"]["trials"] = 1_000
+    again = as_record(black_boxes.record(spec, plugins=[Sum, Few]))
+    assert exit_code(again) == 0
+    assert again.cells[0].exact.exceeding == 1
+    names: dict[str, Any] = {}
+    exec(as_test(cell), names)
+    names["dpframe"] = SimpleNamespace(audit=lambda spec: again)
+    with pytest.raises(AssertionError):
+        names["test_sum_keeps_its_claim"]()
 
 
 def test_what_keeps_to_it_is_told_for_what_it_is() -> None:
