@@ -15,12 +15,12 @@ import pytest
 from dpframe.errors import UndecidedError, ViolationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from dpframe.claims import Claim
     from dpframe.record.model import Record
 
-__all__ = ["UndecidedError", "ViolationError", "assert_dp"]
+__all__ = ["UndecidedError", "ViolationError", "assert_dp", "search_violation"]
 
 PROPERTY = "dpframe"
 """Name under which a test's outcome stands in reports, such as JUnit's."""
@@ -44,6 +44,7 @@ def assert_dp(
     query: Callable[[Any], Any] | None = None,
     sensitivity: float | None = None,
     norm: float = 1,
+    attributes: Sequence[str] = (),
     out: str | os.PathLike[str] | None = None,
 ) -> Record:
     """Fails if runs of a function on two neighbouring datasets refute its claim.
@@ -54,7 +55,8 @@ def assert_dp(
     in so many runs, and that so many could have shown one: never that the function is private.
 
     Args:
-        release: makes one release.
+        release: makes one release. Its answer may be anything: numbers, arrays, texts, None,
+            frames, objects; an exception is an answer too.
         d0: the dataset D, any Python value.
         d1: its neighbour D′.
         epsilon: claimed loss, in nats.
@@ -70,6 +72,7 @@ def assert_dp(
             hand: a change that is larger than `sensitivity` fails the test without any draw.
         sensitivity: what the noise is made for.
         norm: in which that is measured: 1, 2 or inf.
+        attributes: what is read of an answer that is an object; default: all that is public.
         out: directory of the record; default: one of the test's own, under its `tmp_path`.
 
     Returns:
@@ -85,8 +88,82 @@ def assert_dp(
     from dpframe.commands.releases import Noiseless
 
     exact = None if query is None else Noiseless(query, sensitivity, norm)
-    terms = Terms(epsilon, delta, claim, confidence, seconds, trials, seed, exact)
+    terms = Terms(
+        epsilon, delta, claim, confidence, seconds, trials, seed, exact, tuple(attributes)
+    )
     return _told(over_one_pair(release, (d0, d1), terms, _place(out)))
+
+
+def search_violation(
+    release: Callable[..., Any],
+    table: Any,
+    *,
+    schema: Sequence[Mapping[str, Any]] = (),
+    adjacency: str | None = None,
+    beyond: bool = True,
+    form: str | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    claim: Claim | None = None,
+    confidence: float = 0.999,
+    seconds: float = 60.0,
+    trials: int | None = None,
+    seed: int = 0,
+    query: Callable[[Any], Any] | None = None,
+    sensitivity: float | None = None,
+    norm: float = 1,
+    attributes: Sequence[str] = (),
+    out: str | os.PathLike[str] | None = None,
+) -> Record:
+    """Fails if any pair of neighbours that a search finds refutes a function's claim.
+
+    From a natural table the search proposes what breaks libraries: NaN, infinities, values out of
+    bounds, unknown categories, a lone far record, the first or the last record removed, one record,
+    none; then edits by chance, and changes of what showed most.
+
+    Args:
+        release: as for `assert_dp`.
+        table: a list of values, of lists or of dicts; an array of one or two axes; a dict of
+            columns; a frame of pandas; or (X, y). The function gets what is like it.
+        schema: what is known of its columns, in their order or by name: dicts of name, low, high,
+            integer, categories.
+        adjacency: which neighbours the claim is about: "replace" (one record is another one) or
+            "add-remove" (one record more or less). It has no default, because the other kind would
+            refute a true claim.
+        beyond: whether records may lie outside of the schema; False where the function is for data
+            that somebody has checked.
+        form: what the function gets, where it is not what `table` is.
+        epsilon: claimed loss, in nats.
+        delta: claimed δ.
+        claim: any other claim, in place of `epsilon` and `delta`.
+        confidence: as for `assert_dp`, of the whole search.
+        seconds: time that all releases get together.
+        trials: most releases, on D and on D′ each, of all pairs together.
+        seed: of the search, and of the generator that `release(rng, data)` gets.
+        query: as for `assert_dp`; it is compared on every pair that is proposed.
+        sensitivity: as for `assert_dp`.
+        norm: as for `assert_dp`.
+        attributes: as for `assert_dp`.
+        out: as for `assert_dp`.
+
+    Returns:
+        The record, with one cell; `cells[0].search` says what was looked through.
+
+    Raises:
+        ViolationError: the claim is violated; the message has the pair. An AssertionError.
+        UndecidedError: so few runs could not have refuted the claim, or it could not be run.
+        DpframeError: the arguments cannot be used.
+    """
+    __tracebackhide__ = True
+    from dpframe.commands.assertions import Terms, over_a_table
+    from dpframe.commands.releases import Noiseless
+
+    exact = None if query is None else Noiseless(query, sensitivity, norm)
+    terms = Terms(
+        epsilon, delta, claim, confidence, seconds, trials, seed, exact, tuple(attributes)
+    )
+    neighbours = {"schema": schema, "adjacency": adjacency, "form": form, "beyond": beyond}
+    return _told(over_a_table(release, table, neighbours, terms, _place(out)))
 
 
 def _told(outcome: Any) -> Record:
@@ -148,3 +225,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 def _assert_dp() -> Callable[..., Record]:
     """`dpframe.pytest.assert_dp`."""
     return assert_dp
+
+
+@pytest.fixture(name="search_violation")
+def _search_violation() -> Callable[..., Record]:
+    """`dpframe.pytest.search_violation`."""
+    return search_violation

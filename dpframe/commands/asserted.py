@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpframe.engine.search.needed import draws_needed
+from dpframe.printable import printable
 from dpframe.record.verdict import CONSISTENT, VIOLATED, exceeds
+from dpframe.registry import load
 from dpframe.report import words
 from dpframe.report.exact import noise_too_small
+from dpframe.report.witness import as_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +21,9 @@ if TYPE_CHECKING:
 
     from dpframe.claims import Claim
     from dpframe.record.model import CellRecord, Record
+
+MOST = 400
+"""Characters of a dataset."""
 
 MARGIN = 2.0
 """Of the budget that is proposed to whoever decided nothing."""
@@ -26,6 +33,8 @@ def sentence(record: Record) -> str:
     """One line about what was found."""
     (cell,) = record.cells
     runs = f"{words.quantity(cell.draws)} runs in {words.duration(record.summary.seconds)}"
+    if cell.search is not None and cell.search.pairs > 1:
+        runs += f", on {cell.search.pairs} pairs"
     if exceeds(cell):
         return f"{_claim(cell)}: the query changes more than its noise is made for, exactly"
     if cell.verdict == VIOLATED:
@@ -62,6 +71,7 @@ def failure(record: Record, path: Path, aside: str | None = None) -> str:
             )
         ]
         lines.append(f"  witness: {cell.search.event}: {', '.join(on)}")
+    lines += _data(cell)
     lines.append(f"  runs: {cell.draws:,} in {words.duration(record.summary.seconds)}")
     return "\n".join([*lines, *_where(path, aside)])
 
@@ -89,6 +99,24 @@ def undecided(
             f"  what would do: {_enough(record, claim, seconds)}",
         ]
     return "\n".join([*lines, *_where(path, aside)])
+
+
+def _data(cell: CellRecord) -> Iterator[str]:
+    """D and D′ of what was found, where a search found them; what a spec could name."""
+    tables = as_tables(cell)["pair"]
+    entry = load().get("pair", tables["use"])
+    if entry is None:  # the test's own pair: whoever wrote it knows it
+        return
+    with contextlib.suppress(Exception):  # a file that is gone, a plugin of somebody else
+        pair: Any = entry.cls.from_params(tables["params"])
+        data = [" ".join(repr(one).split()) for one in (pair.d0, pair.d1)]
+        if told := getattr(pair, "description", ""):
+            yield f"  pair: {told}"
+        yield from (f"  {name}: {_short(one)}" for name, one in zip(("D", "D′"), data, strict=True))
+
+
+def _short(text: str) -> str:
+    return printable(text if len(text) <= MOST else f"{text[:MOST]}…")
 
 
 def _where(path: Path, aside: str | None) -> Iterator[str]:

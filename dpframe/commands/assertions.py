@@ -20,6 +20,7 @@ from dpframe.engine.workers import Workers
 from dpframe.errors import DpframeError, SpecError, UndecidedError, ViolationError
 from dpframe.record import file as records
 from dpframe.record.verdict import CONSISTENT, VIOLATED, exceeds
+from dpframe.registry import LOCAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,6 +46,8 @@ class Terms(NamedTuple):
     seed: int
     noiseless: Noiseless | None = None
     """What is compared exactly."""
+    attributes: tuple[str, ...] = ()
+    """What is read of an answer that is an object."""
 
     def claimed(self) -> Claim:
         """The claim; raises DpframeError where there is none, or two."""
@@ -96,12 +99,50 @@ def over_one_pair(
         DpframeError: the arguments cannot be used.
     """
     terms.checked()
-    mechanism = mechanism_of(release, terms.claimed(), terms.noiseless)
+    mechanism = mechanism_of(release, terms.claimed(), terms.noiseless, terms.attributes)
     neighbourhood, pair, digest = pair_of(data)
-    search = {"use": neighbourhood.name, "params": {"digest": digest}}
+    search = {"use": f"{LOCAL}/{neighbourhood.name}", "params": {"digest": digest}}
     plugins: list[type[Plugin]] = [mechanism, neighbourhood, pair]
     spec = _spec(mechanism.name, search, terms)
     return _outcome(*_recorded(spec, plugins, (release, data, terms.noiseless)), terms, place)
+
+
+def over_a_table(
+    release: Callable[..., Any],
+    table: Any,
+    neighbours: dict[str, Any],
+    terms: Terms,
+    place: Callable[[], Path],
+) -> Outcome:
+    """Searches the neighbours of a table for a pair that refutes a function's claim.
+
+    Args:
+        release: makes one release.
+        table: what `dpframe.records_params` takes.
+        neighbours: its other arguments.
+        terms: the claim and the costs.
+        place: makes the directory of the record.
+
+    Raises:
+        DpframeError: the arguments cannot be used.
+    """
+    terms.checked()
+    if neighbours["adjacency"] is None:
+        raise DpframeError(
+            'adjacency: say which neighbours the claim is about, "replace" (one record is another '
+            'one) or "add-remove" (one record more or less): the other kind of neighbours would '
+            "refute a true claim"
+        )
+    mechanism = mechanism_of(release, terms.claimed(), terms.noiseless, terms.attributes)
+    from dpframe import records_params
+
+    try:
+        params = records_params(table, **neighbours)
+    except (TypeError, ValueError) as error:
+        raise DpframeError(f"table: {error}") from None
+    spec = _spec(mechanism.name, {"use": "records", "params": params}, terms)
+    handed = (release, terms.noiseless)
+    return _outcome(*_recorded(spec, [mechanism], handed), terms, place)
 
 
 def _spec(mechanism: str, search: dict[str, Any], terms: Terms) -> dict[str, Any]:
@@ -114,7 +155,8 @@ def _spec(mechanism: str, search: dict[str, Any], terms: Terms) -> dict[str, Any
             "confidence": float(terms.confidence),
         },
         "search": search,
-        "mechanism": [{"use": mechanism}],
+        # A function may be called as a built-in mechanism is.
+        "mechanism": [{"use": f"{LOCAL}/{mechanism}"}],
         "run": {"seconds": float(terms.seconds), "stop": "decided"},
     }
 

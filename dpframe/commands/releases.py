@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from dpframe.claims import Claim
     from dpframe.neighbourhood import Earned
-    from dpframe.types import HostArray, Tree
+    from dpframe.types import Tree
 
 RNG = ("rng", "generator", "random_state", "random", "key", "seed")
 """Names of a first argument that is no dataset."""
@@ -37,7 +37,10 @@ class Noiseless(NamedTuple):
 
 
 def mechanism_of(
-    release: Callable[..., Any], claim: Claim, noiseless: Noiseless | None = None
+    release: Callable[..., Any],
+    claim: Claim,
+    noiseless: Noiseless | None = None,
+    attributes: tuple[str, ...] = (),
 ) -> type[HostMechanism]:
     """A mechanism of a function that makes one release.
 
@@ -45,16 +48,15 @@ def mechanism_of(
         release: called as `release(data)`, or as `release(rng, data)`.
         claim: what is claimed for it.
         noiseless: what it would release without its noise, where that is at hand.
+        attributes: what is read of an answer that is an object.
 
     Raises:
         DpframeError: it cannot be called in either way.
     """
     seeded = takes_generator(release)
 
-    def sample(self: Any, rng: np.random.Generator, data: Any, n: int) -> HostArray:
-        if seeded:
-            return np.stack([np.asarray(release(rng, data)) for _ in range(n)])
-        return np.stack([np.asarray(release(data)) for _ in range(n)])
+    def one(self: Any, rng: np.random.Generator, data: Any) -> Any:
+        return release(rng, data) if seeded else release(data)
 
     body: dict[str, Any] = {
         "__doc__": "A function that makes one release.",
@@ -62,7 +64,8 @@ def mechanism_of(
         "__module__": module_of(release),
         "seedable": seeded,
         "claim": lambda self, pair: claim,
-        "sample": sample,
+        "attributes": attributes,
+        "release": one,
     }
     if noiseless is not None:
         body["query"] = lambda self, data: noiseless.query(data)

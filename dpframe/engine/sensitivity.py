@@ -80,7 +80,7 @@ class SensitivityCheck:
             )
         if self._silent is not None:
             notes.append(f"where D and D′ both raise there is no change; once {self._silent}")
-        norm = _norm(self.mechanism)
+        norm = norm_of(self.mechanism)
         return Exactly(norm, self._pairs, self._exceeding, tuple(worst), tuple(notes))
 
     def look(self, pairs: Sequence[Pair]) -> list[Pair]:
@@ -178,7 +178,7 @@ class SensitivityCheck:
             values = [_value(one.numbers[place]) for one in (before, after)]
             words = f"its query gives {values[0]} on D and {values[1]} on D′{at}"
             return _Looked(pair, Excess("not a number", pair, words), math.inf)
-        sensitivity, norm = sensitivity_of(self.mechanism, pair), _norm(self.mechanism)
+        sensitivity, norm = sensitivity_of(self.mechanism, pair), norm_of(self.mechanism)
         moved = change(*finite_parts(before.numbers, after.numbers), norm)
         factor = moved.factor(sensitivity)
         if not moved.exceeds(sensitivity):
@@ -216,7 +216,8 @@ def sensitivity_of(mechanism: Any, pair: Pair) -> float:
     return float(found)
 
 
-def _norm(mechanism: Any) -> float:
+def norm_of(mechanism: Any) -> float:
+    """The norm in which its sensitivity is measured; raises CellError for one that is unknown."""
     found = mechanism.norm
     if isinstance(found, bool) or found not in (1, 2, math.inf):
         raise CellError(f"norm is {shown(found)}; 1, 2 and inf are known")

@@ -17,6 +17,9 @@ from dpframe.engine.independence import Independence
 from dpframe.engine.lanes import unstacked
 from dpframe.engine.precision import for_jax
 from dpframe.engine.sanity import check_outputs_vary
+from dpframe.engine.sensitivity import norm_of, sensitivity_of
+from dpframe.engine.worker.querying import ask, heard
+from dpframe.engine.worker.sampling import Refused
 from dpframe.errors import CellError, WorthlessError
 from dpframe.mechanism import HostMechanism
 from dpframe.testing import laws, plugins
@@ -239,6 +242,20 @@ def _distribution(played: Played) -> None:
         laws.demand_distribution(x, given)
 
 
+def _query(played: Played) -> None:
+    mechanism: Any = played.mechanism
+    if not mechanism.has_query():
+        raise LeftOut("it gives no query")
+    try:
+        for data in (played.pair.d0, played.pair.d1):
+            one, other = (repr(heard(*ask(mechanism, copy.deepcopy(data)))) for _ in range(2))
+            assert one == other, "query gave two answers for the same data"
+        sensitivity_of(mechanism, played.pair)
+        norm_of(mechanism)
+    except (CellError, Refused) as error:
+        raise AssertionError(str(error)) from None
+
+
 TRIALS: tuple[Trial, ...] = (
     ("claims a privacy loss for the pair", _claims),
     ("gives n outputs, first axis n", _rows_first),
@@ -252,6 +269,7 @@ TRIALS: tuple[Trial, ...] = (
     ("one trace for all values of its floats", _one_trace),
     ("its density is that of its outputs", _density),
     ("its distribution function is that of its outputs", _distribution),
+    ("its query has no noise, and a sensitivity", _query),
 )
 
 

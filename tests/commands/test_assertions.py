@@ -15,7 +15,7 @@ from dpframe.commands import assertions
 from dpframe.commands.releases import takes_generator
 from dpframe.engine.here import Here
 from dpframe.errors import DpframeError
-from dpframe.pytest import UndecidedError, ViolationError, assert_dp
+from dpframe.pytest import UndecidedError, ViolationError, assert_dp, search_violation
 from dpframe.record import file as records
 
 if TYPE_CHECKING:
@@ -186,3 +186,78 @@ def test_how_a_function_is_called(release: Any, expected: bool) -> None:
 def test_what_cannot_be_called(release: Any) -> None:
     with pytest.raises(DpframeError, match="release"):
         takes_generator(release)
+
+
+def test_a_function_may_be_called_as_a_mechanism_is() -> None:
+    def laplace(data: Any) -> float:
+        return half(data)
+
+    with pytest.raises(ViolationError, match="laplace violates its claim"):
+        assert_dp(laplace, d0=D0, d1=D1, epsilon=1.0, **BUDGET)
+
+
+TABLE = np.array([0.2, 0.5, 0.9])
+SCHEMA = [{"name": "x", "low": 0.0, "high": 1.0}]
+
+
+def mean(data: Any) -> float:
+    """The planted bug: a NaN goes through, and whoever sees NaN knows whose data they are."""
+    return float(np.mean(np.clip(data, 0.0, 1.0)) + np.random.laplace(scale=1 / len(data)))
+
+
+def careful(data: Any) -> float:
+    """0.5-DP where one record is replaced, whatever it is."""
+    known = np.nan_to_num(np.clip(data, 0.0, 1.0))
+    return float(known.sum() + np.random.laplace(scale=2.0))
+
+
+def test_a_search_finds_the_data_that_break_a_function() -> None:
+    with pytest.raises(ViolationError) as found:
+        search_violation(mean, TABLE, schema=SCHEMA, adjacency="replace", epsilon=1.0, **BUDGET)
+    message = str(found.value)
+    assert "mean violates its claim, ε = 1" in message
+    assert "nan" in message.split("D: ")[1].lower()
+    cell = found.value.record.cells[0]
+    assert cell.search.pairs >= 1
+    assert cell.pair.use == "records"
+
+
+def test_a_search_that_finds_nothing_says_over_how_many_pairs() -> None:
+    record = search_violation(
+        careful, TABLE, schema=SCHEMA, adjacency="replace", epsilon=1.0, trials=40_000, seconds=300
+    )
+    assert record.cells[0].verdict == "consistent"
+    assert record.cells[0].search.pairs > 3
+
+
+def test_a_search_compares_the_query_on_every_pair() -> None:
+    def hidden(data: Any) -> float:
+        return float(np.random.laplace(scale=1000.0))
+
+    with pytest.raises(ViolationError, match="exact, without draws") as found:
+        search_violation(
+            hidden,
+            TABLE,
+            schema=SCHEMA,
+            adjacency="replace",
+            epsilon=1.0,
+            query=np.sum,
+            sensitivity=1.0,
+            **BUDGET,
+        )
+    exact = found.value.record.cells[0].exact
+    assert exact.exceeding > 1
+    assert {one.kind for one in exact.witnesses} >= {"change", "not a number"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "adjacency"),
+        ({"adjacency": "sideways"}, "adjacency"),
+        ({"adjacency": "replace", "schema": [{"name": "x", "lower": 0.0}]}, "lower"),
+    ],
+)
+def test_neighbours_that_make_no_sense(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(DpframeError, match=message):
+        search_violation(careful, TABLE, epsilon=1.0, **arguments)

@@ -199,6 +199,19 @@ class Own(Pair, name="own"):
 ZEROS, ONES = np.zeros(2), np.ones(2)
 
 
+class Queried(Mechanism, name="queried"):
+    """Its query has noise, or its noise is made for less than nothing."""
+
+    noisy: bool = True
+    sensitivity = -1.0
+
+    def query(self, data: Any) -> Any:
+        return np.random.random() if self.noisy else 0.0
+
+    def sample(self, key: Any, data: Any, n: int) -> Any:
+        return jax.random.uniform(key, (n,))
+
+
 def test_a_distribution_function_is_that_of_the_outputs() -> None:
     promise = "its distribution function is that of its outputs"
     played = of_mechanisms.Played(Distributed(), ZerosOnes())
@@ -214,6 +227,8 @@ def test_a_distribution_function_is_that_of_the_outputs() -> None:
         (Branching(), "one trace for all values of its floats", "TracerBoolConversionError"),
         (Dense(), "its density is that of its outputs", "not that of the outputs"),
         (Undescribed(), "says what it is and what its parameters mean", "no docstring"),
+        (Queried(), "its query has no noise, and a sensitivity", "two answers"),
+        (Queried(noisy=False), "its query has no noise, and a sensitivity", "sensitivity is -1"),
         (Greedy(), "leaves its input as it is", "changes the data"),
         (Greedy(), "same key, same bits", "all of it must come from the argument"),
     ],

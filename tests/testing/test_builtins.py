@@ -25,6 +25,7 @@ MAY_BE_LEFT_OUT = {
     "one trace for all values of its floats",
     "its density is that of its outputs",
     "its distribution function is that of its outputs",
+    "its query has no noise, and a sensitivity",
     "fixes the same from the same pilot",
 }
 ANYTIME = "is valid at every number of trials at once, if it says so"
