@@ -137,12 +137,23 @@ def over_a_table(
     from dpframe import records_params
 
     try:
-        params = records_params(table, **neighbours)
+        params = _named(records_params(table, **neighbours))
     except (TypeError, ValueError) as error:
         raise DpframeError(f"table: {error}") from None
     spec = _spec(mechanism.name, {"use": "records", "params": params}, terms)
     handed = (release, terms.noiseless)
     return _outcome(*_recorded(spec, [mechanism], handed), terms, place)
+
+
+def _named(params: dict[str, Any]) -> dict[str, Any]:
+    """Names of a schema for the columns of a table that has none, such as an array."""
+    rows, schema = params["table"], params.get("schema", [])
+    first = rows[0] if isinstance(rows, list) and rows else {}
+    if isinstance(first, dict) or "columns" in params:
+        return params
+    width = len(first) if isinstance(first, list) else 1
+    names = [entry["name"] for entry in schema if "name" in entry]
+    return {**params, "columns": names} if len(names) == len(schema) == width else params
 
 
 def _spec(mechanism: str, search: dict[str, Any], terms: Terms) -> dict[str, Any]:
