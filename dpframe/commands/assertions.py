@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cloudpickle
 
+from dpframe import records_params
 from dpframe.blame import message
 from dpframe.claims import ApproxDP, Claim, PureDP
 from dpframe.commands import audit as auditing
@@ -134,8 +135,6 @@ def over_a_table(
             "refute a true claim"
         )
     mechanism = mechanism_of(release, terms.claimed(), terms.noiseless, terms.attributes)
-    from dpframe import records_params
-
     try:
         params = _named(records_params(table, **neighbours))
     except (TypeError, ValueError) as error:
