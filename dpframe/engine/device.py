@@ -61,7 +61,7 @@ class DeviceWork(Work):
             self.lanes,
             the_pass.rows,
             max(1, the_pass.elements),
-            isinstance(self.tally, Rounds),
+            isinstance(getattr(self, "tally", None), Rounds),  # a search keeps its counts itself
         )
 
     def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
