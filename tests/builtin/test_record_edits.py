@@ -379,3 +379,14 @@ def test_a_search_over_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (naive.verdict, clipped.verdict != "violated") == ("violated", True)
     assert naive.pair.use == "records"
     assert any("on the pair “" in note for note in naive.estimate.notes)
+
+
+def test_a_table_without_names_takes_those_of_its_schema() -> None:
+    ages = [{"name": "age", "low": 0, "high": 99}, {"name": "sex", "categories": ["m", "f"]}]
+    given: Any = {"table": [[31, "m"], [64, "f"]], "schema": ages, "adjacency": "replace"}
+    found = RecordEdits.from_params(given)
+    assert found.propose(np.random.default_rng(0), ())[0].columns == ("age", "sex")
+    with pytest.raises(ValueError, match="there is no column age"):
+        RecordEdits.from_params({**given, "columns": ["years", "sex"]})
+    with pytest.raises(ValueError, match="there is no column age"):
+        RecordEdits.from_params({**given, "table": [[31], [64]]})

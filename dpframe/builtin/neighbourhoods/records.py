@@ -14,7 +14,7 @@ from dpframe.builtin.neighbourhoods._planned import planned
 from dpframe.builtin.neighbourhoods._told import told
 from dpframe.builtin.pairs._files import read_table
 from dpframe.builtin.pairs._plain import written
-from dpframe.builtin.pairs._table import Form, Table, table
+from dpframe.builtin.pairs._table import Form, Table, table, unnamed
 from dpframe.builtin.pairs.records import GivenTable, Records
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ class RecordEdits(Neighbourhood, name="records"):
     first: Annotated[int, Ge(1)] | None = None
     """Take only so many of its first records."""
     columns: tuple[str, ...] = ()
-    """Names of the columns; default: those of the table or its file, else c0, c1, …."""
+    """Names of the columns; default: those of the table or its file, else of the schema, else c0,
+    c1, …."""
     schema: tuple[Column, ...] = ()
     """What is known of the columns: name, low, high, integer, categories, user; what is not said
     the table shows."""
@@ -132,6 +133,9 @@ class RecordEdits(Neighbourhood, name="records"):
             found = read_table(self.file, self.columns)
         else:
             found = table(self.table, self.columns)
+        names = tuple(column.name for column in self.schema if column.name is not None)
+        if found.names == unnamed(len(names)) == unnamed(len(self.schema)):
+            found = found._replace(names=names)  # the table has none of its own
         return found if self.first is None else found._replace(rows=found.rows[: self.first])
 
     @functools.cached_property

@@ -77,8 +77,13 @@ def table(given: Any, names: Sequence[str] = ()) -> Table:
     width = len(rows[0]) if rows else max(1, len(names))
     if names and len(names) != width:
         raise ValueError(f"has {width} columns, and {len(names)} names of columns")
-    called = tuple(names) or tuple(f"c{at}" for at in range(width))
+    called = tuple(names) or unnamed(width)
     return _checked(Table(rows, called, flat=flat and (bool(given) or width == 1)))
+
+
+def unnamed(width: int) -> tuple[str, ...]:
+    """What columns are called that have no names."""
+    return tuple(f"c{at}" for at in range(width))
 
 
 def _of_columns(given: Fields) -> Table:
