@@ -13,7 +13,7 @@ import dpframe
 from dpframe.record.consistency import disagreement
 from dpframe.record.file import as_record
 from dpframe.record.model import Record
-from dpframe.report.terminal.growth import needed
+from dpframe.report.evidence import needed
 from dpframe.report.terminal.render import render
 
 

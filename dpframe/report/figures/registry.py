@@ -20,6 +20,7 @@ from dpframe.report.figures import (
     threshold_curve,
     total_variation,
     tradeoff,
+    wealth,
 )
 from dpframe.report.figures.picture import settings
 from dpframe.report.figures.select import kept
@@ -64,6 +65,7 @@ KINDS = {
     "inverse-cdf": Kind(
         "what a uniform variable becomes, on D and on D′", inverse_cdf.unfit, inverse_cdf.draw
     ),
+    "wealth": Kind("evidence against the claim, as draws are added", wealth.unfit, wealth.draw),
 }
 """The first that fits a record is its default."""
 

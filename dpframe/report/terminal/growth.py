@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from dpframe.report import words
-from dpframe.report.group import short
+from dpframe.report import evidence, words
 from dpframe.report.terminal.ink import GAP, STYLE, SYMBOL
 from dpframe.report.terminal.panel import Axis, Upright, draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from dpframe.record.model import CellRecord, Record
+    from dpframe.record.model import Record
+    from dpframe.report.evidence import Growth
     from dpframe.report.group import Group
     from dpframe.report.terminal.ink import Ink
 
@@ -29,37 +29,23 @@ NARROWEST = 50
 Points = list[tuple[float, float]]
 
 
-def needed(record: Record) -> float:
-    """Logarithm of the wealth that refutes a claim alone, at its share of the error."""
-    divide = max(1, record.summary.m) if record.audit.multiplicity != "none" else 1
-    return math.log(divide / (1 - record.audit.confidence))
-
-
 def growths(found: list[Group], record: Record, ink: Ink, width: int) -> Iterator[Text]:
     """Draws how wealth grew; of many cells those in which it came furthest."""
-    shown = [
-        (cell, " · ".join([*group.names, *_place(spot.values), *_repeat(cell, len(spot.cells))]))
-        for group in found
-        for spot in group.spots
-        for cell in spot.cells
-        if len(_points(cell)) > 1
-    ]
-    if not shown:
+    every = evidence.growths(found, record)
+    if not every:
         return
-    level = needed(record)
-    which = ""
-    if len(shown) > MOST:
-        which = f": {MOST} of {len(shown)} cells, those in which it came furthest"
-        order = sorted(range(len(shown)), key=lambda n: -max(y for _, y in _points(shown[n][0])))
-        shown = [shown[n] for n in sorted(order[:MOST])]
+    shown, which = evidence.furthest(every, MOST), ""
+    if len(every) > MOST:
+        which = f": {MOST} of {len(every)} cells, those in which it came furthest"
     yield ink.text("")
     yield ink.text("Growth of the evidence", "bold").append(ink.plain(which), "not bold")
     yield ink.text(
         "ln W, the logarithm of what bets against the claim have earned, over n draws per dataset. "
-        f"Dotted: {level:.3g}, where the claim is refuted at the cell's share of the error.",
+        f"Dotted: {evidence.levels(shown)}, where the claim is refuted at the cell's share of the "
+        "error.",
         "dim",
     )
-    panels = [_panel(cell, name, level, ink, width) for cell, name in shown]
+    panels = [_panel(growth, ink, width) for growth in shown]
     across = 2 if width >= 2 * NARROWEST + GAP and len(panels) > 1 else 1
     for at in range(0, len(panels), across):
         yield ink.text("")
@@ -67,29 +53,16 @@ def growths(found: list[Group], record: Record, ink: Ink, width: int) -> Iterato
             yield Text(" " * GAP).join(parts)
 
 
-def _place(values: dict[str, object]) -> list[str]:
-    return [f"{short(key)} {words.setting(value)}" for key, value in values.items()]
-
-
-def _repeat(cell: CellRecord, repeats: int) -> list[str]:
-    return [f"repeat {cell.repeat}"] if repeats > 1 else []
-
-
-def _points(cell: CellRecord) -> Points:
-    wealth = cell.estimate.wealth if cell.estimate is not None else []
-    return [(float(n), float(y)) for n, y in wealth if float(n) > 0]
-
-
-def _panel(cell: CellRecord, name: str, level: float, ink: Ink, width: int) -> list[Text]:
-    points = _points(cell)
+def _panel(growth: Growth, ink: Ink, width: int) -> list[Text]:
+    cell, points = growth.cell, growth.points
     columns = width if width < 2 * NARROWEST + GAP else (width - GAP) // 2
     size = (min(SIZE[0], columns), SIZE[1])
     axis = _draws(points[0][0], points[-1][0])
-    upright = _upright(points, level)
+    upright = _upright(points, growth.level)
     verdict = cell.verdict
     title = Text(no_wrap=True, overflow="ellipsis")
     title.append(ink.plain(f"{SYMBOL[verdict]} "), STYLE[verdict])
-    title.append(ink.plain(name), "bold")
+    title.append(ink.plain(growth.name), "bold")
     title.truncate(size[0], overflow="ellipsis", pad=True)
     return [title, *draw(_between(points), (), ("", ""), axis, size, ink, upright)]
 

@@ -1,0 +1,84 @@
+"""The growth of evidence, as a figure: read from the record, and from nothing else."""
+
+import math
+
+import numpy as np
+import pytest
+from support import made_records
+
+from dpframe.record.file import as_record
+from dpframe.report import evidence, figures
+from dpframe.report.figures import wealth
+from dpframe.report.group import groups
+
+
+def bet(use, *earned, look=1, verdict="consistent", **place):
+    """A cell that bet in rounds of 64, 128, 256, … draws."""
+    cell = made_records.cell(use, m=7, **place)
+    cell["estimate"] |= {"wealth": [[64 << n, y] for n, y in enumerate(earned)], "anytime": True}
+    zeros = dict.fromkeys(("p_resolved", "p_extreme", "p_extreme_resolved"), 1.0)
+    contrast = {"delta": 0.0, "lower": 0.0, "claimed": 1.0}
+    basis = {"confidence": 0.95, "look": look, "contrast": contrast, **zeros}
+    return cell | {"looks": None, "verdict": verdict, "basis": basis}
+
+
+def drawn(cells, **of):
+    record = as_record(made_records.record(cells, m=7, **of))
+    picture = figures.draw(record, "wealth")
+    said = [text.get_text() for text in picture.legends[0].get_texts()]
+    return picture, said
+
+
+def test_lines_are_the_wealth_and_the_level_is_the_share_of_the_error():
+    cells = [bet("laplace", 0.0, -1.0, 0.5), bet("adept", 0.0, 3.0, 11.0, verdict="violated")]
+    picture, said = drawn(cells)
+    level = math.log(7 / 0.05)
+    assert said == [
+        "laplace: consistent",
+        "adept: violated",
+        f"where the claim is refuted: {level:.3g}",
+    ]
+    (ax,) = picture.axes
+    assert ax.get_xscale() == "log"
+    lines = [line for line in ax.lines if len(line.get_xdata()) == 3]
+    assert [list(line.get_xdata()) for line in lines] == [[64, 128, 256]] * 2
+    assert [list(line.get_ydata()) for line in lines] == [[0.0, -1.0, 0.5], [0.0, 3.0, 11.0]]
+    (dotted,) = [line for line in ax.lines if list(line.get_ydata()) == [level] * 2]
+    assert dotted.get_xdata()[0] == 0
+    assert "another attack may show more" in picture.caption
+
+
+def test_a_further_look_needs_more():
+    _, said = drawn([bet("laplace", 0.0, 1.0), bet("adept", 0.0, 1.0, look=2)])
+    assert said[-1] == f"where the claim is refuted: {math.log(140):.3g} or {math.log(840):.3g}"
+
+
+def test_many_cells_are_those_that_earned_most():
+    cells = [bet("laplace", 0.0, float(n % 5), epsilon=float(n + 1)) for n in range(10)]
+    picture, said = drawn(cells)
+    assert len(said) == wealth.MOST + 1
+    assert "4 more cells are left out" in picture.caption
+    kept = [float(name.split(":")[0].split()[-1]) for name in said[:-1]]
+    assert kept == [3.0, 4.0, 5.0, 8.0, 9.0, 10.0]
+
+
+def test_what_is_far_below_does_not_hide_what_is_above():
+    picture, _ = drawn([bet("laplace", 0.0, -4000.0), bet("adept", 0.0, 9.0)])
+    low, high = picture.axes[0].get_ylim()
+    assert -11 < low < 0
+    assert high > 9
+
+
+def test_what_did_not_bet_is_not_drawn(small):
+    assert "no cell has bets" in figures.kinds(small)["wealth"]
+    lone = as_record(made_records.record([bet("laplace", 0.0)], m=7))
+    assert "no cell has bets" in figures.kinds(lone)["wealth"]
+    assert evidence.growths(groups(small.cells), small) == []
+
+
+@pytest.mark.parametrize("count", [1, 6])
+def test_lines_differ_by_more_than_colour(count):
+    picture, _ = drawn([bet("laplace", 0.0, float(n), dim=n + 1) for n in range(count)])
+    lines = [line for line in picture.axes[0].lines if len(np.atleast_1d(line.get_xdata())) == 2]
+    looks = {line.get_linestyle() + str(line._unscaled_dash_pattern) for line in lines[:-1]}
+    assert len(looks) == count
