@@ -47,12 +47,13 @@ class _Tried(NamedTuple):
 def asking_of(cell: Cell) -> Asking | None:
     """How the box of a cell is asked; None: for arrays of numbers, as long as it gives these."""
     mechanism: Any = cell.mechanism.value
-    raises, timed = cell.mechanism.raises, cell.mechanism.time
+    raises, timed, limit = cell.mechanism.raises, cell.mechanism.time, cell.mechanism.limit
     releases = mechanism.gives_releases()
     looks = type(cell.attack.value).see is not Attack.see
-    if not (releases or timed or looks or cell.search is not None or raises == "answer"):
+    alone = timed or limit is not None
+    if not (releases or alone or looks or cell.search is not None or raises == "answer"):
         return None
-    return Asking(raises != "fail", timed, timed and not releases)
+    return Asking(raises != "fail", timed, alone and not releases, limit)
 
 
 def first_call(mechanism: HostMechanism, cell: Cell, run: RunSettings, source: Source) -> Shape:

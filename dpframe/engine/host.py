@@ -42,6 +42,8 @@ def told_of(asking: Asking | None) -> list[str]:
     if asking is None:
         return []
     notes = ["an exception is an answer" if asking.raises else "an exception fails the cell"]
+    if asking.limit is not None:
+        notes.append(f"no answer within {asking.limit:g} s of this machine is a TimeoutError")
     if asking.time:
         notes.append("answers were timed: what that shows is evidence of this machine alone")
     return notes

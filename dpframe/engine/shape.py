@@ -21,6 +21,8 @@ class Asking(NamedTuple):
     """Whether the time that each answer took is part of it."""
     one: bool = False
     """Whether `sample` is asked for one answer at a time."""
+    limit: float | None = None
+    """Seconds after which an answer is taken for a TimeoutError."""
 
 
 class Shape(NamedTuple):

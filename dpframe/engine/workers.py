@@ -33,6 +33,9 @@ TO_LOAD = 60.0
 MISSING = ("ModuleNotFoundError", "ImportError", "AttributeError")
 """What a process says to a module, or a part of one, that only this process has."""
 
+DEAF = 5.0
+"""Seconds that a process gets beyond the limits of all the releases that it was asked for."""
+
 NOTHING = -1
 """Number of no load."""
 
@@ -185,7 +188,7 @@ class _Worker:
                 self.workers.asked(begun - asked)
                 asked = max(asked, begun)
                 flights.begin(self, kind, asked - done * request.rows, time.monotonic())
-                frame = self.process.hear(deadline)
+                frame = self._hear(request, shape, deadline)
                 flights.end(self, time.monotonic())
                 self.at_rest = frame.header["tell"] != "outputs"
                 if frame.header["tell"] == "done":
@@ -199,6 +202,22 @@ class _Worker:
             raise self._ended(gone, "while it sampled") from None
         finally:
             flights.forget(self)
+
+    def _hear(self, request: Request, shape: Shape | None, deadline: float | None) -> Frame:
+        """The next answer; a release that nothing interrupts from within ends its process."""
+        asking = request.asking if shape is None else shape.asking
+        if asking is None or asking.limit is None:
+            return self.process.hear(deadline)
+        until = time.monotonic() + request.rows * asking.limit + DEAF
+        try:
+            return self.process.hear(until if deadline is None else min(until, deadline))
+        except Overdue:
+            if deadline is not None and deadline <= until:
+                raise
+            raise SampleError(
+                f"a release took longer than the {asking.limit:g} s that it has, and could not be "
+                "interrupted"
+            ) from None
 
     def query(self, data: int, deadline: float | None) -> Queried:
         """See `Lent`."""

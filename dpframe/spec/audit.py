@@ -32,6 +32,8 @@ class Choice(Generic[P]):
     where the box gives releases, and in a search."""
     time: bool = False
     """Of a black box: whether the time that an answer takes is part of it."""
+    limit: float | None = None
+    """Of a black box: seconds that one answer may take."""
     bits: bool = False
     """Of a black box: whether a search without attacks of its own looks at last bits."""
     environment: str = ""

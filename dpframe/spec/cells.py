@@ -297,5 +297,7 @@ def _plays_canaries(attack: Member) -> bool:
 def _choose(member: Member, value: Any) -> Chosen:
     entry = member.entry
     known = (entry.name, member.label, entry.distribution, entry.version)
-    choice = Choice(*known, value, raises=member.raises, time=member.time, bits=member.bits)
+    choice = Choice(
+        *known, value, raises=member.raises, limit=member.limit, time=member.time, bits=member.bits
+    )
     return Chosen(choice, [entry.distribution, entry.name, value.params()])

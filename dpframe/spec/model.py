@@ -147,6 +147,9 @@ class MechanismTable(EntryTable):
     """Of a black box: whether an exception is an answer like others, or makes its cells fail.
     Default: "answer" where it gives releases one at a time, in a search, and for attacks that look
     at answers; else "fail"."""
+    limit: Annotated[float, Field(gt=0)] | None = None
+    """Of a black box: seconds that one answer may take; one that takes longer raises TimeoutError.
+    Default: as long as it likes, within `[run] seconds`."""
     outputs: OutputsTable | None = None
     """Of a black box: what counts as its answer."""
     environment: str | None = None

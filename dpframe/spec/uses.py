@@ -39,6 +39,8 @@ class Member:
     """Names of the plugin's parameters."""
     raises: str | None = None
     """Of a black box: what an exception is."""
+    limit: float | None = None
+    """Of a black box: seconds that one answer may take."""
     time: bool = False
     """Of a black box: whether answers are timed."""
     bits: bool = False
@@ -142,7 +144,7 @@ def _as_it_runs(member: Member, table: MechanismTable, problems: Problems) -> Me
     """A mechanism with what its table says of how it runs."""
     path, name = member.path, member.entry.name
     if not issubclass(member.entry.cls, HostMechanism):
-        for key in ("raises", "outputs"):
+        for key in ("raises", "limit", "outputs"):
             if getattr(table, key) is not None:
                 message = f"is of black boxes alone; {member.label!r} is traced by JAX"
                 problems.add((*path, key), message)
@@ -155,7 +157,7 @@ def _as_it_runs(member: Member, table: MechanismTable, problems: Problems) -> Me
         params = {"environment": table.environment, **params}
     outputs = table.outputs or OutputsTable()
     how: dict[str, Any] = {"raises": table.raises, "time": outputs.time, "bits": outputs.bits}
-    return dataclasses.replace(member, params=params, **how)
+    return dataclasses.replace(member, params=params, limit=table.limit, **how)
 
 
 def _check_labels(

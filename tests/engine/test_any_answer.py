@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from support.black_boxes import cells, notes, spec
 
 from dpframe import Attack, HostMechanism, PureDP
 from dpframe.answers import Answers
+from dpframe.engine.workers import Workers
 
 TRIALS = 640
 
@@ -234,3 +236,24 @@ def test_answers_are_timed_where_the_spec_says_so():
     cell = asked("slow", what="number", outputs={"time": True})
     assert rates(cell) == [1.0, 1.0]
     assert "evidence of this machine alone" in notes(cell)
+
+
+class Deaf(HostMechanism, name="deaf"):
+    """Does not come back, and hears no signal."""
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(20.0)
+
+    def release(self, rng: np.random.Generator, data: Any) -> Any:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+        while True:
+            pass
+
+
+def test_what_nothing_interrupts_fails_its_cell(monkeypatch):
+    monkeypatch.setattr("dpframe.engine.workers.DEAF", 0.1)
+    document = spec({"use": "deaf", "limit": 0.01}, attack=[{"use": "raises"}], trials=TRIALS)
+    with Workers(2) as workers:
+        (cell,) = cells(document, workers, plugins=[Raises, Deaf])
+    assert cell["status"] == "failed"
+    assert "longer than the 0.01 s that it has, and could not be interrupted" in cell["reason"]

@@ -344,6 +344,10 @@ class _Reader:
             self.part(b"C", _sized(_name(type(value)).encode()))
         keys = []
         for key in value:
+            if type(key) is str:
+                content = _bytes_of(key)
+                keys.append((b"s" + _sized(content), repr(key).strip("'"), key))
+                continue
             mine = self.aside()
             name = mine.read(key)
             label = in_short(key) or name

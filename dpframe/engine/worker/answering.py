@@ -13,6 +13,7 @@ import numpy as np
 
 from dpframe.engine.worker import answer_encoding as encoding
 from dpframe.engine.worker.answer_encoding import UnreadableError
+from dpframe.engine.worker.limit import Limit
 
 if TYPE_CHECKING:
     from dpframe.types import Floats, HostArray
@@ -57,7 +58,17 @@ class Scribe:
         self._once: set[int] = set()
         self._known: dict[Any, Encoded] = {}
 
-    def ask(self, box: Any, rng: Any, data: Any, n: int, *, raises: bool, time: bool) -> Asked:
+    def ask(
+        self,
+        box: Any,
+        rng: Any,
+        data: Any,
+        n: int,
+        *,
+        raises: bool,
+        time: bool,
+        limit: float | None = None,
+    ) -> Asked:
         """Releases one answer after the other.
 
         Args:
@@ -67,21 +78,26 @@ class Scribe:
             n: how many.
             raises: whether an exception is an answer; running out of memory never is.
             time: whether to say how long each took.
+            limit: seconds after which it is taken for a TimeoutError.
         """
-        answers, seconds, single = [], [], not box.gives_releases()
-        for _ in range(n):
-            started = perf_counter() if time else 0.0
-            try:
-                answer = box.sample(rng, data, 1) if single else box.release(rng, data)
-            except (Exception, SystemExit) as error:
-                if not raises or isinstance(error, MemoryError):
-                    raise
-                answer = self.raised(error)
-            if time:
-                seconds.append(perf_counter() - started)
-            if single and not isinstance(answer, Encoded):
-                answer = _only(answer)
-            answers.append(self.held(answer))
+        answers, seconds, single, alarm = [], [], not box.gives_releases(), Limit(limit)
+        with alarm.watched():
+            for _ in range(n):
+                started = perf_counter() if time else 0.0
+                try:
+                    alarm.start()
+                    answer = box.sample(rng, data, 1) if single else box.release(rng, data)
+                    alarm.stop()
+                except (Exception, SystemExit) as error:
+                    alarm.stop()
+                    if not raises or isinstance(error, MemoryError):
+                        raise
+                    answer = self.raised(error)
+                if time:
+                    seconds.append(perf_counter() - started)
+                if single and not isinstance(answer, Encoded):
+                    answer = _only(answer)
+                answers.append(self.held(answer))
         return Asked(answers, seconds)
 
     def held(self, answer: Any) -> Any:

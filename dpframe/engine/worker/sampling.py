@@ -161,7 +161,7 @@ class Sampler:
                 raise data.error
             return Asked([self._scribe.raised(data.error)] * rows, [])
         if mechanism.gives_releases() or how["one"]:
-            ways = {"raises": how["raises"], "time": how["time"]}
+            ways = {"raises": how["raises"], "time": how["time"], "limit": how.get("limit")}
             return self._scribe.ask(mechanism, rng, data.data, rows, **ways)
         return mechanism.sample(rng, data.data, rows)
 

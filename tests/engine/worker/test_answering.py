@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 
 import numpy as np
 import pytest
@@ -153,3 +154,32 @@ def test_attributes_say_what_is_read():
 
     assert values() == 2
     assert values("coef") == 1
+
+
+def test_a_release_that_takes_too_long_is_an_exception(monkeypatch):
+    monkeypatch.setattr("dpframe.engine.worker.limit.AGAIN", 0.01)
+
+    def release(rng, data):
+        while rng.random() < 0.5:
+            try:
+                while True:
+                    pass
+            except OSError:  # a TimeoutError is one: then it is asked again
+                if data == "stubborn":
+                    continue
+                raise
+        return 1.0
+
+    box = host_mechanism(release=release)()
+    before = signal.getsignal(signal.SIGALRM)
+    for data in ("", "stubborn"):
+        scribe = Scribe(())
+        ways = {"raises": True, "time": False, "limit": 0.01}
+        answers = Answers(scribe.lay_out(scribe.ask(box, rng(), data, 8, **ways), 1), scribe.words)
+        if not data:
+            assert 0 < answers.raised.sum() < 8
+            assert "raises TimeoutError: no answer within # s" in answers.words.values()
+    with pytest.raises(TimeoutError):
+        scribe.ask(box, rng(), "", 8, raises=False, time=False, limit=0.01)
+    assert signal.getsignal(signal.SIGALRM) == before
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
