@@ -76,6 +76,11 @@ class Clock:
                 if self._at_work == 0:
                     self._before += time.monotonic() - self._since
 
+    def give_back(self, seconds: float) -> None:
+        """Time in which it ran and the box could not, because others held the workers."""
+        with self._lock:
+            self._before -= seconds
+
     def left(self) -> float | None:
         """Seconds that it still gets, negative afterwards; None without a limit."""
         with self._lock:

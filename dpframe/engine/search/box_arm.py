@@ -116,8 +116,7 @@ class BoxArm:
         self._fresh = rows
         self._chunks, self.trials = stop, self.trials + len(rows[0])
         # What attacks have learned fits answers as wide as those that they learned from.
-        with self._draws.clock.running():
-            return self._views.seen((rows[0][:, : self._width], rows[1][:, : self._width]))
+        return self._views.seen((rows[0][:, : self._width], rows[1][:, : self._width]))
 
     def take_in(self, fresh: Seen, count: Counter) -> None:
         """A round that was bet on serves to choose what is bet on next."""
@@ -168,7 +167,6 @@ class BoxArm:
         assert self._kept is not None
         x, y = self._kept
         half = len(x) // 2
-        with self._draws.clock.running():
-            self._views.learn((x[:half], y[:half]), self._draws.shape)
-            self.seen = self._views.seen((x[half:], y[half:]))
+        self._views.learn((x[:half], y[:half]), self._draws.shape)
+        self.seen = self._views.seen((x[half:], y[half:]))
         self._learned, self._width = len(x), x.shape[1]

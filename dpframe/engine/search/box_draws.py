@@ -99,6 +99,7 @@ class BoxDraws:
         self._independence: dict[int, Independence] = {}
         self._pace: float | None = None
         """Seconds per answer."""
+        self._at_work, self._since = 0, 0.0
         self._lock = threading.Lock()
 
     def rows_of(self, chunk: int) -> int:
@@ -197,7 +198,9 @@ class BoxDraws:
             SampleError: the same address gave other answers.
             WorthlessError: other addresses gave the same.
         """
-        with self.source.lend(self.load, 2) as workers, self.clock.running():
+        asked = time.monotonic()
+        with self.source.lend(self.load, 2) as workers:
+            self.clock.give_back(time.monotonic() - asked)
             pair = workers[0], workers[-1]
             here, there = self._two(pair, (0, 1))
             for rows in (here, there):
@@ -239,13 +242,27 @@ class BoxDraws:
 
     def _part(self, part: Part) -> HostArray:
         where = (self.stream.of(EVAL), part.dataset, part.first, part.stop, part.rows)
-        with self.source.lend(self.load) as (worker, *_), self.clock.running():
-            started = time.monotonic()
-            rows = self._asked(worker, Request(0, part.dataset, *where, self.asking))
+        asked = time.monotonic()
+        with self.source.lend(self.load) as (worker, *_):
+            started = self._begun(asked)
+            try:
+                rows = self._asked(worker, Request(0, part.dataset, *where, self.asking))
+            finally:
+                with self._lock:
+                    self._at_work, self._since = self._at_work - 1, time.monotonic()
             with self._lock:
                 self._pace = (time.monotonic() - started) / part.draws
         self._see(part, rows, counted=True)
         return rows
+
+    def _begun(self, asked: float) -> float:
+        """A worker is there; what was waited for it while none was is not the box's time."""
+        now = time.monotonic()
+        with self._lock:
+            if self._at_work == 0:
+                self.clock.give_back(now - max(asked, self._since))
+            self._at_work += 1
+            return now
 
     def _asked(self, worker: Lent, request: Request) -> HostArray:
         deadline = self.clock.deadline()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from typing import TYPE_CHECKING, Any
 
-from dpframe.engine.address import Stream, host_generator
+from dpframe.engine.address import EVAL, Stream, digest, host_generator
+from dpframe.engine.checkpoint import Saved
 from dpframe.engine.fingerprint import source_of
 from dpframe.engine.guard import guarded
 from dpframe.engine.lending import Overdue
@@ -17,7 +17,6 @@ from dpframe.engine.search.making import Maker
 from dpframe.engine.search.wealth import LARGEST, Point, Wealth, farthest
 from dpframe.engine.sensitivity import SensitivityCheck
 from dpframe.errors import CellError
-from dpframe.mechanism import HostMechanism
 from dpframe.neighbourhood import Earned
 
 if TYPE_CHECKING:
@@ -111,6 +110,8 @@ class Hunt:
         """Proposed pairs that were not drawn from yet."""
         self._asked_at = 0
         """Draws when the neighbourhood was last asked."""
+        self._most_begun: int | None = None
+        """Pairs after which no more were begun, once half of the time was spent."""
         self._silent = 0
         """Pairs on which every answer was one exception."""
         self._rounds = 0
@@ -123,23 +124,44 @@ class Hunt:
         Raises:
             CellError: what makes the draws, or proposes pairs, cannot be used.
         """
-        # The time that a box waits for others is not its own.
-        on_host = isinstance(self.search.mechanism.value, HostMechanism)
         try:
-            with contextlib.nullcontext() if on_host else self._clock.running():
+            with self._clock.running():
                 while not self._is_decided() and self._goes_on():
                     pass
         except Overdue:  # the round that was being drawn counts for nothing
             self.ended_by_time = True
 
+    def _is_half_spent(self) -> bool:
+        """Whether no more pairs are begun, because half of the time is spent on those that were.
+
+        How many there were is kept: whoever repeats the search bets on the same rounds.
+        """
+        limit, begun = self.settings.run.seconds, len(self._known)
+        if limit is None or not self.arms:
+            return False
+        key = f"begun-{digest([*asked_of_draws(self.cell), limit, repr(self.error)])}"
+        stream = Stream(self.cell.seed, self.maker.group([]), self.cell.repeat, EVAL)
+        if self._most_begun is None:
+            kept = self.settings.store.load(stream, key)
+            if kept is not None:
+                self._most_begun = kept.done[0]
+            elif (left := self._clock.left()) is not None and left < limit / 2:
+                self.settings.store.save(stream, key, Saved((begun, begun), [begun]))
+                self._most_begun = begun
+        return self._most_begun is not None and begun >= self._most_begun
+
     def _goes_on(self) -> bool:
         """Takes a step; False if there is none."""
+        is_half_spent = self._is_half_spent()
+        if self._waiting and is_half_spent:
+            self._waiting.clear()
+            self._asked_at = self.drawn
         if self._waiting and not any(arm.at_once and self._z(arm) > PROMISING for arm in self.arms):
             self._begin(self._waiting.pop(0))
             if not self._waiting:
                 self._asked_at = self.drawn
             return True
-        if not self._waiting and self._wants_more():
+        if not self._waiting and not is_half_spent and self._wants_more():
             self._propose()
             self._asked_at = self.drawn
             return True
@@ -168,9 +190,9 @@ class Hunt:
 
     def target(self, arm: AnyArm) -> tuple[Point, ...]:
         """What is worth betting against: the claim; once that is refuted, what still holds."""
-        open_ = self.wealth.open(self.error) * arm.scale
         if arm.claim is not None and not self.is_refuted():
             return arm.points
+        open_ = self.wealth.open(self.error) * arm.scale
         return (Point(min(open_, LARGEST), self.cell.delta),)
 
     @property

@@ -30,19 +30,23 @@ FURTHEST = 8.0
 """Standard deviations beyond which a number adds no more to a weighted sum."""
 
 
-def edges_of(numbers: HostArray) -> Floats:
+def edges_of(numbers: HostArray) -> tuple[Floats, bool]:
     """Where intervals of some numbers begin, ascending; infinite in empty places.
 
     Ranks from either end, each a little farther from it, so that tails have intervals of every
     size; and around values that come again and again.
+
+    Returns:
+        The edges, and whether there are no such values, so that neighbours are alike.
     """
     found = np.full(EDGES, np.inf)
     seen = np.sort(numbers[~np.isnan(numbers)])
     if not len(seen):
-        return found
+        return found, False
     values, counts = np.unique(seen, return_counts=True)
     if len(values) <= EDGES // 2 and len(seen) >= OFTEN * len(values):
         edges: Any = values
+        smooth = False
     else:
         often = np.argsort(-counts, kind="stable")[:ATOMS]
         atoms = values[often[counts[often] >= max(3, len(seen) // RARE)]]
@@ -50,8 +54,9 @@ def edges_of(numbers: HostArray) -> Floats:
         ranks = np.geomspace(max(1, len(seen) / 200), len(seen) / 2, number + 1).astype(int)
         ends = [seen[ranks[:-1] - 1], seen[[len(seen) // 2]], seen[-ranks[:-1]]]
         edges = np.unique(np.concatenate([*ends, atoms, np.nextafter(atoms, np.inf)]))
+        smooth = not len(atoms)
     found[: len(edges)] = edges[:EDGES]
-    return found
+    return found, smooth
 
 
 def categories(edges: Any, numbers: Any, xp: Any) -> Any:
@@ -59,6 +64,22 @@ def categories(edges: Any, numbers: Any, xp: Any) -> Any:
     at = xp.searchsorted(edges, numbers, side="right")
     # NaN is sorted to the end, infinity is not: it is above all edges too.
     return xp.where(xp.isnan(numbers), EDGES + 1, xp.minimum(at, EDGES))
+
+
+def smoothed(counts: Any) -> Any:
+    """Counts of intervals with half of those of both neighbours.
+
+    A density changes little from one interval to the next, and of few draws each has few.
+
+    Args:
+        counts: of categories, shape [..., EDGES + 2]; the last, NaN, has no neighbours.
+    """
+    found = counts.astype(np.float64)
+    plain = counts[..., : EDGES + 1] / 2
+    found[..., 1 : EDGES + 1] += plain[..., :-1]
+    found[..., :EDGES] += plain[..., 1:]
+    # An interval in which nothing was seen is none.
+    return np.where(counts.sum(axis=-2, keepdims=True) > 0, found, 0.0)
 
 
 def weights(sides: Sequence[HostArray]) -> dict[str, Floats]:

@@ -10,10 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpframe.builtin.attacks.views.intervals import EDGES, categories, edges_of, weighted, weights
+from dpframe.builtin.attacks.views.intervals import (
+    EDGES,
+    categories,
+    edges_of,
+    smoothed,
+    weighted,
+    weights,
+)
 from dpframe.builtin.attacks.views.judging import counted, farthest, points, ratios
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dpframe import HostArray, Target
 
     Train = tuple[HostArray, HostArray]
@@ -95,20 +104,23 @@ def learn_numbers(target: Target, train: Train, sums: bool) -> State:
         direction = weights(here)
         here = [np.column_stack([part, weighted(direction, part, np)]) for part in here]
         there = [np.column_stack([part, weighted(direction, part, np)]) for part in there]
-        edges = [edges_of(both) for both in np.concatenate(here).T]
-        told = told + farthest(ratios(_counts(edges, here)), _counts(edges, there), claimed)
+        edges, smooth = zip(*map(edges_of, np.concatenate(here).T), strict=True)
+        counts = _counts(edges, here)
+        learned = ratios(np.where(np.array(smooth)[:, None, None], smoothed(counts), counts))
+        told = told + farthest(learned, _counts(edges, there), claimed)
     if not sums or train[0].shape[1] <= TOO_FEW:
         told[-1] = -np.inf
     column = int(np.argmax(told))
     own = weights([part[: len(few[0])] for part in train])
     column = -1 if column == train[0].shape[1] else column
     chosen = [weighted(own, p, np) if column < 0 else p[:, column] for p in train]
-    ends = edges_of(np.concatenate(chosen))
+    ends, is_smooth = edges_of(np.concatenate(chosen))
     counts = _counts([ends], [part[:, None] for part in chosen])[0]
-    return {"column": np.int32(column), **own, "edges": ends, "scores": ratios(counts)}
+    scores = ratios(smoothed(counts) if is_smooth else counts)
+    return {"column": np.int32(column), **own, "edges": ends, "scores": scores}
 
 
-def _counts(edges: list[Any], sides: list[HostArray]) -> Any:
+def _counts(edges: Sequence[Any], sides: list[HostArray]) -> Any:
     """How often each interval of each column comes, shape [k, 2, intervals]."""
     of = []
     for part in sides:
