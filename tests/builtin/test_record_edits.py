@@ -390,3 +390,11 @@ def test_a_table_without_names_takes_those_of_its_schema() -> None:
         RecordEdits.from_params({**given, "columns": ["years", "sex"]})
     with pytest.raises(ValueError, match="there is no column age"):
         RecordEdits.from_params({**given, "table": [[31], [64]]})
+
+
+def test_a_bound_of_zero_is_a_parameter() -> None:
+    schema = [{"low": 0.0, "high": 1.0, "integer": True}, {"categories": [0, False]}, {"high": 0.0}]
+    rows = [[0, False, -1.0], [1, 0, 0.0]]
+    found = made(table=rows, schema=schema).params()["schema"]
+    assert found == schema
+    assert made(table=rows, schema=found) == made(table=rows, schema=schema)

@@ -47,10 +47,10 @@ class Column:
     """Whether it says whose a record is: one edit is then of all records of one user."""
 
     def params(self) -> dict[str, Any]:
-        """As a spec has it."""
+        """As a spec has it; a bound of 0 is one."""
         found = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        found["categories"] = [written(cell) for cell in self.categories]
-        return {name: value for name, value in found.items() if value not in (None, False, [])}
+        found["categories"] = [written(cell) for cell in self.categories] or None
+        return {n: value for n, value in found.items() if value is not None and value is not False}
 
 
 LARGEST = 2**63
