@@ -139,6 +139,14 @@ def test_inside_of_the_schema_where_that_is_wanted() -> None:
     assert {"nan", "1e+30", "inf", "None"} <= beyond
 
 
+def test_a_local_randomiser_is_for_the_values_of_its_domain() -> None:
+    local = {"table": [0], "schema": [{"categories": [0, 1, 2]}], "adjacency": "replace"}
+    assert {p.rows[1][0][0] for p in flat(proposed(made(**local)))} <= {0, 1, 2}
+    assert None in {
+        p.rows[1][0][0] for p in flat(proposed(made(**local, beyond=True, form="rows")))
+    }
+
+
 def test_the_number_of_records_stays_where_only_records_are_replaced() -> None:
     assert {len(r) for p in proposed(made(**ONE, adjacency="replace"))[0] for r in p.rows} == {4}
     free = made(**ONE, adjacency="replace", any_size=True)
@@ -329,7 +337,7 @@ def test_an_adjacency_has_to_be_said() -> None:
     ],
 )
 def test_the_mechanism_gets_what_the_program_has(table: Any, form: str) -> None:
-    params = records_params(table, adjacency="replace")
+    params = records_params(table, adjacency="replace", beyond=True)
     assert params["form"] == form
     pairs = RecordEdits.from_params(params).propose(np.random.default_rng(0), ())
     assert any(same(pair.d0, table) for pair in pairs)

@@ -80,6 +80,10 @@ class Bench(NamedTuple):
             for column in self.columns
         )
 
+    def where(self, at: int) -> str:
+        """` in column age`; nothing where there is but one."""
+        return f" in column {self.columns[at].name}" if len(self.columns) > 1 else ""
+
     def first(self) -> Row:
         """A typical record."""
         return self.table.rows[0] if self.table.rows else self.row(0.5)

@@ -24,17 +24,19 @@ def told(bench: Bench, draft: Draft) -> str:
         draft: the pair.
     """
     size = len(draft.rows)
-    of = f"of {count(size, 'record')}"
+    of = f"of {size}"
     edit = draft.edit
     place = edit.at % len(draft.rows) if draft.rows and edit.kind != "add" else 0
     theirs = "the records of one user"
     if edit.kind == "remove":
-        whose = f"{theirs}, {of}, are" if bench.user is not None else f"record {place} {of} is"
+        whose = (
+            f"{theirs}, {of} records, are" if bench.user is not None else f"record {place} {of} is"
+        )
         done = f"{whose} removed" if size > 1 else "the only record is removed"
     elif edit.kind == "add":
         done = f"a record is added to {count(size, 'record')}"
     elif bench.user is not None:
-        done = f"{theirs}, {of}, are replaced by {count(len(edit.by), 'record')}"
+        done = f"{theirs}, {of} records, are replaced by {count(len(edit.by), 'record')}"
     else:
         done = f"record {place} {of}: {_changes(bench, draft.rows[place], edit.by)}"
     return f"{draft.words}; {done}" if draft.words else done

@@ -61,9 +61,10 @@ class RecordEdits(Neighbourhood, name="records"):
     the table shows."""
     adjacency: Adjacency
     """"replace": one record is another one; "add-remove": one record more or less; "either"."""
-    beyond: bool = True
+    beyond: bool | None = None
     """Whether records may lie outside of the schema: NaN, out of bounds, an unknown category.
-    Libraries promise to clip these; False: only what the schema allows is proposed."""
+    Libraries promise to clip these. Default: yes, but not where a single record is replaced: a
+    local randomiser is for the values of its domain."""
     any_size: bool | None = None
     """Whether the table may have any number of records, not only its own. Default: where records
     come and go, or users have many; a claim about replaced ones may be for one number alone."""
@@ -144,8 +145,10 @@ class RecordEdits(Neighbourhood, name="records"):
         form = own.form(self.form)
         known = known_columns(own, self.schema)
         users = any(column.kind == "user" for column in known)
+        local = len(own.rows) == 1 and self.adjacency == "replace"
+        beyond = not local if self.beyond is None else self.beyond
         any_size = users or self.adjacency != "replace" if self.any_size is None else self.any_size
-        return Bench(own, known, self.adjacency, form, self.beyond, any_size)
+        return Bench(own, known, self.adjacency, form, beyond, any_size)
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
         drafts = [_draft(earned.pair) for earned in history]
