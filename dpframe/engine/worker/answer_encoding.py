@@ -42,6 +42,9 @@ MOST_DEPTH = 64
 MOST_TEXT = 240
 """Characters of a kind in words."""
 
+IN_PYTHON = 1 << 9
+"""The flag of classes that Python code defines; others may hold what no attribute shows."""
+
 PLACES = 16
 """Numbers of which the kind says where NaN and infinities are; above, only whether there are."""
 
@@ -405,6 +408,11 @@ class _Reader:
             return self.frame(value, list(value.columns), columns)
         if package == "pandas" and hasattr(value, "dtype") and hasattr(value, "to_numpy"):
             return self.column(value, _name(kind))
+        if package == "pandas" and hasattr(value, "left") and hasattr(value, "closed"):
+            parts = ("left", "right", "closed")
+            return self.fields(value, [(part, getattr(value, part)) for part in parts])
+        if package == "pyarrow":
+            return self.arrow(value)
         if package == "polars" and hasattr(value, "get_columns"):
             return self.frame(value, list(value.columns), list(value.get_columns()))
         if package == "polars" and hasattr(value, "to_list"):
@@ -433,6 +441,15 @@ class _Reader:
                 return _name(kind) + ", " + method(self, value)
         return self.object_(value)
 
+    def arrow(self, value: Any) -> str:
+        """What pyarrow has, as Python's own values."""
+        described = str(getattr(value, "schema", getattr(value, "type", "")))
+        self.part(b"Z", _sized(_name(type(value)).encode()) + _sized(_bytes_of(described)))
+        for method in ("to_pydict", "to_pylist", "as_py"):
+            if hasattr(value, method):
+                return _name(type(value)) + " of " + self.read(getattr(value, method)())
+        return self.object_(value)
+
     def object_(self, value: Any) -> str:
         if self.attributes and (known := [a for a in self.attributes if hasattr(value, a)]):
             return self.fields(value, [(name, getattr(value, name)) for name in known])
@@ -446,7 +463,8 @@ class _Reader:
                 names += [slots] if isinstance(slots, str) else list(slots)
             names = sorted(name for name in names if not name.startswith("_"))
         held = [(name, getattr(value, name)) for name in names if hasattr(value, name)]
-        if held or (hasattr(value, "__dict__") and not vars(value)):
+        plain = all(base.__flags__ & IN_PYTHON for base in type(value).__mro__[:-1])
+        if held or (plain and not getattr(value, "__dict__", None)):
             return self.fields(value, held)
         if len(self.open) > 1:  # something inside of an object that tells more
             self.part(b"o", _sized(_name(type(value)).encode()))
@@ -484,7 +502,7 @@ class _Reader:
             mine.read(name)
             self.part(_sized(b"".join(mine.parts)))
             held.append(f"{in_short(name) or 'column'}: {self.column(column, '')}")
-        return f"{_name(type(value))} ({', '.join(held)})"
+        return f"{_name(type(value))} ({'; '.join(held)})"
 
     def index(self, index: Any) -> str:
         if all(hasattr(index, name) for name in ("start", "stop", "step")):
@@ -498,8 +516,14 @@ class _Reader:
         dtype = str(column.dtype)
         categories = getattr(column.dtype, "categories", None)
         self.part(b"Y", _sized((title + " " + dtype).encode("utf-8", "surrogatepass")))
-        if categories is not None and not isinstance(categories, str):
-            dtype += " of " + ", ".join(in_short(each) or "?" for each in list(categories)[:PLACES])
+        if categories is not None:  # they show, also those that no row has
+            known = list(categories.to_list() if hasattr(categories, "to_list") else categories)
+            mine = self.aside()
+            mine.several("", known)
+            ordered = b"t" if getattr(column.dtype, "ordered", False) else b"u"
+            self.part(ordered, _sized(b"".join(mine.parts)))
+            self.count = mine.count
+            dtype += " of " + ", ".join(in_short(each) or "…" for each in known[:PLACES])
         name = getattr(column, "name", None)
         if title:
             mine = self.aside()
@@ -518,6 +542,9 @@ class _Reader:
         if hasattr(value, "mask") and hasattr(value, "filled"):
             self.part(b"m")
             return "masked " + self.numpy(value.data) + ", mask " + self.numpy(value.mask)
+        if hasattr(value, "__setitem__") and type(value).__name__ in ("matrix", "recarray"):
+            self.part(b"j", _sized(_name(type(value)).encode()))
+            return _name(type(value)) + ", " + self.numpy(value.__array__())
         scalar = not hasattr(value, "__setitem__") and not shape
         before, kind = of_array(dtype, shape, scalar)
         if dtype.names:
@@ -529,7 +556,7 @@ class _Reader:
             return f"{kind} with {', '.join(held)}"
         if dtype.kind == "O":
             self.part(b"Q", _sized(repr(shape).encode()))
-            return self.several(kind + ", ", value.ravel().tolist())
+            return self.several(kind, value.ravel().tolist())
         content = value.tobytes()
         order = dtype.str[:1]
         if order == ">" or (order == "=" and sys.byteorder != "little"):

@@ -53,6 +53,15 @@ class Slotted:
         self.x = x
 
 
+class Secret:
+    def __init__(self):
+        self._x = 1
+
+
+class Nothing:
+    pass
+
+
 Point = namedtuple("Point", "x y")
 OTHER_NAN = struct.unpack("<d", struct.pack("<Q", 0x7FF8000000000001))[0]
 NAN = float("nan")
@@ -76,6 +85,11 @@ DIFFERENT = [
     *(np.zeros((0, 3)), np.array(0.0), np.array([1, 2]), np.array([True]), np.array(["a", "b"])),
     *(np.array([b"a"]), np.array([None, 1]), np.array([1, None]), np.array([1.0, 2j])),
     *(np.array("2020-01-01", "M8[D]"), np.array("2020-01-01", "M8[s]"), np.array(["ab"])),
+    *(
+        np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")]).view(np.recarray),
+        np.array([[1.0, 2.0]]),
+        np.array([[1.0, 2.0], None], object),
+    ),
     *(np.ma.array([1.0, 2.0], mask=[0, 1]), np.ma.array([1.0, 2.0], mask=[0, 0])),
     np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")]),
     np.array([(1, 2.0)], [("a", "i4"), ("c", "f8")]),
@@ -236,8 +250,10 @@ def test_exceptions_by_class_and_message_without_its_numbers():
 
 
 def test_what_shows_nothing_is_refused():
-    with pytest.raises(UnreadableError, match="shows nothing: say in `attributes`"):
-        encode(iter([]))
+    for hidden in (iter([]), np.random.default_rng(3), Secret()):
+        with pytest.raises(UnreadableError, match="shows nothing: say in `attributes`"):
+            encode(hidden)
+    assert kind(Nothing()) == "Nothing ()"
     deep: list = []
     for _ in range(100):
         deep = [deep]
@@ -250,12 +266,13 @@ def test_what_shows_nothing_is_refused():
 def test_data_frames_by_their_columns():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"b": [1.0, NAN], "a": ["x", "y"]})
-    assert kind(frame).startswith("DataFrame (index: 2 rows, 'b': float64, 2 float")
+    assert kind(frame).startswith("DataFrame (index: 2 rows; 'b': float64, 2 float")
     assert numbers(frame)[0] == 1.0
     changed = [frame.assign(b=frame.b.astype("float32")), frame[["a", "b"]], frame[::-1]]
     changed += [frame.rename(columns={"a": "c"}), frame.set_index("a"), frame.a, frame.b]
     changed += [frame.assign(a=frame.a.astype("category"))]
-    assert len({encode(each)[1] for each in [frame, *changed]}) == 9
+    changed += [frame.assign(a=pandas.Categorical(["x", "y"], ["x", "y", "z"]))]
+    assert len({encode(each)[1] for each in [frame, *changed]}) == 10
     assert encode(frame.copy()) == encode(frame)
 
 
