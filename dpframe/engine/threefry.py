@@ -4,7 +4,8 @@ The generator is Threefry-2x32 of [Salmon2011]. Their library Random123 knows of
 with 13 or more rounds; the generators of the paper pass TestU01's BigCrush. JAX's own key type is
 the same function with 20 rounds.
 
-Two choices make it fast. The rounds are unrolled, so they fuse with whatever uses the bits. A draw
+Three choices make it fast. The rounds are unrolled, so that nothing goes through memory between
+them. Those of a chunk are a loop apart from what is made of the bits. A draw
 of up to 32 bits is word 0 of the block whose counter is the draw's flat index: nothing is
 concatenated, and each block is computed once. The two words are not combined by exclusive or,
 because round 13 ends in x1 = rotate(x1) ^ x0, which that would undo.
@@ -30,6 +31,13 @@ NAME: Final = "threefry2x32-13"
 
 ROUNDS: Final = 13
 """Rounds of the key type; the known-answer vectors of Random123 cover 13, 20 and 32."""
+
+_LOOP_OF_THEIR_OWN: Final = range(1 << 12, (1 << 18) + 1)
+"""How many draws are made, on a CPU, before anything is made of them; if more they leave its cache.
+
+A loop over rounds and a logarithm takes as long as its chain of instructions, since a processor
+sees only two or three turns of it ahead; of two short loops it sees enough.
+"""
 
 Words: TypeAlias = tuple[jax.Array, jax.Array]
 
@@ -95,11 +103,20 @@ def _random_bits(key: jax.Array, bit_width: int, shape: Sequence[int]) -> jax.Ar
     if bit_width not in _WIDTHS:
         raise TypeError(f"bit width {bit_width}: must be 8, 16, 32 or 64")
     dtype = _WIDTHS[bit_width]
-    word0, word1 = _blocks(key, shape)
-    bits = word0.astype(dtype)
-    if bit_width == 64:
-        bits = (bits << np.uint64(32)) | word1.astype(dtype)
-    return bits.reshape(tuple(shape))
+    size = math.prod(shape)
+
+    def bits() -> jax.Array:
+        word0, word1 = _blocks(key, shape)
+        found: jax.Array = word0.astype(dtype)
+        return (found << np.uint64(32)) | word1.astype(dtype) if bit_width == 64 else found
+
+    if size in _LOOP_OF_THEIR_OWN and jax.default_backend() == "cpu":
+        always = (key[0] | np.uint32(1)) != 0  # XLA does not know, and fuses nothing into a branch
+        found = lax.cond(always, bits, lambda: jnp.zeros(size, dtype))
+    else:
+        found = bits()
+    draws: jax.Array = found.reshape(tuple(shape))
+    return draws
 
 
 def _blocks(key: jax.Array, shape: Sequence[int]) -> Words:

@@ -43,13 +43,22 @@ def test_known_answers(rounds: int, counter: str, secret: str, answer: str) -> N
     assert [f"{int(word):08x}" for word in found] == answer.split()
 
 
-def test_draws_are_word_0_of_consecutive_counters() -> None:
-    bits = jax.random.bits(key(7), (5, 3), jnp.uint32)
-    secret = jax.random.key_data(key(7))
-    blocks = threefry2x32(
-        (secret[0], secret[1]), (jnp.zeros(15, jnp.uint32), jnp.arange(15, dtype=jnp.uint32))
-    )
-    assert bits.ravel().tolist() == blocks[0].tolist()
+@pytest.mark.parametrize("shape", [(5, 3), (64, 64), (1 << 18, 2)])
+def test_draws_are_word_0_of_consecutive_counters(shape: tuple[int, int]) -> None:
+    """However many: a chunk of them is made in a loop of its own, few or very many are not."""
+    size = shape[0] * shape[1]
+    secrets = jax.random.split(key(7), 3)
+    for secret in (key(0), *secrets):
+        words = jax.random.key_data(secret)
+        blocks = threefry2x32(
+            (words[0], words[1]),
+            (jnp.zeros(size, jnp.uint32), jnp.arange(size, dtype=jnp.uint32)),
+        )
+        bits = jax.random.bits(secret, shape, jnp.uint32)
+        assert np.array_equal(bits.ravel(), blocks[0])
+    several = jax.vmap(lambda secret: jax.random.bits(secret, shape, jnp.uint32))(secrets)
+    for secret, bits in zip(secrets, several, strict=True):
+        assert np.array_equal(bits, jax.random.bits(secret, shape, jnp.uint32))
 
 
 @pytest.mark.parametrize("dtype", [jnp.uint8, jnp.uint16, jnp.uint32])

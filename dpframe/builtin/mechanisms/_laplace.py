@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dpframe import LaplaceDP
+from dpframe.builtin.mechanisms._logarithm import log, uniform
 from dpframe.builtin.mechanisms._pairs import known, lone_difference, sensitivity_or_distance
 
 if TYPE_CHECKING:
@@ -27,8 +27,10 @@ def noise_scale(sensitivity: float | None, epsilon: float) -> float:
     return known(sensitivity) / epsilon
 
 
-def from_uniform(noise: Callable[[Array], Array], key: Key, data: Array, n: int) -> Array:
-    """Noise made of u ~ Uni[0, 1), one for every coordinate of n outputs.
+def from_uniform(
+    noise: Callable[[Array], Array], key: Key, data: Array, n: int, low: float = 0.0
+) -> Array:
+    """Noise made of u ~ Uni[low, low + 1), one for every coordinate of n outputs.
 
     Evaluated in one row and reshaped last: vectors then have full width whatever the dimension.
 
@@ -37,28 +39,27 @@ def from_uniform(noise: Callable[[Array], Array], key: Key, data: Array, n: int)
         key: a JAX key.
         data: gives the shape of one output and the dtype.
         n: number of outputs.
+        low: 0 or −½.
 
     Returns:
         Shape [n, *data.shape].
     """
-    u = jax.random.uniform(key, (n * data.size,), data.dtype)
-    return noise(u).reshape(n, *data.shape)
+    return noise(uniform(key, n * data.size, data.dtype, low)).reshape(n, *data.shape)
 
 
-def inverse_cdf(u: Array) -> Array:
-    """Inverse CDF of Lap(0, 1): −sgn(u − ½) ln(1 − 2|u − ½|) [Habernal2022, equation 4].
+def inverse_cdf(v: Array) -> Array:
+    """Inverse CDF of Lap(0, 1) at v + ½: −sgn(v) ln(1 − 2|v|) [Habernal2022, equation 4].
 
-    u = 0 gives −inf, an output like any other.
+    v = −½ gives −inf, an output like any other.
     """
-    centred = u - 0.5
     # The argument is exact in floating point, so log1p would cost more and give no more. It is at
     # most 1, so the logarithm lacks nothing but the sign.
-    return jnp.copysign(jnp.log(1 - 2 * jnp.abs(centred)), centred)
+    return jnp.copysign(log(1 - 2 * jnp.abs(v)), v)
 
 
 def standard_laplace(key: Key, data: Array, n: int) -> Array:
     """Lap(0, 1) for every coordinate of n outputs, shape [n, *data.shape]."""
-    return from_uniform(inverse_cdf, key, data, n)
+    return from_uniform(inverse_cdf, key, data, n, low=-0.5)
 
 
 def laplace_log_density(data: Array, outputs: Array, scale: Array | float) -> Array:

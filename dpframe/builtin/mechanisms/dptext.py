@@ -9,6 +9,7 @@ import numpy as np
 
 from dpframe.builtin.mechanisms._calibrated import Calibrated
 from dpframe.builtin.mechanisms._laplace import from_uniform
+from dpframe.builtin.mechanisms._logarithm import log
 
 if TYPE_CHECKING:
     from dpframe import Array, HostArray, Key
@@ -48,9 +49,8 @@ class DPText(Calibrated, name="dptext"):
     def _noise(self, v: Array) -> Array:
         """The noise of scale 1; sgn(v) is 1, up to v = 0, where the noise is 0 either way."""
         if self.nan == "resample":
-            v = v / 2  # the law of v given that the noise is a number
-        noise = -jnp.log(1 - 2 * v)
-        return jnp.where(jnp.isnan(noise), 0.0, noise) if self.nan == "zero" else noise
+            return -log(1 - v)  # the law of v given that the noise is a number is that of v/2
+        return jnp.where(v > 0.5, 0.0 if self.nan == "zero" else jnp.nan, -log(1 - 2 * v))
 
     def log_density(self, data: Array, outputs: Array) -> Array:
         """Infinite where noise that was NaN has become 0: an atom, for one dataset only."""

@@ -13,6 +13,7 @@ from dpframe.builtin.mechanisms._laplace import (
     from_uniform,
     laplace_log_density,
 )
+from dpframe.builtin.mechanisms._logarithm import log
 from dpframe.builtin.mechanisms._pairs import lone_difference
 
 if TYPE_CHECKING:
@@ -45,18 +46,17 @@ class Geometric(Calibrated, name="geometric"):
         return PureDP(gap / self.scale)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
-        return data + from_uniform(self._noise, key, data, n)
+        return data + from_uniform(self._noise, key, data, n, low=-0.5)
 
     def log_density(self, data: Array, outputs: Array) -> Array:
         return laplace_log_density(data, outputs, self.scale)
 
-    def _noise(self, u: Array) -> Array:
-        """Inverse CDF of both sides: |z| ≥ m where w = 1 − 2|u − ½| ≤ 2a^m/(1 + a).
+    def _noise(self, v: Array) -> Array:
+        """Inverse CDF of both sides at v + ½: |z| ≥ m where w = 1 − 2|v| ≤ 2a^m/(1 + a).
 
-        u = 0 gives −inf, an output like any other.
+        v = −½ gives −inf, an output like any other.
         """
         scale = self.scale
-        centred = u - 0.5
         middle = jnp.log1p(jnp.expm1(-1 / scale) / 2)  # ln((1 + a)/2)
-        log_w = jnp.log(1 - 2 * jnp.abs(centred))
-        return jnp.copysign(jnp.floor(-(log_w + middle) * scale), centred)
+        log_w = log(1 - 2 * jnp.abs(v))
+        return jnp.copysign(jnp.floor(-(log_w + middle) * scale), v)
