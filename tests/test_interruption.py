@@ -205,3 +205,52 @@ def test_no_worker_process_outlives_a_killed_run(tmp_path: Path) -> None:
         until_checkpoint(process, tmp_path)
         process.kill()
         process.communicate(timeout=HANGS)
+
+
+BETS = (
+    LARGE.replace('"precision"', '"betting"')
+    .replace("20_000_003", "2_000_003")
+    .replace("[sweep]", '[run]\nstop = "decided"\n[sweep]')
+)
+
+SEARCH = """
+schema = 1
+[audit]
+name = "searched"
+trials = 1_000_000
+[search]
+use = "patterns"
+params = { length = 4, low = 0.0, high = 1.0, adjacency = "each-by-one" }
+[[mechanism]]
+use = "laplace"
+params = { epsilon = 1.0, sensitivity = 4.0 }
+[[mechanism]]
+use = "adept"
+params.epsilon = 1.0
+[[attack]]
+use = "learned"
+[[estimator]]
+use = "betting"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", [BETS, SEARCH], ids=["betting", "search"])
+def test_bets_that_are_killed_go_on_to_the_same_wealth(spec: str, tmp_path: Path) -> None:
+    """To the last bit: wealth is in the record, and nothing that was drawn is drawn otherwise."""
+    whole = finished(tmp_path / "whole", spec)
+    assert any(len(cell["estimate"]["wealth"]) > 20 for cell in whole["cells"])
+    directory, kills, done = tmp_path / "killed", 0, 0
+    while kills < 6:
+        with started(directory, WRITING, spec) as process:
+            while process.poll() is None and chunks_done(directory) <= done:
+                time.sleep(0.01)
+            process.kill()
+            process.wait()
+        if process.returncode != -signal.SIGKILL:
+            break  # it came to its end
+        kills, done = kills + 1, chunks_done(directory)
+    assert kills > 2
+    if (directory / "out" / "record.json").exists():
+        (directory / "out" / "record.json").unlink()  # judged again, from the checkpoint
+    assert finished(directory, spec) == whole
