@@ -24,7 +24,8 @@ class ForeignMechanism(HostMechanism):
     The module defines `prepare(params, data)`, which returns a function of no arguments that makes
     one release. It may define `seed(n)`, called before every chunk of releases; otherwise it draws
     its randomness from wherever it likes. With `query(params, data)`, what it would release without
-    noise, and a `sensitivity` of the class, changes of the query are checked exactly. Python 3.8
+    noise, and `sensitivity(params)`, what its noise is made for, or a `sensitivity` of the class,
+    changes of the query are checked exactly. Python 3.8
     and later can run it, in a worker process of its own with one thread; it needs nothing installed
     but what it imports.
 
@@ -47,15 +48,14 @@ class ForeignMechanism(HostMechanism):
         if not gives(cls, "module"):
             raise TypeError(f'{cls.__name__}: a foreign mechanism says module = "FILE.py"')
 
-    @classmethod
-    def has_query(cls) -> bool:
-        """Whether the class says what its noise is made for, and the module defines `query`."""
-        if not gives(cls, "sensitivity"):
-            return False
+    def has_query(self) -> bool:
+        """Whether the module defines `query`, and it or the class what its noise is made for."""
         try:
-            return defines(cls._file().read_bytes(), "query")
-        except OSError:
+            source = self.program().path.read_bytes()
+        except (OSError, ValueError):
             return False
+        said = gives(type(self), "sensitivity") or defines(source, "sensitivity")
+        return said and defines(source, "query")
 
     @classmethod
     def _file(cls) -> Path:

@@ -178,7 +178,8 @@ class SensitivityCheck:
             values = [_value(one.numbers[place]) for one in (before, after)]
             words = f"its query gives {values[0]} on D and {values[1]} on D′{at}"
             return _Looked(pair, Excess("not a number", pair, words), math.inf)
-        sensitivity, norm = sensitivity_of(self.mechanism, pair), norm_of(self.mechanism)
+        sensitivity = sensitivity_of(self.mechanism, pair, before.sensitivity)
+        norm = norm_of(self.mechanism)
         moved = change(*finite_parts(before.numbers, after.numbers), norm)
         factor = moved.factor(sensitivity)
         if not moved.exceeds(sensitivity):
@@ -193,12 +194,13 @@ class SensitivityCheck:
         return _Looked(pair, Excess("change", pair, words, moved.size, sensitivity, factor), factor)
 
 
-def sensitivity_of(mechanism: Any, pair: Pair) -> float:
+def sensitivity_of(mechanism: Any, pair: Pair, said: float | None = None) -> float:
     """What the noise of a mechanism is made for.
 
     Args:
         mechanism: one that gives a query.
         pair: for which.
+        said: by a module in another interpreter; the mechanism itself comes first.
 
     Raises:
         CellError: it says nothing, or no number from 0 on.
@@ -207,6 +209,8 @@ def sensitivity_of(mechanism: Any, pair: Pair) -> float:
     if callable(found):
         given: Callable[[Pair], Any] = found
         found = guarded("sensitivity", lambda: given(pair))
+    if found is None:
+        found = said
     if found is None:
         raise CellError("a mechanism that gives query says in sensitivity what its noise is for")
     if isinstance(found, np.generic | np.ndarray) and np.ndim(found) == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -12,9 +13,12 @@ import pytest
 from support import black_boxes
 
 from dpframe import HostMechanism, Mechanism, Neighbourhood, PureDP, Values, exit_code
+from dpframe.builtin.mechanisms.program import Program
 from dpframe.engine.here import Here
 from dpframe.engine.sensitivity import SensitivityCheck
+from dpframe.engine.workers import Workers
 from dpframe.errors import CellError
+from dpframe.program_files import consent
 from dpframe.record import file as records
 from dpframe.record.consistency import disagreement
 from dpframe.record.file import as_record
@@ -260,9 +264,40 @@ def test_what_keeps_to_it_is_told_for_what_it_is() -> None:
 
 
 def test_a_query_in_a_worker_process() -> None:
-    from dpframe.engine.workers import Workers
-
     with Workers(2) as workers:
         check = SensitivityCheck(Sum(bound=5.0), workers, RunSettings())
         check.look([ONE, FAR])
     assert (check.found.pairs, check.found.exceeding) == (2, 1)
+
+
+PROGRAM = """
+def prepare(params, data):
+    return lambda: 0.0
+
+def query(params, data):
+    if len(data) < 2:
+        raise ValueError("too few: 1")
+    return sum(min(x, params["bound"]) for x in data)
+
+def sensitivity(params):
+    return params["made_for"]
+"""
+
+
+def test_a_query_of_a_plain_module(tmp_path: Path) -> None:
+    """In a worker that knows nothing of dpframe; the module itself says what its noise is for."""
+    path = tmp_path / "box.py"
+    path.write_text(PROGRAM)
+    consent(path)
+    params = {"bound": 5.0, "made_for": 2.0}
+    program = Program.from_params({"module": str(path), "params": params})
+    with Workers(2) as workers:
+        check = SensitivityCheck(program, workers, RunSettings())
+        check.look([ONE, FAR, pair([1.0], [1.0, 1.0])])
+    found = check.found
+    assert (found.pairs, found.exceeding) == (3, 2)
+    assert [one.kind for one in found.worst] == ["change", "raises"]
+    assert found.worst[0].factor == 2.5
+    assert "too few: #" in found.worst[1].words
+    path.write_text(PROGRAM.replace("def sensitivity", "def another"))
+    assert not program.has_query()  # nobody says what the noise is for

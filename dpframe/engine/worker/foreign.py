@@ -190,6 +190,9 @@ class Server:
             self.answer({**told, "raised": self.exact.told(error)}, b"[]")
             return
         try:
+            if callable(getattr(self.program, "sensitivity", None)):
+                said = self.exact.numbers(self.program.sensitivity(params))[1]
+                told["sensitivity"] = said[0] if len(said) == 1 else "nan"
             told["form"], found = self.exact.numbers(answer)
         except TypeError as error:
             raise Refused(str(error)) from None

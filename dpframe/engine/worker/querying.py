@@ -23,6 +23,8 @@ class Queried(NamedTuple):
     """How the answer is made up, in words."""
     numbers: tuple[int | float | Fraction, ...]
     """Exactly; NaN and infinities may be among them."""
+    sensitivity: float | None = None
+    """What the noise is made for, where a module in another interpreter says so."""
 
 
 def ask(mechanism: Any, data: Any) -> tuple[dict[str, Any], bytes]:
@@ -67,7 +69,9 @@ def asked_of(sampler: Sampler, wanted: dict[str, Any]) -> tuple[dict[str, Any], 
 def heard(header: dict[str, Any], content: bytes | bytearray) -> Queried:
     """What stands in a frame."""
     found = _read(json.loads(bytes(content)))
-    return Queried(header["raised"], header["form"], found)
+    said = header.get("sensitivity")
+    sensitivity = None if said is None else float(_number(said))
+    return Queried(header["raised"], header["form"], found, sensitivity)
 
 
 def _read(texts: Sequence[str]) -> tuple[int | float | Fraction, ...]:
