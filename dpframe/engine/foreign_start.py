@@ -15,26 +15,23 @@ if TYPE_CHECKING:
     from dpframe.mechanism import HostMechanism
 
 FILES = (
-    "answer_encoding",
-    "foreign_rows",
-    "plain_data",
-    "query_numbers",
-    "foreign_system",
-    "foreign",
+    *("answer_encoding", "foreign_rows", "foreign_system", "limit", "plain_data"),
+    *("query_numbers", "foreign"),
 )
 """All that the worker consists of; the last one starts it with the others."""
 
 START = """
 import sys, types
-def module(path):
-    made = types.ModuleType("dpframe_worker")
+parts = types.SimpleNamespace()
+for path in sys.argv[1:]:
+    name = path.replace("\\\\", "/").rpartition("/")[2][:-3]
+    made = types.ModuleType(name)
     with open(path, "rb") as file:
         exec(compile(file.read(), path, "exec"), made.__dict__)
-    return made
-*parts, last = map(module, sys.argv[1:])
+    setattr(parts, name, made)
 del sys.argv[1:]
 sys.path[:] = [place for place in sys.path if place]
-last.start(*parts)
+parts.foreign.start(parts)
 """
 
 ONE_THREAD = (

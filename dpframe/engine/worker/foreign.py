@@ -3,7 +3,7 @@
 It speaks what `serve` speaks: tasks come on standard input and answers leave on standard output,
 both as frames. The box is a plain module, `prepare(params, data)`, which returns a function of no
 arguments that makes one release; nothing here imports dpframe, NumPy or anything installed.
-`start` gets the five files beside it that it works with, as modules.
+`start` gets the files beside it that it works with, as modules.
 """
 
 from __future__ import annotations
@@ -46,15 +46,11 @@ class _Unready(Exception):  # noqa: N818
         self.error = error
 
 
-def start(encoding: Any, rows: Any, plain: Any, exact: Any, system: Any) -> None:
+def start(parts: Any) -> None:
     """Serves until the run has no more to ask.
 
     Args:
-        encoding: `answer_encoding` as a module.
-        rows: `foreign_rows`.
-        plain: `plain_data`.
-        exact: `query_numbers`.
-        system: `foreign_system`.
+        parts: the files beside this one that it works with, as modules.
     """
     tasks, answers = os.dup(0), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -63,8 +59,7 @@ def start(encoding: Any, rows: Any, plain: Any, exact: Any, system: Any) -> None
         file.write("1000")  # the first to go
     todo: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(tasks, todo), daemon=True).start()
-    parts = (encoding, rows, plain, exact, system)
-    server = Server(*parts, lambda header, content: _write(answers, header, content))
+    server = Server(parts, lambda header, content: _write(answers, header, content))
     server.answer({"tell": "ready"})
     while True:
         server.do(*todo.get())
@@ -74,25 +69,14 @@ class Server:
     """Does what it is asked, one task at a time.
 
     Args:
-        encoding: `answer_encoding` as a module.
-        rows: `foreign_rows`.
-        plain: `plain_data`.
-        exact: `query_numbers`.
-        system: `foreign_system`.
+        parts: the files beside this one, as modules.
         write: sends a header and bytes.
     """
 
-    def __init__(
-        self,
-        encoding: Any,
-        rows: Any,
-        plain: Any,
-        exact: Any,
-        system: Any,
-        write: Callable[[Any, bytes], None],
-    ) -> None:
-        self.encoding, self.rows, self.plain, self.exact = encoding, rows, plain, exact
-        self.system, self.write = system, write
+    def __init__(self, parts: Any, write: Callable[[Any, bytes], None]) -> None:
+        self.encoding, self.plain = parts.answer_encoding, parts.plain_data
+        self.system, self.exact = parts.foreign_system, parts.query_numbers
+        self.parts, self.write = parts, write
         self.program: Any = None
         self.digest = ""
         """Of the program's file."""
@@ -149,7 +133,7 @@ class Server:
             return
         self.system.limit(header.get("memory"))
         self.wanted, self.ready = header, {}
-        self.asked = self.rows.Rows(self.encoding, header["attributes"])
+        self.asked = self.parts.foreign_rows.Rows(self.parts, header["attributes"])
         try:
             self.data = list(self.plain.unpack(content))
             for one in self.data:  # what is missing shows before anything is drawn

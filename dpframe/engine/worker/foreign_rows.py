@@ -25,12 +25,13 @@ class Rows:
     """Asks for releases, and encodes what they answer.
 
     Args:
-        encoding: `answer_encoding` as a module.
+        parts: the files beside this one, as modules.
         attributes: what is read of objects.
     """
 
-    def __init__(self, encoding: Any, attributes: list[str]) -> None:
-        self.encoding, self.attributes = encoding, tuple(attributes)
+    def __init__(self, parts: Any, attributes: list[str]) -> None:
+        self.encoding, self.limit = parts.answer_encoding, parts.limit.Limit
+        self.attributes = tuple(attributes)
         self.told: set[int] = set()
         self.words: dict[str, str] = {}
         self.known: dict[Any, Any] = {}
@@ -42,10 +43,11 @@ class Rows:
         Args:
             how: of the new one: `width`, the numbers of a row, or null for as many as the widest
                 has; `raises`, whether an exception is an answer; `time`, whether to say what each
-                took.
+                took; `limit`, the seconds that a release may take.
         """
         self.width, self.timed = how.get("width"), bool(how.get("time"))
         self.raises = bool(how.get("raises"))
+        self.alarm = self.limit(how.get("limit"))
         self.natives: set[Any] = set()
         """Shapes of answers that are numbers or arrays; None for others."""
         self.found: list[Any] = []
@@ -55,14 +57,21 @@ class Rows:
 
     def take(self, release: Callable[[], Any], number: int) -> None:
         """Asks for some releases."""
-        timed, clock, found = self.timed, time.perf_counter, self.found
+        with self.alarm.watched():
+            self._take(release, number)
+
+    def _take(self, release: Callable[[], Any], number: int) -> None:
+        timed, clock, found, alarm = self.timed, time.perf_counter, self.found, self.alarm
         began = took = 0.0
         for _ in range(number):
             if timed:
                 began = clock()
             try:
+                alarm.start()
                 answer = release()
+                alarm.stop()
             except (Exception, SystemExit) as error:
+                alarm.stop()
                 if timed:
                     took = clock() - began
                 self.fail(error, 1, took)
