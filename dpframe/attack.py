@@ -51,6 +51,14 @@ class Attack(Plugin, kind="attack"):
     """Whether the score of an output that is one number is that number. What a mechanism knows of
     the distribution of its outputs is then known of the scores, and figures draw it."""
 
+    @property
+    def observer(self) -> str:
+        """What an observer must do to see what this attack sees, where not everybody does.
+
+        Such as "measures time"; a report of a violation then says so. Default: nothing.
+        """
+        return ""
+
     @classmethod
     def check_definition(cls) -> None:
         if cls.score is Attack.score:

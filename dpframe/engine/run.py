@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +16,7 @@ from dpframe.engine.checkpoint import Store, Uneven
 from dpframe.engine.chunks import SEGMENT_ELEMENTS
 from dpframe.engine.device import DeviceWork
 from dpframe.engine.estimate import estimate_cell
+from dpframe.engine.fingerprint import drawn_with
 from dpframe.engine.host import HostWork
 from dpframe.engine.inquiry import Inquiry, resolution_of, share_of_error
 from dpframe.engine.ledger import Ledger
@@ -221,13 +223,22 @@ class Runner:
                 self.results[name] = CellResult(cell=result.cell, reason=found)
 
     def _look_of(self, cell: Cell) -> Looks:
-        """Searches of one kind of mechanism may share draws, whatever they look for in them."""
+        """Searches of one kind of mechanism may share draws, whatever they look for in them.
+
+        What was drawn without a seed cannot be drawn again: every search of it that is shown is
+        another try.
+        """
         assert cell.search is not None
         mechanism = cell.search.mechanism
         group = digest(["search", mechanism.distribution, mechanism.use])
         error = f"{share_of_error(cell, self.plan):.12g}"
-        stream = Stream(cell.seed, group, cell.repeat, EVAL)
-        asked = digest([*asked_of_draws(cell), error])
+        value: Any = mechanism.value
+        seeded = getattr(value, "seedable", True)
+        stream = Stream(cell.seed if seeded else 0, group, cell.repeat, EVAL)
+        run = self.plan.audit.run
+        asked = digest([*asked_of_draws(cell, run.seconds), error, drawn_with(run)])
+        if not seeded:
+            asked = digest([asked, secrets.token_hex(16)])
         return self.ledger.look(stream, asked, (cell.trials, cell.trials))
 
     def _tell(self) -> None:

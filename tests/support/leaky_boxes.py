@@ -58,6 +58,7 @@ def searched(
     trials: int = 4_000,
     seed: int = 0,
     box: Any = None,
+    ledger: Any = None,
     **more: Any,
 ) -> CellResult:
     """What a search finds of a box, with no attack and no event named; all in this process."""
@@ -70,7 +71,7 @@ def searched(
         **more,
     }
     loaded = load(spec, plugins=[Edits, box or boxed(answer, epsilon)])
-    (result,) = engine.run(make_plan(loaded), source=Here(), threads=1)
+    (result,) = engine.run(make_plan(loaded), source=Here(), threads=1, ledger=ledger)
     return result
 
 

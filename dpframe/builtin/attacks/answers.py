@@ -33,6 +33,12 @@ VIEWS: dict[str, Any] = {
     "time": Time(),
 }
 
+OBSERVERS = {
+    "bits": "sees every bit of a float",
+    "time": "measures how long an answer takes, on a machine like this one",
+}
+"""What it takes to see what not everybody sees."""
+
 FEWEST = 2
 """Answers per dataset; fewer teach nothing."""
 
@@ -57,6 +63,10 @@ class OfAnswers(Attack, name="answers"):
     the numbers. "residues": whole numbers modulo 2 to 16. "equalities": which numbers are equal, to
     each other or to the sum, mean or extreme of the others. "spread": standard deviation, norms and
     extremes of the numbers. "time": how long it took, with outputs.time."""
+
+    @property
+    def observer(self) -> str:
+        return OBSERVERS.get(self.look, "")
 
     def unsuited(self, target: Target) -> str | None:
         if isinstance(target.mechanism, HostMechanism):

@@ -13,6 +13,7 @@ from dpframe.engine.estimate import again
 from dpframe.engine.guard import guarded
 from dpframe.errors import CellError
 from dpframe.estimator import Contrast, Estimate, Query
+from dpframe.mechanism import HostMechanism
 from dpframe.printable import shown
 from dpframe.record.answer import checked
 from dpframe.record.result import CellResult, Witness
@@ -21,6 +22,7 @@ from dpframe.stats.betting import events
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dpframe.attack import Attack
     from dpframe.engine.search.hunt import Hunt
     from dpframe.engine.search.wealth import Point, Seen
 
@@ -78,7 +80,7 @@ def finding(hunt: Hunt, seconds: float) -> CellResult:
         p_value=p_value,
         p_resolved=p_value,
         contrast=Contrast(cell.delta, bound, claimed) if math.isfinite(claimed) else None,
-        notes=_notes(hunt, witness),
+        notes=_notes(hunt, witness, found.attack.value),
         wealth=_thinned(wealth.history) if tested else (),
     )
     extreme = None
@@ -162,7 +164,7 @@ def most_telling(seen: Seen, delta: float) -> tuple[int, float]:
     return number, float(max(0.0, loss[number]))
 
 
-def _notes(hunt: Hunt, witness: Witness) -> tuple[str, ...]:
+def _notes(hunt: Hunt, witness: Witness, attack: Attack) -> tuple[str, ...]:
     told = hunt.witness().pair.description
     on_pair = f"on the pair “{told}” " if told else ""
     notes = [
@@ -172,6 +174,10 @@ def _notes(hunt: Hunt, witness: Witness) -> tuple[str, ...]:
         f"{witness.hits[1]:,} of {witness.trials[1]:,} on D′, {witness.hits[0]:,} of "
         f"{witness.trials[0]:,} on D",
     ]
+    if hunt.is_refuted() and (observer := guarded("observer", lambda: attack.observer)):
+        notes.append(f"the event is for an observer who {observer}: others do not see it")
+    elif isinstance(hunt.search.mechanism.value, HostMechanism) and not hunt.search.mechanism.bits:
+        notes.append("the last bits of floats were not looked at (outputs.bits = true looks)")
     notes += again(hunt.settings.looks_of(hunt.cell))
     if hunt.ended_by_time:
         notes.append(

@@ -17,6 +17,7 @@ from dpframe.engine.search.making import Maker
 from dpframe.engine.search.wealth import LARGEST, Point, Wealth, farthest
 from dpframe.engine.sensitivity import SensitivityCheck
 from dpframe.errors import CellError
+from dpframe.mechanism import HostMechanism
 from dpframe.neighbourhood import Earned
 
 if TYPE_CHECKING:
@@ -58,11 +59,12 @@ PROPOSE = "proposals"
 """Stream of what a neighbourhood makes up."""
 
 
-def asked_of_draws(cell: Cell) -> list[Any]:
+def asked_of_draws(cell: Cell, seconds: float | None) -> list[Any]:
     """What makes a search another one at the same draws; more trials only where they begin it anew.
 
     Args:
         cell: what is searched.
+        seconds: budget of a box; half of it decides how many pairs are begun.
     """
     assert cell.search is not None
     search = cell.search
@@ -73,7 +75,10 @@ def asked_of_draws(cell: Cell) -> list[Any]:
         for choice, kind in zip(chosen, kinds, strict=True)
     ]
     begins = min(cell.trials, math.ceil(WARM_UP / SHARE))
-    return [search.mechanism.value.params(), values, repr(cell.delta), begins]
+    asked = [search.mechanism.value.params(), values, repr(cell.delta), begins]
+    if isinstance(search.mechanism.value, HostMechanism):
+        asked += [seconds, search.mechanism.raises]
+    return asked
 
 
 class Hunt:
@@ -137,9 +142,9 @@ class Hunt:
         How many there were is kept: whoever repeats the search bets on the same rounds.
         """
         limit, begun = self.settings.run.seconds, len(self._known)
-        if limit is None or not self.arms:
+        if limit is None or not any(arm.at_once for arm in self.arms):
             return False
-        key = f"begun-{digest([*asked_of_draws(self.cell), limit, repr(self.error)])}"
+        key = f"begun-{digest([*asked_of_draws(self.cell, limit), repr(self.error)])}"
         stream = Stream(self.cell.seed, self.maker.group([]), self.cell.repeat, EVAL)
         if self._most_begun is None:
             kept = self.settings.store.load(stream, key)

@@ -12,9 +12,12 @@ from support import leaky_boxes as boxes
 from support.leaky_boxes import searched
 
 from dpframe import HostMechanism, PureDP
+from dpframe.engine.ledger import Ledger
 from dpframe.engine.search import box_arm, box_draws
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dpframe import Claim, Pair
 
 LEAKS: list[tuple[Any, float, str]] = [
@@ -170,3 +173,36 @@ def test_chunks_grow_with_their_number_and_not_with_the_machine() -> None:
     assert sizes[-1] == box_draws.LARGEST
     draws._widest = 8 * 8195
     assert draws.rows_of(399) * draws._widest <= box_draws.NBYTES
+
+
+class Unseeded(HostMechanism, name="leaky"):
+    """Draws from elsewhere."""
+
+    seedable = False
+
+    def claim(self, pair: Pair) -> Claim:
+        return PureDP(1.0)
+
+    def release(self, rng: np.random.Generator, data: Any) -> Any:
+        return float(np.clip(np.nan_to_num(data), 0, 1).mean() + OTHER.laplace(0, 1 / len(data)))
+
+
+OTHER = np.random.default_rng(7)
+
+
+def test_what_was_drawn_without_a_seed_is_another_look_every_time(tmp_path: Path) -> None:
+    looks = [
+        searched(boxes.clipped_mean, 1.0, 200, seed=seed, box=Unseeded, ledger=Ledger([tmp_path]))
+        for seed in (0, 0, 1)
+    ]
+    assert [one.looks.number for one in looks] == [1, 2, 3]
+    assert 1 - looks[1].query.confidence == pytest.approx((1 - looks[0].query.confidence) / 6)
+
+
+def test_other_chunks_are_another_look(tmp_path: Path) -> None:
+    """The same with a seed is none."""
+    looks = [
+        searched(boxes.clipped_mean, 1.0, 200, run=run, ledger=Ledger([tmp_path]))
+        for run in ({}, {}, {"chunk": 16}, {"chunk": 16, "seconds": 60.0})
+    ]
+    assert [one.looks.number for one in looks] == [1, 1, 2, 3]
