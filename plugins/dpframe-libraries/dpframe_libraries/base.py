@@ -1,0 +1,66 @@
+"""What all adapters have in common: a program beside this file, a claim about one record."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from dpframe import ForeignMechanism, Gt, PureDP
+
+if TYPE_CHECKING:
+    from dpframe import Claim, Pair
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+Bounds = tuple[tuple[float, float], ...]
+"""[low, high] of each column of numbers."""
+Categories = tuple[str, ...]
+
+
+class Released(ForeignMechanism):
+    """A release by a library, which its program makes where the library is installed."""
+
+    part: ClassVar[str]
+    """What the program calls this release."""
+    relation: ClassVar[Literal["replace", "add-remove"]] = "replace"
+    """The neighbours that the library's claim is about."""
+
+    def code(self) -> str:
+        """Digest of all that programs consist of."""
+        files = sorted(PROGRAMS.glob("*.py"))
+        return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
+
+    def arguments(self) -> dict[str, Any]:
+        return {"release": self.part, **super().arguments()}
+
+    def about(self, pair: Pair, claim: Claim) -> Claim:
+        """The claim; ValueError where it is about other neighbours than these."""
+        texts = {"replace": "replace", "add-remove": "add or remove"}
+        other = "add-remove" if self.relation == "replace" else "replace"
+        if texts[other] in pair.adjacency and texts[self.relation] not in pair.adjacency:
+            raise ValueError(
+                f"its claim is about neighbours that {texts[self.relation]} one record: write "
+                f'adjacency = "{self.relation}"'
+            )
+        return claim
+
+
+class Pure(Released):
+    """A release that claims ε."""
+
+    epsilon: Annotated[float, Gt(0)] = 1.0
+    """What is claimed, and asked of the library."""
+
+    def claim(self, pair: Pair) -> Claim | None:
+        return self.about(pair, PureDP(self.epsilon))
+
+
+class OfNumbers(Pure):
+    """A release of columns of numbers."""
+
+    bounds: Bounds = ((0.0, 1.0),)
+    """[low, high] of each column of numbers, as the library is told."""
+    clean: bool = False
+    """Whether what is missing becomes the lower bound, and the rest is clipped, before the library
+    sees it."""

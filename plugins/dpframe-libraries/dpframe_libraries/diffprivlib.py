@@ -1,0 +1,189 @@
+"""diffprivlib: its tools, its models, its mechanisms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from dpframe import ApproxDP, Ge, Gt, Le, Lt
+from dpframe_libraries.base import PROGRAMS, Categories, OfNumbers, Pure
+
+if TYPE_CHECKING:
+    from dpframe import Claim, Pair
+
+
+class Diffprivlib(OfNumbers):
+    """A release by diffprivlib of columns of numbers."""
+
+    module: ClassVar = PROGRAMS / "use_diffprivlib.py"
+    digits: Annotated[int, Ge(0), Le(15)] | None = None
+    """Digits after the point that are released; default: all bits."""
+
+
+class Tool(Diffprivlib, name="diffprivlib-tool"):
+    """A statistic of one column: `diffprivlib.tools`.
+
+    Claim: ε for one record that is replaced; the number of records is public.
+    """
+
+    part: ClassVar[str] = "tool"
+    tool: Literal["mean", "sum", "var", "std", "median", "quantile", "nanmean", "nansum"]
+    """The function."""
+    quant: Annotated[float, Ge(0), Le(1)] = 0.5
+    """Of `quantile`."""
+
+
+class Histogram(Diffprivlib, name="diffprivlib-histogram"):
+    """Counts of bins of equal width: `diffprivlib.tools.histogram`.
+
+    Claim: ε for one record that is added or removed.
+    """
+
+    part: ClassVar[str] = "histogram"
+    relation: ClassVar[Literal["replace", "add-remove"]] = "add-remove"
+    bins: Annotated[int, Ge(1)] = 4
+    """How many, between the bounds."""
+
+
+class CountNonzero(Diffprivlib, name="diffprivlib-count-nonzero"):
+    """How many records reach a threshold: `diffprivlib.tools.count_nonzero`.
+
+    Claim: ε for one record that is replaced.
+    """
+
+    part: ClassVar[str] = "count_nonzero"
+    threshold: float = 0.5
+    """Records are counted from here."""
+
+
+class LinearRegression(Diffprivlib, name="diffprivlib-linear-regression"):
+    """`diffprivlib.models.LinearRegression`; the last column is predicted from the others.
+
+    Claim: ε for one record that is replaced. Released: `coef_` and `intercept_`.
+    """
+
+    part: ClassVar[str] = "LinearRegression"
+    fit_intercept: bool = True
+    """As in the library; without it nothing is clipped."""
+
+
+class OfClasses(Diffprivlib):
+    """Columns of numbers, and a last one that has the class."""
+
+    categories: Categories = ("a", "b")
+    """Classes that there may be."""
+
+
+class GaussianNB(OfClasses, name="diffprivlib-gaussian-nb"):
+    """`diffprivlib.models.GaussianNB`; the last column is the class.
+
+    Claim: ε for one record that is replaced. Released: means, variances, priors.
+    """
+
+    part: ClassVar[str] = "GaussianNB"
+
+
+class LogisticRegression(OfClasses, name="diffprivlib-logistic-regression"):
+    """`diffprivlib.models.LogisticRegression`; the last column is the class.
+
+    Claim: ε for one record that is replaced. Released: `coef_` and `intercept_`.
+    """
+
+    part: ClassVar[str] = "LogisticRegression"
+
+
+class RandomForest(OfClasses, name="diffprivlib-random-forest"):
+    """`diffprivlib.models.RandomForestClassifier`, one tree; the last column is the class.
+
+    Claim: ε for one record that is replaced. Released: the values of the tree's nodes.
+    """
+
+    part: ClassVar[str] = "RandomForestClassifier"
+
+
+class KMeans(Diffprivlib, name="diffprivlib-k-means"):
+    """`diffprivlib.models.KMeans` with two clusters.
+
+    Claim: ε for one record that is replaced. Released: the centres.
+    """
+
+    part: ClassVar[str] = "KMeans"
+
+
+class PCA(Diffprivlib, name="diffprivlib-pca"):
+    """`diffprivlib.models.PCA`, one component.
+
+    Claim: ε for one record that is replaced. Released: component, mean, variance.
+    """
+
+    part: ClassVar[str] = "PCA"
+
+
+class StandardScaler(Diffprivlib, name="diffprivlib-standard-scaler"):
+    """`diffprivlib.models.StandardScaler`.
+
+    Claim: ε for one record that is replaced. Released: means and variances.
+    """
+
+    part: ClassVar[str] = "StandardScaler"
+
+
+class Bingham(Diffprivlib, name="diffprivlib-bingham"):
+    """`diffprivlib.mechanisms.Bingham`: a direction in which records of norm 1 spread.
+
+    Claim: ε for one record that is replaced.
+    """
+
+    part: ClassVar[str] = "Bingham"
+
+
+class Noise(Diffprivlib, name="diffprivlib-noise"):
+    """A mechanism of `diffprivlib.mechanisms` that adds noise, on the sum of a clipped column.
+
+    Claim: ε, with δ where the mechanism has one, for one record that is replaced.
+    """
+
+    part: ClassVar[str] = "mechanism"
+    mechanism: Literal[
+        "Laplace",
+        "LaplaceTruncated",
+        "LaplaceFolded",
+        "LaplaceBoundedDomain",
+        "LaplaceBoundedNoise",
+        "Staircase",
+        "Snapping",
+        "Gaussian",
+        "GaussianAnalytic",
+        "GaussianDiscrete",
+        "Geometric",
+        "GeometricTruncated",
+        "GeometricFolded",
+        "Uniform",
+    ]
+    """Its class. Bounds of those that have some are those of the sum."""
+    delta: Annotated[float, Gt(0), Lt(1)] = 1e-3
+    """Of those that have one."""
+
+    def claim(self, pair: Pair) -> Claim | None:
+        if self.mechanism == "Uniform":
+            return self.about(pair, ApproxDP(0.0, self.delta))
+        if self.mechanism in ("LaplaceBoundedNoise", *GAUSSIAN):
+            return self.about(pair, ApproxDP(self.epsilon, self.delta))
+        return super().claim(pair)
+
+
+GAUSSIAN = ("Gaussian", "GaussianAnalytic", "GaussianDiscrete")
+
+
+class Choice(Pure, name="diffprivlib-choice"):
+    """A mechanism of `diffprivlib.mechanisms` that answers with a category.
+
+    Binary and ExponentialCategorical look at the first record; the others look for the category
+    that most records have. Claim: ε for one record that is replaced.
+    """
+
+    module: ClassVar = PROGRAMS / "use_diffprivlib.py"
+    part: ClassVar[str] = "choice"
+    mechanism: Literal["Binary", "Exponential", "PermuteAndFlip", "ExponentialCategorical"]
+    """Its class."""
+    categories: Categories = ("a", "b")
+    """Categories that there may be."""

@@ -1,0 +1,67 @@
+"""pure-ldp, PyDP and PipelineDP: local reports, statistics, statistics of groups."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from dpframe import Ge, Le
+from dpframe_libraries.base import PROGRAMS, Bounds, Categories, OfNumbers, Pure
+
+
+class PureLDP(Pure, name="pure-ldp"):
+    """What a client of pure-ldp sends for the first record.
+
+    Claim: ε for one record that is replaced.
+    """
+
+    module: ClassVar = PROGRAMS / "use_pure_ldp.py"
+    part: ClassVar[str] = "client"
+    client: Literal["UEClient", "DEClient", "HEClient", "LHClient"] = "UEClient"
+    """Unary, direct or histogram encoding, or local hashing."""
+    optimal: bool = False
+    """The optimised form of unary encoding or of local hashing."""
+    categories: Categories = ("a", "b")
+    """Categories that there may be."""
+
+
+class PyDP(OfNumbers, name="pydp"):
+    """An algorithm of `pydp.algorithms.laplacian` on one column.
+
+    Claim: ε for one record that is added or removed.
+    """
+
+    module: ClassVar = PROGRAMS / "use_pydp.py"
+    part: ClassVar[str] = "algorithm"
+    relation: ClassVar[Literal["replace", "add-remove"]] = "add-remove"
+    algorithm: Literal[
+        "BoundedSum",
+        "BoundedMean",
+        "BoundedVariance",
+        "BoundedStandardDeviation",
+        "Count",
+        "Max",
+        "Min",
+        "Median",
+        "Percentile",
+    ]
+    """Its class."""
+    quant: Annotated[float, Ge(0), Le(1)] = 0.5
+    """Of `Percentile`."""
+
+
+class PipelineDP(Pure, name="pipeline-dp"):
+    """A metric of PipelineDP, group by group, with all groups named beforehand.
+
+    A record is a group and a number, and a user of its own. Claim: ε for one record that is added
+    or removed, and δ = 10⁻¹².
+    """
+
+    module: ClassVar = PROGRAMS / "use_pipeline_dp.py"
+    part: ClassVar[str] = "metric"
+    relation: ClassVar[Literal["replace", "add-remove"]] = "add-remove"
+    metric: Literal["COUNT", "SUM", "MEAN", "VARIANCE", "PRIVACY_ID_COUNT"] = "COUNT"
+    """What is released of each group."""
+    bounds: Bounds = ((0.0, 1.0),)
+    """[low, high] of the numbers."""
+    categories: Categories = ("a", "b", "c")
+    """The groups."""

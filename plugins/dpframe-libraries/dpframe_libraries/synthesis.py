@@ -1,0 +1,60 @@
+"""DataSynthesizer and SmartNoise: parts of what makes synthetic data or bounds."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from dpframe_libraries.base import PROGRAMS, Bounds, Categories, Pure
+
+
+class Counts(Pure, name="datasynthesizer-counts"):
+    """Noisy counts of two attributes for PrivBayes: `get_noisy_distribution_of_attributes`.
+
+    Claim: ε for one record that is added or removed. The generator is seeded anew for each release.
+    """
+
+    module: ClassVar = PROGRAMS / "use_datasynthesizer.py"
+    part: ClassVar[str] = "counts"
+    relation: ClassVar[Literal["replace", "add-remove"]] = "add-remove"
+    categories: Categories = ("a", "b")
+    """Values that both attributes may have."""
+
+
+class Describe(Pure, name="datasynthesizer-describe"):
+    """The noisy distribution of one attribute: `describe_dataset_in_independent_attribute_mode`.
+
+    Claim: ε for one record that is replaced.
+    """
+
+    module: ClassVar = PROGRAMS / "use_datasynthesizer.py"
+    part: ClassVar[str] = "describe"
+    categories: Categories = ("a", "b")
+    """Values that the attribute may have."""
+    seed: Literal["default", "fresh"] = "default"
+    """The library's own, or another one for each release."""
+
+
+class ApproxBounds(Pure, name="smartnoise-approx-bounds"):
+    """`snsql`'s `approx_bounds`: within which powers of two a column lies.
+
+    Claim: ε for one record that is added or removed.
+    """
+
+    module: ClassVar = PROGRAMS / "use_smartnoise.py"
+    part: ClassVar[str] = "bounds"
+    relation: ClassVar[Literal["replace", "add-remove"]] = "add-remove"
+
+
+class Covariance(Pure, name="smartnoise-covariance"):
+    """`snsynth`'s `DPcovariance.release`.
+
+    Claim: ε for one record that is replaced; the number of records is public.
+    """
+
+    module: ClassVar = PROGRAMS / "use_smartnoise.py"
+    part: ClassVar[str] = "covariance"
+    bounds: Bounds = ((0.0, 1.0), (0.0, 1.0))
+    """[low, high] of each column, as the library is told."""
+    clean: bool = False
+    """Whether what is missing becomes the lower bound, and the rest is clipped, before the library
+    sees it."""

@@ -1,0 +1,72 @@
+"""Opacus and jax-privacy: one step of training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from dpframe import ApproxDP, GaussianDP, Ge, Gt, Le, Lt
+from dpframe_libraries.base import PROGRAMS, Bounds, Released
+
+if TYPE_CHECKING:
+    from dpframe import Claim, Pair
+
+
+class Training(Released):
+    """A step whose gradients a library clips and adds noise to."""
+
+    relation: ClassVar[Literal["replace", "add-remove"]] = "add-remove"
+    bounds: Bounds = ((-1.0, 1.0),)
+    """[low, high] of each column; the table is cleaned before the library sees it."""
+    noise_multiplier: Annotated[float, Gt(0)] = 1.0
+    """Standard deviation of the noise, over the bound of the gradients' norms."""
+    digits: Annotated[int, Ge(0), Le(15)] | None = None
+    """Digits after the point that are released; default: all bits."""
+
+
+class Opacus(Training):
+    """The claim is what an accountant of Opacus says of one step."""
+
+    module: ClassVar = PROGRAMS / "use_opacus.py"
+    epsilon: Annotated[float, Gt(0)]
+    """What the accountant says; `accounted` in the program asks it."""
+    delta: Annotated[float, Gt(0), Lt(1)] = 1e-5
+    """The δ for which it is asked."""
+    accountant: Literal["rdp", "gdp"] = "rdp"
+    """Whose word the claim is."""
+    sample_rate: Annotated[float, Gt(0), Le(1)] = 1.0
+    """Probability with which a record takes part in the step."""
+
+    def claim(self, pair: Pair) -> Claim | None:
+        return self.about(pair, ApproxDP(self.epsilon, self.delta))
+
+
+class OpacusStep(Opacus, name="opacus-step"):
+    """`DPOptimizer.step` on gradients that are the records, each clipped to norm 1.
+
+    Claim: (ε, δ) of Opacus' accountant for one record that is added or removed.
+    """
+
+    part: ClassVar[str] = "step"
+
+
+class OpacusEngine(Opacus, name="opacus-engine"):
+    """`PrivacyEngine.make_private`, and a step with all records on a network with one hidden layer.
+
+    The last column is predicted. Claim: (ε, δ) of Opacus' accountant for one record that is added
+    or removed. Released: how all parameters change.
+    """
+
+    part: ClassVar[str] = "engine"
+
+
+class JaxPrivacy(Training, name="jax-privacy-gradient"):
+    """`clipped_grad` of a linear model and `gaussian_privatizer`; the last column is predicted.
+
+    Claim: 1/noise_multiplier-Gaussian DP for one record that is added or removed.
+    """
+
+    module: ClassVar = PROGRAMS / "use_jax_privacy.py"
+    part: ClassVar[str] = "gradient"
+
+    def claim(self, pair: Pair) -> Claim | None:
+        return self.about(pair, GaussianDP(1 / self.noise_multiplier))

@@ -1,0 +1,151 @@
+"""Writes docs/explanation/library-findings.md from the records of specs/libraries.
+
+python plugins/dpframe-libraries/findings.py runs/known/record.json runs/opendp-versions/record.json
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "library-findings.md"
+
+GITHUB = "https://github.com/"
+REPORTS = {  # begin of a label: repository, and the number of an issue or a pull request
+    "diffprivlib 0.6.6 LinearRegression": ("IBM/differential-privacy-library", 105),
+    "diffprivlib 0.6.6 mean, NaN": ("IBM/differential-privacy-library", 80),
+    "diffprivlib 0.6.6 sum, NaN": ("IBM/differential-privacy-library", 80),
+    "diffprivlib 0.6.6 var, NaN": ("IBM/differential-privacy-library", 80),
+    "diffprivlib 0.6.6 quantile, NaN": ("IBM/differential-privacy-library", 80),
+    "diffprivlib 0.6.6 GaussianNB": ("Cebere et al. 2026", 0),
+    "diffprivlib 0.6.6 Laplace": ("IBM/differential-privacy-library", 94),
+    "opendp 0.14.1 Laplace": ("opendp/opendp", 2638),
+    "opendp 0.14.2 randomised": ("opendp/opendp", 2707),
+    "opendp 0.4.0 randomised": ("opendp/opendp", 481),
+    "opendp 0.4.0 Laplace": ("opendp/opendp", 414),
+    "opendp 0.12.1 Polars": ("opendp/opendp", 2344),
+    "opendp 0.16.0 sum of squared": ("opendp/opendp", 2923),
+    "pure-ldp 1.1.2": ("Samuel-Maddock/pure-LDP", 11),
+    "DataSynthesizer 0.1.6": ("DataResponsibly/DataSynthesizer", 34),
+    "DataSynthesizer 0.1.13": ("DataResponsibly/DataSynthesizer", 46),
+    "smartnoise-synth 1.0.5": ("opendp/smartnoise-sdk", 622),
+    "smartnoise-sql 1.0.1": ("opendp/smartnoise-sdk", 572),
+    "opacus 1.6.0 expected": ("meta-pytorch/opacus", 571),
+    "opacus 1.6.0 gdp": ("meta-pytorch/opacus", 384),
+    "opacus 1.6.0 step": ("meta-pytorch/opacus", 616),
+}
+
+HEAD = """\
+# What searches find in libraries
+
+Privacy bugs of libraries that anyone can install, all with public reports, and the releases that
+mended them. The specs say what data a user would have and what the library claims. Which pair of
+datasets to try, and what to look for in the releases, is not written anywhere: the built-in search
+finds both.
+
+```sh
+dpframe environments build specs/libraries/known.toml
+dpframe run specs/libraries/known.toml
+```
+
+This page is made from the records, by `plugins/dpframe-libraries/findings.py`. "Runs" are all
+releases that the search asked for, on both datasets of all pairs; the pair and the event are those
+that earned most. Seconds are of a busy machine.
+
+What is assumed of whoever sees the releases differs. Some bugs take a record with NaN, or far out
+of bounds: they matter where anyone may contribute such a record. Low bits matter where releases are
+seen to the last bit; a spec asks for them with `outputs.bits`. `expected_batch_size` and the groups
+of Polars are about the size of the data, and matter where a record may be added or removed. A
+verdict `consistent` says that this search found nothing in so many runs; it does not say that a
+release is private.
+"""
+
+
+def main(paths: list[str]) -> None:
+    """Reads records and writes the page."""
+    records = [json.loads(Path(path).read_text(encoding="utf-8")) for path in paths]
+    parts = [HEAD]
+    for record in records:
+        swept = any(cell["swept"] for cell in record["cells"])
+        parts.append(_matrix(record) if swept else _findings(record))
+    PAGE.write_text("\n".join(parts), encoding="utf-8")
+
+
+def _findings(record: dict[str, Any]) -> str:
+    """One row for each cell: those that were found, then those that should not be."""
+    lines = ["## Found", ""]
+    lines += ["| release | report | D and D′ | event | runs | s |", "|---|---|---|---|---|---|"]
+    found = [cell for cell in record["cells"] if _is_violated(cell)]
+    rest = [cell for cell in record["cells"] if not _is_violated(cell)]
+    lines += [
+        f"| {cell['mechanism']['label']} | {_report(cell)} | {_pair(cell)} | {_event(cell)} "
+        f"| {_runs(cell)} | {cell['seconds']:.0f} |"
+        for cell in found
+    ]
+    lines += ["", "## Not found", "", "| release | verdict | runs | s |", "|---|---|---|---|"]
+    lines += [
+        f"| {cell['mechanism']['label']} | {cell['verdict'] or 'could not be run'} "
+        f"| {_runs(cell)} | {cell['seconds']:.0f} |"
+        for cell in rest
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _matrix(record: dict[str, Any]) -> str:
+    """Environments by mechanisms."""
+    columns = list(dict.fromkeys(cell["mechanism"]["label"] for cell in record["cells"]))
+    table: dict[str, dict[str, str]] = {}
+    for cell in record["cells"]:
+        words = "**violated**: " + _event(cell) if _is_violated(cell) else str(cell["verdict"])
+        row = table.setdefault(cell["mechanism"]["params"]["environment"], {})
+        row[cell["mechanism"]["label"]] = words
+    lines = [f"## `{record['audit']['name']}`", "", "| | " + " | ".join(columns) + " |"]
+    lines.append("|---" * (len(columns) + 1) + "|")
+    for environment, row in table.items():
+        lines.append(
+            "| ".join([f"| {environment} ", *(row.get(c, "") + " " for c in columns)]) + "|"
+        )
+    return "\n".join([*lines, ""])
+
+
+def _is_violated(cell: dict[str, Any]) -> bool:
+    exact = cell.get("exact") or {}
+    return cell["verdict"] == "violated" or bool(exact.get("exceeding"))
+
+
+def _report(cell: dict[str, Any]) -> str:
+    for begin, (where, number) in REPORTS.items():
+        if cell["mechanism"]["label"].startswith(begin):
+            return f"[#{number}]({GITHUB}{where}/issues/{number})" if number else where
+    raise SystemExit(f"{cell['mechanism']['label']}: no public report is known; it is not for here")
+
+
+def _pair(cell: dict[str, Any]) -> str:
+    told = [note for note in (cell["estimate"] or {}).get("notes", []) if "D′" in note]
+    return _plain(told[0] if told else cell["pair"]["params"])
+
+
+def _event(cell: dict[str, Any]) -> str:
+    exact = cell.get("exact") or {}
+    if exact.get("witnesses"):
+        return _plain(exact["witnesses"][0]["words"]) + " (exact, without a run)"
+    search = cell.get("search")
+    if not search:
+        return ""
+    hits, trials = search["hits"], search["trials"]
+    return _plain(f"{search['event']}: {hits[0]}/{trials[0]} on D, {hits[1]}/{trials[1]} on D′")
+
+
+def _runs(cell: dict[str, Any]) -> str:
+    return f"{2 * sum(cell['trials']) // 2:,}"
+
+
+def _plain(text: Any) -> str:
+    words = " ".join(str(text).split()).replace("|", "\\|")
+    return words if len(words) <= 160 else words[:157] + "…"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
