@@ -100,7 +100,8 @@ def search_violation(
     *,
     schema: Sequence[Mapping[str, Any]] = (),
     adjacency: str | None = None,
-    beyond: bool = True,
+    beyond: bool | None = None,
+    mistyped: bool = False,
     form: str | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
@@ -130,8 +131,10 @@ def search_violation(
         adjacency: which neighbours the claim is about: "replace" (one record is another one) or
             "add-remove" (one record more or less). It has no default, because the other kind would
             refute a true claim.
-        beyond: whether records may lie outside of the schema; False where the function is for data
-            that somebody has checked.
+        beyond: whether records may lie outside of the schema (NaN, out of bounds, an unknown
+            category); False where the function is for data that somebody has checked. Default:
+            true, but not for a single value, as a local randomiser has it.
+        mistyped: whether cells may be of another type than any in their column, or missing.
         form: what the function gets, where it is not what `table` is.
         epsilon: claimed loss, in nats.
         delta: claimed δ.
@@ -162,7 +165,8 @@ def search_violation(
     terms = Terms(
         epsilon, delta, claim, confidence, seconds, trials, seed, exact, tuple(attributes)
     )
-    neighbours = {"schema": schema, "adjacency": adjacency, "form": form, "beyond": beyond}
+    neighbours: dict[str, Any] = {"schema": schema, "adjacency": adjacency, "form": form}
+    neighbours |= {"beyond": beyond, "mistyped": mistyped}
     return _told(over_a_table(release, table, neighbours, terms, _place(out)))
 
 

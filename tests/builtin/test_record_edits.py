@@ -135,8 +135,28 @@ def test_inside_of_the_schema_where_that_is_wanted() -> None:
             assert isinstance(age, int)
             assert 0 <= age <= 100
             assert sex in ("m", "f", "x")
-    beyond = {repr(age) for pair in proposed(made(**TWO))[0] for (age, _) in pair.rows[1]}
-    assert {"nan", "1e+30", "inf", "None"} <= beyond
+    beyond = {repr(age) for pair in flat(proposed(made(**TWO))) for (age, _) in pair.rows[1]}
+    assert {"nan", "1e+30", "inf"} <= beyond
+    assert not {"None", "'a'", "True"} & beyond
+    cells = [(age, sex) for pair in flat(proposed(made(**TWO))) for age, sex in pair.rows[1]]
+    assert any(sex == "unknown" for _, sex in cells)
+    assert all(isinstance(sex, str) for _, sex in cells)
+
+
+def test_other_types_where_that_is_wanted() -> None:
+    mistyped = flat(proposed(made(**TWO, mistyped=True), calls=4))
+    found = {repr(cell) for pair in mistyped for row in pair.rows[1] for cell in row}
+    assert {"None", "'a'", "nan"} <= found
+    missing = {**TWO, "table": [*PEOPLE, [None, None]]}  # it has them: they are no other type
+    added = made(**missing).propose(np.random.default_rng(0), ())
+    assert any("missing" in pair.description for pair in added)
+
+
+def test_a_local_randomiser_is_for_the_values_of_its_schema() -> None:
+    alone: dict[str, Any] = {"table": [0], "form": "record", "schema": [{"categories": [0, 1, 2]}]}
+    values = {pair.d1 for pair in flat(proposed(made(**alone)))}
+    assert values <= {0, 1, 2}
+    assert len({pair.d1 for pair in flat(proposed(made(**alone, beyond=True)))} - {0, 1, 2}) > 0
 
 
 def test_a_local_randomiser_is_for_the_values_of_its_domain() -> None:
@@ -279,10 +299,16 @@ def test_any_two_values_of_a_local_randomiser(table: Any, schema: Any, values: A
 
 
 def test_texts_and_whole_numbers() -> None:
-    texts = {repr(r[1]) for p in first(**TWO, adjacency="replace", batch=100) for r in p.rows[1]}
+    texts = {
+        repr(r[1])
+        for p in first(**TWO, adjacency="replace", batch=100, mistyped=True)
+        for r in p.rows[1]
+    }
     for odd in (repr("unknown"), "None", repr(""), "nan", repr("m ")):
         assert odd in texts
-    ages = {r[0] for p in first(**TWO, adjacency="replace", batch=100) for r in p.rows[1]}
+    ages = {
+        r[0] for p in first(**TWO, adjacency="replace", batch=100, mistyped=True) for r in p.rows[1]
+    }
     assert {2**31, 2**53 + 1, 2**63 - 1, -(2**63)} <= ages
 
 

@@ -38,6 +38,7 @@ class Bench(NamedTuple):
     adjacency: Adjacency
     form: Form
     beyond: bool
+    mistyped: bool
     any_size: bool
 
     @property
@@ -139,9 +140,7 @@ class Bench(NamedTuple):
 
     def fits(self, draft: Draft) -> bool:  # one line for each thing that is asked
         """Whether a draft may be proposed: inside the schema unless that is left, in its form."""
-        if not self.resizes and draft.edit.kind != "replace":
-            return False
-        if not self.replaces and draft.edit.kind == "replace":
+        if not (self.replaces if draft.edit.kind == "replace" else self.resizes):
             return False
         if not self.any_size and len(draft.rows) != len(self.table.rows):
             return False
@@ -153,11 +152,11 @@ class Bench(NamedTuple):
             _is_number(c) for r in records for c in r[: own[self.form]]
         ):
             return False
-        return self.beyond or all(map(self.inside, records))
-
-    def inside(self, row: Row) -> bool:
-        """Whether a record is what the schema says."""
-        return all(column.has(cell) for column, cell in zip(self.columns, row, strict=True))
+        return (self.beyond and self.mistyped) or all(
+            column.takes(cell) if self.beyond else column.has(cell)
+            for record in records
+            for column, cell in zip(self.columns, record, strict=True)
+        )
 
     def after(self, draft: Draft) -> Rows:
         """The records of D′."""

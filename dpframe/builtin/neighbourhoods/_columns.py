@@ -89,6 +89,18 @@ class Known(NamedTuple):
         """One of the categories; −1 is the last one. None where there are none."""
         return self.categories[number % len(self.categories)] if self.categories else None
 
+    def takes(self, cell: Any) -> bool:
+        """Whether a cell is of a type that the column has; any float goes among numbers."""
+        if cell is None:
+            return self.may_be_missing
+        if self.kind == "user":
+            return True
+        if self.kind == "number":
+            return isinstance(cell, int | float) and not isinstance(cell, bool)
+        return type(cell) in {type(one) for one in self.categories} and (
+            cell == cell or self.may_be_missing  # noqa: PLR0124
+        )
+
     def has(self, cell: Any) -> bool:
         """Whether a cell is inside of what is known."""
         if cell is None:

@@ -65,6 +65,9 @@ class RecordEdits(Neighbourhood, name="records"):
     """Whether records may lie outside of the schema: NaN, out of bounds, an unknown category.
     Libraries promise to clip these. Default: yes, but not where a single record is replaced: a
     local randomiser is for the values of its domain."""
+    mistyped: bool = False
+    """Whether cells may be of another type than any in their column: missing, a text among numbers.
+    Few interfaces let these in, and what raises an error there leaks nothing that matters."""
     any_size: bool | None = None
     """Whether the table may have any number of records, not only its own. Default: where records
     come and go, or users have many; a claim about replaced ones may be for one number alone."""
@@ -111,6 +114,7 @@ class RecordEdits(Neighbourhood, name="records"):
             "schema": [column.params() for column in self.schema] or None,
             "adjacency": self.adjacency,
             "beyond": self.beyond,
+            "mistyped": self.mistyped,
             "any_size": self.any_size,
             "form": self.form,
             "batch": self.batch,
@@ -148,7 +152,7 @@ class RecordEdits(Neighbourhood, name="records"):
         local = len(own.rows) == 1 and self.adjacency == "replace"
         beyond = not local if self.beyond is None else self.beyond
         any_size = users or self.adjacency != "replace" if self.any_size is None else self.any_size
-        return Bench(own, known, self.adjacency, form, beyond, any_size)
+        return Bench(own, known, self.adjacency, form, beyond, self.mistyped, any_size)
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
         drafts = [_draft(earned.pair) for earned in history]
