@@ -144,9 +144,10 @@ class Bench(NamedTuple):
             return False
         if not self.any_size and len(draft.rows) != len(self.table.rows):
             return False
-        if self.form == "record" and (len(draft.rows) != 1 or draft.edit.kind != "replace"):
+        new = self.after(draft)
+        if self.form == "record" and not len(draft.rows) == len(new) == 1:
             return False
-        records = (*draft.rows, *self.after(draft))
+        records = (*draft.rows, *new)
         own = {"array": None, "integers": None, "xy": -1}
         if self.form in own and not all(
             _is_number(c) for r in records for c in r[: own[self.form]]

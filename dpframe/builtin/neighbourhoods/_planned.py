@@ -41,6 +41,7 @@ def planned(bench: Bench) -> Iterator[Draft]:
     yield from next_of(categories, 1)
     yield from next_of(numbers, 2)
     yield from tables.keys(bench)
+    yield from tables.halves(bench)
     yield from tables.sizes(bench)
     yield from tables.few(bench)
     yield from next_of(numbers, 2)
@@ -89,7 +90,7 @@ def lone(bench: Bench) -> Iterator[Draft]:
     """A single record, as a local randomiser has it: any two values are neighbours."""
     rows, first = bench.table.rows, bench.first()
     for at in bench.categories()[:BITS]:
-        for category in bench.columns[at].categories[: tables.FEW]:
+        for category in tables.some(bench.columns[at].categories):
             changed = bench.with_cell(first, at, category)
             yield Draft(rows, bench.replaced(rows, 0, changed), "another category")
     ends = bench.all(bench.row(0.0), 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpframe.builtin.neighbourhoods._bench import Draft
 from dpframe.builtin.neighbourhoods._breakers import breakers
@@ -30,6 +30,20 @@ def highs(bench: Bench) -> Iterator[Draft]:
     """All others at their upper bounds."""
     words = "all others at the upper bounds, one record at the lower ones"
     yield from bench.changes(bench.all(bench.row(1.0)), bench.row(0.0, -1), words, at=-1)
+
+
+def halves(bench: Bench) -> Iterator[Draft]:
+    """Half of the records at either end: one more there, and the median is another one."""
+    low, high, size = bench.row(0.0), bench.row(1.0, -1), bench.size
+    rows = bench.of_users(((low, high) * size)[:size])
+    yield from bench.changes(rows, high, "half of the records at either end of the bounds")
+
+
+def some(categories: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A few of many: the first ones, one between, the last one."""
+    if len(categories) <= FEW:
+        return categories
+    return (*categories[: FEW - 2], categories[len(categories) // 2], categories[-1])
 
 
 def corners(bench: Bench, at: int) -> Iterator[Draft]:
@@ -147,7 +161,7 @@ def labels(bench: Bench) -> Iterator[Draft]:
     """A record of the table gets another category."""
     rows = bench.table.rows
     for at in bench.categories():
-        for category in bench.columns[at].categories[:FEW] if rows else ():
+        for category in some(bench.columns[at].categories) if rows else ():
             changed = bench.with_cell(rows[0], at, category)
             words = f"another category{bench.where(at)}"
             yield from bench.changes(rows, changed, words)

@@ -101,8 +101,10 @@ class RecordEdits(Neighbourhood, name="records"):
         if self.form == "record" and len(found.rows) != 1:
             said = f"is for a table of one record, and this one has {len(found.rows)}"
             raise ParameterError("form", f'"record" {said}')
-        if not self.propose_planned(1, set()):
+        one = self.propose_planned(1, set())
+        if not one:
             raise ParameterError("form", f"{self.form!r}: no edit of this table has that form")
+        one[0].check()  # whether the library is there that makes frames, for one
 
     def params(self) -> dict[str, Any]:
         # pydantic would write inf and NaN as null.
@@ -151,6 +153,7 @@ class RecordEdits(Neighbourhood, name="records"):
         users = any(column.kind == "user" for column in known)
         local = len(own.rows) == 1 and self.adjacency == "replace"
         beyond = not local if self.beyond is None else self.beyond
+        own = own._replace(flat=own.flat and not users)  # a user's records are lists
         any_size = users or self.adjacency != "replace" if self.any_size is None else self.any_size
         return Bench(own, known, self.adjacency, form, beyond, self.mistyped, any_size)
 
@@ -232,10 +235,10 @@ class RecordEdits(Neighbourhood, name="records"):
 
 
 def _held(cell: Any) -> Any:
-    """A cell as an array may hold it: what is missing is NaN, an integer is a float."""
+    """A cell as an array may hold it: what is missing is NaN, and whatever counts is a float."""
     if cell is None:
         return float("nan")
-    return float(cell) if isinstance(cell, int) and not isinstance(cell, bool) else cell
+    return float(cell) if isinstance(cell, int) else cell
 
 
 def _draft(pair: Pair) -> Draft:
