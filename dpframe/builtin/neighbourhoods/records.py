@@ -151,7 +151,7 @@ class RecordEdits(Neighbourhood, name="records"):
         form = own.form(self.form)
         known = known_columns(own, self.schema)
         users = any(column.kind == "user" for column in known)
-        local = len(own.rows) == 1 and self.adjacency == "replace"
+        local = form == "record" or (len(own.rows) == 1 and self.adjacency == "replace")
         beyond = not local if self.beyond is None else self.beyond
         own = own._replace(flat=own.flat and not users)  # a user's records are lists
         any_size = users or self.adjacency != "replace" if self.any_size is None else self.any_size
