@@ -11,6 +11,7 @@ import pytest
 from support.command_line import dpframe
 
 from dpframe import plugin_files, registry
+from dpframe.commands.audit import load_plugins
 from dpframe.engine.fingerprint import code_digest
 from dpframe.errors import PluginError
 
@@ -92,6 +93,17 @@ def test_a_box_of_a_file_is_audited(tmp_path: Path) -> None:
     (new,) = registry.load(files=[tmp_path / "boxes.py"]).named("own-box")
     assert new.version == digests[0]
     assert code_digest(new.cls) != digests[1]
+
+
+def test_a_program_is_read_and_not_run(tmp_path: Path) -> None:
+    text = "import no_such_package\n\ndef prepare(params, data):\n    pass\n"
+    file = written(tmp_path, "a_program.py", text)
+    known = load_plugins([str(file)])
+    assert "a_program.py" in known.files
+    assert not [e for e in known.entries if e.distribution == "a_program.py"]
+    done = dpframe("check", "--plugin", "a_program.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "a_program.py is a program" in done.stderr
 
 
 def test_a_spec_alone_runs_no_code(tmp_path: Path) -> None:

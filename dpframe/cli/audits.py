@@ -198,7 +198,7 @@ def show(
         from dpframe.report import witness as told
 
         chosen = told.witness_of(found, cell)
-        say((told.as_test if as_test else told.as_toml)(chosen).rstrip())
+        say((told.as_test if as_test else told.as_toml)(chosen, found).rstrip())
         return
     _print(found, as_json, numbers)
     if notes and not as_json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpframe import registry
@@ -39,7 +40,7 @@ def audit(
     overrides: Sequence[str] = (),
     trials: int | None = None,
     seed: int | None = None,
-    plugins: Iterable[type[Plugin]] = (),
+    plugins: Iterable[type[Plugin] | str | os.PathLike[str]] = (),
 ) -> Record:
     """Runs an audit and returns its record; writes nothing.
 
@@ -51,7 +52,8 @@ def audit(
         overrides: "KEY=VALUE" as `dpframe run --set` takes them.
         trials: draws per dataset, instead of the spec's.
         seed: instead of the spec's.
-        plugins: classes to make available beside the installed ones.
+        plugins: classes to make available beside the installed ones, and paths of Python files that
+            define some, as `--plugin` takes them.
 
     Raises:
         SpecError: the spec cannot be run; lists every mistake.
@@ -93,7 +95,7 @@ def load(
     overrides: Sequence[str] = (),
     trials: int | None = None,
     seed: int | None = None,
-    plugins: Iterable[type[Plugin]] = (),
+    plugins: Iterable[type[Plugin] | str | os.PathLike[str]] = (),
 ) -> Audit:
     """Reads a spec; arguments and exceptions are those of `audit`."""
     from dpframe.spec import audit_from_dict, load_audit
@@ -104,13 +106,16 @@ def load(
     return loaded
 
 
-def load_plugins(plugins: Iterable[type[Plugin]] = ()) -> Registry:
-    """The installed plugins and some classes more.
+def load_plugins(plugins: Iterable[type[Plugin] | str | os.PathLike[str]] = ()) -> Registry:
+    """The installed plugins and some classes more, or those of files.
 
     Raises:
-        PluginError: one of the classes is not a plugin class.
+        PluginError: one of the classes is not a plugin class, or a file cannot be used.
     """
-    found = registry.load(plugins)
+    given = list(plugins)
+    files = [Path(one) for one in given if isinstance(one, str | os.PathLike)]
+    classes: Any = [one for one in given if not isinstance(one, str | os.PathLike)]
+    found = registry.load(classes, files)
     if refused := [
         broken.error for broken in found.broken if broken.distribution == registry.LOCAL
     ]:

@@ -55,6 +55,10 @@ def conformance(
     entries = tuple(entry for entry in known.entries if entry.distribution in known.files)
     if name is not None:
         entries = registry.named(known, name)
+    if not entries:
+        raise DpframeError(
+            f"{files[0].name} is a program, which makes no promises: name it in a spec"
+        )
     return [_tried(entry, known, tuple(settings)) for entry in entries]
 
 

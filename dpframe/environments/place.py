@@ -94,7 +94,7 @@ def named(name: str, interpreter: str) -> Environment:
     try:
         version, installed = ask(interpreter)
     except NoAnswerError as error:
-        return Environment(name, problem=f"--python {name}={interpreter}: {error}")
+        return Environment(name, problem=f"--python {name}: {error}")
     path = os.path.abspath(interpreter) if os.sep in interpreter else interpreter  # noqa: PTH100
     if tuple(map(int, version.split(".")[:2])) < (3, 8):
         return Environment(name, problem=f"--python {name}: it is Python {version}; 3.8 is needed")

@@ -6,6 +6,7 @@ import json
 import math
 import pprint
 import re
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from dpframe.errors import DpframeError
@@ -41,11 +42,15 @@ def witness_of(record: Record, name: str | None = None) -> CellRecord:
     return min(cells, key=lambda cell: (cell.verdict != "violated", cell.p_adjusted or 1.0))
 
 
-def as_tables(cell: CellRecord) -> dict[str, Any]:
+def as_tables(cell: CellRecord, record: Record | None = None) -> dict[str, Any]:
     """A spec that plays one cell again, on other draws, and expects what was found.
 
     A search has looked at its draws, and has stopped when it liked; here pair, attack and number of
     trials are fixed beforehand.
+
+    Args:
+        cell: of a record.
+        record: that, which knows what was installed where the mechanism ran.
     """
     pair = cell.pair
     if cell.exact is not None and cell.exact.witnesses and cell.verdict != "violated":
@@ -66,13 +71,30 @@ def as_tables(cell: CellRecord) -> dict[str, Any]:
         spec["audit"]["delta"] = cell.estimate.delta
     if cell.verdict == "violated" or exceeds(cell):
         spec["expect"] = [{"verdict": "violated"}]
+    where = cell.mechanism.params.get("environment")
+    for one in record.environments if record else ():
+        if one.name == where and one.requirements:
+            spec["environments"] = {one.name: one.requirements}
     return spec
 
 
-def as_toml(cell: CellRecord) -> str:
+def _files(cell: CellRecord, record: Record | None) -> list[str]:
+    """Names of the files that the command line has to name for a cell."""
+    plugins = {(one.kind, one.name): one.distribution for one in record.plugins} if record else {}
+    kinds = ("mechanism", "pair", "attack", "estimator")
+    found = [plugins.get((kind, getattr(cell, kind).use), "") for kind in kinds]
+    program = cell.mechanism.params.get("module")
+    found += [program] if cell.mechanism.use == "program" and isinstance(program, str) else []
+    return list(dict.fromkeys(name for name in found if name.endswith(".py")))
+
+
+def as_toml(cell: CellRecord, record: Record | None = None) -> str:
     """The same as the text of a spec, with what was found above it."""
     lines = [f"# {line}" for line in _told(cell)]
-    for key, value in as_tables(cell).items():
+    if files := _files(cell, record):
+        options = " ".join(f"--plugin {shlex.quote(name)}" for name in files)
+        lines.append(f"# It takes code that no spec can bring: {options}")
+    for key, value in as_tables(cell, record).items():
         if not isinstance(value, dict | list):
             lines += ["", f"{key} = {_toml(value)}"]
             continue
@@ -82,9 +104,10 @@ def as_toml(cell: CellRecord) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_test(cell: CellRecord) -> str:
+def as_test(cell: CellRecord, record: Record | None = None) -> str:
     """A test that fails as long as the claim is violated."""
-    tables = {k: v for k, v in as_tables(cell).items() if k != "expect"}
+    tables = {k: v for k, v in as_tables(cell, record).items() if k != "expect"}
+    files = _files(cell, record)
     name = re.sub(r"\W+", "_", cell.mechanism.label).strip("_").lower() or "mechanism"
     told = "\n".join(_told(cell))
     body = pprint.pformat(_in_python(tables), width=96, sort_dicts=False)
@@ -94,7 +117,7 @@ def as_test(cell: CellRecord) -> str:
     return (
         f'"""{told}"""\n\n{needs}import dpframe\n\nSPEC = {body}\n\n\n'
         f"def test_{name}_keeps_its_claim() -> None:\n"
-        "    (cell,) = dpframe.audit(SPEC).cells\n"
+        f"    (cell,) = dpframe.audit(SPEC{f', plugins={files}' if files else ''}).cells\n"
         '    assert cell.status == "ok", cell.reason\n'
         '    assert cell.verdict != "violated", cell.reason\n'
         f"{exact if cell.exact is not None else ''}"

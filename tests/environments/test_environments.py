@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,29 @@ def test_a_build_that_fails_leaves_nothing(here: Path, monkeypatch: pytest.Monke
     with pytest.raises(DpframeError, match="no"):
         building.build(ONE, here / "spec.toml", allow_source=False, tell=lambda _: None)
     assert place.every() == []
+
+
+def test_two_builds_of_one_environment_wait_for_each_other(here: Path) -> None:
+    whole(ONE, "noisylib==1.0")
+    said: list[str] = []
+    waits = threading.Event()
+
+    def tell(text: str) -> None:
+        said.append(text)
+        if "waiting" in text:
+            waits.set()
+
+    def build() -> None:
+        building.build(ONE, here / "spec.toml", allow_source=False, tell=tell)
+
+    other = threading.Thread(target=build)
+    with building._alone(place.folder_of(ONE), said.append):
+        other.start()
+        assert waits.wait(60)
+        assert not (here / "lib-1.0.lock").exists()
+    other.join(60)
+    assert said[-1] == "lib 1.0: is there"
+    assert (here / "lib-1.0.lock").exists()
 
 
 def test_a_lock_of_other_requirements_does_not_count(tmp_path: Path) -> None:
