@@ -106,12 +106,12 @@ class Statistic(OfNumbers, name="opendp-statistic"):
     scale is what the transformation's map says over ε.
     """
 
-    module: ClassVar = MODULE
+    module: ClassVar = PROGRAMS / "use_opendp_statistic.py"
     part: ClassVar[str] = "statistic"
     statistic: Literal["sum", "mean", "variance", "sum_of_squared_deviations"]
     """The transformation."""
     size: Annotated[int, Ge(1)] = 1
-    """How many records there are; only the exact check of the sensitivity needs it."""
+    """How many records there are; the check of the sensitivity without noise needs it."""
 
 
 class Quantile(OfNumbers, name="opendp-quantile"):

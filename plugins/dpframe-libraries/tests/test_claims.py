@@ -111,3 +111,7 @@ def test_counts_are_kept_apart_where_any_program_is_another(monkeypatch, tmp_pat
     with (tmp_path / "library_tables.py").open("a") as file:
         file.write("# another\n")
     assert made.code() != before
+
+
+def test_only_statistics_say_what_they_are_without_noise():
+    assert [name for name, made in MADE.items() if made.has_query()] == ["opendp-statistic"]

@@ -1,7 +1,7 @@
 """Releases by OpenDP: 0.12 and later, and what there is of it before 0.6.
 
-Data go through the library's own cleaning first: what is missing becomes the lower bound, all
-values are clamped. Noise is scaled by what the library says of the sensitivity.
+What the library promises for numbers within bounds gets such numbers: what is missing becomes the
+lower bound, all values are clipped. Groups are cleaned by the library itself.
 """
 
 from __future__ import annotations
@@ -36,38 +36,12 @@ def prepare(params, data):
     return RELEASES[params["release"]](params, data)
 
 
-def query(params, data):
-    """What a statistic is without noise."""
-    table = numbers(params, data)
-    return _statistic(params, len(table))(table)
-
-
-def sensitivity(params):
-    """How far one record that is replaced moves a statistic, as the library says."""
-    return _statistic(params, params["size"]).map(REPLACED)
-
-
-def _statistic(params, size):
-    low, high = params["bounds"][0]
-    space = dp.vector_domain(_floats(nan=True), size=size), dp.symmetric_distance()
-    cleaned = space >> dp.t.then_impute_constant(low) >> dp.t.then_clamp((low, high))
-    return cleaned >> getattr(dp.t, "then_" + params["statistic"])()
-
-
 def _floats(nan):
     """The domain of floats; older releases call NaN null, and clean it all the same."""
     try:
         return dp.atom_domain(T=float, nan=nan)
     except TypeError:
         return dp.atom_domain(T=float, nullable=nan)
-
-
-def _noisy_statistic(params, data):
-    table = numbers(params, data)
-    statistic = _statistic(params, len(table))
-    scale = statistic.map(REPLACED) / params["epsilon"]
-    measurement = statistic >> dp.m.then_laplace(scale=scale)
-    return lambda: measurement(table)
 
 
 def _in_streams(draw):
@@ -211,7 +185,6 @@ def _margins(most):
 
 
 RELEASES = {
-    "statistic": _noisy_statistic,
     "laplace": _noise(
         lambda kind: dp.l1_distance(T=kind),
         lambda *space: dp.m.make_laplace(*space[:2], scale=space[2]),
