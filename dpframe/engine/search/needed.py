@@ -1,4 +1,4 @@
-"""How many draws a search takes before it could refute a claim at all."""
+"""How many draws a search of a black box takes before it could refute a claim at all."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpframe.engine.search.box_arm import CLEAR, GROWTH, MANY, WARM_UP
 from dpframe.engine.search.wealth import LARGEST, Point, Seen, farthest
 from dpframe.stats.betting import pay
 
 if TYPE_CHECKING:
     from dpframe.claims import Claim
 
-FIRST = 3072
+FIRST = WARM_UP
 """Draws before the first bet."""
-
-GROWTH = 0.4
-"""Draws of a round, as a share of those before."""
 
 MOST = 2**50
 
@@ -39,10 +37,11 @@ def draws_needed(claim: Claim, error: float) -> int | None:
     points = [point for point in points if point.epsilon <= LARGEST]
     before, wealth = FIRST, np.zeros(2)
     while before < MOST:
-        fresh = int(GROWTH * before)
-        past, now = (Seen(np.array([[0], [n]]), n) for n in (before, fresh))
+        fresh = before if before < MANY else int(GROWTH * before)
+        # Half of what came before was learned from, and does not say how likely events are.
+        past, now = (Seen(np.array([[0], [n]]), n) for n in (before // 2, fresh))
         guess = farthest(past, points)
-        if guess is not None and guess.z > 0:
+        if guess is not None and guess.z > CLEAR:
             slope = np.exp([guess.point.epsilon])
             wealth = wealth + pay(now.above, now.trials, guess.bet, slope, guess.point.delta)[:, 0]
         before += fresh

@@ -23,7 +23,7 @@ from dpframe.builtin.attacks.views.judging import counted, farthest, points, rat
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpframe import HostArray, Target
+    from dpframe import HostArray, Ints, Target
 
     Train = tuple[HostArray, HostArray]
     State = dict[str, Any]
@@ -39,6 +39,9 @@ LEAST = 2
 
 TOO_FEW = 3
 """Columns of which no weighted sum is made: they come from one number or two."""
+
+ALONE, DERIVED = 64, 9
+"""Columns of numbers that are tried alone, at most, from the first on and from the last."""
 
 JUDGED_BY = 2**21
 """Entries of the draws by which a column is chosen, about."""
@@ -95,15 +98,17 @@ def score_hashes(state: State, seen: Any, xp: Any) -> Any:
 
 def learn_numbers(target: Target, train: Train, sums: bool) -> State:
     """Of columns of numbers, and with `sums` of a weighted sum of them, by intervals."""
-    few = _few(train)
+    few, places = _few(train), _candidates(train[0].shape[1])
     claimed = points(target)
     told: Any = 0.0
     for half in (0, 1):
         here: list[HostArray] = [part[half::2] for part in few]
         there: list[HostArray] = [part[1 - half :: 2] for part in few]
         direction = weights(here)
-        here = [np.column_stack([part, weighted(direction, part, np)]) for part in here]
-        there = [np.column_stack([part, weighted(direction, part, np)]) for part in there]
+        here, there = (
+            [np.column_stack([part[:, places], weighted(direction, part, np)]) for part in parts]
+            for parts in (here, there)
+        )
         edges, smooth = zip(*map(edges_of, np.concatenate(here).T), strict=True)
         counts = _counts(edges, here)
         learned = ratios(np.where(np.array(smooth)[:, None, None], smoothed(counts), counts))
@@ -112,12 +117,17 @@ def learn_numbers(target: Target, train: Train, sums: bool) -> State:
         told[-1] = -np.inf
     column = int(np.argmax(told))
     own = weights([part[: len(few[0])] for part in train])
-    column = -1 if column == train[0].shape[1] else column
+    column = -1 if column == len(places) else int(places[column])
     chosen = [weighted(own, p, np) if column < 0 else p[:, column] for p in train]
     ends, is_smooth = edges_of(np.concatenate(chosen))
     counts = _counts([ends], [part[:, None] for part in chosen])[0]
     scores = ratios(smoothed(counts) if is_smooth else counts)
     return {"column": np.int32(column), **own, "edges": ends, "scores": scores}
+
+
+def _candidates(columns: int) -> Ints:
+    """Columns that are tried alone: of many the first, and the last, which are derived of all."""
+    return np.unique(np.concatenate([np.arange(columns)[:ALONE], np.arange(columns)[-DERIVED:]]))
 
 
 def _counts(edges: Sequence[Any], sides: list[HostArray]) -> Any:
