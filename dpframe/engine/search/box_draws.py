@@ -46,8 +46,18 @@ LARGEST = 1 << 12
 
 LEVELS = 6
 
+MOST_PAIRS = 256
+"""Pairs of one search: each is learned about and kept."""
+
+COMPARED = 8
+"""Numbers of an answer by which it is told whether answers depend on each other."""
+
 NBYTES = 1 << 23
 """Bytes of the rows of a chunk, at most, once it is known how wide they are."""
+
+
+SHORT = 0.1
+"""Seconds that it may take to hand a box over to a worker that is free; longer is waiting."""
 
 
 class Part(NamedTuple):
@@ -97,6 +107,7 @@ class BoxDraws:
         self._widest: int | None = None
         """Bytes of a row, once the first chunks are there."""
         self._independence: dict[int, Independence] = {}
+        """By the rows of a chunk."""
         self._pace: float | None = None
         """Seconds per answer."""
         self._at_work, self._since = 0, 0.0
@@ -159,14 +170,16 @@ class BoxDraws:
             SampleError: the box did something else than answer.
             WorthlessError: the answers cannot be independent.
         """
-        todo = _Todo([part for d in (0, 1) for part in self._parts(d, first, stop)], self._at_once)
+        parts = [part for dataset in (0, 1) for part in self._parts(dataset, first, stop)]
+        todo = _Todo(parts, self._at_once)
         found: dict[tuple[int, int], HostArray] = {}
 
         def work() -> None:
             while (part := todo.take()) is not None:
                 found[part.dataset, part.first] = self._part(part)
 
-        workers = max(1, min(self.source.most, 2 * (stop - first)))
+        tasks = sum(-(-(part.stop - part.first) // self._at_once(part)) for part in parts)
+        workers = max(1, min(self.source.most, tasks))
         with ThreadPoolExecutor(workers) as threads:
             for worker in [threads.submit(work) for _ in range(workers)]:
                 try:
@@ -260,7 +273,7 @@ class BoxDraws:
         now = time.monotonic()
         with self._lock:
             if self._at_work == 0:
-                self.clock.give_back(now - max(asked, self._since))
+                self.clock.give_back(max(0.0, now - max(asked, self._since) - SHORT))
             self._at_work += 1
             return now
 
@@ -288,9 +301,15 @@ class BoxDraws:
 
     def _see(self, part: Part, rows: HostArray, *, counted: bool) -> None:
         with self._lock:
-            known = self._independence.setdefault(part.rows, Independence(part.rows, LEVELS + 1))
-        # How long an answer took is no part of what must not be the same twice.
-        known.see(0, part.dataset, part.first, np.delete(rows, 2, axis=1), counted=counted)
+            if part.rows not in self._independence:
+                lanes = (LEVELS + 1) * MOST_PAIRS  # which share the probability of a mistake
+                self._independence[part.rows] = Independence(part.rows, lanes, answers=True)
+            known = self._independence[part.rows]
+        some = np.full((len(rows), BEFORE + COMPARED), ABSENT, np.uint64)
+        width = min(rows.shape[1], some.shape[1])
+        some[:, :width] = rows[:, :width]
+        some[:, 2] = 0  # how long an answer took is no part of what must not come twice
+        known.see(0, part.dataset, part.first, some, counted=counted)
 
 
 class _Todo:

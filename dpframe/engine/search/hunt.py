@@ -13,6 +13,7 @@ from dpframe.engine.lending import Overdue
 from dpframe.engine.pace import GRACE, Clock
 from dpframe.engine.search.arm import SHARE, WARM_UP
 from dpframe.engine.search.box_arm import BoxArm
+from dpframe.engine.search.box_draws import MOST_PAIRS
 from dpframe.engine.search.making import Maker
 from dpframe.engine.search.wealth import LARGEST, Point, Wealth, farthest
 from dpframe.engine.sensitivity import SensitivityCheck
@@ -45,9 +46,6 @@ pair may show more than it has until now."""
 
 LEAST = 0.5
 """Standard errors that every pair is trusted with, so that all are looked at again some time."""
-
-MOST_PAIRS = 256
-"""Pairs of one search: each is learned about and kept."""
 
 NO_PAIR = "the neighbourhood proposed no pair in which D and D′ differ"
 
@@ -128,6 +126,7 @@ class Hunt:
 
         Raises:
             CellError: what makes the draws, or proposes pairs, cannot be used.
+            WorthlessError: answers of a box depend on each other.
         """
         try:
             with self._clock.running():
@@ -135,6 +134,9 @@ class Hunt:
                     pass
         except Overdue:  # the round that was being drawn counts for nothing
             self.ended_by_time = True
+        for arm in self.arms:
+            if arm.at_once:
+                arm.conclude()
 
     def _is_half_spent(self) -> bool:
         """Whether no more pairs are begun, because half of the time is spent on those that were.

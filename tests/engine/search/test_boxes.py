@@ -206,3 +206,20 @@ def test_other_chunks_are_another_look(tmp_path: Path) -> None:
         for run in ({}, {}, {"chunk": 16}, {"chunk": 16, "seconds": 60.0})
     ]
     assert [one.looks.number for one in looks] == [1, 1, 2, 3]
+
+
+class InTwos(HostMechanism, name="leaky"):
+    """Two rows of a call get about the same noise."""
+
+    def claim(self, pair: Pair) -> Claim:
+        return PureDP(1.0)
+
+    def sample(self, rng: np.random.Generator, data: Any, n: int) -> Any:
+        noise = np.repeat(rng.laplace(0, 0.25, n // 2), 2) + rng.normal(0, 1e-3, n)
+        return np.clip(np.nan_to_num(data), 0, 1).mean() + noise
+
+
+def test_answers_that_depend_on_each_other_are_worth_nothing() -> None:
+    found = searched(boxes.clipped_mean, 1.0, 4_000, box=InTwos, run={"chunk": 64})
+    assert found.estimate is None
+    assert "rows of one call depend on each other" in str(found.reason)
