@@ -12,7 +12,12 @@ from dpframe.builtin.pairs.zeros_ones import ZerosOnes
 from dpframe.engine import threefry
 
 BUILT_IN = [e for e in registry.load([]).entries if e.distribution == registry.BUILTIN]
-MECHANISMS = {entry.name: entry.cls for entry in BUILT_IN if entry.kind == "mechanism"}
+MECHANISMS = {
+    entry.name: entry.cls
+    for entry in BUILT_IN
+    if entry.kind == "mechanism" and entry.name != "program"
+}
+"""Those that are not somebody else's."""
 ATTACKS = {
     entry.name: entry.cls
     for entry in BUILT_IN
@@ -54,7 +59,7 @@ def outputs(mechanism: Any, pair: Any, n: int, seed: int = 0) -> tuple[np.ndarra
             found.append(np.asarray(mechanism.sample(rng, data, n), np.float32))
         else:
             key = jax.random.fold_in(jax.random.key(seed, impl=threefry.IMPL), index)
-            found.append(np.asarray(mechanism.sample(key, data, n)))
+            found.append(np.asarray(_sample(jax.tree.map(np.float32, mechanism), key, data, n)))
     return found[0], found[1]
 
 
@@ -66,6 +71,8 @@ def fitted(attack: Any, mechanism: Any, pair: Any, train: tuple[np.ndarray, np.n
     return jax.tree.map(np.asarray, attack.fit(jax.random.key(0), target, train))
 
 
+# One program each: what is not traced is compiled operation by operation.
+_sample = jax.jit(lambda mechanism, key, data, n: mechanism.sample(key, data, n), static_argnums=3)
 _score = jax.jit(lambda attack, state, points: attack.score(state, points))
 
 
