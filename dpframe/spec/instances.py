@@ -72,7 +72,8 @@ def _make(
                 continue
             start, *rest = finding.path or ("",)
             place = (*swept[start], *rest) if start in swept else (*own, *finding.path)
-            hint = accepts(member.names, start) if finding.unknown else finding.hint
+            inner = len(finding.path) > 1  # inside of a parameter that is itself a table
+            hint = accepts(member.names, start) if finding.unknown and not inner else finding.hint
             problems.add(place, finding.message, hint)
     except ParameterError as error:
         if error.parameter not in later:

@@ -335,7 +335,11 @@ def test_texts_and_whole_numbers() -> None:
         ({"file": "no.csv"}, "file", "no such file"),
         ({"table": [[1, 2]], "schema": [{"name": "c"}]}, "schema", "no column c; there are c0, c1"),
         ({"table": [[1, 2]], "schema": [{}]}, "schema", "1 entries without names"),
-        ({"table": [5], "schema": UNIT}, "schema", "record 0, column c0: 5 is not what it says"),
+        (
+            {"table": [5], "schema": UNIT},
+            "schema",
+            "of column c0 it says what is not so: record 0 has 5",
+        ),
         ({"table": ["a"], "schema": UNIT}, "schema", "these are categories"),
         ({"table": [1], "schema": [{"low": 1, "high": 1}]}, "schema", "is not below"),
         ({"table": [[1, 2]], "schema": [{"user": True}] * 2}, "schema", "two columns say whose"),

@@ -138,25 +138,27 @@ class Bench(NamedTuple):
         if self.adjacency == "add-remove":
             yield Draft(rows, self.added(by), words)
 
-    def fits(self, draft: Draft) -> bool:  # one line for each thing that is asked
-        """Whether a draft may be proposed: inside the schema unless that is left, in its form."""
+    def allows(self, draft: Draft, new: Rows) -> bool:
+        """Whether an edit is of a kind, and leaves a number of records, that may be proposed.
+
+        Args:
+            draft: the table and its edit.
+            new: the records of D′.
+        """
         if not (self.replaces if draft.edit.kind == "replace" else self.resizes):
             return False
         if not self.any_size and len(draft.rows) != len(self.table.rows):
             return False
-        new = self.after(draft)
-        if self.form == "record" and not len(draft.rows) == len(new) == 1:
-            return False
-        records = (*draft.rows, *new)
-        own = {"array": None, "integers": None, "xy": -1}
-        if self.form in own and not all(
-            _is_number(c) for r in records for c in r[: own[self.form]]
-        ):
+        return self.form != "record" or len(draft.rows) == len(new) == 1
+
+    def takes(self, row: Row) -> bool:
+        """Whether a record may be in a table: of its form, and as near the schema as is asked."""
+        ends = {"array": None, "integers": None, "xy": -1}  # which cells have to be numbers
+        if self.form in ends and not all(map(_is_number, row[: ends[self.form]])):
             return False
         return (self.beyond and self.mistyped) or all(
             column.takes(cell) if self.beyond else column.has(cell)
-            for record in records
-            for column, cell in zip(self.columns, record, strict=True)
+            for column, cell in zip(self.columns, row, strict=True)
         )
 
     def after(self, draft: Draft) -> Rows:

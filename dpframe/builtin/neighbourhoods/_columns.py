@@ -141,7 +141,9 @@ def known_columns(of: Table, schema: Sequence[Column]) -> tuple[Known, ...]:
         column = _known(name, said.get(name, Column()), cells)
         for number, cell in enumerate(cells):
             if name in said and not column.has(cell):
-                raise ValueError(f"record {number}, column {name}: {cell!r} is not what it says")
+                raise ValueError(
+                    f"of column {name} it says what is not so: record {number} has {cell!r} there"
+                )
         found.append(column)
     if sum(column.kind == "user" for column in found) > 1:
         raise ValueError("two columns say whose a record is")

@@ -10,15 +10,16 @@ from dpframe import Ge, Le, Neighbourhood, ParameterError, SpecFile
 from dpframe.builtin.neighbourhoods._bench import Adjacency, Bench, Draft
 from dpframe.builtin.neighbourhoods._chance import by_chance, changed
 from dpframe.builtin.neighbourhoods._columns import Column, known_columns
+from dpframe.builtin.neighbourhoods._memo import Memo
 from dpframe.builtin.neighbourhoods._planned import planned
 from dpframe.builtin.neighbourhoods._told import told
 from dpframe.builtin.pairs._files import read_table
 from dpframe.builtin.pairs._plain import written
 from dpframe.builtin.pairs._table import Form, Table, table, unnamed
-from dpframe.builtin.pairs.records import GivenTable, Records
+from dpframe.builtin.pairs.records import GivenTable, Records, made_of_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy as np
 
@@ -101,7 +102,7 @@ class RecordEdits(Neighbourhood, name="records"):
         if self.form == "record" and len(found.rows) != 1:
             said = f"is for a table of one record, and this one has {len(found.rows)}"
             raise ParameterError("form", f'"record" {said}')
-        one = self.propose_planned(1, set())
+        one = self._made(Memo(self._bench), set(), planned(self._bench), 1)
         if not one:
             raise ParameterError("form", f"{self.form!r}: no edit of this table has that form")
         one[0].check()  # whether the library is there that makes frames, for one
@@ -159,25 +160,19 @@ class RecordEdits(Neighbourhood, name="records"):
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
         drafts = [_draft(earned.pair) for earned in history]
-        seen = {self._key(draft) for draft in drafts}
+        memo = Memo(self._bench)
+        seen = {memo.key(draft, self._bench.after(draft)) for draft in drafts}
+        made = functools.partial(self._made, memo, seen)
         if not history:
-            return self.propose_planned(self.batch, seen)
+            return made(planned(self._bench), self.batch)
         best = [draft for draft, _ in sorted(_earning(drafts, history), key=lambda both: -both[1])]
-        children = self._made(self._children(best[:4], rng), self.batch // 2 if best else 0, seen)
-        rest = self.batch - len(children)
-        planned_ = self.propose_planned(rest - rest // 4, seen)
-        chance = (by_chance(self._bench, rng) for _ in itertools.count())
-        left = self.batch - len(children) - len(planned_)
-        return [*children, *planned_, *self._made(chance, left, seen)]
-
-    def propose_planned(self, number: int, seen: set[frozenset[str]]) -> list[Records]:
-        """The next ones of those that are not made by chance.
-
-        Args:
-            number: how many, at most.
-            seen: what was proposed before; what is proposed now comes to it.
-        """
-        return self._made(planned(self._bench), number, seen, tries=None)
+        most = TRIES * self.batch
+        children = itertools.islice(self._children(best[:4], rng), most)
+        found = made(children, self.batch // 2 if best else 0)
+        rest = self.batch - len(found)
+        found += made(planned(self._bench), rest - rest // 4)
+        chance = (by_chance(self._bench, rng) for _ in range(most))
+        return [*found, *made(chance, self.batch - len(found))]
 
     def _children(self, best: list[Draft], rng: np.random.Generator) -> Iterator[Draft]:
         while best:
@@ -185,60 +180,30 @@ class RecordEdits(Neighbourhood, name="records"):
             yield changed(self._bench, one, other, rng)
 
     def _made(
-        self,
-        drafts: Iterator[Draft],
-        number: int,
-        seen: set[frozenset[str]],
-        tries: int | None = TRIES,
+        self, memo: Memo, seen: set[frozenset[bytes]], drafts: Iterable[Draft], number: int
     ) -> list[Records]:
         """The first drafts that are pairs, and were not proposed before in either order."""
         found: list[Records] = []
-        if not number:
-            return found
-        for draft in drafts if tries is None else itertools.islice(drafts, tries * number):
+        for draft in drafts if number else ():
             try:
-                if not self._bench.fits(draft):
-                    continue
-                key = self._key(draft)
+                new = self._bench.after(draft)
             except ValueError:  # a child whose edit does not go with its table
                 continue
+            if not memo.fits(draft, new):
+                continue
+            key = memo.key(draft, new)
             if len(key) == 2 and key not in seen:
                 seen.add(key)
-                found.append(self._pair(draft))
+                found.append(self._pair(draft, new))
                 if len(found) == number:
                     break
         return found
 
-    def _pair(self, draft: Draft) -> Records:
+    def _pair(self, draft: Draft, new: Rows) -> Records:
         bench = self._bench
-        flat = bench.table.flat
-        rows: Any = tuple(row[0] for row in draft.rows) if flat else draft.rows
-        one = draft.edit
-        if flat and one.kind != "remove":
-            one = one._replace(by=one.by[0])
-        return Records(
-            table=rows,
-            columns=bench.table.names,
-            edit=one,
-            user=None if bench.user is None else bench.table.names[bench.user],
-            form=bench.form,
-            description=told(bench, draft),
-        )
-
-    def _key(self, draft: Draft) -> frozenset[str]:
-        return frozenset({self._text_of(draft.rows), self._text_of(self._bench.after(draft))})
-
-    def _text_of(self, rows: Rows) -> str:
-        if self._bench.form not in ("array", "integers", "arrays", "frame", "xy"):
-            return repr(rows)
-        return repr([[_held(cell) for cell in row] for row in rows])
-
-
-def _held(cell: Any) -> Any:
-    """A cell as an array may hold it: what is missing is NaN, and whatever counts is a float."""
-    if cell is None:
-        return float("nan")
-    return float(cell) if isinstance(cell, int) else cell
+        user = None if bench.user is None else bench.table.names[bench.user]
+        of = bench.table._replace(rows=draft.rows)
+        return made_of_rows(of, new, draft.edit, user, bench.form, told(bench, draft))
 
 
 def _draft(pair: Pair) -> Draft:

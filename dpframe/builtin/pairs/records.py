@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, NewType
 from pydantic import BeforeValidator, WithJsonSchema
 
 from dpframe import Pair, ParameterError, SpecFile
-from dpframe.builtin.pairs._edit import edit, edited
+from dpframe.builtin.pairs._edit import Edit, edit, edited
 from dpframe.builtin.pairs._files import read_table
 from dpframe.builtin.pairs._plain import frozen, of_frame, read, written
 from dpframe.builtin.pairs._table import Form, Rows, Table, formed, table
@@ -155,6 +155,38 @@ class Records(Pair, name="records"):
 
 
 _edit = edit  # a parameter is called so too
+
+
+def made_of_rows(
+    of: Table, new: Rows, change: Edit, user: str | None, form: Form, description: str
+) -> Records:
+    """A pair of records that are cells already: nothing is read or edited again.
+
+    Args:
+        of: D.
+        new: the records of D′.
+        change: the edit that made them, of rows.
+        user: the column that says whose a record is.
+        form: what the mechanism is given.
+        description: what is told of the pair.
+    """
+    if of.flat and change.kind != "remove":
+        change = change._replace(by=change.by[0])
+    fields = {
+        "table": tuple(row[0] for row in of.rows) if of.flat else of.rows,
+        "file": None,
+        "columns": of.names,
+        "edit": change,
+        "user": user,
+        "form": form,
+        "description": description,
+        "_table": of._replace(named=False),
+        "_both": (of.rows, new),
+    }
+    made = object.__new__(Records)
+    for field, value in fields.items():
+        object.__setattr__(made, field, value)
+    return made
 
 
 def _columns_of(given: Any) -> Any:
