@@ -133,6 +133,28 @@ def in_short(answer: Any) -> str | None:
     return None
 
 
+MOST_ITEMS = 8
+"""Of an answer that is told in words."""
+
+
+def in_words(answer: Any) -> str | None:
+    """The same, also for a few such values in a list, a tuple, a table or an array."""
+    kind = type(answer)
+    if kind in (list, tuple) and len(answer) <= MOST_ITEMS:
+        texts = [in_short(each) for each in answer]
+        if all(text is not None for text in texts):
+            brackets = "[]" if kind is list else "()"
+            return brackets[0] + ", ".join(str(text) for text in texts) + brackets[1]
+    elif kind is dict and len(answer) <= MOST_ITEMS:
+        pairs = [(in_short(key), in_short(value)) for key, value in answer.items()]
+        if all(key is not None and value is not None for key, value in pairs):
+            return "{" + ", ".join("%s: %s" % pair for pair in pairs) + "}"
+    elif kind.__module__ == "numpy" and getattr(answer, "size", MOST_ITEMS + 1) <= MOST_ITEMS:
+        listed = answer.tolist()
+        return in_words(listed) if type(listed) is list else in_short(listed)
+    return in_short(answer)
+
+
 _CODE = ("function", "builtin_function_or_method", "method", "module")
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}")
 _NUMBER = re.compile(

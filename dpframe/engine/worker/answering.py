@@ -119,7 +119,10 @@ class Scribe:
         """One answer of any kind."""
         if isinstance(answer, Exception | SystemExit):  # of a list: some calls failed
             return self.raised(answer)
-        return self._encoded(encoding.encode(answer, self.attributes))
+        found = self._encoded(encoding.encode(answer, self.attributes))
+        if type(answer) in (list, tuple, dict):  # others are seen when they are laid out
+            self._tell(answer, found.value)
+        return found
 
     def lay_out(self, asked: Asked, width: int | None) -> HostArray:
         """Answers as rows of 64-bit words, [n, 3 + width]; None: as wide as the widest."""
@@ -177,12 +180,16 @@ class Scribe:
     def _notice(self, answers: Any, values: HostArray) -> None:
         """Short texts for values that came more than once."""
         for answer, value in zip(answers[:64], values[:64].tolist(), strict=True):
-            if value in self._told or (text := encoding.in_short(answer)) is None:
-                continue
-            if value in self._once:
+            self._tell(answer, value)
+
+    def _tell(self, answer: Any, value: int) -> None:
+        if value in self._told or type(answer) is Encoded:
+            return
+        if value in self._once:
+            if (text := encoding.in_words(answer)) is not None:
                 self._say(value, text)
-            elif len(self._once) < KNOWN:
-                self._once.add(value)
+        elif len(self._once) < KNOWN:
+            self._once.add(value)
 
     def _of_block(self, block: HostArray, plain: bool) -> tuple[HostArray, HostArray, Floats]:
         """Codes and numbers of many answers of one type and shape.

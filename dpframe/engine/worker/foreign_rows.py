@@ -99,7 +99,7 @@ class Rows:
         encoded = self.encoding.encode(answer, self.attributes)
         if key is not None and len(self.known) < KNOWN:
             self.known[key] = encoded
-            self.say(self.encoding.code(encoded[1]), self.encoding.in_short(answer))
+            self.say(self.encoding.code(encoded[1]), self.encoding.in_words(answer))
         return encoded
 
     def say(self, code: int, text: str | None) -> None:

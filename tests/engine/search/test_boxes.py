@@ -48,6 +48,7 @@ def test_shares_that_are_off_are_found() -> None:
     found = searched(boxes.truth_kept_too_often, 1.0, trials=5_000)
     assert found.estimate.p_value < 1e-3
     assert found.query.trials[0] < 2_000
+    assert re.fullmatch(r"is \[[01], [01]\].*|output \d is \d.*", found.witness.event)
 
 
 @pytest.mark.slow
