@@ -27,8 +27,8 @@ GROWTH = 0.5
 
 MANY = 256
 
-KEPT = 1 << 24
-"""Bytes of answers that are kept per dataset; attacks learn from no more."""
+ROOM = 1 << 30
+"""Bytes of answers that all pairs of a search keep together; then attacks do not learn again."""
 
 AGAIN = 2
 """Answers after which attacks learn again, as a multiple of those when they last did."""
@@ -39,6 +39,23 @@ MOST_LEARNED = 1 << 17
 CLEAR = 2.0
 """Standard errors beyond a claim below which nothing is bet: the luckiest of many events lies as
 far outside, and of few answers it would be bet on with much."""
+
+
+class Room:
+    """What is left of the memory in which the pairs of a search keep answers."""
+
+    def __init__(self, nbytes: int = ROOM) -> None:
+        self._left = nbytes
+
+    def takes(self, nbytes: int) -> bool:
+        """Takes so much, if it is left."""
+        fits = nbytes <= self._left
+        self._left -= nbytes if fits else 0
+        return fits
+
+    def give_back(self, nbytes: int) -> None:
+        """So much is not kept any more."""
+        self._left += nbytes
 
 
 class BoxArm:
@@ -57,6 +74,7 @@ class BoxArm:
         draws: where answers come from.
         views: what attacks make of them.
         data: digest of the pair.
+        room: where answers are kept.
     """
 
     least = CLEAR
@@ -72,6 +90,7 @@ class BoxArm:
         draws: BoxDraws,
         views: Views,
         data: str,
+        room: Room,
     ) -> None:
         self.pair, self.mechanism, self.claim = pair, mechanism, claim
         self.points, self.scale, self.data = points, scale, data
@@ -79,11 +98,13 @@ class BoxArm:
         self.trials = 0
         self.seen = Seen(np.zeros((2, 0), np.int64), 0)
         self.earned = 0.0
-        self._draws, self._views = draws, views
+        self._draws, self._views, self._room = draws, views, room
         self._chunks, self._first = 0, draws.chunks(0, WARM_UP, max(WARM_UP, 2 * draws.rows_of(0)))
         self._kept: tuple[HostArray, HostArray] | None = None
         self._learned = 0
         """Answers that were kept when attacks last learned."""
+        self._taken = 0
+        """Bytes of the room."""
         self._width = 0
         """Columns of the answers then."""
         self._fresh: tuple[HostArray, HostArray] | None = None
@@ -124,9 +145,12 @@ class BoxArm:
         fresh_rows, self._fresh = self._fresh, None
         if self._kept is None or fresh_rows is None:
             return
-        if self._kept[0].nbytes + fresh_rows[0].nbytes > KEPT or self._learned >= MOST_LEARNED:
+        needed = 2 * fresh_rows[0].nbytes
+        if self._learned >= MOST_LEARNED or not self._room.takes(needed):
+            self._room.give_back(self._taken)
             self._kept = None  # nothing is learned from them any more
             return
+        self._taken += needed
         x, y = (
             np.concatenate([self._draws.fitted(old), new])
             for old, new in zip(self._kept, fresh_rows, strict=True)

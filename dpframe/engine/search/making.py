@@ -19,7 +19,7 @@ from dpframe.engine.lanes import Scorer
 from dpframe.engine.plan import Pass, Place
 from dpframe.engine.precision import both_as_made, for_a_box
 from dpframe.engine.search.arm import SHARE, Arm
-from dpframe.engine.search.box_arm import BoxArm
+from dpframe.engine.search.box_arm import BoxArm, Room
 from dpframe.engine.search.box_draws import BoxDraws
 from dpframe.engine.search.cuts import Cuts
 from dpframe.engine.search.views import Views
@@ -67,6 +67,7 @@ class Maker:
         self._tried: set[Any] = set()
         self._mechanism: Any = None
         self._tried_addresses = False
+        self._room = Room()
         self._unit: float | None = None
 
     def arm(self, pair: Pair) -> AnyArm | None:
@@ -136,7 +137,7 @@ class Maker:
             self.search.attacks, mechanism, pair, settings.run, stream, settings.prng, self._tried
         )
         scale = self._scale(points)
-        arm = BoxArm(pair, mechanism, claim, points, scale, draws, views, data)
+        arm = BoxArm(pair, mechanism, claim, points, scale, draws, views, data, self._room)
         if not self._tried_addresses:
             self._tried_addresses = True
             draws.check_addresses()

@@ -224,3 +224,22 @@ def test_answers_that_depend_on_each_other_are_worth_nothing() -> None:
     found = searched(boxes.clipped_mean, 1.0, 4_000, box=InTwos, run={"chunk": 64})
     assert found.estimate is None
     assert "rows of one call depend on each other" in str(found.reason)
+
+
+def test_answers_are_kept_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    learn = box_arm.BoxArm._learn
+
+    def noted(self: Any) -> None:
+        learn(self)
+        sizes.append(self._learned)
+
+    monkeypatch.setattr(box_arm.BoxArm, "_learn", noted)
+    searched(boxes.clipped_mean, 1.0, 1_500, run={"stop": "never"})
+    usual = max(sizes)
+    sizes.clear()
+    monkeypatch.setattr(box_arm.Room.__init__, "__defaults__", (1 << 12,))
+    found = searched(boxes.clipped_mean, 1.0, 1_500, run={"stop": "never"})
+    assert max(sizes) < usual
+    assert found.estimate is not None  # what is drawn later is counted all the same
+    assert found.query.trials[0] > 1_400
