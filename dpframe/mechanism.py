@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -194,7 +195,8 @@ class HostMechanism(_AnyMechanism, kind="mechanism"):
                 f"{cls.__name__}: a host mechanism gives either sample(rng, data, n) or "
                 f"release(rng, data), not {'both' if given else 'neither'}"
             )
-        require(cls, "seedable", bool)
+        if not isinstance(inspect.getattr_static(cls, "seedable"), property):
+            require(cls, "seedable", bool)
         names: object = getattr(cls, "attributes", None)
         if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
             raise TypeError(f"{cls.__name__}: attributes is a tuple of names, not {names!r}")

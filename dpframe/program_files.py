@@ -59,8 +59,18 @@ def is_program(source: bytes) -> bool:
 
 
 def defines(source: bytes, name: str) -> bool:
-    """Whether a text defines a function of a name; it is not run."""
-    return any(isinstance(o, ast.FunctionDef) and o.name == name for o in _statements(source))
+    """Whether a text gives something a name, as a function has one; it is not run."""
+    return any(name in _names(statement) for statement in _statements(source))
+
+
+def _names(statement: ast.stmt) -> list[str]:
+    """Names that a statement at the top of a module defines."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return [statement.name]
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return [alias.asname or alias.name for alias in statement.names]
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def _statements(source: bytes) -> list[ast.stmt]:

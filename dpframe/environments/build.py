@@ -82,18 +82,18 @@ def _made(
         python = str(place.interpreter_in(folder))
         if uv:
             version = wanted.python or "{}.{}".format(*sys.version_info)
-            _run([uv, "venv", "--quiet", "--python", version, str(folder)], wanted)
+            _run([uv, "venv", "--quiet", "--python", version, str(folder)], wanted, version)
             install = [uv, "pip", "install", "--python", python]
         else:
-            _run([_python_of(wanted), "-m", "venv", str(folder)], wanted)
+            _run([_python_of(wanted), "-m", "venv", str(folder)], wanted, wanted.python or "3")
             install = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
         wheels = [] if allow_source else ["--only-binary", ":all:"]
         plain = [one for one in wanted.requirements if not one.startswith(ALONE)]
         alone = [one[len(ALONE) :] for one in wanted.requirements if one.startswith(ALONE)]
         if plain:
-            _run([*install, *wheels, *versions, *plain], wanted, allow_source)
+            _run([*install, *wheels, *versions, *plain], wanted)
         if alone:
-            _run([*install, *wheels, *versions, "--no-deps", *alone], wanted, allow_source)
+            _run([*install, *wheels, *versions, "--no-deps", *alone], wanted)
         version, installed = place.ask(python)
         _finish(wanted, folder, version, installed)
     except BaseException as error:
@@ -132,8 +132,14 @@ def _python_of(wanted: Wanted) -> str:
     )
 
 
-def _run(command: list[str], wanted: Wanted, allow_source: bool = True) -> None:
-    """Raises DpframeError with the last lines of a command that fails."""
+def _run(command: list[str], wanted: Wanted, python: str | None = None) -> None:
+    """Raises DpframeError with the last lines of a command that fails.
+
+    Args:
+        command: makes an environment, or installs into it.
+        wanted: the environment.
+        python: the version that it is made with; None where something is installed.
+    """
     done = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -151,10 +157,13 @@ def _run(command: list[str], wanted: Wanted, allow_source: bool = True) -> None:
     ]
     names = [one.removeprefix(ALONE) for one in wanted.requirements]
     guilty = [one for one in names if any(one in line for line in lines[-LAST:])]
-    what = ", ".join(guilty or names)
-    hint = "" if allow_source else "\nonly wheels are taken; --allow-source builds from source too"
+    what = ", ".join(guilty or names) if python is None else f"an environment of Python {python}"
+    failed = "installed" if python is None else "made"
+    hint = ""
+    if "--only-binary" in command:
+        hint = "\nonly wheels are taken; --allow-source builds from source too"
     said = "".join(f"\n   {line}" for line in lines[-LAST:])
-    raise DpframeError(f"environment {wanted.name!r}: {what} cannot be installed{said}{hint}")
+    raise DpframeError(f"environment {wanted.name!r}: {what} cannot be {failed}{said}{hint}")
 
 
 @contextlib.contextmanager

@@ -47,8 +47,14 @@ class Program(ForeignMechanism, name="program"):
     """The claim; default: nothing is claimed, and there is no verdict."""
     delta: Annotated[float, Ge(0), Lt(1)] = 0.0
     """The claim's δ."""
+    seeded: bool = False
+    """Whether it draws all its randomness from `random`, `numpy.random` or what `seed(n)` gets."""
 
     spec_names = {"given": "params"}  # noqa: RUF012  # a class variable of every plugin
+
+    @property
+    def seedable(self) -> bool:  # type: ignore[override]  # elsewhere the class says it
+        return self.seeded
 
     def check(self) -> None:
         self.program()

@@ -1,0 +1,106 @@
+"""Programs from the command line to the record: plain modules, in an interpreter that is named."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.command_line import dpframe
+
+from dpframe import program_files
+
+SPEC = """
+schema = 1
+[audit]
+name = "programs"
+trials = 600
+[environments]
+"lib 1" = ["lib==1"]
+[pair]
+use = "zeros-ones"
+[[mechanism]]
+use = "program"
+label = "sum"
+environment = "lib 1"
+params = {module = "boxes/sum.py", params = {epsilon = 1.0}, epsilon = 1.0, seeded = true}
+[[attack]]
+use = "identity"
+[[estimator]]
+use = "order-statistics"
+"""
+
+SUM = """
+import random
+import beside_the_sum
+
+def prepare(params, data):
+    total, rate = sum(data), params["epsilon"]
+    return lambda: total + random.expovariate(rate) - random.expovariate(rate)
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / "boxes").mkdir()
+    (tmp_path / "spec.toml").write_text(SPEC, encoding="utf-8")
+    (tmp_path / "boxes" / "sum.py").write_text(SUM, encoding="utf-8")
+    (tmp_path / "boxes" / "beside_the_sum.py").write_text("", encoding="utf-8")
+    program_files._given.clear()
+    return tmp_path
+
+
+NAMED = ("--plugin", "boxes/sum.py", "--python", f"lib 1={sys.executable}", "--quiet")
+
+
+def test_a_program_is_audited_in_the_interpreter_that_is_named(here: Path) -> None:
+    def run(*options: str, code: int = 0) -> dict[str, Any]:
+        done = dpframe("run", "spec.toml", *NAMED, "--json", *options, cwd=here)
+        assert done.returncode == code, done.stderr
+        assert sys.executable not in done.stdout  # no record says where an interpreter lies
+        assert str(here) not in done.stdout
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    record = run()
+    (cell,) = record["cells"]
+    assert (cell["status"], cell["verdict"]) == ("ok", "consistent")
+    assert cell["mechanism"]["params"]["environment"] == "lib 1"
+    (where,) = record["environments"]
+    assert (where["name"], where["requirements"]) == ("lib 1", ["lib==1"])
+    assert where["python"] == "{}.{}.{}".format(*sys.version_info)
+    assert any(package.startswith("numpy==") for package in where["installed"])
+    assert run() == record  # printed again
+    assert run("--fresh")["cells"][0]["counts"] == cell["counts"]  # it says that it is seeded
+
+    # Another program is another mechanism, whatever it is called.
+    file = here / "boxes" / "sum.py"
+    file.write_text(SUM.replace("total + ", "5 * total + "), encoding="utf-8")
+    (other,) = run(code=1)["cells"]
+    assert other["verdict"] == "violated"
+
+
+def test_only_the_very_file_that_the_command_line_names_is_run(here: Path) -> None:
+    (here / "sum.py").write_text(SUM, encoding="utf-8")
+    done = dpframe("check", "spec.toml", "--plugin", "sum.py", cwd=here)
+    assert done.returncode == 2
+    assert "--plugin boxes/sum.py" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("def prepare(params, data): pass", True),
+        ("from elsewhere import prepare", True),
+        ("prepare = 3", True),
+        ("import dpframe\ndef prepare(params, data): pass", False),
+        ("from dpframe import Pair\ndef prepare(params, data): pass", False),
+        ("def other(): pass", False),
+        ("def prepare(:", False),
+        ("\0", False),
+    ],
+)
+def test_what_is_a_program(text: str, is_one: bool) -> None:
+    assert program_files.is_program(text.encode()) == is_one
