@@ -85,7 +85,11 @@ MISTAKES: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, list[str]]]
 }
 
 
-SLOW = {"Holm in the order of the spec", "looks are free for bounds"}
+SLOW = {
+    "Holm in the order of the spec",
+    "looks are free for bounds",
+    "looks are free for verdicts",
+}
 """Others like them are not."""
 
 

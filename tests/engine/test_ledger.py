@@ -219,7 +219,7 @@ def test_another_seed_is_no_look(tmp_path: Path) -> None:
     assert level(cells) == pytest.approx(0.05)
 
 
-@pytest.mark.parametrize("estimator", ["threshold", "betting"])
+@pytest.mark.parametrize("estimator", ["precision", "betting"])
 @pytest.mark.parametrize("other", [{"chunk": 2 * ROWS}, {"prng": "threefry2x32"}], ids=str)
 def test_other_draws_of_the_same_seed_are_a_look(
     estimator: str, other: dict[str, Any], tmp_path: Path
