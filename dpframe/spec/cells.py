@@ -201,8 +201,10 @@ class Grid:
     def _can_be_traced(self, member: Member, giver: Member, pair: Any) -> bool:
         problem = untraceable(pair)
         if problem is not None:
-            message = f"{giver} does not go with {member}, which JAX traces: {problem}"
-            self._problems.add(giver.path, message, _with(_of(pair)))
+            message = f"{giver}: {problem}"
+            self._problems.add(
+                giver.path, message, _with(_of(pair)), f"{member} is one that JAX traces"
+            )
         return problem is None
 
     def _meet(self, member: Member, mechanism: Any, giver: Member, pair: Any) -> Target | None:

@@ -12,6 +12,8 @@ from dpframe.testing import Finding, attacks, examined
 PARAMS: dict[str, dict[str, Any]] = {
     "gaussian": {"sigma": 1.0},
     "values": {"d0": [0, 0], "d1": [1, 0]},
+    "pair records": {"table": [[0.0, 1.0], [0.5, 2.0]], "edit": {"replace": 1, "by": [0.5, 3.0]}},
+    "neighbourhood records": {"table": [0.1, 0.4, 0.9], "adjacency": "either"},
 }
 ENTRIES = {
     f"{entry.kind} {entry.name}": entry
@@ -44,6 +46,7 @@ CERTIFIED = {
     "finds a large loss",
 }
 LEFT_OUT = {
+    "neighbourhood records": {"all pairs are of one shape and type, if it says so"},
     "attack categories": {"larger scores mean D′"},  # no output of the leak comes twice
     "attack canaries": {promise for promise, _ in attacks.TRIALS},
     "estimator one-run": OF_COUNTS,
@@ -55,7 +58,8 @@ LEFT_OUT = {
 
 def findings(name: str) -> list[Finding]:
     cls = ENTRIES[name].cls
-    return examined(cls.from_params(PARAMS[cls.name]) if cls.name in PARAMS else cls)
+    params = PARAMS.get(name, PARAMS.get(cls.name))
+    return examined(cls if params is None else cls.from_params(params))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
