@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from support.command_line import dpframe
 
-from dpframe import program_files
+from dpframe import program_files, registry
+from dpframe.engine import fingerprint
+from dpframe.environments.model import Environment
+from dpframe.spec import load_audit, surroundings
 
 SPEC = """
 schema = 1
@@ -80,6 +83,24 @@ def test_a_program_is_audited_in_the_interpreter_that_is_named(here: Path) -> No
     file.write_text(SUM.replace("total + ", "5 * total + "), encoding="utf-8")
     (other,) = run(code=1)["cells"]
     assert other["verdict"] == "violated"
+
+
+def test_counts_are_not_those_of_other_packages(here: Path) -> None:
+    known = registry.load(files=[here / "boxes" / "sum.py"])
+
+    def key(*installed: str) -> Any:
+        with pytest.MonkeyPatch.context() as patch:
+            found = Environment("lib 1", (), sys.executable, "3.11.1", installed)
+            patch.setattr(surroundings, "_named", lambda name, path: found)
+            spec = here / "spec.toml"
+            audit = load_audit(spec, registry=known, pythons={"lib 1": sys.executable})
+        return fingerprint._plugin(audit.cells[0].mechanism)
+
+    assert key("lib==1") == key("lib==1")
+    assert key("lib==1") != key("lib==2")
+    before = key("lib==1")
+    (here / "boxes" / "sum.py").write_text(SUM + "\n", encoding="utf-8")
+    assert key("lib==1") != before
 
 
 def test_only_the_very_file_that_the_command_line_names_is_run(here: Path) -> None:
