@@ -59,6 +59,7 @@ def searched(
     seed: int = 0,
     box: Any = None,
     ledger: Any = None,
+    store: Any = None,
     **more: Any,
 ) -> CellResult:
     """What a search finds of a box, with no attack and no event named; all in this process."""
@@ -71,7 +72,7 @@ def searched(
         **more,
     }
     loaded = load(spec, plugins=[Edits, box or boxed(answer, epsilon)])
-    (result,) = engine.run(make_plan(loaded), source=Here(), threads=1, ledger=ledger)
+    (result,) = engine.run(make_plan(loaded), source=Here(), threads=1, ledger=ledger, store=store)
     return result
 
 

@@ -12,7 +12,10 @@ from support import leaky_boxes as boxes
 from support.leaky_boxes import searched
 
 from dpframe import HostMechanism, PureDP
+from dpframe.engine import pace
+from dpframe.engine.checkpoint import Store
 from dpframe.engine.ledger import Ledger
+from dpframe.engine.lending import Overdue
 from dpframe.engine.search import box_arm, box_draws
 
 if TYPE_CHECKING:
@@ -243,3 +246,45 @@ def test_answers_are_kept_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPat
     assert max(sizes) < usual
     assert found.estimate is not None  # what is drawn later is counted all the same
     assert found.query.trials[0] > 1_400
+
+
+def test_half_of_the_time_goes_into_beginning_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And who repeats the search begins as many, however fast the machine is then."""
+    asked: list[float] = []
+
+    def left(self: Any) -> float:
+        asked.append(0.0)
+        return 60.0 if len(asked) < 4 else 29.0 if len(asked) < 12 else -1.0
+
+    store = Store()
+    run = {"seconds": 60.0, "stop": "never"}
+    with monkeypatch.context() as patch:
+        patch.setattr(pace.Clock, "left", left)
+        found = searched(boxes.clipped_mean, 1.0, 2_000, run=run, store=store)
+    assert found.witness.pairs < 8
+    assert any("ended by the time budget" in note for note in found.estimate.notes)
+    again = searched(boxes.clipped_mean, 1.0, 2_000, run=run, store=store)
+    assert again.witness.pairs == found.witness.pairs
+    assert again.query.trials[0] > found.query.trials[0]
+    played = len(found.estimate.wealth)
+    assert again.estimate.wealth[:played] == found.estimate.wealth
+    assert searched(boxes.clipped_mean, 1.0, 2_000, run=run).witness.pairs == 8
+
+
+def test_a_round_that_time_ends_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    part, drawn = box_draws.BoxDraws._part, []
+
+    def late(self: Any, one: Any) -> Any:
+        drawn.append(one)
+        if len(drawn) > 60:
+            raise Overdue
+        return part(self, one)
+
+    run = {"seconds": 60.0, "stop": "never"}
+    whole = searched(boxes.clipped_mean, 1.0, 2_000, run=run)
+    monkeypatch.setattr(box_draws.BoxDraws, "_part", late)
+    cut = searched(boxes.clipped_mean, 1.0, 2_000, run=run)
+    played = len(cut.estimate.wealth)
+    assert 0 < played < len(whole.estimate.wealth)
+    assert cut.estimate.wealth == whole.estimate.wealth[:played]
+    assert any("ended by the time budget" in note for note in cut.estimate.notes)
