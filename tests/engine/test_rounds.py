@@ -192,7 +192,7 @@ def test_interrupted_and_resumed_bets_are_the_same_to_the_bit(
     asked = bets(sweep=SWEEP, run=run, estimator=[{"use": "betting"}])
     direct = said(results(asked))
     stops = 0
-    for after in (1, 2, 3, 4, 5, 7, 9):
+    for after in (2, 0, 1, 0, 3, 0, 5, 8):
         calls = itertools.count()
 
         def stop(calls: Any = calls, after: int = after, **_: Any) -> None:
