@@ -16,15 +16,22 @@ from jax_privacy import clipping, noise_addition
 from library_tables import matrix, rounded
 
 AT_ONCE = 256
+ROWS = 64
+"""A batch is padded to a multiple of this."""
 
 
 def prepare(params, data):
     """A function that makes one release: the gradient of a linear model at zero."""
-    table = np.array(matrix({**params, "clean": True}, data), np.float32)
-    table = table.reshape(-1, len(params["bounds"]))
+    width = len(params["bounds"])
+    table = np.array(matrix({**params, "clean": True}, data), np.float32).reshape(-1, width)
+    # As for a Poisson sample: padded, so that neither shapes nor empty batches tell of the data.
+    padded = np.zeros((ROWS * (1 + len(table) // ROWS), width), np.float32)
+    padded[: len(table)] = table
     clipped = clipping.clipped_grad(_loss, l2_clip_norm=1.0, batch_argnums=(1, 2))
-    start = jnp.zeros(table.shape[1] - 1)
-    total = np.asarray(clipped(start, table[:, :-1], table[:, -1]))
+    padding = np.arange(len(padded)) >= len(table)
+    start = jnp.zeros(width - 1)
+    total = clipped(start, padded[:, :-1], padded[:, -1], is_padding_example=padding)
+    total = np.asarray(total)
     spread = params["noise_multiplier"] * float(clipped.sensitivity())
     waiting = []
 
