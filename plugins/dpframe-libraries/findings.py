@@ -52,7 +52,8 @@ dpframe run specs/libraries/known.toml
 
 This page is made from the records, by `plugins/dpframe-libraries/findings.py`. "Runs" are all
 releases that the search asked for, on both datasets of all pairs; the pair and the event are those
-that earned most. Seconds are of a busy machine.
+that earned most. The cells are of several runs, each with a confidence of 99.9 %, on a busy
+machine: seconds say little.
 
 What is assumed of whoever sees the releases differs. Some bugs take a record with NaN, or far out
 of bounds: they matter where anyone may contribute such a record. Low bits matter where releases are
