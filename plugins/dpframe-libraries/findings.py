@@ -45,6 +45,7 @@ mended them. The specs say what data a user would have and what the library clai
 datasets to try, and what to look for in the releases, is not written anywhere: the built-in search
 finds both.
 
+<!-- no-run: it needs a registry of packages, and an hour -->
 ```sh
 dpframe environments build specs/libraries/known.toml
 dpframe run specs/libraries/known.toml
