@@ -75,6 +75,10 @@ class Load:
         Raises:
             SampleError: it cannot be handed to another process.
         """
+        with _PICKLING:  # several workers may ask at once
+            return self._pickled or self._made()
+
+    def _made(self) -> bytes:
         if self._pickled is None:
             try:
                 with contextlib.ExitStack() as stack:
@@ -99,7 +103,8 @@ class Load:
 
     def bring_code(self) -> None:
         """Hands the modules of the mechanisms over too: nobody else can import them."""
-        self.as_code, self._pickled = True, None
+        with _PICKLING:
+            self.as_code, self._pickled = True, None
 
 
 _PICKLING = threading.RLock()

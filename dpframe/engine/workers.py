@@ -244,15 +244,19 @@ class _Worker:
             while self.process.holds != self.load.number:
                 if self.process.holds is None:
                     self.process.hear(deadline)  # that it is ready
+                sent_code = self.load.as_code  # another worker may bring it meanwhile
                 self.process.say(*self.load.message())
                 frame = self.process.hear(deadline)
                 if frame.header["tell"] == "spoiled":
                     self.process = self.workers.replace(self.process)
                 elif frame.header["tell"] == "loaded":
                     self.process.holds = self.load.number
-                elif frame.header.get("type") in MISSING and self.load.may_bring_code:
+                elif frame.header.get("type") in MISSING and (
+                    self.load.may_bring_code or self.load.as_code > sent_code
+                ):
                     self.process.holds = NOTHING
-                    self.load.bring_code()
+                    if self.load.may_bring_code:
+                        self.load.bring_code()
                 else:
                     self.process.holds = NOTHING
                     self.at_rest = True
