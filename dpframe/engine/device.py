@@ -9,6 +9,7 @@ import numpy as np
 
 from dpframe.engine import programs
 from dpframe.engine.address import base_key
+from dpframe.engine.chunks import Segment
 from dpframe.engine.draws import Draws
 from dpframe.engine.guard import guarded
 from dpframe.engine.independence import Independence
@@ -23,7 +24,6 @@ from dpframe.errors import CellError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dpframe.engine.chunks import Segment
     from dpframe.types import HostArray, Tree
 
 CHUNKS = 4
@@ -92,6 +92,10 @@ class DeviceWork(Work):
             seen.conclude()
             self.tried.add(known)
         return outputs
+
+    def compile(self) -> None:
+        if self.away is None and not self.the_pass.slow:  # or else counting is what takes time
+            self.draw_and_count(0, Segment(0, 0, self.the_pass.rows))  # no chunk at all
 
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
         call = partial(self.away or count_segment, self.parcel, tuple(self.active), index, segment)

@@ -130,7 +130,8 @@ def count_chunks(
         )
         return added
 
-    steps = (span.stop - span.first + width - 1) // width
+    chunks = span.stop - span.first
+    steps = chunks if width == 1 else (chunks + width - 1) // width
     result: tuple[Tree, ...] = jax.lax.fori_loop(0, steps, step, counts)
     return result
 

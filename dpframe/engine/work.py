@@ -114,6 +114,7 @@ class Work(ABC):
             if next(self.units(), None) is not None:
                 self.ready()
                 self._look()
+                self.compile()
         self.seconds = time.perf_counter() - started
 
     def _find_counts(self) -> None:
@@ -264,6 +265,9 @@ class Work(ABC):
     @abstractmethod
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
         """What `count` gives; every leaf [lanes or more, attacks, …]."""
+
+    def compile(self) -> None:  # noqa: B027  # a black box is as it is
+        """Compiles what counts, beside what others compile and count: that takes its time."""
 
     def conclude(self) -> None:  # noqa: B027  # most have nothing to say
         """A last look at what was counted; raises WorthlessError."""

@@ -20,6 +20,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from dpframe.commands.audit import make_plan
 from dpframe.engine.processes import available_cores
 from dpframe.engine.run import run
 from dpframe.spec import audit_from_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DIMS = (1, 2, 8, 32, 64, 128)
 EPSILONS = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]
@@ -50,8 +54,8 @@ def now() -> float:
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
-def engine(dim: int, epsilons: list[float], coordinates: int, repeats: int) -> float:
-    """Draws per second of the engine, both datasets."""
+def engine(dim: int, epsilons: list[float], coordinates: int) -> Callable[[], float]:
+    """Measures draws per second of the engine, both datasets; compiled already."""
     document = {
         "schema": 1,
         "audit": {"name": "loop", "trials": coordinates // (2 * dim)},
@@ -62,34 +66,62 @@ def engine(dim: int, epsilons: list[float], coordinates: int, repeats: int) -> f
         "sweep": {"mechanism.epsilon": epsilons},
     }
     plan = make_plan(audit_from_dict(document, registry=registry.load()))
-    times = []
-    for _ in range(repeats + 1):
+    drawn = sum(p.coordinates for p in plan.passes)
+    run(plan)
+
+    def measure() -> float:
         started = now()
         run(plan)
-        times.append((now() - started) / CLOCK.share)
-    return sum(p.coordinates for p in plan.passes) / statistics.median(times[1:])
+        return drawn / ((now() - started) / CLOCK.share)
+
+    return measure
 
 
-def tight(program: Path, dim: int, coordinates: int, repeats: int) -> float:
-    """Draws per second of the C loop."""
+def tight(program: Path, dim: int, coordinates: int) -> Callable[[], float]:
+    """Measures draws per second of the C loop."""
     command = [str(program), str(dim), str(coordinates // 10**6), str(available_cores())]
-    times = []
-    for _ in range(repeats):
+
+    def measure() -> float:
         started = now()
         subprocess.run(command, capture_output=True, check=True)
-        times.append((now() - started) / CLOCK.share)
-    return coordinates / statistics.median(times)
+        return coordinates / ((now() - started) / CLOCK.share)
+
+    return measure
 
 
-def plain(dim: int, coordinates: int) -> float:
-    """Draws per second of the paper's method, written plainly in NumPy, for one value of ε."""
+def plain(dim: int, coordinates: int) -> Callable[[], float]:
+    """Measures draws per second of the paper's method, written plainly in NumPy, at one ε."""
     trials, scale = max(1, coordinates // dim), dim / 1.0
-    started = now()
-    u = np.random.uniform(0, 1, size=(trials, dim))  # legacy, as in the paper's code
-    noise = -scale * np.sign(u - 0.5) * np.log(1 - 2 * np.abs(u - 0.5))
-    rounded = np.round(np.clip(0.0 + noise, 0, 1))
-    np.round(np.mean(rounded, axis=1)).sum()
-    return trials * dim / (now() - started)
+
+    def measure() -> float:
+        started = now()
+        u = np.random.uniform(0, 1, size=(trials, dim))  # legacy, as in the paper's code
+        noise = -scale * np.sign(u - 0.5) * np.log(1 - 2 * np.abs(u - 0.5))
+        rounded = np.round(np.clip(0.0 + noise, 0, 1))
+        np.round(np.mean(rounded, axis=1)).sum()
+        return trials * dim / (now() - started)
+
+    return measure
+
+
+def in_turn(measures: dict[str, Callable[[], float]], repeats: int) -> dict[str, float]:
+    """The median of each measure. They take turns, so that whoever disturbs one disturbs all."""
+    found: dict[str, list[float]] = {name: [] for name in measures}
+    for _ in range(repeats):
+        for name, measure in measures.items():
+            found[name].append(measure())
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def rates_at(dim: int, program: Path | None, coordinates: int, repeats: int) -> dict[str, float]:
+    """Draws per second: `one` and `seven` values of ε, `c`, `numpy`."""
+    measures = {
+        "one": engine(dim, [1.0], coordinates),
+        "seven": engine(dim, EPSILONS, coordinates),
+        "c": tight(program, dim, coordinates) if program else lambda: float("nan"),
+        "numpy": plain(dim, 32 * 10**6),
+    }
+    return in_turn(measures, repeats)
 
 
 def build(folder: Path) -> Path | None:
@@ -123,12 +155,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         program = build(Path(folder))
         for dim in DIMS:
-            one = engine(dim, [1.0], coordinates, options.repeats)
-            seven = engine(dim, EPSILONS, coordinates, options.repeats)
-            c = tight(program, dim, coordinates, options.repeats) if program else float("nan")
-            numpy = statistics.median(plain(dim, 64 * 10**6) for _ in range(3))
-            rates = " ".join(f"{rate / 1e6:7.0f}" for rate in (one, seven, c, numpy))
-            print(f"{dim:4} {rates} {one / c:6.2f} {one / numpy:9.0f}", flush=True)
+            found = rates_at(dim, program, coordinates, options.repeats)
+            rates = " ".join(f"{rate / 1e6:7.0f}" for rate in found.values())
+            one = found["one"]
+            print(
+                f"{dim:4} {rates} {one / found['c']:6.2f} {one / found['numpy']:9.0f}", flush=True
+            )
 
 
 if __name__ == "__main__":
