@@ -44,9 +44,10 @@ def finding(hunt: Hunt, seconds: float) -> CellResult:
         seconds: that it took.
     """
     cell, wealth, error = hunt.cell, hunt.wealth, hunt.error
-    arm = hunt.witness()
     if not hunt.has_bet:
-        raise CellError("nothing could be bet on: more trials, or a smaller neighbourhood")
+        what = "time" if hunt.ended_by_time else "trials"
+        raise CellError(f"nothing could be bet on: more {what}, or a smaller neighbourhood")
+    arm = hunt.witness()
     number, loss = most_telling(arm.seen, cell.delta)
     if hunt.is_refuted() and (clear := clearest(arm.seen, arm.points)) is not None:
         number = clear
