@@ -181,7 +181,7 @@ MUTANTS = [
     Mutant(
         14,
         "the error is divided by claims instead of bounds",
-        "dpframe/engine/estimate.py",
+        "dpframe/engine/inquiry.py",
         "max(1, plan.certifying_cells)",
         "max(1, plan.m)",
         ("tests/engine/test_run.py", "tests/calibration/test_together.py"),
@@ -239,8 +239,8 @@ MUTANTS = [
         19,
         "a round chooses its own bet: a search",
         "dpframe/engine/search/wealth.py",
-        "earned = self._bet_against_claim(number, before, fresh, points)",
-        "earned = self._bet_against_claim(number, fresh, fresh, points)",
+        "earned = self._bet_against_claim(number, before, fresh, points, least)",
+        "earned = self._bet_against_claim(number, fresh, fresh, points, least)",
         ("tests/engine/search/test_wealth.py",),
     ),
     Mutant(

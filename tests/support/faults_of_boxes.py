@@ -380,7 +380,7 @@ def returns_a_dictionary(rng: Any, data: Any, n: int) -> Any:
 
 @fault(FAILED, "sample gave .* values; outputs are numbers")
 def returns_texts(rng: Any, data: Any, n: int) -> Any:
-    return ["x"] * n
+    return np.array(["x"] * n)
 
 
 @fault(FAILED, "sample gave object values; outputs are numbers")

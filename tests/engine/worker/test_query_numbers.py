@@ -43,7 +43,7 @@ A_NUMBER = "a number"
 )
 def test_there_and_back(answer: Any, form: str, expected: list[Any]) -> None:
     box = SimpleNamespace(query=lambda data: answer)
-    assert heard(*ask(box, None)) == (None, form, tuple(expected))
+    assert heard(*ask(box, None)) == (None, form, tuple(expected), None)
 
 
 def test_nan_and_long_doubles_come_back_too() -> None:
