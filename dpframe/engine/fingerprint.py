@@ -121,6 +121,7 @@ def question(
             "pilot": run.pilot if pilots else 0,
             "counts": None if getattr(mechanism, "seedable", True) else counts,
             **drawn_with(run),
+            **told_as(cell.mechanism),
         }
     )
 
@@ -134,6 +135,16 @@ def drawn_with(run: RunSettings) -> dict[str, Any]:
     usual = type(run)()
     found = {name: getattr(run, name) for name in ("chunk", "prng")}
     return {name: value for name, value in found.items() if value != getattr(usual, name)}
+
+
+def told_as(choice: Choice[Any]) -> dict[str, Any]:
+    """What of the same draws of a black box is taken for its answers; none where nothing is said.
+
+    Args:
+        choice: of the box.
+    """
+    found = {name: getattr(choice, name) for name in ("raises", "time", "limit")}
+    return {name: value for name, value in found.items() if value not in (None, False)}
 
 
 @functools.cache

@@ -23,6 +23,7 @@ from dpframe import (
     Estimate,
     Estimator,
     Gt,
+    HostMechanism,
     Mechanism,
     Pair,
     PureDP,
@@ -657,3 +658,25 @@ def test_all_later_looks_together_cost_half_of_the_first(number: int) -> None:
     # 1/(2·3) + … + 1/(k(k + 1)) = 1/2 − 1/(k + 1)
     spent = sum(1 / Looks((), k).price for k in range(2, min(number, 500) + 1))
     assert spent == pytest.approx(0.5 - 1 / (min(number, 500) + 1))
+
+
+@pytest.mark.parametrize("other", [{"raises": "fail"}, {"limit": 2.0}, {"outputs": {"time": True}}])
+def test_another_way_to_read_the_answers_of_a_box_is_a_look(
+    other: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample_in_this_process(monkeypatch)
+
+    class Answers(HostMechanism, name="answers-one-number"):
+        """One number at a time."""
+
+        def claim(self, pair: Any) -> PureDP:
+            return PureDP(20.0)
+
+        def release(self, rng: Any, data: Any) -> float:
+            return float(np.sum(data) + rng.normal())
+
+    asked: Any = {"plugins": [*PLUGINS, Answers], "run": {"chunk": 16}}
+    for told, look in (({}, 1), (other, 2), ({}, 1)):
+        box = {"use": "answers-one-number", **told}
+        (cell,) = shown(tmp_path, 64, mechanism=[box], **asked)
+        assert cell["basis"]["look"] == look

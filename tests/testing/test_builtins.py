@@ -18,7 +18,7 @@ PARAMS: dict[str, dict[str, Any]] = {
 ENTRIES = {
     f"{entry.kind} {entry.name}": entry
     for entry in registry.load().entries
-    if entry.distribution == registry.BUILTIN
+    if entry.distribution == registry.BUILTIN and entry.name != "program"  # it runs a user's file
 }
 EXAMPLES = ("mechanism laplace", "mechanism laplace-numpy", "pair zeros-ones", "attack logistic")
 MAY_BE_LEFT_OUT = {
@@ -49,6 +49,7 @@ LEFT_OUT = {
     "neighbourhood records": {"all pairs are of one shape and type, if it says so"},
     "attack categories": {"larger scores mean D′"},  # no output of the leak comes twice
     "attack canaries": {promise for promise, _ in attacks.TRIALS},
+    "attack answers": {promise for promise, _ in attacks.TRIALS},
     "estimator one-run": OF_COUNTS,
     "estimator one-run-fdp": OF_COUNTS,
     "estimator one-shot": OF_COUNTS | CERTIFIED,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.engine.address import EVAL, Stream, digest, host_generator
 from dpframe.engine.checkpoint import Saved
-from dpframe.engine.fingerprint import source_of
+from dpframe.engine.fingerprint import source_of, told_as
 from dpframe.engine.guard import guarded
 from dpframe.engine.lending import Overdue
 from dpframe.engine.pace import GRACE, Clock
@@ -75,7 +75,7 @@ def asked_of_draws(cell: Cell, seconds: float | None) -> list[Any]:
     begins = min(cell.trials, math.ceil(WARM_UP / SHARE))
     asked = [search.mechanism.value.params(), values, repr(cell.delta), begins]
     if isinstance(search.mechanism.value, HostMechanism):
-        asked += [seconds, search.mechanism.raises]
+        asked += [seconds, told_as(search.mechanism)]
     return asked
 
 
