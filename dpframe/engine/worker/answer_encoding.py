@@ -478,15 +478,17 @@ class _Reader:
         names = getattr(type(value), "__dataclass_fields__", None)
         if names is None and isinstance(value, BaseException):
             return self.fields(value, [("args", value.args)])
+        hidden = False
         if names is None:
             names = list(getattr(value, "__dict__", ()))
             for base in type(value).__mro__:
                 slots = base.__dict__.get("__slots__", ())
                 names += [slots] if isinstance(slots, str) else list(slots)
+            hidden = any(n.startswith("_") and n not in ("__dict__", "__weakref__") for n in names)
             names = sorted(name for name in names if not name.startswith("_"))
         held = [(name, getattr(value, name)) for name in names if hasattr(value, name)]
         plain = all(base.__flags__ & IN_PYTHON for base in type(value).__mro__[:-1])
-        if held or (plain and not getattr(value, "__dict__", None)):
+        if held or (plain and not hidden):  # a class without anything in it says what it is
             return self.fields(value, held)
         if len(self.open) > 1:  # something inside of an object that tells more
             self.part(b"o", _sized(_name(type(value)).encode()))

@@ -250,7 +250,13 @@ def test_exceptions_by_class_and_message_without_its_numbers():
 
 
 def test_what_shows_nothing_is_refused():
-    for hidden in (iter([]), np.random.default_rng(3), Secret()):
+    class Slots:
+        __slots__ = ("__value", "__weakref__")
+
+        def __init__(self):
+            self.__value = 3
+
+    for hidden in (iter([]), np.random.default_rng(3), Secret(), Slots()):
         with pytest.raises(UnreadableError, match="shows nothing: say in `attributes`"):
             encode(hidden)
     assert kind(Nothing()) == "Nothing ()"
