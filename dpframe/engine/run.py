@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -164,6 +165,12 @@ class Runner:
             self._save(works)
         return self.again
 
+    @functools.cached_property
+    def _times(self) -> int:
+        """How many times as large as here segments are on the cluster."""
+        elements = sum(the_pass.coordinates for the_pass in self.plan.passes)
+        return 1 if self.cluster is None else self.cluster.times(elements / SEGMENT_ELEMENTS)
+
     def _stop(self) -> None:
         """Ends what threads wait for."""
         self.source.stop()
@@ -257,8 +264,7 @@ class Runner:
             work.source = self.source
         elif isinstance(work, DeviceWork) and self.cluster is not None:
             work.away = self.cluster.count
-            elements = sum(one.coordinates for one in self.plan.passes)
-            work.times = self.cluster.times(elements / SEGMENT_ELEMENTS)
+            work.times = self._times
         if the_pass.anytime:
             stops = self.plan.audit.run.stop == "decided"
             inquiry = Inquiry(the_pass, self.plan, self.ledger)
