@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -81,7 +82,8 @@ class Player:
 class Loudest:
     """The most extreme counts, played in the same rounds: could they refute the claim yet?
 
-    Cells with one claim and nothing learned share it.
+    Cells with one claim and nothing learned share it, also those of passes that threads prepare at
+    the same time.
     """
 
     def __init__(self, player: Player) -> None:
@@ -89,11 +91,13 @@ class Loudest:
         """After no round, after one, …"""
         self.estimates: dict[int, Estimate] = {}
         """By number of rounds."""
+        self._lock = threading.Lock()
 
     def after(self, ends: list[int]) -> Player:
         """Once it was shown rounds with these ends; of those that were cut, only the last."""
-        for end in ends[len(self._players) - 1 :]:
-            self._players.append(self._next(end))
+        with self._lock:
+            for end in ends[len(self._players) - 1 :]:
+                self._players.append(self._next(end))
         player = self._players[len(ends)]
         return player if player.trials == ends[-1] else self._next(ends[-1], len(ends) - 1)
 
