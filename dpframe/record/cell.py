@@ -6,8 +6,10 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any, cast
 
+from dpframe.mechanism import HostMechanism
 from dpframe.record.claim import claim_record
 from dpframe.record.model import (
+    AskedRecord,
     Basis,
     CellRecord,
     ChoiceRecord,
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from dpframe.estimator import Estimate, Query, UpperOf
     from dpframe.record.model import Verdict
     from dpframe.record.result import CellResult
-    from dpframe.spec.audit import Choice, Skip
+    from dpframe.spec.audit import Cell, Choice, Skip
 
 
 def cell_record(result: CellResult) -> CellRecord:
@@ -47,6 +49,7 @@ def cell_record(result: CellResult) -> CellRecord:
         repeat=cell.repeat,
         seed=cell.seed,
         mechanism=_choice(cell.mechanism),
+        asked=_asked(cell),
         pair=PairRecord(
             use=cell.pair.use, params=plain(cell.pair.value.params()), digest=result.data
         ),
@@ -73,8 +76,18 @@ def cell_record(result: CellResult) -> CellRecord:
         else [LookRecord(trials=t) for t in result.looks.listed(result.trials) if found],
         basis=_basis(result),
         search=_search(result),
+        searched=cell.search is not None,
         exact=_exact(result),
     )
+
+
+def _asked(cell: Cell) -> AskedRecord | None:
+    """What the spec says of how a box is asked; in a search an exception is an answer."""
+    box = cell.mechanism
+    if not isinstance(box.value, HostMechanism):
+        return None
+    raises = box.raises or (None if cell.search is None else "answer")
+    return AskedRecord(raises=cast("Any", raises), limit=box.limit, time=box.time, bits=box.bits)
 
 
 def _exact(result: CellResult) -> ExactRecord | None:

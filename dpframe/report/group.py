@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 FIRST_KEYS = ("mechanism.epsilon",)
 """Read first and down the rows: it is what the claim is about."""
+SEARCH = "search"
+"""What stands for the attack of cells in which many were played."""
 TABLE_KEYS = 2
 """Swept keys that a table can show: one down, one across."""
 
@@ -116,8 +118,19 @@ def groups(cells: list[CellRecord]) -> list[Group]:
 
 
 def names(cell: CellRecord) -> tuple[str, str, str]:
-    """Labels of a cell's mechanism, attack and estimator."""
-    return cell.mechanism.label, cell.attack.label, cell.estimator.label
+    """Labels of a cell's mechanism, attack and estimator.
+
+    The attack of a searched cell is part of what was found, and no part of its name: with other
+    draws, in another release of a library, it is another one.
+    """
+    attack = SEARCH if cell.is_searched else cell.attack.label
+    return cell.mechanism.label, attack, cell.estimator.label
+
+
+def found_by(spot: Spot) -> str:
+    """The attacks that earned most in the searches of a spot; empty if none was searched."""
+    cells = [cell for cell in spot.done if cell.is_searched]
+    return ", ".join(dict.fromkeys(cell.attack.label for cell in cells))
 
 
 def counted(spots: Sequence[Spot]) -> Counter[str | None]:

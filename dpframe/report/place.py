@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpframe.report import words
-from dpframe.report.group import short
+from dpframe.report.group import names, short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,9 +26,14 @@ def called(cell: CellRecord, *, repeated: bool = False) -> str:
         cell: the cell.
         repeated: whether its audit has repeats, so that their number belongs into the name.
     """
-    labels = (cell.mechanism.label, cell.attack.label, cell.estimator.label)
+    labels = names(cell)
     repeat = f"repeat {cell.repeat}" if repeated else ""
     return " · ".join(part for part in (*labels, place(cell.swept), repeat) if part)
+
+
+def attack_of(cell: CellRecord) -> str:
+    """The attack that a cell's numbers are of; of a search that failed there is none."""
+    return "–" if cell.is_searched and cell.estimate is None else cell.attack.label
 
 
 def called_skipped(skip: SkipRecord) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 OWN = "this Python"
 """What the environment of dpframe itself is called."""
+
+MANY = 2
+"""One of so many places of a table is filled, at least."""
 
 GRAVITY = ("violated", "failed", "inconclusive", None, "consistent")
 """Of several cells in one place the gravest is shown."""
@@ -59,6 +63,34 @@ def versions(record: Record) -> Versions | None:
     )
 
 
+def blocks(found: Versions) -> list[Versions]:
+    """The matrix as the tables that show it best.
+
+    Where several libraries were audited, most environments have nothing to do with most
+    mechanisms. Then those that belong together get a table of their own.
+    """
+    filled = sum(place is not None for _, places in found.rows for place in places)
+    if MANY * filled >= len(found.rows) * len(found.mechanisms):
+        return [found]
+    together: list[tuple[set[int], list[int]]] = []
+    for row, (_, places) in enumerate(found.rows):
+        columns = {n for n, place in enumerate(places) if place is not None}
+        rows = [row]
+        for other in [other for other in together if other[0] & columns]:
+            together.remove(other)
+            columns, rows = columns | other[0], rows + other[1]
+        together.append((columns, sorted(rows)))
+    parts = sorted(together, key=lambda part: part[1])
+    return [_part(found, sorted(columns), rows) for columns, rows in parts]
+
+
+def _part(found: Versions, columns: Sequence[int], rows: Sequence[int]) -> Versions:
+    return Versions(
+        tuple(found.mechanisms[n] for n in columns),
+        tuple((found.rows[n][0], tuple(found.rows[n][1][k] for k in columns)) for n in rows),
+    )
+
+
 def environment(cell: CellRecord) -> str:
     """Where the mechanism of a cell ran."""
     name = cell.mechanism.params.get("environment")
@@ -90,15 +122,19 @@ def _titles(cells: Iterable[CellRecord]) -> dict[str, str]:
 
 
 def _common(labels: Sequence[str]) -> str:
-    """The words that labels begin with."""
+    """The words that labels begin and end with."""
     if len(labels) == 1:
         return labels[0]
-    words = []
-    for several in zip(*(label.split() for label in labels), strict=False):
-        if len(set(several)) > 1:
-            break
-        words.append(several[0])
-    return " ".join(words).rstrip(" ,:·-")
+    split = [label.split() for label in labels]
+    start = _alike(split)
+    end = _alike([words[len(start) :][::-1] for words in split])[::-1]
+    return " ".join([*start, *end]).strip(" ,:·-")
+
+
+def _alike(split: Sequence[Sequence[str]]) -> list[str]:
+    """The words that lists begin with."""
+    columns = itertools.takewhile(lambda c: len(set(c)) == 1, zip(*split, strict=False))
+    return [column[0] for column in columns]
 
 
 def _shown(cells: Sequence[CellRecord]) -> Place | None:

@@ -12,10 +12,21 @@ from typing import TYPE_CHECKING, Any
 from dpframe.errors import DpframeError
 from dpframe.printable import shown
 from dpframe.record.verdict import exceeds
+from dpframe.report.drawn import drawn_with
 from dpframe.report.exact import noise_too_small
 
 if TYPE_CHECKING:
     from dpframe.record.model import CellRecord, ChoiceRecord, Record
+
+
+MORE = 8
+"""Draws of a witness, as a multiple of what its search has spent; fewer where it is decided."""
+
+LEAST = 1_000
+"""Draws of a witness of a search, at least."""
+
+MOST_LEARNED = 100_000
+"""Draws that the attack of a witness of a black box learns from, at most."""
 
 
 def witness_of(record: Record, name: str | None = None) -> CellRecord:
@@ -45,8 +56,7 @@ def witness_of(record: Record, name: str | None = None) -> CellRecord:
 def as_tables(cell: CellRecord, record: Record | None = None) -> dict[str, Any]:
     """A spec that plays one cell again, on other draws, and expects what was found.
 
-    A search has looked at its draws, and has stopped when it liked; here pair, attack and number of
-    trials are fixed beforehand.
+    A search has chosen pair and attack by its draws; here they are fixed beforehand.
 
     Args:
         cell: of a record.
@@ -60,15 +70,19 @@ def as_tables(cell: CellRecord, record: Record | None = None) -> dict[str, Any]:
         "audit": {
             "name": f"witness-{re.sub(r'[^0-9A-Za-z_.+-]+', '-', cell.mechanism.label)}",
             "seed": cell.seed + 1,
-            "trials": max(cell.trials),
+            "trials": _trials(cell),
         },
         "pair": {"use": pair.use, "params": _given(pair.params)},
-        "mechanism": [_entry(cell.mechanism)],
+        "mechanism": [_entry(cell.mechanism) | _asked(cell)],
         "attack": [_entry(cell.attack)],
         "estimator": [_entry(cell.estimator)],
     }
     if cell.claim is not None and cell.estimate is not None:
         spec["audit"]["delta"] = cell.estimate.delta
+    if record is not None:
+        spec["audit"]["confidence"] = record.audit.confidence
+    if run := _run(cell, record):
+        spec["run"] = run
     if cell.verdict == "violated" or exceeds(cell):
         spec["expect"] = [{"verdict": "violated"}]
     where = cell.mechanism.params.get("environment")
@@ -161,6 +175,32 @@ def _entry(choice: ChoiceRecord) -> dict[str, Any]:
     params = _given(choice.params)
     label = {"label": choice.label} if choice.label != choice.use else {}
     return {"use": choice.use, **label, **({"params": params} if params else {})}
+
+
+def _asked(cell: CellRecord) -> dict[str, Any]:
+    """How a box is asked, as its table in a spec has it, but what is left to its default."""
+    asked = cell.asked
+    if asked is None:
+        return {}
+    found: dict[str, Any] = {"raises": asked.raises, "limit": asked.limit}
+    seen = {name: True for name in ("time", "bits") if getattr(asked, name)}
+    return {k: v for k, v in found.items() if v is not None} | ({"outputs": seen} if seen else {})
+
+
+def _trials(cell: CellRecord) -> int:
+    """What a search needed, and more: it has learned on draws that do not count here."""
+    spent = max(cell.trials)
+    return max(MORE * spent, LEAST) if cell.is_searched else spent
+
+
+def _run(cell: CellRecord, record: Record | None) -> dict[str, Any]:
+    """How it is drawn; it ends when it is decided, as the search did."""
+    found = {} if record is None else drawn_with(record)
+    if cell.is_searched:
+        found["stop"] = "decided"
+        if cell.asked is not None:  # a slow box decides in a few draws, and learns from as many
+            found["fit"] = min(max(cell.trials), MOST_LEARNED)
+    return found
 
 
 def _given(params: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from support import made_records
 from dpframe.record.file import as_record
 from dpframe.report.files.html.content import values
 from dpframe.report.files.markdown import document
-from dpframe.report.versions import OWN, versions
+from dpframe.report.versions import OWN, blocks, versions
 from dpframe.report.witness import as_tables, as_test, as_toml
 
 
@@ -75,6 +75,23 @@ def test_one_mechanism_under_several_labels_is_one_column() -> None:
     assert matrix(in_one)[""] == ["b 1", "b 2"]
     nothing_in_common = [cell("x", "lib 1"), cell("y", "lib 2")]
     assert matrix(nothing_in_common)[""] == ["x", "y"]
+
+
+def test_libraries_that_have_nothing_to_do_with_each_other_get_tables_of_their_own(
+    show: Any,
+) -> None:
+    names = ("ada", "bob", "cyd", "dee", "eve")
+    cells = [cell(f"{name} {n} noise", f"{name} {n}", of=name) for n in (1, 2) for name in names]
+    found = versions(as_record(made_records.record(cells)))
+    assert found is not None
+    assert found.mechanisms == tuple(f"{name} noise" for name in names)
+    parts = blocks(found)
+    assert [part.mechanisms for part in parts] == [(f"{name} noise",) for name in names]
+    assert [row for row, _ in parts[1].rows] == ["bob 1", "bob 2"]
+    assert "–" not in show(made_records.record(cells), 80).partition("environment")[2].partition(
+        "No violation"
+    )[0].replace("─", "")
+    assert blocks(parts[0]) == [parts[0]]
 
 
 def test_there_is_none_where_all_run_here(show: Any) -> None:

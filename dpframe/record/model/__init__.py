@@ -1,5 +1,6 @@
 """The record as types: what each field means, and which values it can have."""
 
+from dpframe.record.model.cell import AskedRecord as AskedRecord
 from dpframe.record.model.cell import Basis as Basis
 from dpframe.record.model.cell import CellRecord as CellRecord
 from dpframe.record.model.cell import ChoiceRecord as ChoiceRecord

@@ -34,6 +34,20 @@ class ChoiceRecord(Part):
     """effective parameters, after sweep, overrides and `resolve`"""
 
 
+class AskedRecord(Part):
+    """How a black box was asked for its answers, and what counts as one."""
+
+    raises: Literal["answer", "fail"] | None = None
+    """whether an exception is an answer, or makes the cell fail; null: as is usual for its attack
+    """
+    limit: Amount | None = None
+    """seconds that one answer may take; null without a limit"""
+    time: bool = False
+    """whether the time that an answer took is part of it"""
+    bits: bool = False
+    """whether a search looked at the last bits of numbers"""
+
+
 class PairRecord(Part):
     """The neighbouring datasets."""
 
@@ -220,6 +234,11 @@ class ExactRecord(Part):
 class CellRecord(Part):
     """One combination of mechanism, pair, attack, estimator and swept values."""
 
+    @property
+    def is_searched(self) -> bool:
+        """Whether a search chose its pair and its attack, which then are no part of its name."""
+        return self.searched or self.search is not None
+
     id: str
     """stable name: a readable part and a hash of what the cell is. Position, trials, seed, δ and
     confidence are not in it, unless swept"""
@@ -231,6 +250,8 @@ class CellRecord(Part):
     """the seed its draws come from"""
     mechanism: ChoiceRecord
     """the mechanism"""
+    asked: AskedRecord | None = None
+    """how a black box was asked; null for traced mechanisms. Old records lack it"""
     pair: PairRecord
     """the pair"""
     attack: ChoiceRecord
@@ -282,7 +303,11 @@ class CellRecord(Part):
     basis: Basis | None = None
     """what the verdict is made of; null without a verdict. Old records lack it"""
     search: SearchRecord | None = None
-    """what a search looked through and what it holds against the claim; null without [search]"""
+    """what a search looked through and what it holds against the claim; null without [search], and
+    where the cell failed"""
+    searched: bool = False
+    """whether a search chose pair and attack, also where it failed; the attack of a cell that
+    failed is the first of those that were to be played. Old records lack it"""
     exact: ExactRecord | None = None
     """what was found of the query without noise; null where the mechanism gives none. Old records
     lack it"""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from dpframe.report.group import names
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -20,7 +22,7 @@ class Match(NamedTuple):
     @property
     def renamed(self) -> bool:
         """Whether a label of it is another one now."""
-        return _labels(self.old) != _labels(self.new)
+        return names(self.old) != names(self.new)
 
 
 class Matches(NamedTuple):
@@ -55,12 +57,11 @@ def match(old: list[CellRecord], new: list[CellRecord]) -> Matches:
 def _by_content(cells: Iterable[CellRecord]) -> dict[str, list[CellRecord]]:
     found: dict[str, list[CellRecord]] = {}
     for cell in cells:
-        parts = (cell.mechanism, cell.pair, cell.attack, cell.estimator)
+        where = (cell.pair, cell.attack)
+        if cell.is_searched:  # these are what was found
+            where = (cell.search.neighbourhood,) if cell.search is not None else ()
+        parts = (cell.mechanism, *where, cell.estimator)
         what = [[part.use, part.params] for part in parts]
         content = json.dumps([what, cell.swept, cell.repeat], sort_keys=True, default=str)
         found.setdefault(content, []).append(cell)
     return found
-
-
-def _labels(cell: CellRecord) -> tuple[str, str, str]:
-    return cell.mechanism.label, cell.attack.label, cell.estimator.label

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from dpframe.report import sentences, words
 from dpframe.report.files.gfm import code, folded, plain, table
 from dpframe.report.outcome import Kind, outcome, skipped
-from dpframe.report.place import called, called_skipped, place, repeated
+from dpframe.report.place import attack_of, called, called_skipped, place, repeated
 from dpframe.report.references import references
 from dpframe.report.untried import untried
 from dpframe.report.verdicts import SYMBOL, UNEXPECTED, WORDS
-from dpframe.report.versions import versions
+from dpframe.report.versions import blocks, versions
 from dpframe.report.weight import measure, worst
 
 if TYPE_CHECKING:
@@ -89,13 +89,14 @@ def _versions(record: Record, cap: int) -> Iterator[str]:
     found = versions(record)
     if found is None:
         return
-    heads = ("environment", *map(plain, found.mechanisms))
-    rows = [
-        (plain(name), *("–" if place is None else plain(place.text) for place in places))
-        for name, places in found.rows[:cap]
-    ]
-    left = _left_out(len(found.rows) - len(rows), "environment")
-    yield f"## Versions\n\n{table(heads, rows)}{left}"
+    yield "## Versions"
+    for part in blocks(found):
+        heads = ("environment", *map(plain, part.mechanisms))
+        rows = [
+            (plain(name), *("–" if place is None else plain(place.text) for place in places))
+            for name, places in part.rows[:cap]
+        ]
+        yield table(heads, rows) + _left_out(len(part.rows) - len(rows), "environment")
 
 
 def _worst(cells: list[CellRecord], record: Record) -> tuple[str, str]:
@@ -142,7 +143,7 @@ def _row(cell: CellRecord, *, several: bool) -> tuple[str, ...]:
     return (
         plain(sign),
         plain(cell.mechanism.label),
-        plain(cell.attack.label),
+        plain(attack_of(cell)),
         plain(cell.estimator.label),
         plain(", ".join(filter(None, where))),
         words.brief(claim.epsilon) if claim else "–",

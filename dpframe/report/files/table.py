@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.printable import printable
 from dpframe.record.model.values import in_words, strict
+from dpframe.report.place import attack_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,7 +85,7 @@ def _row(cell: CellRecord) -> Mapping[str, Any]:
         **{column: getattr(cell, column) for column in COLUMNS if hasattr(cell, column)},
         **{column: getattr(estimate, column, None) for column in COLUMNS if _estimated(column)},
         "mechanism": cell.mechanism.label,
-        "attack": cell.attack.label,
+        "attack": attack_of(cell),
         "estimator": cell.estimator.label,
         "claim_kind": claim.kind if claim else None,
         "claim_epsilon": claim.epsilon if claim else None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.cells import cell_len
 
 from dpframe.report import words
-from dpframe.report.group import same, short, telling
+from dpframe.report.group import found_by, same, short, telling
 from dpframe.report.terminal.bar import interval_bar
 from dpframe.report.terminal.cell import LIMIT, certified, empirical, interval, limit, tally
 from dpframe.report.terminal.ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink, padded
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from dpframe.report.group import Group, Spot
 
+ATTACK = "attack"
+"""Title of the column of attacks, where searches chose them."""
 NAME = "mechanism"
 """Title of the first column where nothing is swept."""
 BOUNDS = ("certified", "certified (interval)", "(interval)")
@@ -61,6 +63,8 @@ def list_tables(found: list[Group], ink: Ink, width: int) -> list[list[Table | T
         del columns["claimed"]
     if not any(text.strip() for text in columns[_bounds_title(spots)]):
         del columns[_bounds_title(spots)]
+    if any(attacks := [found_by(spot) for spot in spots]):
+        columns[ATTACK] = [ink.plain(attack) or "–" for attack in attacks]
     names = _names(found, by_group, ink)
     texts = list(zip(*columns.values(), strict=True))
     rows = list(map(Row, names, spots, texts))
@@ -105,7 +109,7 @@ class _Layout(NamedTuple):
         table.show_header = bool(head)
         table.add_column("" if self.above else head, no_wrap=True, min_width=self.name)
         for title, width in self.widths.items():
-            side: JustifyMethod = "left" if title in BOUNDS else "right"
+            side: JustifyMethod = "left" if title in (*BOUNDS, ATTACK) else "right"
             table.add_column(self.ink.text(title), justify=side, no_wrap=True, min_width=width)
         if self.bar:
             axis = "0 " + "claim".center(self.bar - 4) + self.ink.plain("2×")

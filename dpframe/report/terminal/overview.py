@@ -71,8 +71,11 @@ def _told(groups: list[Group], ink: Ink, width: int) -> Iterator[Text]:
 
 def _place(cell: CellRecord, groups: list[Group]) -> str:
     """Which attack and estimator, where they differ, and the swept values."""
-    names = (cell.mechanism.label, cell.attack.label, cell.estimator.label)
-    by = " · ".join(names[part] for part in telling(groups) if part)
+    parts = [part for part in telling(groups) if part]
+    if cell.is_searched:
+        parts = [1, *(part for part in parts if part != 1)]
+    labels = (cell.mechanism.label, cell.attack.label, cell.estimator.label)
+    by = " · ".join(labels[part] for part in parts)
     keys = dict.fromkeys(key for group in groups for key in group.keys if key in cell.swept)
     place = [f"{short(key, keys)} {words.setting(cell.swept[key])}" for key in keys]
     if any(len(spot.cells) > 1 for group in groups for spot in group.spots):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpframe.report.terminal.ink import STYLE, Ink
-from dpframe.report.versions import versions
+from dpframe.report.versions import blocks, versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from dpframe.record.model import Record
+    from dpframe.report.versions import Versions
 
 NARROW = 16
 """Columns that a mechanism needs beside others; where there are fewer, each has lines."""
@@ -24,9 +25,16 @@ def matrix(record: Record, ink: Ink, width: int) -> Iterator[Text | Table]:
     found = versions(record)
     if found is None:
         return
-    if width // (1 + len(found.mechanisms)) < NARROW:
-        yield from _lines(record, ink, width)
+    tables = blocks(found)
+    if any(width // (1 + len(table.mechanisms)) < NARROW for table in tables):
+        yield from _lines(found, ink, width)
         return
+    for number, table in enumerate(tables):
+        yield from [ink.text("")] * (number > 0)
+        yield _table(table, ink)
+
+
+def _table(found: Versions, ink: Ink) -> Table:
     table = ink.table()
     for head in ("environment", *found.mechanisms):
         table.add_column(ink.text(head), overflow="fold", vertical="top")
@@ -36,13 +44,11 @@ def matrix(record: Record, ink: Ink, width: int) -> Iterator[Text | Table]:
             for p in places
         ]
         table.add_row(ink.text(name), *told)
-    yield table
+    return table
 
 
-def _lines(record: Record, ink: Ink, width: int) -> Iterator[Text]:
+def _lines(found: Versions, ink: Ink, width: int) -> Iterator[Text]:
     """The same, one below the other."""
-    found = versions(record)
-    assert found is not None
     for name, places in found.rows:
         yield from ink.folded(name, "bold", width)
         for mechanism, place in zip(found.mechanisms, places, strict=True):

@@ -9,7 +9,7 @@ from dpframe.record.model.values import strict
 from dpframe.report import words
 from dpframe.report.group import short
 from dpframe.report.outcome import Kind, outcome
-from dpframe.report.place import called, repeated
+from dpframe.report.place import attack_of, called, repeated
 from dpframe.report.verdicts import SYMBOL, UNEXPECTED, WORDS
 from dpframe.report.weight import told_apart
 
@@ -50,10 +50,15 @@ class Columns(NamedTuple):
 def columns(cells: list[CellRecord]) -> Columns:
     """The columns that the cells need."""
     return Columns(
-        [p for p in ("attack", "estimator") if len({getattr(c, p).label for c in cells}) > 1],
+        [p for p in ("attack", "estimator") if len({label_of(c, p) for c in cells}) > 1],
         list(dict.fromkeys(key for cell in cells for key in cell.swept)),
         repeated(cells),
     )
+
+
+def label_of(cell: CellRecord, part: str) -> str:
+    """The label of a cell's attack or estimator."""
+    return attack_of(cell) if part == "attack" else cell.estimator.label
 
 
 def row(cell: CellRecord, by: Columns, link: str | None) -> dict[str, Any]:
@@ -65,7 +70,7 @@ def row(cell: CellRecord, by: Columns, link: str | None) -> dict[str, Any]:
         link: where on the page its details are.
     """
     estimate, claim, verdict = cell.estimate, cell.claim, state(cell)
-    named = [getattr(cell, part).label for part in by.parts]
+    named = [label_of(cell, part) for part in by.parts]
     swept = [words.setting(cell.swept[key]) if key in cell.swept else "–" for key in by.keys]
     repeat = [str(cell.repeat)] if by.several else []
     return {

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from dpframe.report import sentences, words
-from dpframe.report.files.html.cells import LIMITED, columns, detail, row, state
+from dpframe.report.files.html.cells import LIMITED, columns, detail, label_of, row, state
 from dpframe.report.files.html.maps import LEGEND, maps
 from dpframe.report.files.html.pictures import pictures
 from dpframe.report.outcome import Kind, outcome, skipped
@@ -14,7 +14,7 @@ from dpframe.report.place import called, called_skipped, place, repeated
 from dpframe.report.references import references
 from dpframe.report.untried import untried
 from dpframe.report.verdicts import SYMBOL, WORDS
-from dpframe.report.versions import versions
+from dpframe.report.versions import blocks, versions
 from dpframe.report.weight import measure, worst
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def values(record: Record, *, brief: bool = False) -> dict[str, Any]:
         "warning": sentences.warning(record),
         "expectations": sentences.expectations(record),
         "several": sentences.PROCEDURES.get(record.audit.multiplicity),
-        "versions": versions(record),
+        "versions": (matrix := versions(record)),
+        "matrices": [] if matrix is None else blocks(matrix),
         "mechanisms": list(_mechanisms(record))[:MOST_ALARMS],
         "untried": list(untried(record)),
     }
@@ -154,7 +155,7 @@ def _common(cells: list[CellRecord]) -> str:
     """What all cells have in common and the table need not repeat."""
     parts = []
     for part in ("attack", "estimator"):
-        labels = {getattr(cell, part).label for cell in cells}
+        labels = {label_of(cell, part) for cell in cells}
         if len(labels) == 1:
             parts.append(f"{part} {labels.pop()}")
     return ", ".join(parts)
