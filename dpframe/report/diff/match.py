@@ -10,7 +10,7 @@ from dpframe.report.group import names
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dpframe.record.model import CellRecord
+    from dpframe.record.model import CellRecord, ChoiceRecord, PairRecord
 
 
 class Match(NamedTuple):
@@ -57,9 +57,9 @@ def match(old: list[CellRecord], new: list[CellRecord]) -> Matches:
 def _by_content(cells: Iterable[CellRecord]) -> dict[str, list[CellRecord]]:
     found: dict[str, list[CellRecord]] = {}
     for cell in cells:
-        where = (cell.pair, cell.attack)
+        where: list[ChoiceRecord | PairRecord] = [cell.pair, cell.attack]
         if cell.is_searched:  # these are what was found
-            where = (cell.search.neighbourhood,) if cell.search is not None else ()
+            where = [cell.search.neighbourhood] if cell.search is not None else []
         parts = (cell.mechanism, *where, cell.estimator)
         what = [[part.use, part.params] for part in parts]
         content = json.dumps([what, cell.swept, cell.repeat], sort_keys=True, default=str)
