@@ -41,11 +41,10 @@ PROMISING = 3.0
 """Standard errors beyond a claim that are hardly the luck of one among many events."""
 
 LUCK = 1.0
-"""Standard errors that the luckiest of a pair's events owes to its luck, less those by which the
-pair may show more than it has until now."""
+"""Standard errors that the luckiest of a pair's events owes to its luck."""
 
-LEAST = 0.5
-"""Standard errors that every pair is trusted with, so that all are looked at again some time."""
+FARTHEST = -4.0
+"""Standard errors inside of the claim beyond which all pairs are alike."""
 
 NO_PAIR = "the neighbourhood proposed no pair in which D and D′ differ"
 
@@ -55,6 +54,17 @@ ONE_EXCEPTION = (
 
 PROPOSE = "proposals"
 """Stream of what a neighbourhood makes up."""
+
+
+def hoped(z: float) -> float:
+    """Mean of the square of what is positive of a normal variable.
+
+    Args:
+        z: its mean, in units of its standard deviation.
+    """
+    z = max(z, FARTHEST)
+    density = math.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    return (1 + z**2) * math.erfc(-z / math.sqrt(2)) / 2 + z * density
 
 
 def asked_of_draws(cell: Cell, seconds: float | None) -> list[Any]:
@@ -254,8 +264,12 @@ class Hunt:
         return max(self.arms, key=lambda arm: (self._growth(arm), self._suggests(arm)))
 
     def _growth(self, arm: AnyArm) -> float:
-        """About how much a draw would earn, if the pair shows a little more than until now."""
-        return max(self._z(arm) - LUCK, LEAST) ** 2 / (2 * arm.seen.trials)
+        """About how much a draw would earn, on average over what the pair may be.
+
+        What it has shown is off by one standard error. So a pair that shows little is looked at
+        again some time, and one that lies well inside of the claim after all others.
+        """
+        return hoped(self._z(arm) - LUCK) / (2 * arm.seen.trials)
 
     def _suggests(self, arm: AnyArm) -> float:
         return self._z(arm) / math.sqrt(arm.seen.trials)

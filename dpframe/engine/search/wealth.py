@@ -78,8 +78,25 @@ class Ladder:
     def __init__(self) -> None:
         self.now = np.zeros((2, len(GRID)))
         """Logarithms of the wealth of both ways to bet."""
-        self.best = np.zeros(len(GRID))
-        """Largest logarithm of their mean so far."""
+        self.since = np.zeros((2, len(GRID)))
+        """The same from the round on in which the pair was first bet on against the claim."""
+        self.place: int | None = None
+        """How many other pairs had been bet on against the claim before that."""
+        self.best = np.full(len(GRID), -np.inf)
+        """Largest logarithm so far of what a purse for all pairs has become in this one's hands."""
+
+    def log_wealth(self, at: Ints, number: int) -> Floats:
+        """Half of the purse is divided in the order of the pairs, half in that of the first bets.
+
+        Args:
+            at: places of the grid.
+            number: of the pair.
+        """
+        early = np.logaddexp(*self.now[:, at]) - 2 * math.log(2) + math.log(_share(number))
+        if self.place is None:
+            return np.asarray(early)
+        late = np.logaddexp(*self.since[:, at]) - 2 * math.log(2) + math.log(_share(self.place))
+        return np.asarray(np.logaddexp(early, late))
 
 
 class Wealth:
@@ -94,7 +111,7 @@ class Wealth:
         self.together = np.zeros(2)
         """Logarithms of what both ways to bet against the claim have made of one purse for all."""
         self.apart: dict[int, Floats] = {}
-        """The same of a purse for each arm."""
+        """The same of a purse for each arm, in the order in which they were first bet on."""
         self.best = 0.0
         """Largest logarithm of the wealth against the claim."""
         self.history: list[tuple[int, float]] = []
@@ -132,7 +149,7 @@ class Wealth:
         self._loudest = self._loudest + _paid(past, now, points)
         self.most = max(self.most, _mean(self._loudest) - math.log(2))
         earned = self._bet_against_claim(number, before, fresh, points, least)
-        self._bet_against_grid(self._ladders.setdefault(number, Ladder()), before, fresh, scale)
+        self._bet_against_grid(number, before, fresh, scale)
         self.history.append((drawn, self.log_wealth))
         return earned
 
@@ -142,10 +159,11 @@ class Wealth:
 
         Half of it was bet as one purse, which multiplies what all arms earn and lose; where many
         pairs lose a little before one is found, that is a lot. The other half was divided among the
-        arms as they came, each with a purse of its own: no more is lost than what is in it.
+        arms as they were first bet on, each with a purse of its own: no more is lost than what is
+        in it. When an arm is first bet on is known before that bet.
         """
-        purses = [_mean(own) + math.log(_share(number)) for number, own in self.apart.items()]
-        unspent = 1 - sum(_share(number) for number in self.apart)
+        purses = [_mean(own) + math.log(_share(at)) for at, own in enumerate(self.apart.values())]
+        unspent = 1 - sum(_share(at) for at in range(len(self.apart)))
         apart = np.logaddexp.reduce([*purses, math.log(max(unspent, 1e-300))])
         return float(np.logaddexp(_mean(self.together), apart) - math.log(2))
 
@@ -167,23 +185,26 @@ class Wealth:
     def _first_held(self, error: float, number: int) -> int:
         if number not in self._ladders:
             return 0
-        wanted = -math.log(_share(number) * error)
-        held = np.flatnonzero(self._ladders[number].best < wanted)
+        held = np.flatnonzero(self._ladders[number].best < -math.log(error))
         return int(held[0]) if len(held) else len(GRID)
 
     def _bet_against_claim(
         self, number: int, before: Seen, fresh: Seen, points: Sequence[Point], least: float
     ) -> float:
-        paid = _paid(before, fresh, points, least)
-        if not paid.any():
+        guess = farthest(before, points)
+        if guess is None or guess.z <= least:
             return 0.0
+        paid = _paid(before, fresh, points)
         old = self.apart.get(number, np.zeros(2))
         self.apart[number] = old + paid
         self.together = self.together + paid
         self.best = max(self.best, self.log_wealth)
         return _mean(self.apart[number]) - _mean(old)
 
-    def _bet_against_grid(self, ladder: Ladder, before: Seen, fresh: Seen, scale: float) -> None:
+    def _bet_against_grid(self, number: int, before: Seen, fresh: Seen, scale: float) -> None:
+        ladder = self._ladders.setdefault(number, Ladder())
+        if ladder.place is None and number in self.apart:
+            ladder.place = list(self.apart).index(number)
         losses = GRID * scale
         hopeful = (losses <= min(largest_loss(before, self.delta), LARGEST)) & (self.delta < 1)
         # What is refuted stays so, whatever it is bet against later.
@@ -192,15 +213,17 @@ class Wealth:
             return
         slope: Any = np.exp(losses[at])
         bet = choose(*before, slope, self.delta)
-        ladder.now[:, at] += pay(fresh.above, fresh.trials, bet, slope, self.delta)
-        wealth = np.logaddexp(*ladder.now[:, at]) - math.log(2)
-        ladder.best[at] = np.maximum(ladder.best[at], wealth)
+        paid = pay(fresh.above, fresh.trials, bet, slope, self.delta)
+        ladder.now[:, at] += paid
+        if ladder.place is not None:
+            ladder.since[:, at] += paid
+        ladder.best[at] = np.maximum(ladder.best[at], ladder.log_wealth(at, number))
 
 
-def _paid(before: Seen, fresh: Seen, points: Sequence[Point], least: float = 0.0) -> Floats:
+def _paid(before: Seen, fresh: Seen, points: Sequence[Point]) -> Floats:
     """What a round pays against a claim, as logarithms of two factors."""
     guess = farthest(before, points)
-    if guess is None or guess.z <= least:
+    if guess is None or guess.z <= 0:
         return np.zeros(2)
     slope = np.exp([guess.point.epsilon])
     return pay(fresh.above, fresh.trials, guess.bet, slope, guess.point.delta)[:, 0]

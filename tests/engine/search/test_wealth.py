@@ -60,7 +60,10 @@ def test_it_is_what_a_loop_over_events_and_losses_gives() -> None:
     assert wealth.best == pytest.approx(whole, rel=1e-9)
     assert wealth.best > 1
     places = np.searchsorted(GRID, chosen)
-    assert wealth._ladders[0].best[places] == pytest.approx([best[e] for e in chosen], rel=1e-9)
+    # Either purse of the first pair has a quarter of the whole, and it was bet on from the start.
+    assert wealth._ladders[0].best[places] == pytest.approx(
+        [best[e] - math.log(2) for e in chosen], rel=1e-9
+    )
     assert [drawn for drawn, _ in wealth.history] == [100, 200, 300]
 
 
@@ -147,7 +150,7 @@ def test_the_bounds_of_all_pairs_hold_together() -> None:
             wealth.bet(arms[arm], fresh, (), 1.0, drawn, arm)
             arms[arm] = plus(arms[arm], fresh)
         wrong += any(wealth.bound(error, number) > 0.3 for number in range(4))
-        lucky += any(np.any(ladder.best > 0) for ladder in wealth._ladders.values())
+        lucky += any(np.any(ladder.now > 0) for ladder in wealth._ladders.values())
     assert wrong == 0 or bdtrc(wrong - 1, audits, error) > 1e-6
     assert lucky > audits / 10  # not vacuous
 
@@ -165,7 +168,27 @@ def test_pairs_that_lose_do_not_ruin_the_one_that_is_found() -> None:
         wealth.bet(much, fresh, claim, 1.0, drawn, 12)
         much = plus(much, fresh)
     assert wealth.best > 10
-    assert wealth.best <= np.logaddexp(*wealth.apart[12]) - math.log(2 * 2 * 13 * 14) + 1e-9
+    assert wealth.best <= np.logaddexp(*wealth.apart[12]) - math.log(2 * 2 * 12 * 13) + 1e-9
+
+
+def test_a_late_pair_has_the_purse_of_the_first_if_it_is_the_first_that_is_bet_on() -> None:
+    """Forty pairs before it showed nothing: rounds on which nothing is bet cost nothing."""
+    claim, wealths = (Point(0.3, 0.0),), []
+    for late in (0, 40):
+        rng, wealth = np.random.default_rng(9), Wealth(0.0)
+        seen = laplace(rng, 400, 1.0)
+        for number in range(late):
+            inside = Seen(np.array([[50], [50]]), 100)
+            assert wealth.bet(inside, inside, claim, 1.0, number, number, 2.0) == 0.0
+        for drawn in range(50, 56):
+            fresh = laplace(rng, 400, 1.0)
+            wealth.bet(seen, fresh, claim, 1.0, drawn, late, 2.0)
+            seen = plus(seen, fresh)
+        wealths.append(wealth)
+    assert wealths[1].best == pytest.approx(wealths[0].best, rel=1e-12)
+    assert wealths[0].best > 10
+    # Of what a bound is earned with, half is divided in the order of the pairs.
+    assert 0.8 * wealths[0].bound(0.05, 0) < wealths[1].bound(0.05, 40) < wealths[0].bound(0.05, 0)
 
 
 def test_distance_is_in_standard_errors() -> None:
