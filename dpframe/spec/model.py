@@ -237,7 +237,17 @@ class SpecTable(Table):
     """How the draws are made."""
 
 
-VIEWS = ("kinds", "values", "numbers", "bits", "residues", "equalities", "spread", "time")
+VIEWS = (
+    "kinds",
+    "values",
+    "numbers",
+    "bits",
+    "residues",
+    "equalities",
+    "spread",
+    "labels",
+    "time",
+)
 """What a search of a black box looks at in its answers."""
 
 OBSERVED = ("bits", "time")

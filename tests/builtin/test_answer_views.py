@@ -40,6 +40,15 @@ def shared(side: int) -> tuple[float, ...]:
     return (a, b, a if side else c)
 
 
+def ranking(side: int) -> list[str]:
+    """Eight names in the order of noisy counts; on D′ two pairs of them have changed places."""
+    counts = np.array([3, 1, 3, 1, 0, 0, 0, 0]) if side else np.array([1, 3, 1, 3, 0, 0, 0, 0])
+    order = np.argsort(-(counts + RNG.laplace(0, 0.4, 8)))
+    return [f"q{place}" for place in order]
+
+
+P = [0.1, 0.2, 0.3, 0.4], [0.3, 0.2, 0.1, 0.4]
+
 SIGNS = np.resize([-1.0, 1.0], 512)
 
 BOXES: list[tuple[str, Any, int, int, str]] = [
@@ -59,6 +68,11 @@ BOXES: list[tuple[str, Any, int, int, str]] = [
      16, 4, "output 3 equals the sum of the other outputs"),
     ("spread", lambda side: list(RNG.normal(0, 0.5 - side / 6, 1024)), 16, 1024,
      "deviation|norm|absolute"),
+    ("labels", ranking, 60, 8, "labels come, and where|first place of a label"),
+    ("labels", lambda side: RNG.choice(list("abcd"), 32, p=P[side]).tolist(), 30, 32,
+     "labels come|times that a label"),
+    ("numbers", lambda side: f'{{"sum": {50 + side + laplace(0.05)}}}', 16, 2, "output 2 is"),
+    ("numbers", lambda side: "".join(RNG.choice(["0", "1"], 8)) + str(side), 16, 16, "output 10"),
 ]  # fmt: skip
 
 

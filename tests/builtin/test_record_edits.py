@@ -221,6 +221,22 @@ def column(rows: Any, at: int = 0) -> list[Any]:
     return [row[at] for row in rows]
 
 
+def test_the_first_user_may_have_what_the_others_have() -> None:
+    """A library that counts a value once, for whoever comes first, has more without that user."""
+    table = [["u1", "a"], ["u2", "b"], ["u3", "b"]]
+    schema = [{"name": "id", "user": True}, {"name": "g", "categories": ["a", "b", "c"]}]
+    few = made(table=table, schema=schema, adjacency="add-remove")
+
+    def count(rows: Any) -> int:
+        owner: dict[str, str] = {}
+        for user, value in rows:
+            owner.setdefault(value, user)
+        return len(set(owner.values()))
+
+    changes = [abs(count(p.d0) - count(p.d1)) for p in few.propose(np.random.default_rng(0), ())]
+    assert max(changes) >= 2
+
+
 def test_a_nan_record() -> None:
     for adjacency in ("replace", "add-remove"):
         for form in ("array", "rows"):

@@ -12,6 +12,7 @@ from dpframe.builtin.attacks.views import learners, telling
 from dpframe.builtin.attacks.views.bits import Bits
 from dpframe.builtin.attacks.views.equalities import Equalities
 from dpframe.builtin.attacks.views.kinds import Kinds
+from dpframe.builtin.attacks.views.labels import Labels
 from dpframe.builtin.attacks.views.numbers import Numbers
 from dpframe.builtin.attacks.views.residues import Residues
 from dpframe.builtin.attacks.views.spread import Spread
@@ -30,6 +31,7 @@ VIEWS: dict[str, Any] = {
     "residues": Residues(),
     "equalities": Equalities(),
     "spread": Spread(),
+    "labels": Labels(),
     "time": Time(),
 }
 
@@ -56,13 +58,22 @@ class OfAnswers(Attack, name="answers"):
     gives = "score"
 
     look: Literal[
-        "kinds", "values", "numbers", "bits", "residues", "equalities", "spread", "time"
+        "kinds",
+        "values",
+        "numbers",
+        "bits",
+        "residues",
+        "equalities",
+        "spread",
+        "labels",
+        "time",
     ] = "kinds"
     """What is looked at: "kinds": type, shape, where it is NaN, which exception. "values": the
     exact value. "numbers": each number in it, and a weighted sum of all. "bits": the last bits of
     the numbers. "residues": whole numbers modulo 2 to 16. "equalities": which numbers are equal, to
     each other or to the sum, mean or extreme of the others. "spread": standard deviation, norms and
-    extremes of the numbers. "time": how long it took, with outputs.time."""
+    extremes of the numbers. "labels": how often texts and whole numbers come among several outputs,
+    and where first. "time": how long it took, with outputs.time."""
 
     @property
     def observer(self) -> str:

@@ -122,6 +122,24 @@ def users(bench: Bench) -> Iterator[Draft]:
                 yield Draft(
                     others, Edit("replace", 0, _renamed(heavy, user, others[0][user])), told
                 )
+    yield from before_others(bench, user)
+
+
+def before_others(bench: Bench, user: int) -> Iterator[Draft]:
+    """A user who comes first and has what everybody has: whose a value is, must not matter.
+
+    Libraries that count a value once, and only then bound what is one user's, count less with that
+    user than without.
+    """
+    size = max(2, bench.size, *(len(bench.columns[at].categories) for at in bench.categories()), 0)
+    spread = tuple(bench.row(n / (size - 1), n) for n in range(size))
+    mine = tuple(bench.with_cell(row, user, bench.name(10**6)) for row in spread)
+    rows = (*mine, *bench.of_users(spread))
+    told = "the first user has what the others have"
+    if bench.resizes:
+        yield Draft(rows, Edit("remove", 0), told)
+    if bench.replaces:
+        yield Draft(rows, bench.replaced(rows, 0, spread[0]), told)
 
 
 def _renamed(rows: tuple[Row, ...], user: int, name: object) -> tuple[Row, ...]:

@@ -167,6 +167,12 @@ class BoxArm:
         kinds = np.unique(np.concatenate([answers.kinds for answers in both]))
         return len(kinds) == 1 and all(bool(answers.raised.all()) for answers in both)
 
+    @property
+    def first_kind(self) -> int:
+        """The code of the kind of its first answer."""
+        assert self._kept is not None
+        return int(Answers(self._kept[0]).kinds[0])
+
     def event(self, number: int, words: Mapping[int, str]) -> tuple[int, str | None, str, int]:
         """An event of `seen`.
 

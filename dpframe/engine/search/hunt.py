@@ -50,6 +50,7 @@ NO_PAIR = "the neighbourhood proposed no pair in which D and D′ differ"
 
 ONE_EXCEPTION = (
     "all answers, on D and on D′ of every pair, were one and the same exception: nothing is tested"
+    ". The last one {}"
 )
 
 PROPOSE = "proposals"
@@ -127,6 +128,8 @@ class Hunt:
         """Pairs after which no more were begun, once half of the time was spent."""
         self._silent = 0
         """Pairs on which every answer was one exception."""
+        self._raised = "has no text"
+        """The last of these exceptions, in words."""
         self._rounds = 0
         self._zs: dict[int, tuple[Any, float]] = {}
         """Of each arm what its standard errors were asked of, and how many they are."""
@@ -183,7 +186,7 @@ class Hunt:
             self._asked_at = self.drawn
             return True
         if not self.arms:
-            raise CellError(ONE_EXCEPTION if self._silent else NO_PAIR)
+            raise CellError(ONE_EXCEPTION.format(self._raised) if self._silent else NO_PAIR)
         arm = self._most_promising()
         draws = arm.next_round(self._left)
         if not draws:
@@ -254,6 +257,7 @@ class Hunt:
         arm.warm_up(self._count)
         if isinstance(arm, BoxArm) and arm.shows_nothing:
             self._silent += 1
+            self._raised = self.settings.source.words.get(arm.first_kind, self._raised)
             self._spend(arm.trials)
             return
         self.arms.append(arm)

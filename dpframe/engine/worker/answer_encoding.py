@@ -77,6 +77,7 @@ def encode(answer: Any, attributes: Sequence[str] = ()) -> tuple[str, bytes, lis
     """
     reader = _Reader(attributes)
     kind = reader.read(answer)
+    reader.add_all(reader.of_texts)
     return short(kind + flags(reader.numbers)), b"".join(reader.parts), _plain(reader.numbers)
 
 
@@ -93,7 +94,7 @@ def encode_raised(error: BaseException) -> tuple[str, bytes, list[float]]:
         text = ""
     text = _ADDRESS.sub("0x", text)
     value = [b"!", _sized(name.encode()), _sized(_bytes_of(text))]
-    found = [_float_of(number) for number in _NUMBER.findall(text[: 1 << 12])]
+    found = [_float_of(number) for number in _NUMBER.findall(text[:MOST_READ])]
     words = _SEVERAL.sub("#", _NUMBER.sub("#", " ".join(text.split())))
     kind = RAISES + name + (": " + words if words else "")
     return short(kind), b"".join(value), found[:MOST_NUMBERS]
@@ -133,26 +134,44 @@ def in_short(answer: Any) -> str | None:
     return None
 
 
-MOST_ITEMS = 8
-"""Of an answer that is told in words."""
+MOST_READ = 1 << 12
+"""Characters of a text in which numbers are looked for."""
+
+MOST_ITEMS = 32
+"""Of an answer that is told in words, those of its lists and tables among them."""
+
+LONGEST = 120
+"""Characters of it."""
 
 
 def in_words(answer: Any) -> str | None:
-    """The same, also for a few such values in a list, a tuple, a table or an array."""
+    """The same, also for a few such values in lists, tuples, tables and arrays."""
+    text = _in_words(answer, [MOST_ITEMS])
+    return text if text is None or len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _in_words(answer: Any, left: list[int]) -> str | None:
     kind = type(answer)
-    if kind in (list, tuple) and len(answer) <= MOST_ITEMS:
-        texts = [in_short(each) for each in answer]
-        if all(text is not None for text in texts):
-            brackets = "[]" if kind is list else "()"
-            return brackets[0] + ", ".join(str(text) for text in texts) + brackets[1]
-    elif kind is dict and len(answer) <= MOST_ITEMS:
-        pairs = [(in_short(key), in_short(value)) for key, value in answer.items()]
-        if all(key is not None and value is not None for key, value in pairs):
-            return "{" + ", ".join("%s: %s" % pair for pair in pairs) + "}"
-    elif kind.__module__ == "numpy" and getattr(answer, "size", MOST_ITEMS + 1) <= MOST_ITEMS:
-        listed = answer.tolist()
-        return in_words(listed) if type(listed) is list else in_short(listed)
-    return in_short(answer)
+    if kind.__module__ == "numpy" and hasattr(answer, "tolist"):
+        if getattr(answer, "size", MOST_ITEMS + 1) > left[0]:
+            return None
+        answer = answer.tolist()
+        kind = type(answer)
+    if kind not in (list, tuple, dict, set, frozenset):
+        return in_short(answer)
+    left[0] -= len(answer)
+    if left[0] < 0:
+        return None
+    parts = []
+    for each in answer.items() if kind is dict else answer:
+        texts = [_in_words(one, left) for one in (each if kind is dict else (each,))]
+        if None in texts:
+            return None
+        parts.append(": ".join(map(str, texts)))
+    if kind in (set, frozenset):
+        parts.sort()  # their order means nothing
+    brackets = "[]" if kind is list else "()" if kind is tuple else "{}"
+    return brackets[0] + ", ".join(parts) + brackets[1]
 
 
 _CODE = ("function", "builtin_function_or_method", "method", "module")
@@ -169,6 +188,18 @@ def _float_of(number: str) -> float:
         return float(number.replace(",", ""))
     except ValueError:  # hexadecimal
         return float(int(number.lstrip("+-"), 16) % (1 << 53))
+
+
+def numbers_in(text: str) -> tuple[list[float], str]:
+    """Numbers that are written in a text, as in a report or in JSON, and the text without them.
+
+    A text of zeros and ones is a list of bits.
+    """
+    begin = text[:MOST_READ]
+    if len(begin) > 1 and not begin.strip("01"):
+        return [float(bit) for bit in begin], "bits"
+    found = [_float_of(number) for number in _NUMBER.findall(begin)]
+    return found, _NUMBER.sub("#", text) if found else text
 
 
 def _bytes_of(text: str) -> bytes:
@@ -244,6 +275,8 @@ class _Reader:
         self.count = 0
         self.open: list[int] = []
         """Identities of the containers that are being read, the outermost first."""
+        self.of_texts: list[float] = []
+        """Numbers that are written in texts. They come last: how many there are may vary."""
 
     def read(self, value: Any) -> str:
         self.count += 1
@@ -306,7 +339,10 @@ class _Reader:
     def str_(self, value: str) -> str:
         content = _bytes_of(value)
         self.part(b"s", _sized(content))
-        self.add(float(code(content) >> 32))  # a marker: the same for the same text
+        found, rest = numbers_in(value)
+        self.of_texts += found
+        # A marker: the same for the same text, whatever numbers are in it.
+        self.add(float(code(rest if found else content) >> 32))
         return "str"
 
     def bytes_(self, value: bytes) -> str:

@@ -166,6 +166,7 @@ def test_a_box_that_always_raises_is_no_right_box() -> None:
     found = searched(broken)
     assert found.estimate is None
     assert "one and the same exception" in str(found.reason)
+    assert "The last one raises " in str(found.reason)
 
 
 def test_chunks_grow_with_their_number_and_not_with_the_machine() -> None:

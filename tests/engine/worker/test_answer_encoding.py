@@ -192,6 +192,30 @@ def test_values_do_not_depend_on_the_process():
         assert done.stdout.strip() == str(here)
 
 
+def test_numbers_in_texts_are_numbers():
+    marker, *found = numbers('{"mean": -0.25, "n": 3}')
+    assert found == [-0.25, 3.0]
+    assert numbers('{"mean": 1e9, "n": 12}')[0] == marker
+    assert numbers('{"median": 1e9, "n": 12}')[0] != marker
+    assert numbers("0110")[1:] == [0.0, 1.0, 1.0, 0.0]
+    assert len(numbers("q1")) == len(numbers("no number")) == 1
+    # How many there are may vary; what is no text keeps its place.
+    assert numbers(["from 1 to 2", 7.0])[1:] == [7.0, 1.0, 2.0]
+
+
+def test_short_answers_in_words():
+    words = encoding.in_words
+    assert words([True, False] * 5).startswith("[True, False, True")
+    assert (
+        words({"a": {"b": (1, None)}, "c": np.zeros(2)})
+        == "{'a': {'b': (1, None)}, 'c': [0.0, 0.0]}"
+    )
+    assert words({"y", "x"}) == "{'x', 'y'}"
+    assert len(words(["x" * 50] * 10)) == encoding.LONGEST
+    assert words(list(range(40))) is None
+    assert words([object()]) is None
+
+
 def test_kinds_in_words():
     assert kind(1.5) == "float"
     assert kind(NAN) == "float, NaN"

@@ -98,7 +98,8 @@ def score_hashes(state: State, seen: Any, xp: Any) -> Any:
 
 def learn_numbers(target: Target, train: Train, sums: bool) -> State:
     """Of columns of numbers, and with `sums` of a weighted sum of them, by intervals."""
-    few, places = _few(train), _candidates(train[0].shape[1])
+    few = _few(train)
+    places = _that_vary(few, _candidates(train[0].shape[1]))
     claimed = points(target)
     told: Any = 0.0
     for half in (0, 1):
@@ -128,6 +129,17 @@ def learn_numbers(target: Target, train: Train, sums: bool) -> State:
 def _candidates(columns: int) -> Ints:
     """Columns that are tried alone: of many the first, and the last, which are derived of all."""
     return np.unique(np.concatenate([np.arange(columns)[:ALONE], np.arange(columns)[-DERIVED:]]))
+
+
+def _that_vary(few: list[HostArray], places: Ints) -> Ints:
+    """Those of some columns that are not the same in all rows; one at least."""
+    first = few[0][:1, places]
+    varies = [
+        ((part[:, places] != first) & ~(np.isnan(part[:, places]) & np.isnan(first)))
+        for part in few
+    ]
+    found = places[np.any([each.any(axis=0) for each in varies], axis=0)]
+    return found if len(found) else places[:1]
 
 
 def _counts(edges: Sequence[Any], sides: list[HostArray]) -> Any:
