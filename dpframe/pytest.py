@@ -45,6 +45,9 @@ def assert_dp(
     sensitivity: float | None = None,
     norm: float = 1,
     attributes: Sequence[str] = (),
+    raises: str | None = None,
+    limit: float | None = None,
+    outputs: Mapping[str, bool] | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> Record:
     """Fails if runs of a function on two neighbouring datasets refute its claim.
@@ -73,6 +76,12 @@ def assert_dp(
         sensitivity: what the noise is made for.
         norm: in which that is measured: 1, 2 or inf.
         attributes: what is read of an answer that is an object; default: all that is public.
+        raises: "answer", the default, or "fail" where an exception is a mistake and no answer:
+            UndecidedError then tells it.
+        limit: seconds that one release may take; one that takes longer raises TimeoutError, which
+            is an answer too. Default: as long as it likes, within `seconds`.
+        outputs: what counts as an answer beside what the function returns: {"time": True}, how long
+            it took; {"bits": True}, the last bits of floating-point numbers.
         out: directory of the record; default: one of the test's own, under its `tmp_path`.
 
     Returns:
@@ -88,8 +97,9 @@ def assert_dp(
     from dpframe.commands.releases import Noiseless
 
     exact = None if query is None else Noiseless(query, sensitivity, norm)
+    asked = {"raises": raises, "limit": limit, "outputs": outputs}
     terms = Terms(
-        epsilon, delta, claim, confidence, seconds, trials, seed, exact, tuple(attributes)
+        epsilon, delta, claim, confidence, seconds, trials, seed, exact, tuple(attributes), asked
     )
     return _told(over_one_pair(release, (d0, d1), terms, _place(out)))
 
@@ -114,6 +124,9 @@ def search_violation(
     sensitivity: float | None = None,
     norm: float = 1,
     attributes: Sequence[str] = (),
+    raises: str | None = None,
+    limit: float | None = None,
+    outputs: Mapping[str, bool] | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> Record:
     """Fails if any pair of neighbours that a search finds refutes a function's claim.
@@ -147,6 +160,9 @@ def search_violation(
         sensitivity: as for `assert_dp`.
         norm: as for `assert_dp`.
         attributes: as for `assert_dp`.
+        raises: as for `assert_dp`.
+        limit: as for `assert_dp`.
+        outputs: as for `assert_dp`.
         out: as for `assert_dp`.
 
     Returns:
@@ -162,8 +178,9 @@ def search_violation(
     from dpframe.commands.releases import Noiseless
 
     exact = None if query is None else Noiseless(query, sensitivity, norm)
+    asked = {"raises": raises, "limit": limit, "outputs": outputs}
     terms = Terms(
-        epsilon, delta, claim, confidence, seconds, trials, seed, exact, tuple(attributes)
+        epsilon, delta, claim, confidence, seconds, trials, seed, exact, tuple(attributes), asked
     )
     neighbours: dict[str, Any] = {"schema": schema, "adjacency": adjacency, "form": form}
     neighbours |= {"beyond": beyond, "mistyped": mistyped}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable, Mapping
 from numbers import Real
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cloudpickle
@@ -24,7 +26,7 @@ from dpframe.record.verdict import CONSISTENT, VIOLATED, exceeds
 from dpframe.registry import LOCAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from dpframe.commands.releases import Noiseless
@@ -33,6 +35,23 @@ if TYPE_CHECKING:
 
 UNLIMITED = 2**40
 """Trials where the time decides."""
+
+
+OUTPUTS = ("time", "bits")
+"""What may count as an answer beside what a function returns."""
+
+ASKED: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "raises": ('"answer" or "fail"', lambda value: value in ("answer", "fail")),
+    "limit": ("a number above 0", lambda value: _is_number(value) and 0 < value < math.inf),
+    "outputs": (
+        'a dict of "time" and "bits", each true or false',
+        lambda value: (
+            isinstance(value, Mapping)
+            and all(key in OUTPUTS and isinstance(on, bool) for key, on in value.items())
+        ),
+    ),
+}
+"""How a function may be asked, and what each of these must be."""
 
 
 class Terms(NamedTuple):
@@ -49,6 +68,8 @@ class Terms(NamedTuple):
     """What is compared exactly."""
     attributes: tuple[str, ...] = ()
     """What is read of an answer that is an object."""
+    asked: Mapping[str, Any] = MappingProxyType({})
+    """How it is asked, by the keys of a mechanism's table in a spec; None for a default."""
 
     def claimed(self) -> Claim:
         """The claim; raises DpframeError where there is none, or two."""
@@ -74,6 +95,10 @@ class Terms(NamedTuple):
             raise DpframeError(f"seconds: {self.seconds!r} is not a number above 0")
         if not (_is_number(self.confidence) and 0 < self.confidence < 1):
             raise DpframeError(f"confidence: {self.confidence!r} is not between 0 and 1")
+        for key, (wanted, fits) in ASKED.items():
+            value = self.asked.get(key)
+            if value is not None and not fits(value):
+                raise DpframeError(f"{key}: {value!r} is not {wanted}")
 
 
 class Outcome(NamedTuple):
@@ -166,9 +191,15 @@ def _spec(mechanism: str, search: dict[str, Any], terms: Terms) -> dict[str, Any
         },
         "search": search,
         # A function may be called as a built-in mechanism is.
-        "mechanism": [{"use": f"{LOCAL}/{mechanism}"}],
+        "mechanism": [{"use": f"{LOCAL}/{mechanism}", **_asked(terms)}],
         "run": {"seconds": float(terms.seconds), "stop": "decided"},
     }
+
+
+def _asked(terms: Terms) -> dict[str, Any]:
+    given = {key: value for key, value in terms.asked.items() if value is not None}
+    plain: dict[str, Callable[[Any], Any]] = {"limit": float, "outputs": dict}
+    return {key: plain.get(key, str)(value) for key, value in given.items()}
 
 
 def _recorded(
@@ -188,6 +219,11 @@ def _recorded(
         cloudpickle.dumps(handed)
     except Exception as error:  # a lock, an open file, a generator
         source = Here
+        if "limit" in spec["mechanism"][0]:
+            raise DpframeError(
+                "limit: nothing ends a run in the process of the test, and it cannot be handed to "
+                f"another one ({type(error).__name__}: {message(error)})"
+            ) from None
         aside = (
             "it ran in the process of the test, one run at a time, where nothing ends a run that "
             f"hangs: it cannot be handed to another one ({type(error).__name__}: {message(error)})"

@@ -117,6 +117,41 @@ def test_what_cannot_be_handed_over_runs_here_and_says_so(monkeypatch: pytest.Mo
     assert np.random.get_state()[1].tolist() == before
 
 
+def test_what_runs_here_has_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assertions, "_workers", None)
+    with pytest.raises(DpframeError, match="limit: nothing ends a run in the process of the test"):
+        assert_dp(Library().release, d0=D0, d1=D1, epsilon=1.0, limit=1.0, **BUDGET)
+
+
+def to_the_last_bit(rng: np.random.Generator, data: Any) -> float:
+    """Right but for its last bits: a sum with 0 loses none of them."""
+    return float(np.sum(data) + rng.laplace(scale=1.0))
+
+
+def test_last_bits_are_looked_at_where_the_test_says_so() -> None:
+    over = {"d0": D0, "d1": D1, "epsilon": 1.0, **BUDGET}
+    assert assert_dp(to_the_last_bit, **over).cells[0].verdict == "consistent"
+    with pytest.raises(ViolationError, match=r"witness: the (last bit|output is no multiple)"):
+        assert_dp(to_the_last_bit, outputs={"bits": True}, **over)
+    table = {"adjacency": "replace", "schema": [{"name": "x", "low": 0.0, "high": 1.0}], **BUDGET}
+    with pytest.raises(ViolationError) as found:
+        search_violation(to_the_last_bit, [0.0, 0.0], epsilon=1.0, outputs={"bits": True}, **table)
+    assert found.value.record.cells[0].asked.bits
+
+
+def test_an_exception_is_no_answer_where_the_test_says_so() -> None:
+    def refuses(data: Any) -> float:
+        if np.sum(data) > 0:
+            raise ValueError("too much")
+        return noisy_sum(data)
+
+    over = {"d0": D0, "d1": D1, "epsilon": 1.0, **BUDGET}
+    with pytest.raises(ViolationError, match="raises ValueError"):
+        assert_dp(refuses, **over)
+    with pytest.raises(UndecidedError, match=r"could not be audited: .*ValueError: too much"):
+        assert_dp(refuses, raises="fail", **over)
+
+
 def seeded(rng: np.random.Generator, data: Any) -> float:
     return float(np.sum(data) + rng.laplace(scale=0.5))
 
@@ -149,6 +184,10 @@ def test_any_claim(tmp_path: Path) -> None:
         ({"epsilon": 1.0, "confidence": 1}, "confidence"),
         ({"epsilon": 1.0, "d1": D0}, "equal"),
         ({"epsilon": 1.0, "trials": 0}, "trials"),
+        ({"epsilon": 1.0, "raises": "never"}, 'raises: \'never\' is not "answer" or "fail"'),
+        ({"epsilon": 1.0, "limit": 0}, "limit: 0 is not a number above 0"),
+        ({"epsilon": 1.0, "outputs": {"space": True}}, 'outputs: .* is not a dict of "time"'),
+        ({"epsilon": 1.0, "outputs": ["bits"]}, "outputs"),
     ],
 )
 def test_arguments_that_make_no_sense(arguments: dict[str, Any], message: str) -> None:
