@@ -64,6 +64,8 @@ class Load:
     def __init__(self, mechanisms: tuple[HostMechanism, ...], data: tuple[Any, ...]) -> None:
         self.number = next(self._numbers)
         self.content = mechanisms, data
+        self.topic = repr([(type(m).__qualname__, m.params()) for m in mechanisms])
+        """What is alike for all pairs of a search: who prints something, prints it for that."""
         self.as_code = False
         """Whether the modules of the mechanisms travel with them."""
         self._pickled: bytes | None = None

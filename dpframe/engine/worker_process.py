@@ -15,6 +15,7 @@ import time
 from dpframe.descendants import descendants
 from dpframe.descendants import end as end_all
 from dpframe.engine import foreign_start
+from dpframe.engine.remarks import Remarks, things
 from dpframe.engine.worker import frames
 from dpframe.engine.worker.frames import Frame, NoFrameError
 from dpframe.errors import SampleError
@@ -50,10 +51,14 @@ class WorkerProcess:
 
     Args:
         interpreter: path of another Python; default: this one.
+        remarks: takes in what it prints.
     """
 
-    def __init__(self, interpreter: str | None = None) -> None:
+    def __init__(self, interpreter: str | None = None, remarks: Remarks | None = None) -> None:
         self.interpreter = interpreter
+        self.topic = ""
+        """Whose prints its prints are."""
+        self._remarks = remarks or Remarks()
         self.holds: int | None = None
         """Number of the load that it has taken in."""
         self._process = _started(interpreter)
@@ -62,6 +67,10 @@ class WorkerProcess:
         """What came instead of an answer, if anything did."""
         self._saying = threading.Lock()
         threading.Thread(target=self._listen, name="dpframe-listener", daemon=True).start()
+        self._overhearing = threading.Thread(
+            target=self._overhear, name="dpframe-remarks", daemon=True
+        )
+        self._overhearing.start()
 
     def say(self, header: dict[str, object], content: bytes = b"") -> None:
         """Asks for something; raises Gone."""
@@ -108,6 +117,18 @@ class WorkerProcess:
                     self._nonsense, frame = str(error), None
                 self._heard.put(frame)
 
+    def _overhear(self) -> None:
+        """Hands on what the process, or what it started, prints."""
+        assert self._process.stderr is not None
+        with self._process.stderr as printed:
+            rest = b""
+            while got := os.read(printed.fileno(), 1 << 16):
+                found, rest = things(rest + got)
+                for thing in found:
+                    self._remarks.take(self.topic, thing)
+            if rest:
+                self._remarks.take(self.topic, rest)
+
     def _gone(self) -> Gone:
         if self._nonsense is not None:
             end(self)
@@ -148,6 +169,7 @@ class WorkerProcess:
         """Takes its end in."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=1)  # longer only if the system itself hangs
+        self._overhearing.join(timeout=1)  # longer only if others hold what it printed to
         if self._process.stdin is not None and self._saying.acquire(timeout=1):
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
@@ -172,6 +194,7 @@ def _started(interpreter: str | None) -> subprocess.Popen[bytes]:
             own if interpreter is None else foreign_start.command(interpreter),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             bufsize=0,
             env=foreign_start.surroundings() if interpreter else _environ(),
             start_new_session=True,

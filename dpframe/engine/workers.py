@@ -14,6 +14,7 @@ from dpframe.engine.flights import Flights
 from dpframe.engine.foreign_start import is_foreign
 from dpframe.engine.lending import Overdue, RaisedError, Stopped, Told, called, take_note
 from dpframe.engine.processes import available_cores
+from dpframe.engine.remarks import Remarks
 from dpframe.engine.worker.querying import heard
 from dpframe.engine.worker_process import Gone, WorkerProcess, end
 from dpframe.errors import SampleError
@@ -56,7 +57,7 @@ class Workers:
         self.interpreters = interpreters or {}
         self.calls = 0
         self.words: dict[int, str] = {}
-        self._flights = Flights()
+        self._flights, self._remarks = Flights(), Remarks()
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
         self._change = threading.Condition()
@@ -126,7 +127,7 @@ class Workers:
         with self._change:
             if self._stopped:
                 raise Stopped
-            new = WorkerProcess(old.interpreter)
+            new = WorkerProcess(old.interpreter, self._remarks)
             self._busy.discard(old)
             self._busy.add(new)
         return new
@@ -157,7 +158,8 @@ class Workers:
                     most = max(0, 2 * self.most - len(self._busy) - number)
                     spare, self._idle = self._idle[most:], self._idle[:most]
                     end(*spare)
-                    taken += [WorkerProcess(wanted) for _ in range(number - len(taken))]
+                    fresh = range(number - len(taken))
+                    taken += [WorkerProcess(wanted, self._remarks) for _ in fresh]
                     self._busy.update(taken)
                     return taken
                 self._change.wait()
@@ -244,6 +246,7 @@ class _Worker:
             while self.process.holds != self.load.number:
                 if self.process.holds is None:
                     self.process.hear(deadline)  # that it is ready
+                self.process.topic = self.load.topic
                 sent_code = self.load.as_code  # another worker may bring it meanwhile
                 self.process.say(*self.load.message())
                 frame = self.process.hear(deadline)

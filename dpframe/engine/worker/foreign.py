@@ -55,6 +55,10 @@ def start(parts: Any) -> None:
     tasks, answers = os.dup(0), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)  # what the box prints
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            # Else what it printed may end with it.
+            stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")  # the first to go
     todo: queue.SimpleQueue[Any] = queue.SimpleQueue()

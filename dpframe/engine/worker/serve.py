@@ -31,6 +31,9 @@ def main() -> None:
     tasks, answers = os.dup(0), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     _first_to_go()
     adopt()
     todo: queue.SimpleQueue[Frame] = queue.SimpleQueue()
