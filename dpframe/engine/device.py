@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -22,12 +22,21 @@ from dpframe.engine.work import Work
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from dpframe.types import HostArray, Tree
 
 CHUNKS = 4
 """Chunks of each dataset that are looked at; of D′ only one where releases are slow."""
+
+
+class Away(Protocol):
+    """Counts segments elsewhere."""
+
+    def __call__(
+        self, parcel: Parcel, lanes: Sequence[int], index: int, segment: Segment
+    ) -> tuple[Tree, ...]:
+        """What `count_segment` gives."""
 
 
 class DeviceWork(Work):
@@ -40,7 +49,7 @@ class DeviceWork(Work):
     def learning(self) -> Draws:
         return Draws(self.the_pass, self.run, self.prng, self.made)
 
-    away: Callable[[Parcel, Sequence[int], int, Segment], tuple[Tree, ...]] | None = None
+    away: Away | None = None
     """Who counts segments elsewhere; None: they are counted here."""
 
     def ready(self) -> None:

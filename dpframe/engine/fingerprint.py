@@ -181,7 +181,7 @@ def _code_of(cls: type) -> str:
         if top is None or cls.__module__ == "__main__":
             return _hash(inspect.getsource(cls).encode())
         folders = getattr(top, "__path__", None)
-        return _digest_of(tuple(folders) if folders else (inspect.getfile(cls),))
+        return _digest_of(tuple(dict.fromkeys(folders or (inspect.getfile(cls),))))
     except (OSError, TypeError):
         return _UNKNOWN
 

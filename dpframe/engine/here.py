@@ -59,6 +59,14 @@ class Here:
             raise SampleError(not_handed_over(error)) from error
         yield [_Inline(self, sampler)] * number
 
+    def asked(self, releases: int) -> None:
+        """See `Source`."""
+        self.calls += releases
+
+    def note(self, told: Told) -> None:
+        """See `Source`."""
+        take_note(self.words, told)
+
     def stop(self) -> None:
         """See `Source`; there is nothing to end."""
 
@@ -71,12 +79,12 @@ class _Inline:
         self, request: Request, shape: Shape | None, deadline: float | None
     ) -> Iterator[HostArray]:
         """See `Lent`."""
-        self.here.calls += (request.stop - request.first) * request.rows
+        self.here.asked((request.stop - request.first) * request.rows)
         try:
             drawing = self.sampler.draw(request.as_task(shape))
             while (drawn := self._next(drawing)) is not None:
                 self.told = Told(drawn.answering, drawn.natives, drawn.words)
-                take_note(self.here.words, self.told)
+                self.here.note(self.told)
                 yield drawn.outputs
                 if deadline is not None and time.monotonic() >= deadline:
                     raise Overdue

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Lent",
     "Load",
+    "LostError",
     "Overdue",
     "RaisedError",
     "Request",
@@ -163,11 +164,16 @@ class RaisedError(SampleError):
     """The box raised an exception."""
 
 
+class LostError(SampleError):
+    """The process that held the box has ended, or could not begin."""
+
+
 class Lent(Protocol):
     """A worker process for as long as somebody needs it."""
 
-    told: Told
-    """Of what it drew last."""
+    @property
+    def told(self) -> Told:
+        """Of what it drew last."""
 
     def draw(
         self, request: Request, shape: Shape | None, deadline: float | None
@@ -203,16 +209,27 @@ class Lent(Protocol):
 class Source(Protocol):
     """Where outputs of black boxes come from."""
 
-    calls: int
-    """Releases asked for so far, whatever for."""
-    most: int
-    """How many workers there can be."""
-    words: dict[int, str]
-    """What codes of kinds and of short values stand for, as far as workers have said so."""
+    @property
+    def calls(self) -> int:
+        """Releases asked for so far, whatever for."""
+
+    @property
+    def most(self) -> int:
+        """How many workers there can be."""
+
+    @property
+    def words(self) -> dict[int, str]:
+        """What codes of kinds and of short values stand for, as far as workers have said so."""
 
     @property
     def released(self) -> int:
         """How many of these have come back, and about how far those are that have not."""
+
+    def asked(self, releases: int) -> None:
+        """Counts releases."""
+
+    def note(self, told: Told) -> None:
+        """Takes in what codes stand for."""
 
     def lend(self, load: Load, number: int = 1) -> AbstractContextManager[list[Lent]]:
         """Lends so many workers at once, or as many as there can be.

@@ -84,7 +84,7 @@ def run(
         threads: segments at once; default: one per core, or per accelerator.
         ledger: earlier looks at the same draws; default: none.
         source: where outputs of black boxes come from; default: worker processes that end with it.
-        cluster: counts segments of traced mechanisms in place of this process.
+        cluster: draws in place of this process and its workers.
 
     Returns:
         One result per planned cell, in the order of the spec.
@@ -95,7 +95,12 @@ def run(
     ledger = ledger or Ledger()
     waiting: Sequence[Pass] = plan.passes
     with contextlib.ExitStack() as stack:
-        source = source or stack.enter_context(Workers(interpreters=plan.audit.interpreters))
+        if source is None:
+            source = stack.enter_context(Workers(interpreters=plan.audit.interpreters))
+        if cluster is not None:
+            from dpframe.engine.cluster.boxes import Boxes
+
+            source = Boxes(cluster, source, plan.audit.environments)
         threads = threads or (cluster.tasks if cluster else threads_here())
         runner = Runner(plan, progress, store or Store(), threads, ledger, source)
         runner.cluster = cluster
@@ -192,6 +197,7 @@ class Runner:
             lambda cell: looks[cell.id],
             partial(resolution_of, plan=self.plan),
             run.stop == "decided",
+            None if self.cluster is None else self.cluster.count,
         )
         crew = Crew(cells, settings, self.threads)
         try:

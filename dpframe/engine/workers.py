@@ -12,7 +12,7 @@ import numpy as np
 
 from dpframe.engine.flights import Flights
 from dpframe.engine.foreign_start import is_foreign
-from dpframe.engine.lending import Overdue, RaisedError, Stopped, Told, called, take_note
+from dpframe.engine.lending import LostError, Overdue, RaisedError, Stopped, Told, called, take_note
 from dpframe.engine.processes import available_cores
 from dpframe.engine.remarks import Remarks
 from dpframe.engine.worker.querying import heard
@@ -107,12 +107,12 @@ class Workers:
         return self._flights
 
     def asked(self, releases: int) -> None:
-        """Counts releases."""
+        """See `Source`."""
         with self._change:
             self.calls += releases
 
     def note(self, told: Told) -> None:
-        """Takes in what codes stand for."""
+        """See `Source`."""
         with self._change:
             take_note(self.words, told)
 
@@ -267,7 +267,7 @@ class _Worker:
         except Gone as gone:
             raise self._ended(gone, "before it sampled") from None
         except Overdue:
-            raise SampleError(
+            raise LostError(
                 f"a worker process did not load the mechanism within {TO_LOAD:g} s"
             ) from None
         self.at_rest = True
@@ -275,7 +275,7 @@ class _Worker:
     def _ended(self, gone: Gone, when: str) -> Exception:
         if self.workers.stopped:
             return Stopped()
-        return SampleError(f"a worker process {gone} {when}")
+        return LostError(f"a worker process {gone} {when}")
 
 
 def _outputs(frame: Frame, what: str) -> HostArray:

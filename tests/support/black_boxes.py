@@ -61,6 +61,29 @@ class Slow(HostMechanism, name="slow"):
         return rng.random((n, *data.shape))
 
 
+class Answers(HostMechanism, name="answers-box"):
+    """Says a text where D′ differs in all records, else a number."""
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(1.0)
+
+    def release(self, rng: np.random.Generator, data: Any) -> Any:
+        number = rng.random()
+        return "none" if not np.any(data) and number < 0.5 else round(number, 1)
+
+
+class Unseeded(HostMechanism, name="unseeded"):
+    """Draws from nowhere that could be gone back to."""
+
+    seedable = False
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(1.0)
+
+    def sample(self, rng: np.random.Generator, data: Any, n: int) -> Any:
+        return np.frombuffer(os.urandom(8 * n), np.uint32).reshape(n, 2) / 2.0**32
+
+
 BOXES: list[Any] = [Box, OneLaneDies, Slow]
 
 

@@ -1,42 +1,28 @@
-"""A Dask cluster as the engine sees it: segments go out, counts come back, whatever happens."""
+"""A Dask cluster as the engine sees it: tasks go out, counts and outputs come back."""
 
 from __future__ import annotations
 
 import contextlib
 import math
+import secrets
 import threading
-import time
-from typing import TYPE_CHECKING, Any, Self
+from collections import OrderedDict, defaultdict
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import jax
 
-from dpframe.engine.cluster import work
+from dpframe.engine.cluster import drawing, work
+from dpframe.engine.cluster.connection import Connection, GoneError
 from dpframe.engine.cluster.parts import pack, plugin_classes, versions
-from dpframe.engine.lending import Stopped
 from dpframe.errors import CellError, DpframeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from dpframe.engine.chunks import Segment
     from dpframe.engine.cluster.parts import Sent
     from dpframe.engine.parcel import Parcel
     from dpframe.types import Tree
-
-LOCAL = "local:"
-"""Before a number of worker processes on this machine, in place of an address."""
-
-TO_CONNECT = 30.0
-"""Seconds in which the scheduler, and a first worker, have to be there."""
-
-TO_COME_BACK = 600.0
-"""Seconds for which a scheduler that went away is waited for."""
-
-LOST = 20
-"""Workers that may end over one task before it is given up: it may be the task that ends them."""
-
-PAUSE = 0.5
-"""Seconds between two attempts to reach a scheduler."""
 
 AHEAD = 2
 """Tasks per thread of the cluster that are under way, so that none waits for the driver."""
@@ -51,15 +37,38 @@ SHARE = 0.1
 MOST_TASKS = 512
 """Under way at once: each has a thread of the driver that waits for it."""
 
-LARGE = 1 << 16
-"""Bytes from which a parcel is a task of its own, sent once and not with each segment."""
+KEPT = 64
+"""Values that are kept packed: a search makes one after the other."""
+
+BROKEN = 3
+"""Workers on which one task may fail for reasons of their own."""
+
+ALL = ""
+"""What a worker is refused for that does nothing at all."""
+
+
+class NoWorkerError(CellError):
+    """All workers would do something else than the run."""
+
+
+class Job(NamedTuple):
+    """What is sent along with many tasks."""
+
+    of: Any
+    """By which it is known again."""
+    content: Callable[[], Any]
+    """What travels."""
+    classes: tuple[type, ...]
+    """Of the plugins in it."""
+    kind: str = ALL
+    """What workers can be unfit for, each kind on its own."""
 
 
 class Cluster:
-    """Counts on the workers of a Dask scheduler.
+    """Has things done by the workers of a Dask scheduler.
 
     Nothing of what a worker holds is needed again if it is lost: a task is a pure function of what
-    is sent with it, and its counts are taken once, here.
+    is sent with it, and what comes back is taken once, here.
 
     Args:
         address: of a scheduler, such as tcp://host:8786; or local:N for N processes here.
@@ -70,21 +79,15 @@ class Cluster:
     """
 
     def __init__(self, address: str, warn: Callable[[str], None] = lambda _: None) -> None:
-        self.address, self._warn = address, warn
-        self._closing = contextlib.ExitStack()
-        self._stopped = threading.Event()
+        self.address, self.warn = address, warn
+        self.run = secrets.token_hex(8)
+        """By which workers know this run."""
         self._lock = threading.Lock()
-        self._sent: dict[int, tuple[Any, Sent, bool]] = {}
+        self._sent: OrderedDict[int, tuple[Any, Sent, bool]] = OrderedDict()
         """What was packed, by identity, with whether its code went along."""
-        self._refusing: dict[str, str] = {}
-        """Workers that would not count the same, and why."""
-        try:
-            import distributed
-        except ImportError:
-            raise DpframeError("--cluster needs Dask: pip install 'dpframe[dask]'") from None
-        self._dask: Any = distributed
-        self._at = self._started(address)
-        self._client = self._connected(TO_CONNECT)
+        self._refusing: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        """Workers that would not do the same, by the kind of work, and why."""
+        self._connection = Connection(address, warn)
         self._check()
 
     def __enter__(self) -> Self:
@@ -93,13 +96,19 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         self.stop()
         with contextlib.suppress(Exception):
-            self._client.close(timeout=2)
-        self._closing.close()
+            self._connection.everywhere(drawing.end, self.run)
+        self._connection.close()
 
     @property
     def tasks(self) -> int:
         """Segments that are under way at once."""
-        return max(1, min(MOST_TASKS, AHEAD * self._threads()))
+        return max(1, min(MOST_TASKS, AHEAD * self.threads))
+
+    @property
+    def threads(self) -> int:
+        """What can be done at once."""
+        workers = self._connection.workers().values()
+        return max(1, int(sum(one["nthreads"] for one in workers)))
 
     def times(self, segments: float) -> int:
         """How many times as large as on one machine a segment is, to spare the scheduler.
@@ -107,10 +116,7 @@ class Cluster:
         Args:
             segments: of usual size, in the whole run.
         """
-        return enlarged(segments, self._threads())
-
-    def _threads(self) -> int:
-        return int(sum(one["nthreads"] for one in self._workers().values()))
+        return enlarged(segments, self.threads)
 
     def count(
         self, parcel: Parcel, lanes: Sequence[int], index: int, segment: Segment
@@ -121,150 +127,140 @@ class Cluster:
             CellError: no worker can count it.
             Stopped: the run ends.
         """
-        sent = self._packed(parcel)
+        classes = plugin_classes([parcel.padded[0], *parcel.attacks])
+        classes += map(type, parcel.statistics)
+        job = Job(parcel, lambda: jax.tree.map(_plain, parcel), tuple(dict.fromkeys(classes)))
+        told, found, _ = self.ask(work.answer, job, tuple(lanes), index, segment)
+        if told != "counted":
+            raise CellError(found)
+        return found  # type: ignore[no-any-return]
+
+    def ask(
+        self,
+        do: Callable[..., Any],
+        job: Job,
+        *rest: Any,
+        avoid: Collection[str] = (),
+        until: float | None = None,
+    ) -> tuple[str, Any, str]:
+        """What the first worker says that would do the same, and which one that is.
+
+        Args:
+            do: what it does with the job and the rest.
+            job: what travels, once.
+            rest: what is small.
+            avoid: workers that should not do it, if there are others.
+            until: when not to wait any longer, on the monotonic clock.
+
+        Raises:
+            NoWorkerError: all would do something else.
+            CellError: nobody can do it.
+            Overdue: it is too late.
+            Stopped: the run ends.
+        """
+        sent, broken = self._packed(job), set(avoid)
         while True:
-            told, found = self._asked(sent, tuple(lanes), index, segment)
-            if told == "counted":
-                return found  # type: ignore[no-any-return]
+            able = self._able(job.kind)
+            able = None if not broken and able is None else {*(able or self._there())} - broken
+            try:
+                told, found, worker = self._connection.call(
+                    do, sent, *rest, workers=able or None, until=until
+                )
+            except GoneError:
+                continue
+            if told == "missing":
+                if not sent.code:
+                    raise CellError(f"a worker cannot load what it is to count: {found}")
+                sent = self._packed(job, as_code=True)
+            elif told == "refused":
+                self.refuse(worker, found, job.kind)
+            elif told == "broken":
+                self.warn(f"{worker} could not do a task: {found}")
+                broken.add(worker)
+                if len(broken) - len(avoid) >= BROKEN or not self._there() - broken:
+                    raise CellError(f"no worker can do it: {found}")
+            else:
+                return told, found, worker
+
+    def ask_one(
+        self,
+        worker: str,
+        do: Callable[..., Any],
+        job: Job,
+        *rest: Any,
+        until: float | None = None,
+    ) -> Any:
+        """What one worker says; None where it is gone, or cannot do it; raises as `ask` does."""
+        for as_code in (False, True):
+            sent = self._packed(job, as_code=as_code)
+            try:
+                told, found, _ = self._connection.call(
+                    do, sent, *rest, workers=[worker], until=until
+                )
+            except GoneError:
+                return None
             if told != "missing":
-                raise CellError(found)
-            sent = self._packed(parcel, as_code=True)
+                return None if told in ("refused", "broken") else found
+        return None
+
+    def refuse(self, worker: str, why: str, kind: str = ALL) -> None:
+        """A worker would do something else than the run.
+
+        Raises:
+            NoWorkerError: as all the others.
+        """
+        with self._lock:
+            if worker not in self._refusing[kind]:
+                self._refusing[kind][worker] = why
+                of = kind.partition("#")[0]
+                self.warn(f"{worker} does nothing{of and f' of {of}'}: {why}")
+        self._able(kind)
 
     def stop(self) -> None:
         """Whoever waits gets Stopped."""
-        self._stopped.set()
+        self._connection.stop()
 
-    def _asked(self, sent: Sent, *rest: Any) -> Any:
-        """What the first worker says that would count the same."""
-        while True:
-            told, found, worker = self._called(sent, *rest)
-            if told == "missing" and not sent.code:
-                raise CellError(f"a worker cannot load what it is to count: {found}")
-            if told != "refused":
-                return told, found
-            with self._lock:
-                if worker not in self._refusing:
-                    self._refusing[worker] = found
-                    self._warn(f"{worker} counts nothing: {found}")
-            if not self._workers().keys() - self._refusing.keys():
-                raise CellError(f"no worker would count the same: {found}")
+    def _there(self) -> set[str]:
+        return {*self._connection.workers()}
 
-    def _called(self, *args: Any) -> Any:
-        """The answer of one task, however often workers and schedulers go away."""
-        lost, patience = 0, time.monotonic() + TO_COME_BACK
-        while True:
-            client = self._client
-            try:
-                return self._waited(self._submitted(client, *args))
-            except Stopped:
-                raise
-            except self._dask.scheduler.KilledWorker:
-                lost += 1
-                if lost >= LOST:
-                    raise CellError(
-                        f"{LOST} workers ended while they counted: memory, or the mechanism itself"
-                    ) from None
-            except Exception as error:  # whatever a connection that breaks is called
-                if time.monotonic() > patience:
-                    raise CellError(f"the scheduler is gone: {error}") from None
-                self._reconnect(client, patience)
-
-    def _submitted(self, client: Any, sent: Sent, *rest: Any) -> Any:
-        allowed = None
-        if self._refusing:
-            allowed = [name for name in self._workers() if name not in self._refusing] or None
-        argument: Any = sent
-        if len(sent.content) > LARGE:
-            argument = client.submit(work.same, sent, key=f"dpframe-{sent.digest}")
-        return client.submit(work.answer, argument, *rest, pure=False, workers=allowed)
-
-    def _waited(self, future: Any) -> Any:
-        while not self._stopped.is_set():
-            with contextlib.suppress(self._dask.TimeoutError):
-                return future.result(timeout=PAUSE)
-        with contextlib.suppress(Exception):
-            future.cancel()
-        raise Stopped
-
-    def _packed(self, parcel: Parcel, *, as_code: bool = False) -> Sent:
+    def _able(self, kind: str) -> set[str] | None:
+        """Workers that are not known to do something else; None where that is all."""
         with self._lock:
-            _, sent, has_code = self._sent.get(id(parcel), (None, None, False))
-            if sent is None or (as_code and not has_code):
-                plugins = [parcel.padded[0], *parcel.attacks, *parcel.statistics]
-                classes = [*plugin_classes(plugins), *map(type, parcel.statistics)]
-                plain = jax.tree.map(_plain, parcel)
-                sent = pack(plain, dict.fromkeys(classes), as_code=as_code)
-                self._sent[id(parcel)] = parcel, sent, as_code
-            return sent
-
-    def _workers(self) -> dict[str, Any]:
-        found: dict[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
-        return found
-
-    def _started(self, address: str) -> Any:
-        """What a client connects to: an address, or a cluster of our own."""
-        if not address.startswith(LOCAL):
-            return address
-        try:
-            number = int(address.removeprefix(LOCAL))
-        except ValueError:
-            number = 0
-        if number < 1:
-            raise DpframeError(f"--cluster {address}: local:N starts N processes, such as local:4")
-        return self._closing.enter_context(
-            self._dask.LocalCluster(
-                n_workers=number,
-                threads_per_worker=1,
-                processes=True,
-                dashboard_address=None,
-                silence_logs="ERROR",
+            refusing = {**self._refusing[ALL], **self._refusing[kind]}
+        if not refusing:
+            return None
+        there = self._there()
+        if there and not there - refusing.keys():
+            raise NoWorkerError(
+                f"no worker would do the same: {next(iter(refusing[one] for one in there))}"
             )
-        ).scheduler_address
+        return there - refusing.keys()
 
-    def _connected(self, patience: float) -> Any:
-        try:
-            client = self._dask.Client(self._at, timeout=patience, set_as_default=False)
-            client.wait_for_workers(1, timeout=patience)
-        except ValueError as error:
-            raise DpframeError(f"--cluster {self.address}: {error}") from None
-        except (OSError, self._dask.TimeoutError):
-            raise DpframeError(
-                f"--cluster {self.address}: no scheduler with a worker answers there"
-            ) from None
-        return client
-
-    def _reconnect(self, old: Any, patience: float) -> None:
-        """Connects again, once for everybody; leaves it to the next attempt if that fails."""
-        time.sleep(PAUSE)
-        if self._stopped.is_set():
-            raise Stopped
+    def _packed(self, job: Job, *, as_code: bool = False) -> Sent:
         with self._lock:
-            if self._client is not old or old.status == "running":
-                return
-            with contextlib.suppress(Exception):
-                old.close(timeout=1)
-            left = max(1.0, min(TO_CONNECT, patience - time.monotonic()))
-            with contextlib.suppress(DpframeError):
-                self._client = self._connected(left)
+            _, sent, has_code = self._sent.get(id(job.of), (None, None, False))
+            if sent is None or (as_code and not has_code):
+                sent = pack(job.content(), job.classes, as_code=as_code)
+                self._sent[id(job.of)] = job.of, sent, as_code
+                while len(self._sent) > KEPT:
+                    self._sent.popitem(last=False)
+            self._sent.move_to_end(id(job.of))
+            return sent
 
     def _check(self) -> None:
         """Refuses to begin where all workers would count otherwise."""
         wanted = versions()
-        told = self._client.run(work.versions_there, on_error="return")
-        for worker, found in told.items():
-            # One that ended meanwhile says nothing; others may come, and every task looks again.
+        # One that ended meanwhile says nothing; others may come, and every task looks again.
+        for worker, found in self._connection.everywhere(work.versions_there).items():
             if isinstance(found, dict) and found != wanted:
                 names = [name for name in wanted if found.get(name) != wanted[name]]
-                self._refusing[worker] = ", ".join(
+                why = ", ".join(
                     f"{name} {found.get(name)} where the run has {wanted[name]}" for name in names
                 )
-        if self._refusing and not self._workers().keys() - self._refusing.keys():
-            raise DpframeError(
-                f"--cluster {self.address}: no worker would count the same: "
-                + next(iter(self._refusing.values()))
-            )
-        for worker, why in self._refusing.items():
-            self._warn(f"{worker} counts nothing: it has {why}")
+                try:
+                    self.refuse(worker, f"it has {why}")
+                except NoWorkerError as error:
+                    raise DpframeError(f"--cluster {self.address}: {error}") from None
 
 
 def enlarged(segments: float, cores: int) -> int:

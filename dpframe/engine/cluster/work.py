@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from dpframe.blame import blame
 from dpframe.engine.cache import keep_compiled_programs
 from dpframe.engine.chunks import pieces
 from dpframe.engine.cluster.parts import Missing, Refused, Sent, unpack, versions
@@ -16,6 +17,8 @@ from dpframe.engine.parcel import count_segment
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dpframe.engine.chunks import Segment
     from dpframe.engine.parcel import Parcel
 
@@ -57,7 +60,7 @@ def count(sent: Sent, lanes: tuple[int, ...], index: int, segment: Segment) -> A
         segment: which chunks.
     """
     try:
-        parcel = _unpacked(sent)
+        parcel = unpacked(sent)
         with jax.enable_x64(parcel.precision == "float64"):
             return "counted", _in_pieces(parcel, lanes, index, segment)
     except Refused as refused:
@@ -66,6 +69,8 @@ def count(sent: Sent, lanes: tuple[int, ...], index: int, segment: Segment) -> A
         return "missing", str(missing)
     except CellError as error:
         return "failed", str(error)
+    except Exception as error:  # of this machine: memory, a disk; another one may do better
+        return "broken", blame(error)
 
 
 def _in_pieces(parcel: Parcel, lanes: tuple[int, ...], index: int, segment: Segment) -> Any:
@@ -79,11 +84,17 @@ def _in_pieces(parcel: Parcel, lanes: tuple[int, ...], index: int, segment: Segm
     return total
 
 
-def _unpacked(sent: Sent) -> Any:
+def unpacked(sent: Sent, made: Callable[[Any], Any] = same) -> Any:
+    """What was sent, unpacked and kept.
+
+    Args:
+        sent: the value.
+        made: what is made of it, once.
+    """
     with _lock:
         if sent.digest not in _known:
-            keep_compiled_programs()
-            _known[sent.digest] = unpack(sent)
+            keep_compiled_programs(lambda _: None)
+            _known[sent.digest] = made(unpack(sent))
             while len(_known) > KEPT:
                 _known.popitem(last=False)
         _known.move_to_end(sent.digest)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from dpframe.claims import Claim
     from dpframe.engine.chunks import Segment
+    from dpframe.engine.device import Away
     from dpframe.engine.plan import Pass
     from dpframe.pair import Pair
     from dpframe.spec.audit import RunSettings
@@ -53,6 +54,7 @@ class Arm:
         prng: name of the generator.
         store: where counts are kept.
         tried: what was looked at already; shared by all arms.
+        away: who counts elsewhere; None: counted here.
     """
 
     least = 0.0
@@ -70,10 +72,11 @@ class Arm:
         prng: str,
         store: Store,
         tried: set[Any],
+        away: Away | None = None,
     ) -> None:
         self.the_pass, self.claim, self.points, self.scale = the_pass, claim, points, scale
         self.run, self.prng, self.tried = run, prng, tried
-        self.store = store
+        self.store, self.away = store, away
         self.drawn = 0
         """Chunks of each dataset that were drawn."""
         self.seen = Seen(np.zeros((2, 0), np.int64), 0)
@@ -163,6 +166,7 @@ class Arm:
     def _learn(self, chunks: int, count: Counter) -> None:
         """Attacks learn from the first chunks, cuts come from the next; the rest is counted."""
         work = Learned(self.the_pass, self.run, self.prng, Store(), self.tried)
+        work.away = self.away
         work.learn_from(chunks, cuts := max(1, chunks // 2))
         if self._work is None:
             work.look()

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dpframe.engine.checkpoint import Store
+    from dpframe.engine.device import Away
     from dpframe.engine.lending import Source
     from dpframe.record.looks import Looks
     from dpframe.spec.audit import Cell, RunSettings
@@ -27,3 +28,5 @@ class Settings(NamedTuple):
     resolution_of: Callable[[Cell], float]
     """What the sampler resolves; added to both rates of what is bet against."""
     ends_when_decided: bool
+    away: Away | None = None
+    """Who counts segments of traced mechanisms elsewhere; None: they are counted here."""

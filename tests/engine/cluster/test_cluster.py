@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import random
 import threading
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +26,6 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-@pytest.fixture(autouse=True)
-def _no_rubbish_for_other_tests() -> Iterator[None]:
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        gc.collect()
-
-
 def spec(trials: int, estimator: str = "precision") -> dict[str, Any]:
     mechanisms = [{"use": use, "params": {"epsilon": 1.0}} for use in ("laplace", "dptext")]
     return {
@@ -53,13 +42,6 @@ def spec(trials: int, estimator: str = "precision") -> dict[str, Any]:
 
 MANY = 200_000_000
 """Draws that take some seconds."""
-
-
-@pytest.fixture(scope="module")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
-    started = Processes(tmp_path_factory.mktemp("dask"), 2)
-    yield started
-    started.end()
 
 
 def counted(cluster: Cluster, document: dict[str, Any], store: Store | None = None) -> list[Any]:
@@ -159,7 +141,7 @@ def test_a_worker_that_would_count_otherwise_counts_nothing(
     try:
         told: list[str] = []
         with Cluster(processes.address, told.append) as cluster:
-            cluster._client.wait_for_workers(3, timeout=30)
+            cluster._connection.client.wait_for_workers(3, timeout=30)
             assert counted(cluster, spec(300_000)) == here(spec(300_000))
             cluster._check()
         assert any("jax 0.0.1 where the run has" in one for one in told)

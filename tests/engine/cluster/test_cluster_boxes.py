@@ -1,0 +1,295 @@
+"""Black boxes and searches on a cluster: outputs of this machine, whoever draws them."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from support import searches
+from support.black_boxes import BOXES, Answers, Box, Unseeded, record, spec
+from support.dask_processes import Processes
+from support.searches import Three
+from support.small_audits import PLUGINS, load
+
+from dpframe.commands.audit import make_plan, make_record
+from dpframe.engine.address import EVAL, Stream
+from dpframe.engine.here import Here
+from dpframe.engine.lending import Load, Overdue, RaisedError, Request, Stopped
+from dpframe.engine.run import run
+from dpframe.engine.shape import Asking
+from dpframe.errors import CellError, SampleError
+
+pytest.importorskip("distributed")
+
+from dpframe.engine.cluster import boxes as boxes_module
+from dpframe.engine.cluster import drawing, surroundings
+from dpframe.engine.cluster.boxes import Boxes
+from dpframe.engine.cluster.client import Cluster, NoWorkerError
+from dpframe.engine.cluster.drawing import Drawn
+from dpframe.engine.cluster.parts import Refused, pack
+from dpframe.engine.cluster.surroundings import Needed
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+
+def without_attacks(document: dict[str, Any]) -> dict[str, Any]:
+    """The same with all attacks that there are on answers."""
+    return {key: value for key, value in document.items() if key != "attack"}
+
+
+def on(cluster: Any, document: dict[str, Any], plugins: list[Any]) -> dict[str, Any]:
+    """The record of an audit whose draws are made by a cluster."""
+    source = Here()
+    plan = make_plan(load(document, plugins), source=source)
+    results = run(plan, source=source, cluster=cluster)
+    return make_record(plan, results, 0.0, source.calls).as_dict()
+
+
+def told(record: dict[str, Any]) -> list[Any]:
+    """What decides anything, of all cells."""
+    assert all(cell["status"] == "ok" for cell in record["cells"]), record["cells"][0]["reason"]
+    names = ("counts", "trials", "verdict", "p_value", "witness", "draw_group", "looks")
+    return [[cell.get(name) for name in names] for cell in record["cells"]]
+
+
+class Tally(Cluster):
+    """Notes what its workers did."""
+
+    done: tuple[Any, ...] | list[Any] = ()
+
+    def ask(self, do: Any, *rest: Any, **more: Any) -> Any:
+        found = super().ask(do, *rest, **more)
+        self.done = [*self.done, (do.__module__.rpartition(".")[2], found[2])]
+        return found
+
+
+@pytest.mark.parametrize(
+    ("document", "plugins", "what"),
+    [
+        (spec({"use": "box"}, {"use": "slow"}), [*PLUGINS, *BOXES], "drawing"),
+        (searches.spec("laplace", trials=6_000), [Three], "work"),
+        (
+            without_attacks(searches.spec({"use": "answers-box"}, trials=3_000)),
+            [Three, Answers],
+            "drawing",
+        ),
+    ],
+    ids=["boxes", "search", "search of a box"],
+)
+def test_workers_draw_what_this_machine_would(
+    processes: Processes, document: dict[str, Any], plugins: list[Any], what: str
+) -> None:
+    said: list[str] = []
+    with Tally(processes.address, said.append) as cluster:
+        found = told(on(cluster, document, plugins))
+        assert {kind for kind, _ in cluster.done} == {what}, said
+    assert found == told(record(document, plugins=[*plugins]))
+
+
+HARM = 0.6
+"""Seconds between two faults."""
+
+
+def with_faults(processes: Processes, number: int, releases: int) -> int:
+    """Draws a slow box while workers are killed one after the other; how many were."""
+    document = spec({"use": "slow", "params": {"seconds": 0.002}}, trials=releases)
+    plugins, faults, done = [*PLUGINS, *BOXES], 0, threading.Event()
+    quick = spec({"use": "slow", "params": {"seconds": 0.0}}, trials=releases)
+
+    def harm() -> None:
+        nonlocal faults
+        choice = random.Random(7)
+        while faults < number and not done.wait(HARM):
+            faults += 1
+            processes.replace(choice.randrange(2))
+
+    with Cluster(processes.address) as cluster:
+        harming = threading.Thread(target=harm)
+        harming.start()
+        try:
+            found = told(on(cluster, document, plugins))
+        finally:
+            done.set()
+            harming.join()
+    wanted = told(record(quick, plugins=plugins))  # how long it takes changes no draw
+    assert [one[0] for one in found] == [one[0] for one in wanted]
+    return faults
+
+
+def test_workers_that_are_killed_while_they_draw_change_no_count(processes: Processes) -> None:
+    assert with_faults(processes, 5, 1_500) == 5
+
+
+@pytest.mark.slow
+def test_fifty_faults_change_no_draw_of_a_box(processes: Processes) -> None:
+    assert with_faults(processes, 50, 20_000) >= 20
+
+
+class Near:
+    """A cluster in this process: what workers do, without Dask.
+
+    Args:
+        answers: what happens to tasks before they are done, in turn; None: nothing.
+    """
+
+    run, threads = "near", 2
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers, self.said, self.avoided = list(answers), [], []
+        self.refused: list[str] = []
+
+    @property
+    def tasks(self) -> int:
+        return 2
+
+    def warn(self, text: str) -> None:
+        self.said.append(text)
+
+    def stop(self) -> None:
+        pass
+
+    def refuse(self, worker: str, why: str, kind: str) -> None:
+        self.refused.append(why)
+
+    def ask(self, do: Any, job: Any, asked: Any, avoid: Any = (), until: Any = None) -> Any:
+        self.avoided.append({*avoid})
+        if self.refused:
+            raise NoWorkerError("no worker would do the same")
+        given = self.answers.pop(0) if self.answers else None
+        if isinstance(given, Exception):
+            raise given
+        if given is not None:
+            return "drawn", given, f"w{len(self.avoided)}"
+        told, found = drawing.answer(pack(job.content(), job.classes), asked)
+        if told == "refused":
+            self.refused.append(found)
+            raise NoWorkerError(found)
+        return told, found, "w"
+
+    def ask_one(self, worker: str, do: Any, job: Any, asked: Any, until: Any = None) -> Any:
+        return self.ask(do, job, asked)[1]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_processes_left() -> Iterator[None]:
+    yield
+    drawing.end("near")
+
+
+DATA = (np.zeros(1), np.ones(1))
+WHERE = Stream(1, "a", 0, EVAL), 0, 0, 1, 4
+
+
+def drawn(boxes: Boxes, load: Load, *, deadline: float | None = None) -> Any:
+    with boxes.lend(load) as (worker,):
+        return np.concatenate(list(worker.draw(Request(0, 0, *WHERE), None, deadline)))
+
+
+def directly(box: Any) -> Any:
+    with Here().lend(Load((box,), DATA)) as (worker, *_):
+        return np.concatenate(list(worker.draw(Request(0, 0, *WHERE), None, None)))
+
+
+@pytest.mark.parametrize("ending", ["lost", "unlent", "stopped"])
+def test_a_process_that_ends_with_its_machine_is_another_try(ending: str) -> None:
+    near, source = Near(Drawn((), (ending, "it ended"), 3)), Here()
+    outputs = drawn(Boxes(near, source), Load((Box(),), DATA))  # type: ignore[arg-type]
+    assert outputs.tobytes() == directly(Box()).tobytes()
+    assert source.calls == 3 + 4
+    assert near.avoided[1] == (set() if ending == "stopped" else {"w1"})
+
+
+@pytest.mark.parametrize(
+    ("box", "ends"), [(Box(), [Drawn((), ("lost", "it ended"))] * 3), (Unseeded(), None)]
+)
+def test_a_box_that_ends_its_process_fails(box: Any, ends: Any) -> None:
+    """At once where it takes no seed: what it would draw again is something else."""
+    ends = ends or [Drawn((), ("lost", "it ended"))]
+    with pytest.raises(SampleError, match="it ended"):
+        drawn(Boxes(Near(*ends), Here()), Load((box,), DATA))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        (Drawn((), ("raised", "release raised X")), RaisedError),
+        (Drawn((), ("wrong", "no array")), SampleError),
+        (Drawn((), ("overdue", "")), Overdue),
+        (CellError("20 workers ended"), SampleError),
+        (Stopped(), Stopped),
+        (Overdue(), Overdue),
+    ],
+)
+def test_what_a_box_does_there_is_what_it_does_here(given: Any, error: Any) -> None:
+    with pytest.raises(error):
+        drawn(Boxes(Near(given), Here()), Load((Box(),), DATA))  # type: ignore[arg-type]
+
+
+def test_what_no_worker_can_draw_is_drawn_here() -> None:
+    near = Near(NoWorkerError("a worker cannot use the environment 'old'"))
+    outputs = drawn(Boxes(near, Here()), Load((Box(),), DATA))  # type: ignore[arg-type]
+    assert outputs.tobytes() == directly(Box()).tobytes()
+    assert near.said == ["box is drawn on this machine: a worker cannot use the environment 'old'"]
+
+
+def test_a_worker_that_draws_otherwise_is_refused() -> None:
+    near, load = Near(), Load((Box(),), DATA)
+    boxes = Boxes(near, Here())  # type: ignore[arg-type]
+    with boxes.lend(load, 2) as (one, _):
+        assert len(list(one.draw(Request(0, 0, *WHERE), None, None))) == 1
+    assert drawn(boxes, load).tobytes() == directly(Box()).tobytes()
+    assert not near.refused
+
+    other = Boxes(near, Here())  # type: ignore[arg-type]
+    other.samples = {kind: one._replace(digest="0") for kind, one in boxes.samples.items()}
+    assert drawn(other, load).tobytes() == directly(Box()).tobytes()  # here
+    assert near.refused == [boxes_module.OTHERWISE]
+
+
+def test_words_are_told_even_if_an_answer_was_lost() -> None:
+    asking = Asking()
+    load = Load((Answers(),), DATA)
+    for _ in range(2):  # a process tells a word once
+        source = Here()
+        with Boxes(Near(), source).lend(load) as (worker,):  # type: ignore[arg-type]
+            list(worker.draw(Request(0, 0, *WHERE, asking), None, None))
+        assert "str" in source.words.values()
+
+
+def test_what_is_not_wanted_any_more_ends() -> None:
+    slow = BOXES[2](seconds=60.0)
+    sent = pack(((slow,), DATA), [type(slow)])
+    asked = drawing.Asked("near", Request(0, 0, *WHERE), None, None, Needed())
+    told, found = drawing.answer(sent, asked, lambda: False)
+    assert (told, found.ending) == ("drawn", ("stopped", ""))
+
+
+def test_time_ends_a_draw_there() -> None:
+    slow = BOXES[2](seconds=60.0)
+    sent = pack(((slow,), DATA), [type(slow)])
+    asked = drawing.Asked("near", Request(0, 0, *WHERE), None, 0.2, Needed())
+    told, found = drawing.answer(sent, asked)
+    assert (told, found.ending[0], found.releases) == ("drawn", "overdue", 4)
+
+
+def test_a_box_whose_process_ends_is_told_from_one_that_raises() -> None:
+    dies = BOXES[1](epsilon=2.0)
+    asked = drawing.Asked("near", Request(0, 0, *WHERE), None, None, Needed())
+    _, found = drawing.answer(pack(((dies,), DATA), [type(dies)]), asked)
+    assert found.ending == ("lost", "a worker process ended with exit code 9 while it sampled")
+
+
+def test_another_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = surroundings.needed((Box(),), ())
+    assert "numpy" in wanted.libraries
+    assert surroundings.check((Box(),), wanted) == {}
+    with pytest.raises(Refused, match=r"numpy \S+ where the run has 0\.1"):
+        surroundings.check((Box(),), Needed({"numpy": "0.1"}))
+    with pytest.raises(Refused, match="nowhere not at all where the run has 1"):
+        surroundings.check((Box(),), Needed({"nowhere": "1"}))
