@@ -89,13 +89,19 @@ class Store:
         self._written = time.monotonic()
         if self.directory is None:
             return
-        for stream in sorted(self._changed):
+        with self._lock:
+            changed = sorted(self._changed)
+        for stream in changed:
+            with self._lock:  # searches go on saving in threads of their own
+                entries = dict(self._entries[stream])
             try:
-                self._write(stream)
+                self._write(stream, entries)
             except OSError as error:
                 self.problem = f"{self.directory}: cannot write the checkpoint: {error.strerror}"
                 return
-            self._changed.discard(stream)
+            with self._lock:
+                if self._entries[stream] == entries:  # else there is more to write already
+                    self._changed.discard(stream)
         self.problem = None
 
     def clear(self) -> None:
@@ -121,10 +127,10 @@ class Store:
         file = self._file(stream)
         return {} if file is None else read_entries(file) or {}
 
-    def _write(self, stream: Stream) -> None:
+    def _write(self, stream: Stream, entries: dict[str, Saved]) -> None:
         file = self._file(stream)
         if file is not None:
-            write_entries(file, self._entries[stream])
+            write_entries(file, entries)
 
 
 def read_entries(file: Path) -> dict[str, Saved] | None:

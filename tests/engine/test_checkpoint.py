@@ -12,8 +12,9 @@ import pytest
 from support import SPECS, processes
 from support.command_line import dpframe
 
+from dpframe.engine import checkpoint
 from dpframe.engine.address import Stream, digest
-from dpframe.engine.checkpoint import INTERVAL, Saved, Store
+from dpframe.engine.checkpoint import INTERVAL, Saved, Store, write_entries
 from dpframe.errors import OutputError
 from dpframe.record.folder import locked
 
@@ -200,6 +201,26 @@ def test_a_signal_while_saving_leaves_nothing_unwritten(tmp_path: Path) -> None:
     store.save(STREAM, "a", LESS)
     store.flush()
     assert entries(tmp_path)[1, "a"] == LESS
+
+
+def test_what_is_saved_during_a_write_is_written_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Searches save in threads of their own while the run writes."""
+    store = fill(tmp_path)
+
+    def hurried(file: Path, saved: dict[str, Saved]) -> None:
+        for key in saved:  # whoever walks through entries must not meet a new one
+            store.save(STREAM, f"{key} again", MORE)
+        write_entries(file, saved)
+
+    store.save(STREAM, "a", MORE)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "write_entries", hurried)
+        store.flush()
+    store.flush()
+    assert Store(tmp_path).load(STREAM, "a") == MORE
+    assert Store(tmp_path).load(STREAM, "b again") == MORE
 
 
 def test_it_is_on_the_disk_before_it_has_its_name(
