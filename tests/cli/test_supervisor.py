@@ -8,14 +8,14 @@ import subprocess
 import sys
 
 import pytest
-from support.processes import has_ended
+from support.processes import HANGS, has_ended
 
 FRAME = """
 import os, sys, signal, time, threading, ctypes
 from dpframe.cli.signals import listen
 from dpframe.cli import supervisor
 from dpframe.cli.supervisor import supervised
-supervisor.PATIENCE = supervisor.FAREWELL = 0.4
+supervisor.PATIENCE = supervisor.FAREWELL = {patience}
 def work():
     listen()
 {body}
@@ -25,10 +25,10 @@ supervised(work, lost=3, resumable=True)
 LOST = "before the command was done"
 
 
-def started(body: str) -> subprocess.Popen[str]:
+def started(body: str, patience: float = 0.4) -> subprocess.Popen[str]:
     lines = "\n".join(f"    {line}" for line in body.splitlines())
     return subprocess.Popen(
-        [sys.executable, "-c", FRAME.format(body=lines)],
+        [sys.executable, "-c", FRAME.format(body=lines, patience=patience)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -38,7 +38,7 @@ def started(body: str) -> subprocess.Popen[str]:
 
 def ended(body: str) -> tuple[int, str]:
     with started(body) as process:
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=HANGS)
     return process.returncode, err
 
 
@@ -78,7 +78,7 @@ def test_a_program_that_is_left_behind_ends_too(end: str) -> None:
     with started(f"{body}print(p.pid, flush=True)\n{end}") as process:
         assert process.stdout is not None
         left = int(process.stdout.readline())
-        process.communicate(timeout=30)
+        process.communicate(timeout=HANGS)
     assert has_ended(left)
 
 
@@ -104,7 +104,7 @@ def test_a_signal_ends_even_what_holds_the_interpreter(
         assert process.stdout is not None
         process.stdout.readline()
         (os.killpg if everybody else os.kill)(process.pid, number)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=HANGS)
     assert process.returncode == code
     assert err == f"{word}; what was counted is kept, and the same command goes on from there\n"
 
@@ -120,22 +120,37 @@ def fork_and_be_told():
     return child
 os.fork = fork_and_be_told
 """
-    code = hurried + FRAME.format(body="    time.sleep(1000)")
+    code = hurried + FRAME.format(body="    time.sleep(1000)", patience=0.4)
     done = subprocess.run(
-        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=HANGS
     )
     assert (done.returncode, done.stderr[:10]) == (143, "terminated")
 
 
+ANSWERS = f"""came = []
+def told(number, frame, heed=signal.getsignal(signal.SIGINT)):
+    came.append(number)
+    heed(number, frame)
+signal.signal(signal.SIGINT, told)
+try:
+    print("ready", flush=True)
+    time.sleep({HANGS})
+except KeyboardInterrupt:
+    before = len(came)
+    print("answering", flush=True)
+    while len(came) == before:
+        time.sleep(0.01)
+    return 130"""
+"""Needs the second signal, so that it comes while it answers however busy the machine is."""
+
+
 def test_a_second_signal_does_not_break_into_the_answer_to_the_first() -> None:
-    work = "print('ready', flush=True)\n    time.sleep(1000)"
-    answer = "time.sleep(0.3)\n    return 130"
-    with started(f"try:\n    {work}\nexcept KeyboardInterrupt:\n    {answer}") as process:
+    with started(ANSWERS, patience=HANGS) as process:
         assert process.stdout is not None
-        process.stdout.readline()
-        os.killpg(process.pid, signal.SIGINT)
-        os.killpg(process.pid, signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        for said in ("ready\n", "answering\n"):
+            assert process.stdout.readline() == said
+            os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=HANGS)
     assert (process.returncode, err) == (130, "")
 
 
@@ -146,17 +161,17 @@ def test_the_child_ends_with_its_parent() -> None:
         assert process.stdout is not None
         process.stdout.readline()
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=HANGS)
     assert process.returncode == -signal.SIGKILL
 
 
 def test_nothing_is_supervised_where_threads_run_already() -> None:
     code = """
-import threading, time
+import threading
 from dpframe.cli.supervisor import supervised
 import os
 before = os.getpid()
-threading.Thread(target=time.sleep, args=(0.1,)).start()
+threading.Thread(target=threading.Event().wait, daemon=True).start()
 supervised(lambda: 5 if os.getpid() == before else 6, lost=3, resumable=True)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 5
