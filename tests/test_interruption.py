@@ -63,8 +63,19 @@ sys.argv[0] = "dpframe"
 from dpframe.cli import main
 main()
 """
+ONCE = """
+from dpframe.engine.checkpoint import Store
+flush, flushes = Store.flush, []
+def flush_and_wait(store):
+    flush(store)
+    flushes.append(store)
+    if len(flushes) == 12:  # far from the end; whoever is to stop it was too busy so far
+        sys.stdin.read()
+Store.flush = flush_and_wait
+"""
 
 PLAIN, WRITING = DPFRAME, ("-c", OFTEN)
+WAITING = ("-c", OFTEN.replace("sys.argv", f"{ONCE}sys.argv"))
 STOPPED = {signal.SIGKILL: {-9}, signal.SIGINT: {130, -2}, signal.SIGTERM: {143, -15}}
 """Python itself ends with the negative ones while it is still starting."""
 
@@ -163,7 +174,7 @@ def until_checkpoint(process: subprocess.Popen[str], directory: Path) -> None:
 def test_a_stopped_run_says_how_to_go_on_and_keeps_its_counts(
     number: signal.Signals, code: int, word: str, whole: dict[str, Any], tmp_path: Path
 ) -> None:
-    with started(tmp_path / "run", WRITING) as process:
+    with started(tmp_path / "run", WAITING) as process:
         until_checkpoint(process, tmp_path / "run")
         process.send_signal(number)
         out, err = process.communicate(timeout=HANGS)
@@ -176,7 +187,7 @@ def test_a_stopped_run_says_how_to_go_on_and_keeps_its_counts(
 
 def test_a_run_that_was_killed_while_writing_goes_on(whole: dict[str, Any], tmp_path: Path) -> None:
     directory = tmp_path / "run"
-    with started(directory, WRITING) as process:
+    with started(directory, WAITING) as process:
         until_checkpoint(process, directory)
         process.kill()
         process.wait()
