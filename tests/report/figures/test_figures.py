@@ -14,7 +14,7 @@ from support.command_line import dpframe as command
 import dpframe
 from dpframe.record.file import as_record, dumps
 from dpframe.report import figures
-from dpframe.report.figures.picture import FORMATS, content
+from dpframe.report.figures.picture import FORMATS, content, inline
 
 GENERAL = ["sweep", "heat-map", "trade-off", "profile", "comparison", "scores"]
 """Kinds for records of every sort; test_paper_figures.py has the others."""
@@ -78,12 +78,13 @@ def test_labels_are_shown_as_they_are(kind):
             cell |= {name: made_cells.counted()[name] for name in ("counts", "statistic")}
     record = as_record(made_records.record(cells))
     drawn = figures.draw(record, kind)
-    page = ET.fromstring(figures.svg(record, kind))
+    page = ET.fromstring(inline(drawn))
     shown = "".join(page.itertext())
     for label in ODD[:2]:
         assert label in "\n".join(texts(drawn))
         assert label in shown
-    assert content(drawn, "pdf")
+    if kind == "sweep":  # the same text in all of them; its letters take long to embed
+        assert content(drawn, "pdf")
 
 
 @pytest.mark.parametrize("kind", GENERAL)
