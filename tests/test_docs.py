@@ -78,6 +78,9 @@ WITHOUT_WORKERS = {
 INSTALLATION = ("python3 -m venv", ". .venv", "pip install", "pytest")
 """Commands that are left out: the tests run in an installation already."""
 
+QUICK_TO_COMPILE = [{"use": "projection"}]
+"""Attacks of searches that name none, which otherwise try a dozen; slow tests leave them as is."""
+
 BASE = """
 schema = 1
 audit = { name = "base", trials = 1000 }
@@ -143,8 +146,10 @@ def options(line: str) -> dict[str, str]:
 class Session:
     """One page at work in a directory of its own."""
 
-    def __init__(self, name: str, directory: Path, patch: pytest.MonkeyPatch) -> None:
-        self.name, self.directory, self.patch = name, directory, patch
+    def __init__(
+        self, name: str, directory: Path, patch: pytest.MonkeyPatch, *, whole: bool = False
+    ) -> None:
+        self.name, self.directory, self.patch, self.whole = name, directory, patch, whole
         self.module = types.ModuleType(f"page_{re.sub(r'[^a-z]', '_', name.lower())}")
         patch.setitem(sys.modules, self.module.__name__, self.module)
         for place in (directory, directory / "site"):
@@ -196,6 +201,8 @@ class Session:
         return any(block.language == "sh" and commands.search(block.text) for block in below)
 
     def _spec(self, spec: Any) -> None:
+        if isinstance(spec, dict) and "search" in spec and not self.whole:
+            spec = {"attack": QUICK_TO_COMPILE, **spec}
         record = dpframe.audit(spec, trials=FEW, plugins=self._classes())
         assert not record["summary"]["failed"]
 
@@ -237,7 +244,7 @@ class Session:
         if words[0] in ("run", "compare"):
             words += SMALLER.get(words[-1], [])
         elif words[0] == "calibrate":  # the option that comes last counts
-            words += ["--repeats", "30"]
+            words += ["--repeats", "10"]
         result = CliRunner(env=environment).invoke(app, words)
         self.output = result.output
         assert result.exit_code == expected, f"{command}: {result.exit_code}\n{result.output}"
@@ -276,13 +283,26 @@ def corner_row_once(part: Any, run: Any) -> Any:
 @pytest.mark.usefixtures("whole_audits_once")
 @pytest.mark.parametrize("name", PAGES)
 def test_every_block_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_blocks(name, tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+def test_searches_of_a_page_without_a_script_try_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_blocks("docs/reference/spec.md", tmp_path, monkeypatch, whole=True)
+
+
+def run_blocks(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, whole: bool = False
+) -> None:
     shutil.copytree(ROOT / "specs", tmp_path / "specs")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(calibrate, "corner_row", corner_row_once)
     if name in WITHOUT_WORKERS:
         sample_in_this_process(monkeypatch)
-    session = Session(name, tmp_path, monkeypatch)
+    session = Session(name, tmp_path, monkeypatch, whole=whole)
     try:
         for found in blocks(name):
             with noted(f"in the block at {name}:{found.line}"):
@@ -309,7 +329,7 @@ def test_every_page_is_a_script_too(
     """In a process of its own, whose workers import the script again."""
     shutil.copytree(ROOT / "specs", tmp_path / "specs")
     monkeypatch.chdir(tmp_path)
-    session = Session(name, tmp_path, monkeypatch)
+    session = Session(name, tmp_path, monkeypatch, whole=True)
     try:
         for found in blocks(name):
             session.run(found)  # files, and results of commands, that the script reads
