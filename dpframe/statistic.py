@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax.numpy as jnp
+import numpy as np
 
 if TYPE_CHECKING:
     from dpframe.types import Array, HostArray, Tree
@@ -86,7 +87,7 @@ class DecisionCounts(Statistic):
     accepts: ClassVar[frozenset[str]] = frozenset({"decision"})
 
     def zero(self, layout: Tree) -> Any:
-        return jnp.zeros((2, 2), jnp.int32)
+        return np.zeros((2, 2), np.int32)
 
     def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
         kept, ones = count_true(keep), count_true(scores & keep)
@@ -149,7 +150,7 @@ class BinCounts(Statistic):
         return edges
 
     def zero(self, layout: Tree) -> Any:
-        return jnp.zeros((2, self.edges(layout).shape[0] + 2), jnp.int32)
+        return np.zeros((2, self.edges(layout).shape[0] + 2), np.int32)
 
     def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
         edges = jnp.asarray(self.edges(layout), scores.dtype)

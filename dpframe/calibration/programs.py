@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
+from dpframe.engine.address import chunk_key
 from dpframe.engine.compile import compiled
-from dpframe.engine.programs import Origin, sampled
+from dpframe.engine.programs import sampled
 
 if TYPE_CHECKING:
     from dpframe.mechanism import Mechanism
@@ -39,7 +40,7 @@ def draw_repeats(
 
     def repeat(base: Key) -> Array:
         def chunk(index: Array) -> Array:
-            return sampled(mechanism, Origin(base, data, dataset), index, rows)
+            return sampled(mechanism, chunk_key(base, index, dataset), data, rows)
 
         made = jax.lax.map(chunk, jnp.arange(chunks, dtype=jnp.int32))
         kept: Array = made.reshape(chunks * rows, *made.shape[2:])[:count]

@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,7 @@ def compiler_options() -> dict[str, Any]:
         return {}
     options: dict[str, Any] = {"xla_cpu_prefer_vector_width": 512}
     try:
-        jax.jit(lambda x: x + 1, compiler_options=options)(jnp.float32(0)).block_until_ready()
+        jax.jit(lambda x: x + 1, compiler_options=options)(np.float32(0)).block_until_ready()
     except Exception:  # whatever this version says about an option it does not know
         return {}
     return options

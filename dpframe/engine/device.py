@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from dpframe.engine import programs
-from dpframe.engine.address import base_key
+from dpframe.engine.address import chunk_keys
 from dpframe.engine.chunks import Segment
 from dpframe.engine.draws import Draws
 from dpframe.engine.guard import guarded
@@ -55,7 +55,6 @@ class DeviceWork(Work):
     def ready(self) -> None:
         the_pass = self.the_pass
         self.data = for_jax(self.made, self.dtype)
-        self.base = base_key(the_pass.stream, self.prng)
         mechanisms = stack(the_pass.mechanisms, self.dtype)
         zeros, *padded = pad((self.zeros, mechanisms, self.states, self.layouts), self.lanes)
         self.parcel = Parcel(
@@ -76,14 +75,15 @@ class DeviceWork(Work):
     def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
         value = self.the_pass.mechanisms[lane]
         mechanism = unstacked(value, self.dtype)
+        keys = [chunk_keys(self.the_pass.stream, self.prng, index, 0, CHUNKS) for index in (0, 1)]
 
         def draw(index: int, chunk: int) -> HostArray:
             call = partial(
                 programs.draw_chunk,
                 mechanism,
-                self._origin(index),
-                np.int32(chunk),
+                programs.Origin(keys[index][chunk], self.data[index], np.int32(index)),
                 rows=self.the_pass.rows,
+                prng=self.prng,
             )
             return np.asarray(guarded("sample", call))
 
@@ -110,7 +110,3 @@ class DeviceWork(Work):
         call = partial(self.away or count_segment, self.parcel, tuple(self.active), index, segment)
         counted: tuple[Tree, ...] = guarded("counting", call)
         return segment, counted
-
-    def _origin(self, index: int) -> programs.Origin:
-        """Where the draws of a dataset come from."""
-        return programs.Origin(self.base, self.data[index], np.int32(index))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpframe.engine import programs
-from dpframe.engine.address import EVAL, FIT, PILOT, base_key
+from dpframe.engine.address import EVAL, FIT, PILOT, chunk_keys
 from dpframe.engine.budgets import resolved
 from dpframe.engine.guard import guarded
 from dpframe.engine.here import Here
@@ -85,19 +85,17 @@ class Draws:
     def traced(self, stream: str, lane: int, index: int, chunks: range) -> list[HostArray]:
         """Outputs of a mechanism that JAX traces, chunk by chunk."""
         the_pass = self.the_pass
-        origin = programs.Origin(
-            base_key(the_pass.stream.of(stream), self.prng),
-            for_jax(self.made, self.dtype)[index],
-            np.int32(index),
-        )
+        where = the_pass.stream.of(stream), self.prng, index, chunks.start, chunks.stop
+        data = for_jax(self.made, self.dtype)[index]
         leaves = unstacked(the_pass.mechanisms[lane], self.dtype)
 
-        def draw(chunk: int) -> HostArray:
-            return np.asarray(
-                programs.draw_chunk(leaves, origin, np.int32(chunk), rows=the_pass.rows)
-            )
+        def draw(key: HostArray) -> HostArray:
+            origin = programs.Origin(key, data, np.int32(index))
+            how = {"rows": the_pass.rows, "prng": self.prng}
+            return np.asarray(programs.draw_chunk(leaves, origin, **how))
 
-        found: list[HostArray] = guarded("sample", lambda: [draw(chunk) for chunk in chunks])
+        keys = chunk_keys(*where)
+        found: list[HostArray] = guarded("sample", lambda: [draw(key) for key in keys])
         return found
 
     def from_box(self, stream: str, lane: int, index: int, chunks: range) -> list[HostArray]:

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from dpframe.engine import programs
-from dpframe.engine.address import base_key
+from dpframe.engine.address import chunk_keys
 from dpframe.engine.rounds import most_slices
 
 if TYPE_CHECKING:
@@ -63,18 +63,25 @@ def count_segment(
     mechanisms, states, layouts = _of(parcel, lanes)
     width = programs.chunks_at_once(parcel.rows * parcel.elements)
     slots = parcel.in_rounds and (width == 1 or bool(segment.slices))
-    span = programs.Span(*(np.int32(number) for number in segment[:3]))
-    found: tuple[Tree, ...] = programs.count_chunks(
-        _in_slots(parcel) if slots else parcel.zeros,
-        mechanisms,
-        np.int32(len(lanes)),
-        programs.Scoring(parcel.attacks, states, layouts),
-        programs.Origin(base_key(parcel.stream, parcel.prng), parcel.data[index], np.int32(index)),
-        _up_to_slices(span, parcel.rows, segment.slices) if slots else span,
-        statistics=parcel.statistics,
-        rows=parcel.rows,
-        width=1 if slots else width,
-    )
+    found: tuple[Tree, ...] = _in_slots(parcel) if slots else parcel.zeros
+    most = programs.MOST_CHUNKS
+    for first in range(segment.first, max(segment.stop, segment.first + 1), most):
+        stop = min(segment.stop, first + most)
+        keys = np.zeros((most, 2), np.uint32)
+        keys[: stop - first] = chunk_keys(parcel.stream, parcel.prng, index, first, stop)
+        span = programs.Span(np.int32(first), np.int32(stop), np.int32(segment.limit))
+        found = programs.count_chunks(
+            found,
+            mechanisms,
+            np.int32(len(lanes)),
+            programs.Scoring(parcel.attacks, states, layouts),
+            programs.Origin(keys, parcel.data[index], np.int32(index)),
+            _up_to_slices(span, parcel.rows, segment.slices) if slots else span,
+            statistics=parcel.statistics,
+            rows=parcel.rows,
+            prng=parcel.prng,
+            width=1 if slots else width,
+        )
     return jax.tree.map(partial(_of_slots, slices=segment.slices), found) if slots else found
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpframe.engine.address import chunk_key
+from dpframe.engine.address import key_of
 from dpframe.engine.answers import check_updated
 from dpframe.engine.compile import compiled
 from dpframe.engine.lanes import each_lane
@@ -33,15 +33,18 @@ class Scoring(NamedTuple):
 class Origin(NamedTuple):
     """Where draws come from."""
 
-    base: Key
-    """Key of the stream."""
+    keys: Any
+    """Words of the keys of consecutive chunks, uint32 [chunks or more, 2]; of one chunk [2]."""
     data: Any
     dataset: Any
     """0 or 1, an integer scalar."""
 
 
 class Span(NamedTuple):
-    """Which draws: chunks first … stop − 1, and of each the first `limit` rows."""
+    """Which draws: chunks first … stop − 1, and of each the first `limit` rows.
+
+    Where they come from begins with the keys of the first of them.
+    """
 
     first: Any
     stop: Any
@@ -63,7 +66,11 @@ def chunks_at_once(elements: int) -> int:
     return max(1, ACCELERATOR_ELEMENTS // elements)
 
 
-@compiled(static=("statistics", "rows", "width"))
+MOST_CHUNKS = 1 << 13
+"""How many keys a counting program takes: the chunks of any segment of usual size."""
+
+
+@compiled(static=("statistics", "rows", "prng", "width"))
 def count_chunks(
     counts: tuple[Tree, ...],
     mechanisms: Mechanism,
@@ -74,6 +81,7 @@ def count_chunks(
     *,
     statistics: tuple[Statistic, ...],
     rows: int,
+    prng: str,
     width: int = 1,
 ) -> tuple[Tree, ...]:
     """Draws, scores and counts chunks of one dataset in one loop on the device.
@@ -84,15 +92,16 @@ def count_chunks(
         mechanisms: stacked; every leaf [padded lanes].
         lanes: how many of the lanes are real.
         scoring: attacks, states and layouts, lanes padded.
-        origin: where the draws come from.
+        origin: where the draws come from, with MOST_CHUNKS keys.
         span: which draws; with slots the width is 1.
         statistics: one per scorer.
         rows: rows per chunk.
+        prng: name of the generator.
         width: chunks that one step of the loop makes.
     """
 
-    def chunk(counts: tuple[Tree, ...], index: Array, limit: Array) -> tuple[Tree, ...]:
-        key = chunk_key(origin.base, index, origin.dataset)
+    def chunk(counts: tuple[Tree, ...], number: Array, limit: Array) -> tuple[Tree, ...]:
+        key = key_of(jax.lax.dynamic_index_in_dim(origin.keys, number, keepdims=False), prng)
 
         def lane(counts: Any, mechanism: Mechanism, states: Any, layouts: Any) -> tuple[Tree, ...]:
             outputs = mechanism.sample(key, origin.data, rows)
@@ -108,10 +117,9 @@ def count_chunks(
     def in_slot(number: Array, counts: tuple[Tree, ...]) -> tuple[Tree, ...]:
         apart = span.first < 0
         slot = jnp.where(apart, number, 0)
-        index = jnp.where(apart, 0, span.first + number)
         limit = jnp.where(apart, span.ends[slot], span.limit)
         own = jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, slot, 0, False), counts)
-        new = chunk(own, index, limit)
+        new = chunk(own, jnp.where(apart, 0, number), limit)
         put = jax.lax.dynamic_update_index_in_dim
         found: tuple[Tree, ...] = jax.tree.map(lambda a, b: put(a, b, slot, 0), counts, new)
         return found
@@ -120,11 +128,11 @@ def count_chunks(
         if span.ends is not None:
             return in_slot(number, counts)
         if width == 1:
-            return chunk(counts, span.first + number, span.limit)
-        index = span.first + number * width + jnp.arange(width, dtype=jnp.int32)
-        limits = jnp.where(index < span.stop, span.limit, 0)  # beyond the last chunk count nothing
+            return chunk(counts, number, span.limit)
+        numbers = number * width + jnp.arange(width, dtype=jnp.int32)
+        limits = jnp.where(numbers < chunks, span.limit, 0)  # beyond the last chunk count nothing
         nothing = jax.tree.map(jnp.zeros_like, counts)
-        made = jax.vmap(chunk, in_axes=(None, 0, 0))(nothing, index, limits)
+        made = jax.vmap(chunk, in_axes=(None, 0, 0))(nothing, numbers, limits)
         added: tuple[Tree, ...] = jax.tree.map(
             lambda old, new: old + new.sum(0, dtype=old.dtype), counts, made
         )
@@ -189,15 +197,15 @@ def count_outputs(
     return tuple(scorer(*column) for column in columns)
 
 
-@compiled(static=("rows",))
-def draw_chunk(mechanism: Mechanism, origin: Origin, index: Array, *, rows: int) -> Array:
+@compiled(static=("rows", "prng"))
+def draw_chunk(mechanism: Mechanism, origin: Origin, *, rows: int, prng: str) -> Array:
     """The outputs of one chunk, shape [rows, *output dims]: for learning and for looking."""
-    return sampled(mechanism, origin, index, rows)
+    return sampled(mechanism, key_of(origin.keys, prng), origin.data, rows)
 
 
-def sampled(mechanism: Mechanism, origin: Origin, index: Array, rows: int) -> Array:
+def sampled(mechanism: Mechanism, key: Key, data: Array, rows: int) -> Array:
     """The outputs of one chunk, one per row asked for; traced."""
-    outputs = mechanism.sample(chunk_key(origin.base, index, origin.dataset), origin.data, rows)
+    outputs = mechanism.sample(key, data, rows)
     check_outputs(outputs, rows)
     return outputs
 

@@ -46,12 +46,8 @@ _PARITY: Final = np.uint32(0x1BD11BDA)
 _WIDTHS: Final = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
-@functools.partial(jax.jit, static_argnames="rounds")
-def threefry2x32(key: Words, counter: Words, rounds: int = ROUNDS) -> Words:
-    """Encrypts counters under a key.
-
-    A program of its own, which XLA puts in line: whatever draws has it three times or more, and
-    tracing it is most of what a program costs that is compiled already.
+def blocks(key: Any, counter: Any, rounds: int = ROUNDS) -> Any:
+    """Encrypts counters under a key; of NumPy's arrays or of JAX's.
 
     Args:
         key: two uint32 arrays.
@@ -75,6 +71,11 @@ def threefry2x32(key: Words, counter: Words, rounds: int = ROUNDS) -> Words:
     return x0, x1
 
 
+threefry2x32: Final = functools.partial(jax.jit, static_argnames="rounds")(blocks)
+"""A program of its own, which XLA puts in line: some programs have it several times, and tracing it
+is most of what a program costs that is compiled already."""
+
+
 def _seed(seed: jax.Array) -> jax.Array:
     """The key of an integer seed: bits 32 to 63, then bits 0 to 31, as JAX's own key type does."""
     if seed.shape:
@@ -94,8 +95,7 @@ def _fold_in(key: jax.Array, data: Any) -> jax.Array:
 
 def _split(key: jax.Array, shape: Sequence[int]) -> jax.Array:
     """The blocks at counters 0, 1, …: `_fold_in` of the same numbers."""
-    blocks = _blocks(key, shape)
-    return jnp.stack(blocks, axis=-1).reshape(*shape, 2)
+    return jnp.stack(_blocks(key, shape), axis=-1).reshape(*shape, 2)
 
 
 def _random_bits(key: jax.Array, bit_width: int, shape: Sequence[int]) -> jax.Array:

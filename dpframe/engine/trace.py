@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.engine.address import PROBE, Stream, base_key
+from dpframe.engine.address import key_of
 from dpframe.engine.budgets import resolved
 from dpframe.engine.first_call import ROWS, asking_of, first_call
 from dpframe.engine.guard import guarded
@@ -76,11 +76,13 @@ class Tracer:
             return first_call(mechanism, cell, self.run, self.source)
         dtype = run_dtype(self.run)
         leaves = unstacked(mechanism, dtype)
-        key = base_key(Stream(0, "shape", 0, PROBE), self.prng)
+        words = np.zeros(2, np.uint32)  # of no key in particular
         data = guarded("the pair", lambda: shape_of_dataset(cell.pair.value, dtype))
-        output = guarded(
-            "sample", lambda: jax.eval_shape(lambda k, d: leaves.sample(k, d, ROWS), key, data)
-        )
+
+        def sample(words: Any, data: Any) -> Any:
+            return leaves.sample(key_of(words, self.prng), data, ROWS)
+
+        output = guarded("sample", lambda: jax.eval_shape(sample, words, data))
         if not hasattr(output, "shape"):
             raise CellError(f"sample returned {type(output).__name__}, not an array")
         return _shape_of(output)

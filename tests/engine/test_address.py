@@ -6,9 +6,19 @@ import itertools
 
 import jax
 import numpy as np
+import pytest
 
 from dpframe import registry
-from dpframe.engine.address import Stream, base_key, chunk_key, draw_group, host_generator
+from dpframe.engine.address import (
+    GENERATORS,
+    Stream,
+    base_key,
+    chunk_key,
+    chunk_keys,
+    draw_group,
+    host_generator,
+    key_of,
+)
 from dpframe.spec import audit_from_dict
 
 
@@ -61,6 +71,20 @@ def test_addresses_give_distinct_keys() -> None:
             key = chunk_key(base, np.int32(chunk), np.int32(dataset))
             seen.add(tuple(jax.random.key_data(key).tolist()))
     assert len(seen) == 3 * 2 * 2 * 3 * 3 * 2
+
+
+@pytest.mark.parametrize("prng", GENERATORS)
+def test_keys_made_by_numpy_are_those_that_jax_folds(prng: str) -> None:
+    stream = Stream(3, "0123456789abcdef", 1, "eval")
+    base, first = base_key(stream, prng), 2**31 - 9
+    for dataset in (0, 1):
+        found = chunk_keys(stream, prng, dataset, first, first + 8)
+        wanted = jax.vmap(lambda chunk, d=dataset: chunk_key(base, chunk, np.int32(d)))(
+            np.arange(first, first + 8, dtype=np.int32)
+        )
+        np.testing.assert_array_equal(found, jax.random.key_data(wanted))
+        assert (key_of(found[5], prng) == wanted[5]).all()
+    assert chunk_keys(stream, prng, 0, 7, 7).shape == (0, 2)
 
 
 def test_host_generators_are_distinct_and_repeatable() -> None:

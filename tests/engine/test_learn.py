@@ -10,7 +10,7 @@ import pytest
 import dpframe
 from dpframe import Attack, Target
 from dpframe.engine import programs, work
-from dpframe.engine.address import FIT, PILOT, base_key
+from dpframe.engine.address import FIT, PILOT, chunk_keys
 
 SEEN: list[Any] = []
 
@@ -52,13 +52,13 @@ def spec(**tables: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def bases(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Base keys of all chunks that are drawn for learning."""
+    """Where all chunks come from that are drawn for learning."""
     drawn: list[Any] = []
     draw, learn = programs.draw_chunk, work.learn
 
-    def spy(mechanism: Any, origin: Any, index: Any, **kwargs: Any) -> Any:
+    def spy(mechanism: Any, origin: Any, **kwargs: Any) -> Any:
         drawn.append(origin)
-        return draw(mechanism, origin, index, **kwargs)
+        return draw(mechanism, origin, **kwargs)
 
     def learning(*args: Any) -> Any:
         with monkeypatch.context() as patch:
@@ -93,9 +93,13 @@ def test_an_attack_that_does_not_learn_still_has_a_pilot(bases: list[Any]) -> No
         dpframe.commands.audit.load(document, [], None, None, [])
     )
     stream, prng = plan.passes[0].stream, plan.prng
-    keys = {name: base_key(stream.of(name), prng) for name in (FIT, PILOT)}
-    assert all((origin.base == keys[PILOT]).all() for origin in bases)
-    assert not any((origin.base == keys[FIT]).all() for origin in bases)
+    keys = {
+        (name, index): chunk_keys(stream.of(name), prng, index, 0, 1)[0]
+        for name in (FIT, PILOT)
+        for index in (0, 1)
+    }
+    assert all((origin.keys == keys[PILOT, int(origin.dataset)]).all() for origin in bases)
+    assert not any((origin.keys == keys[FIT, int(origin.dataset)]).all() for origin in bases)
 
 
 @pytest.mark.parametrize("attack", ["likelihood-ratio", "threshold"])
