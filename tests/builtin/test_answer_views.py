@@ -71,8 +71,8 @@ BOXES: list[tuple[str, Any, int, int, str]] = [
     ("labels", ranking, 60, 8, "labels come, and where|first place of a label"),
     ("labels", lambda side: RNG.choice(list("abcd"), 32, p=P[side]).tolist(), 30, 32,
      "labels come|times that a label"),
-    ("numbers", lambda side: f'{{"sum": {50 + side + laplace(0.05)}}}', 16, 2, "output 2 is"),
-    ("numbers", lambda side: "".join(RNG.choice(["0", "1"], 8)) + str(side), 16, 16, "output 10"),
+    ("numbers", lambda side: f'{{"sum": {50 + side + laplace(0.05)}}}', 16, 1, "the output is"),
+    ("numbers", lambda side: "".join(RNG.choice(["0", "1"], 8)) + str(side), 16, 16, "output 9"),
 ]  # fmt: skip
 
 

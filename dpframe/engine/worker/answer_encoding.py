@@ -77,6 +77,9 @@ def encode(answer: Any, attributes: Sequence[str] = ()) -> tuple[str, bytes, lis
     """
     reader = _Reader(attributes)
     kind = reader.read(answer)
+    if reader.of_texts and type(answer) is str:  # a report: its numbers, without a marker
+        reader.numbers = []
+        kind = "str like " + " ".join(numbers_in(answer)[1].split())
     reader.add_all(reader.of_texts)
     return short(kind + flags(reader.numbers)), b"".join(reader.parts), _plain(reader.numbers)
 
@@ -197,7 +200,7 @@ def numbers_in(text: str) -> tuple[list[float], str]:
     """
     begin = text[:MOST_READ]
     if len(begin) > 1 and not begin.strip("01"):
-        return [float(bit) for bit in begin], "bits"
+        return [float(bit) for bit in begin], f"{len(text)} bits"
     found = [_float_of(number) for number in _NUMBER.findall(begin)]
     return found, _NUMBER.sub("#", text) if found else text
 

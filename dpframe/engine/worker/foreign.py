@@ -192,6 +192,7 @@ class Server:
 
     def _ask(self, asked: Any, header: dict[str, Any], chunk: int) -> None:
         """Releases one chunk."""
+        modules = len(sys.modules)
         try:
             release = self._release(header["lane"], header["data"])
             self._seed(header["stream"], chunk, header["dataset"])
@@ -201,6 +202,8 @@ class Server:
         except self.encoding.UnreadableError as error:
             raise Refused("an answer cannot be read: " + str(error)) from None
         finally:
+            if len(sys.modules) > modules and self.before is not None:
+                self.before = self.system.imported(self.before)
             if os.getpid() != self.process:  # a fork of the box came back too
                 os._exit(0)
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 MOST_WORDS = 4096
 """Codes that are told in words, short values among them."""
 
+NOTICED = 64
+"""Other answers of a task of which it is looked whether they came before."""
+
 AT_ONCE = 64
 """Words in one message."""
 
@@ -35,6 +38,8 @@ class Rows:
         self.told: set[int] = set()
         self.words: dict[str, str] = {}
         self.known: dict[Any, Any] = {}
+        self.once: set[int] = set()
+        """Codes of values that came; those that come again are told in words."""
         self.begin({})
 
     def begin(self, how: dict[str, Any]) -> None:
@@ -54,6 +59,7 @@ class Rows:
         """Kind, value and numbers of each answer, and its seconds."""
         self.size = 0
         """Bytes, about."""
+        self.noticed = 0
 
     def take(self, release: Callable[[], Any], number: int) -> None:
         """Asks for some releases."""
@@ -100,7 +106,17 @@ class Rows:
         if key is not None and len(self.known) < KNOWN:
             self.known[key] = encoded
             self.say(self.encoding.code(encoded[1]), self.encoding.in_words(answer))
+        elif self.noticed < NOTICED:
+            self.noticed += 1
+            self.notice(self.encoding.code(encoded[1]), answer)
         return encoded
+
+    def notice(self, code: int, answer: Any) -> None:
+        """Says what a value is that came before."""
+        if code in self.once:
+            self.say(code, self.encoding.in_words(answer))
+        elif len(self.once) < KNOWN:
+            self.once.add(code)
 
     def say(self, code: int, text: str | None) -> None:
         """Notes what a code stands for."""

@@ -22,7 +22,7 @@ from dpframe.engine.worker import frames
 from dpframe.engine.worker.frames import Frame
 from dpframe.engine.worker.querying import asked_of
 from dpframe.engine.worker.sampling import Refused, Sampler
-from dpframe.engine.worker.surroundings import differences, surroundings
+from dpframe.engine.worker.surroundings import differences, imported, surroundings
 from dpframe.machine import free_bytes, within
 
 
@@ -70,6 +70,10 @@ class _Server:
         self._answers = answers
         self._sampler: Sampler | None = None
         self._before = surroundings()
+        self._boxes: list[tuple[str, str]] = []
+        """Classes of the boxes that are here."""
+        self._has_imported = False
+        """Whether boxes of these classes have loaded what changes the surroundings."""
 
     def answer(self, header: dict[str, Any], content: bytes = b"") -> None:
         """Says something to the run, or ends where nobody listens."""
@@ -101,13 +105,24 @@ class _Server:
             self.answer({"tell": "spoiled", "what": changed})
             return
         self._sampler = None
-        self._sampler = Sampler(*pickle.loads(task.content))
+        sampler = Sampler(*pickle.loads(task.content))
+        boxes = [(type(box).__module__, type(box).__qualname__) for box in sampler.mechanisms]
+        if self._has_imported and boxes != self._boxes:
+            self.answer({"tell": "spoiled", "what": ["what another box has imported"]})
+            return
+        self._sampler, self._boxes = sampler, boxes
         self._before = surroundings()
         self.answer({"tell": "loaded"})
 
     def _draw(self, wanted: dict[str, Any]) -> None:
         assert self._sampler is not None
+        modules = len(sys.modules)
         for drawn in self._sampler.draw(wanted):
+            if len(sys.modules) > modules:
+                # Libraries change what all code shares when they are loaded: that is no fault of
+                # the box, and a new process for every pair would load them again.
+                modules, self._has_imported = len(sys.modules), True
+                self._before = imported(self._before)
             shape, kind = list(drawn.outputs.shape), drawn.outputs.dtype
             header: dict[str, Any] = {"tell": "outputs", "chunks": drawn.chunks, "shape": shape}
             header["dtype"] = kind.name if kind.kind == "V" else kind.str

@@ -47,6 +47,19 @@ def surroundings() -> Mapping[str, Any]:
     }
 
 
+BY_IMPORTS = (
+    *("os.environ", "sys.path", "the recursion limit", "a signal handler", "warnings.filters"),
+    *("numpy.seterr", "a thread"),
+)
+"""What libraries change when they are loaded, once and for all."""
+
+
+def imported(before: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What was there before, and what an import may since have changed."""
+    now = surroundings()
+    return {name: now[name] if name in BY_IMPORTS else old for name, old in before.items()}
+
+
 _CLOCKS = ("time", "time_ns", "monotonic", "perf_counter", "sleep")
 
 

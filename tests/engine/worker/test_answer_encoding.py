@@ -193,12 +193,15 @@ def test_values_do_not_depend_on_the_process():
 
 
 def test_numbers_in_texts_are_numbers():
-    marker, *found = numbers('{"mean": -0.25, "n": 3}')
-    assert found == [-0.25, 3.0]
-    assert numbers('{"mean": 1e9, "n": 12}')[0] == marker
-    assert numbers('{"median": 1e9, "n": 12}')[0] != marker
-    assert numbers("0110")[1:] == [0.0, 1.0, 1.0, 0.0]
+    assert numbers('{"mean": -0.25, "n": 3}') == [-0.25, 3.0]
+    assert kind('{"mean": 1e9,\n "n": 12}') == 'str like {"mean": #, "n": #}'
+    assert numbers("0110") == [0.0, 1.0, 1.0, 0.0]
+    assert kind("0110") == "str like 4 bits"
     assert len(numbers("q1")) == len(numbers("no number")) == 1
+    assert kind("q1") == "str"
+    marker = numbers({"a": "n = 3"})[0]
+    assert numbers({"a": "n = 4"}) == [marker, 4.0]
+    assert numbers({"a": "m = 4"})[0] != marker
     # How many there are may vary; what is no text keeps its place.
     assert numbers(["from 1 to 2", 7.0])[1:] == [7.0, 1.0, 2.0]
 

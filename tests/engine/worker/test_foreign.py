@@ -219,6 +219,38 @@ def test_a_query_is_asked_without_a_draw(box: str) -> None:
     assert told[3][0]["raised"] == "ZeroDivisionError: division by zero"
 
 
+LATE = """
+import os
+
+def prepare(params, data):
+    import a_library_that_changes_the_environment
+    if params["what"] == "spoil":
+        os.environ["DPFRAME_A_LIBRARY"] = str(data)
+    return lambda: 1.5
+"""
+
+
+@pytest.mark.parametrize(("what", "at_last"), [("constant", "loaded"), ("spoil", "spoiled")])
+def test_what_an_import_changes_takes_no_new_process(
+    what: str, at_last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Libraries are often imported by `prepare`: they are not imported again for every pair."""
+    library = "import os\nos.environ['DPFRAME_A_LIBRARY'] = '1'\n"
+    (tmp_path / "a_library_that_changes_the_environment.py").write_text(library, encoding="utf-8")
+    (tmp_path / "late.py").write_text(LATE, encoding="utf-8")
+    monkeypatch.delitem(sys.modules, "a_library_that_changes_the_environment", raising=False)
+    monkeypatch.setenv("DPFRAME_A_LIBRARY", "0")
+    told: list[Any] = []
+    server = foreign.Server(PARTS, lambda header, content: told.append(header))
+    task = foreign_start.task((Program(file=str(tmp_path / "late.py"), what=what),), (0, 1))
+    where = {"stream": [1, "a", 0, "eval"], "first": 0, "stop": 1, "rows": 2, "answers": {}}
+    for then in ("loaded", at_last):
+        server.do(*task)
+        assert told.pop()["tell"] == then
+        for dataset in (0, 1):
+            server.do({"do": "draw", "lane": 0, "data": dataset, "dataset": dataset, **where}, b"")
+
+
 def test_what_cannot_be_used_is_said(box: str, tmp_path: Path) -> None:
     told: list[Any] = []
     server = foreign.Server(PARTS, lambda header, content: told.append(header))
