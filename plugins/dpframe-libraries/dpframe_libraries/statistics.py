@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 from dpframe import Ge, Le
-from dpframe_libraries.base import PROGRAMS, Bounds, Categories, OfNumbers, Pure
+from dpframe_libraries.base import PROGRAMS, Categories, OfNumbers, Pure
 
 
 class PureLDP(Pure, name="pure-ldp"):
@@ -49,7 +49,7 @@ class PyDP(OfNumbers, name="pydp"):
     """Of `Percentile`."""
 
 
-class PipelineDP(Pure, name="pipeline-dp"):
+class PipelineDP(OfNumbers, name="pipeline-dp"):
     """A metric of PipelineDP, group by group, with all groups named beforehand.
 
     A record is a group and a number, and a user of its own. Claim: ε for one record that is added
@@ -61,7 +61,5 @@ class PipelineDP(Pure, name="pipeline-dp"):
     relation: ClassVar[Literal["replace", "add-remove"]] = "add-remove"
     metric: Literal["COUNT", "SUM", "MEAN", "VARIANCE", "PRIVACY_ID_COUNT"] = "COUNT"
     """What is released of each group."""
-    bounds: Bounds = ((0.0, 1.0),)
-    """[low, high] of the numbers."""
     categories: Categories = ("a", "b", "c")
     """The groups."""

@@ -163,3 +163,37 @@ def test_algorithms_of_pydp_are_made_anew_for_each_release(program):
     assert made == 2 * [
         {"epsilon": 0.5, "dtype": "float", "lower_bound": 0.0, "upper_bound": 100.0}
     ]
+
+
+def test_a_clean_pipeline_has_numbers_within_bounds_and_is_never_empty(program):
+    told = []
+
+    class Engine:
+        def __init__(self, accountant, backend):
+            pass
+
+        def aggregate(self, rows, params, parts, public_partitions):
+            told.append((rows, params, public_partitions))
+            return [(group, (float(len(rows)),)) for group in public_partitions]
+
+    fakes = {
+        "AggregateParams": lambda **more: more,
+        "DataExtractors": lambda **more: more,
+        "NaiveBudgetAccountant": lambda *a, **more: Namespace(compute_budgets=lambda: None),
+        "DPEngine": Engine,
+        "LocalBackend": lambda: None,
+        "NoiseKind": Namespace(LAPLACE="laplace"),
+        "Metrics": Namespace(SUM="sum"),
+    }
+    module = program("use_pipeline_dp", pipeline_dp=fakes)
+    params = {**BASE, "bounds": [[1.0, 2.0]], "categories": ["a", "b"], "metric": "SUM"}
+    table = [["a", None], ["b", 5.0]]
+    assert module.prepare({**params, "clean": True}, table)() == [[3.0], [3.0]]
+    rows, told_params, groups = told.pop()
+    assert [row[1:] for row in rows] == [("a", 1.0), ("b", 2.0), ("no group", 0.0)]
+    assert len({row[0] for row in rows}) == 3  # each a user of its own
+    assert (told_params["min_value"], told_params["max_value"], groups) == (1.0, 2.0, ["a", "b"])
+    assert module.prepare({**params, "clean": True}, [])() == [[1.0], [1.0]]
+    module.prepare(params, table)()
+    assert np.isnan(told[-1][0][0][2])
+    assert told[-1][0][1] == ("1", "b", 5.0)

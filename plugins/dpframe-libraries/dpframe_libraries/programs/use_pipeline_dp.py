@@ -8,13 +8,21 @@ import sys
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # behind all libraries
 
 import pipeline_dp
-from library_tables import number, records
+from library_tables import numbers, records
+
+BESIDE = "", "no group", 0.0
+"""A record that is there whatever the data: a pipeline is made for collections with something in
+them. Its group is none of those that are released."""
 
 
 def prepare(params, data):
     """A function that makes one release; every record is a user of its own."""
     low, high = params["bounds"][0]
-    rows = [(at, row[0], number(row[1])) for at, row in enumerate(records(data))]
+    names = [row[0] for row in records(data)]
+    values = numbers({**params, "bounds": [None, params["bounds"][0]]}, data, 1)
+    rows = [(str(at), *row) for at, row in enumerate(zip(names, values))]
+    if params["clean"]:
+        rows.append(BESIDE)
     told = pipeline_dp.AggregateParams(
         noise_kind=pipeline_dp.NoiseKind.LAPLACE,
         metrics=[getattr(pipeline_dp.Metrics, params["metric"])],
