@@ -92,6 +92,7 @@ def run(
                 if store.problem:
                     warn(store.problem)
         records.write(record, directory)
+        store.drop_answers()
     return record
 
 

@@ -113,6 +113,13 @@ class Store:
                 if is_own(file):
                     file.unlink(missing_ok=True)
 
+    def drop_answers(self) -> None:
+        """Forgets answers that an interrupted search would have gone on with."""
+        if self.directory is not None and self.directory.is_dir():
+            for file in self.directory.glob("*.answers"):
+                if is_own(file):
+                    file.unlink(missing_ok=True)
+
     def _of(self, stream: Stream) -> dict[str, Saved]:
         if stream not in self._entries:
             self._entries[stream] = self._read(stream)
@@ -159,7 +166,7 @@ def write_entries(file: Path, saved: dict[str, Saved]) -> None:
     folder.replace(file, json.dumps(content, separators=(",", ":")))
 
 
-_NAME = re.compile(r"\.?[0-9a-f]+-[0-9a-f]{16}\.json(\.part)?")
+_NAME = re.compile(r"\.?[0-9a-f]+-[0-9a-f]{16}\.(json|answers)(\.part)?")
 _BEGINNING = b'{"schema":'
 
 

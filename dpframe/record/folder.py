@@ -106,8 +106,13 @@ def replace(file: Path, content: str) -> None:
     temporary.replace(file)
 
 
-def append(file: Path, content: str) -> None:
+def append(file: Path, content: str, *, durable: bool = True) -> None:
     """Adds to a file, on the disk when it returns; what was there is never touched.
+
+    Args:
+        file: where.
+        content: what.
+        durable: False: with the system when it returns, on the disk when that likes.
 
     Raises:
         OSError: it cannot be written; then nothing was added.
@@ -121,7 +126,8 @@ def append(file: Path, content: str) -> None:
             data = content.encode()
             while data:
                 data = data[out.write(data) :]
-            os.fsync(opened)
+            if durable:
+                os.fsync(opened)
         except BaseException:
             out.truncate(before)
             raise

@@ -19,6 +19,7 @@ from dpframe.engine.address import EVAL
 from dpframe.engine.independence import NOT_SEEDABLE, Independence
 from dpframe.engine.lending import Load, Overdue, RaisedError, Request, at_once
 from dpframe.engine.pace import BUNDLE
+from dpframe.engine.search.kept_answers import Round, Shelf
 from dpframe.engine.shape import of_answers
 from dpframe.errors import SampleError
 
@@ -87,6 +88,9 @@ class BoxDraws:
         clock: the time that the box has had in the search.
     """
 
+    shelf = Shelf()
+    """Answers that an earlier try has left."""
+
     def __init__(
         self,
         mechanism: HostMechanism,
@@ -154,6 +158,9 @@ class BoxDraws:
         Args:
             stop: number of the chunk after the last one.
         """
+        kept = self.shelf.load(0, stop)
+        if kept is not None:
+            self.asking = self.asking._replace(one=kept.one)
         try:
             return self.draw(0, stop)
         except RaisedError:
@@ -170,6 +177,28 @@ class BoxDraws:
             SampleError: the box did something else than answer.
             WorthlessError: the answers cannot be independent.
         """
+        kept = self.shelf.load(first, stop)
+        if kept is not None and kept.one == self.asking.one:
+            return self._taken(kept, first, stop)
+        sides = self._drawn(first, stop)
+        kept = Round(sides, self.natives, self.asking.one, {})
+        self.shelf.save(first, stop, kept, self.source.words)
+        return sides
+
+    def _taken(self, kept: Round, first: int, stop: int) -> tuple[HostArray, HostArray]:
+        """Answers of an earlier try, as if they had just been drawn."""
+        self.natives |= kept.natives
+        self.source.words.update(kept.words)
+        for dataset, rows in enumerate(kept.sides):
+            at = 0
+            for part in self._parts(dataset, first, stop):
+                self._see(part, rows[at : at + part.draws], counted=True)
+                at += part.draws
+        self._widen(kept.sides)
+        self._widest = self._widest or 8 * (BEFORE + self.width)
+        return self.fitted(kept.sides[0]), self.fitted(kept.sides[1])
+
+    def _drawn(self, first: int, stop: int) -> tuple[HostArray, HostArray]:
         parts = [part for dataset in (0, 1) for part in self._parts(dataset, first, stop)]
         todo = _Todo(parts, self._at_once)
         found: dict[tuple[int, int], HostArray] = {}

@@ -13,6 +13,7 @@ from dpframe.engine.address import EVAL, Stream, digest, draw_group
 from dpframe.engine.answers import learns, mismatch, nan_allowed, unsuited
 from dpframe.engine.chunks import rows_per_chunk
 from dpframe.engine.content import data_digest
+from dpframe.engine.fingerprint import box_key
 from dpframe.engine.first_call import asking_of
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import Scorer
@@ -22,6 +23,7 @@ from dpframe.engine.search.arm import SHARE, Arm
 from dpframe.engine.search.box_arm import BoxArm, Room
 from dpframe.engine.search.box_draws import BoxDraws
 from dpframe.engine.search.cuts import Cuts
+from dpframe.engine.search.kept_answers import Shelves
 from dpframe.engine.search.views import Views
 from dpframe.engine.search.wealth import LARGEST, Point
 from dpframe.engine.trace import Tracer, declared_rows
@@ -68,6 +70,7 @@ class Maker:
         self._mechanism: Any = None
         self._tried_addresses = False
         self._room = Room()
+        self._shelves = Shelves(settings.store.directory)
         self._unit: float | None = None
 
     def arm(self, pair: Pair) -> AnyArm | None:
@@ -133,6 +136,7 @@ class Maker:
         draws = BoxDraws(
             mechanism, for_a_box(made), stream, asking, settings.source, rows, self.clock
         )
+        draws.shelf = self._shelves.of(stream, [self.cell.id, box_key(self.search.mechanism)])
         views = Views(
             self.search.attacks, mechanism, pair, settings.run, stream, settings.prng, self._tried
         )
