@@ -75,15 +75,35 @@ class Played:
         else:
             run = _sample if compiled else _plainly
             given = run(unstacked(mechanism, DTYPE), _key(number, index), self.data[index], n)
-        shape = np.shape(given)
-        assert shape[:1] == (n,), f"sample(…, n={n}) gave shape {shape}; the first axis must be n"
+        _dims(np.shape(given), n)
         return np.asarray(given)
+
+    def dims(self, index: int, n: int) -> tuple[int, ...]:
+        """The shape of one output among `n`; what is traced is not compiled to find it.
+
+        Args:
+            index: 0 for D, 1 for D′.
+            n: outputs.
+        """
+        if not self.traced:
+            return self.call(0, index, n).shape[1:]
+        own = unstacked(self.mechanism, DTYPE)
+        given = jax.eval_shape(
+            lambda mechanism, key, data: mechanism.sample(key, data, n),
+            *(own, _key(0, index), self.data[index]),
+        )
+        return _dims(np.shape(given), n)
 
     @functools.cached_property
     def calls(self) -> tuple[list[HostArray], list[HostArray]]:
         """Outputs of independent calls on D and on D′, each [CALLS][ROWS, *dims]."""
         zero, one = ([self.call(number, index) for number in range(CALLS)] for index in (0, 1))
         return zero, one
+
+
+def _dims(shape: tuple[int, ...], n: int) -> tuple[int, ...]:
+    assert shape[:1] == (n,), f"sample(…, n={n}) gave shape {shape}; the first axis must be n"
+    return shape[1:]
 
 
 @functools.partial(jax.jit, static_argnums=3)
@@ -111,7 +131,7 @@ def _claims(played: Played) -> None:
 
 
 def _rows_first(played: Played) -> None:
-    shapes = {played.call(0, index, n).shape[1:] for index in (0, 1) for n in (1, 2, ROWS)}
+    shapes = {played.dims(index, n) for index in (0, 1) for n in (1, 2, ROWS)}
     assert len(shapes) == 1, f"one output has the shapes {sorted(shapes)}; it must have one"
     kinds = {played.call(0, index).dtype for index in (0, 1)}
     assert len(kinds) == 1, f"outputs on D and on D′ are {sorted(map(str, kinds))}"
@@ -212,7 +232,7 @@ def _one_trace(played: Played) -> None:
         varied = dataclasses.replace(
             mechanism, **{name: scale * getattr(mechanism, name) for name in floats}
         )
-        sample(unstacked(varied, DTYPE), _key(0, 0), played.data[0])
+        sample.trace(unstacked(varied, DTYPE), _key(0, 0), played.data[0])
     assert traces == 1, f"{traces} traces for two values of {', '.join(floats)}"
 
 
