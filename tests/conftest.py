@@ -60,12 +60,13 @@ def _one_compile_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Programs are compiled once for all tests, in whatever process they run.
 
     Half of the tests' time would be compiling: what a test defines anew is a new program to JAX,
-    even where it is the same to XLA.
+    even where it is the same to XLA. DPFRAME_TEST_CACHE keeps them from one run to the next.
     """
     directory = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         directory = directory.parent  # that of all workers
-    os.environ["DPFRAME_CACHE"] = str(directory / "compiled")
+    kept = os.environ.get("DPFRAME_TEST_CACHE")
+    os.environ["DPFRAME_CACHE"] = kept or str(directory / "compiled")
     if "jax" in sys.modules:  # else no test needs it here; processes that they start may
         from dpframe.engine.cache import keep_compiled_programs
 
