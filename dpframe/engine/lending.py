@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import copyreg
+import dataclasses
 import itertools
 import sys
 import threading
@@ -111,6 +113,9 @@ class Load:
 
 
 _PICKLING = threading.RLock()
+
+# A class that travels as code brings its fields along, and there is but one MISSING.
+copyreg.pickle(type(dataclasses.MISSING), lambda _: "MISSING")
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from dpframe.blame import blame
 from dpframe.engine.cluster import work
 from dpframe.engine.lending import Overdue, Stopped
 from dpframe.errors import CellError, DpframeError
@@ -27,6 +28,9 @@ TO_COME_BACK = 600.0
 
 LOST = 20
 """Workers that may end over one task before it is given up: it may be the task that ends them."""
+
+FAILED = 3
+"""Times that a task may raise something, which is no answer of ours, before it is given up."""
 
 PAUSE = 0.5
 """Seconds between two attempts to reach a scheduler."""
@@ -115,13 +119,12 @@ class Connection:
             Overdue: it is too late.
             Stopped: the run ends.
         """
-        lost, patience = 0, time.monotonic() + TO_COME_BACK
+        lost, failed, patience = 0, 0, time.monotonic() + TO_COME_BACK
         while True:
-            client = self.client
+            client, future = self.client, None
             try:
-                return self._waited(
-                    self._submitted(client, function, sent, rest, workers), workers, until
-                )
+                future = self._submitted(client, function, sent, rest, workers)
+                return self._waited(future, workers, until)
             except (Stopped, Overdue, GoneError, CellError):
                 raise
             except self._dask.scheduler.KilledWorker:
@@ -131,6 +134,9 @@ class Connection:
                         f"{LOST} workers ended while they counted: memory, or the mechanism itself"
                     ) from None
             except Exception as error:  # whatever a connection that breaks is called
+                failed += future is not None and future.status == "error"
+                if failed >= FAILED:
+                    raise CellError(f"workers cannot take a task in: {blame(error)}") from None
                 if time.monotonic() > patience:
                     raise CellError(f"the scheduler is gone: {error}") from None
                 self._reconnect(client, patience)

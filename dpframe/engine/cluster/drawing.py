@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dpframe.blame import blame
 from dpframe.engine.cluster import surroundings
 from dpframe.engine.cluster.parts import Missing, Refused
 from dpframe.engine.cluster.work import unpacked
@@ -79,6 +80,13 @@ def answer(sent: Sent, asked: Asked, is_wanted: Any = lambda: True) -> Answer:
         asked: what of them.
         is_wanted: whether anybody still waits for it.
     """
+    try:
+        return _answered(sent, asked, is_wanted)
+    except Exception as error:  # of this machine: memory, a disk; another one may do better
+        return "broken", blame(error)
+
+
+def _answered(sent: Sent, asked: Asked, is_wanted: Any) -> Answer:
     try:
         load = unpacked(sent, lambda content: Load(*content))
         interpreters = surroundings.check(load.content[0], asked.needed)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pickle
 import random
 import threading
 from collections.abc import Iterator
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pytest
 from support import searches
@@ -293,3 +296,17 @@ def test_another_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         surroundings.check((Box(),), Needed({"numpy": "0.1"}))
     with pytest.raises(Refused, match="nowhere not at all where the run has 1"):
         surroundings.check((Box(),), Needed({"nowhere": "1"}))
+
+
+def test_fields_of_a_class_that_travels_as_code_have_no_second_missing() -> None:
+    assert pickle.loads(cloudpickle.dumps(dataclasses.MISSING)) is dataclasses.MISSING
+
+
+def test_what_goes_wrong_on_a_machine_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(drawing, "unpacked", full)
+    asked = drawing.Asked("near", Request(0, 0, *WHERE), None, None, Needed())
+    told, why = drawing.answer(pack(((Box(),), DATA), [Box]), asked)
+    assert (told, "No space left" in why) == ("broken", True)
