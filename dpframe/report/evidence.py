@@ -55,12 +55,6 @@ def growths(found: list[Group], record: Record) -> list[Growth]:
     return shown
 
 
-def furthest(found: list[Growth], most: int) -> list[Growth]:
-    """Those that earned most, in the order of the record."""
-    order = sorted(range(len(found)), key=lambda n: -max(y for _, y in found[n].points))
-    return [found[n] for n in sorted(order[:most])]
-
-
 def levels(found: Iterable[Growth]) -> str:
     """Where the claims are refuted, in words: a further look needs more."""
     return " or ".join(dict.fromkeys(f"{growth.level:.3g}" for growth in found))

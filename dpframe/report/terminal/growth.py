@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from dpframe.report import evidence, words
+from dpframe.report.distinct import distinct, named
 from dpframe.report.terminal.ink import GAP, STYLE, SYMBOL
 from dpframe.report.terminal.panel import Axis, Upright, draw
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from dpframe.record.model import Record
-    from dpframe.report.evidence import Growth
+    from dpframe.report.distinct import Line
     from dpframe.report.group import Group
     from dpframe.report.terminal.ink import Ink
 
@@ -30,13 +31,14 @@ Points = list[tuple[float, float]]
 
 
 def growths(found: list[Group], record: Record, ink: Ink, width: int) -> Iterator[Text]:
-    """Draws how wealth grew; of many cells those in which it came furthest."""
+    """Draws how wealth grew; of many cells those in which it differs most."""
     every = evidence.growths(found, record)
     if not every:
         return
-    shown, which = evidence.furthest(every, MOST), ""
-    if len(every) > MOST:
-        which = f": {MOST} of {len(every)} cells, those in which it came furthest"
+    lines = distinct(every, MOST)
+    shown, which = [line.first for line in lines], ""
+    if len(every) > len(lines):
+        which = f": {len(lines)} of {len(every)} cells, those in which it differs most"
     yield ink.text("")
     yield ink.text("Growth of the evidence", "bold").append(ink.plain(which), "not bold")
     yield ink.text(
@@ -45,7 +47,7 @@ def growths(found: list[Group], record: Record, ink: Ink, width: int) -> Iterato
         "error.",
         "dim",
     )
-    panels = [_panel(growth, ink, width) for growth in shown]
+    panels = [_panel(line, ink, width) for line in lines]
     across = 2 if width >= 2 * NARROWEST + GAP and len(panels) > 1 else 1
     for at in range(0, len(panels), across):
         yield ink.text("")
@@ -53,16 +55,17 @@ def growths(found: list[Group], record: Record, ink: Ink, width: int) -> Iterato
             yield Text(" " * GAP).join(parts)
 
 
-def _panel(growth: Growth, ink: Ink, width: int) -> list[Text]:
-    cell, points = growth.cell, growth.points
+def _panel(line: Line, ink: Ink, width: int) -> list[Text]:
+    cell, points, level = line.first.cell, line.first.points, line.first.level
+    name = named(line, [growth.name for growth in line.cells])
     columns = width if width < 2 * NARROWEST + GAP else (width - GAP) // 2
     size = (min(SIZE[0], columns), SIZE[1])
     axis = _draws(points[0][0], points[-1][0])
-    upright = _upright(points, growth.level)
+    upright = _upright(points, level)
     verdict = cell.verdict
     title = Text(no_wrap=True, overflow="ellipsis")
     title.append(ink.plain(f"{SYMBOL[verdict]} "), STYLE[verdict])
-    title.append(ink.plain(growth.name), "bold")
+    title.append(ink.plain(name), "bold")
     title.truncate(size[0], overflow="ellipsis", pad=True)
     return [title, *draw(_between(points), (), ("", ""), axis, size, ink, upright)]
 
