@@ -16,6 +16,7 @@ from array import array
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ def encode(answer: Any, attributes: Sequence[str] = ()) -> tuple[str, bytes, lis
     Raises:
         UnreadableError: an object shows nothing, or the answer is too large or too deep.
     """
+    if type(answer) in _FLAT and (known := _layout(answer)) is not None:
+        return _laid_out(answer, known)
     reader = _Reader(attributes)
     kind = reader.read(answer)
     if reader.of_texts and type(answer) is str:  # a report: its numbers, without a marker
@@ -82,6 +85,87 @@ def encode(answer: Any, attributes: Sequence[str] = ()) -> tuple[str, bytes, lis
         kind = "str like " + " ".join(numbers_in(answer)[1].split())
     reader.add_all(reader.of_texts)
     return short(kind + flags(reader.numbers)), b"".join(reader.parts), _plain(reader.numbers)
+
+
+MOST_FLAT = 32
+"""Values of a small table or list whose layout is remembered."""
+
+MOST_LAYOUTS = 1 << 10
+
+_FLAT = (dict, list, tuple)
+_ONES = {float, int, bool, type(None)}
+_layouts: dict[Any, Any] = {}
+"""By all but the values: what stands before these, the keys in the order of the numbers (None where
+all are floats of a list), and the kind. None: read it as any other."""
+
+
+def _layout(answer: Any) -> Any:
+    """How a small table, list or tuple of numbers is laid out: most boxes answer alike always."""
+    if not 0 < len(answer) <= MOST_FLAT:
+        return None
+    if type(answer) is dict:
+        if set(map(type, answer)) != {str}:
+            return None
+        look: Any = (tuple(map(type, answer.values())), tuple(answer))
+    else:
+        look = (tuple(map(type, answer)), type(answer))
+    if look not in _layouts:
+        if len(_layouts) >= MOST_LAYOUTS:
+            return None
+        _layouts[look] = _new_layout(answer) if set(look[0]) <= _ONES else None
+    return _layouts[look]
+
+
+def _new_layout(answer: Any) -> Any:
+    """Asks the reader for answers of the same look, so that both tell the same."""
+    keys = list(answer) if type(answer) is dict else list(range(len(answer)))
+    floats = type(answer) is not dict and set(map(type, answer)) == {float}
+
+    def read(values: Any) -> tuple[_Reader, str]:
+        reader = _Reader(())
+        like = dict(zip(keys, values)) if type(answer) is dict else type(answer)(values)
+        return reader, reader.read(like)
+
+    plain, _ = read([0.0 if floats else None] * len(keys))
+    before = b"".join(plain.parts)[: -len(keys) * (8 if floats else 1)]
+    # Whole numbers and None, so that it is no list of floats.
+    places, _ = read([*map(float, range(len(keys) - 1)), None])
+    order = [keys[-1 if x is ABSENT_NUMBER else int(x)] for x in places.numbers]
+    return before, None if floats else order, _Reader(()).read(answer)
+
+
+def _laid_out(answer: Any, layout: Any) -> tuple[str, bytes, list[float]]:
+    before, order, kind = layout
+    if order is None:
+        numbers = list(answer)
+        value = before + struct.pack(f"<{len(numbers)}d", *numbers)
+    else:
+        parts, numbers = [before], []
+        for key in order:
+            part, number = _one(answer[key])
+            parts.append(part)
+            numbers.append(number)
+        value = b"".join(parts)
+    marks = flags(numbers)
+    return short(kind + marks), value, _plain(numbers) if marks else numbers
+
+
+def _one(x: Any) -> tuple[bytes, float]:
+    of = type(x)
+    if of is float:
+        return _FLOAT(b"f", x), x
+    if of is int:
+        return b"i" + _of_int(x), _number(x)
+    if of is bool:
+        return (b"t", 1.0) if x else (b"u", 0.0)
+    return b"n", ABSENT_NUMBER
+
+
+_FLOAT = struct.Struct("<cd").pack
+
+
+def _of_int(value: int) -> bytes:
+    return _sized(value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
 
 
 def encode_raised(error: BaseException) -> tuple[str, bytes, list[float]]:
@@ -109,6 +193,7 @@ def code(text: str | bytes) -> int:
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
 
 
+@lru_cache(maxsize=1 << 12)
 def code_of_kind(kind: str) -> int:
     """64 bits that stand for a kind; the last one says whether it is an exception."""
     return code(kind) & ~1 | kind.startswith(RAISES)
@@ -324,7 +409,7 @@ class _Reader:
         return "bool"
 
     def int_(self, value: int) -> str:
-        self.part(b"i", _sized(value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)))
+        self.part(b"i", _of_int(value))
         self.add(_number(value))
         return "int"
 

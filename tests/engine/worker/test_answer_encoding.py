@@ -322,3 +322,46 @@ def test_a_row_is_what_answers_lay_out():
     assert encoding.ABSENT == ABSENT
     short = np.frombuffer(encoding.row(*found, 1), "<u8")
     assert len(short) == 4
+
+
+class Name(str):
+    __slots__ = ()
+
+
+def _some(rng):
+    """Something that a box may answer with, of which little differs from time to time."""
+    ones = [1.5, -0.0, math.nan, math.inf, -math.inf, 5e-324, 1e308, 7, -300, 1 << 80, True, False]
+    ones += [None, "x", [1.0], np.float64(2.0), struct.unpack("<d", b"\1" * 6 + b"\xf8\x7f")[0]]
+    keys = ["b", "a", "ä", "", Name("a"), np.str_("b"), 1, True, None]
+    number = rng.randrange(4)
+    values = [rng.choice(ones[: rng.choice([6, 13, 17])]) for _ in range(number)]
+    shape = rng.choice([dict, list, tuple])
+    pairs = zip(rng.sample(keys, number), values, strict=True)
+    return shape(pairs if shape is dict else values)
+
+
+def test_what_is_remembered_of_tables_and_lists_changes_nothing(monkeypatch):
+    """To the bit, and where nothing is, too."""
+    answers = [_some(random.Random(seed)) for seed in range(4000)]
+
+    def told():
+        found = [encode(answer) for answer in answers]
+        nothing = encoding.ABSENT_NUMBER
+        return [
+            (k, v, struct.pack(f"<{len(n)}d", *n), [x is nothing for x in n]) for k, v, n in found
+        ]
+
+    monkeypatch.setattr(encoding, "_layouts", {})
+    quick = told()
+    assert sum(layout is not None for layout in encoding._layouts.values()) > 100
+    monkeypatch.setattr(encoding, "_layout", lambda answer: None)
+    assert told() == quick
+
+
+def test_so_many_layouts_are_remembered_and_no_more(monkeypatch):
+    monkeypatch.setattr(encoding, "_layouts", {})
+    monkeypatch.setattr(encoding, "MOST_LAYOUTS", 3)
+    found = {encode({f"k{i}": i})[1] for i in range(9)}
+    assert len(found) == 9
+    assert len(encoding._layouts) == 3
+    assert encode({"k8": 8})[1] in found
