@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+
+SLOW = 1.0
+"""Seconds for which a worker is held up."""
 
 
 class Processes:
@@ -42,6 +48,16 @@ class Processes:
         self.workers[number].kill()
         self.workers[number].wait()
         self.workers[number] = self.start_worker()
+
+    def hold_up(self, number: int) -> None:
+        """Stops a worker for a while: what it was at comes late."""
+        worker = self.workers[number]
+        worker.send_signal(signal.SIGSTOP)
+        threading.Timer(SLOW, worker.send_signal, [signal.SIGCONT]).start()
+
+    def fill_disk(self, number: int) -> None:
+        """From now on a worker, and what it starts, can write no file."""
+        resource.prlimit(self.workers[number].pid, resource.RLIMIT_FSIZE, (0, 0))
 
     def restart_scheduler(self) -> None:
         """Kills the scheduler and starts another one at the same address, with new workers."""

@@ -62,20 +62,24 @@ def test_counts_are_those_of_one_machine(processes: Processes, estimator: str) -
 
 
 def test_workers_and_schedulers_that_go_away_change_no_count(processes: Processes) -> None:
-    """Five faults: three workers are killed, and the scheduler with all that are left."""
+    """Five faults: one worker is slow, one has a full disk, two are killed, and the scheduler."""
     wanted = here(spec(MANY))
-    faults, done = [], threading.Event()
+    done, faults = threading.Event(), 0
+    what = [
+        lambda: processes.hold_up(0),
+        lambda: processes.fill_disk(1),
+        lambda: processes.replace(0),
+        processes.restart_scheduler,
+        lambda: processes.replace(1),
+    ]
 
     def harm() -> None:
-        choice = random.Random(2)
-        for number in range(4):
-            if done.wait(0.4):
+        nonlocal faults
+        for fault in what:
+            if done.wait(0.3):
                 return
-            faults.append(number)
-            if number == 2:
-                processes.restart_scheduler()
-            else:
-                processes.replace(choice.randrange(2))
+            fault()
+            faults += 1
 
     with Cluster(processes.address) as cluster:
         harming = threading.Thread(target=harm)
@@ -85,7 +89,7 @@ def test_workers_and_schedulers_that_go_away_change_no_count(processes: Processe
         finally:
             done.set()
             harming.join()
-    assert len(faults) == 4  # else it went too fast to test anything
+    assert faults == len(what)  # else it went too fast to test anything
 
 
 @pytest.mark.slow

@@ -110,7 +110,9 @@ def with_faults(processes: Processes, number: int, releases: int) -> int:
         choice = random.Random(7)
         while faults < number and not done.wait(HARM):
             faults += 1
-            processes.replace(choice.randrange(2))
+            # On a full disk no process of a box can print; a slow worker is late.
+            kinds = processes.replace, processes.fill_disk, processes.replace, processes.hold_up
+            kinds[faults % 4](choice.randrange(2))
 
     with Cluster(processes.address) as cluster:
         harming = threading.Thread(target=harm)
