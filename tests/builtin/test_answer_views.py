@@ -92,6 +92,14 @@ def test_it_finds_nothing_where_there_is_nothing(look: Any) -> None:
     assert found.z < 5
 
 
+def test_answers_without_a_text_are_counted() -> None:
+    codes, words = [1, 2, 3], {1 << 32: "0.25"}
+    exact = VIEWS["values"]
+    assert exact.told(0, 1, codes, words) == "is 0.25 or one of 2 answers that are not written out"
+    assert exact.told(0, 1, [2], words) == "is one answer that is not written out"
+    assert VIEWS["kinds"].told(0, 1, [2], {}) == "gives one kind that is not written out"
+
+
 def test_time_is_seen() -> None:
     attack = OfAnswers(look="time")
     took = [encoded([1.0] * 12, 1, RNG.exponential(1e-3, 12) + 0.01 * side) for side in (0, 1)]

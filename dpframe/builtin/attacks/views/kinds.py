@@ -31,8 +31,14 @@ class Kinds:
     def told(self, column: int, number: int, codes: list[int], words: Mapping[int, str]) -> str:
         """The texts of the codes, which travel with the answers."""
         known = {code >> 32: text for code, text in words.items()}
-        unknown = "an answer that has no text here" if self.exact else "another kind"
-        texts = [known.get(code, unknown) for code in codes]
+        texts = [known[code] for code in codes if code in known]
+        if more := len(codes) - len(texts):
+            what = ("answer", "answers") if self.exact else ("kind", "kinds")
+            texts.append(
+                f"one {what[0]} that is not written out"
+                if more == 1
+                else f"one of {more} {what[1]} that are not written out"
+            )
         if self.exact:
             return f"is {listed(texts)}"
         raised = [text for text in texts if text.startswith("raises ")]
