@@ -160,7 +160,8 @@ def write_entries(file: Path, saved: dict[str, Saved]) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    entries = {key: [list(one.done), one.leaves] for key, one in saved.items()}
+    # In one order, whichever thread came first: equal counts are equal files.
+    entries = {key: [list(one.done), one.leaves] for key, one in sorted(saved.items())}
     content = {"schema": SCHEMA, "digest": digest(entries, 16), "entries": entries}
     file.parent.mkdir(parents=True, exist_ok=True)
     folder.replace(file, json.dumps(content, separators=(",", ":")))
