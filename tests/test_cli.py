@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+import typer
 from support.command_line import dpframe, worked
 from support.processes import DPFRAME
 from support.processes import run as run_process
@@ -105,6 +109,33 @@ def test_mistakes_exit_2_with_one_clear_message(
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
     assert not (tmp_path / "runs" / "quick" / "record.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "number", "code", "said"),
+    [
+        ("run", signal.SIGINT, 130, "interrupted; what was counted is kept"),
+        ("run", signal.SIGTERM, 143, "terminated; what was counted is kept"),
+        ("plan", signal.SIGTERM, 143, "terminated; nothing is kept"),
+    ],
+)
+def test_a_signal_before_a_command_begins_is_answered_too(
+    command: str,
+    number: int,
+    code: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Typer answers by exit code 130 and without a word, whichever signal it was."""
+    early = typer.Typer()
+    for name in ("run", "plan"):
+        early.command(name)(lambda: os.kill(os.getpid(), number))
+    monkeypatch.setattr(import_module("dpframe.cli.app"), "app", early)
+    done = worked(command, cwd=tmp_path)
+    assert done.returncode == code
+    assert done.stderr.startswith(said)
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

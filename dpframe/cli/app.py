@@ -12,7 +12,7 @@ import typer
 from typer.exceptions import TyperException
 
 from dpframe.cli.output import set_apart
-from dpframe.cli.signals import Terminated, listen
+from dpframe.cli.signals import Terminated, answered, listen, unanswered
 from dpframe.cli.supervisor import supervised
 from dpframe.cli.terminal import complain, say
 from dpframe.errors import DpframeError
@@ -69,10 +69,8 @@ def offer(
             raise
         except DpframeError as error:
             _leave(str(error), MISTAKE)
-        except Terminated:
-            _leave(f"terminated; {rest}", TERMINATED)
-        except KeyboardInterrupt:
-            _leave(f"interrupted; {rest}", INTERRUPTED)
+        except KeyboardInterrupt as told:
+            raise typer.Exit(_stopped(told, keeps_counts=keeps_counts)) from None
         except BrokenPipeError:
             sys.stderr.close()  # the reader left; nobody is there to be told
             raise SystemExit(0) from None
@@ -104,13 +102,16 @@ def _work(arguments: list[str] | None = None) -> int:
     except SystemExit as ended:
         code = 0 if isinstance(ended.__context__, BrokenPipeError) else ended.code
     except KeyboardInterrupt:
-        return INTERRUPTED
+        code = INTERRUPTED
     except TyperException as error:
         _refuse(error)
         return MISTAKE
     except BaseException:
         complain(traceback.format_exc())
         return INTERNAL
+    if code == INTERRUPTED and (told := unanswered()):  # before the command began, or after it
+        words = sys.argv[1:] if arguments is None else arguments
+        code = _stopped(told, keeps_counts=words[:1] == ["run"])
     try:
         sys.stdout.flush()
     except OSError:
@@ -126,6 +127,15 @@ def _refuse(error: TyperException) -> None:
     if not message.strip():
         return  # a group without a command: its help was printed
     complain(f"{command}: {message}\ntry: {command} --help")
+
+
+def _stopped(told: KeyboardInterrupt, *, keeps_counts: bool) -> int:
+    """Says that a signal ended the command, and gives the exit code."""
+    answered()
+    terminated = isinstance(told, Terminated)
+    rest = _GO_ON if keeps_counts else _NOTHING
+    complain(f"{'terminated' if terminated else 'interrupted'}; {rest}")
+    return TERMINATED if terminated else INTERRUPTED
 
 
 def _leave(message: str, code: int) -> NoReturn:

@@ -17,6 +17,7 @@ class Terminated(KeyboardInterrupt):
 
 
 _pending: list[KeyboardInterrupt] = []
+_answered: list[KeyboardInterrupt] = []
 
 
 def listen() -> None:
@@ -28,6 +29,7 @@ def listen() -> None:
     if threading.current_thread() is not threading.main_thread():
         return  # only the main thread is told of signals
     _pending.clear()
+    _answered.clear()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _raise_once)
     _ignore_dropped_signals()
@@ -37,6 +39,16 @@ def _raise_once(number: int, _: object) -> None:
     if not _pending:
         _pending.append(Terminated() if number == signal.SIGTERM else KeyboardInterrupt())
         raise _pending[0]
+
+
+def answered() -> None:
+    """The user was told that the signal has come."""
+    _answered[:] = _pending
+
+
+def unanswered() -> KeyboardInterrupt | None:
+    """The signal that came, if the user was not told so yet."""
+    return _pending[0] if _pending and not _answered else None
 
 
 def end_in_order(display: Callable[[int, int], Any]) -> Callable[[int, int], Any]:
