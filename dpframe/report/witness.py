@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from dpframe.record.model import CellRecord, ChoiceRecord, Record
 
 
+KINDS = ("mechanism", "pair", "attack", "estimator")
+"""Plugins that a spec names."""
+
 MORE = 8
 """Draws of a witness, as a multiple of what its search has spent; fewer where it is decided."""
 
@@ -92,11 +95,27 @@ def as_tables(cell: CellRecord, record: Record | None = None) -> dict[str, Any]:
     return spec
 
 
+LOCAL = "local"
+"""Where plugins come from that a program has handed over as classes."""
+
+
+def _handed_over(cell: CellRecord, record: Record | None) -> list[str]:
+    """What neither a spec nor an option can name: functions of a test, classes of a notebook."""
+    of = {(one.kind, one.name): one.distribution for one in record.plugins} if record else {}
+    kinds = [kind for kind in KINDS if of.get((kind, getattr(cell, kind).use)) == LOCAL]
+    if not kinds:
+        return []
+    names = ", ".join(f"{kind} {shown(getattr(cell, kind).use)}" for kind in kinds)
+    return [
+        f"It takes what a program has handed over ({names}): repeat the test, or run this there "
+        "with dpframe.audit(…, plugins=[…])."
+    ]
+
+
 def _files(cell: CellRecord, record: Record | None) -> list[str]:
     """Names of the files that the command line has to name for a cell."""
     plugins = {(one.kind, one.name): one.distribution for one in record.plugins} if record else {}
-    kinds = ("mechanism", "pair", "attack", "estimator")
-    found = [plugins.get((kind, getattr(cell, kind).use), "") for kind in kinds]
+    found = [plugins.get((kind, getattr(cell, kind).use), "") for kind in KINDS]
     program = cell.mechanism.params.get("module")
     found += [program] if cell.mechanism.use == "program" and isinstance(program, str) else []
     return list(dict.fromkeys(name for name in found if name.endswith(".py")))
@@ -104,7 +123,7 @@ def _files(cell: CellRecord, record: Record | None) -> list[str]:
 
 def as_toml(cell: CellRecord, record: Record | None = None) -> str:
     """The same as the text of a spec, with what was found above it."""
-    lines = [f"# {line}" for line in _told(cell)]
+    lines = [f"# {line}" for line in (*_told(cell), *_handed_over(cell, record))]
     if files := _files(cell, record):
         options = " ".join(f"--plugin {shlex.quote(name)}" for name in files)
         lines.append(f"# It takes code that no spec can bring: {options}")
@@ -123,7 +142,7 @@ def as_test(cell: CellRecord, record: Record | None = None) -> str:
     tables = {k: v for k, v in as_tables(cell, record).items() if k != "expect"}
     files = _files(cell, record)
     name = re.sub(r"\W+", "_", cell.mechanism.label).strip("_").lower() or "mechanism"
-    told = "\n".join(_told(cell))
+    told = "\n".join([*_told(cell), *_handed_over(cell, record)])
     body = pprint.pformat(_in_python(tables), width=96, sort_dicts=False)
     exact = "    assert not (cell.exact and cell.exact.exceeding), cell.exact\n"
     # A text in it may look like that too.

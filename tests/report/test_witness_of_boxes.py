@@ -101,4 +101,8 @@ def test_a_box_that_may_not_raise_keeps_that(source: Workers) -> None:
     document = spec(table, trials=3_000) | {"search": {"use": "one-or-two"}}
     del document["attack"]
     record = ran(document | {"run": {"stop": "decided"}}, source)
-    assert "'raises': 'fail'" in witness.as_test(witness.witness_of(record), record)
+    cell = witness.witness_of(record)
+    assert "'raises': 'fail'" in witness.as_test(cell, record)
+    # No spec can name a class that a program has handed over.
+    for text in (witness.as_toml(cell, record), witness.as_test(cell, record)):
+        assert "It takes what a program has handed over (mechanism 'shows'" in text
