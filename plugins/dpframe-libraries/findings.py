@@ -1,6 +1,7 @@
 """Writes docs/explanation/library-findings.md from the records of specs/libraries.
 
 python plugins/dpframe-libraries/findings.py runs/known/record.json runs/opendp-versions/record.json
+What follows --again are records of controls with other seeds.
 """
 
 from __future__ import annotations
@@ -65,9 +66,23 @@ release is private.
 """
 
 
+AGAIN = """\
+## Releases that are right, with other seeds
+
+`dpframe run … --seed N --set run.seconds=…`, a few seconds for each cell: has any of them a false
+alarm? Runs are few where a library takes milliseconds for one; searches in which nothing could be
+bet on in that time are not counted.
+"""
+
+
 def main(paths: list[str]) -> None:
-    """Reads records and writes the page; of cells with one label, the last that was run counts."""
-    records = [json.loads(Path(path).read_text(encoding="utf-8")) for path in paths]
+    """Reads records and writes the page; of cells with one label, the last that was run counts.
+
+    Args:
+        paths: of records; those after `--again` are of controls, each with another seed.
+    """
+    split = paths.index("--again") if "--again" in paths else len(paths)
+    records, again = _read(paths[:split]), _read(paths[split + 1 :])
     found: dict[str, dict[str, Any]] = {}
     matrices = []
     for record in records:
@@ -77,8 +92,32 @@ def main(paths: list[str]) -> None:
         for cell in record["cells"]:
             if cell["status"] == "ok":
                 found[cell["mechanism"]["label"]] = cell
-    parts = [HEAD, _findings(sorted(found.values(), key=_label)), *matrices]
+    repeats = [_repeats(again)] if again else []
+    parts = [HEAD, _findings(sorted(found.values(), key=_label)), *repeats, *matrices]
     PAGE.write_text("\n".join(parts), encoding="utf-8")
+
+
+def _read(paths: list[str]) -> list[dict[str, Any]]:
+    return [json.loads(Path(path).read_text(encoding="utf-8")) for path in paths]
+
+
+def _repeats(records: list[dict[str, Any]]) -> str:
+    """One row for each control: how often it was searched, in how many runs."""
+    told: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        for cell in record["cells"]:
+            if cell["status"] == "ok":
+                told.setdefault(_label(cell), []).append(cell)
+    lines = [
+        AGAIN,
+        "| release | searches | runs of all | fewest | violated |",
+        "|---|---|---|---|---|",
+    ]
+    for label, cells in sorted(told.items()):
+        runs = [sum(cell["trials"]) for cell in cells]
+        violated = sum(map(_is_violated, cells))
+        lines.append(f"| {label} | {len(runs)} | {sum(runs):,} | {min(runs):,} | {violated} |")
+    return "\n".join([*lines, ""])
 
 
 def _label(cell: dict[str, Any]) -> str:
