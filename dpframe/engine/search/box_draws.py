@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,13 +19,12 @@ from dpframe.engine.address import EVAL
 from dpframe.engine.independence import NOT_SEEDABLE, Independence
 from dpframe.engine.lending import Load, Overdue, RaisedError, Request, at_once
 from dpframe.engine.pace import BUNDLE
+from dpframe.engine.search.box_parts import Part, Todo
 from dpframe.engine.search.kept_answers import Round, Shelf
 from dpframe.engine.shape import of_answers
 from dpframe.errors import SampleError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from dpframe.engine.address import Stream
     from dpframe.engine.lending import Lent, Source
     from dpframe.engine.pace import Clock
@@ -59,20 +58,6 @@ NBYTES = 1 << 23
 
 SHORT = 0.1
 """Seconds that it may take to hand a box over to a worker that is free; longer is waiting."""
-
-
-class Part(NamedTuple):
-    """Consecutive chunks of one size, of one dataset."""
-
-    dataset: int
-    first: int
-    stop: int
-    rows: int
-
-    @property
-    def draws(self) -> int:
-        """Answers in all of them."""
-        return (self.stop - self.first) * self.rows
 
 
 class BoxDraws:
@@ -200,7 +185,7 @@ class BoxDraws:
 
     def _drawn(self, first: int, stop: int) -> tuple[HostArray, HostArray]:
         parts = [part for dataset in (0, 1) for part in self._parts(dataset, first, stop)]
-        todo = _Todo(parts, self._at_once)
+        todo = Todo(parts, self._at_once)
         found: dict[tuple[int, int], HostArray] = {}
 
         def work() -> None:
@@ -339,27 +324,3 @@ class BoxDraws:
         some[:, :width] = rows[:, :width]
         some[:, 2] = 0  # how long an answer took is no part of what must not come twice
         known.see(0, part.dataset, part.first, some, counted=counted)
-
-
-class _Todo:
-    """Parts, handed out in tasks to whoever is free."""
-
-    def __init__(self, parts: Sequence[Part], at_once: Callable[[Part], int]) -> None:
-        self._parts, self._at_once = list(parts), at_once
-        self._lock = threading.Lock()
-
-    def take(self) -> Part | None:
-        """The next task, or None when there is nothing left."""
-        with self._lock:
-            if not self._parts:
-                return None
-            part = self._parts.pop(0)
-            stop = min(part.stop, part.first + self._at_once(part))
-            if stop < part.stop:
-                self._parts.insert(0, part._replace(first=stop))
-            return part._replace(stop=stop)
-
-    def stop(self) -> None:
-        """Nothing is left."""
-        with self._lock:
-            self._parts.clear()
