@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import threading
 from pathlib import Path
 from typing import NamedTuple
+
+_PARSING = threading.Lock()
 
 
 class ProgramFile(NamedTuple):
@@ -75,7 +78,8 @@ def _names(statement: ast.stmt) -> list[str]:
 
 def _statements(source: bytes) -> list[ast.stmt]:
     try:
-        return ast.parse(source).body
+        with _PARSING:  # Python 3.11 cannot on several threads at once
+            return ast.parse(source).body
     except (SyntaxError, ValueError):
         return []
 

@@ -7,6 +7,7 @@ import pickle
 import random
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -18,12 +19,14 @@ from support.dask_processes import Processes
 from support.searches import Three
 from support.small_audits import PLUGINS, load
 
+from dpframe import ForeignMechanism, PureDP
 from dpframe.commands.audit import make_plan, make_record
 from dpframe.engine.address import EVAL, Stream
 from dpframe.engine.here import Here
 from dpframe.engine.lending import Load, Overdue, RaisedError, Request, Stopped
 from dpframe.engine.run import run
 from dpframe.engine.shape import Asking
+from dpframe.environments.model import Environment
 from dpframe.errors import CellError, SampleError
 
 pytest.importorskip("distributed")
@@ -312,3 +315,45 @@ def test_what_goes_wrong_on_a_machine_is_no_answer(monkeypatch: pytest.MonkeyPat
     asked = drawing.Asked("near", Request(0, 0, *WHERE), None, None, Needed())
     told, why = drawing.answer(pack(((Box(),), DATA), [Box]), asked)
     assert (told, "No space left" in why) == ("broken", True)
+
+
+def test_another_environment_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    there = tmp_path / "lib-1" / "bin" / "python"
+    there.parent.mkdir(parents=True)
+    there.touch()
+    monkeypatch.setenv("DPFRAME_ENVIRONMENTS", str(tmp_path))
+    monkeypatch.setattr(surroundings, "_told_by", lambda path: ("3.11.2", ("lib==1.0",)))
+    wanted = Environment("lib", ("lib",), "/nowhere/python", "3.11.2", ("lib==1.0",))
+    folder = "lib-1/bin/python"
+    # Where it lies below the directory of all environments is the same, whatever that is here.
+    found = surroundings.check((Box(),), Needed(environment=wanted, folder=folder))
+    assert found == {"lib": str(there)}
+    with pytest.raises(Refused, match=r"'lib': it is not there .dpframe environments build"):
+        surroundings.check((Box(),), Needed(environment=wanted))
+    other = wanted._replace(installed=("lib==1.1",))
+    with pytest.raises(Refused, match=r"other packages .* .lib==1.0, lib==1.1."):
+        surroundings.check((Box(),), Needed(environment=other, folder=folder))
+    with pytest.raises(Refused, match=r"Python 3.11.2 where the run has 3.9.1"):
+        surroundings.check(
+            (Box(),), Needed(environment=wanted._replace(python="3.9.1"), folder=folder)
+        )
+
+
+def test_another_program_is_refused(tmp_path: Path) -> None:
+    class Program(ForeignMechanism, name="a-program"):
+        """A module beside this one."""
+
+        module = tmp_path / "box.py"
+
+        def claim(self, pair: Any) -> PureDP:
+            return PureDP(1.0)
+
+    Program.module.write_text("def prepare(params, data):\n    return float\n")
+    wanted = surroundings.needed((Program(),), ())
+    assert surroundings.check((Program(),), wanted) == {}
+    Program.module.write_text("def prepare(params, data):\n    return int\n")
+    with pytest.raises(Refused, match=r"another program box\.py"):
+        surroundings.check((Program(),), wanted)
+    Program.module.unlink()
+    with pytest.raises(Refused, match=r"does not have the program box\.py"):
+        surroundings.check((Program(),), wanted)
