@@ -95,6 +95,8 @@ def _do(work: Callable[[], int], tell: int) -> NoReturn:
     code = INTERNAL
     try:
         code = work()
+    except KeyboardInterrupt:  # it came before anybody could answer it: the parent was told too
+        os._exit(INTERNAL)
     finally:
         with contextlib.suppress(OSError):
             os.write(tell, bytes([code]))

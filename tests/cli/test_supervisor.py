@@ -127,6 +127,20 @@ os.fork = fork_and_be_told
     assert (done.returncode, done.stderr[:10]) == (143, "terminated")
 
 
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+def test_a_signal_that_nobody_answers_is_answered_here(number: int, code: int, word: str) -> None:
+    """As one does that comes before the command has begun."""
+    with started("print('ready', flush=True)\ntime.sleep(1000)", patience=HANGS) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(number)
+        _, err = process.communicate(timeout=HANGS)
+    assert (process.returncode, err.partition(";")[0]) == (code, word)
+
+
 ANSWERS = f"""came = []
 def told(number, frame, heed=signal.getsignal(signal.SIGINT)):
     came.append(number)
