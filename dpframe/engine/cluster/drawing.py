@@ -136,7 +136,7 @@ def _in_words(outputs: HostArray, told: Told, workers: Workers) -> Told:
     return told._replace(words={**known, **told.words})
 
 
-def _is_wanted(worker: Any, key: str) -> bool:
+def _is_wanted(worker: Any, key: Any) -> bool:
     """Whether somebody still waits for a task, as far as Dask's worker knows."""
     task = worker.state.tasks.get(key)
     gone = worker.status.name in ("closing", "closed", "closing_gracefully", "failed")
