@@ -17,6 +17,8 @@ from dpframe.errors import DpframeError
 
 pytest.importorskip("distributed")
 
+from support.harmed import Harmed
+
 from dpframe.engine.cluster.client import Cluster, enlarged
 from dpframe.engine.cluster.parts import Missing, Refused, pack, unpack
 
@@ -63,33 +65,18 @@ def test_counts_are_those_of_one_machine(processes: Processes, estimator: str) -
 
 def test_workers_and_schedulers_that_go_away_change_no_count(processes: Processes) -> None:
     """Five faults: one worker is slow, one has a full disk, two are killed, and the scheduler."""
-    wanted = here(spec(MANY))
-    done, faults = threading.Event(), 0
-    what = [
+    document = spec(60_000_000)
+    wanted = here(document)
+    faults = [
         lambda: processes.hold_up(0),
         lambda: processes.fill_disk(1),
         lambda: processes.replace(0),
         processes.restart_scheduler,
         lambda: processes.replace(1),
     ]
-
-    def harm() -> None:
-        nonlocal faults
-        for fault in what:
-            if done.wait(0.3):
-                return
-            fault()
-            faults += 1
-
-    with Cluster(processes.address) as cluster:
-        harming = threading.Thread(target=harm)
-        harming.start()
-        try:
-            assert counted(cluster, spec(MANY)) == wanted
-        finally:
-            done.set()
-            harming.join()
-    assert faults == len(what)  # else it went too fast to test anything
+    with Harmed(processes.address, faults) as cluster, cluster.harming():
+        assert counted(cluster, document) == wanted
+    assert not cluster.left  # else it went too fast to test anything
 
 
 @pytest.mark.slow

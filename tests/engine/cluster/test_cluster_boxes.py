@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import pickle
 import random
-import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ from dpframe.environments.model import Environment
 from dpframe.errors import CellError, SampleError
 
 pytest.importorskip("distributed")
+
+from support.harmed import Harmed
 
 from dpframe.engine.cluster import boxes as boxes_module
 from dpframe.engine.cluster import drawing, surroundings
@@ -98,45 +100,32 @@ def test_workers_draw_what_this_machine_would(
     assert found == told(record(document, plugins=[*plugins]))
 
 
-HARM = 0.6
-"""Seconds between two faults."""
+def faults_left(processes: Processes, number: int, boxes: int) -> int:
+    """Draws slow boxes while workers are killed one after the other; how many faults were left."""
 
+    def document(seconds: float) -> dict[str, Any]:
+        params = [{"seconds": seconds * (1 + n / 64)} for n in range(boxes)]
+        slow = [{"use": "slow", "label": f"slow {n}", "params": p} for n, p in enumerate(params)]
+        return spec(*slow, trials=1_200 // boxes)
 
-def with_faults(processes: Processes, number: int, releases: int) -> int:
-    """Draws a slow box while workers are killed one after the other; how many were."""
-    document = spec({"use": "slow", "params": {"seconds": 0.002}}, trials=releases)
-    plugins, faults, done = [*PLUGINS, *BOXES], 0, threading.Event()
-    quick = spec({"use": "slow", "params": {"seconds": 0.0}}, trials=releases)
-
-    def harm() -> None:
-        nonlocal faults
-        choice = random.Random(7)
-        while faults < number and not done.wait(HARM):
-            faults += 1
-            # On a full disk no process of a box can print; a slow worker is late.
-            kinds = processes.replace, processes.fill_disk, processes.replace, processes.hold_up
-            kinds[faults % 4](choice.randrange(2))
-
-    with Cluster(processes.address) as cluster:
-        harming = threading.Thread(target=harm)
-        harming.start()
-        try:
-            found = told(on(cluster, document, plugins))
-        finally:
-            done.set()
-            harming.join()
-    wanted = told(record(quick, plugins=plugins))  # how long it takes changes no draw
+    choice, plugins = random.Random(7), [*PLUGINS, *BOXES]
+    # On a full disk no process of a box can print; a slow worker is late.
+    kinds = processes.fill_disk, processes.replace, processes.hold_up, processes.replace
+    faults = [partial(kinds[n % 4], choice.randrange(2)) for n in range(number)]
+    with Harmed(processes.address, faults) as cluster, cluster.harming():
+        found = told(on(cluster, document(0.002), plugins))
+    wanted = told(record(document(0.0), plugins=plugins))  # how long it takes changes no draw
     assert [one[0] for one in found] == [one[0] for one in wanted]
-    return faults
+    return len(cluster.left)
 
 
 def test_workers_that_are_killed_while_they_draw_change_no_count(processes: Processes) -> None:
-    assert with_faults(processes, 5, 1_500) == 5
+    assert faults_left(processes, 5, boxes=2) == 0
 
 
 @pytest.mark.slow
 def test_fifty_faults_change_no_draw_of_a_box(processes: Processes) -> None:
-    assert with_faults(processes, 50, 20_000) >= 20
+    assert faults_left(processes, 50, boxes=24) == 0
 
 
 class Near:
