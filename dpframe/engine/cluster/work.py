@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,19 @@ _lock = threading.Lock()
 Answer = tuple[str, Any]
 """What became of a task, and the counts or the reason. What fails is an answer: an exception would
 be tried again, and its class may not be known where it arrives."""
+
+
+def keep_to_share(place: int, of: int) -> None:
+    """Keeps this process to its share of the cores it may use, where the system lets it.
+
+    Args:
+        place: which of them it is, from 0.
+        of: workers that share the cores.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cores[place::of] or [cores[place % len(cores)]])
 
 
 def same(value: Any) -> Any:

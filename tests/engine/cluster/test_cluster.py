@@ -19,6 +19,7 @@ pytest.importorskip("distributed")
 
 from support.harmed import Harmed
 
+from dpframe.engine.cluster import work
 from dpframe.engine.cluster.client import Cluster, enlarged
 from dpframe.engine.cluster.parts import Missing, Refused, pack, unpack
 
@@ -174,3 +175,18 @@ def test_a_segment_of_any_size_is_counted_in_pieces(monkeypatch: pytest.MonkeyPa
     found = run(plan, cluster=Here())  # type: ignore[arg-type]
     assert [result.counts for result in found] == wanted
     assert max(told) > 10
+
+
+@pytest.mark.parametrize(
+    ("place", "of", "kept"), [(0, 2, [1, 7]), (1, 2, [5]), (2, 3, [7]), (4, 5, [5])]
+)
+def test_workers_of_one_machine_keep_to_cores_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, place: int, of: int, kept: list[int]
+) -> None:
+    found: list[list[int]] = []
+    monkeypatch.setattr(work.os, "sched_getaffinity", lambda _: {1, 5, 7}, raising=False)
+    monkeypatch.setattr(
+        work.os, "sched_setaffinity", lambda _, own: found.append(own), raising=False
+    )
+    work.keep_to_share(place, of)
+    assert found == [kept]
