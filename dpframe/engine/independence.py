@@ -158,7 +158,7 @@ class Independence:
         """Looks at the rows that were kept."""
         self._compared = sum(map(len, self._kept.values()))
         least = math.log(ERROR / 2 / (self.lanes * LOOKS * TESTS))
-        for lane in range(self.lanes):
+        for lane in sorted({lane for lane, _ in self._kept}):
             kept = [dict(sorted(self._kept.get((lane, index), {}).items())) for index in (0, 1)]
             sides = [{chunk: self._same(rows) for chunk, rows in of.items()} for of in kept]
             within = [chance for side in sides if side for chance in _within(side)]

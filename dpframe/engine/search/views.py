@@ -88,6 +88,7 @@ class Views:
         self.attacks, self.mechanism, self.pair, self.tried = attacks, mechanism, pair, tried
         self.run, self.stream, self.prng = run._replace(precision="float64"), stream, prng
         self.views: list[View] = []
+        self._of_learners: Any = None
 
     def learn(self, train: tuple[HostArray, HostArray], shape: Shape) -> None:
         """Every attack learns anew.
@@ -148,7 +149,7 @@ class Views:
         state: Tree = ()
         with precision_of(self.run):
             if attack.has_fit():
-                key = base_key(self.stream.of(LEARNER), self.prng)
+                key = self._key()
                 given = train if learns(attack) else (train[0][:0], train[1][:0])
                 state = arrays("fit", guarded("fit", lambda: attack.fit(key, target, given)))
             self._try(attack, state, rows)
@@ -162,6 +163,11 @@ class Views:
         # At the lowest value there is no event: all answers lie above it.
         cuts = values[1:].astype(np.float64) if len(values) > 1 else np.array([np.inf])
         return View(place, attack, state, cuts)
+
+    def _key(self) -> Any:
+        if self._of_learners is None:
+            self._of_learners = base_key(self.stream.of(LEARNER), self.prng)
+        return self._of_learners
 
     def _try(self, attack: Attack, state: Tree, rows: tuple[HostArray, HostArray]) -> None:
         """Finds out once whether an attack sees and scores every answer alone."""

@@ -50,17 +50,26 @@ JUDGED_BY = 2**21
 def learn_codes(target: Target, train: Train) -> State:
     """Of columns of codes."""
     few = _few(train)
-    halves = [[counted(part[half::2], CODES) for part in few] for half in (0, 1)]
-    found = np.stack([np.stack(half, axis=1) for half in halves])
-    claimed = points(target)
-    told = sum(farthest(ratios(found[h]), found[1 - h], claimed) for h in (0, 1))
-    column = int(np.argmax(told))
+    column = _telling(points(target), few)
     whole = np.stack([counted(part[:, column : column + 1], CODES)[0] for part in train])
     return {
         "column": np.int32(column),
         "columns": np.int32(train[0].shape[1]),
         "scores": ratios(whole),
     }
+
+
+def _telling(claimed: list[tuple[float, float]], few: list[HostArray]) -> int:
+    """The column of codes that tells most; of those that never change none does."""
+    places = _that_vary(few, np.arange(few[0].shape[1]))
+    if len(places) == 1:
+        return int(places[0])
+    few = [part[:, places] for part in few]
+    most = 1 + max(int(part.max()) for part in few)
+    halves = [[counted(part[half::2], most) for part in few] for half in (0, 1)]
+    found = np.stack([np.stack(half, axis=1) for half in halves])
+    told = sum(farthest(ratios(found[h]), found[1 - h], claimed) for h in (0, 1))
+    return int(places[np.argmax(told)])
 
 
 def score_codes(state: State, seen: Any, xp: Any) -> Any:
