@@ -24,7 +24,7 @@ from dpframe.engine.ledger import Ledger
 from dpframe.engine.processes import available_cores
 from dpframe.engine.schedule import Counted, Finished, GaveUpError, Paused, Schedule
 from dpframe.engine.search.crew import Crew, Drawn
-from dpframe.engine.search.hunt import asked_of_draws
+from dpframe.engine.search.question import asked_of_draws
 from dpframe.engine.search.settings import Settings
 from dpframe.engine.sensitivity import SensitivityCheck
 from dpframe.engine.watch import Loudest, Watches

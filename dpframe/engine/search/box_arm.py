@@ -130,6 +130,19 @@ class BoxArm:
         stop = self._draws.chunks(self._chunks, int(share * self.trials), most)
         return self._draws.size(self._chunks, stop)
 
+    def up_to(self, trials: int, most: int) -> int:
+        """Draws of each dataset until it has had so many; 0 if the next round is as large."""
+        wanted = trials - self.trials
+        if wanted <= self.trials:
+            return 0
+        stop = self._draws.chunks(self._chunks, wanted, most)
+        return self._draws.size(self._chunks, stop)
+
+    @property
+    def pace(self) -> float | None:
+        """Seconds that an answer takes; None if that is not known."""
+        return self._draws.pace
+
     def draw(self, draws: int, count: Counter) -> Seen:
         """Draws a round and counts the events that were chosen before."""
         stop = self._draws.chunks(self._chunks, draws, draws)

@@ -97,7 +97,7 @@ class BoxDraws:
         """Bytes of a row, once the first chunks are there."""
         self._independence: dict[int, Independence] = {}
         """By the rows of a chunk."""
-        self._pace: float | None = None
+        self.pace: float | None = None
         """Seconds per answer."""
         self._at_work, self._since = 0, 0.0
         self._lock = threading.Lock()
@@ -263,9 +263,9 @@ class BoxDraws:
 
     def _at_once(self, part: Part) -> int:
         """How many chunks of a part make a task."""
-        if self._pace is None:
+        if self.pace is None:
             return max(1, part.stop - part.first)
-        return max(1, int(BUNDLE / max(self._pace * part.rows, 1e-9)))
+        return max(1, int(BUNDLE / max(self.pace * part.rows, 1e-9)))
 
     def _part(self, part: Part) -> HostArray:
         where = (self.stream.of(EVAL), part.dataset, part.first, part.stop, part.rows)
@@ -278,7 +278,7 @@ class BoxDraws:
                 with self._lock:
                     self._at_work, self._since = self._at_work - 1, time.monotonic()
             with self._lock:
-                self._pace = (time.monotonic() - started) / part.draws
+                self.pace = (time.monotonic() - started) / part.draws
         self._see(part, rows, counted=True)
         return rows
 

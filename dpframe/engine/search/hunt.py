@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.engine.address import EVAL, Stream, digest, host_generator
 from dpframe.engine.checkpoint import Saved
-from dpframe.engine.fingerprint import source_of, told_as
 from dpframe.engine.guard import guarded
 from dpframe.engine.lending import Overdue
 from dpframe.engine.pace import GRACE, Clock
-from dpframe.engine.search.arm import SHARE, WARM_UP
 from dpframe.engine.search.box_arm import BoxArm
 from dpframe.engine.search.box_draws import MOST_PAIRS
+from dpframe.engine.search.haste import LARGEST as LOOKED
+from dpframe.engine.search.haste import Haste
 from dpframe.engine.search.making import Maker
+from dpframe.engine.search.question import asked_of_draws
 from dpframe.engine.search.wealth import LARGEST, Point, Wealth, farthest
 from dpframe.engine.sensitivity import SensitivityCheck
 from dpframe.errors import CellError
-from dpframe.mechanism import HostMechanism
 from dpframe.neighbourhood import Earned
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dpframe.engine.search.making import AnyArm
     from dpframe.engine.search.settings import Settings
     from dpframe.pair import Pair
-    from dpframe.spec.audit import Cell, Choice
+    from dpframe.spec.audit import Cell
 
 PROPOSALS = 1 / 2
 """Share of the trials after which no pair is warmed up any more: what is left is bet on."""
@@ -68,28 +68,6 @@ def hoped(z: float) -> float:
     return (1 + z**2) * math.erfc(-z / math.sqrt(2)) / 2 + z * density
 
 
-def asked_of_draws(cell: Cell, seconds: float | None) -> list[Any]:
-    """What makes a search another one at the same draws; more trials only where they begin it anew.
-
-    Args:
-        cell: what is searched.
-        seconds: budget of a box; half of it decides how many pairs are begun.
-    """
-    assert cell.search is not None
-    search = cell.search
-    chosen: list[Choice[Any]] = [search.neighbourhood, *search.attacks]
-    kinds: list[Any] = [type(choice.value) for choice in chosen]
-    values = [
-        [choice.distribution, choice.use, choice.value.params(), source_of(kind)]
-        for choice, kind in zip(chosen, kinds, strict=True)
-    ]
-    begins = min(cell.trials, math.ceil(WARM_UP / SHARE))
-    asked = [search.mechanism.value.params(), values, repr(cell.delta), begins]
-    if isinstance(search.mechanism.value, HostMechanism):
-        asked += [seconds, told_as(search.mechanism)]
-    return asked
-
-
 class Hunt:
     """One search.
 
@@ -118,6 +96,9 @@ class Hunt:
         self.sensitivity = SensitivityCheck(
             self.search.mechanism.value, settings.source, settings.run
         )
+        self._stream = Stream(cell.seed, self.maker.group([]), cell.repeat, EVAL)
+        self._question = digest([*asked_of_draws(cell, limit), repr(self.error)])
+        self._haste = Haste(settings.store, self._stream, f"looks-{self._question}")
         self._known: dict[Pair, AnyArm | None] = {}
         """Every proposed pair, in order, with its arm if draws were spent on it."""
         self._waiting: list[Pair] = []
@@ -159,8 +140,7 @@ class Hunt:
         limit, begun = self.settings.run.seconds, len(self._known)
         if limit is None or not any(arm.at_once for arm in self.arms):
             return False
-        key = f"begun-{digest([*asked_of_draws(self.cell, limit), repr(self.error)])}"
-        stream = Stream(self.cell.seed, self.maker.group([]), self.cell.repeat, EVAL)
+        key, stream = f"begun-{self._question}", self._stream
         if self._most_begun is None:
             kept = self.settings.store.load(stream, key)
             if kept is not None:
@@ -188,15 +168,26 @@ class Hunt:
         if not self.arms:
             raise CellError(ONE_EXCEPTION.format(self._raised) if self._silent else NO_PAIR)
         arm = self._most_promising()
-        draws = arm.next_round(self._left)
+        looked = self._look_at(arm)
+        draws = looked or arm.next_round(self._left)
         if not draws:
             return False
         left = self._clock.left()
         if left is not None and left <= 0:
             self.ended_by_time = True
             return False
-        self._bet(arm, draws)
+        (self._look if looked else self._bet)(arm, draws)
         return True
+
+    def _look_at(self, arm: AnyArm) -> int:
+        """Draws of each dataset that a pair of a fast box gets before it is bet on; perhaps 0."""
+        if not isinstance(arm, BoxArm) or self.settings.run.seconds is None or not self.has_bet:
+            return 0
+        if self._z(arm) > arm.least or arm.trials >= LOOKED:
+            return 0
+        paces = [a.pace for a in self.arms if isinstance(a, BoxArm) and a.pace is not None]
+        most = self._left // (2 * len(self.arms))
+        return arm.up_to(self._haste.next(min(paces, default=None), most), self._left)
 
     @property
     def has_bet(self) -> bool:
@@ -273,7 +264,10 @@ class Hunt:
         What it has shown is off by one standard error. So a pair that shows little is looked at
         again some time, and one that lies well inside of the claim after all others.
         """
-        return hoped(self._z(arm) - LUCK) / (2 * arm.seen.trials)
+        z, trials = self._z(arm), arm.seen.trials
+        if arm.at_once and z <= arm.least:  # a look comes first, on which nothing is earned
+            trials = max(trials, self._haste.last // 2)
+        return hoped(z - LUCK) / (2 * trials)
 
     def _suggests(self, arm: AnyArm) -> float:
         return self._z(arm) / math.sqrt(arm.seen.trials)
@@ -284,6 +278,14 @@ class Hunt:
             guess = farthest(arm.seen, key[1])
             self._zs[id(arm)] = key, -math.inf if guess is None else guess.z
         return self._zs[id(arm)][1]
+
+    def _look(self, arm: AnyArm, draws: int) -> None:
+        """Nothing would have been bet on what the pair had shown: answers to learn from."""
+        before = arm.seen
+        fresh = arm.draw(draws, self._count)
+        self._spend(draws)
+        self.wealth.pass_over(before, fresh, arm.points)
+        arm.take_in(fresh, self._count)
 
     def _bet(self, arm: AnyArm, draws: int) -> None:
         before = arm.seen

@@ -145,13 +145,17 @@ class Wealth:
         Returns:
             What the round has earned against the claim, as a logarithm.
         """
-        past, now = (Seen(np.array([[0], [n]]), n) for n in (before.trials, fresh.trials))
-        self._loudest = self._loudest + _paid(past, now, points)
-        self.most = max(self.most, _mean(self._loudest) - math.log(2))
+        self.pass_over(before, fresh, points)
         earned = self._bet_against_claim(number, before, fresh, points, least)
         self._bet_against_grid(number, before, fresh, scale)
         self.history.append((drawn, self.log_wealth))
         return earned
+
+    def pass_over(self, before: Seen, fresh: Seen, points: Sequence[Point]) -> None:
+        """Of a round counts what answers that always differ would have earned; see `bet`."""
+        past, now = (Seen(np.array([[0], [n]]), n) for n in (before.trials, fresh.trials))
+        self._loudest = self._loudest + _paid(past, now, points)
+        self.most = max(self.most, _mean(self._loudest) - math.log(2))
 
     @property
     def log_wealth(self) -> float:

@@ -1,0 +1,94 @@
+"""Pairs of a fast box that show nothing at first are looked at at once, and not in small steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from support import leaky_boxes as boxes
+from support.leaky_boxes import searched
+
+from dpframe.engine.address import EVAL, Stream
+from dpframe.engine.checkpoint import Store
+from dpframe.engine.search import box_arm, hunt
+from dpframe.engine.search.haste import LARGEST, MOMENT, Haste
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+STREAM = Stream(0, "searched", 0, EVAL)
+
+RUN = {"seconds": 600.0, "stop": "never"}
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[float, int]]]:
+    """Of every look the standard errors that the pair had shown, and its answers afterwards."""
+    seen: list[tuple[float, int]] = []
+    look = hunt.Hunt._look
+
+    def noted(self: Any, arm: Any, draws: int) -> None:
+        z, history = self._z(arm), len(self.wealth.history)
+        look(self, arm, draws)
+        seen.append((z, arm.trials))
+        assert len(self.wealth.history) == history  # nothing is bet on a look
+
+    monkeypatch.setattr(hunt.Hunt, "_look", noted)
+    monkeypatch.setattr(box_arm.BoxArm, "pace", 2e-4)
+    return seen
+
+
+def test_a_look_takes_a_moment_of_the_box() -> None:
+    haste = Haste(Store(), STREAM, "looks")
+    sizes = [haste.next(pace, 10**9) for pace in (1e-6, MOMENT / 2 / 300, MOMENT, None)]
+    assert sizes == [LARGEST, 256, 0, 0]
+    assert haste.next(1e-6, 100) == 64
+
+
+def test_who_repeats_a_search_looks_at_as_many() -> None:
+    store = Store()
+    first = Haste(store, STREAM, "looks")
+    sizes = [first.next(pace, 10**9) for pace in (1e-4, 1e-5)]
+    again = Haste(store, STREAM, "looks")
+    assert [again.next(1.0, 10**9) for _ in sizes] == sizes
+    assert again.next(1.0, 10**9) == 0  # what was never asked before is measured
+    assert Haste(store, STREAM, "others").next(1.0, 10**9) == 0
+
+
+def test_what_shows_nothing_is_looked_at_and_not_bet_on(looks: list[tuple[float, int]]) -> None:
+    found = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN)
+    assert len(looks) >= 4  # of 8 pairs
+    assert all(z <= box_arm.CLEAR for z, _ in looks)
+    # A sixteenth of what is left, since 8 pairs share half of it.
+    assert {trials for _, trials in looks} <= {64, 128}
+    assert found.estimate.p_value > 1e-6
+    looks.clear()
+    searched(boxes.clipped_mean, 1.0, 4_000)  # trials are what is spent, and not time
+    assert not looks
+
+
+def test_looks_are_repeated_whatever_the_machine_does(
+    looks: list[tuple[float, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store()
+    found = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN, store=store)
+    sizes = [*looks]
+    looks.clear()
+    monkeypatch.setattr(box_arm.BoxArm, "pace", 1.0)
+    again = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN, store=store)
+    assert looks == sizes
+    assert (again.estimate, again.witness) == (found.estimate, found.witness)
+    slow = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN)
+    assert slow.estimate != found.estimate  # non-vacuity: looks make another search
+
+
+def test_a_weak_effect_is_found_in_fewer_draws(looks: list[tuple[float, int]]) -> None:
+    def for_another_norm(rng: np.random.Generator, data: Any) -> Any:
+        """Ten numbers with the noise of one: each gives away a little."""
+        x = 4 * np.clip(np.nan_to_num(data), 0, 1).mean()
+        return np.full(10, 0.4 * x) + rng.laplace(0, 1, 10)
+
+    found = searched(for_another_norm, 1.0, 40_000, run={"seconds": 600.0, "stop": "decided"})
+    assert found.estimate.p_value < 1e-3
+    assert found.query.trials[0] < 10_000  # without looks 16,096
