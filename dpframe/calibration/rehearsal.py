@@ -11,7 +11,7 @@ import numpy as np
 from dpframe.calibration.programs import draw_repeats
 from dpframe.calibration.repeat import Repeat
 from dpframe.engine.address import base_keys
-from dpframe.engine.draws import Draws
+from dpframe.engine.draws import Draws, Outputs
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import unstacked
 from dpframe.engine.precision import both_as_made, for_jax, precision_of, run_dtype
@@ -155,10 +155,15 @@ class _Slice(Draws):
         repeated = dataclasses.replace(the_pass, stream=stream)
         super().__init__(repeated, block.rehearsal.run, block.rehearsal.prng, block.data)
 
-    def draw(self, stream: str, lane: int, index: int, wanted: int | None = None) -> HostArray:
-        found: HostArray = self.block.outputs(stream, index)[self.number]
-        return found[:wanted]
+    by_chunks = False
+    """All repeats are drawn at once."""
+
+    def both(self, stream: str, lane: int) -> Outputs:
+        d0, d1 = (self.block.outputs(stream, index)[self.number] for index in (0, 1))
+        return d0, d1
 
     def drawn(self, stream: str, index: int) -> HostArray:
         """Outputs drawn by the engine, one chunk after the other."""
-        return super().draw(stream, 0, index)
+        wanted = self.wanted[stream]
+        chunks = range(-(-wanted // self.the_pass.rows))
+        return self.of_chunks(stream, 0, [(index, chunks)])[0][:wanted]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -13,6 +12,7 @@ import numpy as np
 from dpframe.answers import SECONDS
 from dpframe.engine.address import EVAL
 from dpframe.engine.draws import Draws, Outputs, first_end
+from dpframe.engine.handing_out import handed_out
 from dpframe.engine.independence import NOT_SEEDABLE
 from dpframe.engine.lending import Load, Overdue, Request, at_once
 from dpframe.engine.pace import Clock, Pace
@@ -20,8 +20,9 @@ from dpframe.engine.precision import as_scored, for_a_box
 from dpframe.errors import SampleError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from dpframe.engine.handing_out import Which
     from dpframe.engine.independence import Independence
     from dpframe.engine.lending import Lent, Source
     from dpframe.engine.plan import Pass
@@ -80,26 +81,16 @@ class HostDraws(Draws):
         self.kept.update({(lane, index, n): part for n, part in enumerate(parts)})
         return parts
 
-    def from_box(self, stream: str, lane: int, index: int, chunks: range) -> list[HostArray]:
+    def from_box(self, stream: str, lane: int, which: Sequence[Which]) -> list[list[HostArray]]:
         """Outputs of consecutive chunks, by as many workers as there are tasks for."""
-        todo, found = _Tasks(chunks, self.pace), {}
 
-        def work() -> None:
-            while (task := todo.take()) is not None:
-                started = time.monotonic()
-                parts = list(self.chunks(stream, lane, index, task))
-                self.pace.measured(len(task), time.monotonic() - started)
-                found[task.start] = np.concatenate(parts)
+        def draw(index: int, chunks: range) -> HostArray:
+            parts = np.concatenate(list(self.chunks(stream, lane, index, chunks)))
+            return as_scored(parts, self.dtype)
 
-        with ThreadPoolExecutor(max(1, min(len(chunks), self.source.most))) as threads:
-            # The first exception ends all: what is asked for after it would be for nothing.
-            for worker in [threads.submit(work) for _ in range(threads._max_workers)]:
-                try:
-                    worker.result()
-                except BaseException:
-                    todo.stop()
-                    raise
-        return [as_scored(found[first], self.dtype) for first in sorted(found)]
+        most = max(1, min(sum(len(chunks) for _, chunks in which), self.source.most))
+        with ThreadPoolExecutor(most) as threads:
+            return handed_out(which, self.pace, draw, threads, most)
 
     def chunks(
         self,
@@ -196,24 +187,3 @@ def untimed(outputs: HostArray, shape: Shape) -> HostArray:
     found = outputs.copy()
     found[:, SECONDS] = 0
     return found
-
-
-class _Tasks:
-    """Consecutive ranges of chunks, handed out to whoever is free."""
-
-    def __init__(self, chunks: range, pace: Pace) -> None:
-        self._left, self._pace = chunks, pace
-        self._lock = threading.Lock()
-
-    def take(self) -> range | None:
-        """The next range, or None when there is nothing left."""
-        with self._lock:
-            if not self._left:
-                return None
-            task, self._left = self._left[: self._pace.chunks], self._left[self._pace.chunks :]
-            return task
-
-    def stop(self) -> None:
-        """Nothing is left."""
-        with self._lock:
-            self._left = range(0)

@@ -7,24 +7,23 @@ the first round, on which nothing is bet.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 
 from dpframe.attack import Target
-from dpframe.engine import programs
-from dpframe.engine.address import FIT, LEARNER, PILOT, base_key
+from dpframe.engine.address import FIT, LEARNER, base_key
 from dpframe.engine.answers import arrays, learns
 from dpframe.engine.guard import guarded
-from dpframe.engine.lanes import unstacked
 from dpframe.engine.seeing import seen, seen_shape
-from dpframe.engine.trace import check_scores, score_dims
+from dpframe.engine.trace import score_dims
 
 if TYPE_CHECKING:
     from dpframe.attack import Attack
-    from dpframe.engine.draws import Draws
+    from dpframe.engine.draws import Draws, Outputs
+    from dpframe.engine.plan import Pass
+    from dpframe.statistic import Statistic
     from dpframe.types import Tree
 
 
@@ -38,19 +37,39 @@ def learn(draws: Draws) -> tuple[tuple[Tree, ...], tuple[Tree, ...]]:
         States and layouts, one tree per scorer, every leaf [lanes, attacks, …].
     """
     the_pass = draws.the_pass
+    fitted = [_fitted(draws, lane) for lane in range(len(the_pass.mechanisms))]
+    wanted = _to_score(the_pass)
+    scores = draws.scores([[(one, states[one]) for one in wanted] for states in fitted])
     states: list[list[list[Tree]]] = [[] for _ in the_pass.scorers]
     layouts: list[list[list[Tree]]] = [[] for _ in the_pass.scorers]
-    for lane in range(len(the_pass.mechanisms)):  # whose draws are kept while it is its turn
+    for known, pilots in zip(fitted, scores, strict=True):
+        scored = dict(zip(wanted, pilots, strict=True))
         for place, scorer in enumerate(the_pass.scorers):
-            fitted = [_fit(draws, lane, attack) for attack in scorer.attacks]
-            states[place].append(fitted)
+            states[place].append([known[attack] for attack in scorer.attacks])
             layouts[place].append(
                 [
-                    _bind(draws, lane, attack, state, scorer.statistic)
-                    for attack, state in zip(scorer.attacks, fitted, strict=True)
+                    _bind(draws, attack, known[attack], scorer.statistic, scored.get(attack))
+                    for attack in scorer.attacks
                 ]
             )
     return tuple(map(_grid, states)), tuple(map(_grid, layouts))
+
+
+def _fitted(draws: Draws, lane: int) -> dict[Attack, Tree]:
+    """What every attack learns of a lane, whose draws are kept while it is its turn."""
+    attacks = [attack for scorer in draws.the_pass.scorers for attack in scorer.attacks]
+    return {attack: _fit(draws, lane, attack) for attack in dict.fromkeys(attacks)}
+
+
+def _to_score(the_pass: Pass) -> list[Attack]:
+    """Attacks whose scores say where the layout of a statistic stands."""
+    found = [
+        attack
+        for scorer in the_pass.scorers
+        for attack in scorer.attacks
+        if scorer.statistic.needs_pilot() and not (the_pass.anytime and attack.gives == "decision")
+    ]
+    return list(dict.fromkeys(found))
 
 
 def _fit(draws: Draws, lane: int, attack: Attack) -> Tree:
@@ -65,26 +84,16 @@ def _fit(draws: Draws, lane: int, attack: Attack) -> Tree:
     return arrays("fit", guarded("fit", lambda: attack.fit(key, target, (d0, d1))))
 
 
-def _bind(draws: Draws, lane: int, attack: Attack, state: Tree, statistic: Any) -> Tree:
+def _bind(
+    draws: Draws, attack: Attack, state: Tree, statistic: Statistic, scores: Outputs | None
+) -> Tree:
     if not statistic.needs_pilot():
         shape = seen_shape(attack, draws.the_pass.shape, draws.dtype)
         dims = score_dims(attack, state, shape, draws.dtype)
         return arrays("lay_out", guarded("lay_out", lambda: statistic.lay_out(dims)))
-    leaves = unstacked(attack, draws.dtype)
-    scores = []
-    anytime = draws.the_pass.anytime
-    if anytime and attack.gives == "decision":
-        return _bound(statistic, [np.zeros(0, np.bool_)] * 2)  # nothing that draws would tell
-    for drawn in draws.first_round(lane) if anytime else draws.outputs(PILOT, lane):
-        outputs = seen(attack, drawn, draws.the_pass.shape, draws.dtype)
-        scored = guarded("score", partial(programs.score_given, leaves, state, outputs))
-        check_scores(scored, len(outputs), attack.gives)
-        scores.append(np.asarray(scored))
-    return _bound(statistic, scores)
-
-
-def _bound(statistic: Any, scores: Any) -> Tree:
-    return arrays("bind", guarded("bind", lambda: statistic.bind(*scores)))
+    # Of decisions that are fed round by round there is nothing that draws would tell.
+    both = [np.zeros(0, np.bool_)] * 2 if scores is None else scores
+    return arrays("bind", guarded("bind", lambda: statistic.bind(*both)))
 
 
 def _grid(rows: list[list[Tree]]) -> Tree:

@@ -197,7 +197,7 @@ class Runner:
             lambda cell: looks[cell.id],
             partial(resolution_of, plan=self.plan),
             run.stop == "decided",
-            None if self.cluster is None else self.cluster.count,
+            self.cluster,
         )
         crew = Crew(cells, settings, self.threads)
         try:
@@ -269,7 +269,7 @@ class Runner:
         if isinstance(work, HostWork):
             work.source = self.source
         elif isinstance(work, DeviceWork) and self.cluster is not None:
-            work.away = self.cluster.count
+            work.away = self.cluster
             work.times = self._times
         if the_pass.anytime:
             stops = self.plan.audit.run.stop == "decided"

@@ -7,6 +7,7 @@ import math
 import secrets
 import threading
 from collections import OrderedDict, defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import jax
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from dpframe.engine.chunks import Segment
     from dpframe.engine.cluster.parts import Sent
     from dpframe.engine.parcel import Parcel
-    from dpframe.types import Tree
+    from dpframe.engine.recipe import Place, Recipe
+    from dpframe.types import HostArray, Tree
 
 AHEAD = 2
 """Tasks per thread of the cluster that are under way, so that none waits for the driver."""
@@ -87,6 +89,8 @@ class Cluster:
         """What was packed, by identity, with whether its code went along."""
         self._refusing: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """Workers that would not do the same, by the kind of work, and why."""
+        self.pool = ThreadPoolExecutor(MOST_TASKS, thread_name_prefix="dpframe-away")
+        """Threads that wait for draws, of all passes together."""
         self._connection = Connection(address, warn)
         self._check()
 
@@ -95,6 +99,7 @@ class Cluster:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+        self.pool.shutdown(wait=False, cancel_futures=True)
         with contextlib.suppress(Exception):
             self._connection.everywhere(drawing.end, self.run)
         self._connection.close()
@@ -130,8 +135,24 @@ class Cluster:
         classes = plugin_classes([parcel.padded[0], *parcel.attacks])
         classes += map(type, parcel.statistics)
         job = Job(parcel, lambda: jax.tree.map(_plain, parcel), tuple(dict.fromkeys(classes)))
-        told, found, _ = self.ask(work.answer, job, tuple(lanes), index, segment)
+        told, found, _ = self.ask(work.answer_counted, job, tuple(lanes), index, segment)
         if told != "counted":
+            raise CellError(found)
+        return found  # type: ignore[no-any-return]
+
+    def draw(self, recipe: Recipe, place: Place, until: float | None) -> list[HostArray]:
+        """Outputs or scores, as `drawn` gives them.
+
+        Raises:
+            CellError: no worker can draw them.
+            Overdue: it is too late.
+            Stopped: the run ends.
+        """
+        attacks = [attack for of_lane in recipe.scoring for attack, _ in of_lane]
+        classes = tuple(plugin_classes([*recipe.mechanisms, *attacks]))
+        job = Job(recipe, lambda: jax.tree.map(_plain, recipe), classes)
+        told, found, _ = self.ask(work.answer_drawn, job, place, until=until)
+        if told != "drawn":
             raise CellError(found)
         return found  # type: ignore[no-any-return]
 

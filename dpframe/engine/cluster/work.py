@@ -1,4 +1,4 @@
-"""What a worker of a cluster does: it unpacks a parcel once and counts segments of it."""
+"""What a worker of a cluster does: it unpacks a parcel once, and counts or draws parts of it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dpframe.engine.cache import keep_compiled_programs
 from dpframe.engine.chunks import pieces
 from dpframe.engine.cluster.parts import Missing, Refused, Sent, unpack, versions
 from dpframe.engine.parcel import count_segment
+from dpframe.engine.recipe import drawn
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from dpframe.engine.chunks import Segment
     from dpframe.engine.parcel import Parcel
+    from dpframe.engine.recipe import Place
 
 KEPT = 8
 """Parcels that a worker keeps unpacked."""
@@ -57,11 +59,20 @@ def versions_there() -> dict[str, str]:
     return versions()
 
 
-def answer(sent: Sent, lanes: tuple[int, ...], index: int, segment: Segment) -> tuple[Any, ...]:
+def answer_counted(*task: Any) -> tuple[Any, ...]:
     """What `count` gives, and which worker says so."""
+    return (*count(*task), _me())
+
+
+def answer_drawn(*task: Any) -> tuple[Any, ...]:
+    """What `draw` gives, and which worker says so."""
+    return (*draw(*task), _me())
+
+
+def _me() -> Any:
     from distributed import get_worker
 
-    return (*count(sent, lanes, index, segment), get_worker().address)
+    return get_worker().address
 
 
 def count(sent: Sent, lanes: tuple[int, ...], index: int, segment: Segment) -> Answer:
@@ -73,10 +84,27 @@ def count(sent: Sent, lanes: tuple[int, ...], index: int, segment: Segment) -> A
         index: of the dataset.
         segment: which chunks.
     """
-    try:
-        parcel = unpacked(sent)
+
+    def counted(parcel: Parcel) -> Any:
         with jax.enable_x64(parcel.precision == "float64"):
-            return "counted", _in_pieces(parcel, lanes, index, segment)
+            return _in_pieces(parcel, lanes, index, segment)
+
+    return _answered("counted", sent, counted)
+
+
+def draw(sent: Sent, place: Place) -> Answer:
+    """Draws some chunks.
+
+    Args:
+        sent: the recipe.
+        place: which chunks.
+    """
+    return _answered("drawn", sent, lambda recipe: drawn(recipe, place))
+
+
+def _answered(done: str, sent: Sent, do: Callable[[Any], Any]) -> Answer:
+    try:
+        return done, do(unpacked(sent))
     except Refused as refused:
         return "refused", str(refused)
     except Missing as missing:

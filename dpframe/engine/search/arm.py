@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from dpframe.claims import Claim
     from dpframe.engine.chunks import Segment
-    from dpframe.engine.device import Away
     from dpframe.engine.plan import Pass
+    from dpframe.engine.recipe import Away
     from dpframe.pair import Pair
     from dpframe.spec.audit import RunSettings
 

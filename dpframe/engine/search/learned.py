@@ -50,13 +50,13 @@ class Learned(DeviceWork):
         Raises:
             CellError: the author's mistake.
         """
-        self._at_hand: dict[tuple[int, range], HostArray] = {}
+        self._at_hand: dict[range, tuple[HostArray, HostArray]] = {}
         the_pass = self.the_pass
         with precision_of(self.run):
             self.made = guarded("the pair", partial(both_as_made, the_pass.pair))
             if guarded("the pair", partial(data_digest, self.made)) != the_pass.data:
                 raise CellError(CHANGED)
-            self._draws = self.learning()
+            self.learning()
             parts = range(chunks), range(chunks, chunks + cuts)
             fitted = [self._fit(s.attacks[0], s.statistic, *parts) for s in the_pass.scorers]
             self.own_layouts = [layout for _, layout in fitted]
@@ -82,12 +82,13 @@ class Learned(DeviceWork):
             raise SampleError(UNDONE)
         return counts
 
-    def _drawn(self, index: int, chunks: range) -> HostArray:
-        """Outputs of some chunks of one dataset, as attacks see them; drawn once."""
-        if (index, chunks) not in self._at_hand:
-            drawn = self._draws.of_chunks(EVAL, 0, index, chunks)
-            self._at_hand[index, chunks] = as_scored(drawn, self.dtype)
-        return self._at_hand[index, chunks]
+    def _drawn(self, chunks: range) -> tuple[HostArray, HostArray]:
+        """Outputs of some chunks on D and on D′, as attacks see them; drawn once."""
+        if chunks not in self._at_hand:
+            both = self.draws.of_chunks(EVAL, 0, [(0, chunks), (1, chunks)])
+            d0, d1 = (as_scored(outputs, self.dtype) for outputs in both)
+            self._at_hand[chunks] = d0, d1
+        return self._at_hand[chunks]
 
     def _fit(self, attack: Attack, statistic: Any, first: range, then: range) -> tuple[Tree, Tree]:
         """What an attack learns, and where its statistic has cuts."""
@@ -96,9 +97,9 @@ class Learned(DeviceWork):
             dims = seen_shape(attack, the_pass.shape, self.dtype).dims
             target = Target(the_pass.mechanisms[0], the_pass.pair, dims)
             key = base_key(the_pass.stream.of(LEARNER), self.prng)
-            drawn = self._draws.nothing()
+            drawn = self.draws.nothing()
             if learns(attack):
-                drawn = self._drawn(0, first), self._drawn(1, first)
+                drawn = self._drawn(first)
             d0, d1 = (seen(attack, part, the_pass.shape, self.dtype) for part in drawn)
             state = arrays("fit", guarded("fit", lambda: attack.fit(key, target, (d0, d1))))
         if not statistic.needs_pilot():
@@ -113,7 +114,7 @@ class Learned(DeviceWork):
             check_scores(found, size, attack.gives)
             return found[: len(outputs)]
 
-        drawn = self._drawn(0, then), self._drawn(1, then)
+        drawn = self._drawn(then)
         pilot = [seen(attack, part, the_pass.shape, self.dtype) for part in drawn]
         scores = [
             np.concatenate([score(part[at : at + size]) for at in range(0, len(part), size)])

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dpframe.engine.checkpoint import Store
-    from dpframe.engine.device import Away
     from dpframe.engine.lending import Source
+    from dpframe.engine.recipe import Away
     from dpframe.record.looks import Looks
     from dpframe.spec.audit import Cell, RunSettings
 
@@ -29,4 +29,4 @@ class Settings(NamedTuple):
     """What the sampler resolves; added to both rates of what is bet against."""
     ends_when_decided: bool
     away: Away | None = None
-    """Who counts segments of traced mechanisms elsewhere; None: they are counted here."""
+    """Who counts and draws traced mechanisms elsewhere; None: that is done here."""
