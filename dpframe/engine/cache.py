@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import platformdirs
 
+from dpframe.engine.executables import ANEW, keep_executables
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -49,6 +51,7 @@ def keep_compiled_programs(warn: Callable[[str], None] = lambda _: None) -> Path
         ("jax_persistent_cache_min_entry_size_bytes", 0),
     ):
         jax.config.update(name, value)  # type: ignore[no-untyped-call]
+    keep_executables(directory)
     return directory
 
 
@@ -73,6 +76,9 @@ class BoundCache:
 
     def get(self, key: str) -> bytes | None:
         """The entry, or None, and then there is room for a new one."""
+        if ANEW.now:
+            ANEW.asked = True
+            return None
         found: bytes | None = self._entries.get(key)
         if found is None:
             return None
@@ -84,7 +90,8 @@ class BoundCache:
 
     def put(self, key: str, value: bytes) -> None:
         """Keeps an entry under its key."""
-        self._entries.put(key, _digest(key, value) + value)
+        if not ANEW.now:
+            self._entries.put(key, _digest(key, value) + value)
 
 
 DIGEST = 32

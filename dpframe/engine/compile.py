@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from dpframe.engine.executables import Executables
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -29,7 +31,20 @@ class Program:
         self._function, self._static = function, static
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.keys() <= set(self._static):
+            found = self.executables.find(args, kwargs)
+            if found is not None:
+                return found(*args)
         return self.jitted(*args, **kwargs)
+
+    @functools.cached_property
+    def executables(self) -> Executables:
+        """Its programs that were found without being traced, or are kept to be."""
+
+        def lower(*args: Any, **kwargs: Any) -> Any:
+            return self.jitted.lower(*args, **kwargs)
+
+        return Executables(self._function, lower)
 
     @functools.cached_property
     def jitted(self) -> Any:
@@ -40,7 +55,7 @@ class Program:
 
     def programs(self) -> int:
         """How many programs it has been compiled to."""
-        return int(self.jitted._cache_size())
+        return int(self.jitted._cache_size()) + len(self.executables)
 
 
 @functools.cache
