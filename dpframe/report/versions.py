@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 OWN = "this Python"
 """What the environment of dpframe itself is called."""
 
+VERSIONS = 2
+"""Environments in which a mechanism ran, at least: else there is nothing to compare."""
+
 MANY = 2
 """One of so many places of a table is filled, at least."""
 
@@ -45,15 +48,18 @@ class Versions(NamedTuple):
 
 
 def versions(record: Record) -> Versions | None:
-    """The matrix of a record; None if all mechanisms ran in the Python of dpframe."""
+    """The matrix of a record; None if no mechanism ran in two environments.
+
+    What ran in one alone has no versions to compare: its verdict is among the cells.
+    """
     places: dict[tuple[str, str], list[CellRecord]] = {}
     titles = _titles(record.cells)
     for cell in record.cells:
         places.setdefault((environment(cell), titles[cell.mechanism.label]), []).append(cell)
     rows = list(dict.fromkeys(row for row, _ in places))
-    if rows in ([], [OWN]):
-        return None
     columns = tuple(dict.fromkeys(titles.values()))
+    if all(sum((row, column) in places for row in rows) < VERSIONS for column in columns):
+        return None
     return Versions(
         columns,
         tuple(
@@ -67,7 +73,7 @@ def blocks(found: Versions) -> list[Versions]:
     """The matrix as the tables that show it best.
 
     Where several libraries were audited, most environments have nothing to do with most
-    mechanisms. Then those that belong together get a table of their own.
+    mechanisms. Then those that belong together get a table of their own, if they are versions.
     """
     filled = sum(place is not None for _, places in found.rows for place in places)
     if MANY * filled >= len(found.rows) * len(found.mechanisms):
@@ -81,7 +87,9 @@ def blocks(found: Versions) -> list[Versions]:
             columns, rows = columns | other[0], rows + other[1]
         together.append((columns, sorted(rows)))
     parts = sorted(together, key=lambda part: part[1])
-    return [_part(found, sorted(columns), rows) for columns, rows in parts]
+    return [
+        _part(found, sorted(columns), rows) for columns, rows in parts if len(rows) >= VERSIONS
+    ]
 
 
 def _part(found: Versions, columns: Sequence[int], rows: Sequence[int]) -> Versions:

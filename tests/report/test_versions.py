@@ -63,18 +63,20 @@ def test_a_row_for_each_environment_and_a_column_for_each_mechanism() -> None:
 
 def test_the_gravest_of_several_cells_stands_for_them() -> None:
     cells = [cell("a", "lib", v, n=n) for n, v in enumerate(("consistent", "violated", "violated"))]
+    cells.append(cell("a", "lib 2", n=3))
     assert matrix(cells)["lib"] == ["✗ violated in 2 of 3 cells: certified 0.829 of claimed 1"]
 
 
 def test_one_mechanism_under_several_labels_is_one_column() -> None:
     labels = [cell("noisy mean, 1.0", "lib 1"), cell("noisy mean, 2.0", "lib 2")]
     assert matrix(labels)[""] == ["noisy mean"]
+    both = [cell("z", "lib 1"), cell("z", "lib 2")]
     others = [cell("noisy mean, 1.0", "lib 1"), cell("noisy mean, 2.0", "lib 2", n=3)]
-    assert matrix(others)[""] == ["noisy mean, 1.0", "noisy mean, 2.0"]
+    assert matrix([*others, *both])[""] == ["noisy mean, 1.0", "noisy mean, 2.0", "z"]
     in_one = [cell("b 1", "lib 1"), cell("b 2", "lib 1")]
-    assert matrix(in_one)[""] == ["b 1", "b 2"]
+    assert matrix([*in_one, *both])[""] == ["b 1", "b 2", "z"]
     nothing_in_common = [cell("x", "lib 1"), cell("y", "lib 2")]
-    assert matrix(nothing_in_common)[""] == ["x", "y"]
+    assert matrix([*nothing_in_common, *both])[""] == ["x", "y", "z"]
 
 
 def test_libraries_that_have_nothing_to_do_with_each_other_get_tables_of_their_own(
@@ -99,6 +101,23 @@ def test_there_is_none_where_all_run_here(show: Any) -> None:
     assert versions(as_record(record)) is None
     assert "environment" not in show(record)
     assert "## Versions" not in document(as_record(record))
+
+
+def test_there_is_none_where_nothing_ran_in_two_versions(show: Any) -> None:
+    apart = [cell("a", "ada 1"), cell("a b", "ada 1"), cell("b", "bob 1"), cell("c", None)]
+    record = made_records.record(apart)
+    assert versions(as_record(record)) is None
+    assert "environment" not in show(record)
+    assert "## Versions" not in document(as_record(record))
+
+
+def test_tables_of_one_version_are_left_out() -> None:
+    names = ("ada", "bob", "cyd", "dee")
+    alone = [cell(f"{name} noise", f"{name} 1", of=name) for name in names]
+    two = [cell("eve", f"eve {n}") for n in (1, 2)]
+    found = versions(as_record(made_records.record([*alone, *two])))
+    assert found is not None
+    assert [[row for row, _ in part.rows] for part in blocks(found)] == [["eve 1", "eve 2"]]
 
 
 def test_every_report_has_it(show: Any) -> None:
