@@ -8,13 +8,13 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dpframe.engine.flights import Flights
 from dpframe.engine.foreign_start import is_foreign
-from dpframe.engine.lending import LostError, Overdue, RaisedError, Stopped, Told, called, take_note
+from dpframe.engine.lending import LostError, Overdue, Stopped, Told, called, take_note
 from dpframe.engine.processes import available_cores
 from dpframe.engine.remarks import Remarks
+from dpframe.engine.said import outputs, problem, told_in, unloaded
+from dpframe.engine.turns import Turns
 from dpframe.engine.worker.querying import heard
 from dpframe.engine.worker_process import Gone, WorkerProcess, end
 from dpframe.errors import SampleError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from dpframe.engine.lending import Lent, Load, Request
     from dpframe.engine.shape import Shape
+    from dpframe.engine.turns import Ticket
     from dpframe.engine.worker.frames import Frame
     from dpframe.engine.worker.querying import Queried
     from dpframe.types import HostArray
@@ -57,7 +58,7 @@ class Workers:
         self.interpreters = interpreters or {}
         self.calls = 0
         self.words: dict[int, str] = {}
-        self._flights, self._remarks = Flights(), Remarks()
+        self._flights, self._remarks, self._turns = Flights(), Remarks(), Turns()
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
         self._change = threading.Condition()
@@ -73,7 +74,8 @@ class Workers:
     def lend(self, load: Load, number: int = 1) -> Iterator[list[Lent]]:
         """See `Source`."""
         load.message()  # a mistake costs no process
-        lent = [_Worker(self, p, load) for p in self._take(load, number)]
+        ticket, taken = self._take(load, number)
+        lent = [_Worker(self, p, load) for p in taken]
         try:
             for worker in lent:
                 worker.take_in()
@@ -81,6 +83,7 @@ class Workers:
         finally:
             end(*(worker.process for worker in lent if not worker.at_rest))
             with self._change:
+                self._turns.give_back(ticket)
                 self._busy.difference_update(worker.process for worker in lent)
                 if not self._stopped:
                     self._idle += [worker.process for worker in lent if worker.process.alive]
@@ -143,27 +146,41 @@ class Workers:
             raise SampleError(f"there is no environment {box.environment!r} to run it in")
         return self.interpreters[box.environment]
 
-    def _take(self, load: Load, number: int) -> list[WorkerProcess]:
+    def _take(self, load: Load, number: int) -> tuple[Ticket, list[WorkerProcess]]:
         wanted = self._interpreter_of(load)
         with self._change:
-            while not self._stopped:
-                free = self.most - len(self._busy)
-                if free >= number:
-                    # Those that hold the load already come first.
-                    fit = [process for process in self._idle if process.interpreter == wanted]
-                    fit.sort(key=lambda process: process.holds != load.number)
-                    taken = fit[:number]
-                    self._idle = [process for process in self._idle if process not in taken]
-                    # Those of other interpreters wait too, but not in any number.
-                    most = max(0, 2 * self.most - len(self._busy) - number)
-                    spare, self._idle = self._idle[most:], self._idle[:most]
-                    end(*spare)
-                    fresh = range(number - len(taken))
-                    taken += [WorkerProcess(wanted, self._remarks) for _ in fresh]
-                    self._busy.update(taken)
-                    return taken
-                self._change.wait()
-            raise Stopped
+            ticket = self._turns.enter(load.topic)
+            try:
+                while not (self._turns.is_next(ticket) and self._free >= number):
+                    if self._stopped:
+                        raise Stopped
+                    self._change.wait()
+                if self._stopped:
+                    raise Stopped
+                taken = self._chosen(load, wanted, number)
+                self._turns.take(ticket, number)
+                return ticket, taken
+            finally:
+                self._turns.leave(ticket)
+                self._change.notify_all()  # somebody else is next
+
+    @property
+    def _free(self) -> int:
+        return self.most - len(self._busy)
+
+    def _chosen(self, load: Load, wanted: str | None, number: int) -> list[WorkerProcess]:
+        # Those that hold the load already come first.
+        fit = [process for process in self._idle if process.interpreter == wanted]
+        fit.sort(key=lambda process: process.holds != load.number)
+        taken = fit[:number]
+        self._idle = [process for process in self._idle if process not in taken]
+        # Those of other interpreters wait too, but not in any number.
+        most = max(0, 2 * self.most - len(self._busy) - number)
+        spare, self._idle = self._idle[most:], self._idle[:most]
+        end(*spare)
+        taken += [WorkerProcess(wanted, self._remarks) for _ in range(number - len(taken))]
+        self._busy.update(taken)
+        return taken
 
 
 class _Worker:
@@ -195,11 +212,11 @@ class _Worker:
                 self.at_rest = frame.header["tell"] != "outputs"
                 if frame.header["tell"] == "done":
                     return
-                outputs = _outputs(frame, called(kind))
-                self.told = _told(frame)
+                found = outputs(frame, called(kind))
+                self.told = told_in(frame)
                 self.workers.note(self.told)
                 done += frame.header["chunks"]
-                yield outputs
+                yield found
         except Gone as gone:
             raise self._ended(gone, "while it sampled") from None
         finally:
@@ -231,7 +248,7 @@ class _Worker:
             raise self._ended(gone, "while it worked out its query") from None
         self.at_rest = True
         if frame.header["tell"] != "queried":
-            raise _problem(frame, "sample")
+            raise problem(frame, "sample")
         return heard(frame.header, frame.content)
 
     def take_in(self) -> None:
@@ -263,7 +280,7 @@ class _Worker:
                 else:
                     self.process.holds = NOTHING
                     self.at_rest = True
-                    raise SampleError(_unloaded(frame))
+                    raise SampleError(unloaded(frame))
         except Gone as gone:
             raise self._ended(gone, "before it sampled") from None
         except Overdue:
@@ -276,30 +293,3 @@ class _Worker:
         if self.workers.stopped:
             return Stopped()
         return LostError(f"a worker process {gone} {when}")
-
-
-def _outputs(frame: Frame, what: str) -> HostArray:
-    """Outputs in an answer; any other answer is a mistake of the box."""
-    if frame.header["tell"] != "outputs":
-        raise _problem(frame, what)
-    found: HostArray = np.frombuffer(frame.content, np.dtype(frame.header["dtype"]))
-    return found.reshape(frame.header["shape"])
-
-
-def _told(frame: Frame) -> Told:
-    header = frame.header
-    natives = [None if shape is None else tuple(shape) for shape in header.get("natives", ())]
-    words = {int(code): text for code, text in header.get("words", {}).items()}
-    return Told(header.get("answering", False), frozenset(natives), words)
-
-
-def _unloaded(frame: Frame) -> str:
-    if frame.header["tell"] == "refused":
-        return str(frame.header["why"])
-    return f"a worker could not load the mechanism ({frame.header.get('blame')})"
-
-
-def _problem(frame: Frame, what: str) -> SampleError:
-    if frame.header["tell"] == "refused":
-        return SampleError(frame.header["why"])
-    return RaisedError(f"{what} raised {frame.header['blame']}")
