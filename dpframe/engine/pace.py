@@ -81,15 +81,26 @@ class Clock:
         with self._lock:
             self._before -= seconds
 
+    def used(self) -> float:
+        """Seconds that it has had."""
+        with self._lock:
+            return self._used()
+
+    def set(self, used: float) -> None:
+        """As if it had had so many seconds until now."""
+        with self._lock:
+            self._before += used - self._used()
+
     def left(self) -> float | None:
         """Seconds that it still gets, negative afterwards; None without a limit."""
         with self._lock:
-            if self._limit is None:
-                return None
-            running = time.monotonic() - self._since if self._at_work else 0.0
-            return self._limit - self._before - running
+            return None if self._limit is None else self._limit - self._used()
 
     def deadline(self) -> float | None:
         """When its time is over, if it goes on; asked while it runs."""
         with self._lock:
             return None if self._limit is None else self._since + self._limit - self._before
+
+    def _used(self) -> float:
+        running = time.monotonic() - self._since if self._at_work else 0.0
+        return self._before + running

@@ -14,8 +14,10 @@ from dpframe.engine.search.box_arm import BoxArm
 from dpframe.engine.search.box_draws import MOST_PAIRS
 from dpframe.engine.search.haste import LARGEST as LOOKED
 from dpframe.engine.search.haste import Haste
+from dpframe.engine.search.hope import hoped
 from dpframe.engine.search.making import Maker
 from dpframe.engine.search.question import asked_of_draws
+from dpframe.engine.search.spent import Spent
 from dpframe.engine.search.wealth import LARGEST, Point, Wealth, farthest
 from dpframe.engine.sensitivity import SensitivityCheck
 from dpframe.errors import CellError
@@ -43,9 +45,6 @@ PROMISING = 3.0
 LUCK = 1.0
 """Standard errors that the luckiest of a pair's events owes to its luck."""
 
-FARTHEST = -4.0
-"""Standard errors inside of the claim beyond which all pairs are alike."""
-
 NO_PAIR = "the neighbourhood proposed no pair in which D and D′ differ"
 
 ONE_EXCEPTION = (
@@ -55,17 +54,6 @@ ONE_EXCEPTION = (
 
 PROPOSE = "proposals"
 """Stream of what a neighbourhood makes up."""
-
-
-def hoped(z: float) -> float:
-    """Mean of the square of what is positive of a normal variable.
-
-    Args:
-        z: its mean, in units of its standard deviation.
-    """
-    z = max(z, FARTHEST)
-    density = math.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-    return (1 + z**2) * math.erfc(-z / math.sqrt(2)) / 2 + z * density
 
 
 class Hunt:
@@ -99,6 +87,8 @@ class Hunt:
         self._stream = Stream(cell.seed, self.maker.group([]), cell.repeat, EVAL)
         self._question = digest([*asked_of_draws(cell, limit), repr(self.error)])
         self._haste = Haste(settings.store, self._stream, f"looks-{self._question}")
+        where = settings.store, self._stream, f"spent-{self._question}"
+        self._spent = Spent(*where, self._clock, limit)
         self._known: dict[Pair, AnyArm | None] = {}
         """Every proposed pair, in order, with its arm if draws were spent on it."""
         self._waiting: list[Pair] = []
@@ -131,6 +121,7 @@ class Hunt:
         for arm in self.arms:
             if arm.at_once:
                 arm.conclude()
+        self._spent.forget()
 
     def _is_half_spent(self) -> bool:
         """Whether no more pairs are begun, because half of the time is spent on those that were.
@@ -298,4 +289,5 @@ class Hunt:
 
     def _spend(self, draws: int) -> None:
         self.drawn += draws
+        self._spent.note(self.drawn)
         self._progress(2 * draws)
