@@ -87,9 +87,7 @@ def blocks(found: Versions) -> list[Versions]:
             columns, rows = columns | other[0], rows + other[1]
         together.append((columns, sorted(rows)))
     parts = sorted(together, key=lambda part: part[1])
-    return [
-        _part(found, sorted(columns), rows) for columns, rows in parts if len(rows) >= VERSIONS
-    ]
+    return [_part(found, sorted(columns), rows) for columns, rows in parts if len(rows) >= VERSIONS]
 
 
 def _part(found: Versions, columns: Sequence[int], rows: Sequence[int]) -> Versions:
