@@ -195,6 +195,8 @@ class Connection:
                 threads_per_worker=1,
                 processes=True,
                 dashboard_address=None,
+                # It listens all the same, else where every other cluster of the machine wants to.
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
                 silence_logs="ERROR",
             )
         ).scheduler_address
