@@ -44,6 +44,20 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         option.dist = "loadfile"
 
 
+QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+"""Most programs of the default run are used for some thousand draws, and compiling takes longer."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Compiles without LLVM's optimizations, except for slow tests: these run what users run.
+
+    Before the first program; processes that tests start inherit it.
+    """
+    if config.option.markexpr == "not slow" and "XLA_FLAGS" not in os.environ:
+        os.environ["XLA_FLAGS"] = QUICK_TO_COMPILE
+
+
 def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

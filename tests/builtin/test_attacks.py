@@ -34,6 +34,9 @@ PLAYED = [
     for dim in (1, 3)
 ]
 
+QUICK = [a if a != "learned" else pytest.param(a, marks=pytest.mark.slow) for a in ATTACKS]
+"""What it learns, of outputs of every kind, is tested in a file of its own."""
+
 
 def made(attack: str, params: dict[str, Any] | None = None) -> Any:
     return ATTACKS[attack].from_params(params or {})
@@ -56,7 +59,7 @@ def evidence(higher: int, lower: int) -> float:
     return float(stats.binom.cdf(higher, higher + lower, 0.5))
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("attack", QUICK)
 def test_larger_means_d_prime(attack: str) -> None:
     """With every mechanism that it suits; false-alarm rate 1e-6 together."""
     played = 0
@@ -80,7 +83,7 @@ def test_larger_means_d_prime(attack: str) -> None:
     assert played >= len(MECHANISMS) - 1
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("attack", QUICK)
 def test_every_kind_of_output_gets_a_score(attack: str) -> None:
     """Integers, booleans and single numbers without an axis; ±inf and NaN."""
     mechanism, pair = resolved("laplace", {"epsilon": 1.0})

@@ -96,7 +96,7 @@ def naive(of: Part, trials: int, errors: float, pick: Any) -> float:
 
 @pytest.mark.parametrize("use", ["precision", "threshold", "order-statistics"])
 def test_agrees_with_the_sum_over_all_counts(use: str) -> None:
-    of, trials, errors = part(use, 0.7), 16, 4.0
+    of, trials, errors = part(use, 0.7), 12, 3.0
     found = at_corner(of, 0.3, RUN, trials, errors)
     assert found is not None
 
@@ -142,7 +142,7 @@ def doubled(function: Any, at: int) -> Any:
     return twice
 
 
-@pytest.mark.parametrize("confidence", [0.8, 0.999])
+@pytest.mark.parametrize("confidence", [pytest.param(0.8, marks=pytest.mark.slow), 0.999])
 @pytest.mark.parametrize(
     "use",
     [

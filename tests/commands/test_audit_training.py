@@ -72,7 +72,9 @@ def test_no_noise_is_found() -> None:
     assert cell.estimate.delta == 1e-5
 
 
-def test_a_pair_and_several_scores() -> None:
+def test_a_pair_and_several_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample_in_this_process(monkeypatch)
+
     class Two(Pair, name="two"):
         adjacency = "replace one record"
 

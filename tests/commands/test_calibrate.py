@@ -41,7 +41,7 @@ PLANTED = {
 @pytest.fixture(scope="module")
 def planted() -> dict[str, Any]:
     """The best of 26 thresholds on a mechanism that leaks nothing."""
-    found: dict[str, Any] = dpframe.calibrate(spec(**PLANTED), repeats=400, plugins=KNOWN)
+    found: dict[str, Any] = dpframe.calibrate(spec(**PLANTED), repeats=150, plugins=KNOWN)
     return found
 
 

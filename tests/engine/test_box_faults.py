@@ -21,8 +21,8 @@ COMMON += [name for name, fault in FAULTS.items() if re.match("raise|return|chan
 COMMON += ["seeds the global generators", "recurses", "wants too much memory", "exits"]
 """Cost no process."""
 
-DEAR = ["ends well", "writes into every pipe"]
-"""Cost some; every new one takes a second, so the others are left to the slow tests."""
+DEAR = ["ends well"]
+"""Costs some; every new one takes a second, so the others are left to the slow tests."""
 
 
 @functools.cache

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.black_boxes import sample_in_this_process
 
 import dpframe
 from dpframe import Attack, Claim, HostMechanism, Mechanism, Pair, PureDP
@@ -163,7 +164,8 @@ def test_what_takes_scores_is_left_out(record: dict[str, Any]) -> None:
     assert reasons == {"canaries gives canaries, order-statistics takes a score"}
 
 
-def test_runs_of_a_black_box() -> None:
+def test_runs_of_a_black_box(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample_in_this_process(monkeypatch)
     record = audited(
         {"use": "host-answers"}, {"use": "host-answers", "label": "all", "params": {"all_in": True}}
     )
@@ -200,6 +202,7 @@ def test_an_attack_that_gives_no_memberships_fails() -> None:
     assert "for canaries it must be (2, 2, m)" in cell["reason"]
 
 
+@pytest.mark.usefixtures("whole_audits_once")
 def test_a_calibration_repeats_runs() -> None:
     """At the exact null, with what a run counts and estimates with."""
     found = dpframe.calibrate(

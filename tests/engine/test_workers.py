@@ -15,7 +15,7 @@ from support.small_audits import PLUGINS, Stop, load
 
 from dpframe import HostMechanism, PureDP, host_mechanism
 from dpframe.commands.audit import make_plan
-from dpframe.engine import pace, worker_process
+from dpframe.engine import chunks, pace, worker_process
 from dpframe.engine.calls import planned_calls
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.here import Here
@@ -230,7 +230,10 @@ def test_a_time_budget_ends_a_slow_cell_honestly(workers: Workers) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["box", "flip"])
-def test_a_budget_of_nothing_still_gives_trials_on_both_datasets(mechanism: str) -> None:
+def test_a_budget_of_nothing_still_gives_trials_on_both_datasets(
+    mechanism: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "SEGMENT_ELEMENTS", 1 << 20)
     (cell,) = cells(spec({"use": mechanism}, trials=10**9, run={"seconds": 1e-9}))
     assert cell["status"] == "ok", cell["reason"]
     assert all(0 < number < 10**9 for number in cell["trials"])

@@ -19,7 +19,7 @@ from dpframe.spec import load, load_audit
 from dpframe.spec.document import DEEPEST
 from dpframe.spec.locate import Locator
 
-CASES = int(os.environ.get("DPFRAME_FUZZ", "10000"))
+CASES = int(os.environ.get("DPFRAME_FUZZ", "0"))
 FIRST = int(os.environ.get("DPFRAME_FUZZ_FROM", "0"))
 PATIENCE = 20
 """Seconds for one case; most take less than a thousandth of this."""
@@ -66,9 +66,12 @@ def _no_hang():
 
 
 @pytest.mark.usefixtures("_no_hang")
-def test_an_audit_or_mistakes_and_nothing_else(mutator, plugins, monkeypatch):
+@pytest.mark.parametrize(
+    "cases", [CASES or 1_500, pytest.param(CASES or 10_000, marks=pytest.mark.slow)]
+)
+def test_an_audit_or_mistakes_and_nothing_else(mutator, plugins, monkeypatch, cases):
     right, failures = 0, []
-    for number in range(FIRST, FIRST + CASES):
+    for number in range(FIRST, FIRST + cases):
         signal.setitimer(signal.ITIMER_REAL, PATIENCE)
         try:
             lines = outcome(mutator.case(number), plugins, monkeypatch)
@@ -79,7 +82,7 @@ def test_an_audit_or_mistakes_and_nothing_else(mutator, plugins, monkeypatch):
         wrong = [line for line in lines or () if not line.isprintable() or len(line) > LONGEST]
         failures += [(number, line) for line in wrong]
     assert failures[:20] == []
-    assert 0.02 * CASES < right < 0.5 * CASES  # some get past all checks, most do not
+    assert 0.02 * cases < right < 0.5 * cases  # some get past all checks, most do not
 
 
 def test_a_case_is_known_by_its_number(mutator):
@@ -89,7 +92,7 @@ def test_a_case_is_known_by_its_number(mutator):
 
 def test_every_key_of_what_is_toml_has_a_line(mutator):
     read = 0
-    for number in range(2_000):
+    for number in range(800):
         try:
             text = mutator.case(number).content.decode("utf-8-sig")
             tables = tomli.loads(text)
@@ -100,7 +103,7 @@ def test_every_key_of_what_is_toml_has_a_line(mutator):
         lines = [locator.line(path) for path in paths(tables)]
         assert None not in lines
         assert all(locator.lines[line - 1].strip() for line in lines)
-    assert read > 500
+    assert read > 200
 
 
 def paths(value, path=()):

@@ -120,7 +120,7 @@ def faults_left(processes: Processes, number: int, boxes: int) -> int:
 
 
 def test_workers_that_are_killed_while_they_draw_change_no_count(processes: Processes) -> None:
-    assert faults_left(processes, 5, boxes=2) == 0
+    assert faults_left(processes, 3, boxes=2) == 0
 
 
 @pytest.mark.slow

@@ -81,7 +81,7 @@ def test_who_is_right_is_not_accused(box: Any, epsilon: float) -> None:
     """P-values of right boxes at their exact claim; a p-value below 1e-6 has that false-alarm
     rate, and over all runs together at most 1 in 20 may lie below 0.05, five standard errors
     allowed."""
-    runs = 4
+    runs = 2
     ps = [
         searched(box, epsilon, 600, seed=s, run={"stop": "never"}).estimate.p_value
         for s in range(runs)

@@ -276,7 +276,7 @@ def test_exceptions_by_class_and_message_without_its_numbers():
     assert len(encode_raised(ValueError("word " * 10**5))[0]) < 300
 
 
-def test_what_shows_nothing_is_refused():
+def test_what_shows_nothing_is_refused(monkeypatch):
     class Slots:
         __slots__ = ("__value", "__weakref__")
 
@@ -292,8 +292,11 @@ def test_what_shows_nothing_is_refused():
         deep = [deep]
     with pytest.raises(UnreadableError, match="nested deeper"):
         encode(deep)
+    assert encoding.MOST_PARTS == 1 << 20
+    monkeypatch.setattr(encoding, "MOST_PARTS", 5_000)
+    assert encode(["a"] * 4_000)
     with pytest.raises(UnreadableError, match="more than"):
-        encode(["a"] * (encoding.MOST_PARTS + 1))
+        encode(["a"] * 5_001)
 
 
 def test_data_frames_by_their_columns():
