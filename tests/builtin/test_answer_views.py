@@ -13,6 +13,7 @@ import pytest
 from support.encoded import best_event, encoded, target
 
 from dpframe.builtin.attacks.answers import VIEWS, OfAnswers
+from dpframe.engine.worker.answer_encoding import texts_in
 
 RNG = np.random.default_rng(5)
 
@@ -68,9 +69,9 @@ BOXES: list[tuple[str, Any, int, int, str]] = [
      16, 4, "output 3 equals the sum of the other outputs"),
     ("spread", lambda side: list(RNG.normal(0, 0.5 - side / 6, 1024)), 16, 1024,
      "deviation|norm|absolute"),
-    ("labels", ranking, 60, 8, "labels come, and where|first place of a label"),
+    ("labels", ranking, 60, 8, "labels come, and where|first place of 'q\\d"),
     ("labels", lambda side: RNG.choice(list("abcd"), 32, p=P[side]).tolist(), 30, 32,
-     "labels come|times that a label"),
+     "labels come|times that '[abcd]' comes"),
     ("numbers", lambda side: f'{{"sum": {50 + side + laplace(0.05)}}}', 16, 1, "the output is"),
     ("numbers", lambda side: "".join(RNG.choice(["0", "1"], 8)) + str(side), 16, 16, "output 9"),
 ]  # fmt: skip
@@ -98,6 +99,33 @@ def test_answers_without_a_text_are_counted() -> None:
     assert exact.told(0, 1, codes, words) == "is 0.25 or one of 2 answers that are not written out"
     assert exact.told(0, 1, [2], words) == "is one answer that is not written out"
     assert VIEWS["kinds"].told(0, 1, [2], {}) == "gives one kind that is not written out"
+
+
+def test_a_label_is_told_by_what_it_may_be() -> None:
+    """Whole numbers 32 apart are counted together, and so are texts whose markers are."""
+    attack = OfAnswers(look="labels")
+
+    def told(given: list[Any], other: list[Any], words: dict[int, str] | None = None) -> str:
+        sides = [encoded(part, 4) for part in (given, other)]
+        state = attack.fit(None, target(0.5), tuple(map(attack.see, sides)))
+        state["column"] = np.int32(5)
+        edge = float(np.max(state["scores"]))
+        return str(attack.words(state, edge, True, sides[0].words if words is None else words))
+
+    none = [[1, 2]] * 9
+    assert told([[5, 1]] * 9, none).startswith("the number of times that 5 comes is")
+    three = [[5 + 32 * n, 1] for n in (0, 1, 1, 0, 0, 2)]
+    assert "that 5, 37 or 69 comes" in told(three, none)
+    many = [[5 + 32 * n, 1] for n in (0, 0, 0, 1, 1, 2, 2, *range(3, 30))]
+    assert "that 5, 37, 69 or one of 27 more comes" in told(many, none)
+    text = next(t for t in map("w{}".format, range(1000)) if _group(t) == 5)
+    assert f"that '{text}' comes" in told([[text, 1]] * 9, none, texts_in([text]))
+    assert "comes" in told([["?", 1]] * 9, none, {})
+
+
+def _group(text: str) -> int:
+    (code,) = texts_in(text)
+    return (code >> 32) % 32
 
 
 def test_time_is_seen() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpframe import Answers, PureDP
 from dpframe.answers import ABSENT, BEFORE
-from dpframe.engine.worker.answer_encoding import encode, encode_raised
+from dpframe.engine.worker.answer_encoding import encode, encode_raised, texts_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,6 +26,7 @@ def encoded(given: Sequence[Any], width: int, seconds: Sequence[float] | None = 
         kind, value, numbers = read(answer)
         rows[place, 0], rows[place, 1] = _code(kind.encode()), _code(value)
         words[_code(kind.encode())] = kind
+        words |= texts_in(answer)
         words[_code(value)] = repr(answer)
         rows[place, BEFORE : BEFORE + len(numbers)] = np.array(numbers, float).view(np.uint64)
     took = np.zeros(len(given)) if seconds is None else np.asarray(seconds, float)

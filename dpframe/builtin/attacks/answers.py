@@ -97,7 +97,7 @@ class OfAnswers(Attack, name="answers"):
             return learners.learn_codes(target, train)
         if view.columns == "hashes":
             return learners.learn_hashes(target, train)
-        return learners.learn_numbers(target, train, view.sums)
+        return learners.learn_numbers(target, train, view.sums, view.beside)
 
     def score(self, state: Tree, outputs: Array) -> Array:
         scores: Array = SCORE[VIEWS[self.look].columns](state, outputs, jnp)

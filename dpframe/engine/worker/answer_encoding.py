@@ -262,6 +262,23 @@ def _in_words(answer: Any, left: list[int]) -> str | None:
     return brackets[0] + ", ".join(parts) + brackets[1]
 
 
+def texts_in(answer: Any) -> dict[int, str]:
+    """Short texts in a list or a table, by the codes that their markers are made of."""
+    found: dict[int, str] = {}
+    rest, seen = [answer], 0
+    while rest and seen < MOST_ITEMS:
+        value = rest.pop(0)
+        seen += 1
+        if type(value) is str:
+            numbers, plain = numbers_in(value)
+            found[code(plain if numbers else value)] = str(in_short(value))
+        elif type(value) in (list, tuple):
+            rest.extend(value[:MOST_ITEMS])
+        elif type(value) is dict and len(value) <= MOST_ITEMS:
+            rest.extend(value.values())
+    return found
+
+
 _CODE = ("function", "builtin_function_or_method", "method", "module")
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}")
 _NUMBER = re.compile(

@@ -43,6 +43,10 @@ class Asked(NamedTuple):
     """What each took; empty where nobody asked for it."""
 
 
+LOOKED = 256
+"""Answers in which texts are looked for, so that markers of them have words."""
+
+
 class Scribe:
     """Encodes the answers of one box.
 
@@ -190,6 +194,9 @@ class Scribe:
                 self._say(value, text)
         elif len(self._once) < KNOWN:
             self._once.add(value)
+            if len(self._once) <= LOOKED and type(answer) in (list, tuple, dict):
+                for code, text in encoding.texts_in(answer).items():
+                    self._say(code, text)
 
     def _of_block(self, block: HostArray, plain: bool) -> tuple[HostArray, HostArray, Floats]:
         """Codes and numbers of many answers of one type and shape.

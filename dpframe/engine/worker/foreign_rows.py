@@ -20,6 +20,9 @@ NOTICED = 64
 AT_ONCE = 64
 """Words in one message."""
 
+LOOKED = 256
+"""Answers in which texts are looked for, so that markers of them have words."""
+
 KNOWN = 4096
 """Answers of Python's own types that are encoded once only."""
 
@@ -117,6 +120,9 @@ class Rows:
             self.say(code, self.encoding.in_words(answer))
         elif len(self.once) < KNOWN:
             self.once.add(code)
+            if len(self.once) <= LOOKED and type(answer) in (list, tuple, dict):
+                for own, text in self.encoding.texts_in(answer).items():
+                    self.say(own, text)
 
     def say(self, code: int, text: str | None) -> None:
         """Notes what a code stands for."""

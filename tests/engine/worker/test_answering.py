@@ -140,6 +140,14 @@ def test_words_for_kinds_and_for_values_that_come_again():
     assert list(scribe.take_words(100).values()) == ["None"]
 
 
+def test_texts_in_lists_have_words_from_the_first_time_on():
+    scribe = Scribe(())
+    rows = scribe.lay_out(Asked([["b", 1.0], {"k": ("user 7",)}], []), None)
+    words = {code >> 32: text for code, text in scribe.take_words(100).items()}
+    markers = Answers(rows).numbers[:, 0].astype(int).tolist()
+    assert [words[marker] for marker in markers] == ["'b'", "'user 7'"]
+
+
 def test_attributes_say_what_is_read():
     class Model:
         def __init__(self, noise):

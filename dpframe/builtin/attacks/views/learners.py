@@ -43,6 +43,9 @@ TOO_FEW = 3
 ALONE, DERIVED = 64, 9
 """Columns of numbers that are tried alone, at most, from the first on and from the last."""
 
+REMEMBERED = 3
+"""Values of a column that is not learned from."""
+
 JUDGED_BY = 2**21
 """Entries of the draws by which a column is chosen, about."""
 
@@ -105,8 +108,19 @@ def score_hashes(state: State, seen: Any, xp: Any) -> Any:
     return scores[xp.where(known, at, HASHES)]
 
 
-def learn_numbers(target: Target, train: Train, sums: bool) -> State:
-    """Of columns of numbers, and with `sums` of a weighted sum of them, by intervals."""
+def learn_numbers(target: Target, train: Train, sums: bool, beside: int = 0) -> State:
+    """Of columns of numbers, and with `sums` of a weighted sum of them, by intervals.
+
+    Args:
+        target: what is claimed.
+        train: columns on D and on D′.
+        sums: whether a weighted sum of them means something.
+        beside: the last columns of so many are not learned from; what they hold is remembered.
+    """
+    if beside:
+        kept = _remembered(np.concatenate([part[:, -beside:] for part in train]))
+        rest = train[0][:, :-beside], train[1][:, :-beside]
+        return {**learn_numbers(target, rest, sums), **kept}
     few = _few(train)
     places = _that_vary(few, _candidates(train[0].shape[1]))
     claimed = points(target)
@@ -133,6 +147,17 @@ def learn_numbers(target: Target, train: Train, sums: bool) -> State:
     counts = _counts([ends], [part[:, None] for part in chosen])[0]
     scores = ratios(smoothed(counts) if is_smooth else counts)
     return {"column": np.int32(column), **own, "edges": ends, "scores": scores}
+
+
+def _remembered(columns: HostArray) -> State:
+    """Of each column the values that come most often, and how many others there are."""
+    values = np.full((columns.shape[1], REMEMBERED), np.nan)
+    more = np.zeros(columns.shape[1], np.int32)
+    for place, column in enumerate(columns.T):
+        seen, counts = np.unique(column[~np.isnan(column)], return_counts=True)
+        most = seen[np.argsort(-counts, kind="stable")[:REMEMBERED]]
+        values[place, : len(most)], more[place] = most, len(seen) - len(most)
+    return {"beside": values, "more": more}
 
 
 def _candidates(columns: int) -> Ints:
@@ -162,7 +187,7 @@ def _counts(edges: Sequence[Any], sides: list[HostArray]) -> Any:
 
 def score_numbers(state: State, seen: Any, xp: Any) -> Any:
     """The ratio of the interval in which the chosen column lies."""
-    column = state["column"]
+    column, seen = state["column"], seen[:, : state["weights"].shape[0]]
     if xp is np:
         chosen = weighted(state, seen, xp) if column < 0 else seen[:, column]
     else:

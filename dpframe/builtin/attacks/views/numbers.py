@@ -28,6 +28,7 @@ class Numbers:
 
     columns: ClassVar[Columns] = "numbers"
     sums: ClassVar[bool] = True
+    beside: ClassVar[int] = 0
 
     def see(self, answers: Any) -> HostArray:
         """Numbers, shape [n, columns]."""

@@ -16,6 +16,7 @@ class Spread:
 
     columns: ClassVar[Columns] = "numbers"
     sums: ClassVar[bool] = False
+    beside: ClassVar[int] = 0
 
     NAMES = (
         "the standard deviation of the outputs",

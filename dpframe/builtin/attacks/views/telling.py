@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpframe.builtin.attacks.views.intervals import EDGES
+from dpframe.builtin.attacks.views.labels import in_words
 from dpframe.builtin.attacks.views.view import listed
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def told(view: Any, state: Any, edge: float, above: bool, words: Mapping[int, st
     if view.columns == "hashes":
         return _of_hashes(view, state, chosen, words)
     if view.columns == "numbers":
-        return _of_numbers(view, state, chosen)
+        return _of_numbers(view, state, chosen, words)
     return _of_codes(view, state, chosen)
 
 
@@ -59,10 +60,14 @@ def _of_hashes(view: Any, state: Any, chosen: Any, words: Mapping[int, str]) -> 
     return f"it does not hold that it {view.told(0, 1, of[1], words)}"
 
 
-def _of_numbers(view: Any, state: Any, chosen: Any) -> str:
+def _of_numbers(view: Any, state: Any, chosen: Any, words: Mapping[int, str]) -> str:
     edges = np.asarray(state["edges"], np.float64)
     number = len(np.asarray(state["weights"]))
-    name = view.name(int(state["column"]), number)
+    column = int(state["column"])
+    if view.beside and column >= 0:
+        name = view.name_of(column, _labels(state, column % view.beside, words))
+    else:
+        name = view.name(column, number)
     used = int(np.isfinite(edges).sum())
     inside = chosen[: used + 1]
     inside = np.append(inside, False)
@@ -76,6 +81,13 @@ def _of_numbers(view: Any, state: Any, chosen: Any) -> str:
     if chosen[EDGES + 1] and np.asarray(state["scores"])[EDGES + 1]:
         parts.append("no number")
     return f"{name} is {listed(parts)}" if parts else f"{name} is nothing at all"
+
+
+def _labels(state: Any, group: int, words: Mapping[int, str]) -> list[str]:
+    """The labels of a group that come most often, and empty places for the others."""
+    values = np.asarray(state["beside"], np.float64)[group]
+    labels = [in_words(value, words) for value in values[~np.isnan(values)].tolist()]
+    return [*labels, *[""] * int(np.asarray(state["more"])[group])] or ["a label of a group"]
 
 
 def _interval(edges: Any, start: int, stop: int, used: int) -> str:

@@ -16,6 +16,7 @@ class Time:
 
     columns: ClassVar[Columns] = "numbers"
     sums: ClassVar[bool] = False
+    beside: ClassVar[int] = 0
 
     def see(self, answers: Any) -> HostArray:
         """Seconds, shape [n, 1]."""

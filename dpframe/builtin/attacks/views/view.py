@@ -47,6 +47,8 @@ class Numeric(View, Protocol):
 
     sums: bool
     """Whether a weighted sum of its columns means something."""
+    beside: int
+    """How many of its columns, the last ones, say what the others are about."""
 
     def name(self, column: int, number: int) -> str:
         """What a column holds, of so many; column −1 is a weighted sum of all."""
