@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from dpframe.engine.work import FIRST_PATIENCE, Work
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dpframe.engine.recipe import Away
     from dpframe.types import HostArray, Tree
 
@@ -87,6 +89,12 @@ class DeviceWork(Work):
 
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
         count = count_segment if self.away is None else self.away.count
+        return self.counted_by(count, index, segment)
+
+    def counted_by(
+        self, count: Callable[..., Any], index: int, segment: Segment
+    ) -> tuple[Segment, tuple[Tree, ...]]:
+        """What `draw_and_count` gives, by this process or by others."""
         call = partial(count, self.parcel, tuple(self.active), index, segment)
         counted: tuple[Tree, ...] = guarded("counting", call)
         return segment, counted

@@ -24,7 +24,7 @@ from dpframe.engine.seeing import seen
 from dpframe.mechanism import HostMechanism
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from dpframe.attack import Attack
     from dpframe.engine.handing_out import Which
@@ -196,29 +196,35 @@ class Draws:
             return Place(stream, *of, chunks.start, chunks.stop)
 
         away = self.away
-        if away is None or not self._pays(which, lambda *one: drawn(recipe, place(*one))):
+        if away is None or not self._pays(which):
             return [drawn(recipe, place(*one)) for one in which]
-        row = max(1, self.the_pass.elements) * self.the_pass.shape.dtype.itemsize
         parts = handed_out(
             which,
-            Pace(self.the_pass.rows * row),
+            Pace(self._nbytes),
             lambda *one: away.draw(recipe, place(*one), self.until),
             away.pool,
             away.tasks,
         )
         return [[np.concatenate(each) for each in zip(*tasks, strict=True)] for tasks in parts]
 
-    def _pays(self, which: Sequence[Which], here: Callable[[Any, range], list[HostArray]]) -> bool:
+    def _pays(self, which: Sequence[Which]) -> bool:
         """Whether others are asked. A mechanism that did not say that it is slow is tried out."""
         if self.the_pass.slow:
             return True
         number = sum(len(chunks) for _, chunks in which)
-        if number <= 2:
-            return False
-        (of, chunks), *_ = which
-        here(of, chunks[:1])  # which compiles
+        return number > 2 and self.seconds > max(LONG / number, self._nbytes / RATE)
+
+    @cached_property
+    def seconds(self) -> float:
+        """What a chunk takes here, once the program is compiled."""
+        place = Place(FIT, 0, 0, 0, 1)
+        drawn(self._recipe, place)
         started = time.monotonic()
-        found = here(of, chunks[:1])
-        seconds = time.monotonic() - started
-        nbytes = sum(part.nbytes for part in found)
-        return seconds * number > LONG and seconds > nbytes / RATE
+        drawn(self._recipe, place)
+        return time.monotonic() - started
+
+    @property
+    def _nbytes(self) -> int:
+        """Of the outputs of a chunk."""
+        row = max(1, self.the_pass.elements) * self.the_pass.shape.dtype.itemsize
+        return self.the_pass.rows * row

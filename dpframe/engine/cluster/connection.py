@@ -209,8 +209,7 @@ class Connection:
         """
         with contextlib.suppress(Exception):  # slower is no harm
             self.client.wait_for_workers(number, timeout=TO_CONNECT)
-            for place, worker in enumerate(sorted(self.workers())):
-                self.client.run(work.keep_to_share, place, number, workers=[worker])
+            self.client.run(work.keep_apart, sorted(self.workers()))
 
     def _connected(self, patience: float) -> Any:
         try:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dpframe.engine.address import digest
 from dpframe.engine.cluster.parts import Refused
 from dpframe.environments import place
 from dpframe.environments.place import NoAnswerError
@@ -19,6 +20,7 @@ from dpframe.program_files import consent
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from dpframe.engine.lending import Load
     from dpframe.environments.model import Environment
 
 
@@ -59,6 +61,17 @@ def needed(mechanisms: tuple[Any, ...], environments: Iterable[Environment]) -> 
     if found is not None and Path(found.interpreter).is_relative_to(place.root()):
         folder = str(Path(found.interpreter).relative_to(place.root()))
     return Needed({}, program, found, folder)
+
+
+def kind_of(load: Load) -> str:
+    """What boxes have in common that the same workers can draw; to be read up to a #."""
+    first: Any = load.content[0][0]
+    own: list[Any] = [type(first).__module__, type(first).__qualname__, id(type(first))]
+    where = ""
+    if isinstance(first, ForeignMechanism):
+        own.append(str(first.program().path))
+        where = f" in {first.environment}" if first.environment else ""
+    return f"{type(first).name}{where}#{digest(own)}"
 
 
 def check(mechanisms: tuple[Any, ...], wanted: Needed) -> dict[str, str]:

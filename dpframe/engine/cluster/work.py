@@ -36,6 +36,16 @@ Answer = tuple[str, Any]
 be tried again, and its class may not be known where it arrives."""
 
 
+def keep_apart(addresses: list[str], dask_worker: Any) -> None:
+    """Keeps every worker of this machine to its share of the cores; all are told at once.
+
+    Args:
+        addresses: of all of them.
+        dask_worker: the one that does this.
+    """
+    keep_to_share(addresses.index(dask_worker.address), len(addresses))
+
+
 def keep_to_share(place: int, of: int) -> None:
     """Keeps this process to its share of the cores it may use, where the system lets it.
 

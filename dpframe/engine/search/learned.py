@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,9 @@ from dpframe.engine.device import DeviceWork
 from dpframe.engine.fingerprint import entry_keys
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import stack, unstacked
+from dpframe.engine.parcel import count_segment
 from dpframe.engine.precision import as_scored, both_as_made, precision_of
+from dpframe.engine.processes import available_cores
 from dpframe.engine.seeing import seen, seen_shape
 from dpframe.engine.tally import no_counts
 from dpframe.engine.trace import check_scores
@@ -28,6 +31,12 @@ if TYPE_CHECKING:
     from dpframe.attack import Attack
     from dpframe.engine.chunks import Segment
     from dpframe.types import HostArray, Tree
+
+TRIP = 0.1
+"""Seconds below which a segment is not sent away if a core is free here: the way there and back
+takes some hundredths, what is compiled there some seconds, and a search waits for every round."""
+
+_CORES = threading.BoundedSemaphore(available_cores())
 
 UNDONE = "the draws of a round did not all come: a search bets on whole rounds"
 
@@ -81,6 +90,16 @@ class Learned(DeviceWork):
         if done != segment:
             raise SampleError(UNDONE)
         return counts
+
+    def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
+        chunks = segment.stop - segment.first
+        small = self.away is not None and not self.the_pass.slow
+        if small and self.draws.seconds * chunks < TRIP and _CORES.acquire(blocking=False):
+            try:
+                return self.counted_by(count_segment, index, segment)
+            finally:
+                _CORES.release()
+        return super().draw_and_count(index, segment)
 
     def _drawn(self, chunks: range) -> tuple[HostArray, HostArray]:
         """Outputs of some chunks on D and on D′, as attacks see them; drawn once."""

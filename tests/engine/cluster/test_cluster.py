@@ -158,7 +158,7 @@ def test_a_segment_of_any_size_is_counted_in_pieces(monkeypatch: pytest.MonkeyPa
     told: list[int] = []
 
     class Here:
-        tasks = 2
+        run, tasks = "here", 2
 
         def times(self, segments: float) -> int:
             return 3

@@ -21,10 +21,12 @@ from support.small_audits import PLUGINS, load
 
 from dpframe import ForeignMechanism, PureDP
 from dpframe.commands.audit import make_plan, make_record
+from dpframe.engine import draws
 from dpframe.engine.address import EVAL, Stream
 from dpframe.engine.here import Here
 from dpframe.engine.lending import Load, Overdue, RaisedError, Request, Stopped
 from dpframe.engine.run import run
+from dpframe.engine.search import learned
 from dpframe.engine.shape import Asking
 from dpframe.environments.model import Environment
 from dpframe.errors import CellError, SampleError
@@ -33,8 +35,7 @@ pytest.importorskip("distributed")
 
 from support.harmed import Harmed
 
-from dpframe.engine.cluster import boxes as boxes_module
-from dpframe.engine.cluster import drawing, surroundings
+from dpframe.engine.cluster import drawing, samples, surroundings
 from dpframe.engine.cluster.boxes import Boxes
 from dpframe.engine.cluster.client import Cluster, NoWorkerError
 from dpframe.engine.cluster.drawing import Drawn
@@ -91,13 +92,31 @@ class Tally(Cluster):
     ids=["boxes", "search", "search of a box"],
 )
 def test_workers_draw_what_this_machine_would(
-    processes: Processes, document: dict[str, Any], plugins: list[Any], what: str
+    processes: Processes,
+    document: dict[str, Any],
+    plugins: list[Any],
+    what: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(learned, "TRIP", 0.0)
     said: list[str] = []
     with Tally(processes.address, said.append) as cluster:
         found = told(on(cluster, document, plugins))
         assert {kind for kind, _ in cluster.done} == {what}, said
     assert found == told(record(document, plugins=[*plugins]))
+
+
+def test_small_rounds_of_a_search_are_counted_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learned, "TRIP", 1e9)  # how fast this machine is decides nothing here
+    monkeypatch.setattr(draws, "LONG", 1e9)
+
+    class Nobody:
+        run, tasks = "nobody", 2
+
+        def stop(self) -> None: ...
+
+    document = searches.spec("laplace", trials=6_000)
+    assert told(on(Nobody(), document, [Three])) == told(record(document, plugins=[Three]))
 
 
 def faults_left(processes: Processes, number: int, boxes: int) -> int:
@@ -244,9 +263,10 @@ def test_a_worker_that_draws_otherwise_is_refused() -> None:
     assert not near.refused
 
     other = Boxes(near, Here())  # type: ignore[arg-type]
-    other.samples = {kind: one._replace(digest="0") for kind, one in boxes.samples.items()}
+    kept = boxes.samples.kept.items()
+    other.samples.kept = {kind: one._replace(digest="0") for kind, one in kept}
     assert drawn(other, load).tobytes() == directly(Box()).tobytes()  # here
-    assert near.refused == [boxes_module.OTHERWISE]
+    assert near.refused == [samples.OTHERWISE]
 
 
 def test_words_are_told_even_if_an_answer_was_lost() -> None:

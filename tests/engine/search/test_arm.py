@@ -28,9 +28,9 @@ def test_what_is_bet_on_was_neither_learned_from_nor_counted_before(
         of(self.the_pass).update(chunks)
         return counted(self, chunks, counter)
 
-    def look(self: Any, index: int, chunks: range) -> Any:
+    def look(self: Any, chunks: range) -> Any:
         of(self.the_pass).update(chunks)
-        return drawn(self, index, chunks)
+        return drawn(self, chunks)
 
     betting: list[bool] = []
 
