@@ -99,7 +99,10 @@ class BoxArm:
         self.seen = Seen(np.zeros((2, 0), np.int64), 0)
         self.earned = 0.0
         self._draws, self._views, self._room = draws, views, room
-        self._chunks, self._first = 0, draws.chunks(0, WARM_UP, max(WARM_UP, 2 * draws.rows_of(0)))
+        self._chunks, self._first = (
+            0,
+            draws.sizes.until(0, WARM_UP, max(WARM_UP, 2 * draws.sizes.rows_of(0))),
+        )
         self._kept: tuple[HostArray, HostArray] | None = None
         self._learned = 0
         """Answers that were kept when attacks last learned."""
@@ -116,7 +119,7 @@ class BoxArm:
 
     def first(self) -> int:
         """Draws of each dataset that it begins with."""
-        return self._draws.size(0, self._first)
+        return self._draws.sizes.draws(0, self._first)
 
     def warm_up(self, count: Counter) -> None:
         """Draws for the first time."""
@@ -127,16 +130,16 @@ class BoxArm:
     def next_round(self, most: int) -> int:
         """Draws of each dataset in the next round; 0 if none is left."""
         share = 1.0 if self.trials < MANY else GROWTH
-        stop = self._draws.chunks(self._chunks, int(share * self.trials), most)
-        return self._draws.size(self._chunks, stop)
+        stop = self._draws.sizes.until(self._chunks, int(share * self.trials), most)
+        return self._draws.sizes.draws(self._chunks, stop)
 
     def up_to(self, trials: int, most: int) -> int:
         """Draws of each dataset until it has had so many; 0 if the next round is as large."""
         wanted = trials - self.trials
         if wanted <= self.trials:
             return 0
-        stop = self._draws.chunks(self._chunks, wanted, most)
-        return self._draws.size(self._chunks, stop)
+        stop = self._draws.sizes.until(self._chunks, wanted, most)
+        return self._draws.sizes.draws(self._chunks, stop)
 
     @property
     def pace(self) -> float | None:
@@ -145,7 +148,7 @@ class BoxArm:
 
     def draw(self, draws: int, count: Counter) -> Seen:
         """Draws a round and counts the events that were chosen before."""
-        stop = self._draws.chunks(self._chunks, draws, draws)
+        stop = self._draws.sizes.until(self._chunks, draws, draws)
         rows = self._draws.draw(self._chunks, stop)
         self._fresh = rows
         self._chunks, self.trials = stop, self.trials + len(rows[0])

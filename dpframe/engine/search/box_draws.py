@@ -1,9 +1,4 @@
-"""Answers of a black box on one pair, drawn a few at first and many at a time later.
-
-A slow box should show in a few calls what it shows at once, and a fast one should not be asked for
-eight answers at a time. So chunks grow with their number: which chunk an answer belongs to, and so
-its address, does not depend on how fast the machine is.
-"""
+"""Answers of a black box on one pair, by as many workers as there are tasks for."""
 
 from __future__ import annotations
 
@@ -16,10 +11,12 @@ import numpy as np
 
 from dpframe.answers import ABSENT, BEFORE
 from dpframe.engine.address import EVAL
-from dpframe.engine.independence import NOT_SEEDABLE, Independence
+from dpframe.engine.independence import NOT_SEEDABLE
 from dpframe.engine.lending import Load, Overdue, RaisedError, Request, at_once
 from dpframe.engine.pace import BUNDLE
+from dpframe.engine.search.box_independence import BoxIndependence
 from dpframe.engine.search.box_parts import Part, Todo
+from dpframe.engine.search.box_sizes import Sizes
 from dpframe.engine.search.kept_answers import Round, Shelf
 from dpframe.engine.shape import of_answers
 from dpframe.errors import SampleError
@@ -31,30 +28,6 @@ if TYPE_CHECKING:
     from dpframe.engine.shape import Asking, Shape
     from dpframe.mechanism import HostMechanism
     from dpframe.types import HostArray
-
-FIRST = 8
-"""Rows of the first chunks."""
-
-LEVEL = 32
-"""Chunks of one size."""
-
-STEP = 4
-"""How much larger those after them are."""
-
-LARGEST = 1 << 12
-"""Rows of a chunk, at most."""
-
-LEVELS = 6
-
-MOST_PAIRS = 256
-"""Pairs of one search: each is learned about and kept."""
-
-COMPARED = 8
-"""Numbers of an answer by which it is told whether answers depend on each other."""
-
-NBYTES = 1 << 23
-"""Bytes of the rows of a chunk, at most, once it is known how wide they are."""
-
 
 SHORT = 0.1
 """Seconds that it may take to hand a box over to a worker that is free; longer is waiting."""
@@ -92,44 +65,12 @@ class BoxDraws:
         """Shapes in which numbers came; None for what is no array of numbers."""
         self.width = 0
         """Numbers of the widest answer until now, rounded up to a power of two."""
-        self._rows, self.clock = rows, clock
-        self._widest: int | None = None
-        """Bytes of a row, once the first chunks are there."""
-        self._independence: dict[int, Independence] = {}
-        """By the rows of a chunk."""
+        self.sizes, self.clock = Sizes(rows), clock
+        self._independence = BoxIndependence()
         self.pace: float | None = None
         """Seconds per answer."""
         self._at_work, self._since = 0, 0.0
         self._lock = threading.Lock()
-
-    def rows_of(self, chunk: int) -> int:
-        """Answers of a chunk of each dataset."""
-        if self._rows is not None:
-            return self._rows
-        rows: int = FIRST * STEP ** min(chunk // LEVEL, LEVELS)
-        fits = LARGEST if self._widest is None else max(FIRST, NBYTES // self._widest)
-        return min(rows, LARGEST, 1 << (fits.bit_length() - 1))
-
-    def chunks(self, first: int, draws: int, most: int) -> int:
-        """Where a round ends that begins at a chunk.
-
-        Args:
-            first: number of its first chunk.
-            draws: how many answers are wanted, about.
-            most: how many there may be.
-
-        Returns:
-            Number of the chunk after its last one; `first` itself if none fits.
-        """
-        stop, got = first, 0
-        while got < draws and got + self.rows_of(stop) <= most:
-            got += self.rows_of(stop)
-            stop += 1
-        return stop
-
-    def size(self, first: int, stop: int) -> int:
-        """Answers of some chunks of each dataset."""
-        return sum(part.draws for part in self._parts(0, first, stop))
 
     @property
     def shape(self) -> Shape:
@@ -176,15 +117,15 @@ class BoxDraws:
         self.source.words.update(kept.words)
         for dataset, rows in enumerate(kept.sides):
             at = 0
-            for part in self._parts(dataset, first, stop):
-                self._see(part, rows[at : at + part.draws], counted=True)
+            for part in self.sizes.parts(dataset, first, stop):
+                self._independence.see(part, rows[at : at + part.draws], counted=True)
                 at += part.draws
         self._widen(kept.sides)
-        self._widest = self._widest or 8 * (BEFORE + self.width)
+        self.sizes.widest = self.sizes.widest or 8 * (BEFORE + self.width)
         return self.fitted(kept.sides[0]), self.fitted(kept.sides[1])
 
     def _drawn(self, first: int, stop: int) -> tuple[HostArray, HostArray]:
-        parts = [part for dataset in (0, 1) for part in self._parts(dataset, first, stop)]
+        parts = [part for dataset in (0, 1) for part in self.sizes.parts(dataset, first, stop)]
         todo = Todo(parts, self._at_once)
         found: dict[tuple[int, int], HostArray] = {}
 
@@ -206,8 +147,8 @@ class BoxDraws:
             np.concatenate([self.fitted(found[key]) for key in sorted(found) if key[0] == dataset])
             for dataset in (0, 1)
         ]
-        if self._widest is None:
-            self._widest = 8 * (BEFORE + self.width)
+        if self.sizes.widest is None:
+            self.sizes.widest = 8 * (BEFORE + self.width)
         return sides[0], sides[1]
 
     def fitted(self, rows: HostArray) -> HostArray:
@@ -231,7 +172,7 @@ class BoxDraws:
             pair = workers[0], workers[-1]
             here, there = self._two(pair, (0, 1))
             for rows in (here, there):
-                self._see(Part(0, 0, 1, len(rows)), rows, counted=False)
+                self._independence.see(Part(0, 0, 1, len(rows)), rows, counted=False)
             if self.mechanism.seedable:
                 for again in self._two(pair, (0, 0)):
                     if again[:, :2].tobytes() != here[:, :2].tobytes():
@@ -239,27 +180,15 @@ class BoxDraws:
 
     def conclude(self) -> None:
         """A last look at the answers; raises WorthlessError."""
-        for one in self._independence.values():
-            one.conclude()
+        self._independence.conclude()
 
     def _two(self, workers: tuple[Lent, Lent], datasets: tuple[int, int]) -> list[HostArray]:
         def call(worker: Lent, dataset: int) -> HostArray:
-            where = (self.stream.of("addresses"), dataset, 0, 1, self.rows_of(0))
+            where = (self.stream.of("addresses"), dataset, 0, 1, self.sizes.rows_of(0))
             return self._asked(worker, Request(0, 0, *where, self.asking))
 
         calls = [lambda w=w, d=d: call(w, d) for w, d in zip(workers, datasets, strict=True)]
         return at_once(calls, self.source.most)
-
-    def _parts(self, dataset: int, first: int, stop: int) -> list[Part]:
-        """Chunks, those of one size together."""
-        parts: list[Part] = []
-        for chunk in range(first, stop):
-            rows = self.rows_of(chunk)
-            if parts and parts[-1].rows == rows:
-                parts[-1] = parts[-1]._replace(stop=chunk + 1)
-            else:
-                parts.append(Part(dataset, chunk, chunk + 1, rows))
-        return parts
 
     def _at_once(self, part: Part) -> int:
         """How many chunks of a part make a task."""
@@ -279,7 +208,7 @@ class BoxDraws:
                     self._at_work, self._since = self._at_work - 1, time.monotonic()
             with self._lock:
                 self.pace = (time.monotonic() - started) / part.draws
-        self._see(part, rows, counted=True)
+        self._independence.see(part, rows, counted=True)
         return rows
 
     def _begun(self, asked: float) -> float:
@@ -312,15 +241,3 @@ class BoxDraws:
         numbers = max(rows.shape[1] for rows in found) - BEFORE
         if numbers > self.width:
             self.width = 1 << (numbers - 1).bit_length()
-
-    def _see(self, part: Part, rows: HostArray, *, counted: bool) -> None:
-        with self._lock:
-            if part.rows not in self._independence:
-                lanes = (LEVELS + 1) * MOST_PAIRS  # which share the probability of a mistake
-                self._independence[part.rows] = Independence(part.rows, lanes, answers=True)
-            known = self._independence[part.rows]
-        some = np.full((len(rows), BEFORE + COMPARED), ABSENT, np.uint64)
-        width = min(rows.shape[1], some.shape[1])
-        some[:, :width] = rows[:, :width]
-        some[:, 2] = 0  # how long an answer took is no part of what must not come twice
-        known.see(0, part.dataset, part.first, some, counted=counted)

@@ -11,7 +11,7 @@ from dpframe.engine.guard import guarded
 from dpframe.engine.lending import Overdue
 from dpframe.engine.pace import GRACE, Clock
 from dpframe.engine.search.box_arm import BoxArm
-from dpframe.engine.search.box_draws import MOST_PAIRS
+from dpframe.engine.search.box_independence import MOST_PAIRS
 from dpframe.engine.search.haste import LARGEST as LOOKED
 from dpframe.engine.search.haste import Haste
 from dpframe.engine.search.hope import hoped

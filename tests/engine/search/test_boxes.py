@@ -16,7 +16,7 @@ from dpframe.engine import pace
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.ledger import Ledger
 from dpframe.engine.lending import Overdue
-from dpframe.engine.search import box_arm, box_draws
+from dpframe.engine.search import box_arm, box_draws, box_sizes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -171,14 +171,13 @@ def test_a_box_that_always_raises_is_no_right_box() -> None:
 
 
 def test_chunks_grow_with_their_number_and_not_with_the_machine() -> None:
-    draws = box_draws.BoxDraws.__new__(box_draws.BoxDraws)
-    draws._rows, draws._widest = None, None
-    sizes = [draws.rows_of(chunk) for chunk in range(400)]
-    assert sizes[0] == box_draws.FIRST
-    assert sizes == sorted(sizes)
-    assert sizes[-1] == box_draws.LARGEST
-    draws._widest = 8 * 8195
-    assert draws.rows_of(399) * draws._widest <= box_draws.NBYTES
+    sizes = box_sizes.Sizes(None)
+    found = [sizes.rows_of(chunk) for chunk in range(400)]
+    assert found[0] == box_sizes.FIRST
+    assert found == sorted(found)
+    assert found[-1] == box_sizes.LARGEST
+    sizes.widest = 8 * 8195
+    assert sizes.rows_of(399) * sizes.widest <= box_sizes.NBYTES
 
 
 class Unseeded(HostMechanism, name="leaky"):
