@@ -88,8 +88,8 @@ class Draws:
 
     @property
     def by_chunks(self) -> bool:
-        """Whether what a pilot sees is scored chunk by chunk as it is drawn, and not kept."""
-        return self.the_pass.slow and not self.on_host
+        """Whether scores are all that is kept of a pilot, see `Pass`."""
+        return self.the_pass.by_chunks
 
     def outputs(self, stream: str, lane: int) -> Outputs:
         """Outputs on D and on D′, each [n, *output dims]."""

@@ -145,7 +145,7 @@ class Footprint:
         attacks = [attack for scorer in the_pass.scorers for attack in scorer.attacks]
         if any(attack.learns() for attack in attacks):
             yield Need(f"run.fit = {run.fit} outputs of {name}", 4 * (run.fit or 0) * row)
-        if the_pass.pilots:
+        if the_pass.pilots and not the_pass.by_chunks:  # or else nothing but scores is kept
             yield Need(f"run.pilot = {run.pilot} outputs of {name}", 4 * (run.pilot or 0) * row)
         padded = max(LANES, 1 << (lanes - 1).bit_length())
         for cell, place in the_pass.cells:

@@ -85,6 +85,11 @@ class Pass:
         return self.slow or isinstance(self.mechanisms[0], HostMechanism)
 
     @property
+    def by_chunks(self) -> bool:
+        """Whether what a pilot sees is scored chunk by chunk as it is drawn, and not kept."""
+        return self.slow and not isinstance(self.mechanisms[0], HostMechanism)
+
+    @property
     def elements(self) -> int:
         """Coordinates of one output."""
         return math.prod(self.shape.dims)
