@@ -13,6 +13,7 @@ import jax
 import platformdirs
 
 from dpframe.engine.executables import ANEW, keep_executables
+from dpframe.engine.ingredients import forget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,7 @@ def keep_compiled_programs(warn: Callable[[str], None] = lambda _: None) -> Path
     Returns:
         The directory; None if nothing is kept.
     """
+    forget()
     wanted = os.environ.get(SWITCH, "")
     if wanted.lower() in ("off", "0") or jax.config.values["jax_compilation_cache_dir"]:
         return None

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from dpframe.engine.ingredients import is_weak, program_key, settled
+from dpframe.engine.ingredients import forget, is_weak, program_key, settled
 from dpframe.engine.reached import UnknownError
 
 if TYPE_CHECKING:
@@ -105,7 +105,9 @@ class Executables:
             found = lowered.compile()
         with contextlib.suppress(Exception):  # a program that cannot be kept runs as well
             content = _content(found)
-            if anew.asked and settled():
+            forget()
+            again = program_key(self._function, settings_in_words(), args, static)
+            if anew.asked and again == key and settled():
                 _write(file, key, content)
         return found
 
@@ -152,20 +154,17 @@ def settings() -> tuple[Any, ...]:
     return found
 
 
-def settings_in_words() -> list[str]:
+def settings_in_words() -> tuple[str, ...]:
     """The same as texts, and those of the whole process, too; of some only what they are."""
-
-    def said(value: Any) -> str:
-        if isinstance(value, tuple):
-            return f"({', '.join(map(said, value))})"
-        plain = isinstance(value, str | int | float | Enum | None)
-        return repr(value) if plain else type(value).__qualname__
-
     whole = {name: value for name, value in jax.config.values.items() if "cache" not in name}
-    return [
-        *map(said, settings()),
-        *(f"{name} {said(value)}" for name, value in sorted(whole.items())),
-    ]
+    return *map(_said, settings()), *map(_said, sorted(whole.items()))
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_said, value))})"
+    plain = isinstance(value, str | int | float | Enum | None)
+    return repr(value) if plain else type(value).__qualname__
 
 
 def _content(program: Any) -> bytes:

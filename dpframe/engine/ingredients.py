@@ -43,7 +43,10 @@ BEGAN = time.time()
 
 
 def program_key(
-    function: Callable[..., Any], context: list[str], args: tuple[Any, ...], static: dict[str, Any]
+    function: Callable[..., Any],
+    context: tuple[str, ...],
+    args: tuple[Any, ...],
+    static: dict[str, Any],
 ) -> str:
     """Digest of a program.
 
@@ -58,8 +61,18 @@ def program_key(
     """
     parts = [surroundings(), code_of_package(), *context]
     parts += [*_argument(args, static=False), *_argument(static, static=True)]
-    parts += reached(function, *classes_in(args), *classes_in(static), *_GENERATOR)
+    for root in dict.fromkeys((function, *classes_in(args), *classes_in(static), *_GENERATOR)):
+        parts += known(root)
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
+
+
+known = functools.cache(reached)
+"""The same, looked at once: `forget` and look again before anything is kept."""
+
+
+def forget() -> None:
+    """Looks at all code in memory again from now on: some may have been replaced."""
+    known.cache_clear()
 
 
 def classes_in(value: Any) -> list[Any]:

@@ -50,6 +50,7 @@ def lowered(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def score(attack: Any = None, outputs: Any = OUTPUTS) -> list[bool]:
     """Scores in what is a new process, as far as programs in memory go."""
     jax.clear_caches()
+    ingredients.forget()
     function = programs.score_given.__wrapped__  # type: ignore[attr-defined]
     return np.asarray(Program(function, ())(attack or MajorityVote(), (), outputs)).tolist()
 
@@ -98,6 +99,18 @@ def test_nothing_is_kept_of_files_that_changed_meanwhile(
     monkeypatch.setattr(executables, "settled", lambda: False)
     assert score() == VOTES
     assert not list(kept.iterdir())
+
+
+def test_what_was_replaced_after_the_look_is_not_kept(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    score(outputs=OUTPUTS[:2])  # what it is made from is known now
+    with monkeypatch.context() as patch:
+        patch.setattr(majority_vote, "_row_sums", lambda mask: mask[:, 0].astype(int))
+        patch.setattr(ingredients, "forget", lambda: None)  # until it is to be kept
+        score()
+    assert len(list(kept.iterdir())) == 1
+    assert score() == VOTES
 
 
 def test_what_jax_had_in_its_own_cache_is_kept_whole(kept: Path, lowered: list[int]) -> None:

@@ -46,6 +46,7 @@ def made(
     mechanism: Any = None, shape: tuple[int, ...] = (3,), dtype: str = "float32", rows: Any = 64
 ) -> str:
     """The key of a program that draws."""
+    ingredients.forget()
     mechanism = mechanism or Laplace(epsilon=1.0, sensitivity=1.0)
     leaves = jax.tree.map(lambda value: np.asarray(value, dtype), mechanism)
     origin = programs.Origin(np.zeros(2, np.uint32), np.zeros(shape, dtype), np.int32(0))
@@ -56,6 +57,7 @@ def made(
 
 def scoring(attack: Any) -> str:
     """The key of a program that scores."""
+    ingredients.forget()
     function = programs.score_given.__wrapped__  # type: ignore[attr-defined]
     return ingredients.program_key(
         function, settings_in_words(), (attack, (), np.zeros((4, 2), np.float32)), {}
