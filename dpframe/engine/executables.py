@@ -16,16 +16,18 @@ import threading
 import zlib
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import numpy as np
 
-from dpframe.engine.ingredients import forget, is_weak, program_key, settled
+from dpframe.engine.ingredients import is_weak, program_key, settled, unchanged
 from dpframe.engine.reached import UnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+T = TypeVar("T")
 
 DIGEST = 32
 
@@ -105,14 +107,43 @@ class Executables:
             found = lowered.compile()
         with contextlib.suppress(Exception):  # a program that cannot be kept runs as well
             content = _content(found)
-            forget()
-            again = program_key(self._function, settings_in_words(), args, static)
-            if anew.asked and again == key and settled():
+            if anew.asked and unchanged(self._function, args, static) and settled():
                 _write(file, key, content)
         return found
 
     def _lowered(self, args: tuple[Any, ...], static: dict[str, Any]) -> Any:
         return self._lower(*args, **static)
+
+
+def remembered(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    static: dict[str, Any],
+    find: Callable[[], T],
+) -> T:
+    """What a trace shows, without the trace where it was made before.
+
+    Args:
+        function: what is traced; what is found depends on what its key does, and on no more.
+        args: for which arrays.
+        static: for which keyword arguments.
+        find: traces; what it gives can be pickled.
+    """
+    if (kept := directory()) is None:
+        return find()
+    try:
+        key = program_key(function, settings_in_words(), args, static)
+    except UnknownError:
+        return find()
+    file = kept / f"{key}-trace"
+    with contextlib.suppress(Exception):  # none yet
+        known: T = pickle.loads(_read(file, key))
+        return known
+    found = find()
+    with contextlib.suppress(Exception):
+        if unchanged(function, args, static) and settled():
+            _write(file, key, pickle.dumps(found))
+    return found
 
 
 class _Anew(threading.local):

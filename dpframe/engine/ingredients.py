@@ -61,18 +61,33 @@ def program_key(
     """
     parts = [surroundings(), code_of_package(), *context]
     parts += [*_argument(args, static=False), *_argument(static, static=True)]
-    for root in dict.fromkeys((function, *classes_in(args), *classes_in(static), *_GENERATOR)):
-        parts += known(root)
+    for root in _roots(function, args, static):
+        parts += _known(root)
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
-known = functools.cache(reached)
-"""The same, looked at once: `forget` and look again before anything is kept."""
+def unchanged(function: Callable[..., Any], args: tuple[Any, ...], static: dict[str, Any]) -> bool:
+    """Whether all code of a program is still what its key was made of.
+
+    The key knows code as it was when it was looked at first. What is traced later may be other
+    code, which must not be kept under that key.
+    """
+    roots = _roots(function, args, static)
+    return set(reached(*roots)) == {part for root in roots for part in _known(root)}
+
+
+def _roots(
+    function: Callable[..., Any], args: tuple[Any, ...], static: dict[str, Any]
+) -> list[Any]:
+    return list(dict.fromkeys((function, *classes_in(args), *classes_in(static), *_GENERATOR)))
+
+
+_known = functools.cache(reached)
 
 
 def forget() -> None:
     """Looks at all code in memory again from now on: some may have been replaced."""
-    known.cache_clear()
+    _known.cache_clear()
 
 
 def classes_in(value: Any) -> list[Any]:

@@ -25,18 +25,18 @@ class UnknownError(Exception):
     """Something in a program is not known well enough."""
 
 
-def reached(root: Any) -> list[str]:
-    """What it does, with all functions, classes and constants that it names; in one order.
+def reached(*roots: Any) -> list[str]:
+    """What they do, with all functions, classes and constants that they name; in one order.
 
     Args:
-        root: a function or a class.
+        roots: functions and classes.
 
     Raises:
         UnknownError: some of it is neither dpframe's nor a known library's.
     """
     found: dict[str, None] = {}
     seen: set[int] = set()
-    waiting: list[tuple[str, Any, set[str]]] = [("", root, set())]
+    waiting: list[tuple[str, Any, set[str]]] = [("", root, set()) for root in roots]
     while waiting:
         place, value, names = waiting.pop()
         value = _unwrapped(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -10,6 +11,7 @@ import numpy as np
 
 from dpframe.engine.address import key_of
 from dpframe.engine.budgets import resolved
+from dpframe.engine.executables import remembered
 from dpframe.engine.first_call import ROWS, asking_of, first_call
 from dpframe.engine.guard import guarded
 from dpframe.engine.lanes import structure, unstacked
@@ -79,13 +81,11 @@ class Tracer:
         words = np.zeros(2, np.uint32)  # of no key in particular
         data = guarded("the pair", lambda: shape_of_dataset(cell.pair.value, dtype))
 
-        def sample(words: Any, data: Any) -> Any:
-            return leaves.sample(key_of(words, self.prng), data, ROWS)
+        def find() -> Shape:
+            sample = partial(_outputs, leaves, prng=self.prng)
+            return _shape_of(guarded("sample", lambda: jax.eval_shape(sample, words, data)))
 
-        output = guarded("sample", lambda: jax.eval_shape(sample, words, data))
-        if not hasattr(output, "shape"):
-            raise CellError(f"sample returned {type(output).__name__}, not an array")
-        return _shape_of(output)
+        return remembered(_outputs, (leaves, words, data), {"prng": self.prng}, find)
 
     def _check_attack(self, cell: Cell, shape: Shape, run: RunSettings) -> None:
         attack, rows, dtype = cell.attack.value, ROWS, run_dtype(run)
@@ -110,7 +110,13 @@ def declared_rows(mechanism: Mechanism | HostMechanism) -> int | None:
     return rows
 
 
+def _outputs(mechanism: Any, words: Any, data: Any, *, prng: str) -> Any:
+    return mechanism.sample(key_of(words, prng), data, ROWS)
+
+
 def _shape_of(outputs: Any) -> Shape:
+    if not hasattr(outputs, "shape"):
+        raise CellError(f"sample returned {type(outputs).__name__}, not an array")
     check_outputs(outputs, ROWS)
     return Shape(tuple(outputs.shape[1:]), np.dtype(outputs.dtype))
 

@@ -101,18 +101,16 @@ def _shapes(found: Sequence[Growth]) -> list[list[float]]:
     low = max(floor, min(y for growth in found for _, y in growth.points))
     height, width = max(top - low, 1e-9), max(end - start, 1e-9)
     places = [start + width * k / (STEPS - 1) for k in range(STEPS)]
-    return [
-        [
-            *(max(_at(growth.points, place), floor) / height for place in places),
-            (math.log(growth.points[-1][0]) - start) / width,
-        ]
-        for growth in found
-    ]
+    shapes = []
+    for growth in found:
+        logs = [math.log(n) for n, _ in growth.points]
+        heights = [max(_at(growth.points, logs, place), floor) / height for place in places]
+        shapes.append([*heights, (logs[-1] - start) / width])
+    return shapes
 
 
-def _at(points: Sequence[tuple[float, float]], place: float) -> float:
+def _at(points: Sequence[tuple[float, float]], logs: Sequence[float], place: float) -> float:
     """Height at a logarithm of draws; before the first point and after the last as there."""
-    logs = [math.log(n) for n, _ in points]
     right = bisect.bisect_left(logs, place)
     if right in (0, len(logs)):
         return points[min(right, len(logs) - 1)][1]

@@ -107,7 +107,7 @@ def test_what_was_replaced_after_the_look_is_not_kept(
     score(outputs=OUTPUTS[:2])  # what it is made from is known now
     with monkeypatch.context() as patch:
         patch.setattr(majority_vote, "_row_sums", lambda mask: mask[:, 0].astype(int))
-        patch.setattr(ingredients, "forget", lambda: None)  # until it is to be kept
+        patch.setattr(ingredients, "forget", lambda: None)
         score()
     assert len(list(kept.iterdir())) == 1
     assert score() == VOTES
@@ -126,3 +126,28 @@ def test_several_devices_are_left_to_jax(kept: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(jax, "devices", lambda *_: [1, 2])
     assert score() == VOTES
     assert not list(kept.iterdir())
+
+
+def test_a_shape_is_traced_once(kept: Path) -> None:
+    traced: list[int] = []
+
+    def find() -> tuple[int, ...]:
+        traced.append(1)
+        return (3,)
+
+    def shape(rows: int = 3, function: Any = programs.sampled) -> tuple[int, ...]:
+        ingredients.forget()
+        return executables.remembered(function, (OUTPUTS,), {"rows": rows}, find)
+
+    assert [shape(), shape(), shape()] == [(3,)] * 3
+    assert len(traced) == 1
+    shape(rows=4)
+    assert len(traced) == 2
+    (file, *_) = kept.iterdir()
+    file.write_bytes(b"")
+    shape(rows=3)
+    shape(rows=4)
+    assert len(traced) == 3
+    shape(function=find)  # not dpframe's own
+    shape(function=find)
+    assert len(traced) == 5
