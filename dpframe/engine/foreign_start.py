@@ -18,18 +18,29 @@ FILES = (
     *("answer_encoding", "foreign_rows", "foreign_system", "limit", "plain_data"),
     *("query_numbers", "foreign"),
 )
-"""All that the worker consists of; the last one starts it with the others."""
+"""All that the worker consists of; the last one starts it with the others.
+
+A package gets a name of its own there, by which its files find each other: a `dpframe` that a box
+may have beside it is left alone.
+"""
 
 START = """
 import sys, types
 parts = types.SimpleNamespace()
+bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
 for path in sys.argv[1:]:
-    name = path.replace("\\\\", "/").rpartition("/")[2][:-3]
+    name = path.replace("\\\\", "/").rpartition("/")[2].partition(".")[0]
     made = types.ModuleType(name)
+    if not path.endswith(".py"):
+        made.__name__ = made.__package__ = "dpframe_worker_" + name
+        made.__path__ = [path]
+        sys.modules[made.__name__] = made
+        path += "/__init__.py"
     with open(path, "rb") as file:
         exec(compile(file.read(), path, "exec"), made.__dict__)
     setattr(parts, name, made)
 del sys.argv[1:]
+sys.dont_write_bytecode = bytecode
 sys.path[:] = [place for place in sys.path if place]
 parts.foreign.start(parts)
 """
@@ -44,8 +55,12 @@ ONE_THREAD = (
 
 def command(interpreter: str) -> list[str]:
     """What starts a worker."""
-    folder = Path(__file__).parent / "worker"
-    return [interpreter, "-c", START, *(str(folder / f"{name}.py") for name in FILES)]
+    return [interpreter, "-c", START, *map(str, map(_place, FILES))]
+
+
+def _place(name: str) -> Path:
+    package = Path(__file__).parent / "worker" / name
+    return package if package.is_dir() else package.with_suffix(".py")
 
 
 def surroundings() -> dict[str, str]:

@@ -24,19 +24,30 @@ class Import(NamedTuple):
 @functools.cache
 def imports(path: Path) -> tuple[Import, ...]:
     """Everything that a file imports, inside functions too: late imports can make circles."""
-    return tuple(_visit(ast.parse(path.read_text(encoding="utf-8")), typing_only=False))
+    source = ast.parse(path.read_text(encoding="utf-8"))
+    return tuple(_visit(source, _package(path), typing_only=False))
 
 
-def _visit(node: ast.AST, *, typing_only: bool) -> Iterator[Import]:
+def _package(path: Path) -> str:
+    """The package that a file lies in."""
+    folder, parts = path.parent, []
+    while (folder / "__init__.py").exists():
+        parts.append(folder.name)
+        folder = folder.parent
+    return ".".join(reversed(parts))
+
+
+def _visit(node: ast.AST, package: str, *, typing_only: bool) -> Iterator[Import]:
     if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
         typing_only = True
     if isinstance(node, ast.Import):
         yield from (Import(alias.name, None, typing_only) for alias in node.names)
     if isinstance(node, ast.ImportFrom):
-        assert node.level == 0, f"relative import in line {node.lineno}"
-        yield from (Import(node.module or "", a.name, typing_only) for a in node.names)
+        assert node.level <= 1, f"import of another package's neighbour in line {node.lineno}"
+        module = f"{package}.{node.module}" if node.level else node.module or ""
+        yield from (Import(module, a.name, typing_only) for a in node.names)
     for child in ast.iter_child_nodes(node):
-        yield from _visit(child, typing_only=typing_only)
+        yield from _visit(child, package, typing_only=typing_only)
 
 
 class Package:

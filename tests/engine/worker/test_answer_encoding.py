@@ -19,7 +19,13 @@ from support import processes
 
 from dpframe.answers import ABSENT, Answers
 from dpframe.engine.worker import answer_encoding as encoding
-from dpframe.engine.worker.answer_encoding import UnreadableError, encode, encode_raised
+from dpframe.engine.worker.answer_encoding import (
+    UnreadableError,
+    encode,
+    encode_raised,
+    layouts,
+    reader,
+)
 
 
 def kind(answer, *attributes):
@@ -180,7 +186,10 @@ def test_values_are_equal_exactly_where_answers_are_equal_to_the_bit():
 
 def test_values_do_not_depend_on_the_process():
     script = (
-        "import runpy, sys; m = runpy.run_path(sys.argv[1]); e, c = m['encode'], m['code']\n"
+        "import importlib.util as u, sys; where = [sys.argv[1].rpartition('/')[0]]\n"
+        "s = u.spec_from_file_location('alone', sys.argv[1], submodule_search_locations=where)\n"
+        "m = sys.modules['alone'] = u.module_from_spec(s); s.loader.exec_module(m)\n"
+        "e, c = m.encode, m.code\n"
         "print([c(e(x)[1]) for x in [{'b', 'a', 'c'}, {'k': {'z', 'y'}}, frozenset(range(9)),"
         " [1.5, None], object, ValueError('x')]])"
     )
@@ -292,8 +301,8 @@ def test_what_shows_nothing_is_refused(monkeypatch):
         deep = [deep]
     with pytest.raises(UnreadableError, match="nested deeper"):
         encode(deep)
-    assert encoding.MOST_PARTS == 1 << 20
-    monkeypatch.setattr(encoding, "MOST_PARTS", 5_000)
+    assert reader.MOST_PARTS == 1 << 20
+    monkeypatch.setattr(reader, "MOST_PARTS", 5_000)
     assert encode(["a"] * 4_000)
     with pytest.raises(UnreadableError, match="more than"):
         encode(["a"] * 5_001)
@@ -354,17 +363,17 @@ def test_what_is_remembered_of_tables_and_lists_changes_nothing(monkeypatch):
             (k, v, struct.pack(f"<{len(n)}d", *n), [x is nothing for x in n]) for k, v, n in found
         ]
 
-    monkeypatch.setattr(encoding, "_layouts", {})
+    monkeypatch.setattr(layouts, "_layouts", {})
     quick = told()
-    assert sum(layout is not None for layout in encoding._layouts.values()) > 100
-    monkeypatch.setattr(encoding, "_layout", lambda answer: None)
+    assert sum(layout is not None for layout in layouts._layouts.values()) > 100
+    monkeypatch.setattr(encoding, "layout_of", lambda answer: None)
     assert told() == quick
 
 
 def test_so_many_layouts_are_remembered_and_no_more(monkeypatch):
-    monkeypatch.setattr(encoding, "_layouts", {})
-    monkeypatch.setattr(encoding, "MOST_LAYOUTS", 3)
+    monkeypatch.setattr(layouts, "_layouts", {})
+    monkeypatch.setattr(layouts, "MOST_LAYOUTS", 3)
     found = {encode({f"k{i}": i})[1] for i in range(9)}
     assert len(found) == 9
-    assert len(encoding._layouts) == 3
+    assert len(layouts._layouts) == 3
     assert encode({"k8": 8})[1] in found
