@@ -92,7 +92,7 @@ def _whole_audits(confidence: float) -> Any:
     from dpframe.calibration import rows
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "AUDITS", 300)
+        patch.setattr(rows, "AUDITS", 100)
         return rows.together_rows(confidence, seed=0)
 
 

@@ -60,6 +60,7 @@ PAGES = sorted(
 )
 
 FEW = 2_000
+FEW_REPEATS = 10
 SMALLER = {
     "specs/dptext.toml": shlex.split("--trials 20000 --set mechanism.epsilon=1.0 --set pair.dim=2"),
     "specs/density-estimation/figure-07-best-order.toml": ["--set", "audit.repeats=2"],
@@ -69,6 +70,7 @@ SMALLER = {
 """Changes to the runs that take long."""
 
 WITHOUT_WORKERS = {
+    "docs/how-to/audit-anybodys-trainer.md",
     "docs/how-to/audit-a-black-box.md",
     "docs/how-to/search-for-a-violation.md",
     "docs/how-to/write-a-mechanism.md",
@@ -244,7 +246,7 @@ class Session:
         if words[0] in ("run", "compare"):
             words += SMALLER.get(words[-1], [])
         elif words[0] == "calibrate":  # the option that comes last counts
-            words += ["--repeats", "10"]
+            words += ["--repeats", str(FEW_REPEATS)]
             while words.count("--trials") > 1:  # a page may name several; each compiles anew
                 second = words.index("--trials", words.index("--trials") + 1)
                 del words[second : second + 2]
@@ -283,6 +285,11 @@ def corner_row_once(part: Any, run: Any) -> Any:
     return CORNERS[key]
 
 
+def calibrated_a_little(spec: Any, *, repeats: int, **more: Any) -> Any:
+    """In Python; on the command line the same."""
+    return calibrate.calibrate(spec, repeats=min(repeats, FEW_REPEATS), **more)
+
+
 @pytest.mark.usefixtures("whole_audits_once")
 @pytest.mark.parametrize("name", PAGES)
 def test_every_block_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,6 +310,7 @@ def run_blocks(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(calibrate, "corner_row", corner_row_once)
+    monkeypatch.setattr(dpframe, "calibrate", calibrated_a_little)
     if name in WITHOUT_WORKERS:
         sample_in_this_process(monkeypatch)
     session = Session(name, tmp_path, monkeypatch, whole=whole)
