@@ -24,7 +24,7 @@ WHOLE = {
 SOME = [("quick", []), ("adept-spread", ["audit.repeats=5"]), ("dptext", ["pair.dim=[1, 2]"])]
 """The default run."""
 APART = ("libraries", "density-estimation")
-"""Specs with tests of their own: of a plugin, and of the other paper, which check the same of all."""
+"""Specs that have tests of their own: a plugin's; the other paper's, which check the same."""
 
 RUNS = [
     *((next(SPECS.rglob(f"{name}.toml")), few) for name, few in SOME),
