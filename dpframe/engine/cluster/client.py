@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import jax
 
 from dpframe.engine.cluster import drawing, work
-from dpframe.engine.cluster.connection import Connection, GoneError
+from dpframe.engine.cluster.connection import TO_ANSWER, TO_PART, Connection, GoneError
 from dpframe.engine.cluster.parts import pack, plugin_classes, versions
 from dpframe.errors import CellError, DpframeError
 
@@ -101,7 +101,7 @@ class Cluster:
         self.stop()
         self.pool.shutdown(wait=False, cancel_futures=True)
         with contextlib.suppress(Exception):
-            self._connection.everywhere(drawing.end, self.run)
+            self._connection.everywhere(drawing.end, self.run, patience=TO_PART)
         self._connection.close()
 
     @property
@@ -272,7 +272,8 @@ class Cluster:
         """Refuses to begin where all workers would count otherwise."""
         wanted = versions()
         # One that ended meanwhile says nothing; others may come, and every task looks again.
-        for worker, found in self._connection.everywhere(work.versions_there).items():
+        told = self._connection.everywhere(work.versions_there, patience=TO_ANSWER)
+        for worker, found in told.items():
             if isinstance(found, dict) and found != wanted:
                 names = [name for name in wanted if found.get(name) != wanted[name]]
                 why = ", ".join(

@@ -35,6 +35,12 @@ FAILED = 3
 PAUSE = 0.5
 """Seconds between two attempts to reach a scheduler."""
 
+TO_ANSWER = 15.0
+"""Seconds in which workers say what they have; who says it later says it with the first task."""
+
+TO_PART = 2.0
+"""Seconds in which workers are told that a run has ended."""
+
 FRESH = 2.0
 """Seconds for which it is taken as known who the workers are."""
 
@@ -93,10 +99,27 @@ class Connection:
                 self._known = time.monotonic(), known
         return known
 
-    def everywhere(self, function: Callable[..., Any], *args: Any) -> dict[str, Any]:
-        """What every worker answers at once, whatever it is doing."""
-        found: dict[str, Any] = self.client.run(function, *args, on_error="return")
-        return found
+    def everywhere(
+        self, function: Callable[..., Any], *args: Any, patience: float
+    ) -> dict[str, Any]:
+        """What every worker answers at once, whatever it is doing.
+
+        Args:
+            function: what they do.
+            args: its arguments.
+            patience: seconds after which nobody waits for answers any more: Dask tries for half a
+                minute to reach a worker that has just died.
+        """
+        found: dict[str, Any] = {}
+
+        def ask() -> None:
+            with contextlib.suppress(Exception):  # the connection ends meanwhile
+                found.update(self.client.run(function, *args, on_error="return"))
+
+        asking = threading.Thread(target=ask, name="dpframe-everywhere", daemon=True)
+        asking.start()
+        asking.join(patience)
+        return dict(found)
 
     def call(
         self,

@@ -22,6 +22,7 @@ from support.harmed import Harmed
 
 from dpframe.engine.cluster import work
 from dpframe.engine.cluster.client import Cluster, enlarged
+from dpframe.engine.cluster.connection import Connection
 from dpframe.engine.cluster.parts import Missing, Refused, pack, unpack
 
 # A scheduler that is killed leaves sockets of the client to the garbage collector.
@@ -129,6 +130,21 @@ def test_a_worker_that_would_count_otherwise_counts_nothing(
     finally:
         odd.kill()
         odd.wait()
+
+
+def test_nobody_waits_long_for_a_worker_that_has_just_died() -> None:
+    answered = threading.Event()
+
+    class Client:
+        def run(self, *_: Any, **__: Any) -> dict[str, Any]:
+            assert answered.wait(60)
+            return {"w": 1}
+
+    connection = Connection.__new__(Connection)
+    connection.client = Client()
+    assert connection.everywhere(len, (), patience=0.01) == {}
+    answered.set()
+    assert connection.everywhere(len, (), patience=60) == {"w": 1}
 
 
 def test_segments_grow_with_the_cluster() -> None:
