@@ -6,22 +6,25 @@ import time
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
 from dpframe.engine import programs
 from dpframe.engine.address import EVAL, FIT, PILOT
 from dpframe.engine.budgets import resolved
 from dpframe.engine.guard import guarded
-from dpframe.engine.handing_out import handed_out
+from dpframe.engine.handing_out import Daemons, handed_out
 from dpframe.engine.here import Here
 from dpframe.engine.lanes import unstacked
-from dpframe.engine.lending import Load, Request
+from dpframe.engine.lending import Load, Overdue, Request
 from dpframe.engine.pace import Pace
 from dpframe.engine.precision import as_scored, for_a_box, for_jax, on_device
+from dpframe.engine.processes import available_cores
 from dpframe.engine.recipe import Place, Recipe, drawn
 from dpframe.engine.rounds import ends
 from dpframe.engine.seeing import seen
 from dpframe.mechanism import HostMechanism
+from dpframe.patience import at_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,7 +72,7 @@ class Draws:
         run = resolved(run, the_pass.mechanisms[0], the_pass.trials)
         self.the_pass, self.prng, self.made, self.away = the_pass, prng, made, away
         self.until: float | None = None
-        """When nobody waits any longer for what is drawn away, on the monotonic clock."""
+        """When nobody waits any longer for what is drawn, on the monotonic clock."""
         self.dtype = np.dtype(run.precision)
         self.wanted = {FIT: run.fit or 0, PILOT: run.pilot or 0, EVAL: the_pass.trials}
         self._kept: dict[str, tuple[int, Outputs]] = {}
@@ -195,17 +198,29 @@ class Draws:
         def place(of: tuple[int, int], chunks: range) -> Place:
             return Place(stream, *of, chunks.start, chunks.stop)
 
-        away = self.away
-        if away is None or not self._pays(which):
-            return [drawn(recipe, place(*one)) for one in which]
-        parts = handed_out(
-            which,
-            Pace(self._nbytes),
-            lambda *one: away.draw(recipe, place(*one), self.until),
-            away.pool,
-            away.tasks,
-        )
-        return [[np.concatenate(each) for each in zip(*tasks, strict=True)] for tasks in parts]
+        def here(of: tuple[int, int], chunks: range) -> list[HostArray]:
+            if self.until is not None and time.monotonic() > self.until:
+                raise Overdue  # and nobody waits
+            return drawn(recipe, place(of, chunks))
+
+        away, pace = self.away, Pace(self._nbytes)
+        if away is not None and self._pays(which):
+            draw, until = away.draw, self.until
+            with at_work("sample"):
+                tasks = handed_out(
+                    which,
+                    pace,
+                    lambda *one: draw(recipe, place(*one), until),
+                    away.pool,
+                    away.tasks,
+                )
+        elif self.the_pass.slow and jax.default_backend() == "cpu":
+            # One model after the other would keep one core busy.
+            with at_work("sample"):
+                tasks = handed_out(which, pace, here, Daemons(), available_cores())
+        else:
+            tasks = [[here(*one)] for one in which]
+        return [[np.concatenate(each) for each in zip(*parts, strict=True)] for parts in tasks]
 
     def _pays(self, which: Sequence[Which]) -> bool:
         """Whether others are asked. A mechanism that did not say that it is slow is tried out."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from concurrent.futures import Executor
 
     from dpframe.engine.pace import Pace
 
@@ -18,8 +18,32 @@ Which = tuple[Any, range]
 """Some draws, and which chunks of them."""
 
 
+class Pool(Protocol):
+    """Threads."""
+
+    def submit(self, call: Callable[[], Any], /) -> Future[Any]:
+        """Lets one of them make a call."""
+
+
+class Daemons:
+    """As many threads as are asked for, which end with the process whatever they are at."""
+
+    def submit(self, call: Callable[[], Any], /) -> Future[Any]:
+        """See `Pool`."""
+        found: Future[Any] = Future()
+
+        def work() -> None:
+            try:
+                found.set_result(call())
+            except BaseException as error:  # it belongs to whoever waits
+                found.set_exception(error)
+
+        threading.Thread(target=work, name="dpframe-learn", daemon=True).start()
+        return found
+
+
 def handed_out(
-    which: Sequence[Which], pace: Pace, draw: Callable[[Any, range], T], pool: Executor, most: int
+    which: Sequence[Which], pace: Pace, draw: Callable[[Any, range], T], pool: Pool, most: int
 ) -> list[list[T]]:
     """What is drawn of some chunks, in as many tasks as that takes.
 

@@ -18,10 +18,10 @@ from dpframe.engine.guard import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from concurrent.futures import Executor
 
     from dpframe.engine.address import Stream
     from dpframe.engine.chunks import Segment
+    from dpframe.engine.handing_out import Pool
     from dpframe.engine.parcel import Parcel
     from dpframe.types import HostArray, Tree
 
@@ -62,7 +62,7 @@ class Away(Protocol):
         """How many of them are best under way at once."""
 
     @property
-    def pool(self) -> Executor:
+    def pool(self) -> Pool:
         """Threads that wait for them."""
 
     def count(

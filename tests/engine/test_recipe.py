@@ -15,7 +15,7 @@ from dpframe.commands.audit import make_plan
 from dpframe.engine import draws as draws_module
 from dpframe.engine.address import FIT
 from dpframe.engine.draws import Draws
-from dpframe.engine.handing_out import handed_out
+from dpframe.engine.handing_out import Daemons, handed_out
 from dpframe.engine.pace import Pace
 from dpframe.engine.precision import both_as_made
 from dpframe.engine.recipe import Place, Recipe, drawn
@@ -57,6 +57,8 @@ def test_outputs_are_the_same_whoever_draws_them(near: Near) -> None:
         here, there = of(document).outputs(FIT, lane), of(document, near).outputs(FIT, lane)
         assert [one.tobytes() for one in here] == [one.tobytes() for one in there]
         assert [one.shape for one in there] == [(50, 2)] * 2
+        in_turn = drawn(of(document)._recipe, Place(FIT, lane, 0, 0, 13))
+        assert here[0].tobytes() == in_turn[0][:50].tobytes()  # and not by several threads
     assert near.asked
     assert not (here[0] == here[1]).any()
 
@@ -102,6 +104,6 @@ def test_the_first_mistake_ends_all() -> None:
         asked.append(chunks.start)
         raise ValueError("no")
 
-    with ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match="no"):
-        handed_out([("a", range(1000))], Pace(1), draw, pool, 1)
+    with pytest.raises(ValueError, match="no"):
+        handed_out([("a", range(1000))], Pace(1), draw, Daemons(), 1)
     assert len(asked) < 3
