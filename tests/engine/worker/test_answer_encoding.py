@@ -377,3 +377,29 @@ def test_so_many_layouts_are_remembered_and_no_more(monkeypatch):
     assert len(found) == 9
     assert len(layouts._layouts) == 3
     assert encode({"k8": 8})[1] in found
+
+
+class Named(str):
+    """A text that says something else of itself."""
+
+    def __str__(self):
+        return "other"
+
+    def __hash__(self):
+        return 3
+
+
+def test_what_is_remembered_of_keys_and_texts_changes_nothing(monkeypatch):
+    answers = [
+        {"b": 1.0, "a": [1, "row 7"], "c": {"z": None, "é 2": (1, 2.0)}},
+        {"a": 1, Named("b"): 2},
+        {Named("b 5"): [Named("n = 4"), "n = 4"]},
+        {"a": "x" * 200, "b": "\ud800"},
+        [{"b": 1, "a": "t"}, {"a": "t", "b": 1}],
+        {f"k{i}": [i] for i in range(100)},
+    ]
+    quick = [encode(answer) for answer in answers * 2]
+    monkeypatch.setattr(reader, "MOST_KEYS", 0)
+    monkeypatch.setattr(reader, "MOST_KNOWN", 0)
+    assert [encode(answer) for answer in answers * 2] == quick
+    assert numbers([Named("n = 4")])[1:] == [4.0]

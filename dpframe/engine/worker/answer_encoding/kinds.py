@@ -27,6 +27,8 @@ def code_of_kind(kind: str) -> int:
 
 def name_of(kind: Any) -> str:
     """Of a class; modules are left out, since a box may be loaded under another name."""
+    if kind is dict or kind is list or kind is tuple:
+        return str(kind.__name__)
     return str(getattr(kind, "__qualname__", kind.__name__)).rsplit("<locals>.", 1)[-1]
 
 

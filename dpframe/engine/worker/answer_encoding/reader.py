@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from .content import (
@@ -32,6 +33,13 @@ MOST_DEPTH = 64
 """Containers within containers."""
 
 _CODE = ("function", "builtin_function_or_method", "method", "module")
+
+
+MOST_KEYS = 64
+"""Keys of a table that are remembered together."""
+
+MOST_KNOWN = 64
+"""Characters of a text that is remembered."""
 
 
 class Reader:
@@ -106,12 +114,11 @@ class Reader:
         return "complex"
 
     def str_(self, value: str) -> str:
-        content = bytes_of(value)
-        self.part(b"s", sized(content))
-        found, rest = numbers_in(value)
+        text = str.__str__(value)  # of a class that extends str too, whatever it makes of itself
+        content, found, marker = (_of_text if len(text) <= MOST_KNOWN else _of_long)(text)
+        self.part(b"s", content)
         self.of_texts += found
-        # A marker: the same for the same text, whatever numbers are in it.
-        self.add(float(code(rest if found else content) >> 32))
+        self.add(marker)
         return "str"
 
     def bytes_(self, value: bytes) -> str:
@@ -126,6 +133,10 @@ class Reader:
 
     def container(self, value: Any) -> str:
         kind = type(value)
+        if kind is dict:
+            return self.table(value)
+        if kind is list or kind is tuple:
+            return self.row(value)
         package = str(getattr(kind, "__module__", "")).split(".", 1)[0]
         if isinstance(value, type) or kind.__name__ in _CODE:
             self.part(b"q", sized(bytes_of(str(value.__name__))))
@@ -172,6 +183,12 @@ class Reader:
         self.part(b"M", struct.pack("<Q", len(value)))
         if type(value) is not dict:
             self.part(b"C", sized(name_of(type(value)).encode()))
+        if 0 < len(value) <= MOST_KEYS and set(map(type, value)) == {str}:
+            whole, names, in_order = _head(tuple(value))
+            self.parts.append(whole)
+            of = {key: self.read(value[key]) for key in in_order}
+            held = [f"{label}: {of[key]}" for key, label in names]
+            return f"{name_of(type(value))} ({', '.join(held)})"
         keys = []
         for key in value:
             if type(key) is str:
@@ -210,6 +227,27 @@ class Reader:
         other = Reader(self.attributes)
         other.open, other.count = list(self.open), self.count
         return other
+
+
+@lru_cache(maxsize=1 << 10)
+def _head(keys: tuple[str, ...]) -> tuple[bytes, list[tuple[str, str]], list[str]]:
+    """Of a table by texts: its keys as bytes, what they are called, and their order."""
+    found = [(b"s" + sized(bytes_of(key)), repr(key).strip("'"), key) for key in keys]
+    content = b"K" + sized(b"".join(sized(code_of) for code_of, _, _ in found))
+    names = [(key, label) for _, label, key in found]
+    return content, names, [key for _, _, key in sorted(found, key=_place)]
+
+
+@lru_cache(maxsize=1 << 12)
+def _of_text(text: str) -> tuple[bytes, list[float], float]:
+    """Of a text: its bytes, the numbers in it, and its marker."""
+    content = bytes_of(text)
+    found, rest = numbers_in(text)
+    # A marker: the same for the same text, whatever numbers are in it.
+    return sized(content), found, float(code(rest if found else content) >> 32)
+
+
+_of_long = _of_text.__wrapped__
 
 
 def _place(key: tuple[bytes, str, Any]) -> tuple[bool, bytes, bytes]:
