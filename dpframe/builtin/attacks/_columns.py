@@ -98,14 +98,25 @@ def nothing(count: int) -> Columns:
     return Columns(special, np.zeros(count), np.ones(count), none, none.copy())
 
 
-def looked_at(train: tuple[HostArray, HostArray]) -> Columns:
+def looked_at(
+    train: tuple[HostArray, HostArray], rows: int = LOOKED_AT, like: Columns | None = None
+) -> Columns:
     """Chooses what to look at.
 
     Args:
         train: rows of outputs on D and on D′, each of shape [n, c].
+        rows: how many of each are looked at.
+        like: with as many flags and ramps of a column as this has.
     """
-    seen = [part[:LOOKED_AT].astype(np.float64) for part in train]
+    seen = [part[:rows].astype(np.float64) for part in train]
     found = nothing(seen[0].shape[1])
+    if like is not None:
+        ramps = np.zeros((len(found.centre), like.start.shape[1]))
+        found = found._replace(
+            special=np.full((len(found.centre), like.special.shape[1]), NO_VALUE),
+            start=ramps,
+            slope=ramps.copy(),
+        )
     for at in range(len(found.centre)):
         _look(Columns(*(part[at : at + 1] for part in found)), *(part[:, at] for part in seen))
     return found
@@ -139,25 +150,26 @@ def _look(column: Columns, d0: Floats, d1: Floats) -> None:
         column.slope[0, : len(lengths)] = np.minimum(1 / lengths, LARGEST)
 
 
-def see(columns: Columns, numbers: HostArray) -> HostArray:
+def see(columns: Columns, numbers: Any, xp: Any = np) -> Any:
     """What is seen of rows, as a matrix of shape [n, features]: flags, values, ramps.
 
     Args:
         columns: what to look at.
         numbers: shape [n, c].
+        xp: `numpy`, or `jax.numpy` to be traced.
     """
     kept = Columns(*(part.astype(numbers.dtype) for part in columns))
-    missing = np.isnan(numbers)
-    plain = np.where(missing, kept.centre, np.clip(numbers, -LARGEST, LARGEST))
-    flags = np.concatenate(
+    missing = xp.isnan(numbers)
+    plain = xp.where(missing, kept.centre, xp.clip(numbers, -LARGEST, LARGEST))
+    flags = xp.concatenate(
         [numbers[:, :, None] == kept.special, missing[:, :, None]], axis=2, dtype=numbers.dtype
     )
-    value = np.clip((plain - kept.centre) / kept.spread, -FURTHEST, FURTHEST)
+    value = xp.clip((plain - kept.centre) / kept.spread, -FURTHEST, FURTHEST)
     with np.errstate(over="ignore"):  # far up a steep ramp is at its end
-        ramps = np.clip((plain[:, :, None] - kept.start) * kept.slope, 0, 1)
+        ramps = xp.clip((plain[:, :, None] - kept.start) * kept.slope, 0, 1)
     # NaN is neither here nor there: its flag says all.
-    parts = (flags, value, np.where(missing[:, :, None], 0, ramps))
-    return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
+    parts = (flags, value, xp.where(missing[:, :, None], 0, ramps))
+    return xp.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
 
 class Weights(NamedTuple):

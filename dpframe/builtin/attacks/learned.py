@@ -12,6 +12,7 @@ from dpframe import Attack, Ge, Le
 from dpframe.builtin.attacks import _columns, _perceptron
 from dpframe.builtin.attacks._columns import Columns
 from dpframe.builtin.attacks._regression import Linear, best_ridge, padded, ridge_regression
+from dpframe.builtin.attacks._thin import FROM, WIDEST, pooled, thin_weights
 
 if TYPE_CHECKING:
     from dpframe import Array, Floats, HostArray, Ints, Key, Target, Tree
@@ -61,10 +62,21 @@ class Learned(Attack, name="learned"):
         sides = [_columns.host_rows(outputs, self.bits) for outputs in train]
         if min(map(len, sides)) < FEWEST:
             return self.state(_columns.nothing(sides[0].shape[1]))
-        columns = _columns.looked_at((sides[0], sides[1]))
-        features = Features.of(columns, [part[:CHOSEN_BY] for part in sides])
-        if not len(features.varied):
-            return self.state(columns)
+        state = self._of_many(sides)
+        if state is None:
+            columns = _columns.looked_at((sides[0], sides[1]))
+            features = Features.of(columns, [part[:CHOSEN_BY] for part in sides])
+            if not len(features.varied):
+                return self.state(columns)
+            state = self._of_few(features, sides)
+        if self.hidden and sides[0].shape[1] > 1:
+            layers = _deepened(key, state, [part[:DEEPER] for part in sides], self.hidden)
+            if layers is not None:
+                state |= {"deep": np.bool_(True), "perceptron": layers}
+        return state
+
+    def _of_few(self, features: Features, sides: list[HostArray]) -> dict[str, Any]:
+        """What is learned where few outputs show what leaks."""
         chosen_by = [features.rows(part[:CHOSEN_BY], features.varied) for part in sides]
         ridge, places, near = best_ridge(*_parted(chosen_by), features.groups())
         used = features.varied[places]
@@ -72,12 +84,29 @@ class Learned(Attack, name="learned"):
             most = max(CHOSEN_BY, ENTRIES * (16 if ridge >= THIN else 1) // len(used))
             more = [features.rows(part[:most], used) for part in sides]
             near = ridge_regression(more, ridge, near)
-        state = self.state(columns, features, used, near)
-        if self.hidden and sides[0].shape[1] > 1:
-            layers = _deepened(key, state, [part[:DEEPER] for part in sides], self.hidden)
-            if layers is not None:
-                state |= {"deep": np.bool_(True), "perceptron": layers}
-        return state
+        return self.state(features.columns, features, used, near)
+
+    def _of_many(self, sides: list[HostArray]) -> dict[str, Any] | None:
+        """What is learned where only many outputs do; None if that is not so, or they are few."""
+        blank = _columns.nothing(c := sides[0].shape[1])
+        if min(map(len, sides)) < FROM or blank.special.size + blank.start.size + 2 * c > WIDEST:
+            return None
+        columns = _columns.looked_at((sides[0], sides[1]), FROM // 2)
+        alike = pooled(columns, sides)
+        features = Features.of(alike or columns, [part[: FROM // 4] for part in sides])
+        if not len(features.varied):
+            return None
+        if alike is not None:
+            features = features.evened()
+        scale = np.zeros(len(features.spread))
+        scale[features.varied] = 1 / features.spread[features.varied]
+        found = thin_weights(
+            features.columns, features.centre, scale, sides, alike=alike is not None
+        )
+        if found is None:
+            return None
+        used = features.varied
+        return self.state(features.columns, features, used, Linear(0.0, found[used]))
 
     def state(
         self,
@@ -136,6 +165,18 @@ class Features(NamedTuple):
             both.std(axis=0, dtype=np.float64),
             both.shape[1] - ramps,
         )
+
+    def evened(self) -> Features:
+        """The same for columns that look alike: each feature with the mean of all of them."""
+        c, ramps = self.columns.start.shape
+        flags = self.columns.special.size // c + 1
+
+        def even(each: Floats) -> Floats:
+            first, second, third = np.split(each, [c * flags, c * (flags + 1)])
+            of = [first.reshape(c, flags), second[:, None], third.reshape(c, ramps)]
+            return np.concatenate([np.tile(part.mean(axis=0), c) for part in of])
+
+        return self._replace(centre=even(self.centre), spread=even(self.spread))
 
     @property
     def varied(self) -> Ints:

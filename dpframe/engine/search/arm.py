@@ -35,8 +35,14 @@ SHARE = 1 / 24
 GROWTH = 0.4
 """Draws of a round, as a share of those that its pair had before."""
 
-MOST_LEARNED = 1 << 16
-"""Draws per dataset that attacks learn from, and that cuts are chosen from."""
+MOST_LEARNED = 1 << 21
+"""Draws per dataset that attacks learn from, at most."""
+
+ENTRIES = 1 << 25
+"""Coordinates of the outputs of a dataset that they learn from, about: so many are in memory."""
+
+MOST_FOR_CUTS = 1 << 16
+"""Draws per dataset that cuts are chosen from, at most."""
 
 
 class Arm:
@@ -136,7 +142,8 @@ class Arm:
     def take_in(self, fresh: Seen, count: Counter) -> None:
         """A round that was bet on serves to choose what is bet on next."""
         self.seen = Seen(self.seen.above + fresh.above, self.seen.trials + fresh.trials)
-        enough = -(-MOST_LEARNED // self.the_pass.rows)
+        most = min(MOST_LEARNED, max(MOST_FOR_CUTS, ENTRIES // max(1, self.the_pass.elements)))
+        enough = -(-most // self.the_pass.rows)
         if self._learned < enough and self.drawn >= 16 * self._learned:
             self._learn(min(self.drawn // 4, enough), count)
 
@@ -167,7 +174,8 @@ class Arm:
         """Attacks learn from the first chunks, cuts come from the next; the rest is counted."""
         work = Learned(self.the_pass, self.run, self.prng, Store(), self.tried)
         work.away = self.away
-        work.learn_from(chunks, cuts := max(1, chunks // 2))
+        cuts = max(1, min(chunks // 2, MOST_FOR_CUTS // self.the_pass.rows))
+        work.learn_from(chunks, cuts)
         if self._work is None:
             work.look()
         self._work, self._learned = work, chunks

@@ -11,6 +11,7 @@ import numpy as np
 from dpframe.claims import Claim
 from dpframe.engine.estimate import again
 from dpframe.engine.guard import guarded
+from dpframe.engine.search.spending import least_losses
 from dpframe.errors import CellError
 from dpframe.estimator import Contrast, Estimate, Query
 from dpframe.mechanism import HostMechanism
@@ -48,7 +49,7 @@ def finding(hunt: Hunt, seconds: float) -> CellResult:
         what = "time" if hunt.ended_by_time else "trials"
         raise CellError(f"nothing could be bet on: more {what}, or a smaller neighbourhood")
     arm = hunt.witness()
-    number, loss = most_telling(arm.seen, cell.delta)
+    number, loss = most_telling(arm.seen, cell.delta, hunt.settings.resolution_of(cell))
     if hunt.is_refuted() and (clear := clearest(arm.seen, arm.points)) is not None:
         number = clear
     place, told, scores, side = arm.event(number, hunt.settings.source.words)
@@ -142,7 +143,7 @@ def clearest(seen: Seen, points: Sequence[Point]) -> int | None:
     return int(min(near, key=lambda number: (number % cuts, number)))
 
 
-def most_telling(seen: Seen, delta: float) -> tuple[int, float]:
+def most_telling(seen: Seen, delta: float, resolution: float = 0.0) -> tuple[int, float]:
     """The event that shows the largest loss, less two standard errors of its logarithm.
 
     The event that lies farthest outside of a true claim is but the luckiest: a few draws on one
@@ -151,17 +152,13 @@ def most_telling(seen: Seen, delta: float) -> tuple[int, float]:
     Args:
         seen: of one pair.
         delta: δ of the loss.
+        resolution: what the sampler does not resolve of either probability.
 
     Returns:
         Its number, and the loss that its shares show.
     """
-    n = seen.trials
-    q, p = ((events(*seen) + 0.5) / (n + 1)).T
-    beyond = p > delta
-    excess = np.where(beyond, p - delta, 1.0)
-    loss = np.where(beyond, np.log(excess / q), -np.inf)
-    error = np.sqrt(p * (1 - p) / (n * excess**2) + (1 - q) / (n * q))
-    number = int(np.argmax(np.where(beyond, loss - 2 * error, -np.inf)))
+    loss, least = least_losses(seen, delta, resolution)
+    number = int(np.argmax(least))
     return number, float(max(0.0, loss[number]))
 
 

@@ -17,6 +17,7 @@ from dpframe.engine.search.haste import Haste
 from dpframe.engine.search.hope import hoped
 from dpframe.engine.search.making import Maker
 from dpframe.engine.search.question import asked_of_draws
+from dpframe.engine.search.spending import OTHERS, UNDECIDED, Leading
 from dpframe.engine.search.spent import Spent
 from dpframe.engine.search.wealth import LARGEST, Point, Wealth, farthest
 from dpframe.engine.sensitivity import SensitivityCheck
@@ -38,6 +39,9 @@ PROPOSALS = 1 / 2
 AGAIN = 16, 256
 """Draws after which more pairs are proposed, as a multiple of those after the last time: where no
 pair looks promising, and where one does."""
+
+FOR_BOUND = 1 << 20
+"""Draws after which a search that goes on to the end draws for its bound too, whatever it shows."""
 
 PROMISING = 3.0
 """Standard errors beyond a claim that are hardly the luck of one among many events."""
@@ -73,7 +77,9 @@ class Hunt:
         self.cell, self.search, self.settings = cell, cell.search, settings
         self.error = settings.error_of(cell)
         self.arms: list[AnyArm] = []
-        self.wealth = Wealth(cell.delta)
+        about = cell.delta, settings.resolution_of(cell)
+        self.wealth = Wealth(*about, led=not settings.ends_when_decided)
+        self._leading = Leading(*about)
         self.drawn = 0
         """Draws of each dataset, of all pairs together."""
         self.ended_by_time = False
@@ -158,7 +164,7 @@ class Hunt:
             return True
         if not self.arms:
             raise CellError(ONE_EXCEPTION.format(self._raised) if self._silent else NO_PAIR)
-        arm = self._most_promising()
+        arm, leads = self._next()
         looked = self._look_at(arm)
         draws = looked or arm.next_round(self._left)
         if not draws:
@@ -167,6 +173,9 @@ class Hunt:
         if left is not None and left <= 0:
             self.ended_by_time = True
             return False
+        if leads and not looked:
+            self.wealth.lead(self.arms.index(arm))
+        self._leading.spent(draws, leads=leads)
         (self._look if looked else self._bet)(arm, draws)
         return True
 
@@ -186,7 +195,14 @@ class Hunt:
         return self._rounds > 0
 
     def witness(self) -> AnyArm:
-        """The pair that has earned most; before any has, the one that suggests most."""
+        """The pair that has earned most; before any has, the one that suggests most.
+
+        Where draws go on for the bound, the pair that has the largest.
+        """
+        if not self.settings.ends_when_decided:
+            bounds = [self.wealth.bound(self.error, number) for number in range(len(self.arms))]
+            if max(bounds) > 0:
+                return self.arms[bounds.index(max(bounds))]
         best = max(self.arms, key=lambda arm: arm.earned)
         return best if best.earned > 0 else max(self.arms, key=self._suggests)
 
@@ -194,8 +210,8 @@ class Hunt:
         """What is worth betting against: the claim; once that is refuted, what still holds."""
         if arm.claim is not None and not self.is_refuted():
             return arm.points
-        open_ = self.wealth.open(self.error) * arm.scale
-        return (Point(min(open_, LARGEST), self.cell.delta),)
+        open_ = min(self.wealth.open(self.error) * arm.scale, LARGEST)
+        return (Point(open_, self.cell.delta + self.wealth.resolution * (1 + math.exp(open_))),)
 
     @property
     def _left(self) -> int:
@@ -209,8 +225,10 @@ class Hunt:
         return self.settings.ends_when_decided and self.is_refuted()
 
     def _wants_more(self) -> bool:
-        promising = any(self._z(arm) > PROMISING for arm in self.arms)
-        return self.drawn >= AGAIN[promising] * self._asked_at
+        return self.drawn >= AGAIN[self._is_promising()] * self._asked_at
+
+    def _is_promising(self) -> bool:
+        return any(self._z(arm) > PROMISING for arm in self.arms)
 
     def _propose(self) -> None:
         history = [
@@ -246,8 +264,15 @@ class Hunt:
         self._known[pair] = arm
         self._spend(arm.trials)
 
-    def _most_promising(self) -> AnyArm:
-        return max(self.arms, key=lambda arm: (self._growth(arm), self._suggests(arm)))
+    def _next(self) -> tuple[AnyArm, bool]:
+        """Who is drawn from next, and whether that is because its bound is the largest."""
+        if not self.settings.ends_when_decided:
+            refuted = self.is_refuted()
+            idle = self.drawn >= FOR_BOUND and not self._is_promising()
+            if refuted or idle:
+                share = OTHERS if refuted else UNDECIDED
+                return self._leading.pick(self.arms, self._growth, share)
+        return max(self.arms, key=lambda arm: (self._growth(arm), self._suggests(arm))), False
 
     def _growth(self, arm: AnyArm) -> float:
         """About how much a draw would earn, on average over what the pair may be.

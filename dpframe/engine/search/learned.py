@@ -75,6 +75,7 @@ class Learned(DeviceWork):
             self.attacks = tuple(stack(s.attacks, self.dtype) for s in the_pass.scorers)
             self.zeros = no_counts(the_pass, self.layouts)
             keys = entry_keys(the_pass, self.states, self.layouts)
+            self._at_hand.clear()
             self.digest = digest(sorted(keys.values()), 16)
             self.ready()
         self.begin()

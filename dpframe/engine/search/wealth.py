@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 LARGEST = 500.0
 """A loss beyond which nothing is bet on: its exponential, and δ beside it, have no float."""
 
-GRID = np.concatenate([[0.0], np.geomspace(0.01, 40.0, 560)])
-"""Losses that bounds are taken from: 1.5 % apart."""
+FINE = 8
+"""Losses of the grid for which one event is chosen: that of the smallest of them."""
+
+GRID = np.concatenate([[0.0], np.geomspace(0.01, 40.0, 560 * FINE - 1)])
+"""Losses that bounds are taken from: .19 % apart."""
 
 
 class Seen(NamedTuple):
@@ -73,41 +76,56 @@ class Ladder:
 
     A bound is about one pair. Were it earned by all of them together, a pair that loses little
     would be told the bound of another.
+
+    Args:
+        share: of the error, that the pair has from the start.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, share: float) -> None:
         self.now = np.zeros((2, len(GRID)))
         """Logarithms of the wealth of both ways to bet."""
-        self.since = np.zeros((2, len(GRID)))
-        """The same from the round on in which the pair was first bet on against the claim."""
-        self.place: int | None = None
-        """How many other pairs had been bet on against the claim before that."""
+        self.purses = {"proposed": (share, self.now)}
+        """Shares of the error that it got, and what was earned since."""
         self.best = np.full(len(GRID), -np.inf)
         """Largest logarithm so far of what a purse for all pairs has become in this one's hands."""
 
-    def log_wealth(self, at: Ints, number: int) -> Floats:
-        """Half of the purse is divided in the order of the pairs, half in that of the first bets.
+    def open(self, name: str, share: float) -> None:
+        """A share that it gets before a round; nothing if it has one of that name."""
+        self.purses.setdefault(name, (share, np.zeros((2, len(GRID)))))
 
-        Args:
-            at: places of the grid.
-            number: of the pair.
-        """
-        early = np.logaddexp(*self.now[:, at]) - 2 * math.log(2) + math.log(_share(number))
-        if self.place is None:
-            return np.asarray(early)
-        late = np.logaddexp(*self.since[:, at]) - 2 * math.log(2) + math.log(_share(self.place))
-        return np.asarray(np.logaddexp(early, late))
+    def pay(self, at: Ints, paid: Floats) -> None:
+        """Adds what a round has paid at some places of the grid."""
+        for _, earned in self.purses.values():
+            earned[:, at] += paid
+        self.best[at] = np.maximum(self.best[at], self.log_wealth(at))
+
+    def log_wealth(self, at: Ints) -> Floats:
+        """Of all of its purses together, at some places of the grid."""
+        each = [
+            np.logaddexp(*earned[:, at]) - math.log(2) + math.log(share)
+            for share, earned in self.purses.values()
+        ]
+        return np.asarray(np.logaddexp.reduce(each))
 
 
 class Wealth:
     """Grows by bets on rounds that were not seen when they were chosen.
 
+    Of the error of the bounds equal parts are divided among the pairs in the order in which they
+    were proposed, in that in which they were first bet on against the claim, and in that in which
+    they first led, where some do: each order is known before the bets that it is about.
+
     Args:
         delta: δ of the bounds.
+        resolution: what the sampler does not resolve: no bound rests on it.
+        led: whether pairs will lead.
     """
 
-    def __init__(self, delta: float) -> None:
-        self.delta = delta
+    def __init__(self, delta: float, resolution: float = 0.0, *, led: bool = False) -> None:
+        self.delta, self.resolution = delta, resolution
+        self._part = 1 / 3 if led else 1 / 2
+        """Of the error, that is divided in each of the orders."""
+        self._leaders: list[int] = []
         self.together = np.zeros(2)
         """Logarithms of what both ways to bet against the claim have made of one purse for all."""
         self.apart: dict[int, Floats] = {}
@@ -120,6 +138,8 @@ class Wealth:
         self.most = 0.0
         """About the largest logarithm of the wealth that the same rounds could have earned."""
         self._ladders: dict[int, Ladder] = {}
+        self._opened = (0, 0.0), 0.0
+        """The answer of `open`, and after how many rounds it was asked with which error."""
 
     def bet(
         self,
@@ -157,6 +177,11 @@ class Wealth:
         self._loudest = self._loudest + _paid(past, now, points)
         self.most = max(self.most, _mean(self._loudest) - math.log(2))
 
+    def lead(self, number: int) -> None:
+        """From the next round on, draws are spent on a pair because its bound is the largest."""
+        if number not in self._leaders:
+            self._leaders.append(number)
+
     @property
     def log_wealth(self) -> float:
         """Logarithm of the wealth against the claim.
@@ -183,8 +208,11 @@ class Wealth:
 
     def open(self, error: float) -> float:
         """The first loss that is refuted for none of the pairs."""
-        held = max((self._first_held(error, number) for number in self._ladders), default=0)
-        return float(GRID[min(len(GRID) - 1, held)])
+        about = len(self.history), error
+        if self._opened[0] != about:
+            held = max((self._first_held(error, number) for number in self._ladders), default=0)
+            self._opened = about, float(GRID[min(len(GRID) - 1, held)])
+        return self._opened[1]
 
     def _first_held(self, error: float, number: int) -> int:
         if number not in self._ladders:
@@ -206,22 +234,27 @@ class Wealth:
         return _mean(self.apart[number]) - _mean(old)
 
     def _bet_against_grid(self, number: int, before: Seen, fresh: Seen, scale: float) -> None:
-        ladder = self._ladders.setdefault(number, Ladder())
-        if ladder.place is None and number in self.apart:
-            ladder.place = list(self.apart).index(number)
+        ladder = self._ladders.get(number)
+        if ladder is None:
+            ladder = self._ladders[number] = Ladder(self._part * _share(number))
+        for name, order in (("bet on", list(self.apart)), ("led", self._leaders)):
+            if number in order:
+                ladder.open(name, self._part * _share(order.index(number)))
         losses = GRID * scale
-        hopeful = (losses <= min(largest_loss(before, self.delta), LARGEST)) & (self.delta < 1)
+        most = min(largest_loss(before, self.delta, self.resolution), LARGEST)
+        hopeful = (losses <= most) & (self.delta < 1)
         # What is refuted stays so, whatever it is bet against later.
         at = np.flatnonzero(hopeful & (ladder.best < RUINED))
         if not len(at):
             return
-        slope: Any = np.exp(losses[at])
-        bet = choose(*before, slope, self.delta)
-        paid = pay(fresh.above, fresh.trials, bet, slope, self.delta)
-        ladder.now[:, at] += paid
-        if ladder.place is not None:
-            ladder.since[:, at] += paid
-        ladder.best[at] = np.maximum(ladder.best[at], ladder.log_wealth(at, number))
+        coarse, of = np.unique(at // FINE, return_inverse=True)
+        first, slope = np.exp(losses[coarse * FINE]), np.exp(losses[at])
+        deltas = [self.delta + self.resolution * (1 + each) for each in (first, slope)]
+        chosen = choose(*before, first, deltas[0])
+        bet = Bet(chosen.event[of], chosen.q[of], chosen.p[of], chosen.z[of])
+        possible = deltas[1] < 1
+        paid = pay(fresh.above, fresh.trials, bet, slope, np.where(possible, deltas[1], 0.0))
+        ladder.pay(at, np.where(possible, paid, 0.0))
 
 
 def _paid(before: Seen, fresh: Seen, points: Sequence[Point]) -> Floats:
@@ -237,8 +270,15 @@ RUINED = 100.0
 """Logarithm of a wealth against which no audit holds a loss any longer."""
 
 
-def largest_loss(seen: Seen, delta: float) -> float:
-    """The largest loss that any event suggests; −inf if none suggests one."""
+def largest_loss(seen: Seen, delta: float, resolution: float = 0.0) -> float:
+    """The largest loss that any event suggests; −inf if none suggests one.
+
+    Args:
+        seen: of one pair.
+        delta: δ of the loss.
+        resolution: what the sampler does not resolve of either probability.
+    """
     q, p = ((events(*seen) + 0.5) / (seen.trials + 1)).T
+    p = p - delta - resolution
     with np.errstate(divide="ignore", invalid="ignore"):
-        return float(np.max(np.where(p > delta, np.log((p - delta) / q), -np.inf)))
+        return float(np.max(np.where(p > 0, np.log(p / (q + resolution)), -np.inf)))

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from scipy.special import bdtrc
 
-from dpframe.engine.search.wealth import GRID, Point, Seen, Wealth, farthest, largest_loss
+from dpframe.engine.search.wealth import (
+    FINE,
+    GRID,
+    Point,
+    Seen,
+    Wealth,
+    farthest,
+    largest_loss,
+)
 from dpframe.stats.betting import choose, events, pay, project
 
 CUTS = np.linspace(-3.0, 4.0, 15)
@@ -26,18 +34,21 @@ def plus(a: Seen, b: Seen) -> Seen:
 def test_it_is_what_a_loop_over_events_and_losses_gives() -> None:
     rng = np.random.default_rng(1)
     seen, wealth, delta = laplace(rng, 60, 1.5), Wealth(0.01), 0.01
-    claim, chosen = Point(0.4, 0.01), GRID[[0, 150, 300]]
+    claim, chosen = Point(0.4, 0.01), GRID[[0, 150 * FINE, 300 * FINE + 3]]
     naive: dict[float, list[float]] = {e: [0.0, 0.0] for e in (claim.epsilon, *chosen)}
     best, whole = dict.fromkeys(naive, 0.0), 0.0
     for drawn in (100, 200, 300):
         fresh = laplace(rng, 40, 1.5)
         for epsilon, ways in naive.items():
             before = (events(*seen) + 0.5) / (seen.trials + 1)
-            slope = math.exp(epsilon)
+            # Losses of the grid that lie close together have the event of the first of them.
+            coarse = GRID[300 * FINE] if epsilon == chosen[2] else epsilon
+            slope = math.exp(coarse)
             zs = [
                 (p - slope * q - delta) / math.sqrt(slope**2 * q * (1 - q) + p * (1 - p))
                 for q, p in before
             ]
+            slope = math.exp(epsilon)
             event = int(np.argmax(zs))
             q, p = before[event]
             if p <= slope * q + delta:
@@ -138,15 +149,18 @@ def test_a_bound_is_earned_by_its_own_pair() -> None:
         assert wealth.bound(0.05, 2) == 0.0
 
 
-def test_the_bounds_of_all_pairs_hold_together() -> None:
+@pytest.mark.parametrize("led", [False, True])
+def test_the_bounds_of_all_pairs_hold_together(led: bool) -> None:
     """What each pair has to earn adds up to the error: at most 1e-6 of a false alarm."""
     rng, audits, error = np.random.default_rng(8), 150, 0.4
     wrong = lucky = 0
     for _ in range(audits):
-        wealth, arms = Wealth(0.0), [laplace(rng, 30, 0.3) for _ in range(4)]
+        wealth, arms = Wealth(0.0, led=led), [laplace(rng, 30, 0.3) for _ in range(4)]
         for drawn in range(12):
             arm = int(np.argmax([farthest(a, (Point(0.3, 0.0),)).z for a in arms]))  # type: ignore[union-attr]
             fresh = laplace(rng, max(10, arms[arm].trials // 3), 0.3)
+            if led and drawn > 4:
+                wealth.lead(arm)
             wealth.bet(arms[arm], fresh, (), 1.0, drawn, arm)
             arms[arm] = plus(arms[arm], fresh)
         wrong += any(wealth.bound(error, number) > 0.3 for number in range(4))
@@ -189,6 +203,48 @@ def test_a_late_pair_has_the_purse_of_the_first_if_it_is_the_first_that_is_bet_o
     assert wealths[0].best > 10
     # Of what a bound is earned with, half is divided in the order of the pairs.
     assert 0.8 * wealths[0].bound(0.05, 0) < wealths[1].bound(0.05, 40) < wealths[0].bound(0.05, 0)
+
+
+@pytest.mark.parametrize("led", [False, True])
+def test_shares_of_the_error_add_up_to_one_at_most(led: bool) -> None:
+    """However pairs come to be bet on, and to lead."""
+    rng, wealth = np.random.default_rng(10), Wealth(0.0, led=led)
+    seen, claim = laplace(rng, 400, 1.0), (Point(0.3, 0.0),)
+    order = rng.permutation(40).tolist()
+    for drawn, number in enumerate(order + order[::-1]):
+        if led and number % 2:
+            wealth.lead(number)
+        wealth.bet(seen, laplace(rng, 10, 1.0), claim if number % 3 else (), 1.0, drawn, number)
+    shares = [share for ladder in wealth._ladders.values() for share, _ in ladder.purses.values()]
+    assert 0.85 < sum(shares) <= 1 + 1e-12
+    assert len(shares) == 40 + 26 + 20 * led
+
+
+def test_who_leads_has_a_purse_of_its_own() -> None:
+    """It is worth something where many pairs were proposed, and bet on, before."""
+    bounds = []
+    for leads in (False, True):
+        rng, wealth = np.random.default_rng(11), Wealth(0.0, led=True)
+        seen = laplace(rng, 2000, 1.0)
+        if leads:
+            wealth.lead(99)
+        fresh = laplace(rng, 2000, 1.0)
+        wealth.bet(seen, fresh, (), 1.0, 1, 99)
+        bounds.append(wealth.bound(0.05, 99))
+    assert bounds[0] + 0.03 < bounds[1] < 1.0
+
+
+def test_no_bound_rests_on_what_the_sampler_does_not_resolve() -> None:
+    """Forty of a million on one side and none on the other: floats have such outputs."""
+    rare, far = Seen(np.array([[0], [40]]), 10**6), Seen(np.array([[0], [40_000]]), 10**6)
+    for fresh, resolution, least, most in ((rare, 0.0, 1.0, 9.0), (rare, 1e-4, 0.0, 0.0)):
+        wealth = Wealth(0.0, resolution)
+        wealth.bet(fresh, fresh, (), 1.0, 1)
+        assert least <= wealth.bound(0.05) <= most
+    wealth = Wealth(0.0, 1e-4)
+    wealth.bet(far, far, (), 1.0, 1)
+    assert 5.0 < wealth.bound(0.05) < math.log(0.04 / 1e-4)
+    assert largest_loss(far, 0.0, 1e-4) < math.log(0.04 / 1e-4) < largest_loss(far, 0.0)
 
 
 def test_distance_is_in_standard_errors() -> None:
