@@ -59,8 +59,13 @@ def project(q: Floats, p: Floats, slope: Floats, delta: Floats | float) -> tuple
     x = 2 * (p + q) / (b + np.sqrt(apart * apart + 4 * slope * (1 - q) * (1 - p)))
     if np.any(delta):
         x = np.where(delta > 0, _cubic(q, p, slope, delta) / slope, x)
-        for _ in range(STEPS):
+        places: list[Floats] = []
+        for left in range(STEPS, 0, -1):
             x = np.minimum(np.maximum(x, low), high)
+            if len(places) > 1 and (x == places[-2]).all():  # to and fro between two, by rounding
+                x = places[-1] if left % 2 else x
+                break
+            places.append(x)
             y = slope * x + delta
             one, two = slope * x * (1 - x), y * (1 - y)
             dx, dy = x - q, y - p

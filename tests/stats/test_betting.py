@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,6 +33,39 @@ def audited(
         above = np.stack([size - np.searchsorted(part, CUTS) for part in drawn])
         evidence = betting.played(evidence, above, size, epsilons, 0.0)
     return evidence
+
+
+def test_steps_that_rounding_sends_to_and_fro_end_where_all_of_them_would(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is asked for more steps than there is a difference for gives the same to the bit."""
+    rng = np.random.default_rng(4)
+    q, p, delta = rng.uniform(0, 1, (2000, 3)), rng.uniform(0, 1, (2000, 3)), 1e-3
+    slope = np.exp(rng.uniform(0, 3, (2000, 1)))
+    found = [[betting.project(*of, delta) for of in zip(q, p, slope, strict=True)]]
+    compared = []
+
+    class Never(np.ndarray):
+        """Steps that look as if they moved on."""
+
+        __hash__ = np.ndarray.__hash__
+
+        def __eq__(self, other: object) -> Any:
+            compared.append(1)
+            return np.zeros(self.shape, bool)
+
+    def cubic(*args: Any) -> Any:
+        return whole(*args).view(Never)
+
+    whole = betting._cubic
+    monkeypatch.setattr(betting, "_cubic", cubic)
+    monkeypatch.setattr(
+        np, "where", lambda mask, a, b, where=np.where: where(mask, a, b).view(Never)
+    )
+    found.append([betting.project(*of, delta) for of in zip(q, p, slope, strict=True)])
+    assert len(compared) > 15 * len(q)
+    one, other = (np.asarray(part, np.float64) for part in found)
+    assert one.tobytes() == other.tobytes()
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5, 0.2])
