@@ -72,9 +72,9 @@ MUTANTS = [
     Mutant(
         3,
         "pilot from the draws that are counted",
-        "dpframe/engine/learn.py",
-        "draws.outputs(PILOT, lane)",
-        'draws.outputs("eval", lane)',
+        "dpframe/engine/draws.py",
+        "self.outputs(PILOT, lane)",
+        'self.outputs("eval", lane)',
         (f"{APART}::test_neither_does_it_in_a_run",),
         calibrate=True,
     ),
