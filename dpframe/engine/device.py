@@ -42,6 +42,7 @@ class DeviceWork(Work):
 
     def learning(self) -> Draws:
         self.draws = Draws(self.the_pass, self.run, self.prng, self.made, self.away)
+        self.draws.leaving = self.leaving
         if (left := self.time_left()) is not None:
             self.draws.until = time.monotonic() + left + FIRST_PATIENCE
         return self.draws

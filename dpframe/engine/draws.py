@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from dpframe.engine.guard import guarded
 from dpframe.engine.handing_out import Daemons, handed_out
 from dpframe.engine.here import Here
 from dpframe.engine.lanes import unstacked
-from dpframe.engine.lending import Load, Overdue, Request
+from dpframe.engine.lending import Load, Overdue, Request, Stopped
 from dpframe.engine.pace import Pace
 from dpframe.engine.precision import as_scored, for_a_box, for_jax, on_device
 from dpframe.engine.processes import available_cores
@@ -73,6 +74,8 @@ class Draws:
         self.the_pass, self.prng, self.made, self.away = the_pass, prng, made, away
         self.until: float | None = None
         """When nobody waits any longer for what is drawn, on the monotonic clock."""
+        self.leaving = threading.Event()
+        """Set when the run ends early: what takes long is drawn no further."""
         self.dtype = np.dtype(run.precision)
         self.wanted = {FIT: run.fit or 0, PILOT: run.pilot or 0, EVAL: the_pass.trials}
         self._kept: dict[str, tuple[int, Outputs]] = {}
@@ -199,6 +202,8 @@ class Draws:
             return Place(stream, *of, chunks.start, chunks.stop)
 
         def here(of: tuple[int, int], chunks: range) -> list[HostArray]:
+            if self.leaving.is_set():
+                raise Stopped
             if self.until is not None and time.monotonic() > self.until:
                 raise Overdue  # and nobody waits
             return drawn(recipe, place(of, chunks))

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import secrets
+import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -145,6 +146,7 @@ class Runner:
         self.extremes: Extremes = {}
         self.loudest: dict[Any, Loudest] = {}
         self.again: list[Pass] = []
+        self.leaving = threading.Event()
         self.tried: set[Any] = set()
 
     def run(self, passes: Iterable[Pass]) -> list[Pass]:
@@ -177,7 +179,8 @@ class Runner:
         return 1 if self.cluster is None else self.cluster.times(elements / SEGMENT_ELEMENTS)
 
     def _stop(self) -> None:
-        """Ends what threads wait for."""
+        """Ends what threads wait for, or are long at."""
+        self.leaving.set()
         self.source.stop()
         if self.cluster is not None:
             self.cluster.stop()
@@ -266,6 +269,7 @@ class Runner:
     def _work(self, the_pass: Pass) -> Work:
         kind = HostWork if isinstance(the_pass.mechanisms[0], HostMechanism) else DeviceWork
         work = kind(the_pass, self.plan.audit.run, self.plan.prng, self.store, self.tried)
+        work.leaving = self.leaving
         if isinstance(work, HostWork):
             work.source = self.source
         elif isinstance(work, DeviceWork) and self.cluster is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import threading
 import time
 from abc import ABC, abstractmethod
 from functools import partial
@@ -87,6 +88,8 @@ class Work(ABC):
         """Whole chunks of each dataset that are counted here; None: all, and what is left over."""
         self._until: float | None = None
         """When the time for what goes on is over: first for preparing, then for counting."""
+        self.leaving = threading.Event()
+        """Set when the run ends early."""
         self.begun = False
         """Whether counting has begun."""
         self._changed = False

@@ -16,6 +16,7 @@ from dpframe.engine import draws as draws_module
 from dpframe.engine.address import FIT
 from dpframe.engine.draws import Draws
 from dpframe.engine.handing_out import Daemons, handed_out
+from dpframe.engine.lending import Stopped
 from dpframe.engine.pace import Pace
 from dpframe.engine.precision import both_as_made
 from dpframe.engine.recipe import Place, Recipe, drawn
@@ -95,6 +96,13 @@ def test_every_chunk_is_handed_out_once_whatever_the_pace() -> None:
     assert [list(itertools.chain(*parts)) for parts in found] == [
         [(of, n) for n in chunks] for of, chunks in which
     ]
+
+
+def test_whoever_leaves_is_not_kept_by_what_takes_long() -> None:
+    draws = of(training.spec("threshold"))
+    draws.leaving.set()
+    with pytest.raises(Stopped):
+        draws.outputs(FIT, 0)
 
 
 def test_the_first_mistake_ends_all() -> None:
