@@ -82,7 +82,7 @@ def _one_compile_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     kept = os.environ.get("DPFRAME_TEST_CACHE")
     os.environ["DPFRAME_CACHE"] = kept or str(directory / "compiled")
     if "jax" in sys.modules:  # else no test needs it here; processes that they start may
-        from dpframe.engine.cache import keep_compiled_programs
+        from dpframe.engine.compiling.cache import keep_compiled_programs
 
         keep_compiled_programs()
 

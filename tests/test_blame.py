@@ -12,7 +12,7 @@ import pytest
 from dpframe import Mechanism, Pair, blame
 from dpframe.blame import message, place, raised_in
 from dpframe.builtin.mechanisms.geometric import Geometric
-from dpframe.engine.guard import guarded
+from dpframe.engine.checks.guard import guarded
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:

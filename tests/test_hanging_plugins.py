@@ -18,7 +18,7 @@ from test_plugin_faults import Point, spec
 
 import dpframe
 from dpframe import patience
-from dpframe.engine import schedule, work
+from dpframe.engine.passes import schedule, work
 from dpframe.errors import SpecError
 
 HANG = "wait_for_the_end_of_the_test()"

@@ -56,7 +56,8 @@ LARGE = SPEC.replace("6_0", "20_0").replace("[8]", "[2, 8]").replace("[[attack]]
 
 OFTEN = """
 import sys
-from dpframe.engine import checkpoint, chunks
+from dpframe.engine.counts import checkpoint
+from dpframe.engine.addresses import chunks
 checkpoint.INTERVAL = 0.0  # writes all the time, so that many kills meet one
 chunks.SEGMENT_ELEMENTS = 1 << 23
 sys.argv[0] = "dpframe"
@@ -64,7 +65,7 @@ from dpframe.cli import main
 main()
 """
 ONCE = """
-from dpframe.engine.checkpoint import Store
+from dpframe.engine.counts.checkpoint import Store
 flush, flushes = Store.flush, []
 def flush_and_wait(store):
     flush(store)

@@ -126,6 +126,25 @@ def test_no_file_knows_the_types_of_one_that_needs_it() -> None:
     assert circles(PACKAGE.graph(typing=True)) == TYPED_CIRCLES
 
 
+ROOMS_OF_ENGINE = (
+    *("addresses", "checks", "compiling", "boxes", "planning", "counts", "programs", "passes"),
+    *("cluster", "search", "run", "count"),
+)
+"""Each may need those before it."""
+
+
+def test_rooms_of_the_engine_need_those_above_them_only() -> None:
+    floors = {f"dpframe.engine.{room}": floor for floor, room in enumerate(ROOMS_OF_ENGINE)}
+    inside = {
+        module: floors[".".join(module.split(".")[:3])]
+        for module in PACKAGE.files
+        if module.startswith("dpframe.engine.")
+    }
+    graph = PACKAGE.graph(typing=True)
+    upwards = {(m, n) for m in inside for n in graph[m] & inside.keys() if inside[n] > inside[m]}
+    assert upwards == set()
+
+
 def test_circles_are_found(tmp_path: Path) -> None:
     """Through late imports, through names that the package passes on, and for annotations."""
     for name, text in {

@@ -12,7 +12,7 @@ from support.command_line import dpframe
 
 from dpframe import plugin_files, registry
 from dpframe.commands.audit import load_plugins
-from dpframe.engine.fingerprint import code_digest
+from dpframe.engine.planning.fingerprint import code_digest
 from dpframe.errors import PluginError
 
 

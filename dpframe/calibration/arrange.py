@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dpframe.calibration.rehearsal import Part, Rehearsal
-from dpframe.engine.address import draw_group
-from dpframe.engine.budgets import resolved
-from dpframe.engine.guard import guarded
-from dpframe.engine.inquiry import share_of_error
-from dpframe.engine.plan import arrange
+from dpframe.engine.addresses.address import draw_group
+from dpframe.engine.checks.guard import guarded
+from dpframe.engine.passes.inquiry import share_of_error
+from dpframe.engine.planning.budgets import resolved
+from dpframe.engine.planning.plan import arrange
 from dpframe.errors import CellError
 from dpframe.estimator import Estimator, Query
 from dpframe.spec.audit import Skip
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dpframe.claims import Claim
-    from dpframe.engine.plan import Pass, Plan
+    from dpframe.engine.planning.plan import Pass, Plan
     from dpframe.spec.audit import Cell, RunSettings
 
 

@@ -21,8 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from dpframe.engine.guard import guarded
-from dpframe.engine.precision import precision_of
+from dpframe.engine.addresses.precision import precision_of
+from dpframe.engine.checks.guard import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from dpframe.calibration.rehearsal import Outcome, rehearse
-from dpframe.engine.processes import available_cores, begin, from_bytes, in_bytes, spawned
+from dpframe.engine.boxes.processes import available_cores, begin, from_bytes, in_bytes, spawned
 from dpframe.errors import DpframeError
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ _held: dict[str, Any] = {}
 
 def _start(pickled: bytes) -> None:
     begin()
-    from dpframe.engine.cache import keep_compiled_programs
+    from dpframe.engine.compiling.cache import keep_compiled_programs
 
     keep_compiled_programs()
     _held["rehearsals"], _held["problem"] = from_bytes(pickled)

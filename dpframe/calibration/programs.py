@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
-from dpframe.engine.address import chunk_key
-from dpframe.engine.compile import compiled
-from dpframe.engine.programs import sampled
+from dpframe.engine.addresses.address import chunk_key
+from dpframe.engine.compiling.compile import compiled
+from dpframe.engine.programs.programs import sampled
 
 if TYPE_CHECKING:
     from dpframe.mechanism import Mechanism

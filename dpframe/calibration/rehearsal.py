@@ -10,17 +10,17 @@ import numpy as np
 
 from dpframe.calibration.programs import draw_repeats
 from dpframe.calibration.repeat import Repeat
-from dpframe.engine.address import base_keys
-from dpframe.engine.draws import Draws, Outputs
-from dpframe.engine.guard import guarded
-from dpframe.engine.lanes import unstacked
-from dpframe.engine.precision import both_as_made, for_jax, precision_of, run_dtype
+from dpframe.engine.addresses.address import base_keys
+from dpframe.engine.addresses.precision import both_as_made, for_jax, precision_of, run_dtype
+from dpframe.engine.checks.guard import guarded
+from dpframe.engine.planning.lanes import unstacked
+from dpframe.engine.programs.draws import Draws, Outputs
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 
 if TYPE_CHECKING:
     from dpframe.calibration.repeat import Values
-    from dpframe.engine.plan import Pass
+    from dpframe.engine.planning.plan import Pass
     from dpframe.estimator import Query
     from dpframe.spec.audit import Cell, RunSettings
     from dpframe.types import Floats, HostArray

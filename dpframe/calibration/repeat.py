@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from dpframe.engine import programs
-from dpframe.engine.address import EVAL, SPLIT, host_generator
-from dpframe.engine.guard import guarded
-from dpframe.engine.lanes import stack, unstacked
-from dpframe.engine.learn import learn
-from dpframe.engine.tally import no_counts
+from dpframe.engine.addresses.address import EVAL, SPLIT, host_generator
+from dpframe.engine.checks.guard import guarded
+from dpframe.engine.counts.tally import no_counts
+from dpframe.engine.planning.lanes import stack, unstacked
+from dpframe.engine.programs import programs
+from dpframe.engine.programs.learn import learn
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpframe.calibration.rehearsal import Part
-    from dpframe.engine.draws import Draws
+    from dpframe.engine.programs.draws import Draws
     from dpframe.estimator import Estimate
     from dpframe.types import HostArray, Tree
 

@@ -18,7 +18,7 @@ import numpy as np
 from scipy import special
 
 from dpframe.calibration.whole import Numbers, Whole
-from dpframe.engine.address import Stream, host_generator
+from dpframe.engine.addresses.address import Stream, host_generator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

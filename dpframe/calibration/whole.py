@@ -9,11 +9,11 @@ import numpy as np
 
 from dpframe import registry
 from dpframe.calibration.exact import PLUGINS
-from dpframe.engine.address import generator_name
-from dpframe.engine.estimate import estimate_cell
-from dpframe.engine.ledger import Ledger
-from dpframe.engine.plan import plan
-from dpframe.engine.tally import Tally
+from dpframe.engine.addresses.address import generator_name
+from dpframe.engine.counts.ledger import Ledger
+from dpframe.engine.counts.tally import Tally
+from dpframe.engine.passes.estimate import estimate_cell
+from dpframe.engine.planning.plan import plan
 from dpframe.record.cell import cell_record
 from dpframe.record.verdict import judged
 from dpframe.spec import audit_from_dict
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from dpframe.engine.estimate import Extremes
-    from dpframe.engine.plan import Pass, Place
+    from dpframe.engine.passes.estimate import Extremes
+    from dpframe.engine.planning.plan import Pass, Place
     from dpframe.record.model import CellRecord
     from dpframe.spec.audit import Cell
 

@@ -17,7 +17,7 @@ from dpframe.cli.terminal import complain, console, say, say_json
 from dpframe.errors import DpframeError
 
 if TYPE_CHECKING:
-    from dpframe.engine.share import Shard
+    from dpframe.engine.addresses.share import Shard
 
 MOST = 1_000_000
 """Shards of one run."""
@@ -38,7 +38,7 @@ def parsed(text: str) -> Shard:
     Raises:
         DpframeError: it is none.
     """
-    from dpframe.engine.share import Shard
+    from dpframe.engine.addresses.share import Shard
 
     found = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
     if not found or not 1 <= int(found[1]) <= int(found[2]) <= MOST:

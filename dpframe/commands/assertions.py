@@ -17,9 +17,9 @@ from dpframe.claims import ApproxDP, Claim, PureDP
 from dpframe.commands import audit as auditing
 from dpframe.commands.asserted import failure, sentence, undecided
 from dpframe.commands.releases import mechanism_of, pair_of
-from dpframe.engine.here import Here
-from dpframe.engine.processes import available_cores
-from dpframe.engine.workers import Workers
+from dpframe.engine.boxes.here import Here
+from dpframe.engine.boxes.processes import available_cores
+from dpframe.engine.boxes.workers import Workers
 from dpframe.errors import DpframeError, SpecError, UndecidedError, ViolationError
 from dpframe.record import file as records
 from dpframe.record.verdict import CONSISTENT, VIOLATED, exceeds
@@ -206,7 +206,7 @@ def _recorded(
     spec: dict[str, Any], plugins: Sequence[type[Plugin]], handed: Any
 ) -> tuple[Record, str | None]:
     """The record, and why it was not made in worker processes, if it was not."""
-    from dpframe.engine.cache import keep_compiled_programs
+    from dpframe.engine.compiling.cache import keep_compiled_programs
 
     try:
         loaded = auditing.load(spec, plugins=plugins)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from dpframe.engine.lending import Source
-    from dpframe.engine.plan import Plan
+    from dpframe.engine.boxes.lending import Source
+    from dpframe.engine.planning.plan import Plan
     from dpframe.engine.run import Progress
     from dpframe.plugin import Plugin
     from dpframe.record.result import CellResult
@@ -70,9 +70,9 @@ def recorded(loaded: Audit, display: Display | None = None, source: Source | Non
         display: opens a progress display for a number of cells and of draws.
         source: where outputs of black boxes come from; default: worker processes that end with it.
     """
-    from dpframe.engine.calls import planned_draws
+    from dpframe.engine.boxes.workers import Workers
+    from dpframe.engine.passes.calls import planned_draws
     from dpframe.engine.run import quiet, run
-    from dpframe.engine.workers import Workers
 
     started = time.perf_counter()
     with contextlib.ExitStack() as stack:
@@ -133,10 +133,10 @@ def make_plan(loaded: Audit, source: Source | None = None) -> Plan:
     Raises:
         DpframeError: this machine has not the memory for it.
     """
-    from dpframe.engine.address import generator_name
-    from dpframe.engine.memory import Footprint, check_data
-    from dpframe.engine.plan import plan
-    from dpframe.engine.processes import available_cores
+    from dpframe.engine.addresses.address import generator_name
+    from dpframe.engine.boxes.processes import available_cores
+    from dpframe.engine.planning.memory import Footprint, check_data
+    from dpframe.engine.planning.plan import plan
 
     with within(free_bytes()):
         check_data(loaded)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpframe.blame import blame
-from dpframe.engine.address import PILOT, Stream, host_generator
+from dpframe.engine.addresses.address import PILOT, Stream, host_generator
 from dpframe.errors import CellError, DpframeError
 from dpframe.estimator import Estimator, Query
 from dpframe.record.answer import checked

@@ -6,15 +6,15 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from dpframe.commands.audit import make_plan
-from dpframe.engine.memory import Footprint
-from dpframe.engine.processes import available_cores
+from dpframe.engine.boxes.processes import available_cores
+from dpframe.engine.planning.memory import Footprint
 from dpframe.errors import SpecError
 from dpframe.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dpframe.engine.plan import Plan
+    from dpframe.engine.planning.plan import Plan
     from dpframe.spec.audit import Audit, Cell
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpframe.engine.inquiry import resolution_of, share_of_error
-from dpframe.engine.rounds import FIRST
+from dpframe.engine.counts.rounds import FIRST
+from dpframe.engine.passes.inquiry import resolution_of, share_of_error
 from dpframe.stats.growth_rate import growth_rate
 
 if TYPE_CHECKING:
-    from dpframe.engine.plan import Plan
+    from dpframe.engine.planning.plan import Plan
     from dpframe.report.terminal.plan import Decision
     from dpframe.spec.audit import Cell
 

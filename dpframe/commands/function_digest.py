@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from dpframe.engine.content import data_digest
+from dpframe.engine.addresses.content import data_digest
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ import numpy as np
 from dpframe.boxes import epsilon_of
 from dpframe.commands.audit import make_plan
 from dpframe.commands.decisions import decisions
-from dpframe.engine.calls import planned_calls
-from dpframe.engine.duration import expected_seconds
-from dpframe.engine.inquiry import resolution_of, share_of_error
-from dpframe.engine.memory import Footprint, ideal_layout
-from dpframe.engine.processes import available_cores
-from dpframe.engine.workers import Workers
+from dpframe.engine.boxes.processes import available_cores
+from dpframe.engine.boxes.workers import Workers
+from dpframe.engine.passes.calls import planned_calls
+from dpframe.engine.passes.duration import expected_seconds
+from dpframe.engine.passes.inquiry import resolution_of, share_of_error
+from dpframe.engine.planning.memory import Footprint, ideal_layout
 from dpframe.estimator import Query
 
 if TYPE_CHECKING:
-    from dpframe.engine.plan import Plan
+    from dpframe.engine.planning.plan import Plan
     from dpframe.estimator import Estimator
     from dpframe.report.terminal.plan import Outlook, Reach, Skipped
     from dpframe.spec.audit import Audit, Cell

@@ -56,7 +56,7 @@ def peak_rss_bytes() -> int | None:
 
 def plugin_records(loaded: Audit) -> list[PluginRecord]:
     """Every plugin that an audit uses, once."""
-    from dpframe.engine.fingerprint import program_code
+    from dpframe.engine.planning.fingerprint import program_code
 
     choices: set[Any] = {
         (c.use, c.distribution, c.version, type(c.value), *program_code(c.value))
@@ -88,7 +88,7 @@ def plugin_record(
         cls: its class.
         program: digest of the program that it runs, if it runs one.
     """
-    from dpframe.engine.fingerprint import code_digest
+    from dpframe.engine.planning.fingerprint import code_digest
 
     reference = str(cls.reference) if issubclass(cls, Estimator) else ""
     return PluginRecord(

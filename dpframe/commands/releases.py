@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpframe.commands.trainer import name_of
-from dpframe.engine.content import data_digest
+from dpframe.engine.addresses.content import data_digest
 from dpframe.errors import CellError, DpframeError
 from dpframe.mechanism import HostMechanism
 from dpframe.neighbourhood import Neighbourhood

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from dpframe.engine.checkpoint import Store
+    from dpframe.engine.boxes.workers import Workers
     from dpframe.engine.cluster.client import Cluster
-    from dpframe.engine.ledger import Ledger
-    from dpframe.engine.plan import Plan
+    from dpframe.engine.counts.checkpoint import Store
+    from dpframe.engine.counts.ledger import Ledger
+    from dpframe.engine.planning.plan import Plan
     from dpframe.engine.run import Progress
-    from dpframe.engine.workers import Workers
     from dpframe.record.model import Record
     from dpframe.spec.audit import Audit
 
@@ -64,10 +64,10 @@ def run(
     """
     directory = folder.made(invocation.out or Path("runs") / loaded.name)
     select_device(invocation.device or loaded.run.device)
-    from dpframe.engine.cache import keep_compiled_programs
-    from dpframe.engine.checkpoint import Store
-    from dpframe.engine.ledger import Ledger
-    from dpframe.engine.workers import Workers
+    from dpframe.engine.boxes.workers import Workers
+    from dpframe.engine.compiling.cache import keep_compiled_programs
+    from dpframe.engine.counts.checkpoint import Store
+    from dpframe.engine.counts.ledger import Ledger
 
     with folder.locked(directory / CHECKPOINT):
         keep_compiled_programs(warn)
@@ -104,7 +104,7 @@ def _run(
     workers: Workers,
     cluster: Cluster | None,
 ) -> Record:
-    from dpframe.engine.calls import planned_draws
+    from dpframe.engine.passes.calls import planned_draws
     from dpframe.engine.run import run as run_plan
 
     started = time.perf_counter()

@@ -13,7 +13,7 @@ from dpframe.blame import blame
 from dpframe.commands.audit import load_plugins
 from dpframe.commands.candidates import Candidate, candidates
 from dpframe.commands.scored import answer, check_confidence, deltas_of
-from dpframe.engine.address import PILOT, Stream, host_generator
+from dpframe.engine.addresses.address import PILOT, Stream, host_generator
 from dpframe.errors import CellError, DpframeError, ScoresError
 from dpframe.estimator import Estimator, Query
 from dpframe.record.answer import checked

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dpframe.commands.run import Display
-    from dpframe.engine.share import Shard
+    from dpframe.engine.addresses.share import Shard
     from dpframe.record.model import Record
     from dpframe.spec.audit import Audit
 
@@ -58,11 +58,11 @@ def count(
     default = Path("runs") / loaded.name / f"shard-{shard.number}-of-{shard.of}"
     directory = folder.made(invocation.out or default)
     select_device(invocation.device or loaded.run.device)
-    from dpframe.engine.cache import keep_compiled_programs
-    from dpframe.engine.calls import planned_draws
-    from dpframe.engine.checkpoint import Store
+    from dpframe.engine.boxes.workers import Workers
+    from dpframe.engine.compiling.cache import keep_compiled_programs
     from dpframe.engine.count import count as count_plan
-    from dpframe.engine.workers import Workers
+    from dpframe.engine.counts.checkpoint import Store
+    from dpframe.engine.passes.calls import planned_draws
 
     with folder.locked(directory / CHECKPOINT):
         keep_compiled_programs(warn)
@@ -110,7 +110,7 @@ def merge(
     _check_one_run(shards)
     first = shards[0][1]
     of = first["shard"][1]
-    from dpframe.engine.merge import merge as merge_counts
+    from dpframe.engine.counts.merge import merge as merge_counts
 
     loaded = load(spec or Path(first["spec"]["path"]), first["spec"]["overrides"])
     if loaded.source.sha256 != first["spec"]["sha256"]:

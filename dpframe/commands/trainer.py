@@ -10,7 +10,7 @@ import cloudpickle
 import numpy as np
 
 from dpframe.commands.function_digest import function_digest
-from dpframe.engine.content import data_digest
+from dpframe.engine.addresses.content import data_digest
 from dpframe.errors import CellError, DpframeError
 from dpframe.mechanism import HostMechanism
 from dpframe.pair import EQUAL, Pair

@@ -5,20 +5,20 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from dpframe.engine.checkpoint import Store
-from dpframe.engine.ledger import Ledger
+from dpframe.engine.boxes.workers import Workers
+from dpframe.engine.counts.checkpoint import Store
+from dpframe.engine.counts.ledger import Ledger
 from dpframe.engine.run import Runner, quiet, threads_here
-from dpframe.engine.workers import Workers
 from dpframe.record.result import CellResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpframe.engine.lending import Source
-    from dpframe.engine.plan import Pass, Plan
+    from dpframe.engine.addresses.share import Shard
+    from dpframe.engine.boxes.lending import Source
+    from dpframe.engine.passes.work import Work
+    from dpframe.engine.planning.plan import Pass, Plan
     from dpframe.engine.run import Progress
-    from dpframe.engine.share import Shard
-    from dpframe.engine.work import Work
 
 
 def count(

@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 import jax
 
 from dpframe.blame import blame
-from dpframe.engine.address import EVAL, Stream, digest
-from dpframe.engine.checkpoint import Store, Uneven
-from dpframe.engine.chunks import SEGMENT_ELEMENTS
-from dpframe.engine.device import DeviceWork
-from dpframe.engine.estimate import estimate_cell
-from dpframe.engine.fingerprint import drawn_with
-from dpframe.engine.host import HostWork
-from dpframe.engine.inquiry import Inquiry, resolution_of, share_of_error
-from dpframe.engine.ledger import Ledger
-from dpframe.engine.processes import available_cores
-from dpframe.engine.schedule import Counted, Finished, GaveUpError, Paused, Schedule
+from dpframe.engine.addresses.address import EVAL, Stream, digest
+from dpframe.engine.addresses.chunks import SEGMENT_ELEMENTS
+from dpframe.engine.boxes.processes import available_cores
+from dpframe.engine.boxes.sensitivity import SensitivityCheck
+from dpframe.engine.boxes.workers import Workers
+from dpframe.engine.counts.checkpoint import Store, Uneven
+from dpframe.engine.counts.ledger import Ledger
+from dpframe.engine.passes.device import DeviceWork
+from dpframe.engine.passes.estimate import estimate_cell
+from dpframe.engine.passes.host import HostWork
+from dpframe.engine.passes.inquiry import Inquiry, resolution_of, share_of_error
+from dpframe.engine.passes.schedule import Counted, Finished, GaveUpError, Paused, Schedule
+from dpframe.engine.passes.watch import Loudest, Watches
+from dpframe.engine.planning.fingerprint import drawn_with
 from dpframe.engine.search.crew import Crew, Drawn
 from dpframe.engine.search.question import asked_of_draws
 from dpframe.engine.search.settings import Settings
-from dpframe.engine.sensitivity import SensitivityCheck
-from dpframe.engine.watch import Loudest, Watches
-from dpframe.engine.workers import Workers
 from dpframe.errors import CellError, SampleError, WorthlessError
 from dpframe.mechanism import HostMechanism
 from dpframe.patience import StuckError, patiently
@@ -38,12 +38,12 @@ from dpframe.record.result import CellResult
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from dpframe.engine.boxes.lending import Source
     from dpframe.engine.cluster.client import Cluster
-    from dpframe.engine.estimate import Extremes
-    from dpframe.engine.lending import Source
-    from dpframe.engine.plan import Pass, Plan
-    from dpframe.engine.schedule import Event
-    from dpframe.engine.work import Work
+    from dpframe.engine.passes.estimate import Extremes
+    from dpframe.engine.passes.schedule import Event
+    from dpframe.engine.passes.work import Work
+    from dpframe.engine.planning.plan import Pass, Plan
     from dpframe.record.looks import Looks
     from dpframe.record.result import Exactly
     from dpframe.spec.audit import Cell

@@ -11,9 +11,9 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from dpframe.attack import Attack, Target
-from dpframe.engine.lanes import unstacked
-from dpframe.engine.sanity import check_rows_alone
-from dpframe.engine.trace import check_scores
+from dpframe.engine.checks.sanity import check_rows_alone
+from dpframe.engine.planning.lanes import unstacked
+from dpframe.engine.planning.trace import check_scores
 from dpframe.errors import CellError
 from dpframe.testing import laws, plugins
 from dpframe.testing.findings import LeftOut

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import bdtrc
 
 from dpframe.claims import PureDP
-from dpframe.engine.answers import statistic_of, zero_of
+from dpframe.engine.checks.answers import statistic_of, zero_of
 from dpframe.errors import CellError
 from dpframe.estimator import Estimate, Query
 from dpframe.record.answer import checked

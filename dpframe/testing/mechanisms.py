@@ -12,14 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpframe.claims import Claim
-from dpframe.engine.address import PROBE, Stream, base_key, generator_name, host_generator
-from dpframe.engine.independence import Independence
-from dpframe.engine.lanes import unstacked
-from dpframe.engine.precision import for_jax
-from dpframe.engine.sanity import check_outputs_vary
-from dpframe.engine.sensitivity import norm_of, sensitivity_of
-from dpframe.engine.worker.querying import ask, heard
-from dpframe.engine.worker.sampling import Refused
+from dpframe.engine.addresses.address import PROBE, Stream, base_key, generator_name, host_generator
+from dpframe.engine.addresses.precision import for_jax
+from dpframe.engine.boxes.sensitivity import norm_of, sensitivity_of
+from dpframe.engine.boxes.worker.querying import ask, heard
+from dpframe.engine.boxes.worker.sampling import Refused
+from dpframe.engine.checks.independence import Independence
+from dpframe.engine.checks.sanity import check_outputs_vary
+from dpframe.engine.planning.lanes import unstacked
 from dpframe.errors import CellError, WorthlessError
 from dpframe.mechanism import HostMechanism
 from dpframe.testing import laws, plugins

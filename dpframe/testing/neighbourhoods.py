@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from dpframe.engine.content import data_digest
+from dpframe.engine.addresses.content import data_digest
 from dpframe.neighbourhood import Earned
 from dpframe.pair import EQUAL, Pair, equal, unplayable, untraceable
 from dpframe.testing import plugins

@@ -28,7 +28,7 @@ from loop import CLOCK, DIMS, build, in_turn, now, rates_at
 
 from dpframe import registry
 from dpframe.commands.audit import make_plan
-from dpframe.engine.processes import available_cores
+from dpframe.engine.boxes.processes import available_cores
 from dpframe.engine.run import run
 from dpframe.spec import audit_from_dict
 

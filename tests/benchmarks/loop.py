@@ -26,7 +26,7 @@ import numpy as np
 
 from dpframe import registry
 from dpframe.commands.audit import make_plan
-from dpframe.engine.processes import available_cores
+from dpframe.engine.boxes.processes import available_cores
 from dpframe.engine.run import run
 from dpframe.spec import audit_from_dict
 

@@ -13,7 +13,7 @@ import pytest
 from support.encoded import best_event, encoded, target
 
 from dpframe.builtin.attacks.answers import VIEWS, OfAnswers
-from dpframe.engine.worker.answer_encoding import texts_in
+from dpframe.engine.boxes.worker.answer_encoding import texts_in
 
 RNG = np.random.default_rng(5)
 

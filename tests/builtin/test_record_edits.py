@@ -18,7 +18,7 @@ from dpframe import Earned, HostMechanism, PureDP, records_params
 from dpframe.alike import same
 from dpframe.builtin.neighbourhoods.records import RecordEdits
 from dpframe.builtin.pairs._plain import same_cell
-from dpframe.engine.content import data_digest
+from dpframe.engine.addresses.content import data_digest
 from dpframe.report.witness import _read, _toml
 from dpframe.testing import check_neighbourhood
 

@@ -16,7 +16,7 @@ from dpframe.calibration.arrange import Rehearsals, rehearsals_of
 from dpframe.calibration.rehearsal import Block
 from dpframe.commands import audit
 from dpframe.commands.calibrate import SETTINGS
-from dpframe.engine.address import EVAL, FIT, PILOT
+from dpframe.engine.addresses.address import EVAL, FIT, PILOT
 
 
 @pytest.fixture(autouse=True)

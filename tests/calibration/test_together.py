@@ -13,7 +13,8 @@ from scipy import stats
 
 from dpframe.calibration import rows, together
 from dpframe.calibration.whole import Numbers, Whole
-from dpframe.engine import inquiry, ledger
+from dpframe.engine.counts import ledger
+from dpframe.engine.passes import inquiry
 from dpframe.record import looks, verdict
 from dpframe.record.looks import Looks
 

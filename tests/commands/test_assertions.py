@@ -13,7 +13,7 @@ import pytest
 from dpframe.claims import GaussianDP
 from dpframe.commands import assertions
 from dpframe.commands.releases import takes_generator
-from dpframe.engine.here import Here
+from dpframe.engine.boxes.here import Here
 from dpframe.errors import DpframeError
 from dpframe.pytest import UndecidedError, ViolationError, assert_dp, search_violation
 from dpframe.record import file as records

@@ -15,9 +15,10 @@ from dpframe import HostMechanism, PureDP, host_mechanism
 from dpframe.commands import plan as commands_plan
 from dpframe.commands.audit import make_plan
 from dpframe.commands.plan import outlook
-from dpframe.engine import box_duration, here
-from dpframe.engine.calls import planned_calls
-from dpframe.engine.here import Here
+from dpframe.engine.boxes import here
+from dpframe.engine.boxes.here import Here
+from dpframe.engine.passes import box_duration
+from dpframe.engine.passes.calls import planned_calls
 from dpframe.report.terminal.plan import render_plan
 
 

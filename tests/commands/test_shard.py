@@ -161,7 +161,7 @@ def test_gaps_and_overlaps_are_refused(place: Path, tmp_path: Path) -> None:
     for file in (place / "2" / "checkpoint").glob("*.json"):
         content = json.loads(file.read_text())
         other = {key.replace("@6-12", "@5-11"): v for key, v in content["entries"].items()}
-        from dpframe.engine.address import digest
+        from dpframe.engine.addresses.address import digest
 
         content |= {"entries": other, "digest": digest(other, 16)}
         (tmp_path / "2" / "checkpoint" / file.name).write_text(json.dumps(content))

@@ -26,11 +26,11 @@ from dpframe import (
 )
 from dpframe.builtin.estimators.precision import Precision
 from dpframe.commands.audit import make_plan
-from dpframe.engine import programs
-from dpframe.engine.checkpoint import Store
-from dpframe.engine.device import DeviceWork
-from dpframe.engine.tally import Tally
-from dpframe.engine.threefry import NAME
+from dpframe.engine.addresses.threefry import NAME
+from dpframe.engine.counts.checkpoint import Store
+from dpframe.engine.counts.tally import Tally
+from dpframe.engine.passes.device import DeviceWork
+from dpframe.engine.programs import programs
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import pytest
 from support.command_line import dpframe
 
 from dpframe import program_files, registry
-from dpframe.engine import fingerprint
+from dpframe.engine.planning import fingerprint
 from dpframe.environments.model import Environment
 from dpframe.spec import load_audit, surroundings
 

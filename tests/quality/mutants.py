@@ -72,7 +72,7 @@ MUTANTS = [
     Mutant(
         3,
         "pilot from the draws that are counted",
-        "dpframe/engine/draws.py",
+        "dpframe/engine/programs/draws.py",
         "self.outputs(PILOT, lane)",
         'self.outputs("eval", lane)',
         (f"{APART}::test_neither_does_it_in_a_run",),
@@ -151,7 +151,7 @@ MUTANTS = [
         "dpframe/record/looks.py",
         "return 1 if number == 1 else number * (number + 1)",
         "return 1",
-        ("tests/engine/test_ledger.py",),
+        ("tests/engine/counts/test_ledger.py",),
         calibrate=True,
     ),
     Mutant(
@@ -181,7 +181,7 @@ MUTANTS = [
     Mutant(
         14,
         "the error is divided by claims instead of bounds",
-        "dpframe/engine/inquiry.py",
+        "dpframe/engine/passes/inquiry.py",
         "max(1, plan.certifying_cells)",
         "max(1, plan.m)",
         ("tests/engine/test_run.py", "tests/calibration/test_together.py"),
@@ -206,18 +206,18 @@ MUTANTS = [
     Mutant(
         17,
         "D and D′ share keys",
-        "dpframe/engine/address.py",
+        "dpframe/engine/addresses/address.py",
         "jax.random.fold_in(jax.random.fold_in(base, chunk), dataset)",
         "jax.random.fold_in(base, chunk)",
-        ("tests/engine/test_address.py",),
+        ("tests/engine/addresses/test_address.py",),
     ),
     Mutant(
         17,
         "D and D′ share the generators of black boxes",
-        "dpframe/engine/address.py",
+        "dpframe/engine/addresses/address.py",
         "[*_words(stream, 32).tolist(), chunk, dataset]",
         "[*_words(stream, 32).tolist(), chunk]",
-        ("tests/engine/test_address.py", "tests/engine/test_workers.py"),
+        ("tests/engine/addresses/test_address.py", "tests/engine/boxes/test_workers.py"),
     ),
     Mutant(
         18,

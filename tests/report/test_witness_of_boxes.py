@@ -10,7 +10,7 @@ from support.searches import spec
 
 from dpframe import HostMechanism, Neighbourhood, Pair, PureDP, Values
 from dpframe.commands import audit as auditing
-from dpframe.engine.workers import Workers
+from dpframe.engine.boxes.workers import Workers
 from dpframe.report import witness
 
 if TYPE_CHECKING:

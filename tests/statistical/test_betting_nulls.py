@@ -12,7 +12,7 @@ from scipy.special import bdtrc
 from dpframe import PureDP
 from dpframe.builtin.estimators.betting._book import Book, lines
 from dpframe.builtin.estimators.betting._cuts import above, cuts
-from dpframe.engine.rounds import FIRST, ends
+from dpframe.engine.counts.rounds import FIRST, ends
 from dpframe.stats.betting_bound import history
 
 DRAWS, AUDITS = 1_000_000, 1500

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpframe import Answers, PureDP
 from dpframe.answers import ABSENT, BEFORE
-from dpframe.engine.worker.answer_encoding import encode, encode_raised, texts_in
+from dpframe.engine.boxes.worker.answer_encoding import encode, encode_raised, texts_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

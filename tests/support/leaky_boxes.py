@@ -14,7 +14,7 @@ import numpy as np
 from dpframe import HostMechanism, Neighbourhood, PureDP, Values
 from dpframe.commands.audit import load, make_plan
 from dpframe.engine import run as engine
-from dpframe.engine.here import Here
+from dpframe.engine.boxes.here import Here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

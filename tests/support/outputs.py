@@ -9,7 +9,7 @@ import numpy as np
 
 from dpframe import HostMechanism, Pair, Target, registry
 from dpframe.builtin.pairs.zeros_ones import ZerosOnes
-from dpframe.engine import threefry
+from dpframe.engine.addresses import threefry
 
 BUILT_IN = [e for e in registry.load([]).entries if e.distribution == registry.BUILTIN]
 MECHANISMS = {

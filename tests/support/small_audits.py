@@ -22,7 +22,8 @@ from dpframe import (
     registry,
 )
 from dpframe.commands.audit import make_plan
-from dpframe.engine import chunks, programs
+from dpframe.engine.addresses import chunks
+from dpframe.engine.programs import programs
 from dpframe.engine.run import quiet
 from dpframe.engine.run import run as run_plan
 from dpframe.spec import audit_from_dict
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from dpframe.engine.checkpoint import Store
+    from dpframe.engine.counts.checkpoint import Store
     from dpframe.record.result import CellResult
     from dpframe.spec.audit import Audit
 

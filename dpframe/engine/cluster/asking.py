@@ -12,9 +12,9 @@ from dpframe.engine.cluster.surroundings import kind_of, needed
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from dpframe.engine.addresses.shape import Shape
+    from dpframe.engine.boxes.lending import Load, Request
     from dpframe.engine.cluster.surroundings import Needed
-    from dpframe.engine.lending import Load, Request
-    from dpframe.engine.shape import Shape
     from dpframe.environments.model import Environment
 
 

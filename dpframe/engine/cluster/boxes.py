@@ -6,16 +6,16 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING
 
+from dpframe.engine.boxes.lending import Stopped
 from dpframe.engine.cluster.asking import Asking
 from dpframe.engine.cluster.lent_away import LentAway, Means
 from dpframe.engine.cluster.samples import Samples
-from dpframe.engine.lending import Stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from dpframe.engine.boxes.lending import Lent, Load, Source, Told
     from dpframe.engine.cluster.client import Cluster
-    from dpframe.engine.lending import Lent, Load, Source, Told
     from dpframe.environments.model import Environment
 
 

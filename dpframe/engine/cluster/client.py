@@ -20,10 +20,10 @@ from dpframe.errors import CellError, DpframeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from dpframe.engine.chunks import Segment
+    from dpframe.engine.addresses.chunks import Segment
     from dpframe.engine.cluster.parts import Sent
-    from dpframe.engine.parcel import Parcel
-    from dpframe.engine.recipe import Place, Recipe
+    from dpframe.engine.programs.parcel import Parcel
+    from dpframe.engine.programs.recipe import Place, Recipe
     from dpframe.types import HostArray, Tree
 
 AHEAD = 2

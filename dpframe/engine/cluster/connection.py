@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from dpframe.blame import blame
+from dpframe.engine.boxes.lending import Overdue, Stopped
 from dpframe.engine.cluster import work
-from dpframe.engine.lending import Overdue, Stopped
 from dpframe.errors import CellError, DpframeError
 
 if TYPE_CHECKING:

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpframe.blame import blame
+from dpframe.engine.boxes.lending import Load, LostError, Overdue, RaisedError, Stopped, Told
+from dpframe.engine.boxes.workers import Workers
 from dpframe.engine.cluster import surroundings
 from dpframe.engine.cluster.parts import Missing, Refused
 from dpframe.engine.cluster.work import unpacked
-from dpframe.engine.lending import Load, LostError, Overdue, RaisedError, Stopped, Told
-from dpframe.engine.workers import Workers
 from dpframe.errors import SampleError
 
 if TYPE_CHECKING:
+    from dpframe.engine.addresses.shape import Shape
+    from dpframe.engine.boxes.lending import Lent, Request
     from dpframe.engine.cluster.parts import Sent
     from dpframe.engine.cluster.surroundings import Needed
     from dpframe.engine.cluster.work import Answer
-    from dpframe.engine.lending import Lent, Request
-    from dpframe.engine.shape import Shape
     from dpframe.types import HostArray
 
 PULSE = 0.5

@@ -5,23 +5,23 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from dpframe.engine.boxes.lending import Overdue, RaisedError, Told
+from dpframe.engine.boxes.workers import TO_LOAD
 from dpframe.engine.cluster import drawing
 from dpframe.engine.cluster.client import NoWorkerError
 from dpframe.engine.cluster.surroundings import kind_of
-from dpframe.engine.lending import Overdue, RaisedError, Told
-from dpframe.engine.workers import TO_LOAD
 from dpframe.errors import CellError, SampleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from dpframe.engine.addresses.shape import Shape
+    from dpframe.engine.boxes.lending import Load, Request, Source
+    from dpframe.engine.boxes.worker.querying import Queried
     from dpframe.engine.cluster.asking import Asking
     from dpframe.engine.cluster.client import Cluster
     from dpframe.engine.cluster.drawing import Drawn
     from dpframe.engine.cluster.samples import Samples
-    from dpframe.engine.lending import Load, Request, Source
-    from dpframe.engine.shape import Shape
-    from dpframe.engine.worker.querying import Queried
     from dpframe.types import HostArray
 
 TRIES = 3

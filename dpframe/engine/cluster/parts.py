@@ -13,8 +13,8 @@ import jax
 import numpy as np
 
 from dpframe import __version__
-from dpframe.engine.fingerprint import code_digest
-from dpframe.engine.lending import by_value
+from dpframe.engine.boxes.lending import by_value
+from dpframe.engine.planning.fingerprint import code_digest
 from dpframe.plugin import Plugin
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from dpframe.engine.cluster.surroundings import kind_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from dpframe.engine.addresses.shape import Shape
+    from dpframe.engine.boxes.lending import Lent, Load, Request, Told
+    from dpframe.engine.boxes.worker.querying import Queried
     from dpframe.engine.cluster.asking import Asking
     from dpframe.engine.cluster.client import Cluster
-    from dpframe.engine.lending import Lent, Load, Request, Told
-    from dpframe.engine.shape import Shape
-    from dpframe.engine.worker.querying import Queried
     from dpframe.types import HostArray
 
 OTHERWISE = (

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpframe.engine.address import digest
+from dpframe.engine.addresses.address import digest
 from dpframe.engine.cluster.parts import Refused
 from dpframe.environments import place
 from dpframe.environments.place import NoAnswerError
@@ -20,7 +20,7 @@ from dpframe.program_files import consent
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from dpframe.engine.lending import Load
+    from dpframe.engine.boxes.lending import Load
     from dpframe.environments.model import Environment
 
 

@@ -11,19 +11,19 @@ import jax
 import numpy as np
 
 from dpframe.blame import blame
-from dpframe.engine.cache import keep_compiled_programs
-from dpframe.engine.chunks import pieces
+from dpframe.engine.addresses.chunks import pieces
 from dpframe.engine.cluster.parts import Missing, Refused, Sent, unpack, versions
-from dpframe.engine.parcel import count_segment
-from dpframe.engine.recipe import drawn
+from dpframe.engine.compiling.cache import keep_compiled_programs
+from dpframe.engine.programs.parcel import count_segment
+from dpframe.engine.programs.recipe import drawn
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpframe.engine.chunks import Segment
-    from dpframe.engine.parcel import Parcel
-    from dpframe.engine.recipe import Place
+    from dpframe.engine.addresses.chunks import Segment
+    from dpframe.engine.programs.parcel import Parcel
+    from dpframe.engine.programs.recipe import Place
 
 KEPT = 8
 """Parcels that a worker keeps unpacked."""

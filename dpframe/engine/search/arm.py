@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from dpframe.engine.checkpoint import Saved, Store
-from dpframe.engine.chunks import segments
+from dpframe.engine.addresses.chunks import segments
+from dpframe.engine.counts.checkpoint import Saved, Store
 from dpframe.engine.search.cuts import above, in_words
 from dpframe.engine.search.learned import Learned
 from dpframe.engine.search.wealth import Point, Seen
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dpframe.claims import Claim
-    from dpframe.engine.chunks import Segment
-    from dpframe.engine.plan import Pass
-    from dpframe.engine.recipe import Away
+    from dpframe.engine.addresses.chunks import Segment
+    from dpframe.engine.planning.plan import Pass
+    from dpframe.engine.programs.recipe import Away
     from dpframe.pair import Pair
     from dpframe.spec.audit import RunSettings
 

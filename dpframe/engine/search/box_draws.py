@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpframe.answers import ABSENT, BEFORE
-from dpframe.engine.address import EVAL
-from dpframe.engine.independence import NOT_SEEDABLE
-from dpframe.engine.lending import Load, Overdue, RaisedError, Request, at_once
-from dpframe.engine.pace import BUNDLE
+from dpframe.engine.addresses.address import EVAL
+from dpframe.engine.addresses.shape import of_answers
+from dpframe.engine.boxes.lending import Load, Overdue, RaisedError, Request, at_once
+from dpframe.engine.boxes.pace import BUNDLE
+from dpframe.engine.checks.independence import NOT_SEEDABLE
 from dpframe.engine.search.box_independence import BoxIndependence
 from dpframe.engine.search.box_parts import Part, Todo
 from dpframe.engine.search.box_sizes import Sizes
 from dpframe.engine.search.kept_answers import Round, Shelf
-from dpframe.engine.shape import of_answers
 from dpframe.errors import SampleError
 
 if TYPE_CHECKING:
-    from dpframe.engine.address import Stream
-    from dpframe.engine.lending import Lent, Source
-    from dpframe.engine.pace import Clock
-    from dpframe.engine.shape import Asking, Shape
+    from dpframe.engine.addresses.address import Stream
+    from dpframe.engine.addresses.shape import Asking, Shape
+    from dpframe.engine.boxes.lending import Lent, Source
+    from dpframe.engine.boxes.pace import Clock
     from dpframe.mechanism import HostMechanism
     from dpframe.types import HostArray
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpframe.answers import ABSENT, BEFORE, SECONDS
-from dpframe.engine.independence import Independence
+from dpframe.engine.checks.independence import Independence
 from dpframe.engine.search.box_sizes import LEVELS
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpframe.blame import blame
-from dpframe.engine.lending import Stopped
+from dpframe.engine.boxes.lending import Stopped
 from dpframe.engine.search.finding import finding
 from dpframe.engine.search.hunt import Hunt
 from dpframe.errors import CellError

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpframe.claims import Claim
-from dpframe.engine.estimate import again
-from dpframe.engine.guard import guarded
+from dpframe.engine.checks.guard import guarded
+from dpframe.engine.passes.estimate import again
 from dpframe.engine.search.spending import least_losses
 from dpframe.errors import CellError
 from dpframe.estimator import Contrast, Estimate, Query

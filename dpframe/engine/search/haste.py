@@ -5,25 +5,26 @@ in that time. A pair that shows nothing in its first few answers is bet on with 
 it is not followed in small steps: its next answers are as many as the box gives in a moment, they
 are learned from, and then it is seen how far the pair lies from the claim.
 
-How many they are depends on how fast the box is on this machine. So it is kept: whoever repeats
-the search goes through the same steps.
+Whether a box is fast enough depends on this machine. There are only two answers, so that one seed
+gives the same draws wherever a box is clearly the one or the other; and the answer is kept, so that
+a search that was interrupted goes through the same steps.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpframe.engine.checkpoint import Saved
+from dpframe.engine.counts.checkpoint import Saved
 
 if TYPE_CHECKING:
-    from dpframe.engine.address import Stream
-    from dpframe.engine.checkpoint import Store
+    from dpframe.engine.addresses.address import Stream
+    from dpframe.engine.counts.checkpoint import Store
 
-MOMENT = 0.1
-"""Seconds of the box's work, on both datasets together."""
+MOMENT = 0.5
+"""Seconds of the box's work for a whole look, on both datasets together, at most."""
 
 LARGEST = 1 << 11
-"""Answers of each dataset, at most: attacks that are slow to learn are not asked yet."""
+"""Answers of each dataset: attacks that are slow to learn are not asked yet."""
 
 
 class Haste:
@@ -51,8 +52,8 @@ class Haste:
             most: how many there may be.
         """
         if self._taken == len(self._sizes):
-            many = 0 if pace is None else int(MOMENT / max(2 * pace, 1e-9))
-            fits = min(many, most, LARGEST)
+            fast = pace is not None and 2 * pace * LARGEST <= MOMENT
+            fits = min(most, LARGEST) if fast else 0
             # Few sizes: what is compiled for one serves for all.
             self._sizes.append(1 << (fits.bit_length() - 1) if fits else 0)
             number = len(self._sizes)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from dpframe.engine.address import EVAL, Stream, digest, host_generator
-from dpframe.engine.checkpoint import Saved
-from dpframe.engine.guard import guarded
-from dpframe.engine.lending import Overdue
-from dpframe.engine.pace import GRACE, Clock
+from dpframe.engine.addresses.address import EVAL, Stream, digest, host_generator
+from dpframe.engine.boxes.lending import Overdue
+from dpframe.engine.boxes.pace import GRACE, Clock
+from dpframe.engine.boxes.sensitivity import SensitivityCheck
+from dpframe.engine.checks.guard import guarded
+from dpframe.engine.counts.checkpoint import Saved
 from dpframe.engine.search.box_arm import BoxArm
 from dpframe.engine.search.box_independence import MOST_PAIRS
 from dpframe.engine.search.haste import LARGEST as LOOKED
@@ -20,7 +21,6 @@ from dpframe.engine.search.question import asked_of_draws
 from dpframe.engine.search.spending import OTHERS, UNDECIDED, Leading
 from dpframe.engine.search.spent import Spent
 from dpframe.engine.search.wealth import LARGEST, Point, Wealth, farthest
-from dpframe.engine.sensitivity import SensitivityCheck
 from dpframe.errors import CellError
 from dpframe.neighbourhood import Earned
 

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpframe.engine.address import digest
+from dpframe.engine.addresses.address import digest
 from dpframe.record import folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from dpframe.engine.address import Stream
+    from dpframe.engine.addresses.address import Stream
     from dpframe.types import HostArray
 
 SUFFIX = ".answers"

@@ -10,26 +10,26 @@ import jax
 import numpy as np
 
 from dpframe.attack import Target
-from dpframe.engine import programs
-from dpframe.engine.address import EVAL, LEARNER, base_key, digest
-from dpframe.engine.answers import arrays, learns
-from dpframe.engine.content import data_digest
-from dpframe.engine.device import DeviceWork
-from dpframe.engine.fingerprint import entry_keys
-from dpframe.engine.guard import guarded
-from dpframe.engine.lanes import stack, unstacked
-from dpframe.engine.parcel import count_segment
-from dpframe.engine.precision import as_scored, both_as_made, precision_of
-from dpframe.engine.processes import available_cores
-from dpframe.engine.seeing import seen, seen_shape
-from dpframe.engine.tally import no_counts
-from dpframe.engine.trace import check_scores
-from dpframe.engine.work import CHANGED
+from dpframe.engine.addresses.address import EVAL, LEARNER, base_key, digest
+from dpframe.engine.addresses.content import data_digest
+from dpframe.engine.addresses.precision import as_scored, both_as_made, precision_of
+from dpframe.engine.boxes.processes import available_cores
+from dpframe.engine.boxes.seeing import seen, seen_shape
+from dpframe.engine.checks.answers import arrays, learns
+from dpframe.engine.checks.guard import guarded
+from dpframe.engine.counts.tally import no_counts
+from dpframe.engine.passes.device import DeviceWork
+from dpframe.engine.passes.work import CHANGED
+from dpframe.engine.planning.fingerprint import entry_keys
+from dpframe.engine.planning.lanes import stack, unstacked
+from dpframe.engine.planning.trace import check_scores
+from dpframe.engine.programs import programs
+from dpframe.engine.programs.parcel import count_segment
 from dpframe.errors import CellError, SampleError
 
 if TYPE_CHECKING:
     from dpframe.attack import Attack
-    from dpframe.engine.chunks import Segment
+    from dpframe.engine.addresses.chunks import Segment
     from dpframe.types import HostArray, Tree
 
 TRIP = 0.1

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.attack import Target
 from dpframe.claims import Claim
-from dpframe.engine.address import EVAL, Stream, digest, draw_group
-from dpframe.engine.answers import learns, mismatch, nan_allowed, unsuited
-from dpframe.engine.chunks import rows_per_chunk
-from dpframe.engine.content import data_digest
-from dpframe.engine.fingerprint import box_key
-from dpframe.engine.first_call import asking_of
-from dpframe.engine.guard import guarded
-from dpframe.engine.lanes import Scorer
-from dpframe.engine.plan import Pass, Place
-from dpframe.engine.precision import both_as_made, for_a_box
+from dpframe.engine.addresses.address import EVAL, Stream, digest, draw_group
+from dpframe.engine.addresses.chunks import rows_per_chunk
+from dpframe.engine.addresses.content import data_digest
+from dpframe.engine.addresses.precision import both_as_made, for_a_box
+from dpframe.engine.boxes.first_call import asking_of
+from dpframe.engine.checks.answers import learns, mismatch, nan_allowed, unsuited
+from dpframe.engine.checks.guard import guarded
+from dpframe.engine.planning.fingerprint import box_key
+from dpframe.engine.planning.lanes import Scorer
+from dpframe.engine.planning.plan import Pass, Place
+from dpframe.engine.planning.trace import Tracer, declared_rows
 from dpframe.engine.search.arm import SHARE, Arm
 from dpframe.engine.search.box_arm import BoxArm, Room
 from dpframe.engine.search.box_draws import BoxDraws
@@ -26,7 +27,6 @@ from dpframe.engine.search.cuts import Cuts
 from dpframe.engine.search.kept_answers import Shelves
 from dpframe.engine.search.views import Views
 from dpframe.engine.search.wealth import LARGEST, Point
-from dpframe.engine.trace import Tracer, declared_rows
 from dpframe.errors import CellError
 from dpframe.mechanism import HostMechanism
 from dpframe.pair import equal, unplayable, untraceable
@@ -37,7 +37,7 @@ from dpframe.statistic import DecisionCounts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpframe.engine.pace import Clock
+    from dpframe.engine.boxes.pace import Clock
     from dpframe.engine.search.settings import Settings
     from dpframe.pair import Pair
     from dpframe.spec.audit import Cell

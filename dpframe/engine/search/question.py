@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from dpframe.engine.fingerprint import source_of, told_as
+from dpframe.engine.planning.fingerprint import source_of, told_as
 from dpframe.engine.search.arm import SHARE, WARM_UP
 from dpframe.mechanism import HostMechanism
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpframe.engine.checkpoint import Store
-    from dpframe.engine.lending import Source
-    from dpframe.engine.recipe import Away
+    from dpframe.engine.boxes.lending import Source
+    from dpframe.engine.counts.checkpoint import Store
+    from dpframe.engine.programs.recipe import Away
     from dpframe.record.looks import Looks
     from dpframe.spec.audit import Cell, RunSettings
 

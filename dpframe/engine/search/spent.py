@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpframe.engine.checkpoint import Saved
+from dpframe.engine.counts.checkpoint import Saved
 
 if TYPE_CHECKING:
-    from dpframe.engine.address import Stream
-    from dpframe.engine.checkpoint import Store
-    from dpframe.engine.pace import Clock
+    from dpframe.engine.addresses.address import Stream
+    from dpframe.engine.boxes.pace import Clock
+    from dpframe.engine.counts.checkpoint import Store
 
 LEAST = 0.1
 """Share of its seconds that a search gets however often it was interrupted."""

@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpframe.attack import Target
-from dpframe.engine import programs
-from dpframe.engine.address import LEARNER, base_key
-from dpframe.engine.answers import arrays, learns, unsuited
-from dpframe.engine.guard import guarded
-from dpframe.engine.lanes import unstacked
-from dpframe.engine.precision import precision_of
-from dpframe.engine.sanity import check_rows_alone
+from dpframe.engine.addresses.address import LEARNER, base_key
+from dpframe.engine.addresses.precision import precision_of
+from dpframe.engine.boxes.seeing import check_seen_alone, seen
+from dpframe.engine.checks.answers import arrays, learns, unsuited
+from dpframe.engine.checks.guard import guarded
+from dpframe.engine.checks.sanity import check_rows_alone
+from dpframe.engine.planning.lanes import unstacked
+from dpframe.engine.planning.trace import check_scores
+from dpframe.engine.programs import programs
 from dpframe.engine.search.cuts import Cuts
 from dpframe.engine.search.wealth import Seen
-from dpframe.engine.seeing import check_seen_alone, seen
-from dpframe.engine.trace import check_scores
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dpframe.attack import Attack
-    from dpframe.engine.address import Stream
-    from dpframe.engine.shape import Shape
+    from dpframe.engine.addresses.address import Stream
+    from dpframe.engine.addresses.shape import Shape
     from dpframe.mechanism import HostMechanism
     from dpframe.pair import Pair
     from dpframe.spec.audit import Choice, RunSettings

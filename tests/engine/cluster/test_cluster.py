@@ -12,8 +12,8 @@ import pytest
 from support.dask_processes import Processes
 
 from dpframe.commands.audit import load, make_plan, recorded
-from dpframe.engine import chunks
-from dpframe.engine.checkpoint import Store
+from dpframe.engine.addresses import chunks
+from dpframe.engine.counts.checkpoint import Store
 from dpframe.engine.run import run
 from dpframe.errors import DpframeError
 

@@ -21,13 +21,13 @@ from support.small_audits import PLUGINS, load
 
 from dpframe import ForeignMechanism, PureDP
 from dpframe.commands.audit import make_plan, make_record
-from dpframe.engine import draws
-from dpframe.engine.address import EVAL, Stream
-from dpframe.engine.here import Here
-from dpframe.engine.lending import Load, Overdue, RaisedError, Request, Stopped
+from dpframe.engine.addresses.address import EVAL, Stream
+from dpframe.engine.addresses.shape import Asking
+from dpframe.engine.boxes.here import Here
+from dpframe.engine.boxes.lending import Load, Overdue, RaisedError, Request, Stopped
+from dpframe.engine.programs import draws
 from dpframe.engine.run import run
 from dpframe.engine.search import learned
-from dpframe.engine.shape import Asking
 from dpframe.environments.model import Environment
 from dpframe.errors import CellError, SampleError
 

@@ -13,7 +13,8 @@ from support.small_audits import load
 from support.training import Trains
 
 from dpframe.commands.audit import make_plan
-from dpframe.engine import draws, pace
+from dpframe.engine.boxes import pace
+from dpframe.engine.programs import draws
 from dpframe.engine.run import run
 
 pytest.importorskip("distributed")

@@ -12,10 +12,10 @@ from support import leaky_boxes as boxes
 from support.leaky_boxes import searched
 
 from dpframe import HostMechanism, PureDP
-from dpframe.engine import pace
-from dpframe.engine.checkpoint import Store
-from dpframe.engine.ledger import Ledger
-from dpframe.engine.lending import Overdue
+from dpframe.engine.boxes import pace
+from dpframe.engine.boxes.lending import Overdue
+from dpframe.engine.counts.checkpoint import Store
+from dpframe.engine.counts.ledger import Ledger
 from dpframe.engine.search import box_arm, box_draws, box_sizes
 
 if TYPE_CHECKING:

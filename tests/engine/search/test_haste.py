@@ -9,8 +9,8 @@ import pytest
 from support import leaky_boxes as boxes
 from support.leaky_boxes import searched
 
-from dpframe.engine.address import EVAL, Stream
-from dpframe.engine.checkpoint import Store
+from dpframe.engine.addresses.address import EVAL, Stream
+from dpframe.engine.counts.checkpoint import Store
 from dpframe.engine.search import box_arm, hunt
 from dpframe.engine.search.haste import LARGEST, MOMENT, Haste
 
@@ -35,14 +35,14 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[float, int]]]:
         assert len(self.wealth.history) == history  # nothing is bet on a look
 
     monkeypatch.setattr(hunt.Hunt, "_look", noted)
-    monkeypatch.setattr(box_arm.BoxArm, "pace", 2e-4)
+    monkeypatch.setattr(box_arm.BoxArm, "pace", 1e-4)
     return seen
 
 
 def test_a_look_takes_a_moment_of_the_box() -> None:
     haste = Haste(Store(), STREAM, "looks")
-    sizes = [haste.next(pace, 10**9) for pace in (1e-6, MOMENT / 2 / 300, MOMENT, None)]
-    assert sizes == [LARGEST, 256, 0, 0]
+    sizes = [haste.next(pace, 10**9) for pace in (1e-6, MOMENT / 2 / 2048, MOMENT / 2 / 2000, None)]
+    assert sizes == [LARGEST, LARGEST, 0, 0]
     assert haste.next(1e-6, 100) == 64
 
 

@@ -14,8 +14,8 @@ from dpframe import HostMechanism, Mechanism, Neighbourhood, PureDP, Values
 from dpframe.commands.audit import load, make_plan
 from dpframe.commands.plan import outlook
 from dpframe.engine import run as engine
-from dpframe.engine.checkpoint import Store
-from dpframe.engine.ledger import Ledger
+from dpframe.engine.counts.checkpoint import Store
+from dpframe.engine.counts.ledger import Ledger
 from dpframe.engine.search import arm as arms
 from dpframe.errors import SpecError
 

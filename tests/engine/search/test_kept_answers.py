@@ -10,8 +10,8 @@ from support.searches import Three, spec
 
 from dpframe import HostMechanism, PureDP
 from dpframe.commands.audit import load, make_plan
-from dpframe.engine.checkpoint import Store
-from dpframe.engine.here import Here
+from dpframe.engine.boxes.here import Here
+from dpframe.engine.counts.checkpoint import Store
 from dpframe.engine.run import run
 from dpframe.engine.search.kept_answers import Round, Shelf, Shelves
 

@@ -8,9 +8,9 @@ import pytest
 from support import leaky_boxes as boxes
 from support.leaky_boxes import searched
 
-from dpframe.engine import pace
-from dpframe.engine.address import EVAL, Stream
-from dpframe.engine.checkpoint import Store
+from dpframe.engine.addresses.address import EVAL, Stream
+from dpframe.engine.boxes import pace
+from dpframe.engine.counts.checkpoint import Store
 from dpframe.engine.search import box_arm
 from dpframe.engine.search.spent import EVERY, LEAST, Spent
 

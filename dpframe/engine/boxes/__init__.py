@@ -1,0 +1,1 @@
+"""Black boxes as a run sees them: processes that are started, asked, timed and ended."""

@@ -1,0 +1,1 @@
+"""Counts as they come in, are kept on disk, added up, and remembered."""

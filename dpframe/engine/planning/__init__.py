@@ -1,0 +1,1 @@
+"""What a run will do, known before it draws: passes, lanes, memory, digests."""
