@@ -74,12 +74,12 @@ def test_values_of_floats_and_arrays_are_no_part_of_it() -> None:
 
 def test_it_is_the_same_in_every_process() -> None:
     program = (
-        "from tests.engine import test_ingredients as t; t.ingredients.settled = lambda: True; "
+        "from tests.engine.compiling import test_ingredients as t; t.ingredients.settled = lambda: True; "
     )
     found = subprocess.run(
         [sys.executable, "-c", f"{program}print(t.made(), t.scoring(t.MajorityVote()))"],
         env={**os.environ, "PYTHONHASHSEED": "7"},
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
         check=True,
