@@ -186,8 +186,16 @@ def settings() -> tuple[Any, ...]:
 
 
 def settings_in_words() -> tuple[str, ...]:
-    """The same as texts, and those of the whole process, too; of some only what they are."""
-    whole = {name: value for name, value in jax.config.values.items() if "cache" not in name}
+    """The same as texts, and those of the whole process, too; of some only what they are.
+
+    Where compiled programs lie makes no other program, nor does how the device was chosen: which
+    one it is, is another part of the key.
+    """
+    whole = {
+        name: value
+        for name, value in jax.config.values.items()
+        if "cache" not in name and name not in ("jax_platforms", "jax_platform_name")
+    }
     return *map(_said, settings()), *map(_said, sorted(whole.items()))
 
 

@@ -74,7 +74,8 @@ def test_values_of_floats_and_arrays_are_no_part_of_it() -> None:
 
 def test_it_is_the_same_in_every_process() -> None:
     program = (
-        "from tests.engine.compiling import test_ingredients as t; t.ingredients.settled = lambda: True; "
+        "from tests.engine.compiling import test_ingredients as t; "
+        "t.ingredients.settled = lambda: True; "
     )
     found = subprocess.run(
         [sys.executable, "-c", f"{program}print(t.made(), t.scoring(t.MajorityVote()))"],
@@ -85,6 +86,17 @@ def test_it_is_the_same_in_every_process() -> None:
         check=True,
     )
     assert found.stdout.split() == [made(), scoring(MajorityVote())]
+
+
+def test_how_the_device_was_chosen_does_not_change_it() -> None:
+    """It is the same device; other tests of this process choose it."""
+    before = made()
+    chosen = jax.config.values["jax_platforms"]
+    jax.config.update("jax_platforms", "" if chosen else jax.default_backend())
+    try:
+        assert made() == before
+    finally:
+        jax.config.update("jax_platforms", chosen)
 
 
 def test_what_it_is_called_with_changes_it() -> None:
