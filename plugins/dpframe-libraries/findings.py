@@ -56,8 +56,8 @@ This page is made from the records, by `plugins/dpframe-libraries/findings.py`. 
 releases that the search asked for, on both datasets of all pairs; the pair and the event are those
 that earned most. The first two tables are one run on two cores, with a confidence of 99.9 % for all
 of them together. Seconds are from the beginning of a search to its end; searches go on side by
-side, so most of a long one is waiting: the GDP accountant of Opacus takes 37 s by itself, the
-integers of OpenDP 0.14.1 take 13 s.
+side, so most of a long one is waiting: the GDP accountant of Opacus took 37 s by
+itself.
 
 What is assumed of whoever sees the releases differs. Some bugs take a record with NaN, or far out
 of bounds: they matter where anyone may contribute such a record. Low bits matter where releases are
