@@ -1,0 +1,16 @@
+"""Programs are kept also where dpframe was checked out just before its tests."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from dpframe.engine.compiling import ingredients
+
+
+@pytest.fixture(autouse=True)
+def long_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are taken for older than this process; tests of that say otherwise."""
+    monkeypatch.setattr(ingredients, "BEGAN", time.time() + 2 * ingredients.SETTLED)
+    ingredients.forget()
