@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -67,8 +68,10 @@ class BoxDraws:
         """Numbers of the widest answer until now, rounded up to a power of two."""
         self.sizes, self.clock = Sizes(rows), clock
         self._independence = BoxIndependence()
-        self.pace: float | None = None
-        """Seconds per answer."""
+        self.paces: list[float] = [math.inf, math.inf]
+        """Seconds that an answer takes on D and on D′ as a rule; infinite until that is known."""
+        self._cost: float | None = None
+        """Seconds that an answer cost last, with all that it takes to get it here."""
         self._at_work, self._since = 0, 0.0
         self._lock = threading.Lock()
 
@@ -107,7 +110,7 @@ class BoxDraws:
         if kept is not None and kept.one == self.asking.one:
             return self._taken(kept, first, stop)
         sides = self._drawn(first, stop)
-        kept = Round(sides, self.natives, self.asking.one, {})
+        kept = Round(sides, self.natives, self.asking.one, {}, (self.paces[0], self.paces[1]))
         self.shelf.save(first, stop, kept, self.source.words)
         return sides
 
@@ -120,6 +123,8 @@ class BoxDraws:
             for part in self.sizes.parts(dataset, first, stop):
                 self._independence.see(part, rows[at : at + part.draws], counted=True)
                 at += part.draws
+        for dataset, pace in enumerate(kept.paces):
+            self._quicker(dataset, pace)
         self._widen(kept.sides)
         self.sizes.widest = self.sizes.widest or 8 * (BEFORE + self.width)
         return self.fitted(kept.sides[0]), self.fitted(kept.sides[1])
@@ -192,9 +197,9 @@ class BoxDraws:
 
     def _at_once(self, part: Part) -> int:
         """How many chunks of a part make a task."""
-        if self.pace is None:
+        if self._cost is None:
             return max(1, part.stop - part.first)
-        return max(1, int(BUNDLE / max(self.pace * part.rows, 1e-9)))
+        return max(1, int(BUNDLE / max(self._cost * part.rows, 1e-9)))
 
     def _part(self, part: Part) -> HostArray:
         where = (self.stream.of(EVAL), part.dataset, part.first, part.stop, part.rows)
@@ -207,7 +212,7 @@ class BoxDraws:
                 with self._lock:
                     self._at_work, self._since = self._at_work - 1, time.monotonic()
             with self._lock:
-                self.pace = (time.monotonic() - started) / part.draws
+                self._cost = (time.monotonic() - started) / part.draws
         self._independence.see(part, rows, counted=True)
         return rows
 
@@ -227,6 +232,7 @@ class BoxDraws:
         parts = []
         for part in worker.draw(request, None, deadline):
             self.natives |= worker.told.natives
+            self._quicker(request.data, worker.told.pace)
             parts.append(part)
         width = max(part.shape[1] for part in parts)
         if len(parts) == 1:
@@ -236,6 +242,12 @@ class BoxDraws:
             for p in parts
         ]
         return np.concatenate(filled)
+
+    def _quicker(self, dataset: int, pace: float | None) -> None:
+        """Takes in how long answers took: what held them up is no property of the box."""
+        if pace is not None:
+            with self._lock:
+                self.paces[dataset] = min(self.paces[dataset], pace)
 
     def _widen(self, found: Any) -> None:
         numbers = max(rows.shape[1] for rows in found) - BEFORE

@@ -6,8 +6,10 @@ it is not followed in small steps: its next answers are as many as the box gives
 are learned from, and then it is seen how far the pair lies from the claim.
 
 Whether a box is fast enough depends on this machine. There are only two answers, so that one seed
-gives the same draws wherever a box is clearly the one or the other; and the answer is kept, so that
-a search that was interrupted goes through the same steps.
+gives the same draws wherever a box is clearly the one or the other; and what counts is what an
+answer takes as a rule, by the workers' own clocks: what else the machine does may hold some answers
+up, but not most of those of every chunk. The answer is kept, so that a search that was interrupted
+goes through the same steps.
 """
 
 from __future__ import annotations
@@ -44,16 +46,15 @@ class Haste:
         self.last = 0
         """Answers per dataset that a pair had after the last look; 0 where the box is too slow."""
 
-    def next(self, pace: float | None, most: int) -> int:
+    def next(self, pace: float, most: int) -> int:
         """How many answers per dataset a pair should have had after a look.
 
         Args:
-            pace: seconds that an answer takes; None if that is not known.
+            pace: seconds that an answer on D and one on D′ take.
             most: how many there may be.
         """
         if self._taken == len(self._sizes):
-            fast = pace is not None and 2 * pace * LARGEST <= MOMENT
-            fits = min(most, LARGEST) if fast else 0
+            fits = min(most, LARGEST) if pace * LARGEST <= MOMENT else 0
             # Few sizes: what is compiled for one serves for all.
             self._sizes.append(1 << (fits.bit_length() - 1) if fits else 0)
             number = len(self._sizes)

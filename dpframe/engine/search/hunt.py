@@ -185,9 +185,8 @@ class Hunt:
             return 0
         if self._z(arm) > arm.least or arm.trials >= LOOKED:
             return 0
-        paces = [a.pace for a in self.arms if isinstance(a, BoxArm) and a.pace is not None]
         most = self._left // (2 * len(self.arms))
-        return arm.up_to(self._haste.next(min(paces, default=None), most), self._left)
+        return arm.up_to(self._haste.next(arm.pace, most), self._left)
 
     @property
     def has_bet(self) -> bool:

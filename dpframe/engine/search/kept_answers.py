@@ -45,6 +45,8 @@ class Round(NamedTuple):
     """Whether the box was asked for one answer at a time."""
     words: dict[int, str]
     """What codes in them stand for."""
+    paces: tuple[float | None, float | None] = (None, None)
+    """Seconds that an answer took until then as a rule, on D and on D′."""
 
 
 class Shelf:
@@ -141,6 +143,7 @@ def _line(first: int, stop: int, found: Round) -> str:
         "natives": [shape if shape is None else list(shape) for shape in found.natives],
         "one": found.one,
         "words": found.words,
+        "paces": found.paces,
         "answers": base64.b64encode(
             zlib.compress(np.concatenate([x, y]).astype("<u8").tobytes(), 1)
         ).decode(),
@@ -164,4 +167,5 @@ def _round(found: dict[str, Any]) -> Round:
     both = raw.astype(np.uint64).reshape(n + m, -1)
     natives = {shape if shape is None else tuple(shape) for shape in found["natives"]}
     words = {int(code): text for code, text in found["words"].items()}
-    return Round((both[:n], both[n:]), natives, found["one"], words)
+    first, second = found.get("paces", (None, None))
+    return Round((both[:n], both[n:]), natives, found["one"], words, (first, second))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 from support import leaky_boxes as boxes
 from support.leaky_boxes import searched
 
+from dpframe import HostMechanism, PureDP
 from dpframe.engine.addresses.address import EVAL, Stream
+from dpframe.engine.boxes.worker import answering, sampling
 from dpframe.engine.counts.checkpoint import Store
 from dpframe.engine.search import box_arm, hunt
 from dpframe.engine.search.haste import LARGEST, MOMENT, Haste
@@ -25,6 +28,11 @@ RUN = {"seconds": 600.0, "stop": "never"}
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[float, int]]]:
     """Of every look the standard errors that the pair had shown, and its answers afterwards."""
+    monkeypatch.setattr(box_arm.BoxArm, "pace", 1e-4)
+    yield from _looked(monkeypatch)
+
+
+def _looked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[float, int]]]:
     seen: list[tuple[float, int]] = []
     look = hunt.Hunt._look
 
@@ -35,13 +43,12 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[float, int]]]:
         assert len(self.wealth.history) == history  # nothing is bet on a look
 
     monkeypatch.setattr(hunt.Hunt, "_look", noted)
-    monkeypatch.setattr(box_arm.BoxArm, "pace", 1e-4)
-    return seen
+    yield seen
 
 
 def test_a_look_takes_a_moment_of_the_box() -> None:
     haste = Haste(Store(), STREAM, "looks")
-    sizes = [haste.next(pace, 10**9) for pace in (1e-6, MOMENT / 2 / 2048, MOMENT / 2 / 2000, None)]
+    sizes = [haste.next(pace, 10**9) for pace in (1e-6, MOMENT / 2048, MOMENT / 2000, math.inf)]
     assert sizes == [LARGEST, LARGEST, 0, 0]
     assert haste.next(1e-6, 100) == 64
 
@@ -81,6 +88,53 @@ def test_looks_are_repeated_whatever_the_machine_does(
     assert (again.estimate, again.witness) == (found.estimate, found.witness)
     slow = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN)
     assert slow.estimate != found.estimate  # non-vacuity: looks make another search
+
+
+class Clock:
+    """Of a machine that does other things too.
+
+    Args:
+        answer: seconds that an answer takes.
+        busy: of how many readings one comes a second late.
+    """
+
+    def __init__(self, answer: float, busy: int | None = None) -> None:
+        self.now, self.readings, self.answer, self.busy = 0.0, 0, answer, busy
+
+    def __call__(self) -> float:
+        self.readings += 1
+        self.now += self.answer + (self.busy is not None and self.readings % self.busy == 0)
+        return self.now
+
+
+class Batches(HostMechanism, name="leaky"):
+    """A right box that is asked for many answers at once."""
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(1.0)
+
+    def sample(self, rng: np.random.Generator, data: Any, n: int) -> Any:
+        return np.clip(np.nan_to_num(data), 0, 1).sum() + rng.laplace(size=n)
+
+
+@pytest.mark.parametrize("box", [None, Batches])
+def test_what_holds_up_some_answers_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, box: Any
+) -> None:
+    def searched_at(clock: Clock) -> tuple[Any, ...]:
+        with monkeypatch.context() as patch:
+            for module in (answering, sampling):
+                patch.setattr(module, "perf_counter", clock)
+            seen = next(looked := _looked(patch))
+            found = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN, box=box)
+            looked.close()
+        return len(seen), found.estimate, found.witness
+
+    idle = searched_at(Clock(1e-5))
+    assert idle[0] >= 4
+    for busy in (3, 5, 7):  # every third answer is held up for a second, or every third batch
+        assert searched_at(Clock(1e-5, busy)) == idle
+    assert searched_at(Clock(1e-2))[0] == 0  # non-vacuity: a slow box is not looked at
 
 
 def test_a_weak_effect_is_found_in_fewer_draws(looks: list[tuple[float, int]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -51,6 +51,8 @@ class Drawn(NamedTuple):
     """Whether they are such answers, as rows of 64-bit words."""
     natives: frozenset[tuple[int, ...] | None] = frozenset()
     """Shapes of those that are numbers; None stands for others; exceptions are left out."""
+    pace: float | None = None
+    """Seconds that such an answer takes as a rule."""
 
 
 class Sampler:
@@ -143,10 +145,10 @@ class Sampler:
                 outputs = mechanism.sample(host_generator(stream, *place), data.data, rows)
                 if wanted["dims"] is not None or not isinstance(outputs, list):
                     return Drawn(1, _as_array(outputs, wanted))
-                return self._laid_out(outputs, rows, None)
+                return self._laid_out(Asked(self._held(outputs, rows), []), None)
             how = how or {"width": None, "raises": False, "time": False, "one": False}
             given = self._asked(mechanism, host_generator(stream, *place), data, rows, how)
-            return self._laid_out(given, rows, how["width"])
+            return self._laid_out(given, how["width"])
         except UnreadableError as problem:
             raise Refused(f"an answer cannot be read: {problem}") from None
         finally:
@@ -154,7 +156,7 @@ class Sampler:
 
     def _asked(
         self, mechanism: Any, rng: Any, data: _Prepared, rows: int, how: dict[str, Any]
-    ) -> Any:
+    ) -> Asked:
         """Answers to so many releases, in the way that is wanted."""
         if data.error is not None:
             if not how["raises"]:
@@ -163,14 +165,14 @@ class Sampler:
         if mechanism.gives_releases() or how["one"]:
             ways = {"raises": how["raises"], "time": how["time"], "limit": how.get("limit")}
             return self._scribe.ask(mechanism, rng, data.data, rows, **ways)
-        return mechanism.sample(rng, data.data, rows)
+        since = perf_counter()
+        answers = self._held(mechanism.sample(rng, data.data, rows), rows)
+        return Asked(answers, [], (perf_counter() - since) / rows)
 
-    def _laid_out(self, given: Any, rows: int, width: int | None) -> Drawn:
-        if not isinstance(given, Asked):
-            given = Asked(self._held(given, rows), [])
-        words = self._scribe.take_words
+    def _laid_out(self, given: Asked, width: int | None) -> Drawn:
         outputs = self._scribe.lay_out(given, width)
-        return Drawn(1, outputs, words(WORDS), answering=True, natives=_natives(given.answers))
+        words, natives = self._scribe.take_words(WORDS), _natives(given.answers)
+        return Drawn(1, outputs, words, answering=True, natives=natives, pace=given.pace)
 
     def _held(self, outputs: Any, rows: int) -> Any:
         """Answers of one call of `sample`, one per row."""
@@ -206,7 +208,8 @@ def _together(drawn: list[Drawn]) -> Drawn:
     if answering:
         widest = max(part.shape[1] for part in parts)
         parts = [wider(part, widest) for part in parts]
-    return Drawn(len(drawn), np.concatenate(parts), words, answering=answering, natives=natives)
+    pace = min((one.pace for one in drawn if one.pace is not None), default=None)
+    return Drawn(len(drawn), np.concatenate(parts), words, answering, natives, pace)
 
 
 def _touched(handout: Handout) -> bool:

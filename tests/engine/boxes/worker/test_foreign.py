@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import random
 import struct
 import sys
@@ -215,6 +216,17 @@ def test_time_is_told_where_it_is_asked_for(box: str) -> None:
     assert not Answers(np.frombuffer(content, "<u8").reshape(header["shape"])).seconds.any()
 
 
+def test_what_an_answer_takes_is_told_without_what_held_up_a_few(
+    box: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings = itertools.count()
+    late = itertools.accumulate(5.0 if number % 3 == 0 else 1e-3 for number in readings)
+    clock = types.SimpleNamespace(perf_counter=late.__next__)
+    monkeypatch.setattr(foreign_rows, "time", clock)
+    ((header, _), _) = asked("constant", box, chunks=2)
+    assert header["pace"] == pytest.approx(1e-3)
+
+
 def test_a_query_is_asked_without_a_draw(box: str) -> None:
     told: list[Any] = []
     server = foreign.Server(PARTS, lambda header, content: told.append((header, content)))
@@ -294,6 +306,7 @@ def drawn(workers: Workers, box: str, what: str, seconds: float = 30) -> Any:
     request = Request(0, 1, stream, 1, 0, 1, 4, Asking())
     with workers.lend(load) as (worker, *_):
         rows = np.concatenate([*worker.draw(request, None, time.monotonic() + seconds)])
+        assert 0 < worker.told.pace < seconds
         return Answers(rows, worker.told.words)
 
 
