@@ -1,9 +1,11 @@
-"""Reads the files that a user names, which may be anything: a pipe, a device, far too large."""
+"""Files that a user names, which may be anything to read, and are written whole or not at all."""
 
 from __future__ import annotations
 
 import os
 import stat
+import tempfile
+from pathlib import Path
 
 _AT_A_TIME = 1 << 20
 """Bytes; Python would make room for all that a file may have."""
@@ -48,6 +50,29 @@ def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
     if size > most:
         raise NotReadableError(f"has more than {most:,} bytes")
     return b"".join(parts)
+
+
+def write_whole(file: Path, data: bytes, mode: int = 0o600) -> None:
+    """Writes a file under another name first; what was there before is replaced.
+
+    Args:
+        file: the file; its directory is there.
+        data: all that it has then.
+        mode: its permissions.
+
+    Raises:
+        OSError: it cannot be written; what was there before still is.
+    """
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as part:
+            part.write(data)
+        temporary.chmod(mode)
+        temporary.replace(file)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _reason(error: Exception) -> str:

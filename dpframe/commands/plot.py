@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpframe.errors import DpframeError, OutputError
-from dpframe.files import NotReadableError, read_regular
+from dpframe.files import NotReadableError, read_regular, write_whole
 from dpframe.record.elsewhere import ANSWERS, answer_at
 from dpframe.record.file import as_record, read
 from dpframe.record.model import Record
@@ -143,18 +142,8 @@ def subject(
 
 
 def _write(out: Path, data: bytes) -> None:
-    """Under another name first; what was there before is replaced."""
     try:
-        descriptor, name = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
-        temporary = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-            temporary.chmod(0o666 & ~_umask())
-            temporary.replace(out)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        write_whole(out, data, 0o666 & ~_umask())
     except OSError as error:
         raise OutputError(f"{out}: cannot be written: {error.strerror}") from error
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import stat
 from pathlib import Path
@@ -14,6 +13,7 @@ import platformdirs
 
 from dpframe.engine.compiling.executables import ANEW, keep_executables
 from dpframe.engine.compiling.ingredients import forget
+from dpframe.engine.compiling.sealed import sealed, unsealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,23 +84,17 @@ class BoundCache:
         found: bytes | None = self._entries.get(key)
         if found is None:
             return None
-        if found[:DIGEST] == _digest(key, found[DIGEST:]):
-            return found[DIGEST:]
-        with contextlib.suppress(OSError):
-            (Path(self._path) / f"{key}-cache").unlink(missing_ok=True)
-        return None
+        try:
+            return unsealed(key, found)
+        except ValueError:
+            with contextlib.suppress(OSError):
+                (Path(self._path) / f"{key}-cache").unlink(missing_ok=True)
+            return None
 
     def put(self, key: str, value: bytes) -> None:
         """Keeps an entry under its key."""
         if not ANEW.now:
-            self._entries.put(key, _digest(key, value) + value)
-
-
-DIGEST = 32
-
-
-def _digest(key: str, value: bytes) -> bytes:
-    return hashlib.blake2b(key.encode() + b"\0" + value, digest_size=DIGEST).digest()
+            self._entries.put(key, sealed(key, value))
 
 
 def _bind_entries() -> None:

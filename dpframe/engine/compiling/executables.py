@@ -8,10 +8,7 @@ takes. What has a `program_key` is kept under that.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import os
 import pickle
-import tempfile
 import threading
 import zlib
 from enum import Enum
@@ -23,13 +20,13 @@ import numpy as np
 
 from dpframe.engine.compiling.ingredients import is_weak, program_key, settled, unchanged
 from dpframe.engine.compiling.reached import UnknownError
+from dpframe.engine.compiling.sealed import sealed, unsealed
+from dpframe.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 T = TypeVar("T")
-
-DIGEST = 32
 
 _kept_in: list[Path] = []
 """Where programs are kept, if they are."""
@@ -75,9 +72,9 @@ class Executables:
         Returns:
             None where `jax.jit` has to do it.
         """
-        if not _kept_in or jax.default_backend() != "cpu" or len(jax.devices()) != 1:
+        kept = directory()
+        if kept is None or jax.default_backend() != "cpu" or len(jax.devices()) != 1:
             return None
-        kept = _kept_in[0]
         leaves, structure = jax.tree.flatten(args)
         if not all(isinstance(leaf, np.ndarray | np.generic | jax.Array) for leaf in leaves):
             return None
@@ -100,7 +97,7 @@ class Executables:
             return None
         file = kept / f"{key}-program"
         try:
-            return _loaded(_read(file, key), args)
+            return _loaded(unsealed(key, file.read_bytes()), args)
         except Exception:  # none yet, or none that this version can load
             lowered = self._lowered(args, static)
         with compiled_anew() as anew:
@@ -108,7 +105,7 @@ class Executables:
         with contextlib.suppress(Exception):  # a program that cannot be kept runs as well
             content = _content(found)
             if anew.asked and unchanged(self._function, args, static) and settled():
-                _write(file, key, content)
+                write_whole(file, sealed(key, content))
         return found
 
     def _lowered(self, args: tuple[Any, ...], static: dict[str, Any]) -> Any:
@@ -137,12 +134,12 @@ def remembered(
         return find()
     file = kept / f"{key}-trace"
     with contextlib.suppress(Exception):  # none yet
-        known: T = pickle.loads(_read(file, key))
+        known: T = pickle.loads(unsealed(key, file.read_bytes()))
         return known
     found = find()
     with contextlib.suppress(Exception):
         if unchanged(function, args, static) and settled():
-            _write(file, key, pickle.dumps(found))
+            write_whole(file, sealed(key, pickle.dumps(found)))
     return found
 
 
@@ -221,26 +218,3 @@ def _loaded(content: bytes, args: tuple[Any, ...]) -> Any:
     payload, example = pickle.loads(zlib.decompress(content))
     inside, outside = jax.tree.structure((args, {})), jax.tree.structure(example)
     return deserialize_and_load(payload, inside, outside)
-
-
-def _digest(key: str, content: bytes) -> bytes:
-    return hashlib.blake2b(key.encode() + b"\0" + content, digest_size=DIGEST).digest()
-
-
-def _read(file: Path, key: str) -> bytes:
-    found = file.read_bytes()
-    if found[:DIGEST] != _digest(key, found[DIGEST:]):
-        raise ValueError("not what was written")
-    return found[DIGEST:]
-
-
-def _write(file: Path, key: str, content: bytes) -> None:
-    """All of it or nothing, also while others write the same."""
-    handle, name = tempfile.mkstemp(dir=file.parent)
-    try:
-        with os.fdopen(handle, "wb") as part:
-            part.write(_digest(key, content) + content)
-        Path(name).replace(file)
-    except BaseException:
-        Path(name).unlink()
-        raise

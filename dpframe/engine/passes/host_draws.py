@@ -16,7 +16,7 @@ from dpframe.engine.boxes.handing_out import handed_out
 from dpframe.engine.boxes.lending import Load, Overdue, Request, at_once
 from dpframe.engine.boxes.pace import Clock, Pace
 from dpframe.engine.checks.independence import NOT_SEEDABLE
-from dpframe.engine.programs.draws import Draws, Outputs, first_end
+from dpframe.engine.programs.draws import Draws
 from dpframe.errors import SampleError
 
 if TYPE_CHECKING:
@@ -64,22 +64,15 @@ class HostDraws(Draws):
         """Chunks that were drawn and are still to be counted, by lane, dataset and number."""
         self.pace = Pace(the_pass.rows * row * len(mechanisms))
 
-    def first_round(self, lane: int) -> Outputs:
-        if self._first is None or self._first[0] != lane:
-            raw = [np.concatenate(self._first_of(lane, index)) for index in (0, 1)]
-            wanted = first_end(self.the_pass)
-            d0, d1 = (as_scored(outputs, self.dtype)[:wanted] for outputs in raw)
-            self._first = (lane, (d0, d1))
-        return self._first[1]
-
-    def _first_of(self, lane: int, index: int) -> list[HostArray]:
-        """Chunks of the first round, kept until they are counted: a box is asked for them once."""
-        rows = self.the_pass.rows
-        chunks = range(-(-first_end(self.the_pass) // rows))
-        outputs = np.concatenate(list(self.chunks(EVAL, lane, index, chunks)))
-        parts = [outputs[at : at + rows] for at in range(0, len(outputs), rows)]
-        self.kept.update({(lane, index, n): part for n, part in enumerate(parts)})
-        return parts
+    def first_chunks(self, lane: int, chunks: range) -> list[HostArray]:
+        """The first chunks, kept until they are counted: a box is asked for them once."""
+        rows, both = self.the_pass.rows, []
+        for index in (0, 1):
+            outputs = np.concatenate(list(self.chunks(EVAL, lane, index, chunks)))
+            for n in chunks:
+                self.kept[lane, index, n] = outputs[n * rows : (n + 1) * rows]
+            both.append(as_scored(outputs, self.dtype))
+        return both
 
     def from_box(self, stream: str, lane: int, which: Sequence[Which]) -> list[list[HostArray]]:
         """Outputs of consecutive chunks, by as many workers as there are tasks for."""

@@ -114,10 +114,13 @@ class Draws:
         """Outputs of the first round of the counted stream, each [n, *output dims]."""
         if self._first is None or self._first[0] != lane:
             wanted = first_end(self.the_pass)
-            chunks = range(-(-wanted // self.the_pass.rows))
-            d0, d1 = self.of_chunks(EVAL, lane, [(0, chunks), (1, chunks)])
+            d0, d1 = self.first_chunks(lane, range(-(-wanted // self.the_pass.rows)))
             self._first = (lane, (d0[:wanted], d1[:wanted]))
         return self._first[1]
+
+    def first_chunks(self, lane: int, chunks: range) -> list[HostArray]:
+        """Outputs of the first chunks of the counted stream on D and on D′."""
+        return self.of_chunks(EVAL, lane, [(0, chunks), (1, chunks)])
 
     def nothing(self) -> Outputs:
         """No outputs at all, for an attack that does not learn."""
