@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import threads as running
 from support.small_audits import interrupted_at
 
 from dpframe.engine.addresses.chunks import Segment, segments
@@ -76,6 +77,7 @@ class Laborious(FakeWork):
 
 def served(works: list[Any], threads: int) -> dict[Any, list[BaseException | None]]:
     ended: dict[Any, list[BaseException | None]] = {work: [] for work in works}
+    before = running.ours()
     for event in Schedule(works, threads, jax.devices()).events(5.0):
         match event:
             case Counted(work=work, dataset=dataset, segment=segment, counts=counts):
@@ -83,7 +85,7 @@ def served(works: list[Any], threads: int) -> dict[Any, list[BaseException | Non
                 work.tally.add(dataset, segment, counts)
             case Finished(work=work, error=error):
                 ended[work].append(error)
-    assert not [t for t in threading.enumerate() if t.name.startswith("dpframe-")]
+    assert running.ours() <= before
     return ended
 
 
@@ -144,12 +146,13 @@ def test_out_of_time_ends_early_with_trials_on_both(trials: int, budget: int, th
 @pytest.mark.parametrize("threads", [1, 3])
 def test_leaving_early_keeps_what_was_counted(threads: int) -> None:
     work: Any = FakeWork(4000)
+    before = running.ours()
     schedule = Schedule([work], threads, jax.devices())
     for event in schedule.events(5.0):
         if isinstance(event, Counted):
             work.tally.add(event.dataset, event.segment, event.counts)
             break
-    assert not [t for t in threading.enumerate() if t.name.startswith("dpframe-")]
+    assert running.ours() <= before
     for event in schedule.rest():
         if isinstance(event, Counted):
             work.tally.add(event.dataset, event.segment, event.counts)
@@ -161,6 +164,7 @@ def test_leaving_early_keeps_what_was_counted(threads: int) -> None:
 @pytest.mark.parametrize("function", [Schedule.events, threading.Condition.wait])
 def test_a_signal_at_any_moment_arrives_as_it_is(function: Any) -> None:
     """It meets no lock half released: that would be another error, in the place of Ctrl-C."""
+    before = running.ours()
     for moment in range(1, 40):
         work: Any = Laborious(24)
         schedule = Schedule([work], 2, jax.devices())
@@ -169,7 +173,7 @@ def test_a_signal_at_any_moment_arrives_as_it_is(function: Any) -> None:
         interrupted_at(function, moment, lambda e=events, t=taken: t.extend(e))
         events.close()
         schedule._stop()  # the signal may have come when it was about to
-        assert not [t for t in threading.enumerate() if t.name.startswith("dpframe-")]
+        assert running.ours() <= before
         found = [*taken, *schedule.rest()]
         assert sum(isinstance(event, Counted) for event in found) <= len(work.units())
 
@@ -232,7 +236,7 @@ def test_what_hangs_is_given_up_and_its_thread_replaced(
     at: Any, hook: str, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schedule, "FAREWELL", 0.0)
-    over = threading.Event()
+    over, before = threading.Event(), running.ours()
     stuck, others = Hanging(10, over, at), [FakeWork(40), FakeWork(9)]
     ended: dict[Any, list[BaseException | None]] = {work: [] for work in (stuck, *others)}
     counted: Counter[Any] = Counter()
@@ -248,7 +252,7 @@ def test_what_hangs_is_given_up_and_its_thread_replaced(
     assert f"{hook} did not come back" in str(gave_up)
     assert list(ended.values()) == [[None], [None]]
     assert [counted[work] for work in others] == [80, 18]
-    left = [t for t in threading.enumerate() if t.name.startswith("dpframe-")]
+    left = running.ours() - before
     over.set()  # what comes now is too late for everybody
     for thread in left:
         thread.join(30)

@@ -12,15 +12,24 @@ from support.leaky_boxes import searched
 
 from dpframe import HostMechanism, PureDP
 from dpframe.engine.addresses.address import EVAL, Stream
+from dpframe.engine.addresses.shape import Asking
+from dpframe.engine.boxes.here import Here
+from dpframe.engine.boxes.pace import Clock
 from dpframe.engine.boxes.worker import answering, sampling
 from dpframe.engine.counts.checkpoint import Store
 from dpframe.engine.search import box_arm, hunt
+from dpframe.engine.search.box_draws import BoxDraws
 from dpframe.engine.search.haste import LARGEST, MOMENT, Haste
+from dpframe.engine.search.kept_answers import Round, Shelves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 STREAM = Stream(0, "searched", 0, EVAL)
+
+WHERE = (STREAM, Asking(), Here(), 8, Clock(None))
+"""Of draws, in chunks of eight."""
 
 RUN = {"seconds": 600.0, "stop": "never"}
 
@@ -135,6 +144,22 @@ def test_what_holds_up_some_answers_changes_nothing(
     for busy in (3, 5, 7):  # every third answer is held up for a second, or every third batch
         assert searched_at(Clock(1e-5, busy)) == idle
     assert searched_at(Clock(1e-2))[0] == 0  # non-vacuity: a slow box is not looked at
+
+
+def test_a_box_is_as_fast_as_its_quickest_chunk_told(tmp_path: Path) -> None:
+    """Also in a search that goes on, with answers that are kept."""
+    shelves, told = Shelves(tmp_path), [(3e-4, 5e-4), (1e-4, 9e-4), (None, 2e-4)]
+    rng = np.random.default_rng(1)
+    for number, paces in enumerate(told):
+        d0, d1 = rng.integers(0, 2**63, (2, 8, 4), np.uint64)
+        kept = Round((d0, d1), {()}, one=False, words={}, paces=paces)
+        shelves.of(STREAM, "box").save(number, number + 1, kept, {})
+    draws: Any = BoxDraws(boxes.boxed(lambda rng, _: rng.random(), 1.0)(), (0, 1), *WHERE)
+    assert draws.paces == [math.inf, math.inf]
+    draws.shelf = shelves.of(STREAM, "box")
+    for number in range(3):
+        draws.draw(number, number + 1)
+    assert draws.paces == [1e-4, 2e-4]
 
 
 def test_a_weak_effect_is_found_in_fewer_draws(looks: list[tuple[float, int]]) -> None:

@@ -11,6 +11,7 @@ from scipy.special import bdtrc
 from dpframe.engine.search.wealth import (
     FINE,
     GRID,
+    Ladder,
     Point,
     Seen,
     Wealth,
@@ -234,6 +235,25 @@ def test_who_leads_has_a_purse_of_its_own() -> None:
     assert bounds[0] + 0.03 < bounds[1] < 1.0
 
 
+def test_who_leads_again_and_again_leads_once() -> None:
+    wealth, seen = Wealth(0.0, led=True), laplace(np.random.default_rng(12), 400, 1.0)
+    for number in (7, 7, 7, 9):
+        wealth.lead(number)
+        wealth.bet(seen, seen, (), 1.0, 1, number)
+    shares = [wealth._ladders[number].purses["led"][0] for number in (7, 9)]
+    assert shares == pytest.approx([1 / 3 / 2, 1 / 3 / 6])
+
+
+def test_a_purse_has_earned_nothing_before_it_is_opened() -> None:
+    ladder, at = Ladder(0.5), np.arange(3)
+    ladder.pay(at, np.full((2, 3), 4.0))
+    for _ in range(2):  # who has it gets no other
+        ladder.open("led", 0.25)
+    assert np.exp(ladder.log_wealth(at)) == pytest.approx(0.5 * math.exp(4) + 0.25)
+    ladder.pay(at, np.full((2, 3), 1.0))
+    assert np.exp(ladder.log_wealth(at)) == pytest.approx(0.5 * math.exp(5) + 0.25 * math.e)
+
+
 def test_no_bound_rests_on_what_the_sampler_does_not_resolve() -> None:
     """Forty of a million on one side and none on the other: floats have such outputs."""
     rare, far = Seen(np.array([[0], [40]]), 10**6), Seen(np.array([[0], [40_000]]), 10**6)
@@ -244,6 +264,9 @@ def test_no_bound_rests_on_what_the_sampler_does_not_resolve() -> None:
     wealth = Wealth(0.0, 1e-4)
     wealth.bet(far, far, (), 1.0, 1)
     assert 5.0 < wealth.bound(0.05) < math.log(0.04 / 1e-4)
+    wealth, less = Wealth(0.0, 1e-4), Seen(np.array([[0], [10_000]]), 10**6)
+    wealth.bet(far, less, (), 1.0, 1)  # the past suggests more than is true
+    assert 4.0 < wealth.bound(0.05) < math.log(0.01 / 1e-4)
     assert largest_loss(far, 0.0, 1e-4) < math.log(0.04 / 1e-4) < largest_loss(far, 0.0)
 
 

@@ -2,180 +2,35 @@
 
 from __future__ import annotations
 
-import builtins
-import contextlib
-import gc
-import os
-import signal
+import json
 import subprocess
 import sys
-import threading
-import time
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from support import ROOT
+from support.process_changes import CHANGES
 
-from dpframe.engine.boxes.worker.surroundings import differences, surroundings
-
-CHANGES: dict[str, Callable[[], AbstractContextManager[object]]] = {}
-
-
-def change(name: str) -> Callable[[Any], Any]:
-    def keep(function: Callable[[], Iterator[None]]) -> Any:
-        CHANGES[name] = contextlib.contextmanager(function)
-        return function
-
-    return keep
+from dpframe.engine.boxes.worker.surroundings import surroundings
 
 
-@change("the working directory")
-def directory() -> Iterator[None]:
-    with contextlib.chdir("/"):
-        yield
-
-
-@change("os.environ")
-def environment() -> Iterator[None]:
-    os.environ["DPFRAME_TESTS_WERE_HERE"] = "1"
-    yield
-    del os.environ["DPFRAME_TESTS_WERE_HERE"]
-
-
-@change("sys.path")
-def path() -> Iterator[None]:
-    sys.path.append("/nowhere")
-    yield
-    sys.path.remove("/nowhere")
-
-
-@change("sys.stdin, stdout or stderr")
-def streams() -> Iterator[None]:
-    with contextlib.redirect_stdout(sys.stderr):
-        yield
-
-
-@change("the recursion limit")
-def recursion() -> Iterator[None]:
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(before + 1)
-    yield
-    sys.setrecursionlimit(before)
-
-
-@change("a signal handler")
-def handler() -> Iterator[None]:
-    before = signal.signal(signal.SIGUSR1, lambda *_: None)
-    yield
-    signal.signal(signal.SIGUSR1, before)
-
-
-@change("warnings.filters")
-def filters() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        yield
-
-
-@change("numpy.seterr")
-def errors() -> Iterator[None]:
-    before = np.seterr(under="raise")
-    yield
-    np.seterr(**before)
-
-
-@change("the module time")
-def clock() -> Iterator[None]:
-    before, time.time = time.time, lambda: 0.0
-    yield
-    time.time = before
-
-
-@change("a thread")
-def thread() -> Iterator[None]:
-    over = threading.Event()
-    (other := threading.Thread(target=over.wait)).start()
-    yield
-    over.set()
-    other.join()
-
-
-@change("a child process")
-def child() -> Iterator[None]:
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as other:
-        yield
-        other.communicate()
-
-
-@change("standard input, output or error")
-def descriptor() -> Iterator[None]:
-    kept = os.dup(0)
-    os.close(0)
-    yield
-    os.dup2(kept, 0)
-    os.close(kept)
-
-
-@change("the file mode mask")
-def mask() -> Iterator[None]:
-    before = os.umask(0o123)
-    yield
-    os.umask(before)
-
-
-@change("a timer")
-def timer() -> Iterator[None]:
-    signal.setitimer(signal.ITIMER_VIRTUAL, 1000)
-    yield
-    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-
-
-@change("a limit of the process")
-def limit() -> Iterator[None]:
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-@change("garbage collection")
-def collection() -> Iterator[None]:
-    before = gc.isenabled()
-    (gc.disable if before else gc.enable)()
-    yield
-    (gc.enable if before else gc.disable)()
-
-
-@change("builtins")
-def builtin() -> Iterator[None]:
-    before, builtins.callable = builtins.callable, lambda thing: True  # type: ignore[assignment]
-    yield
-    builtins.callable = before
+@pytest.fixture(scope="module")
+def noticed() -> Any:
+    command = [sys.executable, "-m", "support.process_changes"]
+    done = subprocess.run(
+        command,
+        cwd=ROOT / "tests",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_change_is_noticed(name: str) -> None:
-    before = surroundings()
-    assert differences(before) == []
-    with CHANGES[name]():
-        found = differences(before)
-    assert found == [name]
-    assert differences(before) == []
-
-
-def test_a_directory_that_is_gone_is_a_change(tmp_path: Path) -> None:
-    (own := tmp_path / "own").mkdir()
-    before = surroundings()
-    with contextlib.chdir(own):
-        own.rmdir()
-        assert differences(before) == ["the working directory"]
-        os.chdir(tmp_path)
+def test_a_change_is_noticed(noticed: Any, name: str) -> None:
+    assert noticed[name] == [[], [name.removeprefix("deleted: ")], []]
 
 
 def test_every_part_is_tried() -> None:
