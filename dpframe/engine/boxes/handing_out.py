@@ -64,15 +64,18 @@ def handed_out(
         while (task := todo.take()) is not None:
             place, (of, chunks) = task
             started = time.monotonic()
-            found[place][chunks.start] = draw(of, chunks)
+            try:
+                found[place][chunks.start] = draw(of, chunks)
+            except BaseException:  # what is asked for after the first would be for nothing
+                todo.stop()
+                raise
             pace.measured(len(chunks), time.monotonic() - started)
 
     number = max(1, min(sum(len(chunks) for _, chunks in which), most))
-    # The first exception ends all: what is asked for after it would be for nothing.
     for worker in [pool.submit(work) for _ in range(number)]:
         try:
             worker.result()
-        except BaseException:
+        except BaseException:  # Ctrl-C, too
             todo.stop()
             raise
     return [[parts[first] for first in sorted(parts)] for parts in found]

@@ -136,7 +136,11 @@ class BoxDraws:
 
         def work() -> None:
             while (part := todo.take()) is not None:
-                found[part.dataset, part.first] = self._part(part)
+                try:
+                    found[part.dataset, part.first] = self._part(part)
+                except BaseException:  # what is asked for after the first would be for nothing
+                    todo.stop()
+                    raise
 
         tasks = sum(-(-(part.stop - part.first) // self._at_once(part)) for part in parts)
         workers = max(1, min(self.source.most, tasks))

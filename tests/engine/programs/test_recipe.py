@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
@@ -60,6 +61,13 @@ def test_outputs_are_the_same_whoever_draws_them(near: Near) -> None:
         assert [one.shape for one in there] == [(50, 2)] * 2
         in_turn = drawn(of(document)._recipe, Place(FIT, lane, 0, 0, 13))
         assert here[0].tobytes() == in_turn[0][:50].tobytes()  # and not by several threads
+        other = drawn(of(document)._recipe, Place(FIT, lane, 1, 0, 13))
+        assert here[1].tobytes() == other[0][:50].tobytes()
+        same = of(document)
+        for index in (0, 1):
+            recipe = same._recipe._replace(data=(same._recipe.data[index],) * 2)
+            found = drawn(recipe, Place(FIT, lane, 1, 0, 13))[0]
+            assert (found.tobytes() == other[0].tobytes()) == index
     assert near.asked
     assert not (here[0] == here[1]).any()
 
@@ -105,13 +113,31 @@ def test_whoever_leaves_is_not_kept_by_what_takes_long() -> None:
         draws.outputs(FIT, 0)
 
 
-def test_the_first_mistake_ends_all() -> None:
+@pytest.mark.parametrize("bad", [0, 1])
+def test_the_first_mistake_ends_all(bad: int) -> None:
+    """Of two, one of whom is still at his first task when the other one makes it."""
     asked: list[int] = []
+    threads: list[Future[Any]] = []
+
+    class Two(Daemons):
+        def submit(self, call: Any) -> Future[Any]:
+            threads.append(super().submit(call))
+            return threads[-1]
+
+    who = threading.local()
+    both = threading.Barrier(2)
 
     def draw(of: str, chunks: range) -> None:
         asked.append(chunks.start)
-        raise ValueError("no")
+        if len(asked) <= 2:
+            both.wait(30)
+            if chunks.start == bad:
+                raise ValueError("no")
+            who.late = True
+        if who.late:
+            wait(threads, 30, FIRST_COMPLETED)
 
     with pytest.raises(ValueError, match="no"):
-        handed_out([("a", range(1000))], Pace(1), draw, Daemons(), 1)
-    assert len(asked) < 3
+        handed_out([("a", range(1000))], Pace(1), draw, Two(), 2)
+    assert not wait(threads, 30).not_done
+    assert len(asked) == 2
