@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 STEPS = 10
 """Newton's steps after a closed solution, which rounding leaves inexact where it is small."""
 
+CLOSE = 1e-12
+"""Of a step, as a share of what it leads to: the next one would be its square."""
+
 DEAR = 0.1
 """A round is not bet on if what rounding does to the bet costs more, as a logarithm."""
 
@@ -59,20 +62,19 @@ def project(q: Floats, p: Floats, slope: Floats, delta: Floats | float) -> tuple
     x = 2 * (p + q) / (b + np.sqrt(apart * apart + 4 * slope * (1 - q) * (1 - p)))
     if np.any(delta):
         x = np.where(delta > 0, _cubic(q, p, slope, delta) / slope, x)
-        places: list[Floats] = []
-        for left in range(STEPS, 0, -1):
+        close = np.zeros(x.shape, bool)
+        for _ in range(STEPS):
             x = np.minimum(np.maximum(x, low), high)
-            if len(places) > 1 and (x == places[-2]).all():  # to and fro between two, by rounding
-                x = places[-1] if left % 2 else x
-                break
-            places.append(x)
             y = slope * x + delta
             one, two = slope * x * (1 - x), y * (1 - y)
             dx, dy = x - q, y - p
             rise = dy * one + dx * two
             steep = slope * (one + dy * (1 - 2 * x) + dx * (1 - 2 * y)) + two
-            before, x = x, x - rise / np.where(steep > 0, steep, np.inf)
-            if (x == before).all():
+            step = np.where(close, 0.0, rise / np.where(steep > 0, steep, np.inf))
+            x = x - step
+            # Who is there stays there: what is found does not depend on who else is looked at.
+            close |= np.abs(step) <= CLOSE * x
+            if close.all():
                 break
     nearest = np.minimum(np.maximum(x, low), high)
     return nearest, np.minimum(slope * nearest + delta, 1 - 1e-16)

@@ -73,23 +73,32 @@ def bound(past: History, delta: float, error: float) -> float:
     if not len(past.trials):
         return 0.0
     wanted = -np.log(error)
-    coarse = _path(past, COARSE, delta)
+    # Against a loss that no round was told of nothing is bet.
+    ends = COARSE[: np.searchsorted(COARSE, _largest_loss(past, delta)) + 2]
+    coarse = _path(past, ends, delta)
     surely = coarse.max(axis=0) + np.log(SHARED) >= wanted
     if coarse[:, 0].max() < wanted:
         return 0.0
     found = 0.0
-    for part in range(1, len(COARSE)):
+    for part in range(1, len(ends)):
         if surely[part]:
-            found = COARSE[part]
+            found = ends[part]
             continue
-        points = np.linspace(COARSE[part - 1], COARSE[part], FINE + 1)[1:]
+        points = np.linspace(ends[part - 1], ends[part], FINE + 1)[1:]
         own = _path(past, points, delta)
         mixed = np.logaddexp(own + np.log1p(-SHARED), coarse[:, part, None] + np.log(SHARED))
         kept = np.flatnonzero(mixed.max(axis=0) < wanted)
         if len(kept):
             return float(points[kept[0] - 1]) if kept[0] else float(found)
-        found = COARSE[part]
+        found = ends[part]
     return float(found)
+
+
+def _largest_loss(past: History, delta: float) -> float:
+    """The largest that the draws before any round suggest of any event."""
+    guess = _guesses(past)
+    excess = np.maximum(guess[..., 1] - delta, 1e-300)
+    return float(np.log(excess / guess[..., 0]).max())
 
 
 def _path(past: History, epsilons: Floats, delta: float) -> Floats:
@@ -116,10 +125,14 @@ def suspected(past: History, slope: Floats, delta: Floats | float) -> tuple[Floa
         The guesses, shape [rounds, events, 2], and by how many standard errors each lies outside of
         each claim, shape [rounds, events, ε].
     """
-    guess = (events(past.before, past.drawn) + 0.5) / (past.drawn[:, None, None] + 1)
+    guess = _guesses(past)
     q, p = guess[..., 0, None], guess[..., 1, None]
     noise = slope**2 * (q * (1 - q)) + p * (1 - p)
     return guess, np.asarray((p - slope * q - delta) / np.sqrt(noise), np.float64)
+
+
+def _guesses(past: History) -> Floats:
+    return np.asarray((events(past.before, past.drawn) + 0.5) / (past.drawn[:, None, None] + 1))
 
 
 def _factors(past: History, slope: Floats, delta: float) -> Floats:

@@ -121,8 +121,10 @@ class Footprint:
                 )
         free = free_bytes()
         if free is not None and self.bytes > free:
-            largest = max(self._plan.passes, key=self._of)
-            needs = [*self._needs(largest), self._results]
+            # Searches draw in rounds, and have no passes.
+            largest = max(self._plan.passes, key=self._of, default=None)
+            own = () if largest is None else self._needs(largest)
+            needs = [Need("dpframe itself, with JAX", BASE_BYTES), *own, self._results]
             raise DpframeError(_too_large(f"takes {_size(self.bytes)}", free, needs))
 
     def _of(self, the_pass: Pass) -> int:

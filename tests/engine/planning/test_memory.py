@@ -7,10 +7,10 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pytest
-from support import small_audits
+from support import searches, small_audits
 
 from dpframe import Estimate, Estimator, Ge, Pair
-from dpframe.commands.audit import make_plan
+from dpframe.commands.audit import load, make_plan
 from dpframe.engine.planning import memory
 from dpframe.errors import DpframeError, SpecError
 from dpframe.statistic import BinCounts
@@ -108,6 +108,15 @@ def test_a_pair_that_does_not_fit_is_a_mistake_at_the_pair() -> None:
     )
     with pytest.raises(SpecError, match="pair: pair 'eager': does not fit into the memory"):
         small_audits.load(spec, [*small_audits.PLUGINS, Eager])
+
+
+def test_a_search_needs_room_for_dpframe_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda: 100 << 20)
+    with pytest.raises(DpframeError) as caught:
+        make_plan(load(searches.spec("laplace"), plugins=[searches.Three]))
+    first, second = str(caught.value).splitlines()
+    assert first.endswith("takes 480 MiB; 100 MiB is free")
+    assert second == "   dpframe itself, with JAX: 480 MiB"
 
 
 def test_more_chunks_than_the_device_can_number(monkeypatch: pytest.MonkeyPatch) -> None:
