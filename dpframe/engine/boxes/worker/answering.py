@@ -42,8 +42,9 @@ class Asked(NamedTuple):
     Encoded; or an array of numbers with a row for each."""
     seconds: list[float]
     """What each took; empty where nobody asked for it."""
-    pace: float = 0.0
-    """Seconds that an answer takes as a rule, however long something else held a few of them up."""
+    pace: float | None = None
+    """Seconds that an answer takes as a rule, however long something else held a few of them up;
+    None where that was not measured."""
 
 
 LOOKED = 256

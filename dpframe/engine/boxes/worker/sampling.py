@@ -161,7 +161,7 @@ class Sampler:
         if data.error is not None:
             if not how["raises"]:
                 raise data.error
-            return Asked([self._scribe.raised(data.error)] * rows, [])
+            return Asked([self._scribe.raised(data.error)] * rows, [], 0.0)
         if mechanism.gives_releases() or how["one"]:
             ways = {"raises": how["raises"], "time": how["time"], "limit": how.get("limit")}
             return self._scribe.ask(mechanism, rng, data.data, rows, **ways)
