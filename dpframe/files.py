@@ -68,7 +68,8 @@ def write_whole(file: Path, data: bytes, mode: int = 0o600) -> None:
     try:
         with os.fdopen(descriptor, "wb") as part:
             part.write(data)
-        temporary.chmod(mode)
+        if mode != 0o600:  # it has that already
+            temporary.chmod(mode)
         temporary.replace(file)
     except BaseException:
         temporary.unlink(missing_ok=True)

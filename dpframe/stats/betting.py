@@ -62,7 +62,7 @@ def project(q: Floats, p: Floats, slope: Floats, delta: Floats | float) -> tuple
     x = 2 * (p + q) / (b + np.sqrt(apart * apart + 4 * slope * (1 - q) * (1 - p)))
     if np.any(delta):
         x = np.where(delta > 0, _cubic(q, p, slope, delta) / slope, x)
-        close = np.zeros(x.shape, bool)
+        close = delta == 0
         for _ in range(STEPS):
             x = np.minimum(np.maximum(x, low), high)
             y = slope * x + delta

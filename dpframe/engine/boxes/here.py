@@ -90,7 +90,7 @@ class _Inline:
         try:
             drawing = self.sampler.draw(request.as_task(shape))
             while (drawn := self._next(drawing)) is not None:
-                self.told = Told(drawn.answering, drawn.natives, drawn.words, drawn.pace)
+                self.told = Told(drawn.answering, drawn.natives, drawn.words, drawn.paces)
                 self.here.note(self.told)
                 yield drawn.outputs
                 if deadline is not None and time.monotonic() >= deadline:

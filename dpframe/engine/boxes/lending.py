@@ -163,8 +163,8 @@ class Told(NamedTuple):
     """Shapes of those that are numbers; None stands for others; exceptions are left out."""
     words: Mapping[int, str] = {}
     """What some codes stand for."""
-    pace: float | None = None
-    """Seconds that such an answer takes as a rule."""
+    paces: tuple[float, ...] = ()
+    """Seconds per answer, each of a few of them, by the worker's clock."""
 
 
 class RaisedError(SampleError):

@@ -27,8 +27,8 @@ def told_in(frame: Frame) -> Told:
     header = frame.header
     natives = [None if shape is None else tuple(shape) for shape in header.get("natives", ())]
     words = {int(code): text for code, text in header.get("words", {}).items()}
-    answering, pace = header.get("answering", False), header.get("pace")
-    return Told(answering, frozenset(natives), words, pace)
+    paces = tuple(header.get("paces", ()))
+    return Told(header.get("answering", False), frozenset(natives), words, paces)
 
 
 def unloaded(frame: Frame) -> str:

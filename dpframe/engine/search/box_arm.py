@@ -142,9 +142,9 @@ class BoxArm:
         return self._draws.sizes.draws(self._chunks, stop)
 
     @property
-    def pace(self) -> float:
-        """Seconds that an answer on D and one on D′ take; infinite until that is known."""
-        return sum(self._draws.paces)
+    def paces(self) -> tuple[list[float], list[float]]:
+        """Seconds per answer on D and on D′, each of a few of them."""
+        return self._draws.paces
 
     def draw(self, draws: int, count: Counter) -> Seen:
         """Draws a round and counts the events that were chosen before."""

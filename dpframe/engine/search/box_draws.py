@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -68,8 +67,8 @@ class BoxDraws:
         """Numbers of the widest answer until now, rounded up to a power of two."""
         self.sizes, self.clock = Sizes(rows), clock
         self._independence = BoxIndependence()
-        self.paces: list[float] = [math.inf, math.inf]
-        """Seconds that an answer takes on D and on D′ as a rule; infinite until that is known."""
+        self.paces: tuple[list[float], list[float]] = [], []
+        """Seconds per answer on D and on D′, each of a few of them, by the clocks of workers."""
         self._cost: float | None = None
         """Seconds that an answer cost last, with all that it takes to get it here."""
         self._at_work, self._since = 0, 0.0
@@ -109,8 +108,10 @@ class BoxDraws:
         kept = self.shelf.load(first, stop)
         if kept is not None and kept.one == self.asking.one:
             return self._taken(kept, first, stop)
+        before = [len(told) for told in self.paces]
         sides = self._drawn(first, stop)
-        kept = Round(sides, self.natives, self.asking.one, {}, (self.paces[0], self.paces[1]))
+        new = tuple(told[had:] for told, had in zip(self.paces, before, strict=True))
+        kept = Round(sides, self.natives, self.asking.one, {}, new)
         self.shelf.save(first, stop, kept, self.source.words)
         return sides
 
@@ -123,8 +124,8 @@ class BoxDraws:
             for part in self.sizes.parts(dataset, first, stop):
                 self._independence.see(part, rows[at : at + part.draws], counted=True)
                 at += part.draws
-        for dataset, pace in enumerate(kept.paces):
-            self._quicker(dataset, pace)
+        for told, paces in zip(self.paces, kept.paces, strict=True):
+            told.extend(paces)
         self._widen(kept.sides)
         self.sizes.widest = self.sizes.widest or 8 * (BEFORE + self.width)
         return self.fitted(kept.sides[0]), self.fitted(kept.sides[1])
@@ -236,7 +237,8 @@ class BoxDraws:
         parts = []
         for part in worker.draw(request, None, deadline):
             self.natives |= worker.told.natives
-            self._quicker(request.data, worker.told.pace)
+            with self._lock:
+                self.paces[request.data].extend(worker.told.paces)
             parts.append(part)
         width = max(part.shape[1] for part in parts)
         if len(parts) == 1:
@@ -246,12 +248,6 @@ class BoxDraws:
             for p in parts
         ]
         return np.concatenate(filled)
-
-    def _quicker(self, dataset: int, pace: float | None) -> None:
-        """Takes in how long answers took: what held them up is no property of the box."""
-        if pace is not None:
-            with self._lock:
-                self.paces[dataset] = min(self.paces[dataset], pace)
 
     def _widen(self, found: Any) -> None:
         numbers = max(rows.shape[1] for rows in found) - BEFORE

@@ -6,19 +6,22 @@ it is not followed in small steps: its next answers are as many as the box gives
 are learned from, and then it is seen how far the pair lies from the claim.
 
 Whether a box is fast enough depends on this machine. There are only two answers, so that one seed
-gives the same draws wherever a box is clearly the one or the other; and what counts is what an
-answer takes as a rule, by the workers' own clocks: what else the machine does may hold some answers
-up, but not most of those of every chunk. The answer is kept, so that a search that was interrupted
-goes through the same steps.
+gives the same draws wherever a box is clearly the one or the other; and what counts is the median
+of what the answers of all pairs took, by the workers' own clocks: what else the machine does holds
+some of them up, but not half. The answer is kept, so that a search that was interrupted goes
+through the same steps.
 """
 
 from __future__ import annotations
 
+import statistics
 from typing import TYPE_CHECKING
 
 from dpframe.engine.counts.checkpoint import Saved
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dpframe.engine.addresses.address import Stream
     from dpframe.engine.counts.checkpoint import Store
 
@@ -27,6 +30,24 @@ MOMENT = 0.5
 
 LARGEST = 1 << 11
 """Answers of each dataset: attacks that are slow to learn are not asked yet."""
+
+
+DEARER = 10
+"""How much more than that the answers of one pair may take, for its data may be larger."""
+
+
+def is_fast(own: Sequence[Sequence[float]], all_pairs: Sequence[Sequence[float]]) -> bool:
+    """Whether a box gives all answers of a look in a moment.
+
+    Args:
+        own: seconds per answer of the pair that would be looked at, on D and on D′, each of a few
+            answers.
+        all_pairs: of every pair and dataset.
+    """
+    told, limit = [pace for paces in all_pairs for pace in paces], MOMENT / (2 * LARGEST)
+    if not told or statistics.median_low(told) > limit:
+        return False
+    return all(paces and min(paces) <= DEARER * limit for paces in own)
 
 
 class Haste:
@@ -46,15 +67,15 @@ class Haste:
         self.last = 0
         """Answers per dataset that a pair had after the last look; 0 where the box is too slow."""
 
-    def next(self, pace: float, most: int) -> int:
+    def next(self, fast: bool, most: int) -> int:
         """How many answers per dataset a pair should have had after a look.
 
         Args:
-            pace: seconds that an answer on D and one on D′ take.
+            fast: whether the box is fast enough.
             most: how many there may be.
         """
         if self._taken == len(self._sizes):
-            fits = min(most, LARGEST) if pace * LARGEST <= MOMENT else 0
+            fits = min(most, LARGEST) if fast else 0
             # Few sizes: what is compiled for one serves for all.
             self._sizes.append(1 << (fits.bit_length() - 1) if fits else 0)
             number = len(self._sizes)

@@ -14,7 +14,7 @@ from dpframe.engine.counts.checkpoint import Saved
 from dpframe.engine.search.box_arm import BoxArm
 from dpframe.engine.search.box_independence import MOST_PAIRS
 from dpframe.engine.search.haste import LARGEST as LOOKED
-from dpframe.engine.search.haste import Haste
+from dpframe.engine.search.haste import Haste, is_fast
 from dpframe.engine.search.hope import hoped
 from dpframe.engine.search.making import Maker
 from dpframe.engine.search.question import asked_of_draws
@@ -186,7 +186,8 @@ class Hunt:
         if self._z(arm) > arm.least or arm.trials >= LOOKED:
             return 0
         most = self._left // (2 * len(self.arms))
-        return arm.up_to(self._haste.next(arm.pace, most), self._left)
+        paces = [told for a in self.arms if isinstance(a, BoxArm) for told in a.paces]
+        return arm.up_to(self._haste.next(is_fast(arm.paces, paces), most), self._left)
 
     @property
     def has_bet(self) -> bool:

@@ -20,7 +20,7 @@ from dpframe.engine.addresses.address import digest
 from dpframe.record import folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from dpframe.engine.addresses.address import Stream
@@ -45,8 +45,8 @@ class Round(NamedTuple):
     """Whether the box was asked for one answer at a time."""
     words: dict[int, str]
     """What codes in them stand for."""
-    paces: tuple[float | None, float | None] = (None, None)
-    """Seconds that an answer took until then as a rule, on D and on D′."""
+    paces: tuple[Sequence[float], ...] = ((), ())
+    """Seconds per answer on D and on D′, each of a few of them."""
 
 
 class Shelf:
@@ -167,5 +167,5 @@ def _round(found: dict[str, Any]) -> Round:
     both = raw.astype(np.uint64).reshape(n + m, -1)
     natives = {shape if shape is None else tuple(shape) for shape in found["natives"]}
     words = {int(code): text for code, text in found["words"].items()}
-    first, second = found.get("paces", (None, None))
-    return Round((both[:n], both[n:]), natives, found["one"], words, (first, second))
+    paces = tuple(found.get("paces", ((), ())))
+    return Round((both[:n], both[n:]), natives, found["one"], words, paces)

@@ -119,10 +119,14 @@ def test_the_first_mistake_ends_all(bad: int) -> None:
     asked: list[int] = []
     threads: list[Future[Any]] = []
 
+    begun = threading.Event()
+
     class Two(Daemons):
         def submit(self, call: Any) -> Future[Any]:
-            threads.append(super().submit(call))
-            return threads[-1]
+            threads.append(found := super().submit(call))
+            if len(threads) == 2:
+                begun.set()
+            return found
 
     who = threading.local()
     both = threading.Barrier(2)
@@ -131,6 +135,7 @@ def test_the_first_mistake_ends_all(bad: int) -> None:
         asked.append(chunks.start)
         if len(asked) <= 2:
             both.wait(30)
+            begun.wait(30)
             if chunks.start == bad:
                 raise ValueError("no")
             who.late = True

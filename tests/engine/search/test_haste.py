@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +14,13 @@ from dpframe.engine.addresses.address import EVAL, Stream
 from dpframe.engine.addresses.shape import Asking
 from dpframe.engine.boxes.here import Here
 from dpframe.engine.boxes.pace import Clock
-from dpframe.engine.boxes.worker import answering, sampling
+from dpframe.engine.boxes.worker import sampling
+from dpframe.engine.boxes.workers import Workers
 from dpframe.engine.counts.checkpoint import Store
 from dpframe.engine.search import box_arm, hunt
 from dpframe.engine.search.box_draws import BoxDraws
-from dpframe.engine.search.haste import LARGEST, MOMENT, Haste
-from dpframe.engine.search.kept_answers import Round, Shelves
+from dpframe.engine.search.haste import LARGEST, MOMENT, Haste, is_fast
+from dpframe.engine.search.kept_answers import Shelves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,16 +28,13 @@ if TYPE_CHECKING:
 
 STREAM = Stream(0, "searched", 0, EVAL)
 
-WHERE = (STREAM, Asking(), Here(), 8, Clock(None))
-"""Of draws, in chunks of eight."""
-
 RUN = {"seconds": 600.0, "stop": "never"}
 
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[float, int]]]:
     """Of every look the standard errors that the pair had shown, and its answers afterwards."""
-    monkeypatch.setattr(box_arm.BoxArm, "pace", 1e-4)
+    monkeypatch.setattr(box_arm.BoxArm, "paces", ([1e-4], [1e-4]))
     yield from _looked(monkeypatch)
 
 
@@ -57,19 +54,31 @@ def _looked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[float, int]]
 
 def test_a_look_takes_a_moment_of_the_box() -> None:
     haste = Haste(Store(), STREAM, "looks")
-    sizes = [haste.next(pace, 10**9) for pace in (1e-6, MOMENT / 2048, MOMENT / 2000, math.inf)]
-    assert sizes == [LARGEST, LARGEST, 0, 0]
-    assert haste.next(1e-6, 100) == 64
+    assert [haste.next(fast, 10**9) for fast in (True, False, True)] == [LARGEST, 0, LARGEST]
+    assert haste.next(True, 100) == 64
+    line = MOMENT / (2 * LARGEST)
+    paces = [([took], [took]) for took in (0.0, line, 1.01 * line)]
+    assert [is_fast(both, both) for both in paces] == [True, True, False]
+
+
+def test_what_counts_is_the_median_of_all_pairs_and_not_one_that_is_dear() -> None:
+    line, quick = MOMENT / (2 * LARGEST), (1e-6, 1e-6, 1e-6)
+    assert is_fast(((1e-6, 9.0), (9.0, 1e-6)), (quick, quick, (9.0,) * 6))
+    assert not is_fast((quick, quick), (quick, (9.0,) * 4))  # often slow
+    assert not is_fast((quick, (9.0,) * 3), (quick,) * 9)  # its own D′ is
+    assert is_fast(((9 * line,), quick), (quick, quick))
+    assert not is_fast(((), quick), (quick,))
+    assert not is_fast(((), ()), ())
 
 
 def test_who_repeats_a_search_looks_at_as_many() -> None:
     store = Store()
     first = Haste(store, STREAM, "looks")
-    sizes = [first.next(pace, 10**9) for pace in (1e-4, 1e-5)]
+    sizes = [first.next(True, 10**9) for _ in range(2)]
     again = Haste(store, STREAM, "looks")
-    assert [again.next(1.0, 10**9) for _ in sizes] == sizes
-    assert again.next(1.0, 10**9) == 0  # what was never asked before is measured
-    assert Haste(store, STREAM, "others").next(1.0, 10**9) == 0
+    assert [again.next(False, 10**9) for _ in sizes] == sizes
+    assert again.next(False, 10**9) == 0  # what was never asked before is measured
+    assert Haste(store, STREAM, "others").next(False, 10**9) == 0
 
 
 def test_what_shows_nothing_is_looked_at_and_not_bet_on(looks: list[tuple[float, int]]) -> None:
@@ -91,7 +100,7 @@ def test_looks_are_repeated_whatever_the_machine_does(
     found = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN, store=store)
     sizes = [*looks]
     looks.clear()
-    monkeypatch.setattr(box_arm.BoxArm, "pace", 1.0)
+    monkeypatch.setattr(box_arm.BoxArm, "paces", ([1.0], [1.0]))
     again = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN, store=store)
     assert looks == sizes
     assert (again.estimate, again.witness) == (found.estimate, found.witness)
@@ -99,20 +108,21 @@ def test_looks_are_repeated_whatever_the_machine_does(
     assert slow.estimate != found.estimate  # non-vacuity: looks make another search
 
 
-class Clock:
+class Ticking:
     """Of a machine that does other things too.
 
     Args:
-        answer: seconds that an answer takes.
-        busy: of how many readings one comes a second late.
+        step: seconds between two readings.
+        busy: of how many readings one comes four milliseconds late.
     """
 
-    def __init__(self, answer: float, busy: int | None = None) -> None:
-        self.now, self.readings, self.answer, self.busy = 0.0, 0, answer, busy
+    def __init__(self, step: float, busy: int | None = None) -> None:
+        self.now, self.readings, self.step, self.busy = 0.0, 0, step, busy
 
     def __call__(self) -> float:
         self.readings += 1
-        self.now += self.answer + (self.busy is not None and self.readings % self.busy == 0)
+        late = self.busy is not None and self.readings % self.busy == 0
+        self.now += self.step + 4e-3 * late
         return self.now
 
 
@@ -126,40 +136,47 @@ class Batches(HostMechanism, name="leaky"):
         return np.clip(np.nan_to_num(data), 0, 1).sum() + rng.laplace(size=n)
 
 
-@pytest.mark.parametrize("box", [None, Batches])
+@pytest.mark.parametrize(("box", "run"), [(None, RUN), (Batches, {**RUN, "chunk": 16})])
 def test_what_holds_up_some_answers_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch, box: Any
+    monkeypatch: pytest.MonkeyPatch, box: Any, run: dict[str, Any]
 ) -> None:
-    def searched_at(clock: Clock) -> tuple[Any, ...]:
+    def searched_at(clock: Ticking) -> tuple[Any, ...]:
         with monkeypatch.context() as patch:
-            for module in (answering, sampling):
-                patch.setattr(module, "perf_counter", clock)
+            patch.setattr(sampling, "perf_counter", clock)
             seen = next(looked := _looked(patch))
-            found = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN, box=box)
+            found = searched(boxes.clipped_mean, 1.0, 2_000, run=run, box=box)
             looked.close()
         return len(seen), found.estimate, found.witness
 
-    idle = searched_at(Clock(1e-5))
-    assert idle[0] >= 4
-    for busy in (3, 5, 7):  # every third answer is held up for a second, or every third batch
-        assert searched_at(Clock(1e-5, busy)) == idle
-    assert searched_at(Clock(1e-2))[0] == 0  # non-vacuity: a slow box is not looked at
+    idle = searched_at(Ticking(1e-4))
+    assert idle[0] >= 3
+    for busy in (3, 5):
+        assert searched_at(Ticking(1e-4, busy)) == idle
+    assert searched_at(Ticking(1.0))[0] == 0  # non-vacuity: a slow box is not looked at
 
 
-def test_a_box_is_as_fast_as_its_quickest_chunk_told(tmp_path: Path) -> None:
-    """Also in a search that goes on, with answers that are kept."""
-    shelves, told = Shelves(tmp_path), [(3e-4, 5e-4), (1e-4, 9e-4), (2e-4, None)]
-    rng = np.random.default_rng(1)
-    for number, paces in enumerate(told):
-        d0, d1 = rng.integers(0, 2**63, (2, 8, 4), np.uint64)
-        kept = Round((d0, d1), {()}, one=False, words={}, paces=paces)
-        shelves.of(STREAM, "box").save(number, number + 1, kept, {})
-    draws: Any = BoxDraws(boxes.boxed(lambda rng, _: rng.random(), 1.0)(), (0, 1), *WHERE)
-    assert draws.paces == [math.inf, math.inf]
-    draws.shelf = shelves.of(STREAM, "box")
-    for number in range(3):
-        draws.draw(number, number + 1)
-    assert draws.paces == [1e-4, 5e-4]
+@pytest.mark.parametrize("where", [Here, Workers])
+def test_what_answers_took_is_kept_with_them(tmp_path: Path, where: Any) -> None:
+    shelves, box = Shelves(tmp_path), boxes.boxed(lambda rng, _: rng.random(), 1.0)()
+    with where() as source:
+        how = STREAM, Asking(), source, 8, Clock(None)
+        tries = [BoxDraws(box, (0, 1), *how) for _ in range(2)]
+        for draws in tries:
+            draws.shelf = shelves.of(STREAM, "box")
+            for first, stop in ((0, 2), (2, 5)):
+                draws.draw(first, stop)
+    assert tries[0].paces == tries[1].paces
+    assert [len(paces) for paces in tries[1].paces] == [5, 5]
+    assert all(0 < pace < 60 for paces in tries[1].paces for pace in paces)
+
+
+def test_a_few_outputs_are_timed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "perf_counter", iter(range(100)).__next__)
+    for rows, paces in ((8, [1 / 8] * 4), (3, [1 / 9]), (16, [1 / 16] * 4), (1, [])):
+        timer = sampling.Timer()
+        for _ in range(4):
+            timer.drew(rows)
+        assert timer.paces == pytest.approx(paces)
 
 
 def test_a_weak_effect_is_found_in_fewer_draws(looks: list[tuple[float, int]]) -> None:

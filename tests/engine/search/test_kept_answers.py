@@ -128,7 +128,7 @@ def test_they_go_with_the_record_and_with_a_fresh_start(tmp_path: Path) -> None:
 def rounds(rows: int) -> Iterator[Round]:
     for number in range(4):
         sides = [np.full((rows, 4), number * 10 + side, np.uint64) for side in (1, 2)]
-        yield Round((sides[0], sides[1]), {None, (2,)}, bool(number), {}, (1e-3, 2e-3))
+        yield Round((sides[0], sides[1]), {None, (2,)}, bool(number), {}, ([1e-3], [2e-3, 0.5]))
 
 
 def test_a_shelf_gives_what_it_got_as_far_as_there_is_room(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_shelf_gives_what_it_got_as_far_as_there_is_room(tmp_path: Path) -> No
     first = again.load(0, 1)
     assert first is not None
     assert (first.natives, first.one, first.words) == ({None, (2,)}, False, {1: "number"})
-    assert first.paces == (1e-3, 2e-3)
+    assert first.paces == ([1e-3], [2e-3, 0.5])
     assert first.sides[0].dtype == np.uint64
     assert first.sides[1].tolist() == [[2, 2, 2, 2]] * 8
     assert again.load(0, 2) is None

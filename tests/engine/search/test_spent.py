@@ -62,7 +62,7 @@ def test_short_times_are_not_put_down(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_search_goes_on_where_its_time_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(box_arm.BoxArm, "pace", 1e-5)
+    monkeypatch.setattr(box_arm.BoxArm, "paces", ([1e-5], [1e-5]))
     store, run = Store(), {"seconds": 600.0, "stop": "never"}
     draw, drawn = box_arm.BoxArm.draw, []
 

@@ -6,7 +6,6 @@ Batches of one type are encoded at once; the codes are those of `answer_encoding
 from __future__ import annotations
 
 from hashlib import blake2b
-from itertools import pairwise
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,9 +41,6 @@ class Asked(NamedTuple):
     Encoded; or an array of numbers with a row for each."""
     seconds: list[float]
     """What each took; empty where nobody asked for it."""
-    pace: float | None = None
-    """Seconds that an answer takes as a rule, however long something else held a few of them up;
-    None where that was not measured."""
 
 
 LOOKED = 256
@@ -89,7 +85,6 @@ class Scribe:
             limit: seconds after which it is taken for a TimeoutError.
         """
         answers, seconds, single, alarm = [], [], not box.gives_releases(), Limit(limit)
-        stamps = [perf_counter()]
         with alarm.watched():
             for _ in range(n):
                 started = perf_counter() if time else 0.0
@@ -107,8 +102,7 @@ class Scribe:
                 if single and not isinstance(answer, Encoded):
                     answer = _only(answer)
                 answers.append(self.held(answer))
-                stamps.append(perf_counter())
-        return Asked(answers, seconds, median_step(stamps))
+        return Asked(answers, seconds)
 
     def held(self, answer: Any) -> Any:
         """An answer that whoever gave it cannot change any more."""
@@ -236,12 +230,6 @@ class Scribe:
         codes = np.array([self._kind(encoding.short(text)) for text in texts], np.uint64)
         found: HostArray = codes[which.reshape(-1)]
         return found
-
-
-def median_step(stamps: list[float]) -> float:
-    """The median of the times between one and the next."""
-    steps = sorted(after - before for before, after in pairwise(stamps))
-    return steps[len(steps) // 2] if steps else 0.0
 
 
 _EXACT = (int, bool, str, bytes, type(None))

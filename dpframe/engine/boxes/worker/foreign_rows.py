@@ -63,19 +63,13 @@ class Rows:
         self.size = 0
         """Bytes, about."""
         self.noticed = 0
-        self.pace: Any = None
-        """Seconds that an answer takes as a rule, of the quickest chunk."""
 
     def take(self, release: Callable[[], Any], number: int) -> None:
         """Asks for some releases."""
-        stamps = [time.perf_counter()]
         with self.alarm.watched():
-            self._take(release, number, stamps)
-        steps = sorted(stamps[at + 1] - stamps[at] for at in range(number))
-        if self.pace is None or steps[number // 2] < self.pace:
-            self.pace = steps[number // 2]
+            self._take(release, number)
 
-    def _take(self, release: Callable[[], Any], number: int, stamps: list[float]) -> None:
+    def _take(self, release: Callable[[], Any], number: int) -> None:
         timed, clock, found, alarm = self.timed, time.perf_counter, self.found, self.alarm
         began = took = 0.0
         for _ in range(number):
@@ -90,7 +84,6 @@ class Rows:
                 if timed:
                     took = clock() - began
                 self.fail(error, 1, took)
-                stamps.append(clock())
                 continue
             if timed:
                 took = clock() - began
@@ -98,7 +91,6 @@ class Rows:
             self.natives.add(_native(answer))
             found.append((encoded, took))
             self.size += 8 * (3 + len(encoded[2]))
-            stamps.append(clock())
 
     def fail(self, error: BaseException, number: int, took: float = 0.0) -> None:
         """Takes an exception for so many answers, where it may be one."""
@@ -149,7 +141,7 @@ class Rows:
         for code in some:
             del self.words[code]
         told = {"tell": "outputs", "answering": True, "dtype": "<u8", "words": some}
-        told.update(shape=[len(rows), 3 + width], natives=list(self.natives), pace=self.pace)
+        told.update(shape=[len(rows), 3 + width], natives=list(self.natives))
         self.found, self.natives, self.size = [], set(), 0
         return told, b"".join(rows)
 

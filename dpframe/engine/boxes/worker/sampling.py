@@ -31,6 +31,10 @@ MOST = 1 << 30
 """Bytes that one call may return."""
 
 
+TIMED = 8
+"""Outputs that are timed together, at least: one may be quick, or slow, by chance."""
+
+
 WORDS = 256
 """Texts that leave with one chunk: they have to fit into a header."""
 
@@ -51,8 +55,25 @@ class Drawn(NamedTuple):
     """Whether they are such answers, as rows of 64-bit words."""
     natives: frozenset[tuple[int, ...] | None] = frozenset()
     """Shapes of those that are numbers; None stands for others; exceptions are left out."""
-    pace: float | None = None
-    """Seconds that such an answer takes as a rule."""
+    paces: tuple[float, ...] = ()
+    """Seconds per output, of chunks with `TIMED` outputs together or more each."""
+
+
+class Timer:
+    """Measures what outputs take, with all that is done for them, a few at a time."""
+
+    def __init__(self) -> None:
+        self._since, self._rows = perf_counter(), 0
+        self.paces: list[float] = []
+        """Seconds per output."""
+
+    def drew(self, rows: int) -> None:
+        """So many more were drawn."""
+        self._rows += rows
+        if self._rows >= TIMED:
+            now = perf_counter()
+            self.paces.append((now - self._since) / self._rows)
+            self._since, self._rows = now, 0
 
 
 class Sampler:
@@ -85,7 +106,7 @@ class Sampler:
         mechanism = self.mechanisms[wanted["lane"]]
         stream = Stream(*wanted["stream"])
         ready: list[Drawn] = []
-        since = monotonic()
+        since, timer = monotonic(), Timer()
         for chunk in range(wanted["first"], wanted["stop"]):
             try:
                 with self._data(mechanism, wanted["lane"], wanted["data"]) as data:
@@ -95,13 +116,14 @@ class Sampler:
                     yield _together(ready)
                 raise
             ready.append(outputs)
+            timer.drew(wanted["rows"])
             due = monotonic() - since > max(SECONDS, 10 * handout.seconds)
             nbytes = len(ready) * outputs.outputs.nbytes
             if due or nbytes > NBYTES or chunk + 1 == wanted["stop"]:
                 if _touched(handout):
                     raise Refused(CHANGED)
-                yield _together(ready)
-                ready, since = [], monotonic()
+                yield _together(ready)._replace(paces=tuple(timer.paces))
+                ready, since, timer = [], monotonic(), Timer()
 
     @contextlib.contextmanager
     def _data(self, mechanism: Any, lane: int, index: int) -> Iterator[_Prepared]:
@@ -161,18 +183,16 @@ class Sampler:
         if data.error is not None:
             if not how["raises"]:
                 raise data.error
-            return Asked([self._scribe.raised(data.error)] * rows, [], 0.0)
+            return Asked([self._scribe.raised(data.error)] * rows, [])
         if mechanism.gives_releases() or how["one"]:
             ways = {"raises": how["raises"], "time": how["time"], "limit": how.get("limit")}
             return self._scribe.ask(mechanism, rng, data.data, rows, **ways)
-        since = perf_counter()
-        answers = self._held(mechanism.sample(rng, data.data, rows), rows)
-        return Asked(answers, [], (perf_counter() - since) / rows)
+        return Asked(self._held(mechanism.sample(rng, data.data, rows), rows), [])
 
     def _laid_out(self, given: Asked, width: int | None) -> Drawn:
         outputs = self._scribe.lay_out(given, width)
         words, natives = self._scribe.take_words(WORDS), _natives(given.answers)
-        return Drawn(1, outputs, words, answering=True, natives=natives, pace=given.pace)
+        return Drawn(1, outputs, words, answering=True, natives=natives)
 
     def _held(self, outputs: Any, rows: int) -> Any:
         """Answers of one call of `sample`, one per row."""
@@ -208,8 +228,7 @@ def _together(drawn: list[Drawn]) -> Drawn:
     if answering:
         widest = max(part.shape[1] for part in parts)
         parts = [wider(part, widest) for part in parts]
-    pace = min((one.pace for one in drawn if one.pace is not None), default=None)
-    return Drawn(len(drawn), np.concatenate(parts), words, answering, natives, pace)
+    return Drawn(len(drawn), np.concatenate(parts), words, answering, natives)
 
 
 def _touched(handout: Handout) -> bool:

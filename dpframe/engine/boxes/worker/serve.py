@@ -128,7 +128,7 @@ class _Server:
             header["dtype"] = kind.name if kind.kind == "V" else kind.str
             if drawn.answering:
                 header |= {"words": drawn.words, "answering": True, "natives": list(drawn.natives)}
-                header["pace"] = drawn.pace
+                header["paces"] = drawn.paces
             self.answer(header, drawn.outputs.tobytes())
         self.answer({"tell": "done"})
 

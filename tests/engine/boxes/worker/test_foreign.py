@@ -216,15 +216,17 @@ def test_time_is_told_where_it_is_asked_for(box: str) -> None:
     assert not Answers(np.frombuffer(content, "<u8").reshape(header["shape"])).seconds.any()
 
 
-def test_what_an_answer_takes_is_told_without_what_held_up_a_few(
-    box: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("what", ["constant", "unready"])
+def test_what_a_few_answers_took_is_told(
+    box: str, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    readings = itertools.count()
-    late = itertools.accumulate(5.0 if number % 3 == 0 else 1e-3 for number in readings)
-    clock = types.SimpleNamespace(perf_counter=late.__next__)
-    monkeypatch.setattr(foreign_rows, "time", clock)
-    ((header, _), _) = asked("constant", box, chunks=2)
-    assert header["pace"] == pytest.approx(1e-3)
+    monkeypatch.setattr(foreign, "time", types.SimpleNamespace(monotonic=lambda: 0.0))
+    ((header, _), _) = asked(what, box, rows=3, chunks=7)
+    assert header["paces"] == [0.0, 0.0]  # nine answers each, and three that are too few
+    ticks = itertools.count()
+    monkeypatch.setattr(foreign.time, "monotonic", lambda: 0.001 * next(ticks))
+    ((header, _), _) = asked(what, box, rows=8, chunks=2)
+    assert header["paces"] == pytest.approx([0.001 / 8, 0.002 / 8])
 
 
 def test_a_query_is_asked_without_a_draw(box: str) -> None:
@@ -306,7 +308,7 @@ def drawn(workers: Workers, box: str, what: str, seconds: float = 30) -> Any:
     request = Request(0, 1, stream, 1, 0, 1, 4, Asking())
     with workers.lend(load) as (worker, *_):
         rows = np.concatenate([*worker.draw(request, None, time.monotonic() + seconds)])
-        assert 0 < worker.told.pace < seconds
+        assert worker.told.paces == ()  # four are too few
         return Answers(rows, worker.told.words)
 
 
