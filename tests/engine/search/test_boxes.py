@@ -257,7 +257,7 @@ def test_half_of_the_time_goes_into_beginning_pairs(monkeypatch: pytest.MonkeyPa
         asked.append(0.0)
         return 60.0 if len(asked) < 4 else 29.0 if len(asked) < 12 else -1.0
 
-    monkeypatch.setattr(box_arm.BoxArm, "pace", 1e-5)  # whatever else this machine does
+    monkeypatch.setattr(box_arm.BoxArm, "paces", ([1e-5], [1e-5]))  # whatever else this machine does
     store = Store()
     run = {"seconds": 60.0, "stop": "never"}
     with monkeypatch.context() as patch:
@@ -282,7 +282,7 @@ def test_a_round_that_time_ends_counts_for_nothing(monkeypatch: pytest.MonkeyPat
             raise Overdue
         return part(self, one)
 
-    monkeypatch.setattr(box_arm.BoxArm, "pace", 1e-5)
+    monkeypatch.setattr(box_arm.BoxArm, "paces", ([1e-5], [1e-5]))
     run = {"seconds": 60.0, "stop": "never"}
     whole = searched(boxes.clipped_mean, 1.0, 2_000, run=run)
     monkeypatch.setattr(box_draws.BoxDraws, "_part", late)
