@@ -257,7 +257,8 @@ def test_half_of_the_time_goes_into_beginning_pairs(monkeypatch: pytest.MonkeyPa
         asked.append(0.0)
         return 60.0 if len(asked) < 4 else 29.0 if len(asked) < 12 else -1.0
 
-    monkeypatch.setattr(box_arm.BoxArm, "paces", ([1e-5], [1e-5]))  # whatever else this machine does
+    # Whatever else this machine does.
+    monkeypatch.setattr(box_arm.BoxArm, "paces", ([1e-5], [1e-5]))
     store = Store()
     run = {"seconds": 60.0, "stop": "never"}
     with monkeypatch.context() as patch:
