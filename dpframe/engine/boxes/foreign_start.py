@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FILES = (
     *("answer_encoding", "foreign_rows", "foreign_system", "limit", "plain_data"),
-    *("query_numbers", "foreign"),
+    *("query_numbers", "timing", "foreign"),
 )
 """All that the worker consists of; the last one starts it with the others.
 

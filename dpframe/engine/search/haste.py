@@ -33,7 +33,7 @@ LARGEST = 1 << 11
 
 
 DEARER = 10
-"""How much more than that the answers of one pair may take, for its data may be larger."""
+"""Times what a look may take, that it may take of one pair: its data may be larger."""
 
 
 def is_fast(own: Sequence[Sequence[float]], all_pairs: Sequence[Sequence[float]]) -> bool:

@@ -14,7 +14,7 @@ from dpframe.engine.addresses.address import EVAL, Stream
 from dpframe.engine.addresses.shape import Asking
 from dpframe.engine.boxes.here import Here
 from dpframe.engine.boxes.pace import Clock
-from dpframe.engine.boxes.worker import sampling
+from dpframe.engine.boxes.worker import timing
 from dpframe.engine.boxes.workers import Workers
 from dpframe.engine.counts.checkpoint import Store
 from dpframe.engine.search import box_arm, hunt
@@ -142,7 +142,7 @@ def test_what_holds_up_some_answers_changes_nothing(
 ) -> None:
     def searched_at(clock: Ticking) -> tuple[Any, ...]:
         with monkeypatch.context() as patch:
-            patch.setattr(sampling, "perf_counter", clock)
+            patch.setattr(timing, "perf_counter", clock)
             seen = next(looked := _looked(patch))
             found = searched(boxes.clipped_mean, 1.0, 2_000, run=run, box=box)
             looked.close()
@@ -171,9 +171,9 @@ def test_what_answers_took_is_kept_with_them(tmp_path: Path, where: Any) -> None
 
 
 def test_a_few_outputs_are_timed_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "perf_counter", iter(range(100)).__next__)
+    monkeypatch.setattr(timing, "perf_counter", iter(range(100)).__next__)
     for rows, paces in ((8, [1 / 8] * 4), (3, [1 / 9]), (16, [1 / 16] * 4), (1, [])):
-        timer = sampling.Timer()
+        timer = timing.Timer()
         for _ in range(4):
             timer.drew(rows)
         assert timer.paces == pytest.approx(paces)

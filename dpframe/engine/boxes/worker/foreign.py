@@ -33,9 +33,6 @@ SECONDS = 0.1
 NBYTES = 1 << 20
 """And before it gets larger than this."""
 
-TIMED = 8
-"""Answers that are timed together, at least."""
-
 
 class Refused(Exception):  # noqa: N818  # said to the run, raised nowhere else
     """What the box is or did cannot be used."""
@@ -161,20 +158,17 @@ class Server:
         asked = self.asked
         asked.begin(header.get("answers") or {})
         count, since = 0, time.monotonic()
-        paces, timed, rows = [], since, 0
+        timer = self.parts.timing.Timer()
         for chunk in range(header["first"], header["stop"]):
             self._ask(asked, header, chunk)
-            count, rows = count + 1, rows + header["rows"]
-            if rows >= TIMED:
-                now = time.monotonic()
-                paces.append((now - timed) / rows)
-                timed, rows = now, 0
+            timer.drew(header["rows"])
+            count += 1
             due = time.monotonic() - since > SECONDS or asked.size > NBYTES
             if due or chunk + 1 == header["stop"]:
                 told, content = asked.given()
-                self.answer({**told, "chunks": count, "paces": paces}, content)
+                self.answer({**told, "chunks": count, "paces": timer.paces}, content)
                 count, since = 0, time.monotonic()
-                paces, timed, rows = [], since, 0
+                timer = self.parts.timing.Timer()
         self.answer({"tell": "done"})
 
     def _query(self, header: dict[str, Any], _content: bytes) -> None:

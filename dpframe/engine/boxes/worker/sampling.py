@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-from time import monotonic, perf_counter
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from dpframe.engine.addresses.address import PROBE, Stream, host_generator, host
 from dpframe.engine.boxes.worker.answer_encoding import UnreadableError
 from dpframe.engine.boxes.worker.answering import Asked, Encoded, Scribe, wider
 from dpframe.engine.boxes.worker.handout import CHANGED, Handout
+from dpframe.engine.boxes.worker.timing import Timer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,10 +30,6 @@ NBYTES = 1 << 20
 
 MOST = 1 << 30
 """Bytes that one call may return."""
-
-
-TIMED = 8
-"""Outputs that are timed together, at least: one may be quick, or slow, by chance."""
 
 
 WORDS = 256
@@ -56,24 +53,7 @@ class Drawn(NamedTuple):
     natives: frozenset[tuple[int, ...] | None] = frozenset()
     """Shapes of those that are numbers; None stands for others; exceptions are left out."""
     paces: tuple[float, ...] = ()
-    """Seconds per output, of chunks with `TIMED` outputs together or more each."""
-
-
-class Timer:
-    """Measures what outputs take, with all that is done for them, a few at a time."""
-
-    def __init__(self) -> None:
-        self._since, self._rows = perf_counter(), 0
-        self.paces: list[float] = []
-        """Seconds per output."""
-
-    def drew(self, rows: int) -> None:
-        """So many more were drawn."""
-        self._rows += rows
-        if self._rows >= TIMED:
-            now = perf_counter()
-            self.paces.append((now - self._since) / self._rows)
-            self._since, self._rows = now, 0
+    """Seconds per output, each of a few of them; see `timing`."""
 
 
 class Sampler:
