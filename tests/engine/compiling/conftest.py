@@ -13,5 +13,5 @@ from dpframe.engine.compiling import ingredients
 def long_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are taken for older than this process; tests of that say otherwise."""
     monkeypatch.setattr(ingredients, "BEGAN", time.time() + 2 * ingredients.SETTLED)
-    ingredients._digest.cache_clear()  # other tests of this process may have asked when they were not
+    ingredients._digest.cache_clear()  # other tests of this process may have asked before
     ingredients.forget()
