@@ -1,6 +1,7 @@
 """Plants every mistake of `mutants.py` in a copy of the project: do the tests find it?
 
     python tests/quality/plant.py [NUMBER]...
+    python tests/quality/plant.py --fifth N     those whose number leaves the remainder N, by five
 
 Prints a line for each and ends with 0 if all were found. What has to find them are ordinary tests,
 and `dpframe calibrate` for those that it is made for. A mistake counts as found if a test fails,
@@ -9,6 +10,7 @@ not if the program no longer starts.
 
 from __future__ import annotations
 
+import argparse
 import compileall
 import os
 import shutil
@@ -26,10 +28,11 @@ from typing import TYPE_CHECKING
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from quality.fifths import FIFTHS
 from quality.mutants import MUTANTS, Mutant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
 CHECKED_HASH = PycInvalidationMode.CHECKED_HASH
 ROOT = Path(__file__).parents[2]
@@ -111,7 +114,12 @@ def _end(done: subprocess.CompletedProcess[str]) -> str:
     return (done.stdout + done.stderr)[-2000:]
 
 
-def main(numbers: Sequence[int]) -> int:
+def fifth(number: int) -> set[int]:
+    """Return the numbers of the mistakes of a fifth; by remainder, for all fifths to be as long."""
+    return {each.number for each in MUTANTS if each.number % FIFTHS == number}
+
+
+def main(numbers: Collection[int]) -> int:
     """Plants the mistakes with these numbers, or all; gives the exit code."""
     mutants = [each for each in MUTANTS if not numbers or each.number in numbers]
     at_once = min(_cores(), MOST_AT_ONCE)
@@ -150,4 +158,12 @@ def _cores() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main([int(word) for word in sys.argv[1:]]))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("numbers", nargs="*", type=int, metavar="NUMBER")
+    parser.add_argument("--fifth", type=int, choices=range(FIFTHS), metavar="N")
+    asked = parser.parse_args()
+    numbers = set(asked.numbers)
+    if asked.fifth is not None:
+        numbers = fifth(asked.fifth)
+        print(f"fifth {asked.fifth}: {len(numbers)} of {len({m.number for m in MUTANTS})} mistakes")
+    sys.exit(main(numbers))
