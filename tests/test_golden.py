@@ -1,0 +1,58 @@
+"""What dpframe finds is what it found before: runs, encodings and keys in tests/golden."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from golden import runs
+from support import ROOT
+
+SOME = (
+    ROOT / "specs" / "quick.toml",
+    ROOT / "plugins" / "dpframe-textbook" / "specs" / "search-stability.toml",
+)
+
+
+def differences_of(spec) -> list[str]:
+    if plugin := runs.missing_plugin(spec):
+        pytest.skip(f"{plugin} is not installed")
+    return runs.compare(spec.stem, runs.run(spec))
+
+
+@pytest.mark.parametrize("spec", SOME, ids=lambda spec: spec.stem)
+def test_a_spec_finds_what_it_found(spec) -> None:
+    assert differences_of(spec) == []
+
+
+@pytest.mark.parametrize("name", runs.OTHERS)
+def test_codes_and_keys_are_what_they_were(name) -> None:
+    make, _ = runs.OTHERS[name]
+    assert runs.compare(name, make()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", [s for s in runs.SPECS if s not in SOME], ids=lambda s: s.stem)
+def test_every_spec_finds_what_it_found(spec) -> None:
+    if plugin := runs.missing_plugin(spec):
+        pytest.skip(f"{plugin} is not installed")
+    script = [sys.executable, str(runs.GOLDEN / "runs.py"), str(spec)]  # it sets XLA's flags
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_difference_is_told_with_its_place() -> None:
+    stored = {"cells": {"a": {"counts": [1, 2], "p_value": 0.5, "trials": [5, 5]}}, "seed": 0}
+    now = {"cells": {"a": {"counts": [1, 3], "p_value": 0.5 + 1e-12, "trials": [5]}}, "seed": 0.0}
+    assert runs.differences(stored, now, 1e-9) == [
+        "cells | a | counts | 1: stored 2, now 3",
+        "cells | a | trials: stored [5, 5], now [5]",
+        "seed: stored 0, now 0.0",
+    ]
+    assert len(runs.differences(stored, now, 0.0)) == 4
+
+
+def test_a_cell_that_is_gone_or_new_is_told() -> None:
+    told = runs.differences({"cells": {"a": 1}}, {"cells": {"b": 1}}, 1e-9)
+    assert told == ['cells | a: stored 1, now "absent"', 'cells | b: stored "absent", now 1']
