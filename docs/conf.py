@@ -17,7 +17,7 @@ import jax
 from sphinx.util import logging
 
 import dpframe
-from dpframe import hookspecs
+from dpframe.interfaces import hookspecs
 
 sys.path.insert(0, str(Path(__file__).parent))
 from pictures import with_pictures

@@ -9,8 +9,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
-
 if TYPE_CHECKING:
     from annotated_types import Ge as Ge
     from annotated_types import Gt as Gt
@@ -18,13 +16,8 @@ if TYPE_CHECKING:
     from annotated_types import Le as Le
     from annotated_types import Lt as Lt
 
-    from dpframe.answers import Answers as Answers
-    from dpframe.attack import Attack as Attack
-    from dpframe.attack import Target as Target
-    from dpframe.boxes import epsilon_of as epsilon_of
-    from dpframe.boxes import estimate_from_boxes as estimate_from_boxes
-    from dpframe.builtin.neighbourhoods._params import records_params as records_params
-    from dpframe.builtin.pairs.values import Values as Values
+    from dpframe.builtin.neighbourhoods.records import records_params as records_params
+    from dpframe.builtin.pairs.pairs import Values as Values
     from dpframe.claims import AccountedDP as AccountedDP
     from dpframe.claims import ApproxDP as ApproxDP
     from dpframe.claims import Claim as Claim
@@ -41,99 +34,108 @@ if TYPE_CHECKING:
     from dpframe.commands.plot import plot as plot
     from dpframe.commands.score import score as score
     from dpframe.commands.score_one_run import score_one_run as score_one_run
+    from dpframe.common.types import Array as Array
+    from dpframe.common.types import Floats as Floats
+    from dpframe.common.types import HostArray as HostArray
+    from dpframe.common.types import Ints as Ints
+    from dpframe.common.types import Key as Key
+    from dpframe.common.types import Tree as Tree
     from dpframe.errors import DpframeError as DpframeError
     from dpframe.errors import ParameterError as ParameterError
-    from dpframe.estimator import Contrast as Contrast
-    from dpframe.estimator import Estimate as Estimate
-    from dpframe.estimator import Estimator as Estimator
-    from dpframe.estimator import Query as Query
-    from dpframe.estimator import Settled as Settled
-    from dpframe.estimator import Share as Share
-    from dpframe.estimator import UpperOf as UpperOf
-    from dpframe.foreign import ForeignMechanism as ForeignMechanism
-    from dpframe.hookspecs import hookimpl as hookimpl
-    from dpframe.mechanism import HostMechanism as HostMechanism
-    from dpframe.mechanism import Mechanism as Mechanism
-    from dpframe.mechanism import host_mechanism as host_mechanism
-    from dpframe.neighbourhood import Earned as Earned
-    from dpframe.neighbourhood import Neighbourhood as Neighbourhood
-    from dpframe.pair import Padded as Padded
-    from dpframe.pair import Pair as Pair
-    from dpframe.pair import as_traced as as_traced
-    from dpframe.record.verdict import exit_code as exit_code
+    from dpframe.interfaces.attack import Answers as Answers
+    from dpframe.interfaces.attack import Attack as Attack
+    from dpframe.interfaces.attack import Target as Target
+    from dpframe.interfaces.confidence_regions import epsilon_of as epsilon_of
+    from dpframe.interfaces.confidence_regions import estimate_from_boxes as estimate_from_boxes
+    from dpframe.interfaces.estimator import Contrast as Contrast
+    from dpframe.interfaces.estimator import Estimate as Estimate
+    from dpframe.interfaces.estimator import Estimator as Estimator
+    from dpframe.interfaces.estimator import Query as Query
+    from dpframe.interfaces.estimator import Settled as Settled
+    from dpframe.interfaces.estimator import Share as Share
+    from dpframe.interfaces.estimator import UpperOf as UpperOf
+    from dpframe.interfaces.hookspecs import hookimpl as hookimpl
+    from dpframe.interfaces.mechanism import ForeignMechanism as ForeignMechanism
+    from dpframe.interfaces.mechanism import HostMechanism as HostMechanism
+    from dpframe.interfaces.mechanism import Mechanism as Mechanism
+    from dpframe.interfaces.mechanism import host_mechanism as host_mechanism
+    from dpframe.interfaces.pair import Earned as Earned
+    from dpframe.interfaces.pair import Neighbourhood as Neighbourhood
+    from dpframe.interfaces.pair import Padded as Padded
+    from dpframe.interfaces.pair import Pair as Pair
+    from dpframe.interfaces.pair import as_traced as as_traced
+    from dpframe.interfaces.plugin_files import SpecFile as SpecFile
+    from dpframe.interfaces.statistic import BinCounts as BinCounts
+    from dpframe.interfaces.statistic import DecisionCounts as DecisionCounts
+    from dpframe.interfaces.statistic import Statistic as Statistic
     from dpframe.report.made import report as report
-    from dpframe.spec_file import SpecFile as SpecFile
-    from dpframe.statistic import BinCounts as BinCounts
-    from dpframe.statistic import DecisionCounts as DecisionCounts
-    from dpframe.statistic import Statistic as Statistic
+    from dpframe.results.verdict import exit_code as exit_code
     from dpframe.stats.binomial import clopper_pearson_lower as clopper_pearson_lower
     from dpframe.stats.binomial import clopper_pearson_upper as clopper_pearson_upper
-    from dpframe.types import Array as Array
-    from dpframe.types import Floats as Floats
-    from dpframe.types import HostArray as HostArray
-    from dpframe.types import Ints as Ints
-    from dpframe.types import Key as Key
-    from dpframe.types import Tree as Tree
+
+
+__version__ = "0.1.0"
+
 
 _HOME = {
     "AccountedDP": "dpframe.claims",
-    "Answers": "dpframe.answers",
+    "Answers": "dpframe.interfaces.attack",
     "ApproxDP": "dpframe.claims",
-    "Array": "dpframe.types",
-    "Attack": "dpframe.attack",
-    "BinCounts": "dpframe.statistic",
+    "Array": "dpframe.common.types",
+    "Attack": "dpframe.interfaces.attack",
+    "BinCounts": "dpframe.interfaces.statistic",
     "Claim": "dpframe.claims",
-    "Contrast": "dpframe.estimator",
-    "DecisionCounts": "dpframe.statistic",
+    "Contrast": "dpframe.interfaces.estimator",
+    "DecisionCounts": "dpframe.interfaces.statistic",
     "DpframeError": "dpframe.errors",
-    "Earned": "dpframe.neighbourhood",
-    "Estimate": "dpframe.estimator",
-    "Estimator": "dpframe.estimator",
-    "Floats": "dpframe.types",
-    "ForeignMechanism": "dpframe.foreign",
+    "Earned": "dpframe.interfaces.pair",
+    "Estimate": "dpframe.interfaces.estimator",
+    "Estimator": "dpframe.interfaces.estimator",
+    "Floats": "dpframe.common.types",
+    "ForeignMechanism": "dpframe.interfaces.mechanism",
     "GaussianDP": "dpframe.claims",
     "Ge": "annotated_types",
     "Gt": "annotated_types",
-    "HostArray": "dpframe.types",
-    "HostMechanism": "dpframe.mechanism",
+    "HostArray": "dpframe.common.types",
+    "HostMechanism": "dpframe.interfaces.mechanism",
     "Interval": "annotated_types",
-    "Ints": "dpframe.types",
-    "Key": "dpframe.types",
+    "Ints": "dpframe.common.types",
+    "Key": "dpframe.common.types",
     "LaplaceDP": "dpframe.claims",
     "Le": "annotated_types",
     "Lt": "annotated_types",
-    "Mechanism": "dpframe.mechanism",
-    "Neighbourhood": "dpframe.neighbourhood",
-    "Padded": "dpframe.pair",
-    "Pair": "dpframe.pair",
+    "Mechanism": "dpframe.interfaces.mechanism",
+    "Neighbourhood": "dpframe.interfaces.pair",
+    "Padded": "dpframe.interfaces.pair",
+    "Pair": "dpframe.interfaces.pair",
     "ParameterError": "dpframe.errors",
     "PureDP": "dpframe.claims",
-    "Query": "dpframe.estimator",
+    "Query": "dpframe.interfaces.estimator",
     "RenyiDP": "dpframe.claims",
-    "Settled": "dpframe.estimator",
-    "Share": "dpframe.estimator",
-    "SpecFile": "dpframe.spec_file",
-    "Statistic": "dpframe.statistic",
+    "Settled": "dpframe.interfaces.estimator",
+    "Share": "dpframe.interfaces.estimator",
+    "SpecFile": "dpframe.interfaces.plugin_files",
+    "Statistic": "dpframe.interfaces.statistic",
     "SubsampledGaussianDP": "dpframe.claims",
-    "Target": "dpframe.attack",
-    "Tree": "dpframe.types",
-    "UpperOf": "dpframe.estimator",
+    "Target": "dpframe.interfaces.attack",
+    "Tree": "dpframe.common.types",
+    "UpperOf": "dpframe.interfaces.estimator",
     "ZeroConcentratedDP": "dpframe.claims",
-    "Values": "dpframe.builtin.pairs.values",
-    "as_traced": "dpframe.pair",
+    "Values": "dpframe.builtin.pairs.pairs",
+    "as_traced": "dpframe.interfaces.pair",
     "audit": "dpframe.commands.audit",
     "audit_training": "dpframe.commands.audit_training",
     "calibrate": "dpframe.commands.calibrate",
     "clopper_pearson_lower": "dpframe.stats.binomial",
     "clopper_pearson_upper": "dpframe.stats.binomial",
     "compare": "dpframe.commands.compare",
-    "epsilon_of": "dpframe.boxes",
-    "estimate_from_boxes": "dpframe.boxes",
-    "exit_code": "dpframe.record.verdict",
-    "hookimpl": "dpframe.hookspecs",
-    "host_mechanism": "dpframe.mechanism",
+    "epsilon_of": "dpframe.interfaces.confidence_regions",
+    "estimate_from_boxes": "dpframe.interfaces.confidence_regions",
+    "exit_code": "dpframe.results.verdict",
+    "hookimpl": "dpframe.interfaces.hookspecs",
+    "host_mechanism": "dpframe.interfaces.mechanism",
     "plot": "dpframe.commands.plot",
-    "records_params": "dpframe.builtin.neighbourhoods._params",
+    "records_params": "dpframe.builtin.neighbourhoods.records",
     "report": "dpframe.report",
     "score": "dpframe.commands.score",
     "score_one_run": "dpframe.commands.score_one_run",

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
     from dpframe.claims import Claim
-    from dpframe.record.model import Record
+    from dpframe.results.model import Record
+
 
 __all__ = ["UndecidedError", "ViolationError", "assert_dp", "search_violation"]
 
@@ -93,8 +94,7 @@ def assert_dp(
         DpframeError: the arguments cannot be used.
     """
     __tracebackhide__ = True
-    from dpframe.commands.assertions import Terms, over_one_pair
-    from dpframe.commands.releases import Noiseless
+    from dpframe.commands.assertions import Noiseless, Terms, over_one_pair
 
     exact = None if query is None else Noiseless(query, sensitivity, norm)
     asked = {"raises": raises, "limit": limit, "outputs": outputs}
@@ -174,8 +174,7 @@ def search_violation(
         DpframeError: the arguments cannot be used.
     """
     __tracebackhide__ = True
-    from dpframe.commands.assertions import Terms, over_a_table
-    from dpframe.commands.releases import Noiseless
+    from dpframe.commands.assertions import Noiseless, Terms, over_a_table
 
     exact = None if query is None else Noiseless(query, sensitivity, norm)
     asked = {"raises": raises, "limit": limit, "outputs": outputs}

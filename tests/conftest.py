@@ -84,14 +84,14 @@ def _one_compile_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     kept = os.environ.get("DPFRAME_TEST_CACHE")
     os.environ["DPFRAME_CACHE"] = kept or str(directory / "compiled")
     if "jax" in sys.modules:  # else no test needs it here; processes that they start may
-        from dpframe.engine.compiling.cache import keep_compiled_programs
+        from dpframe.sampling.compile_cache import keep_compiled_programs
 
         keep_compiled_programs()
 
 
 @functools.cache
 def _whole_audits(confidence: float) -> Any:
-    from dpframe.calibration import rows
+    from dpframe.calibration import play as rows
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows, "AUDITS", 100)

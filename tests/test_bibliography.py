@@ -7,7 +7,7 @@ import re
 import pytest
 from conftest import ROOT
 
-from dpframe import registry
+from dpframe.interfaces import registry
 
 PAGE = ROOT / "docs" / "reference" / "bibliography.md"
 KEY = r"[A-Z][A-Za-z]*(?:19|20)\d\d"

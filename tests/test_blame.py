@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from dpframe import Mechanism, Pair, blame
-from dpframe.blame import message, place, raised_in
-from dpframe.builtin.mechanisms.geometric import Geometric
-from dpframe.engine.checks.guard import guarded
+from dpframe import Mechanism, Pair
+from dpframe.builtin.mechanisms.discrete import Geometric
+from dpframe.common import text as blame
+from dpframe.common.text import message, place, raised_in
+from dpframe.engine.checks import guarded
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def test_a_built_in_is_an_author_too() -> None:
 
     error = caught(lambda: Geometric(epsilon=1.0).resolve(Halves()))
     error.__traceback__ = error.__traceback__.tb_next.tb_next
-    assert place(error).startswith("dpframe/builtin/mechanisms/geometric.py:")
+    assert place(error).startswith("dpframe/builtin/mechanisms/discrete.py:")
     assert not raised_in(error, Halves)
 
 
@@ -112,7 +113,7 @@ def test_a_message_is_one_line(error: BaseException, text: str) -> None:
 
 def test_a_long_line_is_cut() -> None:
     found = message(ValueError("x" * 10_000))
-    assert len(found) == blame.LONGEST
+    assert len(found) == blame.LONGEST_BLAME
     assert found.endswith("…")
 
 

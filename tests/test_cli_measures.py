@@ -176,7 +176,7 @@ def test_calibrate_as_json_and_as_a_page() -> None:
 def test_a_broken_promise_exits_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mechanism that leaks more than it knows of makes an honest bound look broken."""
     from dpframe import PureDP
-    from dpframe.builtin.mechanisms.laplace_halved import LaplaceHalved
+    from dpframe.builtin.mechanisms.laplace import LaplaceHalved
 
     monkeypatch.setattr(LaplaceHalved, "truth", lambda self, pair: PureDP(0.1))
     done = invoke("calibrate", "small.toml", "--repeats", "100", "--trials", "2000")
@@ -185,7 +185,7 @@ def test_a_broken_promise_exits_1(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_line_that_cannot_run_exits_3(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpframe.builtin.estimators.precision import Precision
+    from dpframe.builtin.estimators.order_statistics import Precision
 
     def fail(*_: Any) -> Any:
         raise RuntimeError("inside")
@@ -265,7 +265,7 @@ class Deaf:
 def test_a_signal_that_python_drops_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     from contextlib import contextmanager
 
-    from dpframe.cli.signals import Terminated, end_in_order
+    from dpframe.cli.process import Terminated, end_in_order
 
     told = []
     printed: list[Any] = []

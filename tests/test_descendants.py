@@ -10,7 +10,7 @@ import sys
 import pytest
 from support.processes import has_ended
 
-from dpframe.descendants import descendants, end, running
+from dpframe.common.machine import descendants, end, running
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="they are read from /proc")
 
@@ -19,7 +19,7 @@ import subprocess, sys
 word = "import subprocess; p = subprocess.Popen(['sleep', '1000'], start_new_session=True); "
 word += "print(p.pid, flush=True)"
 if sys.argv[1:]:
-    from dpframe.descendants import adopt
+    from dpframe.common.machine import adopt
     adopt()
 subprocess.run([sys.executable, "-S", "-c", word])  # leaves it
 sys.stdin.read()

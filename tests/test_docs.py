@@ -41,14 +41,13 @@ from support.pages import ROOT, headings, page, prose, rows, section
 from typer.testing import CliRunner
 
 import dpframe
-from dpframe import hookspecs, registry
-from dpframe.calibration import rows as rows_of_calibration
+from dpframe.calibration import play as rows_of_calibration
 from dpframe.cli import app
 from dpframe.commands import calibrate
-from dpframe.parameters import parameters
-from dpframe.plugin import API
-from dpframe.record import file as records
-from dpframe.record.model import InstalledRecord
+from dpframe.interfaces import hookspecs, registry
+from dpframe.interfaces.plugin import API, parameters
+from dpframe.results import store as records
+from dpframe.results.model import InstalledRecord
 from dpframe.spec import model
 
 if TYPE_CHECKING:

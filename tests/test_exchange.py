@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from dpframe import Attack, BinCounts, DecisionCounts, Estimator, Mechanism, Statistic, registry
-from dpframe.exchange import exchange
+from dpframe import Attack, BinCounts, DecisionCounts, Estimator, Mechanism, Statistic
+from dpframe.interfaces import registry
+from dpframe.interfaces.estimator import exchange
 
 
 class Both(BinCounts):

@@ -17,8 +17,9 @@ from support.faulty_plugins import FAILED, MISTAKE, counting, of
 from test_plugin_faults import Point, spec
 
 import dpframe
-from dpframe import patience
-from dpframe.engine.passes import schedule, work
+from dpframe.common import machine as patience
+from dpframe.engine import passes as work
+from dpframe.engine import schedule
 from dpframe.errors import SpecError
 
 HANG = "wait_for_the_end_of_the_test()"

@@ -65,7 +65,7 @@ from dpframe.cli import main
 main()
 """
 ONCE = """
-from dpframe.engine.counts.checkpoint import Store
+from dpframe.engine.checkpoint import Store
 flush, flushes = Store.flush, []
 def flush_and_wait(store):
     flush(store)

@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from dpframe import machine
-from dpframe.machine import free_bytes, within
+from dpframe.common import machine
+from dpframe.common.machine import free_bytes, within
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone keeps the limit")
 

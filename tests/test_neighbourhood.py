@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from dpframe import Neighbourhood, Pair, Values
-from dpframe.parameters import parameters
+from dpframe.interfaces.plugin import parameters
 from dpframe.testing import check_pair
 
 

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from dpframe import Pair, pair
-from dpframe.builtin.pairs.zeros_ones import ZerosOnes
+from dpframe import Pair
+from dpframe.builtin.pairs.pairs import ZerosOnes
+from dpframe.interfaces import pair
 
 
 class Uneven(Pair, name="uneven"):

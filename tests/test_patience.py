@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpframe import patience
-from dpframe.patience import StuckError, at_work, doing, patiently
+from dpframe.common import machine as patience
+from dpframe.common.machine import StuckError, at_work, doing, patiently
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from pydantic import ValidationError
 from dpframe import Attack, Estimator, Ge, Gt, HostMechanism, Le, Mechanism, Pair, host_mechanism
 from dpframe.claims import PureDP
 from dpframe.errors import PluginError
-from dpframe.parameters import json_schema, parameters
-from dpframe.plugin import problems_of
+from dpframe.interfaces.plugin import json_schema, parameters, problems_of
 
 
 class Every(Mechanism, name="every"):
@@ -413,7 +412,7 @@ def test_classes_with_the_same_fields_have_different_structures():
 
 
 def test_every_builtin_has_a_structure_of_its_own():
-    from dpframe import registry
+    from dpframe.interfaces import registry
 
     built = [entry.cls for entry in registry.load().entries if entry.distribution == "dpframe"]
     given = [

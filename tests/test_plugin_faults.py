@@ -20,13 +20,14 @@ from support.faults_of_specs import SPEC
 from support.faulty_plugins import ATTACK, FAILED, FINE, HEAD, SKIPPED, Fault, of
 
 import dpframe
-from dpframe import blame, registry
+from dpframe.common import text as blame
+from dpframe.common.text import printable
 from dpframe.errors import SpecError
-from dpframe.exchange import exchange
-from dpframe.printable import printable
-from dpframe.record.file import as_record
+from dpframe.interfaces import registry
+from dpframe.interfaces.estimator import exchange
 from dpframe.report.terminal.plugins import render_plugins
 from dpframe.report.terminal.render import render
+from dpframe.results.store import as_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

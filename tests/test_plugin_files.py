@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from support.command_line import dpframe
 
-from dpframe import plugin_files, registry
 from dpframe.commands.audit import load_plugins
-from dpframe.engine.planning.fingerprint import code_digest
+from dpframe.engine.fingerprint import code_digest
 from dpframe.errors import PluginError
+from dpframe.interfaces import plugin_files, registry
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,10 @@ import types
 
 import pytest
 
-from dpframe import Attack, Mechanism, Pair, hookimpl, registry
+from dpframe import Attack, Mechanism, Pair, hookimpl
 from dpframe.errors import PluginError
-from dpframe.registry import BUILTIN, Entry, Registry
+from dpframe.interfaces import registry
+from dpframe.interfaces.registry import BUILTIN, Entry, Registry
 
 
 def mechanism(name, **options):

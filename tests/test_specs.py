@@ -13,7 +13,7 @@ from support.record_checks import check_every_cell_ran, check_nothing_is_a_false
 from support.vote_closed_forms import exact_loss
 
 import dpframe
-from dpframe import registry
+from dpframe.interfaces import registry
 from dpframe.spec import load_audit
 
 WHOLE = {

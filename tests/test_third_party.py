@@ -12,9 +12,9 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 import dpframe
-from dpframe import registry
-from dpframe.parameters import parameters
-from dpframe.record.verdict import exit_code
+from dpframe.interfaces import registry
+from dpframe.interfaces.plugin import parameters
+from dpframe.results.verdict import exit_code
 
 HERE = Path(__file__).parent / "third_party"
 

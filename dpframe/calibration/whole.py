@@ -1,31 +1,36 @@
-"""An audit of exact cells whose counts are told instead of drawn; the rest is the engine's."""
+"""Whole audits of cells with exactly right p-values."""
 
 from __future__ import annotations
 
 import math
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy import special
 
-from dpframe import registry
 from dpframe.calibration.exact import PLUGINS
-from dpframe.engine.addresses.address import generator_name
-from dpframe.engine.counts.ledger import Ledger
-from dpframe.engine.counts.tally import Tally
-from dpframe.engine.passes.estimate import estimate_cell
-from dpframe.engine.planning.plan import plan
-from dpframe.record.cell import cell_record
-from dpframe.record.verdict import judged
+from dpframe.engine.estimate import estimate_cell
+from dpframe.engine.ledger import Ledger
+from dpframe.engine.plan import plan
+from dpframe.engine.rounds import Tally
+from dpframe.interfaces import registry
+from dpframe.results.build import cell_record
+from dpframe.results.verdict import judged
+from dpframe.sampling.address import Stream, generator_name, host_generator
 from dpframe.spec import audit_from_dict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator
 
-    from dpframe.engine.passes.estimate import Extremes
-    from dpframe.engine.planning.plan import Pass, Place
-    from dpframe.record.model import CellRecord
+    from dpframe.engine.estimate import Extremes
+    from dpframe.engine.plan import Pass, Place
+    from dpframe.results.model import CellRecord
     from dpframe.spec.audit import Cell
+
+
+# An audit of exact cells whose counts are told instead of drawn; the rest is the engine's.
 
 
 class Numbers(NamedTuple):
@@ -127,3 +132,162 @@ def _mechanisms(truth: float, numbers: Numbers) -> list[dict[str, Any]]:
         {"use": "coin", "label": f"coin {number}", "params": own}
         for number, own in enumerate(params, start=1)
     ]
+
+
+# Audits as a whole: what the engine makes of p-values and bounds that are exactly right.
+#
+# An estimator is calibrated by itself; here is the rest: the error shared among all bounds of an
+# audit, the step-down test of its claims, the price of looking again, and the slack for float32.
+# The counts of exact cells (`dpframe.calibration.exact`) are made up and handed to the engine's
+# own
+# estimate, ledger and verdict. How often something goes wrong is known to the last digit, so that
+# both too much and too little is noticed.
+
+
+AUDITS = 3000
+"""So many show a mistake that changes the rate of errors by half."""
+
+CLAIMS, UNCLAIMED = 4, 16
+"""True claims, as many false ones before them, and bounds without a claim."""
+
+
+class Together(NamedTuple):
+    """How often something happened to audits that are right."""
+
+    what: str
+    audits: int
+    happened: int
+    expected: float
+    """How often it should, exactly: probability for one audit."""
+    promised: float
+    """How often it may."""
+
+
+def together(confidence: float, audits: int, seed: int) -> Iterator[Together]:
+    """Tries the engine on audits of exact cells.
+
+    Args:
+        confidence: of each audit.
+        audits: how many.
+        seed: of the counts.
+    """
+    error = 1 - confidence
+    yield from _one_audit(error, audits, seed)
+    yield _looks(error, audits, seed)
+    yield _slack(error, min(audits, FEW), seed)
+
+
+def _one_audit(error: float, audits: int, seed: int) -> Iterator[Together]:
+    """Bounds and verdicts of an audit with true claims, false ones and none."""
+    n, rate = 4000, 0.02
+    whole = Whole(rate, n, 1 - error, Numbers(CLAIMS, CLAIMS, UNCLAIMED))
+    bounds = 2 * CLAIMS + UNCLAIMED
+    counts = _generator(seed, "audit").binomial(n, rate, (audits, bounds))
+    above = wrong = 0
+    for row in counts:
+        cells = whole.judged(row)
+        above += any(whole.exceeds(cell) for cell in cells)
+        verdicts = [cell.verdict for cell in cells if cell.claim is not None]
+        # A false claim is refuted by any counts; one that is not found is as wrong.
+        wrong += verdicts != ["violated"] * CLAIMS + ["consistent"] * CLAIMS
+    yield Together(
+        f"a bound above the truth, of {bounds} in an audit",
+        audits,
+        above,
+        _any(_below(n, rate, error / bounds), bounds),
+        error,
+    )
+    yield Together(
+        f"a wrong verdict, of {CLAIMS} true and {CLAIMS} false claims in an audit",
+        audits,
+        wrong,
+        _any(_below(n, rate, error / CLAIMS), CLAIMS),
+        error,
+    )
+
+
+LOOKS, GROWTH = 5, 1.6
+
+
+def _looks(error: float, audits: int, seed: int) -> Together:
+    """One true claim, looked at again and again while the trials grow."""
+    rate = 0.02
+    trials = [round(5000 * GROWTH**look) for look in range(LOOKS)]
+    steps = np.diff([0, *trials])
+    counts = _generator(seed, "looks").binomial(steps, rate, (audits, LOOKS)).cumsum(axis=1)
+    wrong = np.zeros(audits, bool)
+    with tempfile.TemporaryDirectory() as folder:
+        for look, n in enumerate(trials):
+            whole = Whole(rate, n, 1 - error, Numbers(true=1), folder=Path(folder))
+            cells = [whole.judged(row)[0] for row in counts[:, look : look + 1]]
+            wrong |= [whole.exceeds(cell) or cell.verdict == "violated" for cell in cells]
+            whole.ledger.write()
+    return Together(
+        f"a bound above the truth or a wrong verdict at one of {LOOKS} looks",
+        audits,
+        int(wrong.sum()),
+        _any_look(trials, rate, error),
+        1.5 * error,
+    )
+
+
+FEW = 200
+"""Enough audits where a mistake would show in all of them."""
+
+
+def _slack(error: float, audits: int, seed: int) -> Together:
+    """A sampler in float32 whose rare events are a millionth rarer than they should be."""
+    n, rate, slack = 10**9, 1e-5, 1e-6
+    whole = Whole(rate, n, 1 - error, Numbers(true=1), "float32")
+    counts = _generator(seed, "slack").binomial(n, rate - slack, (audits, 1))
+    wrong = sum(whole.judged(row)[0].verdict == "violated" for row in counts)
+    # Both rates raised, the curve 1 − e^ε x is met at this false-positive rate.
+    met = (1 - rate - slack) * rate / (1 - rate) - slack
+    return Together(
+        "a wrong verdict where a float32 sampler is off by its resolution",
+        audits,
+        wrong,
+        _below(n, rate - slack, error, limit=met),
+        error,
+    )
+
+
+def _generator(seed: int, what: str) -> np.random.Generator:
+    return host_generator(Stream(seed, "together", 0, what))
+
+
+def _largest(n: int, limit: float, error: float) -> int:
+    """The largest count whose upper limit, at this error, lies below a given one; −1 for none."""
+    low, high = -1, math.ceil(n * limit)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if special.bdtr(middle, n, limit) < error:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _below(n: int, rate: float, error: float, limit: float | None = None) -> float:
+    """Probability of a count whose upper limit lies below a given one; default: below the rate."""
+    largest = _largest(n, rate if limit is None else limit, error)
+    return float(special.bdtr(largest, n, rate)) if largest >= 0 else 0.0
+
+
+def _any(probability: float, number: int) -> float:
+    """Probability that at least one of some independent things happens."""
+    return -math.expm1(number * math.log1p(-probability))
+
+
+def _any_look(trials: list[int], rate: float, error: float) -> float:
+    """Probability that a count, as it grows, lies below its limit at one look or more."""
+    alive, before = np.ones(1), 0
+    for number, n in enumerate(trials, start=1):
+        new = n - before
+        steps = np.arange(min(new, math.ceil(new * rate + 40 * math.sqrt(new * rate))) + 1)
+        more = np.diff(special.bdtr(steps, new, rate), prepend=0.0)  # beyond lies nothing
+        alive = np.convolve(alive, more)
+        price = 1 if number == 1 else number * (number + 1)
+        alive[: _largest(n, rate, error / price) + 1] = 0.0
+        before = n
+    return 1.0 - math.fsum(alive)

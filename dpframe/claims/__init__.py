@@ -7,24 +7,25 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dpframe.claims.accounted import AccountedDP as AccountedDP
-    from dpframe.claims.approx import ApproxDP as ApproxDP
-    from dpframe.claims.approx import PureDP as PureDP
+    from dpframe.claims.claim import ApproxDP as ApproxDP
     from dpframe.claims.claim import Claim as Claim
-    from dpframe.claims.gaussian import GaussianDP as GaussianDP
-    from dpframe.claims.laplace import LaplaceDP as LaplaceDP
+    from dpframe.claims.claim import GaussianDP as GaussianDP
+    from dpframe.claims.claim import LaplaceDP as LaplaceDP
+    from dpframe.claims.claim import PureDP as PureDP
+    from dpframe.claims.claim import SubsampledGaussianDP as SubsampledGaussianDP
     from dpframe.claims.renyi import RenyiDP as RenyiDP
     from dpframe.claims.renyi import ZeroConcentratedDP as ZeroConcentratedDP
-    from dpframe.claims.subsampled import SubsampledGaussianDP as SubsampledGaussianDP
+
 
 _HOME = {
     "AccountedDP": "accounted",
-    "ApproxDP": "approx",
+    "ApproxDP": "claim",
     "Claim": "claim",
-    "GaussianDP": "gaussian",
-    "LaplaceDP": "laplace",
-    "PureDP": "approx",
+    "GaussianDP": "claim",
+    "LaplaceDP": "claim",
+    "PureDP": "claim",
     "RenyiDP": "renyi",
-    "SubsampledGaussianDP": "subsampled",
+    "SubsampledGaussianDP": "claim",
     "ZeroConcentratedDP": "renyi",
 }
 

@@ -1,4 +1,4 @@
-"""Whatever dp-accounting can account for."""
+"""Claims that dp-accounting accounts for, and claims written as text."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ import functools
 import math
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
+from dpframe import claims
 from dpframe.claims.claim import Claim
+from dpframe.errors import DpframeError
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
     from dp_accounting.pld import PLDAccountant
 
-    from dpframe.types import Floats
+    from dpframe.claims import Claim as ClaimsClaim
+    from dpframe.common.types import Floats
+
+
+# Whatever dp-accounting can account for.
+
 
 DISCRETIZATION = 1e-4
 """Spacing of the grid of privacy losses, that of dp-accounting itself."""
@@ -102,3 +109,47 @@ def _points(claim: AccountedDP) -> tuple[Floats, Floats]:
     grid = np.linspace(0.0, claim.epsilon_at(finite[0]), POINTS)
     deltas = np.asarray(_composed(claim).get_delta(grid), np.float64)
     return grid, np.clip(deltas, 0.0, 1.0)
+
+
+# Claims in words, as the command line takes them: epsilon=1,delta=1e-5.
+
+
+def read_claim(text: str) -> ClaimsClaim:
+    """Makes a claim of its parameters, which also say what kind of claim it is.
+
+    Args:
+        text: NAME=NUMBER, separated by commas, for example "epsilon=1,delta=1e-5" or "mu=1".
+
+    Raises:
+        DpframeError: no claim has these parameters, or it refuses their values.
+    """
+    kinds = _kinds()
+    accepts = "accepts: " + "; ".join(",".join(f"{n}=…" for n in names) for names in kinds)
+    values: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, number = (piece.strip() for piece in part.partition("="))
+        try:
+            values[name] = float(number)
+        except ValueError:
+            raise DpframeError(
+                f"--claim {text}: {part.strip()!r} is not NAME=NUMBER\n   {accepts}"
+            ) from None
+    found = next((cls for names, cls in kinds.items() if set(names) == set(values)), None)
+    if found is None:
+        raise DpframeError(f"--claim {text}: no claim takes {', '.join(values)}\n   {accepts}")
+    try:
+        return found(**values)
+    except ValueError as error:
+        raise DpframeError(f"--claim {text}: {error}") from error
+
+
+def _kinds() -> dict[tuple[str, ...], type[ClaimsClaim]]:
+    """The claims whose parameters are numbers, by the names of the parameters."""
+    exported: list[Any] = [getattr(claims, name) for name in claims.__all__]
+    kinds: dict[tuple[str, ...], type[ClaimsClaim]] = {}
+    for cls in exported:
+        if isinstance(cls, type) and issubclass(cls, claims.Claim) and cls is not claims.Claim:
+            fields = [field for field in dataclasses.fields(cls) if field.init]  # type: ignore[arg-type]  # all claims are
+            if all(field.type in ("float", float) for field in fields):
+                kinds[tuple(field.name for field in fields)] = cls
+    return dict(sorted(kinds.items()))

@@ -1,16 +1,12 @@
 """The command line. Imports nothing heavy before a command needs it."""
 
-from dpframe.cli import environments
+from dpframe.cli import plugins as environments
 from dpframe.cli.app import app, main, offer
-from dpframe.cli.audits import plan, run, show
-from dpframe.cli.authors import new
-from dpframe.cli.checks import check
-from dpframe.cli.installed import plugins, schema
+from dpframe.cli.audits import check, merge, plan, run, show
 from dpframe.cli.measures import calibrate, compare, score
-from dpframe.cli.pictures import plot
-from dpframe.cli.reports import diff, report
-from dpframe.cli.shards import merge
-from dpframe.cli.signals import Terminated
+from dpframe.cli.plugins import new, plugins, schema
+from dpframe.cli.process import Terminated
+from dpframe.cli.reports import diff, plot, report
 
 __all__ = ["Terminated", "app", "main"]
 

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from dpframe.cli.output import set_apart
-from dpframe.cli.signals import Terminated, answered, listen, unanswered
-from dpframe.cli.supervisor import supervised
-from dpframe.cli.terminal import complain, say
+from dpframe.cli.process import Terminated, answered, listen, supervised, unanswered
+from dpframe.cli.terminal import complain, say, set_apart
 from dpframe.errors import DpframeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
 
 COLLECT = 50_000, 20, 100
 """When unused cycles of objects are looked for. Python's own 700 take a seventh of a short run,

@@ -1,16 +1,18 @@
-"""Commands about one audit: run it, plan it, show it again."""
+"""The commands run, plan, check, show, merge."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import os
+import re
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpframe.blame import SWITCH as TRACEBACK
+from dpframe.cli import options as completion
 from dpframe.cli.app import MISTAKE, NOT_RUN
 from dpframe.cli.options import (
     Json,
@@ -26,14 +28,174 @@ from dpframe.cli.options import (
     load,
     print_json,
 )
-from dpframe.cli.output import results
-from dpframe.cli.shards import Part, parsed, told
-from dpframe.cli.signals import end_in_order
-from dpframe.cli.terminal import complain, console, say, say_json
+from dpframe.cli.process import end_in_order
+from dpframe.cli.terminal import complain, console, results, say, say_json
+from dpframe.common.text import SWITCH as TRACEBACK
 from dpframe.errors import DpframeError, OutputError
 
 if TYPE_CHECKING:
-    from dpframe.record.model import Record
+    from typing import Any
+
+    from dpframe.results.model import Record
+    from dpframe.sampling.address import Shard
+
+
+# `dpframe check`: is a spec without mistakes, does a plugin keep its promises?
+
+
+BROKEN = 1
+
+
+def check(
+    spec: Annotated[
+        Path | None, typer.Argument(help="The audit: a TOML file.", show_default=False)
+    ] = None,
+    overrides: Overrides = None,
+    trials: Trials = None,
+    seed: Seed = None,
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME|FILE.py",
+            autocompletion=completion.plugin_names,
+            help="With a spec: run this Python file and use the plugins that it defines. Without: "
+            "try out what every plugin of its kind must do, of the one installed under NAME or of "
+            "all in FILE.py; --set then gives its parameters, and mechanism.use, pair.use and "
+            "theirs. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    python: Pythons = None,
+    as_json: Json = False,
+) -> None:
+    """Check a spec: every mistake at once, with file and line.
+
+    An expectation that nothing can meet is a mistake too. With --plugin and no spec: check plugins;
+    exit code 1 if one breaks a promise.
+    """
+    given = plugin or []
+    files = [Path(one) for one in given if one.endswith(".py")]
+    names = [one for one in given if not one.endswith(".py")]
+    if spec is not None and not names and not as_json:
+        _check_spec(spec, load(spec, overrides, trials, seed, files, python))
+        return
+    if spec is not None or len(names) > 1 or not given:
+        raise DpframeError(
+            "give either a spec or --plugin NAME (beside a spec it takes files, --plugin FILE.py); "
+            "--json goes with the latter"
+        )
+    if trials is not None or seed is not None:
+        raise DpframeError("--trials and --seed go with a spec")
+    from dpframe.commands.check import as_json as plain
+    from dpframe.commands.check import conformance
+    from dpframe.report.terminal.calibration import render_conformance
+
+    found = conformance(names[0] if names else None, overrides or (), files)
+    if as_json:
+        print_json(plain(found))
+    else:
+        for one in found:
+            render_conformance(one, console())
+    if not all(one.kept for one in found):
+        raise typer.Exit(BROKEN)
+
+
+def _check_spec(spec: Path, loaded: Any) -> None:
+    from dpframe.commands.check import check as check_expectations
+
+    size = check_expectations(loaded)
+    skipped = f", {len(loaded.skipped)} skipped" if loaded.skipped else ""
+    takes = f"; takes about {size / 2**20:,.0f} MiB of memory"
+    say(f"{spec}: {len(loaded.cells)} cells{skipped}; no mistakes found{takes}")
+    for reason, number in Counter(skip.reason for skip in loaded.skipped).items():
+        say(f"   {number} skipped: {reason}")
+
+
+# Parts of a run: which one to count, and how they are put together.
+
+
+MOST = 1_000_000
+"""Shards of one run."""
+
+Part = Annotated[
+    str | None,
+    typer.Option(
+        "--shard",
+        metavar="I/N",
+        help="Count the I-th of N equal parts of all draws and judge nothing; dpframe merge does.",
+    ),
+]
+
+
+def parsed(text: str) -> Shard:
+    """I/N as a shard.
+
+    Raises:
+        DpframeError: it is none.
+    """
+    from dpframe.sampling.address import Shard
+
+    found = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]) <= MOST:
+        raise DpframeError(f"--shard {text}: which of how many, such as 3/16; the first is 1/16")
+    return Shard(int(found[1]), int(found[2]))
+
+
+def merge(
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIR…", help="All shards, in any order.")
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where the record goes.", show_default=False)
+    ],
+    spec: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The spec; default: where it lay when it was counted."),
+    ] = None,
+    plugin: PluginFiles = None,
+    python: Pythons = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Add up the shards of a run, judge them and report what they found.
+
+    Refuses shards of different specs, seeds or code, one that is there twice, and missing ones.
+    Counts and verdicts are those of a single run. Exit codes are those of run.
+    """
+    from dpframe.commands import shard
+    from dpframe.report.progress import run_progress
+    from dpframe.report.terminal.render import render
+    from dpframe.results.store import dumps
+    from dpframe.results.verdict import exit_code
+
+    display = end_in_order(functools.partial(run_progress, console(stderr=True), quiet=quiet))
+    record = shard.merge(
+        directories,
+        out,
+        spec,
+        display,
+        lambda path, overrides: load(path, overrides, None, None, plugin, python),
+        complain,
+    )
+    with contextlib.suppress(BrokenPipeError):
+        if as_json:
+            say_json(dumps(record))
+        else:
+            render(record, console(), numbers=None)
+        results().flush()
+    raise typer.Exit(exit_code(record))
+
+
+def told(directory: Path, shard: Shard, failed: dict[str, str]) -> None:
+    """Says what came of a shard, and what to do next."""
+    for cell, reason in failed.items():
+        complain(f"{cell}: {reason}")
+    say(f"shard {shard} is counted: {directory}")
+    say(f"once all {shard.of} are: dpframe merge DIR… --out DIR")
+
+
+# Commands about one audit: run it, plan it, show it again.
+
 
 Numbers = Annotated[
     bool | None,
@@ -93,10 +255,10 @@ def run(
     interruption; 70 a mistake in dpframe.
     """
     from dpframe.commands import run
-    from dpframe.commands.github import announce
-    from dpframe.record.verdict import exit_code
+    from dpframe.commands.run import announce
     from dpframe.report.files import formats
     from dpframe.report.progress import run_progress
+    from dpframe.results.verdict import exit_code
 
     if traceback:
         os.environ[TRACEBACK] = "1"  # worker processes know it too
@@ -191,7 +353,7 @@ def show(
     ] = None,
 ) -> None:
     """Show the report of a run again."""
-    from dpframe.record.file import read
+    from dpframe.results.store import read
 
     found = read(record)
     if witness or as_test:
@@ -209,7 +371,7 @@ def show(
 
 def _print(record: Record, as_json: bool, numbers: bool | None) -> None:
     if as_json:
-        from dpframe.record.file import dumps
+        from dpframe.results.store import dumps
 
         say_json(dumps(record))
     else:

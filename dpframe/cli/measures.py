@@ -21,7 +21,7 @@ from dpframe.cli.options import (
     Where,
     load,
 )
-from dpframe.cli.signals import end_in_order
+from dpframe.cli.process import end_in_order
 from dpframe.cli.terminal import console, say, say_json
 from dpframe.errors import DpframeError
 
@@ -150,14 +150,13 @@ def score(
     Exit code: 0; 1 if the claim is refuted, by all estimators together; 2 if the call is wrong;
     3 if there is a claim, and no estimator tested it.
     """
-    from dpframe.claims.parse import read_claim
+    from dpframe.claims.accounted import read_claim
     from dpframe.commands.plot import check_name, save
     from dpframe.commands.score import score as ask
     from dpframe.commands.score_one_run import score_one_run
-    from dpframe.record.file import dumps
-    from dpframe.report.terminal.canaries import render_canaries
-    from dpframe.report.terminal.scores import render_scores
-    from dpframe.spec.overrides import read_parameters
+    from dpframe.report.terminal.scores import render_canaries, render_scores
+    from dpframe.results.store import dumps
+    from dpframe.spec.sweep import read_parameters
 
     ways = (table is not None, one_run is not None, scores_in is not None or scores_out is not None)
     if sum(ways) != 1 or (scores_in is None) != (scores_out is None):
@@ -221,9 +220,9 @@ def compare(
     """
     from dpframe.commands.compare import ALONE, comparison
     from dpframe.commands.run import select_device
-    from dpframe.record.file import dumps
     from dpframe.report.progress import run_progress
     from dpframe.report.terminal.comparison import render_comparison
+    from dpframe.results.store import dumps
 
     display = end_in_order(functools.partial(run_progress, console(stderr=True), quiet=quiet))
     loaded = load(spec, [*(overrides or ()), ALONE], trials, seed, plugin, python)
@@ -264,10 +263,10 @@ def calibrate(
     """
     from dpframe.commands.calibrate import SETTINGS, calibration, exit_code
     from dpframe.commands.run import select_device
-    from dpframe.record.file import dumps
-    from dpframe.report.markdown import calibration_page
+    from dpframe.report.calibration import calibration_page
     from dpframe.report.progress import run_progress
     from dpframe.report.terminal.calibration import render_calibration
+    from dpframe.results.store import dumps
 
     if as_json and as_markdown:
         raise DpframeError("--json and --markdown: one of them")

@@ -1,4 +1,4 @@
-"""Options that commands share, and how they read a spec and print."""
+"""Options that commands share, and their completion."""
 
 from __future__ import annotations
 
@@ -9,9 +9,53 @@ from typing import Annotated, Any
 
 import typer
 
-from dpframe.cli import completion
 from dpframe.cli.terminal import say_json
 from dpframe.errors import DpframeError
+
+# What the shell is offered where a user presses Tab.
+
+
+RECORD = "record.json"
+
+
+def plugin_names(incomplete: str) -> list[str]:
+    """Names of installed plugins that go on from what was typed."""
+    from dpframe.interfaces import registry
+
+    entries = registry.load().entries
+    names = {entry.name for entry in entries}
+    if "/" in incomplete:
+        names = {f"{entry.distribution}/{entry.name}" for entry in entries}
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+def environments(incomplete: str) -> list[str]:
+    """Names of environments that were built."""
+    from dpframe.environments.places import every
+
+    return sorted({entry.name for entry in every() if entry.name.startswith(incomplete)})
+
+
+def kinds(incomplete: str) -> list[str]:
+    """Kinds of plugins that go on from what was typed."""
+    from dpframe.interfaces.registry import KINDS
+
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
+
+
+def records(incomplete: str) -> list[str]:
+    """Directories of runs; where there is none the shell goes on with its own files."""
+    typed = Path(incomplete)
+    above = typed if incomplete.endswith("/") else typed.parent
+    places = (above.glob("*/") if incomplete else Path().glob("runs/*/"), above.glob("*/*/"))
+    try:
+        found = {str(place) for some in places for place in some if (place / RECORD).is_file()}
+    except OSError:
+        return []
+    return sorted(place for place in found if place.startswith(incomplete))
+
+
+# Options that commands share, and how they read a spec and print.
 
 
 class Device(StrEnum):
@@ -27,7 +71,7 @@ RecordPath = Annotated[
     typer.Argument(
         help="A record, or the directory of a run.",
         show_default=False,
-        autocompletion=completion.records,
+        autocompletion=records,
     ),
 ]
 Overrides = Annotated[
@@ -78,7 +122,7 @@ def load(
     pythons: list[str] | None = None,
 ) -> Any:
     """Reads a spec, with the plugins of some files, and interpreters as `--python` names them."""
-    from dpframe import registry
+    from dpframe.interfaces import registry
     from dpframe.spec import load_audit
 
     named = {}

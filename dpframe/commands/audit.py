@@ -1,33 +1,132 @@
-"""One audit from spec to record, for the command line, notebooks and tests alike."""
+"""Audit from Python: the body of `dpframe.audit`."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import platform
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpframe import registry
-from dpframe.commands.provenance import environment, peak_rss_bytes, plugin_records
+from dpframe import __version__
+from dpframe.common.machine import StuckError, free_bytes, patiently, within
 from dpframe.errors import PluginError
-from dpframe.machine import free_bytes, within
-from dpframe.patience import StuckError, patiently
-from dpframe.record.build import build
-from dpframe.record.model import Record
+from dpframe.interfaces import registry
+from dpframe.interfaces.estimator import Estimator
 from dpframe.report.made import brief
+from dpframe.results.answer import text
+from dpframe.results.build import build
+from dpframe.results.model import EnvironmentRecord, PluginRecord, Record
+
+if TYPE_CHECKING:
+    from dpframe.interfaces.plugin import Plugin
+    from dpframe.spec.audit import Audit
+
+
+# Where results come from: versions, devices and the plugins that were used.
+
+
+def environment(prng: str) -> EnvironmentRecord:
+    """Versions and devices that a run depends on.
+
+    Args:
+        prng: name of the generator.
+    """
+    import jax
+
+    devices = [device.device_kind for device in jax.devices()]
+    return EnvironmentRecord(**versions(), devices=devices, prng=prng)
+
+
+def versions() -> dict[str, str]:
+    """Versions of what computes; starts no device."""
+    import jax
+    import numpy as np
+    import scipy
+
+    return {
+        "dpframe": __version__,
+        "jax": jax.__version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+    }
+
+
+def peak_rss_bytes() -> int | None:
+    """Peak resident memory of this process; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def plugin_records(loaded: Audit) -> list[PluginRecord]:
+    """Every plugin that an audit uses, once."""
+    from dpframe.engine.fingerprint import program_code
+
+    choices: set[Any] = {
+        (c.use, c.distribution, c.version, type(c.value), *program_code(c.value))
+        for cell in loaded.cells
+        for c in (cell.mechanism, cell.pair, cell.attack, cell.estimator)
+    }
+    described = [plugin_record(*choice) for choice in choices]
+    return sorted(
+        described,
+        key=lambda plugin: (
+            plugin.kind,
+            plugin.name,
+            plugin.distribution,
+            plugin.version,
+            plugin.code,
+        ),
+    )
+
+
+def plugin_record(
+    use: str, distribution: str, version: str, cls: type[Plugin], program: str | None = None
+) -> PluginRecord:
+    """One plugin as the record names it.
+
+    Args:
+        use: its name.
+        distribution: where it comes from.
+        version: of the distribution.
+        cls: its class.
+        program: digest of the program that it runs, if it runs one.
+    """
+    from dpframe.engine.fingerprint import code_digest
+
+    reference = str(cls.reference) if issubclass(cls, Estimator) else ""
+    return PluginRecord(
+        kind=cls.kind,
+        name=use,
+        distribution=distribution,
+        version=version,
+        code=code_digest(cls) if program is None else f"{code_digest(cls)}+{program}",
+        reference=text(reference) or None,
+    )
+
+
+# One audit from spec to record, for the command line, notebooks and tests alike.
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from dpframe.engine.boxes.lending import Source
-    from dpframe.engine.planning.plan import Plan
+    from dpframe.engine.plan import Plan
     from dpframe.engine.run import Progress
-    from dpframe.plugin import Plugin
-    from dpframe.record.result import CellResult
-    from dpframe.registry import Registry
+    from dpframe.interfaces.plugin import Plugin
+    from dpframe.interfaces.registry import Registry
+    from dpframe.results.build import CellResult
     from dpframe.spec.audit import Audit
+    from dpframe.workers.scheduling import Source
 
     Display = Callable[[int, int], AbstractContextManager[Progress]]
 
@@ -70,9 +169,9 @@ def recorded(loaded: Audit, display: Display | None = None, source: Source | Non
         display: opens a progress display for a number of cells and of draws.
         source: where outputs of black boxes come from; default: worker processes that end with it.
     """
-    from dpframe.engine.boxes.workers import Workers
-    from dpframe.engine.passes.calls import planned_draws
+    from dpframe.engine.resources import planned_draws
     from dpframe.engine.run import quiet, run
+    from dpframe.workers.pool import Workers
 
     started = time.perf_counter()
     with contextlib.ExitStack() as stack:
@@ -133,10 +232,10 @@ def make_plan(loaded: Audit, source: Source | None = None) -> Plan:
     Raises:
         DpframeError: this machine has not the memory for it.
     """
-    from dpframe.engine.addresses.address import generator_name
-    from dpframe.engine.boxes.processes import available_cores
-    from dpframe.engine.planning.memory import Footprint, check_data
-    from dpframe.engine.planning.plan import plan
+    from dpframe.engine.plan import plan
+    from dpframe.engine.resources import Footprint, check_data
+    from dpframe.sampling.address import generator_name
+    from dpframe.workers.process import available_cores
 
     with within(free_bytes()):
         check_data(loaded)
@@ -157,7 +256,7 @@ def make_record(
         seconds: how long it took.
         calls: releases that black boxes were asked for.
     """
-    from dpframe.mechanism import HostMechanism
+    from dpframe.interfaces.mechanism import HostMechanism
 
     boxes = any(isinstance(c.mechanism.value, HostMechanism) for c in the_plan.audit.cells)
     return build(

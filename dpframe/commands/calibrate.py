@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from dpframe.calibration.rows import (
+from dpframe.calibration.play import (
     BROKEN,
     KEPT,
     calibrated,
@@ -14,22 +14,20 @@ from dpframe.calibration.rows import (
     failed,
     together_rows,
 )
-from dpframe.commands.audit import load, make_plan
-from dpframe.commands.provenance import peak_rss_bytes, plugin_records, versions
+from dpframe.commands.audit import load, make_plan, peak_rss_bytes, plugin_records, versions
 from dpframe.errors import DpframeError
-from dpframe.record.build import spec_record
-from dpframe.record.model.record import SCHEMA
-from dpframe.stats.exceedance import exceedance
+from dpframe.results.build import spec_record
+from dpframe.results.model import SCHEMA
+from dpframe.stats.binomial import exceedance
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from dpframe.calibration.arrange import Rehearsals
-    from dpframe.calibration.rehearsal import Outcome
+    from dpframe.calibration.rehearsal import Outcome, Rehearsals
     from dpframe.engine.run import Progress
-    from dpframe.plugin import Plugin
+    from dpframe.interfaces.plugin import Plugin
     from dpframe.spec.audit import Audit
 
     Display = Callable[[int, int], AbstractContextManager[Progress]]
@@ -98,7 +96,7 @@ def calibration(
         workers: processes; None is one per core.
         display: opens a progress display for a number of rehearsals and of estimates.
     """
-    from dpframe.record.cell import skip_record
+    from dpframe.results.build import skip_record
 
     started = time.perf_counter()
     found = _arranged(loaded)
@@ -148,7 +146,7 @@ def exit_code(found: dict[str, Any]) -> int:
 
 
 def _arranged(loaded: Sequence[Audit]) -> Rehearsals:
-    from dpframe.calibration.arrange import rehearsals_of
+    from dpframe.calibration.rehearsal import rehearsals_of
 
     found = rehearsals_of([make_plan(audit) for audit in loaded])
     if not found.rehearsals:

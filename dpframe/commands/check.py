@@ -1,21 +1,32 @@
-"""What is wrong with a spec although it can be run: expectations that nothing can meet."""
+"""The body of `dpframe check`, of specs and of plugins."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpframe.commands.audit import make_plan
-from dpframe.engine.boxes.processes import available_cores
-from dpframe.engine.planning.memory import Footprint
-from dpframe.errors import SpecError
-from dpframe.printable import printable
+from dpframe.common.text import printable
+from dpframe.engine.resources import Footprint
+from dpframe.errors import DpframeError, SpecError
+from dpframe.interfaces import registry
+from dpframe.spec.sweep import read_parameters
+from dpframe.testing import examined
+from dpframe.testing.plugins import made
+from dpframe.workers.process import available_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
-    from dpframe.engine.planning.plan import Plan
+    from dpframe.engine.plan import Plan
+    from dpframe.interfaces.registry import Entry, Registry
     from dpframe.spec.audit import Audit, Cell
+    from dpframe.testing import Finding
+
+
+# What is wrong with a spec although it can be run: expectations that nothing can meet.
 
 
 def check(loaded: Audit) -> int:
@@ -61,3 +72,88 @@ def _without_verdict(cell: Cell) -> str | None:
 
 def _name(cell: Cell) -> str:
     return " · ".join((cell.mechanism.label, cell.attack.label, cell.estimator.label))
+
+
+# Does an installed plugin keep what every plugin of its kind promises?
+
+
+TARGETS = {"mechanism": ("mechanism", "pair"), "attack": ("attack", "mechanism", "pair")}
+"""Kinds whose parameters matter for a plugin of a kind, where these are more than its own."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Conformance:
+    """What became of the promises of one plugin."""
+
+    entry: Entry
+    params: dict[str, Any]
+    """With which it was tried."""
+    findings: tuple[Finding, ...]
+
+    @property
+    def kept(self) -> bool:
+        """Whether no promise is broken."""
+        return all(found.result != "broken" for found in self.findings)
+
+
+def conformance(
+    name: str | None, settings: Iterable[str] = (), files: Sequence[Path] = ()
+) -> list[Conformance]:
+    """Tries out every promise of the plugins with a name.
+
+    Args:
+        name: a plugin, or distribution/name; None for all that the files bring.
+        files: Python files that bring plugins beside the installed ones.
+        settings: KIND.X=VALUE: parameters of the plugin, and of the mechanism and the pair that it
+            is tried with; `mechanism.use` and `pair.use` choose these.
+
+    Raises:
+        DpframeError: there is no such plugin, or it cannot be tried with these parameters.
+    """
+    known = registry.load(files=files)
+    entries = tuple(entry for entry in known.entries if entry.distribution in known.files)
+    if name is not None:
+        entries = registry.named(known, name)
+    if not entries:
+        raise DpframeError(
+            f"{files[0].name} is a program, which makes no promises: name it in a spec"
+        )
+    return [_tried(entry, known, tuple(settings)) for entry in entries]
+
+
+def as_json(found: Sequence[Conformance]) -> list[dict[str, Any]]:
+    """The findings as plain values."""
+    return [
+        {
+            "kind": one.entry.kind,
+            "name": one.entry.name,
+            "distribution": one.entry.distribution,
+            "version": one.entry.version,
+            "params": one.params,
+            "kept": one.kept,
+            "findings": [dataclasses.asdict(finding) for finding in one.findings],
+        }
+        for one in found
+    ]
+
+
+def _tried(entry: Entry, known: Registry, settings: tuple[str, ...]) -> Conformance:
+    kinds = TARGETS.get(entry.kind, (entry.kind,))
+    given: dict[str, dict[str, Any]] = {kind: {} for kind in kinds}
+    for text in settings:
+        kind = text.partition(".")[0].strip()
+        if kind not in given:
+            forms = ", ".join(f"{kind}.X=VALUE" for kind in kinds)
+            raise DpframeError(f"--set {text}: should be {forms}")
+        given[kind] |= read_parameters(kind, [text])
+    plugin = made(entry.cls, given.pop(entry.kind))
+    others = {kind: _other(kind, params, known) for kind, params in given.items() if params}
+    return Conformance(entry, plugin.params(), tuple(examined(plugin, **others)))
+
+
+DEFAULT = {"mechanism": "laplace", "pair": "zeros-ones"}
+
+
+def _other(kind: str, params: dict[str, Any], known: Registry) -> Any:
+    entry = known.find(kind, str(params.pop("use", DEFAULT[kind])))
+    return made(entry.cls, params)

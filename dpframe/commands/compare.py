@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from dpframe.commands.audit import load, make_plan, make_record
-from dpframe.engine.planning.budgets import resolved
+from dpframe.engine.trace import resolved
 
 if TYPE_CHECKING:
     import os
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from dpframe.engine.run import Progress
-    from dpframe.plugin import Plugin
-    from dpframe.record.model import CellRecord, TruthRecord
-    from dpframe.record.result import CellResult
+    from dpframe.interfaces.plugin import Plugin
+    from dpframe.results.build import CellResult
+    from dpframe.results.model import CellRecord, TruthRecord
     from dpframe.spec.audit import Audit, RunSettings
 
     Display = Callable[[int, int], AbstractContextManager[Progress]]
@@ -64,9 +64,9 @@ def comparison(loaded: Audit, display: Display | None = None) -> dict[str, Any]:
         loaded: the audit.
         display: opens a progress display for a number of cells and of draws.
     """
-    from dpframe.engine.boxes.workers import Workers
     from dpframe.engine.run import quiet
     from dpframe.engine.run import run as run_plan
+    from dpframe.workers.pool import Workers
 
     started = time.perf_counter()
     with Workers(interpreters=loaded.interpreters) as workers:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpframe.environments import place
+from dpframe.common.text import did_you_mean, listed
+from dpframe.environments import places as place
 from dpframe.environments.build import build as build_one
 from dpframe.environments.build import remove as remove_one
 from dpframe.errors import DpframeError
 from dpframe.spec import environments_of
-from dpframe.suggest import did_you_mean, listed
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
-    from dpframe.environments.place import Entry
+    from dpframe.environments.places import Entry
 
 
 def build(

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from dpframe.engine.addresses.content import data_digest
 from dpframe.errors import CellError
+from dpframe.sampling.content import data_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

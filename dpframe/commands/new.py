@@ -12,13 +12,14 @@ from string import Template
 from typing import TYPE_CHECKING
 
 import dpframe
+from dpframe.common.text import did_you_mean
 from dpframe.errors import DpframeError
-from dpframe.registry import KINDS, load
-from dpframe.suggest import did_you_mean
+from dpframe.interfaces.registry import KINDS, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 

@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpframe.common.files import NotReadableError, read_regular, write_whole
 from dpframe.errors import DpframeError, OutputError
-from dpframe.files import NotReadableError, read_regular, write_whole
-from dpframe.record.elsewhere import ANSWERS, answer_at
-from dpframe.record.file import as_record, read
-from dpframe.record.model import Record
 from dpframe.report import figures
+from dpframe.results.model import Record
+from dpframe.results.store import ANSWERS, answer_at, as_record, read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.figure import Figure
 
-    from dpframe.report.figures.picture import Picture
-    from dpframe.report.figures.published import Published
+    from dpframe.report.figures.drawing import Picture
+    from dpframe.report.figures.points import Published
+
 
 ROC = "roc"
 """The kind of figure of scores made elsewhere."""
@@ -101,7 +101,7 @@ def save(
     """
     check_name(out)
     picture = _drawn(record, kind, where, panels, beside)
-    from dpframe.report.figures.picture import content
+    from dpframe.report.figures.drawing import content
 
     _write(out, content(picture, out.suffix[1:].lower()))
     return picture
@@ -117,7 +117,7 @@ def check_name(out: Path) -> None:
 def _beside(path: str | os.PathLike[str] | None) -> Published | None:
     if path is None:
         return None
-    from dpframe.report.figures.published import Published
+    from dpframe.report.figures.points import Published
 
     try:
         text = read_regular(path, MOST_BYTES).decode("utf-8-sig")

@@ -1,31 +1,107 @@
-"""A run in a directory: what the command line does around an audit."""
+"""A run in a directory: the body of `dpframe run`."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpframe.commands.audit import make_plan, make_record
-from dpframe.commands.provenance import environment, plugin_records
+import tomli
+
+from dpframe.commands.audit import environment, make_plan, make_record, plugin_records
 from dpframe.errors import DpframeError, RecordError
-from dpframe.record import file as records
-from dpframe.record import folder
-from dpframe.record.build import first_seed, installed_records, spec_record
+from dpframe.report import made as github
+from dpframe.report.files import markdown
+from dpframe.results import store as folder
+from dpframe.results import store as records
+from dpframe.results.build import first_seed, installed_records, spec_record
+from dpframe.spec.document import Locator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from dpframe.results.model import Record
+
+
+# Tells GitHub Actions what a run found, where the run is part of a job of theirs.
+
+
+MOST_SUMMARY = 1 << 20
+"""Bytes of a step's summary; of a longer one nothing is shown."""
+
+
+def announce(record: Record, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
+    """Says annotations and adds the report to the summary of the step; elsewhere does nothing.
+
+    Args:
+        record: of a run.
+        environment: environment variables.
+        say: prints a line where the runner reads it; told of a summary that cannot be written too.
+    """
+    if environment.get("GITHUB_ACTIONS") == "true":
+        file = _from_checkout(record.spec.path, environment.get("GITHUB_WORKSPACE"))
+        for line in github.alarms(record, file, lines_of(record).get):
+            say(line)
+    if summary := environment.get("GITHUB_STEP_SUMMARY"):
+        try:
+            _append(record, Path(summary))
+        except OSError as error:
+            say(f"the summary of the step cannot be written: {error.strerror or error}")
+
+
+def lines_of(record: Record) -> dict[str, int]:
+    """Where in its spec each mechanism stands, by label; of one that is not found nothing."""
+    try:
+        spec: dict[str, Any] = tomli.loads(record.spec.text)
+    except ValueError:
+        return {}
+    mechanisms = spec.get("mechanism")
+    locator = Locator(record.spec.text.replace("\r\n", "\n"))
+    found = {}
+    for index, table in enumerate(mechanisms if isinstance(mechanisms, list) else []):
+        label = table.get("label", table.get("use")) if isinstance(table, dict) else None
+        line = locator.line(("mechanism", index))
+        if isinstance(label, str) and line:
+            found[label] = line
+    return found
+
+
+def _from_checkout(path: str, checkout: str | None) -> str:
+    """A path as the runner wants it: from the root of the checkout, if it lies in there."""
+    if not path or not checkout:
+        return path
+    full, root = os.path.abspath(path), os.path.abspath(checkout)  # noqa: PTH100  # no link
+    try:
+        inside = os.path.commonpath([full, root]) == root
+    except ValueError:  # on different drives
+        inside = False
+    return Path(os.path.relpath(full, root)).as_posix() if inside else path
+
+
+def _append(record: Record, summary: Path) -> None:
+    there = summary.stat().st_size if summary.exists() else 0
+    text = markdown.document(record, most=MOST_SUMMARY - there - 1).encode()
+    with summary.open("ab") as out:
+        out.write(b"\n" * bool(there) + text)
+
+
+# A run in a directory: what the command line does around an audit.
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from dpframe.engine.boxes.workers import Workers
-    from dpframe.engine.cluster.client import Cluster
-    from dpframe.engine.counts.checkpoint import Store
-    from dpframe.engine.counts.ledger import Ledger
-    from dpframe.engine.planning.plan import Plan
+    from dpframe.cluster.client import Cluster
+    from dpframe.engine.checkpoint import Store
+    from dpframe.engine.ledger import Ledger
+    from dpframe.engine.plan import Plan
     from dpframe.engine.run import Progress
-    from dpframe.record.model import Record
+    from dpframe.results.model import Record
     from dpframe.spec.audit import Audit
+    from dpframe.workers.pool import Workers
 
     Display = Callable[[int, int], AbstractContextManager[Progress]]
 
@@ -64,10 +140,10 @@ def run(
     """
     directory = folder.made(invocation.out or Path("runs") / loaded.name)
     select_device(invocation.device or loaded.run.device)
-    from dpframe.engine.boxes.workers import Workers
-    from dpframe.engine.compiling.cache import keep_compiled_programs
-    from dpframe.engine.counts.checkpoint import Store
-    from dpframe.engine.counts.ledger import Ledger
+    from dpframe.engine.checkpoint import Store
+    from dpframe.engine.ledger import Ledger
+    from dpframe.sampling.compile_cache import keep_compiled_programs
+    from dpframe.workers.pool import Workers
 
     with folder.locked(directory / CHECKPOINT):
         keep_compiled_programs(warn)
@@ -83,7 +159,7 @@ def run(
                 return earlier
             cluster = None
             if invocation.cluster is not None:
-                from dpframe.engine.cluster.client import Cluster
+                from dpframe.cluster.client import Cluster
 
                 cluster = stack.enter_context(Cluster(invocation.cluster, warn))
             try:
@@ -104,7 +180,7 @@ def _run(
     workers: Workers,
     cluster: Cluster | None,
 ) -> Record:
-    from dpframe.engine.passes.calls import planned_draws
+    from dpframe.engine.resources import planned_draws
     from dpframe.engine.run import run as run_plan
 
     started = time.perf_counter()

@@ -1,35 +1,190 @@
-"""Scores that were made elsewhere, given to every estimator: the input of `dpframe score`."""
+"""Scores that were made elsewhere: the body of `dpframe score`."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from pydantic import ValidationError
 
-from dpframe.blame import blame
-from dpframe.commands.audit import load_plugins
-from dpframe.commands.candidates import Candidate, candidates
-from dpframe.commands.scored import answer, check_confidence, deltas_of
-from dpframe.engine.addresses.address import PILOT, Stream, host_generator
-from dpframe.errors import CellError, DpframeError, ScoresError
-from dpframe.estimator import Estimator, Query
-from dpframe.record.answer import checked
-from dpframe.record.cell import estimate_record
-from dpframe.scores.canaries import read_members
-from dpframe.scores.count import PILOT_MOST, PILOT_SHARE
-from dpframe.scores.files import as_scores, read_scores
-from dpframe.scores.roc import roc
+from dpframe.commands.audit import load_plugins, plugin_record, versions
+from dpframe.common.text import blame
+from dpframe.errors import CellError, DpframeError, PluginError, ScoresError
+from dpframe.interfaces import registry
+from dpframe.interfaces.estimator import Estimator, Query
+from dpframe.interfaces.plugin import names_in_specs, problems_of
+from dpframe.results.answer import checked, plain
+from dpframe.results.build import curve_points, estimate_record
+from dpframe.results.model import SCHEMA
+from dpframe.sampling.address import PILOT, Stream, host_generator
+from dpframe.scores.count import PILOT_MOST, PILOT_SHARE, roc
+from dpframe.scores.tables import as_scores, read_members, read_scores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from dpframe.claims import Claim
-    from dpframe.estimator import Estimate
-    from dpframe.plugin import Plugin
-    from dpframe.types import HostArray
+    from dpframe.common.types import HostArray
+    from dpframe.interfaces.estimator import Estimate
+    from dpframe.interfaces.plugin import Plugin
+    from dpframe.interfaces.registry import Entry, Registry
+
+
+# Which estimators are asked about scores that were made elsewhere, and with which parameters.
+
+
+class Candidate(NamedTuple):
+    """An estimator to be asked."""
+
+    entry: Entry
+    estimator: Estimator
+
+    @property
+    def label(self) -> str:
+        """What the table calls it."""
+        return self.entry.name
+
+    def plugin(self) -> dict[str, Any]:
+        """What the record says about the plugin."""
+        entry = self.entry
+        return plugin_record(entry.name, entry.distribution, entry.version, entry.cls).model_dump()
+
+    def choice(self) -> dict[str, Any]:
+        """What the record says about the estimator in a row."""
+        name = self.entry.name
+        return {"use": name, "label": name, "params": self.estimator.params()}
+
+
+def candidates(
+    found: Registry,
+    wanted: Sequence[str | Estimator] | None,
+    parameters: dict[str, Any],
+) -> tuple[list[Candidate], list[dict[str, str]]]:
+    """Makes the estimators to ask.
+
+    Args:
+        found: where names are looked up.
+        wanted: names or estimators; None means every one that can do without parameters.
+        parameters: given to each named one that has a parameter of the name.
+
+    Returns:
+        The estimators, and those that cannot be asked, each with the reason.
+
+    Raises:
+        PluginError: a name is unknown, or a parameter is refused or belongs to none of them.
+    """
+    chosen: list[Any] = list(found.of_kind("estimator")) if wanted is None else list(wanted)
+    made: list[Candidate] = []
+    skipped: list[dict[str, str]] = []
+    taken: set[str] = set()
+    for one in chosen:
+        if isinstance(one, Estimator):
+            made.append(_local(one))
+            continue
+        entry = found.find("estimator", one) if isinstance(one, str) else one
+        names = set(names_in_specs(entry.cls).values())
+        own = {name: value for name, value in parameters.items() if name in names}
+        taken |= own.keys()
+        try:
+            made.append(Candidate(entry, entry.cls.from_params(own)))
+        except ValueError as error:
+            if wanted is not None or own:
+                raise PluginError(f"estimator {entry.name!r}: {_explained(error)}") from error
+            skipped.append({"estimator": entry.name, "reason": _explained(error)})
+    if unknown := sorted(parameters.keys() - taken):
+        raise PluginError(f"none of these estimators has a parameter {unknown[0]!r}")
+    return made, skipped
+
+
+def _local(estimator: Estimator) -> Candidate:
+    local = registry.LOCAL
+    return Candidate(
+        registry.Entry("estimator", estimator.name, local, local, type(estimator)), estimator
+    )
+
+
+def _explained(error: ValueError) -> str:
+    """Why parameters are refused."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    return "; ".join(
+        f"parameter {'.'.join(map(str, place))!r}: {message}"
+        for place, _, message in problems_of(error)
+    )
+
+
+# What is asked about scores made elsewhere, of two sides or of one run; heads of answers.
+
+
+def check_confidence(confidence: float) -> None:
+    """Raises DpframeError unless the level is one."""
+    if not 0 < confidence < 1:
+        raise DpframeError(f"confidence: {confidence} is not between 0 and 1")
+
+
+def deltas_of(delta: float | Sequence[float] | None, claim: Claim | None) -> list[float]:
+    """The δ that are asked for, each once; default: the claim's own, else 0.
+
+    Raises:
+        DpframeError: there is none, or one is out of range.
+    """
+    if delta is None:
+        given = [claim.default_delta if claim is not None else 0.0]
+    else:
+        given = list(delta) if isinstance(delta, Sequence) else [delta]
+    for each in given:
+        if not 0 <= each < 1:
+            raise DpframeError(f"delta: {each} is not in [0, 1)")
+    if not given:
+        raise DpframeError("delta: names no number")
+    return [float(each) for each in dict.fromkeys(given)]
+
+
+def answer(
+    kind: str,
+    scores: dict[str, Any],
+    audit: dict[str, Any],
+    claim: Claim | None,
+    delta: float,
+    seed: int,
+    asked: Sequence[Candidate],
+) -> dict[str, Any]:
+    """What an answer says beside its rows.
+
+    Args:
+        kind: which command answers.
+        scores: where they come from, and how many there are.
+        audit: δ, confidence, multiplicity.
+        claim: what is claimed, if anything.
+        delta: at which its ε is named.
+        seed: of the answer.
+        asked: the estimators.
+    """
+    return {
+        "schema": SCHEMA,
+        "kind": kind,
+        "scores": scores,
+        "audit": audit,
+        "claim": None
+        if claim is None
+        else {
+            "kind": claim.kind,
+            "epsilon": claim.epsilon_at(delta),
+            "delta": delta,
+            "parameters": plain(claim.parameters()),
+            "tradeoff": curve_points(claim),
+        },
+        "seed": seed,
+        "environment": versions(),
+        "plugins": [candidate.plugin() for candidate in asked],
+    }
+
+
+# Scores that were made elsewhere, given to every estimator: the input of `dpframe score`.
 
 
 def score(

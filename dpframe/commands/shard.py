@@ -6,22 +6,22 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpframe.commands.audit import make_plan
-from dpframe.commands.provenance import plugin_records, versions
+from dpframe.commands.audit import make_plan, plugin_records, versions
 from dpframe.commands.run import CHECKPOINT, Invocation, select_device
 from dpframe.commands.run import run as run_audit
 from dpframe.errors import OutputError, SpecError
-from dpframe.record import folder
-from dpframe.record.build import first_seed, spec_record
-from dpframe.record.digest import digest_of
+from dpframe.results import store as folder
+from dpframe.results.build import first_seed, spec_record
+from dpframe.results.store import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dpframe.commands.run import Display
-    from dpframe.engine.addresses.share import Shard
-    from dpframe.record.model import Record
+    from dpframe.results.model import Record
+    from dpframe.sampling.address import Shard
     from dpframe.spec.audit import Audit
+
 
 NAME = "shard.json"
 SCHEMA = 1
@@ -58,11 +58,11 @@ def count(
     default = Path("runs") / loaded.name / f"shard-{shard.number}-of-{shard.of}"
     directory = folder.made(invocation.out or default)
     select_device(invocation.device or loaded.run.device)
-    from dpframe.engine.boxes.workers import Workers
-    from dpframe.engine.compiling.cache import keep_compiled_programs
-    from dpframe.engine.count import count as count_plan
-    from dpframe.engine.counts.checkpoint import Store
-    from dpframe.engine.passes.calls import planned_draws
+    from dpframe.engine.checkpoint import Store
+    from dpframe.engine.resources import planned_draws
+    from dpframe.engine.run import count as count_plan
+    from dpframe.sampling.compile_cache import keep_compiled_programs
+    from dpframe.workers.pool import Workers
 
     with folder.locked(directory / CHECKPOINT):
         keep_compiled_programs(warn)
@@ -110,7 +110,7 @@ def merge(
     _check_one_run(shards)
     first = shards[0][1]
     of = first["shard"][1]
-    from dpframe.engine.counts.merge import merge as merge_counts
+    from dpframe.engine.checkpoint import merge as merge_counts
 
     loaded = load(spec or Path(first["spec"]["path"]), first["spec"]["overrides"])
     if loaded.source.sha256 != first["spec"]["sha256"]:
@@ -154,7 +154,7 @@ def _read(directory: Path) -> dict[str, Any]:
         OutputError: there is none, or it was altered.
     """
     try:
-        found = json.loads(folder.read(directory / NAME))
+        found = json.loads(folder.read_folder(directory / NAME))
     except OSError:
         raise OutputError(f"{directory}: holds no shard; dpframe run --shard makes one") from None
     except ValueError:

@@ -1,1 +1,1 @@
-"""From a validated audit to the estimates of its cells."""
+"""Turn a plan into counts and estimates. Knows no terminal."""

@@ -1,4 +1,4 @@
-"""Runs a plan from the first draw to the last estimate."""
+"""Run a plan from the first draw to the last estimate."""
 
 from __future__ import annotations
 
@@ -12,41 +12,43 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 
-from dpframe.blame import blame
-from dpframe.engine.addresses.address import EVAL, Stream, digest
-from dpframe.engine.addresses.chunks import SEGMENT_ELEMENTS
-from dpframe.engine.boxes.processes import available_cores
-from dpframe.engine.boxes.sensitivity import SensitivityCheck
-from dpframe.engine.boxes.workers import Workers
-from dpframe.engine.counts.checkpoint import Store, Uneven
-from dpframe.engine.counts.ledger import Ledger
-from dpframe.engine.passes.device import DeviceWork
-from dpframe.engine.passes.estimate import estimate_cell
-from dpframe.engine.passes.host import HostWork
-from dpframe.engine.passes.inquiry import Inquiry, resolution_of, share_of_error
-from dpframe.engine.passes.schedule import Counted, Finished, GaveUpError, Paused, Schedule
-from dpframe.engine.passes.watch import Loudest, Watches
-from dpframe.engine.planning.fingerprint import drawn_with
-from dpframe.engine.search.crew import Crew, Drawn
-from dpframe.engine.search.question import asked_of_draws
-from dpframe.engine.search.settings import Settings
+from dpframe.common.machine import StuckError, patiently
+from dpframe.common.text import blame
+from dpframe.engine.anytime import Loudest, Watches
+from dpframe.engine.checkpoint import Store, Uneven
+from dpframe.engine.estimate import estimate_cell
+from dpframe.engine.fingerprint import drawn_with
+from dpframe.engine.host import HostWork
+from dpframe.engine.ledger import Inquiry, Ledger, resolution_of, share_of_error
+from dpframe.engine.passes import DeviceWork
+from dpframe.engine.schedule import Counted, Finished, GaveUpError, Paused, Schedule
 from dpframe.errors import CellError, SampleError, WorthlessError
-from dpframe.mechanism import HostMechanism
-from dpframe.patience import StuckError, patiently
-from dpframe.record.result import CellResult
+from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.results.build import CellResult
+from dpframe.sampling.address import EVAL, SEGMENT_ELEMENTS, Stream, digest
+from dpframe.search.runner import Crew, Drawn, Settings
+from dpframe.search.search import asked_of_draws
+from dpframe.workers.pool import Workers
+from dpframe.workers.process import available_cores
+from dpframe.workers.sensitivity import SensitivityCheck
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dpframe.engine.boxes.lending import Source
-    from dpframe.engine.cluster.client import Cluster
-    from dpframe.engine.passes.estimate import Extremes
-    from dpframe.engine.passes.schedule import Event
-    from dpframe.engine.passes.work import Work
-    from dpframe.engine.planning.plan import Pass, Plan
-    from dpframe.record.looks import Looks
-    from dpframe.record.result import Exactly
+    from dpframe.cluster.client import Cluster
+    from dpframe.engine.estimate import Extremes
+    from dpframe.engine.passes import Work
+    from dpframe.engine.plan import Pass, Plan
+    from dpframe.engine.schedule import Event
+    from dpframe.results.build import Exactly
+    from dpframe.results.verdict import Looks
+    from dpframe.sampling.address import Shard
     from dpframe.spec.audit import Cell
+    from dpframe.workers.scheduling import Source
+
+
+# Runs a plan from the first draw to the last estimate.
+
 
 HEARTBEAT = 0.1
 """Seconds between two signs of life to the progress display."""
@@ -99,7 +101,7 @@ def run(
         if source is None:
             source = stack.enter_context(Workers(interpreters=plan.audit.interpreters))
         if cluster is not None:
-            from dpframe.engine.cluster.boxes import Boxes
+            from dpframe.cluster.boxes import Boxes
 
             source = Boxes(cluster, source, plan.audit.environments)
         threads = threads or (cluster.tasks if cluster else threads_here())
@@ -348,3 +350,62 @@ def _parts(the_pass: Pass, error: BaseException) -> list[list[Cell]]:
     for cell, place in the_pass.cells:
         lanes.setdefault(place.lane, []).append(cell)
     return list(lanes.values())
+
+
+# Counts one shard of a plan, and judges nothing.
+
+
+def count(
+    plan: Plan,
+    shard: Shard,
+    store: Store,
+    progress: Progress = quiet,
+    source: Source | None = None,
+) -> dict[str, str]:
+    """Counts a shard; however it ends, what was counted is in the store.
+
+    Nobody is shown anything of the draws, so that this is no look at them.
+
+    Args:
+        plan: of the whole run.
+        shard: which part of it.
+        store: counts to go on from, and where to keep new ones.
+        progress: called from this thread as the work goes on.
+        source: where outputs of black boxes come from; default: worker processes that end with it.
+
+    Returns:
+        Why cells could not be counted, by id.
+    """
+    with contextlib.ExitStack() as stack:
+        source = source or stack.enter_context(Workers(interpreters=plan.audit.interpreters))
+        counter = _Counter(plan, progress, store, threads_here(), Ledger(), source)
+        counter.shard = shard
+        waiting: Sequence[Pass] = owned(plan, shard)
+        while waiting:
+            waiting = counter.run(waiting)
+        counter.search([cell for n, cell in enumerate(plan.searches) if shard.owns(n)])
+    return {
+        cell: result.reason for cell, result in counter.results.items() if result.reason is not None
+    }
+
+
+def owned(plan: Plan, shard: Shard) -> list[Pass]:
+    """The passes of which a shard has a part."""
+    bets = [the_pass for the_pass in plan.passes if the_pass.anytime]
+    whole = [the_pass for n, the_pass in enumerate(bets) if shard.owns(n)]
+    divided = [the_pass for the_pass in plan.passes if not the_pass.anytime]
+    return whole + [one for one in divided if shard.chunks(one.trials, one.rows)]
+
+
+class _Counter(Runner):
+    shard: Shard
+
+    def _work(self, the_pass: Pass) -> Work:
+        work = super()._work(the_pass)
+        if not the_pass.anytime:
+            work.window = self.shard.chunks(the_pass.trials, the_pass.rows)
+        return work
+
+    def _estimate(self, work: Work) -> None:
+        for cell, _ in work.the_pass.cells:
+            self.results[cell.id] = CellResult(cell=cell)

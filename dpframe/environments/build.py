@@ -13,13 +13,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpframe.environments import lock, place
+from dpframe.environments import places as lock
+from dpframe.environments import places as place
 from dpframe.errors import DpframeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from dpframe.environments.model import Wanted
+    from dpframe.environments.places import Wanted
+
 
 ALONE = "--no-deps "
 """What a requirement begins with that is installed without what it needs."""

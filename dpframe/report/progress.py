@@ -6,14 +6,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.table import Column
 from rich.text import Text
 
@@ -24,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import Console
+
 
 LABEL_WIDTH = 24
 

@@ -1,17 +1,144 @@
-"""What a run found, in sentences: the verdict first, then what it does not say."""
+"""The findings of a run in sentences: the verdict first, then its limits."""
 
 from __future__ import annotations
 
 from collections import Counter
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from dpframe.record.verdict import surprising
-from dpframe.report import exact, words
+from dpframe.report import words
+from dpframe.report.words import WORDS
+from dpframe.results.verdict import exceeds, surprising
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from dpframe.record.model import CellRecord, Record
+    from dpframe.results.model import CellRecord, Record, SkipRecord
+
+
+# What was found of queries without noise, in sentences: exact, and told apart from verdicts.
+
+
+MOST = 8
+"""Mechanisms that are told of; the record has all."""
+
+
+def noise_too_small(cell: CellRecord) -> str:
+    """The worst that a query does, in words that say that no chance is in it."""
+    assert cell.exact is not None
+    return f"sensitivity exceeded (exact, without draws): {cell.exact.witnesses[0].words}"
+
+
+def finding(record: Record) -> str | None:
+    """How many mechanisms exceed their sensitivity; None if none does."""
+    checked = {cell.mechanism.label for cell in record.cells if cell.exact is not None}
+    wrong = {cell.mechanism.label for cell in record.cells if exceeds(cell)}
+    if not wrong:
+        return None
+    of = f"{len(wrong)} of {len(checked)} mechanisms" if len(checked) > 1 else "The mechanism"
+    return f"{of} changes more than its noise is made for (exact, no false alarm)"
+
+
+def exact_sentences(record: Record) -> Iterator[str]:
+    """What queries did, a sentence for each mechanism."""
+    told = dict.fromkeys(cell.mechanism.label for cell in record.cells if exceeds(cell))
+    cells = {cell.mechanism.label: cell for cell in reversed(record.cells) if exceeds(cell)}
+    for label in list(told)[:MOST]:
+        found = cells[label].exact
+        assert found is not None
+        for witness in found.witnesses:
+            where = f" (pair {witness.pair.use})"
+            yield f"Exact: {label}: {witness.words}{where}."
+        yield f"It does so on {found.exceeding} of {_pairs(found.pairs)}."
+    if len(told) > MOST:
+        yield f"{len(told) - MOST} more mechanisms exceed their sensitivity."
+    kept = {c.mechanism.label: c for c in record.cells if c.exact is not None and not exceeds(c)}
+    kept = {label: cell for label, cell in kept.items() if label not in told}
+    for label, cell in list(kept.items())[:MOST]:
+        assert cell.exact is not None
+        if cell.exact.pairs:
+            yield (
+                f"The query of {label} keeps to its sensitivity on {_pairs(cell.exact.pairs)}, "
+                "exactly; that says nothing of other pairs, nor of its noise."
+            )
+
+
+def _pairs(number: int) -> str:
+    return f"{number} pair{'' if number == 1 else 's'}"
+
+
+# What a cell means for a job that waits for it: passed, failed, broken, or nothing decided.
+#
+# The same for every report that a machine reads, and as `exit_code` has it: a job whose run gives
+# 0
+# has no cell that failed or broke. Nor does one pass that decided nothing.
+
+
+NO_REASON = "no reason given"
+
+
+class Kind(Enum):
+    """What became of a cell, or of one that was skipped."""
+
+    PASSED = "passed"
+    """No violation found, or the verdict that was expected."""
+    FAILED = "failed"
+    """Not the verdict that was expected, or violated."""
+    BROKEN = "broken"
+    """It could not be run."""
+    UNDECIDED = "undecided"
+    """Nothing was tested, or nothing could be decided, and nothing was expected."""
+
+
+class Outcome(NamedTuple):
+    """What became of a cell, and the sentence that says so."""
+
+    kind: Kind
+    message: str
+
+
+def outcome(cell: CellRecord) -> Outcome:
+    """What became of a cell that was planned."""
+    if cell.status == "failed":
+        return Outcome(Kind.BROKEN, f"could not be run: {cell.reason or NO_REASON}")
+    found = _found(cell)
+    if surprising(cell):
+        wanted = f"expected {WORDS[cell.expected]}, found: " if cell.expected else ""
+        return Outcome(Kind.FAILED, f"{wanted}{found}")
+    if cell.expected is not None:
+        return Outcome(Kind.PASSED, f"as expected: {found}")
+    decided = cell.verdict == "consistent"
+    return Outcome(Kind.PASSED if decided else Kind.UNDECIDED, found)
+
+
+def skipped(skip: SkipRecord) -> Outcome:
+    """What became of a combination that was left out."""
+    text = f"skipped: {skip.reason or NO_REASON}"
+    if skip.expected is None:
+        return Outcome(Kind.UNDECIDED, text)
+    return Outcome(Kind.FAILED, f"expected {WORDS[skip.expected]}, but {text}")
+
+
+def _found(cell: CellRecord) -> str:
+    """The verdict and why, each word of it once."""
+    if exceeds(cell):
+        return f"{noise_too_small(cell)}; by its draws: {_by_draws(cell)}"
+    return _by_draws(cell)
+
+
+def _by_draws(cell: CellRecord) -> str:
+    word, reason = WORDS[cell.verdict], cell.reason or ""
+    if cell.verdict is None:
+        bound = cell.estimate is not None and cell.estimate.certified
+        why = "nothing is claimed" if bound else "an estimate, not a bound"
+        return f"{word}: {why}"
+    if reason.startswith(word):
+        return reason
+    return f"{word}: {reason}" if reason else word
+
+
+# What a run found, in sentences: the verdict first, then what it does not say.
+
 
 PROCEDURES = {"holm": "Holm", "bonferroni": "Bonferroni"}
 
@@ -35,7 +162,7 @@ def verdict(record: Record) -> Verdict:
     m, verdicts = record.summary.m, Counter[str | None](c.verdict for c in record.cells)
     rest = f"{_rest(record, verdicts)}{_cost(record)}."
     found = _finding(m, verdicts)
-    if (exactly := exact.finding(record)) is not None:
+    if (exactly := finding(record)) is not None:
         found = f"{exactly}; {found[:1].lower()}{found[1:]}"
     return Verdict(found, rest, verdicts["violated"] > 0 or exactly is not None)
 
@@ -52,7 +179,7 @@ def _finding(m: int, verdicts: Counter[str | None]) -> str:
 def caveats(record: Record) -> Iterator[str]:
     """What the verdict means and what it does not say, a sentence each."""
     cells, m, confidence = record.cells, record.summary.m, record.audit.confidence
-    yield from exact.exact_sentences(record)
+    yield from exact_sentences(record)
     yield from _witnesses(record)
     if any(cell.verdict == "consistent" for cell in cells):
         yield (
@@ -207,3 +334,74 @@ def _cost(record: Record) -> str:
     summary = record.summary
     draws = f", from {words.quantity(summary.draws)} draws" if summary.draws else ""
     return f"{draws} in {words.duration(summary.seconds)}"
+
+
+# What a run did not try: so that nobody takes "no violation found" for more than it is.
+
+
+MOST_UNTRIED = 8
+"""Names or reasons that a sentence lists."""
+
+
+def untried(record: Record) -> Iterator[str]:
+    """The limits of an audit, a sentence each, from its record."""
+    cells = record.cells
+    searched = [cell.search for cell in cells if cell.search is not None]
+    if searched:
+        names = listed(search.neighbourhood.label for search in searched)
+        most = plural(max(search.pairs for search in searched), "pair")
+        yield (
+            f"Up to {most} of neighbouring datasets searched for each mechanism ({names}), and a "
+            "claim is about all of them: another may show more."
+        )
+    fixed = [cell.pair for cell in cells if cell.search is None]
+    pairs = {(pair.use, words.setting(list(pair.params.items()))) for pair in fixed}
+    if pairs:
+        names = listed(use for use, _ in sorted(pairs))
+        tried = "One pair" if len(pairs) == 1 else f"{len(pairs)} pairs"
+        yield (
+            f"{tried} of neighbouring datasets tried ({names}), and a claim is about all of them: "
+            "another may show more."
+        )
+    if cells:
+        labels = [cell.search.attacks if cell.search else [cell.attack.label] for cell in cells]
+        attacks = listed(label for of_cell in labels for label in of_cell)
+        yield f"Attacks: {attacks}. A stronger one may show more."
+    amounts = {max(cell.trials) for cell in cells} - {0}
+    if amounts:
+        most = words.quantity(max(amounts))
+        yield f"At most {most} draws from each dataset. More of them certify more of what is there."
+    chosen = sum(_chosen(cell.estimate) for cell in cells)
+    if chosen:
+        yield (
+            f"{plural(chosen, 'cell')} looked only at thresholds that the spec or a pilot chose. "
+            "Others may show more."
+        )
+    failed = sum(cell.status == "failed" for cell in cells)
+    if failed:
+        yield f"{plural(failed, 'cell')} could not be run: nothing is known of them."
+    undecided = sum(cell.verdict == "inconclusive" for cell in cells)
+    if undecided:
+        yield f"{plural(undecided, 'cell')} could not have decided either way: inconclusive."
+    if record.skipped:
+        reasons = Counter(skip.reason for skip in record.skipped)
+        text = "; ".join(
+            f"{reason} ({number})" for reason, number in reasons.most_common(MOST_UNTRIED)
+        )
+        more = (
+            f"; and {len(reasons) - MOST_UNTRIED} more reasons"
+            if len(reasons) > MOST_UNTRIED
+            else ""
+        )
+        yield f"{plural(len(record.skipped), 'combination')} skipped: {text}{more}."
+
+
+def listed(names: Iterable[str]) -> str:
+    """Different names in the order in which they come, some of them if they are many."""
+    unique = list(dict.fromkeys(names))
+    more = f" and {len(unique) - MOST_UNTRIED} more" if len(unique) > MOST_UNTRIED else ""
+    return ", ".join(unique[:MOST_UNTRIED]) + more
+
+
+def _chosen(estimate: object) -> bool:
+    return getattr(estimate, "epsilon_upper_of", None) == "chosen thresholds"

@@ -6,15 +6,16 @@ import itertools
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from dpframe.record.verdict import exceeds
-from dpframe.report.exact import noise_too_small
-from dpframe.report.verdicts import SYMBOL, WORDS
-from dpframe.report.weight import measure
+from dpframe.report.group import measure
+from dpframe.report.sentences import noise_too_small
+from dpframe.report.words import SYMBOL, WORDS
+from dpframe.results.verdict import exceeds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dpframe.record.model import CellRecord, Record
+    from dpframe.results.model import CellRecord, Record
+
 
 OWN = "this Python"
 """What the environment of dpframe itself is called."""

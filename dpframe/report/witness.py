@@ -9,14 +9,14 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from dpframe.common.text import shown
 from dpframe.errors import DpframeError
-from dpframe.printable import shown
-from dpframe.record.verdict import exceeds
-from dpframe.report.drawn import drawn_with
-from dpframe.report.exact import noise_too_small
+from dpframe.report.sentences import noise_too_small
+from dpframe.report.words import drawn_with
+from dpframe.results.verdict import exceeds
 
 if TYPE_CHECKING:
-    from dpframe.record.model import CellRecord, ChoiceRecord, Record
+    from dpframe.results.model import CellRecord, ChoiceRecord, Record
 
 
 KINDS = ("mechanism", "pair", "attack", "estimator")

@@ -1,12 +1,93 @@
-"""Numbers in words: as every report shows them, bounds rounded the safe way."""
+"""Numbers and verdicts in words: the same in every report."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import tomli
 from rich.cells import cell_len
+
+if TYPE_CHECKING:
+    from dpframe.results.model import Record
+
+
+# Verdicts in words and signs: the same in every report.
+
+
+SYMBOL: dict[str | None, str] = {
+    "violated": "✗",
+    "consistent": "○",
+    "inconclusive": "?",
+    "failed": "!",
+    None: "~",
+}
+WORDS: dict[str | None, str] = {
+    "violated": "violated",
+    "consistent": "no violation found",
+    "inconclusive": "inconclusive",
+    "failed": "failed",
+    None: "no verdict",
+}
+"""What a verdict is called. Nothing here says "private": no audit can show that."""
+
+UNEXPECTED = "▶"
+
+
+# What the [run] table of a record's spec says of how draws are made.
+
+
+KEYS = ("precision", "prng", "chunk")
+"""What may decide whether a finding comes again: the others say when a run ends."""
+
+
+def drawn_with(record: Record) -> dict[str, Any]:
+    """The part of [run] that others need to make such draws, without what is left to its default.
+
+    Args:
+        record: of a run; its spec is TOML, or JSON where it was no file.
+    """
+    found: dict[str, Any] = {}
+    for read in (tomli.loads, json.loads):
+        with contextlib.suppress(ValueError, RecursionError, AttributeError):
+            found = dict(read(record.spec.text).get("run", {}))
+            break
+    for override in record.spec.overrides:
+        key, _, value = override.partition("=")
+        if key.startswith("run."):
+            found[key.removeprefix("run.")] = _read(value)
+    return {key: found[key] for key in KEYS if key in found}
+
+
+def _read(value: str) -> Any:
+    """A value of --set: TOML, else text."""
+    try:
+        return tomli.loads(f"value = {value}")["value"]
+    except ValueError:
+        return value
+
+
+# Theorems and other sources of the numbers of a record.
+
+
+def references(record: Record) -> dict[str, str]:
+    """What each estimator rests on, by the name that cells use; without those that name nothing.
+
+    Args:
+        record: of a run. Old ones name no sources.
+    """
+    return {
+        plugin.name: plugin.reference
+        for plugin in record.plugins
+        if plugin.kind == "estimator" and plugin.reference
+    }
+
+
+# Numbers in words: as every report shows them, bounds rounded the safe way.
+
 
 SMALLEST_FIXED = 0.001
 """Below this a number is written as 3.2e-4, because zeros would fill the column."""

@@ -1,22 +1,84 @@
-"""Tables of scores from files: the one place that reads them."""
+"""Read scores and memberships from files."""
 
 from __future__ import annotations
 
 import csv
 import importlib
 import io
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from dpframe.common.files import NotReadableError, read_regular
+from dpframe.common.text import did_you_mean, listed
 from dpframe.errors import ScoresError
-from dpframe.files import NotReadableError, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from dpframe.types import HostArray
+    from dpframe.common.types import HostArray
+
+
+# Which column of a table is meant: by its title, its place, or what is usual.
+
+
+USUAL = {
+    "--column": ("score", "scores"),
+    "--member": ("member", "members", "membership", "is_member"),
+}
+"""Titles that need not be named, in small letters, by what the user calls the choice."""
+
+
+def chosen(
+    table: Table, option: str, wanted: str | None, path: Path, default: int | None = None
+) -> int:
+    """The place of a column that a user may have named, from 0.
+
+    Args:
+        table: the file's content.
+        option: what the user calls the choice, a key of `USUAL`.
+        wanted: what the user named, if anything: a title, or a place from 1.
+        path: of the file.
+        default: the place that is taken if no title is usual and there are two columns.
+
+    Raises:
+        ScoresError: it cannot be known; says which there are.
+    """
+    titles = list(table.titles)
+    if wanted is not None:
+        return _named(titles, wanted, path, option)
+    found = [n for n, title in enumerate(titles) if title.strip().lower() in USUAL[option]]
+    if len(found) == 1:
+        return found[0]
+    if len(titles) == 2 and not found and default is not None:
+        return default
+    raise ScoresError(f"{path}: say which column with {option}: {_there_are(titles)}")
+
+
+def _named(titles: list[str], wanted: str, path: Path, option: str) -> int:
+    if titles.count(wanted) == 1:
+        return titles.index(wanted)
+    if wanted in titles:
+        raise ScoresError(f"{path}: {option}: {titles.count(wanted)} columns are called {wanted!r}")
+    if wanted.isdecimal() and 1 <= int(wanted) <= len(titles):
+        return int(wanted) - 1
+    raise ScoresError(
+        f"{path}: {option}: there is no column {wanted!r}; {_there_are(titles)}"
+        f"{did_you_mean([title for title in titles if title], wanted)}"
+    )
+
+
+def _there_are(titles: Sequence[str]) -> str:
+    if not titles:
+        return "there is none"
+    if not any(titles):
+        return f"there are {len(titles)}, counted from 1"
+    return f"there are {listed([title or '(without a title)' for title in titles])}"
+
+
+# Tables of scores from files: the one place that reads them.
+
 
 MOST_BYTES = 1 << 32
 """Of a .csv file, which is read as a whole; an .npy file is not."""
@@ -213,3 +275,145 @@ _READERS: dict[str, Callable[[Path], Table]] = {
     ".npz": _npz,
     ".npy": _npy,
 }
+
+
+# Scores from files: one column of numbers or booleans.
+
+
+def read_scores(path: Path, column: str | None = None) -> HostArray:
+    """Reads scores from a .npy, .npz, .csv or .parquet file.
+
+    Args:
+        path: the file; its ending says what it is.
+        column: title of the column, or its place from 1; default: the only one, or the one whose
+            title is usual.
+
+    Returns:
+        Shape [n], as `as_scores` gives them.
+
+    Raises:
+        ScoresError: the file is not there, cannot be read, or holds something else.
+    """
+    table = read_table(path)
+    if not table.titles:
+        raise ScoresError(f"{path}: holds no scores")
+    alone = column is None and len(table.titles) == 1
+    return as_scores(
+        table.column(0 if alone else chosen(table, "--column", column, path)), str(path)
+    )
+
+
+def as_scores(values: Any, name: str) -> HostArray:
+    """Checks that values are scores.
+
+    Args:
+        values: shape [n] or [n, 1], booleans, floats or integers; NaN and infinities are scores.
+        name: what messages call them.
+
+    Returns:
+        Shape [n]: booleans, float32 or float64. Integers become float64.
+
+    Raises:
+        ScoresError: there is none, more than one column, or something that is no number.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        raise ScoresError(f"{name}: scores are one list of numbers") from None
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ScoresError(f"{name}: scores are one column, shape [n]; this has {array.shape}")
+    if not len(array):
+        raise ScoresError(f"{name}: holds no scores")
+    if array.dtype == np.bool_:
+        return array
+    if array.dtype.kind in "iu":
+        return array.astype(np.float64)
+    if array.dtype.kind != "f":
+        raise ScoresError(f"{name}: scores are booleans or numbers; this holds {array.dtype}")
+    return array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64, copy=False)
+
+
+# Scores with memberships, from one file: of records, or of the canaries of one run.
+
+
+class Canaries(NamedTuple):
+    """The canaries of one run."""
+
+    scores: HostArray
+    """Larger means more like a member, shape [m], float32 or float64."""
+    members: HostArray
+    """Which were in, shape [m], booleans."""
+
+
+def as_canaries(scores: Any, members: Any, name: str) -> Canaries:
+    """Checks that values are scores and memberships of the same canaries.
+
+    Args:
+        scores: shape [m], as `as_scores` takes them; booleans count as 0 and 1.
+        members: shape [m], booleans, or numbers that are 0 or 1.
+        name: what messages call them.
+
+    Raises:
+        ScoresError: they are not.
+    """
+    values, inside = as_members(scores, members, name)
+    if values.dtype == np.bool_:
+        values = values.astype(np.float32)
+    return Canaries(values, inside)
+
+
+def as_members(scores: Any, members: Any, name: str) -> tuple[HostArray, HostArray]:
+    """The same, with booleans left as they are: decisions.
+
+    Returns:
+        Scores and memberships, shape [m] each.
+    """
+    values = as_scores(scores, f"{name}: scores")
+    inside = as_scores(members, f"{name}: members")
+    if len(values) != len(inside):
+        raise ScoresError(f"{name}: {len(values):,} scores and {len(inside):,} memberships")
+    if not np.isin(inside, (0, 1)).all():
+        wrong = inside[~np.isin(inside, (0, 1))][0]
+        raise ScoresError(f"{name}: a membership is {wrong:g}; 1 is in and 0 is out")
+    return values, inside.astype(bool)
+
+
+def read_canaries(path: Path, column: str | None = None, member: str | None = None) -> Canaries:
+    """Reads canaries from a file; arguments and exceptions are those of `read_members`."""
+    return as_canaries(*_both(path, column, member), str(path))
+
+
+def read_members(
+    path: Path, column: str | None = None, member: str | None = None
+) -> tuple[HostArray, HostArray]:
+    """Reads scores and memberships from a .csv, .parquet, .npz or .npy file.
+
+    Columns, or arrays of an .npz file, are found by the titles that are usual; of two columns
+    without such titles the first is the score. A membership is 1 or 0, in a .csv file also true or
+    false.
+
+    Args:
+        path: the file; its ending says what it is.
+        column: title of the scores, or their place from 1.
+        member: the same of the memberships.
+
+    Returns:
+        Scores and memberships, shape [m] each.
+
+    Raises:
+        ScoresError: the file is not there, cannot be read, or holds something else.
+    """
+    return as_members(*_both(path, column, member), str(path))
+
+
+def _both(path: Path, column: str | None, member: str | None) -> tuple[HostArray, HostArray]:
+    table = read_table(path)
+    places = [
+        chosen(table, option, wanted, path, default)
+        for default, (option, wanted) in enumerate((("--column", column), ("--member", member)))
+    ]
+    if places[0] == places[1]:
+        raise ScoresError(f"{path}: scores and memberships are two columns")
+    return table.column(places[0]), table.column(places[1])

@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from dpframe.spec.build import build
-from dpframe.spec.load import from_mapping, read
 from dpframe.spec.model import ENVIRONMENTS
-from dpframe.spec.problems import Problems
+from dpframe.spec.problems import Problems, findings
 from dpframe.spec.schema import spec_schema
-from dpframe.spec.surroundings import wanted_of
-from dpframe.spec.tables import read_environments
-from dpframe.spec.wording import findings
+from dpframe.spec.tables import from_mapping, read, read_environments
+from dpframe.spec.uses import wanted_of
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from dpframe.environments.model import Wanted
-    from dpframe.registry import Registry
+    from dpframe.environments.places import Wanted
+    from dpframe.interfaces.registry import Registry
     from dpframe.spec.audit import Audit
+
 
 __all__ = ["audit_from_dict", "environments_of", "load_audit", "spec_schema"]
 
@@ -39,7 +38,7 @@ def load_audit(
 
     Args:
         path: a TOML file.
-        registry: the plugins it may name, see `dpframe.registry.load`.
+        registry: the plugins it may name, see `dpframe.interfaces.registry.load`.
         overrides: `KEY=VALUE` texts as `--set` takes them, applied in order.
         trials: takes precedence over `audit.trials`, swept or not.
         seed: takes precedence over `audit.seed`, swept or not.
@@ -82,7 +81,7 @@ def audit_from_dict(
 
     Args:
         data: what parsing the TOML would give; tuples and NumPy scalars are welcome.
-        registry: the plugins it may name, `dpframe.registry.load(local=[MyMechanism])`.
+        registry: the plugins it may name, `dpframe.interfaces.registry.load(local=[MyMechanism])`.
         overrides: `KEY=VALUE` texts as `--set` takes them, applied in order.
         trials: takes precedence over `audit.trials`, swept or not.
         seed: takes precedence over `audit.seed`, swept or not.

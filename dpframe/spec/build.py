@@ -5,30 +5,26 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dpframe.patience import StuckError, patiently
+from dpframe.common.machine import StuckError, patiently
 from dpframe.spec.audit import Audit, RunSettings
-from dpframe.spec.cells import Grid
+from dpframe.spec.cells import Grid, SearchGrid
 from dpframe.spec.document import UnfitError, plain
 from dpframe.spec.expect import read_rules
-from dpframe.spec.instances import make_variants
 from dpframe.spec.model import SEARCHED_BY
-from dpframe.spec.overrides import Override, apply, parse
 from dpframe.spec.problems import Problems
-from dpframe.spec.searches import SearchGrid
-from dpframe.spec.surroundings import look, settled, wanted_of
-from dpframe.spec.sweep import read_axes
+from dpframe.spec.sweep import Override, apply, parse, read_axes
 from dpframe.spec.tables import read_sections
-from dpframe.spec.uses import find_members
+from dpframe.spec.uses import find_members, look, make_variants, settled, wanted_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dpframe.registry import Registry
+    from dpframe.interfaces.registry import Registry
     from dpframe.spec.document import Document
-    from dpframe.spec.instances import Variants
     from dpframe.spec.model import AuditTable, RunTable
     from dpframe.spec.sweep import Axis
-    from dpframe.spec.uses import Member, Members
+    from dpframe.spec.uses import Member, Members, Variants
+
 
 T = TypeVar("T")
 

@@ -8,22 +8,22 @@ import itertools
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from dpframe.common.text import listed
 from dpframe.spec.document import flatten
 from dpframe.spec.model import KINDS
 from dpframe.spec.problems import accepts, show
 from dpframe.spec.sweep import freeze
-from dpframe.suggest import listed
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-    from dpframe.spec.document import Document
-    from dpframe.spec.locate import Path
+    from dpframe.spec.document import Document, Path
     from dpframe.spec.model import ExpectTable
     from dpframe.spec.problems import Problems
     from dpframe.spec.sweep import Axis
     from dpframe.spec.tables import Sections
     from dpframe.spec.uses import Members
+
 
 Coordinates = dict[str, "Hashable"]
 """What a rule can ask of a cell: labels, the pair's name, and frozen values of swept keys."""

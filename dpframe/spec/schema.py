@@ -6,11 +6,12 @@ import inspect
 import json
 from typing import TYPE_CHECKING, Any
 
-from dpframe.parameters import json_schema
+from dpframe.interfaces.plugin import json_schema
 from dpframe.spec.model import ENTRIES, KINDS, PLACES, SEARCHED_BY, SWEEPABLE, SpecTable
 
 if TYPE_CHECKING:
-    from dpframe.registry import Entry, Registry
+    from dpframe.interfaces.registry import Entry, Registry
+
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

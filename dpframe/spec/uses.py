@@ -1,24 +1,48 @@
-"""Stage 2, first half: which plugin each entry of a spec means, and what it is called."""
+"""The plugins, labels, parameters and environments that the entries of a spec name."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import json
+import shlex
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from dpframe.errors import PluginError
-from dpframe.mechanism import HostMechanism
-from dpframe.plugin import names_in_specs
+from pydantic import ValidationError
+
+from dpframe.common.machine import at_work
+from dpframe.common.text import blame, cut, did_you_mean, listed
+from dpframe.environments import places as place
+from dpframe.environments.places import Environment, Wanted
+from dpframe.errors import ParameterError, PluginError
+from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.interfaces.plugin import names_in_specs
+from dpframe.interfaces.plugin_files import beside
 from dpframe.spec.model import KINDS, EntryTable, MechanismTable, OutputsTable, SearchTable
-from dpframe.suggest import cut
+from dpframe.spec.problems import accepts, describe, findings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from dpframe.interfaces.plugin import Plugin
+    from dpframe.spec.audit import Cell, Choice
+    from dpframe.spec.document import Document
+    from dpframe.spec.model import EnvironmentTable
+    from dpframe.spec.problems import Problems
+    from dpframe.spec.sweep import Axis
+
+
+# Stage 2, first half: which plugin each entry of a spec means, and what it is called.
+
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import TypeAlias
 
-    from dpframe.plugin import Plugin
-    from dpframe.registry import Entry, Registry
-    from dpframe.spec.locate import Path
+    from dpframe.interfaces.plugin import Plugin
+    from dpframe.interfaces.registry import Entry, Registry
+    from dpframe.spec.document import Path
     from dpframe.spec.model import PairTable
     from dpframe.spec.problems import Problems
     from dpframe.spec.tables import Sections
@@ -178,3 +202,195 @@ def _check_labels(
         else:
             message = f"is called {member.label!r}, and so is {where}; give it a label of its own"
             problems.add((*member.path, "use"), message, 'for example: label = "…"')
+
+
+# Which environments a spec names, and what is known of them here.
+
+
+def wanted_of(tables: Mapping[str, EnvironmentTable], problems: Problems) -> tuple[Wanted, ...]:
+    """The environments that a spec describes."""
+    found = [Wanted(name, tuple(t.requirements), t.python) for name, t in tables.items()]
+    taken: dict[str, str] = {}
+    for one in found:
+        first = taken.setdefault(one.slug.lower(), one.name)
+        if first != one.name:
+            message = f"its files would be called as those of {first!r}; give it another name"
+            problems.add(("environments", one.name), message)
+    return tuple(found)
+
+
+def look(
+    document: Document,
+    wanted: tuple[Wanted, ...],
+    pythons: Mapping[str, str],
+    variants: Mapping[Member, Variants],
+    problems: Problems,
+) -> tuple[Environment, ...]:
+    """The environments that mechanisms name, as they are found here.
+
+    Args:
+        document: the spec, for the command that builds them.
+        wanted: what it describes.
+        pythons: interpreters that the command line names.
+        variants: every mechanism with its parameters.
+        problems: receives names that nothing stands for.
+    """
+    described = {one.name: one for one in wanted}
+    how = f"dpframe environments build {shlex.quote(document.path or 'SPEC')}"
+    found: dict[str, Environment] = {}
+    for member, of_member in variants.items():
+        for box in of_member.values():
+            name = environment_of(box)
+            if name is None or name in found:
+                continue
+            if name in pythons:
+                found[name] = _named(name, pythons[name])
+                requirements = described[name].requirements if name in described else ()
+                found[name] = found[name]._replace(requirements=requirements)
+            elif name in described:
+                found[name] = place.found(described[name], how)
+            else:
+                known = [*described, *pythons]
+                problems.add(
+                    member.path,
+                    f"there is no environment {name!r}",
+                    f"[environments] has: {listed(known)}{did_you_mean(known, name)}",
+                    f"--python {shlex.quote(name)}=PATH names an interpreter of your own",
+                )
+    for name in pythons:
+        if name not in found:
+            problems.add((), "no mechanism runs in an environment of that name", option=_of(name))
+    return tuple(found.values())
+
+
+@functools.lru_cache(maxsize=64)
+def _named(name: str, interpreter: str) -> Environment:
+    """Asks once what is installed: an interpreter takes its time to start."""
+    return place.named(name, interpreter)
+
+
+def _of(name: str) -> str:
+    return f"--python {name}=…"
+
+
+def environment_of(plugin: Any) -> str | None:
+    """The name of the environment that a mechanism runs in; None for this interpreter."""
+    name = getattr(plugin, "environment", None)
+    return name if isinstance(name, str) else None
+
+
+def settled(cells: Iterable[Cell], environments: Iterable[Environment]) -> list[Cell]:
+    """The cells, whose mechanisms then know what is installed where they run."""
+    digests = {one.name: one.digest for one in environments}
+
+    def told(choice: Choice[Any]) -> Choice[Any]:
+        name = environment_of(choice.value)
+        return dataclasses.replace(choice, environment=digests[name]) if name else choice
+
+    found = []
+    for cell in cells:
+        if environment_of(cell.mechanism.value) is None:
+            found.append(cell)
+            continue
+        search = cell.search
+        if search is not None:
+            search = dataclasses.replace(search, mechanism=told(search.mechanism))
+        found.append(dataclasses.replace(cell, mechanism=told(cell.mechanism), search=search))
+    return found
+
+
+# Stage 2, second half: makes each plugin once for every set of parameters the sweep gives it.
+
+
+Picks = tuple[int, ...]
+"""For each axis in question, the position of the value taken."""
+
+
+Variants = dict[Picks, "Plugin"]
+"""A member's plugin for each combination of values of its own axes."""
+
+
+def make_variants(member: Member, axes: list[Axis], problems: Problems) -> Variants:
+    """Makes the plugin for each combination of values of its axes.
+
+    Args:
+        member: an entry of the spec.
+        axes: the axes over parameters that this plugin has.
+        problems: receives what is wrong with values.
+    """
+    if any(axis.name in member.params for axis in axes):
+        # The sweep takes precedence over these values, but they should not be nonsense.
+        _make(member, member.params, {}, {axis.name for axis in axes}, problems)
+    variants = {}
+    for picks in product(*(range(len(axis.values)) for axis in axes)):
+        chosen = {axis.name: axis.values[pick] for axis, pick in zip(axes, picks, strict=True)}
+        places = {axis.name: (*axis.path, pick) for axis, pick in zip(axes, picks, strict=True)}
+        plugin = _make(member, {**member.params, **chosen}, places, set(), problems)
+        if plugin is not None:
+            variants[picks] = plugin
+    return variants
+
+
+def _make(
+    member: Member,
+    params: dict[str, Any],
+    swept: dict[str, tuple[str | int, ...]],
+    later: set[str],
+    problems: Problems,
+) -> Plugin | None:
+    """One variant; `swept` has the places of swept values, `later` the names still to come."""
+    try:
+        with at_work(f"parameters of {member}: check", member.path), beside(problems.folder):
+            plugin: Plugin = member.entry.cls.from_params(params)
+            _check_value(plugin)
+    except ValidationError as error:
+        own = (*member.path, "params")
+        owner = f" of {member.kind} {member.entry.name!r}"
+        for finding in findings(error, params, "parameter", owner):
+            if finding.missing:
+                if finding.missing not in later:
+                    problems.add(own, finding.message)
+                continue
+            start, *rest = finding.path or ("",)
+            place = (*swept[start], *rest) if start in swept else (*own, *finding.path)
+            inner = len(finding.path) > 1  # inside of a parameter that is itself a table
+            hint = accepts(member.names, start) if finding.unknown and not inner else finding.hint
+            problems.add(place, finding.message, hint)
+    except ParameterError as error:
+        if error.parameter not in later:
+            place = swept.get(error.parameter, (*member.path, "params", error.parameter))
+            problems.add(place, explain(error))
+    except (Exception, SystemExit) as error:  # `check` is a plugin's own code
+        if not later:
+            hint = f"with {describe(params)}" if swept else ""
+            problems.add(member.path, f"parameters of {member}: {explain(error)}", hint)
+    else:
+        return plugin
+    return None
+
+
+def _check_value(plugin: Plugin) -> None:
+    """Raises TypeError unless a plugin can be a key and its parameters be written down."""
+    try:
+        hash(plugin)
+    except Exception as error:
+        raise TypeError(f"cannot be hashed (tuples instead of lists): {blame(error)}") from error
+    try:
+        json.dumps(plugin.params())
+    except Exception as error:
+        raise TypeError(f"cannot be written down: {blame(error)}") from error
+
+
+def explain(error: BaseException) -> str:
+    """What a plugin's exception says: a ValueError speaks to the user, anything else is a bug."""
+    return told(error) or blame(error)
+
+
+def told(error: BaseException) -> str:
+    """What a ValueError tells the user, in all of its lines; "" where it is not for users."""
+    if not isinstance(error, ValueError):
+        return ""
+    try:
+        return " ".join(str(error).split())
+    except Exception:
+        return ""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+
 Number = int | float | Fraction
 
 ROUNDING = Fraction(1, 1_000_000)

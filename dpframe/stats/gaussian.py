@@ -1,4 +1,4 @@
-"""The curve of two normal distributions with unit variance, a distance μ apart."""
+"""Trade-off curves and losses of Gaussian mechanisms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from dpframe.stats.roots import bisection_each
+from dpframe.stats.roots import Judged, bisection_each, newton_each
+
+# The curve of two normal distributions with unit variance, a distance μ apart.
+
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -122,3 +125,91 @@ def _log_delta(epsilon: Floats, mu: Floats) -> tuple[Floats, Floats]:
 
 def _broadcast(*values: npt.ArrayLike) -> tuple[Floats, ...]:
     return tuple(np.broadcast_arrays(*(np.asarray(value, np.float64) for value in values)))
+
+
+# The parameter μ of Gaussian differential privacy, from the error rates of a test.
+
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    GdpFloats = npt.NDArray[np.float64]
+
+
+def gaussian_mu(fpr: npt.ArrayLike, fnr: npt.ArrayLike) -> GdpFloats:
+    """The μ whose curve passes through (FPR, FNR): Φ⁻¹(1 − FPR) − Φ⁻¹(FNR).
+
+    With upper limits of both rates this is equation 2.4 of [Koskela2024]: the point lies below the
+    curve of every smaller μ, so a mechanism with these error rates is μ′-GDP for none of them.
+    Whatever the mechanism, that much is true; that its loss is ε(δ) of this μ, is true of a
+    Gaussian mechanism only.
+
+    Args:
+        fpr: in [0, 1].
+        fnr: in [0, 1]; both broadcast.
+
+    Returns:
+        Negative above the diagonal FPR + FNR = 1; infinite where one rate is 0 and the other is
+        below 1; 0 at (0, 1) and (1, 0), which every curve passes through.
+    """
+    x, y = np.broadcast_arrays(np.asarray(fpr, np.float64), np.asarray(fnr, np.float64))
+    corner = (np.minimum(x, y) == 0) & (np.maximum(x, y) == 1)
+    inner = np.where(corner, 0.5, x), np.where(corner, 0.5, y)
+    # Φ⁻¹(1 − x) as −Φ⁻¹(x), which keeps its digits near 0.
+    return np.asarray(0.0 - special.ndtri(inner[0]) - special.ndtri(inner[1]), np.float64)
+
+
+# The trade-off curve of the Gaussian mechanism on a Poisson sample.
+
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    SubsampledFloats = npt.NDArray[np.float64]
+
+SUBSAMPLED_STEPS = 200
+
+
+def subsampled_gaussian_tradeoff(fpr: npt.ArrayLike, q: float, sigma: float) -> SubsampledFloats:
+    """The curve of (1 − q) N(0, σ²) + q N(1, σ²) and N(0, σ²), the worse direction at each place.
+
+    With G the curve of N(0, σ²) and N(1, σ²), x* = G(x*) and f_q(x) = q G(x) + (1 − q)(1 − x), it
+    is f_q up to x*, f_q⁻¹ from f_q(x*) on, and between them the line of slope −1 that joins the two
+    [Dong2022, definition 7 and proposition A.1].
+
+    Args:
+        fpr: in [0, 1].
+        q: sampling probability in (0, 1].
+        sigma: positive.
+    """
+    x, mu = np.asarray(fpr, np.float64), 1 / sigma
+    corner = special.ndtr(-mu / 2)
+    other = q * corner + (1 - q) * (1 - corner)
+    steep = q * gaussian_tradeoff(x, mu) + (1 - q) * (1 - x)
+    curve = np.where(x <= corner, steep, corner + other - x)
+    flat = (x >= other) & (x > 0) & (x < 1)
+    curve[flat] = special.ndtr(-_mixture_quantile(x[flat], q, mu))
+    return np.clip(curve, 0.0, 1 - x)
+
+
+def _mixture_quantile(probability: SubsampledFloats, q: float, mu: float) -> SubsampledFloats:
+    """The w at which q Φ(w − μ) + (1 − q) Φ(w) is a probability in (0, 1)."""
+    # Each is found in the tail it belongs to, where it has its digits.
+    side = np.where(probability > 0.5, -1.0, 1.0)
+    wanted = np.where(side > 0, probability, 1 - probability)
+    z = side * special.ndtri(wanted)
+
+    def judge(w: SubsampledFloats) -> Judged:
+        value = q * special.ndtr(side * (w - mu)) + (1 - q) * special.ndtr(side * w)
+        # Newton's method for the logarithm. That of a mixture may be bent either way, so that a
+        # step may leave the bracket.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            density = q * _density(w - mu) + (1 - q) * _density(w)
+            newton = w - side * np.log(value / wanted) * value / density
+        return Judged(side * (value - wanted) > 0, value == wanted, newton)
+
+    return newton_each(judge, z + mu, z, z + mu, tolerance=1e-15, least=1.0, steps=SUBSAMPLED_STEPS)
+
+
+def _density(w: SubsampledFloats) -> SubsampledFloats:
+    return np.asarray(np.exp(-(w * w) / 2) / np.sqrt(2 * np.pi))

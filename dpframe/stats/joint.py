@@ -1,9 +1,4 @@
-"""Confidence regions for two error rates at once, tighter than two intervals.
-
-A bound on ε needs an upper limit of one rate and a lower limit of another. Two limits that hold
-together at α/2 each cover the case that both are at their worst; a joint test need not, and gains
-what a sum of two standard errors loses against the root of their squares.
-"""
+"""Confidence regions for two error rates at once, and adjustment for multiple claims."""
 
 from __future__ import annotations
 
@@ -11,8 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
+from scipy.special import betaln, xlog1py, xlogy
 
+from dpframe.stats.betting import project
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
+
+# Confidence regions for two error rates at once, tighter than two intervals.
+#
+# A bound on ε needs an upper limit of one rate and a lower limit of another. Two limits that hold
+# together at α/2 each cover the case that both are at their worst; a joint test need not, and
+# gains
+# what a sum of two standard errors loses against the root of their squares.
+
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -77,3 +82,158 @@ def joint_staircases(
     fpr = clopper_pearson_upper(k, n, special.ndtr(-z[:, 1:]))
     tpr = clopper_pearson_lower(hits, n_true, special.ndtr(-z_true[:, :-1]))
     return np.stack([fpr, 1 - tpr], axis=-1)
+
+
+# The loss that one way of deciding shows.
+
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    ThresholdFloats = npt.NDArray[np.float64]
+
+
+def threshold_epsilon(
+    fpr: npt.ArrayLike, fnr: npt.ArrayLike, delta: npt.ArrayLike
+) -> ThresholdFloats:
+    """max{0, ln((1 − δ − FNR)/FPR), ln((1 − δ − FPR)/FNR)}, in nats.
+
+    Equation 6.2 of [Koskela2024], after [Kairouz2015, theorem 2.1]: no (ε, δ)-DP mechanism with a
+    smaller ε has these error rates. With upper limits of both rates it is a lower limit of ε
+    [Jagielski2020]; with lower limits it is an upper limit of what this way of deciding shows.
+
+    Args:
+        fpr: in [0, 1].
+        fnr: in [0, 1].
+        delta: in [0, 1); all broadcast.
+
+    Returns:
+        inf where a rate is 0 and the other leaves something above δ.
+    """
+    x, y, d = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in (fpr, fnr, delta)))
+    above, below = np.stack([1 - d - y, 1 - d - x]), np.stack([x, y])
+    shows = above > below  # the others show no loss, and may have no logarithm
+    with np.errstate(divide="ignore"):
+        losses = np.log(np.where(shows, above, 1.0)) - np.log(np.where(shows, below, 1.0))
+    return np.asarray(losses.max(axis=0), np.float64)
+
+
+# What events can show at most, at every number of draws at once.
+#
+# Against "this event shows a loss of at least ε" the evidence is the likelihood of the counts
+# under
+# Jeffreys' mixture, divided by the largest likelihood that the hypothesis allows [Wasserman2020].
+# The mixture's ratio to the likelihood of the truth is a martingale of mean 1, and the
+# denominator is
+# at least the likelihood of the truth if that is in the hypothesis, so the evidence exceeds 1/a
+# at
+# any time with probability a at most [Ville1939]. Nothing is paid for the number of events: if
+# one of
+# them reaches ε, saying that none does means to reject that one.
+
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    ReachFloats = npt.NDArray[np.float64]
+    Ints = npt.NDArray[np.int64]
+
+LARGEST = 40.0
+"""ε beyond which no limit is told."""
+
+STEPS = (6, 5, 5, 5, 5)
+"""Bisections; so many at a time are made together."""
+
+
+def evidence_below(
+    hits: Ints, trials: int, slope: ReachFloats, delta: ReachFloats | float
+) -> ReachFloats:
+    """Logarithm of the evidence that events do not reach a loss.
+
+    Args:
+        hits: on the side that is multiplied by e^ε and on the other, shape [events, 2].
+        trials: draws on each side.
+        slope: e^ε; broadcasts with [events].
+        delta: δ; broadcasts too.
+    """
+    of_q, of_p = hits[..., 0], hits[..., 1]
+    q, p = of_q / trials, of_p / trials
+    inside = p >= slope * q + delta
+    q0, p0 = project(q, p, slope, delta)
+    q0, p0 = np.where(inside, q, q0), np.where(inside, p, p0)
+    most = _log_likelihood(of_q, trials, q0) + _log_likelihood(of_p, trials, p0)
+    found = _log_mixture(of_q, trials) + _log_mixture(of_p, trials) - most
+    # A loss beyond what a probability of 1 allows is reached by no event at all.
+    return np.asarray(np.where(np.asarray(delta) >= 1, np.inf, found), np.float64)
+
+
+def reaches(hits: Ints, trials: int, delta: float, error: float) -> float:
+    """Upper limit of the largest loss that any of the events shows; inf if there is none.
+
+    Args:
+        hits: shape [events, 2], as above.
+        trials: draws on each side, at least 1.
+        delta: δ of the loss.
+        error: that the limit is wrong, at any time.
+    """
+    wanted = -np.log(error)
+    # Few events can have the highest limit: one that refutes what another reaches has not.
+    low, high, left = 0.0, LARGEST, hits
+    for steps in STEPS:
+        # Wherever so many bisections may come to is looked at together; all halves are exact.
+        parts = 1 << steps
+        width = (high - low) / parts
+        inner = low + width * np.arange(1, parts)
+        kept = evidence_below(left[:, None], trials, np.exp(inner), delta) < wanted
+        first, last, rows = 0, parts, np.full(len(left), True)
+        while last - first > 1:
+            middle = (first + last) // 2
+            still = rows & kept[:, middle - 1]
+            first, last, rows = (middle, last, still) if still.any() else (first, middle, rows)
+        low, high, left = low + width * first, low + width * last, left[rows]
+    return float(high) if high < LARGEST else np.inf
+
+
+def _log_mixture(hits: Ints, trials: int) -> ReachFloats:
+    return np.asarray(betaln(hits + 0.5, trials - hits + 0.5) - betaln(0.5, 0.5), np.float64)
+
+
+def _log_likelihood(hits: Ints, trials: int, rate: ReachFloats) -> ReachFloats:
+    return np.asarray(xlogy(hits, rate) + xlog1py(trials - hits, -rate), np.float64)
+
+
+# Adjustment of p-values for the number of claims tested.
+
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    HolmFloats = npt.NDArray[np.float64]
+
+
+def holm(p_values: npt.ArrayLike, m: int) -> HolmFloats:
+    """Adjusted p-values of Holm's step-down procedure [Holm1979].
+
+    Valid under any dependence. A claim is rejected at family-wise level α where its adjusted
+    p-value is at most α.
+
+    Args:
+        p_values: shape [k], k ≤ m; the other m − k tests count as never rejected.
+        m: number of tests planned.
+    """
+    p = np.asarray(p_values, np.float64)
+    order = np.argsort(p, kind="stable")
+    steps = np.maximum.accumulate(p[order] * (m - np.arange(len(p))))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(steps, 1.0)
+    return adjusted
+
+
+def bonferroni(p_values: npt.ArrayLike, m: int) -> HolmFloats:
+    """Adjusted p-values of Bonferroni's procedure: p·m, at most 1.
+
+    Args:
+        p_values: shape [k].
+        m: number of tests planned.
+    """
+    return np.minimum(np.asarray(p_values, np.float64) * m, 1.0)

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpframe.testing import attacks, estimators, mechanisms, neighbourhoods, pairs
-from dpframe.testing.examples import instance
-from dpframe.testing.findings import Finding as Finding
-from dpframe.testing.findings import NotKeptError as NotKeptError
-from dpframe.testing.findings import demand, examine
+from dpframe.testing import attacks, estimators, mechanisms, neighbourhoods
+from dpframe.testing import neighbourhoods as pairs
+from dpframe.testing.plugins import Finding as Finding
+from dpframe.testing.plugins import NotKeptError as NotKeptError
+from dpframe.testing.plugins import demand, examine, instance
 
 if TYPE_CHECKING:
-    from dpframe.attack import Attack
-    from dpframe.estimator import Estimator
-    from dpframe.mechanism import HostMechanism, Mechanism
-    from dpframe.neighbourhood import Neighbourhood
-    from dpframe.pair import Pair
+    from dpframe.interfaces.attack import Attack
+    from dpframe.interfaces.estimator import Estimator
+    from dpframe.interfaces.mechanism import HostMechanism, Mechanism
+    from dpframe.interfaces.pair import Neighbourhood, Pair
+
 
 __all__ = [
     "Finding",
@@ -162,7 +162,7 @@ def _played(mechanism: Any, pair: Pair) -> mechanisms.Played:
 
 
 def _datasets(dim: int) -> Pair:
-    from dpframe.builtin.pairs.zeros_ones import ZerosOnes
+    from dpframe.builtin.pairs.pairs import ZerosOnes
 
     return ZerosOnes(dim=dim)
 

@@ -10,18 +10,18 @@ import jax
 import numpy as np
 from scipy.special import log_ndtr
 
-from dpframe.attack import Attack, Target
-from dpframe.engine.checks.sanity import check_rows_alone
-from dpframe.engine.planning.lanes import unstacked
-from dpframe.engine.planning.trace import check_scores
+from dpframe.engine.sanity import check_rows_alone
+from dpframe.engine.trace import check_scores, unstacked
 from dpframe.errors import CellError
-from dpframe.testing import laws, plugins
-from dpframe.testing.findings import LeftOut
+from dpframe.interfaces.attack import Attack, Target
+from dpframe.testing import plugins
+from dpframe.testing import plugins as laws
 from dpframe.testing.mechanisms import CALLS, DTYPE, ROWS, Played
+from dpframe.testing.plugins import LeftOut
 
 if TYPE_CHECKING:
-    from dpframe.testing.findings import Trial
-    from dpframe.types import HostArray, Tree
+    from dpframe.common.types import HostArray, Tree
+    from dpframe.testing.plugins import Trial
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,19 +12,19 @@ import numpy as np
 from scipy.special import bdtrc
 
 from dpframe.claims import PureDP
-from dpframe.engine.checks.answers import statistic_of, zero_of
+from dpframe.engine.checks import statistic_of, zero_of
 from dpframe.errors import CellError
-from dpframe.estimator import Estimate, Query
-from dpframe.record.answer import checked
+from dpframe.interfaces.estimator import Estimate, Query
+from dpframe.results.answer import checked
 from dpframe.scores.count import update
 from dpframe.testing import plugins
-from dpframe.testing.findings import LeftOut
-from dpframe.testing.laws import ERROR
+from dpframe.testing.plugins import ERROR, LeftOut
 
 if TYPE_CHECKING:
-    from dpframe.estimator import Estimator
-    from dpframe.testing.findings import Trial
-    from dpframe.types import HostArray, Tree
+    from dpframe.common.types import HostArray, Tree
+    from dpframe.interfaces.estimator import Estimator
+    from dpframe.testing.plugins import Trial
+
 
 TRIALS_EACH = 1000
 """Scores per dataset of one audit."""

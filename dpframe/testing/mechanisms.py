@@ -12,24 +12,32 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpframe.claims import Claim
-from dpframe.engine.addresses.address import PROBE, Stream, base_key, generator_name, host_generator
-from dpframe.engine.addresses.precision import for_jax
-from dpframe.engine.boxes.sensitivity import norm_of, sensitivity_of
-from dpframe.engine.boxes.worker.querying import ask, heard
-from dpframe.engine.boxes.worker.sampling import Refused
-from dpframe.engine.checks.independence import Independence
-from dpframe.engine.checks.sanity import check_outputs_vary
-from dpframe.engine.planning.lanes import unstacked
+from dpframe.engine.independence import Independence
+from dpframe.engine.sanity import check_outputs_vary
+from dpframe.engine.trace import unstacked
 from dpframe.errors import CellError, WorthlessError
-from dpframe.mechanism import HostMechanism
-from dpframe.testing import laws, plugins
-from dpframe.testing.findings import LeftOut
+from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.sampling.address import (
+    PROBE,
+    Stream,
+    base_key,
+    for_jax,
+    generator_name,
+    host_generator,
+)
+from dpframe.testing import plugins
+from dpframe.testing import plugins as laws
+from dpframe.testing.plugins import LeftOut
+from dpframe.workers.program.querying import ask, heard
+from dpframe.workers.program.sampling import Refused
+from dpframe.workers.sensitivity import norm_of, sensitivity_of
 
 if TYPE_CHECKING:
-    from dpframe.mechanism import Mechanism
-    from dpframe.pair import Pair
-    from dpframe.testing.findings import Trial
-    from dpframe.types import HostArray
+    from dpframe.common.types import HostArray
+    from dpframe.interfaces.mechanism import Mechanism
+    from dpframe.interfaces.pair import Pair
+    from dpframe.testing.plugins import Trial
+
 
 ROWS = 256
 """Outputs of one call."""

@@ -1,25 +1,85 @@
-"""What a neighbourhood must do."""
+"""Promises of pairs and neighbourhoods."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from typing import TYPE_CHECKING, Any
 
+import cloudpickle
 import jax
 import numpy as np
 
-from dpframe.engine.addresses.content import data_digest
-from dpframe.neighbourhood import Earned
-from dpframe.pair import EQUAL, Pair, equal, unplayable, untraceable
+from dpframe.interfaces.pair import EQUAL, Earned, Pair, equal, same, unplayable, untraceable
+from dpframe.sampling.content import data_digest
 from dpframe.testing import plugins
-from dpframe.testing.findings import LeftOut
+from dpframe.testing.plugins import LeftOut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dpframe.neighbourhood import Neighbourhood
-    from dpframe.testing.findings import Trial
+    from dpframe.interfaces.pair import Neighbourhood
+    from dpframe.testing.plugins import Trial
+
+
+# What a pair must do.
+
+
+def _playable(pair: Pair) -> None:
+    problem = unplayable(pair)
+    assert problem is None, problem
+    made = pair.d0, pair.d1
+    try:
+        back = cloudpickle.loads(cloudpickle.dumps(made))
+    except Exception as error:
+        raise AssertionError(f"D or D′ cannot be sent to a worker process: {error}") from None
+    for name, sent, got in zip(("D", "D′"), made, back, strict=True):
+        assert same(sent, got), f"{name} is not the same after it was sent to a worker process"
+
+
+def _different(pair: Pair) -> None:
+    assert not equal(pair), EQUAL
+
+
+def _repeatable(pair: Pair) -> None:
+    again = type(pair).from_params(pair.params())
+    for name in ("d0", "d1"):
+        assert same(getattr(pair, name), getattr(again, name)), (
+            f"{name} differs from one time to the next; it may depend on the parameters only"
+        )
+
+
+def _neighbours(pair: Pair) -> None:
+    assert pair.adjacency.strip(), "adjacency says under which relation D and D′ are neighbours"
+    assert isinstance(pair.description, str), f"description is {pair.description!r}, no text"
+
+
+def _apart(pair: Pair) -> None:
+    if (problem := untraceable(pair)) is not None:
+        raise LeftOut(problem)
+    shapes = [[np.shape(leaf) for leaf in jax.tree.leaves(data)] for data in (pair.d0, pair.d1)]
+    if shapes[0] != shapes[1]:
+        raise LeftOut("D and D′ differ in size")
+    if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((pair.d0, pair.d1))):
+        raise LeftOut("D or D′ holds what is no number")
+    for p in (1.0, 2.0, math.inf):
+        found = pair.distance(p)
+        assert 0 < found < math.inf, f"distance({p:g}) is {found}"
+
+
+TRIALS: tuple[Trial, ...] = (
+    *plugins.TRIALS,
+    ("D and D′ are data that a mechanism can be given", _playable),
+    ("D and D′ differ", _different),
+    ("the data depend on the parameters alone", _repeatable),
+    ("says under which relation they are neighbours", _neighbours),
+    ("has a finite distance", _apart),
+)
+
+
+# What a neighbourhood must do.
+
 
 CALLS = 4
 """How often it is asked; each time it sees what the pairs before have earned."""
@@ -150,7 +210,7 @@ def _cut(value: Any) -> str:
     return text if len(text) < 200 else f"{text[:200]}…"
 
 
-TRIALS: tuple[Trial, ...] = (
+NEIGHBOURHOODS_TRIALS: tuple[Trial, ...] = (
     ("proposes pairs", _proposes),
     ("D and D′ of every pair are data, and differ", _pairs),
     ("all pairs are of one shape and type, if it says so", _one_shape),
@@ -164,4 +224,4 @@ TRIALS: tuple[Trial, ...] = (
 
 def trials() -> Sequence[Trial]:
     """All of them; the common ones look at the plugin alone."""
-    return (*plugins.of("neighbourhood"), *TRIALS)
+    return (*plugins.of("neighbourhood"), *NEIGHBOURHOODS_TRIALS)

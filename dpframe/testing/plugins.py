@@ -1,22 +1,303 @@
-"""What every plugin must do, whatever its kind."""
+"""Promises of every plugin, whatever its kind."""
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, Literal
 
 import cloudpickle
+import numpy as np
 import tomli
+from pydantic import ValidationError
 
-from dpframe.alike import same
-from dpframe.parameters import parameters, unreadable
+from dpframe.common.text import blame
+from dpframe.errors import DpframeError
+from dpframe.interfaces.pair import same
+from dpframe.interfaces.plugin import (
+    json_schema,
+    names_in_specs,
+    parameters,
+    problems_of,
+    unreadable,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from dpframe.plugin import Plugin
-    from dpframe.testing.findings import Trial
+    from dpframe.common.types import Floats, HostArray
+    from dpframe.interfaces.plugin import Plugin
+
+
+# What became of each promise of a plugin, in words for its author.
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One promise, and whether it is kept."""
+
+    promise: str
+    """What every plugin of the kind must do."""
+    result: Literal["kept", "broken", "left out"]
+    """"left out": it does not apply, or cannot be tried."""
+    detail: str
+    """What went wrong and what to do, or why it was left out; empty if it is kept."""
+
+
+class LeftOut(Exception):  # noqa: N818  # it is no error
+    """Raised by a trial that does not apply; says why."""
+
+
+Trial = tuple[str, "Callable[[Any], None]"]
+"""A promise, and a function of the subject that raises if it is broken: AssertionError with what
+is wrong, anything else if the author's code raised it."""
+
+
+def examine(subject: Any, trials: Sequence[Trial]) -> list[Finding]:
+    """Tries every promise, whatever became of the others."""
+    return [_examined(subject, *trial) for trial in trials]
+
+
+def _examined(subject: Any, promise: str, trial: Callable[[Any], None]) -> Finding:
+    try:
+        trial(subject)
+    except LeftOut as reason:
+        return Finding(promise, "left out", str(reason))
+    except AssertionError as wrong:
+        return Finding(promise, "broken", str(wrong) or "an assertion failed")
+    except Exception as error:
+        return Finding(promise, "broken", blame(error))
+    return Finding(promise, "kept", "")
+
+
+class NotKeptError(AssertionError):
+    """A plugin breaks promises of its kind.
+
+    Attributes:
+        findings: all promises, those that are kept included.
+    """
+
+    def __init__(self, what: str, findings: Sequence[Finding]) -> None:
+        self.findings = tuple(findings)
+        broken = [found for found in findings if found.result == "broken"]
+        lines = [f"* {found.promise}: {found.detail}" for found in broken]
+        super().__init__("\n".join([f"{what} breaks {len(broken)} of {len(findings)}:", *lines]))
+
+
+def demand(what: str, findings: list[Finding]) -> list[Finding]:
+    """The findings, if no promise is broken.
+
+    Args:
+        what: names the plugin.
+        findings: what became of its promises.
+
+    Raises:
+        NotKeptError: one is broken; says which.
+    """
+    if any(found.result == "broken" for found in findings):
+        raise NotKeptError(what, findings)
+    return findings
+
+
+# Laws of random outputs that can be tried out.
+#
+# Each accuses a correct plugin with a probability below `ERROR`.
+
+
+ERROR = 1e-6
+"""Probability that one law accuses a plugin that keeps it."""
+
+COORDINATES = 8
+"""Of an output, that are looked at."""
+
+
+def demand_same_law(one: HostArray, other: HostArray, how: str) -> None:
+    """Asserts that two samples are of one distribution, coordinate by coordinate.
+
+    Massart's inequality for each empirical distribution function, at half of the error
+    [Massart1990, corollary 1].
+
+    Args:
+        one: shape [n, *dims].
+        other: shape [m, *dims].
+        how: says how the first was made.
+    """
+    pairs = list(zip(_columns(one), _columns(other), strict=True))
+    log = math.log(4 * len(pairs) / ERROR)
+    limit = math.sqrt(log / (2 * len(one))) + math.sqrt(log / (2 * len(other)))
+    for number, (x, y) in enumerate(pairs):
+        points = np.sort(np.concatenate([x, y]))
+        below = [np.searchsorted(np.sort(part), points, "right") / len(part) for part in (x, y)]
+        gap = float(np.abs(below[0] - below[1]).max())
+        assert gap <= limit, (
+            f"{how} its outputs follow another law than together: their distribution functions "
+            f"are {gap:.2f} apart in coordinate {number}"
+        )
+
+
+def demand_ratio(on_zero: HostArray, on_one: HostArray) -> None:
+    """Asserts that log-ratios of densities are those of the outputs that they are taken at.
+
+    With r = p′/p and any set B of values of r, E[min(1, r); r ∈ B] over D is E[min(1, 1/r); r ∈ B]
+    over D′; r above and below some values is tried. Hoeffding's inequality for means within [0, 1]
+    [Hoeffding1963, theorem 1].
+
+    Args:
+        on_zero: ln p′/p at outputs on D, shape [n].
+        on_one: the same on D′.
+    """
+    ratios = [np.asarray(ratio, np.float64) for ratio in (on_zero, on_one)]
+    for ratio, name in zip(ratios, ("D", "D′"), strict=True):
+        assert not np.isnan(ratio).any(), f"log_density is NaN at an output on {name}"
+    weights = [np.exp(np.minimum(0, ratio)) for ratio in (ratios[0], -ratios[1])]
+    zero, one = (
+        np.bincount(np.digitize(ratio, EDGES), weight, len(EDGES) + 1) / len(ratio)
+        for ratio, weight in zip(ratios, weights, strict=True)
+    )
+    gaps = [np.cumsum(zero - one), np.cumsum((zero - one)[::-1])]
+    log = math.log(4 * 2 * len(zero) / ERROR)
+    limit = sum(math.sqrt(log / (2 * len(ratio))) for ratio in ratios)
+    worst = float(np.abs(gaps).max())
+    assert worst <= limit, (
+        "log_density is not that of the outputs: the overlap of D and D′ where the likelihood "
+        f"ratio is large, or small, differs by {worst:.2f} as outputs on D and on D′ see it"
+    )
+
+
+def demand_distribution(ordered: HostArray, cdf: HostArray) -> None:
+    """Asserts that a distribution function is that of a sample.
+
+    [Massart1990, corollary 1], at half of the error for each of two datasets. Tells apart what
+    differs by more than .05 at a few thousand numbers.
+
+    Args:
+        ordered: the sample, ascending with NaN last, shape [n].
+        cdf: P(output ≤ x) at these numbers, shape [n]; not looked at where they are NaN.
+    """
+    shape = np.shape(cdf)
+    assert shape == ordered.shape, f"cdf gave shape {shape} for {len(ordered)} numbers"
+    numbers = ordered[~np.isnan(ordered)]
+    share = np.searchsorted(numbers, numbers, "right") / len(ordered)
+    limit = math.sqrt(math.log(4 / ERROR) / (2 * len(ordered)))
+    gap = float(np.abs(share - np.asarray(cdf)[: len(numbers)]).max(initial=0.0))
+    assert gap <= limit, (
+        f"cdf is not that of the outputs: it differs by {gap:.2f} from the share of them"
+    )
+
+
+EDGES = (-2.9, -1.618, -0.731, -1e-4, 1e-4, 0.731, 1.618, 2.9)
+"""Values of ln r; no round ones, because r is constant on sets of outputs for some mechanisms."""
+
+
+def close(one: HostArray, other: HostArray) -> HostArray:
+    """Which rows are alike but for rounding."""
+    x, y = (_flat(part) for part in (one, other))
+    return np.asarray(np.isclose(x, y, rtol=1e-4, atol=1e-6, equal_nan=True).all(axis=1))
+
+
+def _flat(outputs: HostArray) -> Floats:
+    return np.asarray(outputs, np.float64).reshape(len(outputs), -1)
+
+
+def _columns(outputs: HostArray) -> Iterator[Floats]:
+    """Coordinates, evenly spread over all of them; NaN is below everything."""
+    flat = _flat(outputs)
+    chosen = np.unique(np.linspace(0, flat.shape[1] - 1, COORDINATES).astype(int))
+    for column in chosen if flat.shape[1] else ():
+        yield np.nan_to_num(flat[:, column], nan=-np.inf, posinf=np.inf, neginf=-1e300)
+
+
+# Parameters to try a plugin with, where its author names none.
+
+
+def instance(plugin: Plugin | type[Plugin]) -> Any:
+    """The plugin itself, or one of a class with example values; exceptions are those of `made`."""
+    return made(plugin, {}) if isinstance(plugin, type) else plugin
+
+
+def made(cls: type[Plugin], params: Mapping[str, Any]) -> Any:
+    """A plugin, with example values for what it requires and nobody gives.
+
+    Args:
+        cls: its class.
+        params: what somebody gives.
+
+    Raises:
+        DpframeError: no example is found, or the values will not do; says which.
+    """
+    try:
+        return cls.from_params({**example(cls, params), **params})
+    except ValidationError as error:
+        reason = "; ".join(
+            f"{'.'.join([cls.kind, *map(str, place)])}: {said}"
+            for place, _, said in problems_of(error)
+        )
+    except ValueError as error:  # `check`
+        reason = str(error)
+    raise DpframeError(f"{cls.kind} {cls.name!r} cannot be tried: {reason}; give it parameters")
+
+
+def example(cls: type[Plugin], given: Collection[str] = ()) -> dict[str, Any]:
+    """Values for the parameters that a class requires: 1 if it is allowed, else what is nearest.
+
+    Args:
+        cls: a plugin class.
+        given: parameters that somebody gives.
+
+    Raises:
+        DpframeError: a required parameter is a text, a tuple or the like.
+    """
+    described = json_schema(cls)
+    properties, definitions = described.get("properties", {}), described.get("$defs", {})
+    found, names = {}, names_in_specs(cls)
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # made a dataclass by Plugin
+        required = field.default is field.default_factory is dataclasses.MISSING
+        name = names[field.name]
+        if required and name not in given:
+            found[name] = _example(cls, name, properties[name], definitions)
+    return found
+
+
+def _example(cls: type[Plugin], name: str, schema: dict[str, Any], known: dict[str, Any]) -> Any:
+    if reference := schema.get("$ref"):
+        return _example(cls, name, known[reference.rpartition("/")[2]], known)
+    if choices := schema.get("anyOf"):
+        return _example(cls, name, choices[0], known)
+    if "enum" in schema:
+        return schema["enum"][0]
+    if "const" in schema:
+        return schema["const"]
+    match schema.get("type"):
+        case "boolean":
+            return False
+        case "integer" | "number" as kind:
+            return _number(schema, whole=kind == "integer")
+    raise DpframeError(f"{cls.kind} {cls.name!r} requires the parameter {name!r}: give it a value")
+
+
+def _number(schema: dict[str, Any], *, whole: bool) -> float:
+    """A number inside its bounds: 1 if it can be."""
+    low = schema.get("minimum", schema.get("exclusiveMinimum"))
+    high = schema.get("maximum", schema.get("exclusiveMaximum"))
+    ends = [end for end in (low, high) if end is not None]
+    near = [end + step for end in ends for step in (0, 1, -1)]
+    candidates = [1, *near, *([sum(ends) / 2] if ends and not whole else [])]
+    number = next((value for value in candidates if _allowed(value, schema)), 1)
+    return int(number) if whole else float(number)
+
+
+def _allowed(value: float, schema: dict[str, Any]) -> bool:
+    return bool(
+        value >= schema.get("minimum", -math.inf)
+        and value > schema.get("exclusiveMinimum", -math.inf)
+        and value <= schema.get("maximum", math.inf)
+        and value < schema.get("exclusiveMaximum", math.inf)
+    )
+
+
+# What every plugin must do, whatever its kind.
 
 
 def _described(plugin: Plugin) -> None:

@@ -18,9 +18,9 @@ import numpy as np
 from scipy import special
 
 from dpframe import Query
-from dpframe.builtin.estimators.betting.betting import Betting
-from dpframe.builtin.estimators.events.grid import PilotGrid, bin_counts
-from dpframe.builtin.estimators.order_statistics.order_statistics import OrderStatistics
+from dpframe.builtin.estimators.betting import Betting
+from dpframe.builtin.estimators.events import PilotGrid, bin_counts
+from dpframe.builtin.estimators.order_statistics import OrderStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ import pytest
 from support.encoded import best_event, encoded, target
 
 from dpframe.builtin.attacks.answers import VIEWS, OfAnswers
-from dpframe.engine.boxes.worker.answer_encoding import texts_in
+from dpframe.workers.program.answer_encoding import texts_in
 
 RNG = np.random.default_rng(5)
 

@@ -13,7 +13,7 @@ from scipy import stats
 from support.outputs import ATTACKS, MECHANISMS, Steps, fitted, outputs, resolved, score
 
 from dpframe import Target
-from dpframe.builtin.pairs.zeros_ones import ZerosOnes
+from dpframe.builtin.pairs.pairs import ZerosOnes
 
 DRAWS = 4_000
 PARAMS = {

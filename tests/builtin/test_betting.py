@@ -11,11 +11,20 @@ from scipy.special import bdtrc
 from support.naive_bets import wealth
 
 from dpframe import ApproxDP, GaussianDP, PureDP, Query
-from dpframe.builtin.estimators.betting._cuts import EDGES, Cuts, above, cuts
-from dpframe.builtin.estimators.betting._split import rounds_of_counts, rounds_of_scores, sizes
-from dpframe.builtin.estimators.betting.betting import Betting, State, _caught_up
+from dpframe.builtin.estimators.betting import (
+    EDGES,
+    Betting,
+    Cuts,
+    State,
+    _caught_up,
+    above,
+    cuts,
+    rounds_of_counts,
+    rounds_of_scores,
+    sizes,
+)
 from dpframe.stats import betting
-from dpframe.stats.betting_bound import bound, history
+from dpframe.stats.betting import bound, history
 
 BETTING = Betting()
 

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpframe.builtin.estimators.events.grid import bin_counts
-from dpframe.builtin.estimators.histogram._bins import FINE, PilotBins, first_bins, grouped
+from dpframe.builtin.estimators.events import bin_counts
+from dpframe.builtin.estimators.histogram import FINE, PilotBins, first_bins, grouped
 from dpframe.scores.count import count_scores
-from dpframe.stats.scott import NORMAL
+from dpframe.stats.histograms import NORMAL
 
 DEFAULT = PilotBins(None, None, None)
 

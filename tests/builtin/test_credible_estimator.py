@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpframe import ApproxDP, GaussianDP, LaplaceDP, PureDP, Query, registry
-from dpframe.builtin.estimators.threshold.credible import Credible
+from dpframe import ApproxDP, GaussianDP, LaplaceDP, PureDP, Query
+from dpframe.builtin.estimators.threshold import Credible
+from dpframe.interfaces import registry
 from dpframe.stats.credible import Posterior, region_mass
 
 COUNTS = np.array([[950, 50], [300, 700]])

@@ -18,13 +18,11 @@ from dpframe import (
     Query,
     SubsampledGaussianDP,
     ZeroConcentratedDP,
-    registry,
 )
-from dpframe.builtin.estimators.threshold.gdp import GDP
-from dpframe.builtin.estimators.threshold.threshold import ThresholdLoss
+from dpframe.builtin.estimators.threshold import GDP, ThresholdLoss
+from dpframe.interfaces import registry
 from dpframe.stats.binomial import clopper_pearson_upper
-from dpframe.stats.gaussian import gaussian_epsilon
-from dpframe.stats.gdp import gaussian_mu
+from dpframe.stats.gaussian import gaussian_epsilon, gaussian_mu
 
 COUNTS = np.array([[950, 50], [300, 700]])
 """False positives 50, false negatives 300 of 1000 each."""

@@ -11,13 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpframe import ApproxDP, GaussianDP, PureDP, Query, registry
-from dpframe.boxes import epsilon_of, rejects
-from dpframe.builtin.estimators.events.grid import bin_counts
-from dpframe.builtin.estimators.histogram._bins import Histograms, PilotBins
-from dpframe.builtin.estimators.histogram.histogram import Histogram, widened
-from dpframe.builtin.estimators.histogram.histogram_split import HistogramSplit
-from dpframe.stats.hockeystick import hockey_stick, privacy_profile
+from dpframe import ApproxDP, GaussianDP, PureDP, Query
+from dpframe.builtin.estimators.events import bin_counts
+from dpframe.builtin.estimators.histogram import (
+    Histogram,
+    Histograms,
+    HistogramSplit,
+    PilotBins,
+    widened,
+)
+from dpframe.interfaces import registry
+from dpframe.interfaces.confidence_regions import epsilon_of, rejects
+from dpframe.stats.histograms import hockey_stick, privacy_profile
 
 KINDS = (Histogram(), Histogram(bins=20), Histogram(mode="paper"), HistogramSplit())
 
@@ -310,7 +315,7 @@ def test_parameters() -> None:
 
 
 def test_the_events_of_a_split_share_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpframe.builtin.estimators.events import certificate
+    from dpframe.builtin.estimators import events as certificate
 
     seen: list[float] = []
     whole = certificate.joined

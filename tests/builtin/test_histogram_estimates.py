@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpframe import PureDP, Query, SubsampledGaussianDP, registry
-from dpframe.builtin.estimators.events.grid import bin_counts
-from dpframe.builtin.estimators.histogram._bins import grouped
-from dpframe.builtin.estimators.histogram.gdp_fit import GDPFit
-from dpframe.builtin.estimators.histogram.pld_composition import (
+from dpframe import PureDP, Query, SubsampledGaussianDP
+from dpframe.builtin.estimators.events import bin_counts
+from dpframe.builtin.estimators.histogram import grouped
+from dpframe.builtin.estimators.histogram_fits import (
+    GDPFit,
     PLDComposition,
+    TVParameter,
     loss_distribution,
     without_empty,
 )
-from dpframe.builtin.estimators.histogram.tv_parameter import TVParameter
-from dpframe.stats.hockeystick import total_variation
-from dpframe.stats.tv_parameter import gaussian_total_variation
+from dpframe.interfaces import registry
+from dpframe.stats.histograms import gaussian_total_variation, total_variation
 
 Q, SIGMA = 0.25, 0.3
 ALL = (TVParameter, PLDComposition, GDPFit)

@@ -12,9 +12,9 @@ from scipy import stats
 from support.outputs import fitted, score
 
 from dpframe import clopper_pearson_lower, clopper_pearson_upper
-from dpframe.builtin.attacks import _columns, _words
-from dpframe.builtin.attacks.categories import Categories
-from dpframe.builtin.attacks.learned import Learned
+from dpframe.builtin.attacks import columns as _columns
+from dpframe.builtin.attacks import columns as _words
+from dpframe.builtin.attacks.learned import Categories, Learned
 from dpframe.testing import check_attack
 
 if TYPE_CHECKING:

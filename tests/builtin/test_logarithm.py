@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpframe.builtin.mechanisms._laplace import inverse_cdf
-from dpframe.builtin.mechanisms._logarithm import log, uniform
+from dpframe.builtin.mechanisms.laplace import inverse_cdf, log, uniform
 
 EVERY = np.arange(2**23, dtype=np.float32) / 2**23
 """All uniform draws in float32."""

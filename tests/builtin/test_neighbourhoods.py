@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpframe import Earned, Pair, registry
+from dpframe import Earned, Pair
+from dpframe.interfaces import registry
 from dpframe.testing import check_neighbourhood, neighbourhoods
-from dpframe.testing.findings import examine
+from dpframe.testing.plugins import examine
 
 CLASSES = {entry.name: entry.cls for entry in registry.load().of_kind("neighbourhood")}
 BOXES = ("patterns", "grid", "random", "climb")
@@ -199,5 +200,5 @@ def test_broken_promises_are_found(promise: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(cls, "propose", propose)
     if promise.startswith("proposes the same"):
         monkeypatch.setitem(CLASSES, "random", CLASSES["climb"])
-    found = examine(neighbourhoods.Asked(cls()), neighbourhoods.TRIALS)
+    found = examine(neighbourhoods.Asked(cls()), neighbourhoods.NEIGHBOURHOODS_TRIALS)
     assert promise in {one.promise for one in found if one.result == "broken"}

@@ -9,13 +9,9 @@ import pytest
 from scipy import special, stats
 
 from dpframe import ApproxDP, DpframeError, GaussianDP, PureDP
-from dpframe.builtin.estimators.one_run._coins import check_coins
-from dpframe.builtin.estimators.one_run._guesses import GuessCounts
-from dpframe.builtin.estimators.one_run.one_run import OneRun
-from dpframe.builtin.estimators.one_run.one_run_fdp import OneRunFDP
-from dpframe.estimator import Estimate, Query
-from dpframe.stats.one_run import one_run_epsilon
-from dpframe.stats.one_run_fdp import one_run_fdp_epsilon
+from dpframe.builtin.estimators.one_run import GuessCounts, OneRun, OneRunFDP, check_coins
+from dpframe.interfaces.estimator import Estimate, Query
+from dpframe.stats.one_run import one_run_epsilon, one_run_fdp_epsilon
 
 BOTH = [OneRun(), OneRunFDP()]
 CANARIES, EPSILON = 64, 1.0

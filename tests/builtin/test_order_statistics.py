@@ -11,12 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpframe import PureDP, Query, registry
-from dpframe.builtin.estimators.events.choice import choose
-from dpframe.builtin.estimators.events.grid import EDGES, PilotGrid, bin_counts, grid
-from dpframe.builtin.estimators.events.ladder import DOWN, UP, Family, geometric, rank_events
-from dpframe.builtin.estimators.order_statistics._raw import ascending, rank_counts
-from dpframe.builtin.estimators.order_statistics.order_statistics import OrderStatistics
+from dpframe import PureDP, Query
+from dpframe.builtin.estimators.choice import choose
+from dpframe.builtin.estimators.events import (
+    DOWN,
+    EDGES,
+    UP,
+    Family,
+    PilotGrid,
+    bin_counts,
+    geometric,
+    grid,
+    rank_events,
+)
+from dpframe.builtin.estimators.order_statistics import OrderStatistics, ascending, rank_counts
+from dpframe.interfaces import registry
 from dpframe.scores.count import count_scores
 
 FAMILIES = (*UP, *DOWN)
@@ -85,7 +94,7 @@ def test_shares_sum_to_one() -> None:
 
 
 def test_all_shares_of_an_estimate_sum_to_at_most_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpframe.builtin.estimators.events import certificate
+    from dpframe.builtin.estimators import events as certificate
 
     seen = []
     whole = certificate.joined

@@ -12,10 +12,14 @@ import numpy as np
 import pytest
 
 import dpframe
-from dpframe import PureDP, Query, registry
-from dpframe.builtin.estimators.histogram import _bins, histogram_split
-from dpframe.builtin.estimators.order_statistics import _raw, order_statistics
-from dpframe.builtin.estimators.threshold import _deciding, credible
+from dpframe import PureDP, Query
+from dpframe.builtin.estimators import histogram as _bins
+from dpframe.builtin.estimators import histogram as histogram_split
+from dpframe.builtin.estimators import order_statistics
+from dpframe.builtin.estimators import order_statistics as _raw
+from dpframe.builtin.estimators import threshold as _deciding
+from dpframe.builtin.estimators import threshold as credible
+from dpframe.interfaces import registry
 from dpframe.scores import count
 
 if TYPE_CHECKING:
@@ -120,7 +124,7 @@ def test_neither_does_it_in_a_run(cls: type[Estimator], monkeypatch: pytest.Monk
     watch = Watch(monkeypatch)
     seen, cells = [], []
     for stream in ("eval", "other"):
-        monkeypatch.setattr("dpframe.engine.planning.plan.EVAL", stream)
+        monkeypatch.setattr("dpframe.engine.plan.EVAL", stream)
         (cell,) = dpframe.audit(document)["cells"]
         assert cell["status"] == "ok", cell["reason"]
         seen.append(watch.take())

@@ -15,11 +15,11 @@ from support.black_boxes import sample_in_this_process
 
 import dpframe
 from dpframe import Earned, HostMechanism, PureDP, records_params
-from dpframe.alike import same
 from dpframe.builtin.neighbourhoods.records import RecordEdits
-from dpframe.builtin.pairs._plain import same_cell
-from dpframe.engine.addresses.content import data_digest
+from dpframe.builtin.pairs.plain import same_cell
+from dpframe.interfaces.pair import same
 from dpframe.report.witness import _read, _toml
+from dpframe.sampling.content import data_digest
 from dpframe.testing import check_neighbourhood
 
 AGES = {"name": "age", "low": 0, "high": 100, "integer": True}
@@ -79,7 +79,7 @@ CELLS = st.sampled_from([0, 1, -3, 0.5, -0.0, math.nan, 1e30, "a", "", None, Tru
 def test_every_pair_is_one_edit_and_comes_once(
     adjacency: str, rows: Any, form: str, beyond: bool, any_size: Any
 ) -> None:
-    from dpframe.builtin.pairs._plain import frozen, written
+    from dpframe.builtin.pairs.plain import frozen, written
 
     params = {"table": written(frozen(rows)), "columns": ["a", "b"], "form": form}
     try:

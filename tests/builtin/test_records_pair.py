@@ -11,11 +11,11 @@ from support.black_boxes import sample_in_this_process
 
 import dpframe
 from dpframe import HostMechanism, PureDP, SpecFile
-from dpframe.alike import same
-from dpframe.builtin.pairs.records import Records
+from dpframe.builtin.pairs.pairs import Records
 from dpframe.errors import SpecError
+from dpframe.interfaces.pair import same
+from dpframe.interfaces.plugin_files import beside
 from dpframe.report.witness import as_toml
-from dpframe.spec_file import beside
 from dpframe.testing import check_pair
 
 if TYPE_CHECKING:

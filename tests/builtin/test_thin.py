@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from support.outputs import fitted, score
 
-from dpframe.builtin.attacks import _columns
-from dpframe.builtin.attacks._thin import FROM, Sums, pooled
+from dpframe.builtin.attacks import columns as _columns
 from dpframe.builtin.attacks.learned import Learned
+from dpframe.builtin.attacks.learners import FROM, Sums, pooled
 
 PLAIN = Learned(hidden=0)
 EIGHT = np.ones(8)

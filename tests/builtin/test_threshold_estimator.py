@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpframe import DpframeError, GaussianDP, PureDP, Query, registry
-from dpframe.builtin.estimators.events.grid import bin_counts
-from dpframe.builtin.estimators.threshold._thresholds import PilotThresholds, ThresholdCounts
-from dpframe.builtin.estimators.threshold.threshold import ThresholdLoss
+from dpframe import DpframeError, GaussianDP, PureDP, Query
+from dpframe.builtin.estimators.events import bin_counts
+from dpframe.builtin.estimators.threshold import PilotThresholds, ThresholdCounts, ThresholdLoss
+from dpframe.interfaces import registry
 from dpframe.scores.count import count_scores
 from dpframe.stats.binomial import clopper_pearson_upper
-from dpframe.stats.threshold import threshold_epsilon
+from dpframe.stats.joint import threshold_epsilon
 
 RNG = np.random.default_rng(0)
 ODD = np.array([math.nan, -math.inf, -1.0, 0.5, 0.5, 2.0, math.inf], np.float32)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from dpframe import Values
-from dpframe.alike import same
-from dpframe.record.model.values import FreeTable
+from dpframe.interfaces.pair import same
 from dpframe.report.witness import _read, _toml
+from dpframe.results.model import FreeTable
 from dpframe.testing import check_pair
 
 SCALARS = (

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpframe import Estimate, Estimator, Query, Share, epsilon_of, registry
-from dpframe.builtin.estimators.events import ladder
-from dpframe.builtin.estimators.threshold import _limits
-from dpframe.calibration import corner
-from dpframe.calibration.arrange import rehearsals_of
-from dpframe.calibration.corner import at_corner
-from dpframe.calibration.rehearsal import Part
+from dpframe import Estimate, Estimator, Query, Share, epsilon_of
+from dpframe.builtin.estimators import events as ladder
+from dpframe.builtin.estimators import threshold as _limits
+from dpframe.calibration import exact as corner
+from dpframe.calibration.exact import at_corner
+from dpframe.calibration.rehearsal import Part, rehearsals_of
 from dpframe.commands import audit
 from dpframe.commands.calibrate import SETTINGS
+from dpframe.interfaces import registry
 from dpframe.spec.audit import RunSettings
 
 RUN = RunSettings()

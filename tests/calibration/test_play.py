@@ -12,11 +12,10 @@ from support.known_truths import KNOWN, spec
 
 import dpframe
 from dpframe.calibration import play
-from dpframe.calibration.arrange import Rehearsals, rehearsals_of
-from dpframe.calibration.rehearsal import Block
+from dpframe.calibration.rehearsal import Block, Rehearsals, rehearsals_of
 from dpframe.commands import audit
 from dpframe.commands.calibrate import SETTINGS
-from dpframe.engine.addresses.address import EVAL, FIT, PILOT
+from dpframe.sampling.address import EVAL, FIT, PILOT
 
 
 @pytest.fixture(autouse=True)

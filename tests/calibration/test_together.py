@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpframe.calibration import rows, together
+from dpframe.calibration import play as rows
+from dpframe.calibration import whole as together
 from dpframe.calibration.whole import Numbers, Whole
-from dpframe.engine.counts import ledger
-from dpframe.engine.passes import inquiry
-from dpframe.record import looks, verdict
-from dpframe.record.looks import Looks
+from dpframe.engine import ledger
+from dpframe.engine import ledger as inquiry
+from dpframe.results import verdict
+from dpframe.results import verdict as looks
+from dpframe.results.verdict import Looks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

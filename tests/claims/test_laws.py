@@ -23,9 +23,9 @@ from dpframe import (
     SubsampledGaussianDP,
     ZeroConcentratedDP,
 )
-from dpframe.boxes import rejects
-from dpframe.record.claim import claim_record
-from dpframe.stats.envelope import tradeoff_envelope
+from dpframe.interfaces.confidence_regions import rejects
+from dpframe.results.build import claim_record
+from dpframe.stats.tradeoff import tradeoff_envelope
 
 SAMPLED = dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.0))
 ACCOUNTED = [

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpframe import GaussianDP, RenyiDP, ZeroConcentratedDP
-from dpframe.stats.envelope import tradeoff_envelope
+from dpframe.stats.tradeoff import tradeoff_envelope
 
 orders = st.floats(1.02, 200)
 divergences = st.floats(1e-4, 30)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
 from dpframe import GaussianDP, SubsampledGaussianDP
-from dpframe.stats.envelope import tradeoff_envelope
+from dpframe.stats.tradeoff import tradeoff_envelope
 
 Q, SIGMA = 0.25, 0.3
 CLAIM = SubsampledGaussianDP(Q, SIGMA)

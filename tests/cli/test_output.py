@@ -12,11 +12,11 @@ import pytest
 from support.processes import HANGS, started_audit
 
 from dpframe.cli.options import print_json
-from dpframe.cli.output import results, set_apart
+from dpframe.cli.terminal import results, set_apart
 
 NOISY = """
 import ctypes, os, subprocess, sys
-from dpframe.cli.output import results, set_apart
+from dpframe.cli.terminal import results, set_apart
 old = sys.stdout
 with set_apart():
     print("python")

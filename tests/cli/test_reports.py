@@ -9,7 +9,7 @@ import pytest
 from support import made_records
 from support.command_line import dpframe
 
-from dpframe.record.file import dumps
+from dpframe.results.store import dumps
 
 SPEC = """schema = 1
 audit = { name = "a", trials = 500 }
@@ -64,7 +64,7 @@ def test_a_report_that_is_lost_afterwards_does_not_hide_the_verdict(
     monkeypatch.setattr(formats, "check", lambda path: None)
     (place / "folder.md").mkdir()
     for number in (0, 1, 3):
-        monkeypatch.setattr("dpframe.record.verdict.exit_code", lambda record, n=number: n)
+        monkeypatch.setattr("dpframe.results.verdict.exit_code", lambda record, n=number: n)
         done = dpframe("run", "a.toml", "--report", "folder.md", "--report", "b.md", cwd=place)
         assert done.returncode == (number or 2)
         assert "folder.md: is there, and is no file" in done.stderr

@@ -12,9 +12,9 @@ from support.processes import HANGS, has_ended
 
 FRAME = """
 import os, sys, signal, time, threading, ctypes
-from dpframe.cli.signals import listen
+from dpframe.cli.process import listen
 from dpframe.cli import supervisor
-from dpframe.cli.supervisor import supervised
+from dpframe.cli.process import supervised
 supervisor.PATIENCE = supervisor.FAREWELL = {patience}
 def work():
     listen()
@@ -182,7 +182,7 @@ def test_the_child_ends_with_its_parent() -> None:
 def test_nothing_is_supervised_where_threads_run_already() -> None:
     code = """
 import threading
-from dpframe.cli.supervisor import supervised
+from dpframe.cli.process import supervised
 import os
 before = os.getpid()
 threading.Thread(target=threading.Event().wait, daemon=True).start()

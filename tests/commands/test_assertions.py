@@ -12,11 +12,11 @@ import pytest
 
 from dpframe.claims import GaussianDP
 from dpframe.commands import assertions
-from dpframe.commands.releases import takes_generator
-from dpframe.engine.boxes.here import Here
+from dpframe.commands.assertions import takes_generator
 from dpframe.errors import DpframeError
 from dpframe.pytest import UndecidedError, ViolationError, assert_dp, search_violation
-from dpframe.record import file as records
+from dpframe.results import store as records
+from dpframe.workers.in_process import Here
 
 if TYPE_CHECKING:
     from pathlib import Path

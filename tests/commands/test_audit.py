@@ -19,7 +19,7 @@ from dpframe import (
     SubsampledGaussianDP,
     ZeroConcentratedDP,
 )
-from dpframe.record import file as records
+from dpframe.results import store as records
 
 SPEC = {
     "schema": 1,

@@ -10,8 +10,8 @@ import pytest
 from support.black_boxes import sample_in_this_process
 
 from dpframe import DpframeError, GaussianDP, Pair, PureDP, audit_training
-from dpframe.commands.trainer import training
-from dpframe.record.model import Record
+from dpframe.commands.audit_training import training
+from dpframe.results.model import Record
 
 if TYPE_CHECKING:
     from pathlib import Path

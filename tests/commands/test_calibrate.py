@@ -18,12 +18,12 @@ from support.known_truths import KNOWN, spec
 
 import dpframe
 from dpframe import DpframeError
-from dpframe.calibration.arrange import rehearsals_of
+from dpframe.calibration.rehearsal import rehearsals_of
 from dpframe.commands import audit as auditing
 from dpframe.commands.calibrate import SETTINGS, calibration, exit_code
-from dpframe.record.file import dumps
-from dpframe.report.markdown import calibration_page
+from dpframe.report.calibration import calibration_page
 from dpframe.report.terminal.calibration import render_calibration
+from dpframe.results.store import dumps
 
 pytestmark = pytest.mark.usefixtures("whole_audits_once")
 
@@ -171,7 +171,7 @@ def test_the_page(planted: dict[str, Any]) -> None:
 
 def test_what_hides_from_repeats_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of two boxes at twice its error: no repeat need show it, and the corner does."""
-    from dpframe.builtin.estimators import precision
+    from dpframe.builtin.estimators import order_statistics as precision
 
     exact = precision.clopper_pearson_upper
     monkeypatch.setattr(
@@ -191,7 +191,7 @@ def test_what_hides_from_repeats_is_computed(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_estimator_that_cannot_be_asked_at_a_corner_says_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from dpframe.builtin.estimators.precision import Precision
+    from dpframe.builtin.estimators.order_statistics import Precision
 
     whole = Precision.estimate
 

@@ -12,9 +12,9 @@ from support.known_truths import KNOWN, spec
 
 import dpframe
 from dpframe import DpframeError, GaussianDP
-from dpframe.record.file import dumps
 from dpframe.report.terminal.comparison import render_comparison
 from dpframe.report.words import lower
+from dpframe.results.store import dumps
 
 SMALL = {"fit": 500, "pilot": 300}
 

@@ -12,7 +12,7 @@ from scipy.special import rel_entr
 import dpframe
 from dpframe.commands.audit import load
 from dpframe.commands.plan import outlook
-from dpframe.stats.growth_rate import growth_rate
+from dpframe.stats.betting import growth_rate
 
 
 def spec(*mechanisms: str, **run: Any) -> dict[str, Any]:

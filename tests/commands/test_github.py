@@ -7,8 +7,8 @@ import re
 import pytest
 from support import made_records
 
-from dpframe.commands.github import MOST_SUMMARY, announce, lines_of
-from dpframe.record.file import as_record
+from dpframe.commands.run import MOST_SUMMARY, announce, lines_of
+from dpframe.results.store import as_record
 
 JOB = {"GITHUB_ACTIONS": "true"}
 

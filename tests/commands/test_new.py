@@ -12,7 +12,7 @@ from support.processes import DPFRAME, run
 
 from dpframe.commands.new import new
 from dpframe.errors import DpframeError
-from dpframe.registry import KINDS
+from dpframe.interfaces.registry import KINDS
 
 
 def offered(folder: Path, name: str) -> str:

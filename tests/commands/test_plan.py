@@ -15,11 +15,11 @@ from dpframe import HostMechanism, PureDP, host_mechanism
 from dpframe.commands import plan as commands_plan
 from dpframe.commands.audit import make_plan
 from dpframe.commands.plan import outlook
-from dpframe.engine.boxes import here
-from dpframe.engine.boxes.here import Here
-from dpframe.engine.passes import box_duration
-from dpframe.engine.passes.calls import planned_calls
+from dpframe.engine import resources as box_duration
+from dpframe.engine.resources import planned_calls
 from dpframe.report.terminal.plan import render_plan
+from dpframe.workers import in_process as here
+from dpframe.workers.in_process import Here
 
 
 def box(rng: Any, data: Any, n: int) -> Any:

@@ -12,8 +12,8 @@ import pytest
 from support.command_line import dpframe
 from support.damage import damaged
 
-from dpframe.record.file import as_record, dumps
-from dpframe.record.model import Record
+from dpframe.results.model import Record
+from dpframe.results.store import as_record, dumps
 
 SPEC = """schema = 1
 [audit]

@@ -11,12 +11,12 @@ from support.known_truths import KNOWN, Greedy, Guess
 
 import dpframe
 from dpframe import ApproxDP, DpframeError, GaussianDP, PureDP
-from dpframe.builtin.estimators.precision import Precision
-from dpframe.claims.parse import read_claim
+from dpframe.builtin.estimators.order_statistics import Precision
+from dpframe.claims.accounted import read_claim
 from dpframe.commands.score import _refuted
 from dpframe.errors import PluginError, ScoresError
-from dpframe.estimator import Query
-from dpframe.record.file import dumps
+from dpframe.interfaces.estimator import Query
+from dpframe.results.store import dumps
 
 if TYPE_CHECKING:
     from pathlib import Path

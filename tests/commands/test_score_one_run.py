@@ -13,7 +13,7 @@ from support.known_truths import KNOWN
 import dpframe
 from dpframe import DpframeError, GaussianDP, PureDP
 from dpframe.errors import PluginError, ScoresError
-from dpframe.record.file import dumps
+from dpframe.results.store import dumps
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -129,7 +129,7 @@ def test_what_is_no_whole_run_is_refused(place: Path, tmp_path: Path) -> None:
 
     def changed(name: str, **content: Any) -> Path:
         """Shard 3 with another manifest, as another machine would have written it."""
-        from dpframe.record.digest import digest_of
+        from dpframe.results.store import digest_of
 
         shutil.copytree(place / "3", tmp_path / name)
         file = tmp_path / name / "shard.json"
@@ -161,7 +161,7 @@ def test_gaps_and_overlaps_are_refused(place: Path, tmp_path: Path) -> None:
     for file in (place / "2" / "checkpoint").glob("*.json"):
         content = json.loads(file.read_text())
         other = {key.replace("@6-12", "@5-11"): v for key, v in content["entries"].items()}
-        from dpframe.engine.addresses.address import digest
+        from dpframe.sampling.address import digest
 
         content |= {"entries": other, "digest": digest(other, 16)}
         (tmp_path / "2" / "checkpoint" / file.name).write_text(json.dumps(content))

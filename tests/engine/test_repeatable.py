@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support import processes
 from support.small_audits import ROWS, Spy, counts, document, small_segments
 
-from dpframe.engine.programs import programs
+from dpframe.sampling import programs
 
 TRIALS = 8 * ROWS + 7
 

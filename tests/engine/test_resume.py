@@ -28,8 +28,8 @@ from support.small_audits import (
 
 from dpframe import Pair
 from dpframe.commands.audit import make_plan
-from dpframe.engine.counts.checkpoint import Saved, Store
-from dpframe.engine.planning import fingerprint
+from dpframe.engine import fingerprint
+from dpframe.engine.checkpoint import Saved, Store
 from dpframe.engine.run import run as run_plan
 
 TRIALS = 8 * ROWS + 7

@@ -24,13 +24,13 @@ from dpframe import (
     PureDP,
     host_mechanism,
 )
-from dpframe.builtin.estimators.precision import Precision
+from dpframe.builtin.estimators.order_statistics import Precision
 from dpframe.commands.audit import make_plan
-from dpframe.engine.addresses.threefry import NAME
-from dpframe.engine.counts.checkpoint import Store
-from dpframe.engine.counts.tally import Tally
-from dpframe.engine.passes.device import DeviceWork
-from dpframe.engine.programs import programs
+from dpframe.engine.checkpoint import Store
+from dpframe.engine.passes import DeviceWork
+from dpframe.engine.rounds import Tally
+from dpframe.sampling import programs
+from dpframe.sampling.threefry import NAME
 
 
 @pytest.fixture(autouse=True)

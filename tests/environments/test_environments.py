@@ -13,8 +13,9 @@ import pytest
 from support.command_line import dpframe, worked
 
 from dpframe.environments import build as building
-from dpframe.environments import lock, place
-from dpframe.environments.model import Wanted
+from dpframe.environments import places as lock
+from dpframe.environments import places as place
+from dpframe.environments.places import Wanted
 from dpframe.errors import DpframeError
 
 SPEC = """
@@ -228,7 +229,7 @@ def test_mistakes_in_a_spec(what: str, here: Path) -> None:
 
 
 def test_a_spec_alone_runs_no_program(here: Path) -> None:
-    from dpframe import program_files
+    from dpframe.interfaces import mechanism as program_files
 
     program_files._given.clear()
     done = dpframe("check", "spec.toml", cwd=here)

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from support.command_line import dpframe
 
-from dpframe import program_files, registry
-from dpframe.engine.planning import fingerprint
-from dpframe.environments.model import Environment
-from dpframe.spec import load_audit, surroundings
+from dpframe.engine import fingerprint
+from dpframe.environments.places import Environment
+from dpframe.interfaces import mechanism as program_files
+from dpframe.interfaces import registry
+from dpframe.spec import load_audit
+from dpframe.spec import uses as surroundings
 
 SPEC = """
 schema = 1

@@ -5,8 +5,8 @@
     python tests/golden/runs.py --exact             # floats to the bit too
     python tests/golden/runs.py --update            # store what is found now
 
-tests/golden/runs/NAME.json holds one spec, one cell a line. Beside them lie encodings.json: values
-as answers of black boxes, as data, and which of them are the same; addresses.json: keys; and
+tests/golden/stored/NAME.json holds one spec, one cell a line. Beside them lie encodings.json:
+values as answers of black boxes, as data, and which of them are the same; addresses.json: keys; and
 draws.json: the first draws of each traced mechanism.
 
 Ids, counts, draw groups, verdicts, numbers of draws and texts of events must be equal. Floats are
@@ -53,18 +53,22 @@ from golden.values import values  # noqa: E402
 import dpframe  # noqa: E402
 
 # All internals that are needed; when they move, only these lines change.
-from dpframe import registry  # noqa: E402
-from dpframe.alike import same  # noqa: E402
-from dpframe.engine.addresses import address  # noqa: E402
-from dpframe.engine.addresses.content import data_digest  # noqa: E402
-from dpframe.engine.boxes.worker.answer_encoding import encode, encode_raised, row  # noqa: E402
-from dpframe.engine.compiling.cache import keep_compiled_programs  # noqa: E402
+from dpframe.interfaces import registry  # noqa: E402
+from dpframe.interfaces.pair import same  # noqa: E402
+from dpframe.sampling import address  # noqa: E402
+from dpframe.sampling.compile_cache import keep_compiled_programs  # noqa: E402
+from dpframe.sampling.content import data_digest  # noqa: E402
 from dpframe.spec import audit_from_dict  # noqa: E402
+from dpframe.workers.program.answer_encoding import (  # noqa: E402
+    encode,
+    encode_raised,
+    row,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-RUNS = GOLDEN / "runs"
+RUNS = GOLDEN / "stored"
 BUILTIN = sorted((ROOT / "specs").rglob("*.toml"))
 TEXTBOOK = sorted((ROOT / "plugins" / "dpframe-textbook" / "specs").glob("*.toml"))
 DPSGD = sorted((ROOT / "plugins" / "dpframe-dpsgd" / "specs").glob("*.toml"))

@@ -59,7 +59,7 @@ MUTANTS = [
     Mutant(
         2,
         "each limit at twice the error: where limits share it",
-        f"{ESTIMATORS}/threshold/_limits.py",
+        f"{ESTIMATORS}/threshold.py",
         'upper, "jeffreys": jeffreys_upper}[limits]\n'
         "    return limit(*_counted(ways), error / (2 * len(ways)))\n",
         'upper, "jeffreys": jeffreys_upper}[limits]\n'
@@ -72,7 +72,7 @@ MUTANTS = [
     Mutant(
         3,
         "pilot from the draws that are counted",
-        "dpframe/engine/programs/draws.py",
+        "dpframe/sampling/draws.py",
         "self.outputs(PILOT, lane)",
         'self.outputs("eval", lane)',
         (f"{APART}::test_neither_does_it_in_a_run",),
@@ -81,7 +81,7 @@ MUTANTS = [
     Mutant(
         4,
         "events chosen on the counts",
-        f"{ESTIMATORS}/order_statistics/order_statistics.py",
+        f"{ESTIMATORS}/order_statistics.py",
         "chosen = choose(pilot, families,",
         "chosen = choose(np.asarray(counts), families,",
         (f"{APART}::test_what_is_chosen_does_not_change_when_only_the_counts_do",),
@@ -89,7 +89,7 @@ MUTANTS = [
     Mutant(
         4,
         "threshold chosen on the counts",
-        f"{ESTIMATORS}/threshold/_deciding.py",
+        f"{ESTIMATORS}/threshold.py",
         "cut = best_cut(pilot,",
         "cut = best_cut(np.asarray(counts),",
         (f"{APART}::test_what_is_chosen_does_not_change_when_only_the_counts_do",),
@@ -97,7 +97,7 @@ MUTANTS = [
     Mutant(
         5,
         "the direction of a given threshold is free",
-        f"{ESTIMATORS}/threshold/_limits.py",
+        f"{ESTIMATORS}/threshold.py",
         'upper, "jeffreys": jeffreys_upper}[limits]\n'
         "    return limit(*_counted(ways), error / (2 * len(ways)))\n",
         'upper, "jeffreys": jeffreys_upper}[limits]\n'
@@ -107,7 +107,7 @@ MUTANTS = [
     Mutant(
         6,
         "the direction of ranks is free",
-        f"{ESTIMATORS}/order_statistics/order_statistics.py",
+        f"{ESTIMATORS}/order_statistics.py",
         "(1 - REVERSED_SHARE, REVERSED_SHARE)",
         "(1.0, 1.0)",
         (SHARES,),
@@ -115,7 +115,7 @@ MUTANTS = [
     Mutant(
         7,
         "Holm without order",
-        "dpframe/stats/holm.py",
+        "dpframe/stats/joint.py",
         'order = np.argsort(p, kind="stable")',
         "order = np.arange(len(p))",
         ("tests/stats/test_holm.py",),
@@ -124,7 +124,7 @@ MUTANTS = [
     Mutant(
         8,
         "δ ignored",
-        "dpframe/boxes.py",
+        "dpframe/interfaces/confidence_regions.py",
         "heights = 1 - delta - both[..., 1]",
         "heights = 1 - both[..., 1]",
         ("tests/test_boxes.py",),
@@ -132,7 +132,7 @@ MUTANTS = [
     Mutant(
         9,
         "ties at a rank count: bins",
-        f"{ESTIMATORS}/events/ladder.py",
+        f"{ESTIMATORS}/events.py",
         'np.searchsorted(self.false, ranks - 1, side="right") - 1]',
         'np.searchsorted(self.false, ranks - 1, side="right")]',
         (f"{RANKS}::test_ladders_count_what_lies_beyond_a_rank",),
@@ -140,7 +140,7 @@ MUTANTS = [
     Mutant(
         10,
         "ties at a rank count: raw scores",
-        f"{ESTIMATORS}/events/ladder.py",
+        f"{ESTIMATORS}/events.py",
         'np.searchsorted(self.true, thresholds, side="right")',
         'np.searchsorted(self.true, thresholds, side="left")',
         (f"{RANKS}::test_ladders_count_what_lies_beyond_a_rank",),
@@ -148,16 +148,16 @@ MUTANTS = [
     Mutant(
         11,
         "looks are free",
-        "dpframe/record/looks.py",
+        "dpframe/results/verdict.py",
         "return 1 if number == 1 else number * (number + 1)",
         "return 1",
-        ("tests/engine/counts/test_ledger.py",),
+        ("tests/engine/test_ledger.py",),
         calibrate=True,
     ),
     Mutant(
         12,
         "shares sum to 1.1",
-        f"{ESTIMATORS}/order_statistics/order_statistics.py",
+        f"{ESTIMATORS}/order_statistics.py",
         "query, 1 - LADDER_SHARE)",
         "query, 1.0)",
         (SHARES,),
@@ -165,7 +165,7 @@ MUTANTS = [
     Mutant(
         13,
         "raw scores of the pilot are counted: fixed events",
-        f"{ESTIMATORS}/order_statistics/_raw.py",
+        f"{ESTIMATORS}/order_statistics.py",
         "return values[chosen], values[~chosen]",
         "return values[chosen], values",
         (APART,),
@@ -181,7 +181,7 @@ MUTANTS = [
     Mutant(
         14,
         "the error is divided by claims instead of bounds",
-        "dpframe/engine/passes/inquiry.py",
+        "dpframe/engine/ledger.py",
         "max(1, plan.certifying_cells)",
         "max(1, plan.m)",
         ("tests/engine/test_run.py", "tests/calibration/test_together.py"),
@@ -190,7 +190,7 @@ MUTANTS = [
     Mutant(
         15,
         "both families of a direction have all of its share",
-        f"{ESTIMATORS}/order_statistics/order_statistics.py",
+        f"{ESTIMATORS}/order_statistics.py",
         "(family, share / 2)",
         "(family, share)",
         (SHARES,),
@@ -198,7 +198,7 @@ MUTANTS = [
     Mutant(
         16,
         "each histogram's radius at the full error: bound and p-value",
-        f"{ESTIMATORS}/histogram/histogram.py",
+        f"{ESTIMATORS}/histogram.py",
         "self.radii(found, error / 2)",
         "self.radii(found, error)",
         ("tests/builtin/test_histogram.py",),
@@ -206,23 +206,23 @@ MUTANTS = [
     Mutant(
         17,
         "D and D′ share keys",
-        "dpframe/engine/addresses/address.py",
+        "dpframe/sampling/address.py",
         "jax.random.fold_in(jax.random.fold_in(base, chunk), dataset)",
         "jax.random.fold_in(base, chunk)",
-        ("tests/engine/addresses/test_address.py",),
+        ("tests/sampling/test_address.py",),
     ),
     Mutant(
         17,
         "D and D′ share the generators of black boxes",
-        "dpframe/engine/addresses/address.py",
+        "dpframe/sampling/address.py",
         "[*_words(stream, 32).tolist(), chunk, dataset]",
         "[*_words(stream, 32).tolist(), chunk]",
-        ("tests/engine/addresses/test_address.py", "tests/engine/boxes/test_workers.py"),
+        ("tests/sampling/test_address.py", "tests/workers/test_workers.py"),
     ),
     Mutant(
         18,
         "shares of the events that a pilot chooses sum to 1.8",
-        f"{ESTIMATORS}/events/choice.py",
+        f"{ESTIMATORS}/choice.py",
         "SHARES = (0.2, 0.6, 0.2)",
         "SHARES = (0.6, 0.6, 0.6)",
         (SHARES,),
@@ -230,7 +230,7 @@ MUTANTS = [
     Mutant(
         19,
         "a round chooses its own bet: one pair",
-        "dpframe/stats/betting_bound.py",
+        "dpframe/stats/betting.py",
         "before = np.cumsum(above, axis=0)[:-1]",
         "before = np.cumsum(above, axis=0)[1:]",
         ("tests/builtin/test_betting.py",),
@@ -238,25 +238,25 @@ MUTANTS = [
     Mutant(
         19,
         "a round chooses its own bet: a search",
-        "dpframe/engine/search/wealth.py",
+        "dpframe/search/wealth.py",
         "earned = self._bet_against_claim(number, before, fresh, points, least)",
         "earned = self._bet_against_claim(number, fresh, fresh, points, least)",
-        ("tests/engine/search/test_wealth.py",),
+        ("tests/search/test_wealth.py",),
     ),
     Mutant(
         20,
         "every pair of a search has half of the purse",
-        "dpframe/engine/search/wealth.py",
+        "dpframe/search/wealth.py",
         "return 1 / ((number + 1) * (number + 2))",
         "return 1 / 2",
-        ("tests/engine/search/test_wealth.py",),
+        ("tests/search/test_wealth.py",),
     ),
     Mutant(
         21,
         "a search bets on what it learned from",
-        "dpframe/engine/search/arm.py",
+        "dpframe/search/arms.py",
         "fresh = self._counted(range(self.drawn, self.drawn + chunks), count)",
         "fresh = self._counted(range(0, chunks), count)",
-        ("tests/engine/search/test_arm.py",),
+        ("tests/search/test_arm.py",),
     ),
 ]

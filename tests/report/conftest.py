@@ -18,8 +18,8 @@ def show():
     """Renders a record as plain text, lines without trailing blanks."""
 
     def show(record, width=80, *, encoding="utf-8", colour=False, numbers=True):
-        from dpframe.record.file import as_record
         from dpframe.report.terminal.render import render
+        from dpframe.results.store import as_record
 
         file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="\n")
         console = Console(

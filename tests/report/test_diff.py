@@ -7,11 +7,9 @@ import pytest
 from scipy import special
 from support import made_records
 
-from dpframe.record.file import as_record
-from dpframe.report.diff import told
-from dpframe.report.diff.changes import changes, worse
-from dpframe.report.diff.match import Match, match
-from dpframe.report.diff.noise import LEVEL, differ
+from dpframe.report import diff as told
+from dpframe.report.diff import LEVEL, Match, changes, differ, match, worse
+from dpframe.results.store import as_record
 
 
 def record(*cells, **changed):

@@ -10,11 +10,10 @@ import pytest
 from rich.console import Console
 
 import dpframe
-from dpframe.record.consistency import disagreement
-from dpframe.record.file import as_record
-from dpframe.record.model import Record
 from dpframe.report.evidence import needed
 from dpframe.report.terminal.render import render
+from dpframe.results.model import Record
+from dpframe.results.store import as_record, disagreement
 
 
 @pytest.fixture(scope="module")

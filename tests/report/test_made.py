@@ -12,9 +12,9 @@ from support.html_pages import Page
 import dpframe
 from dpframe.commands import audit
 from dpframe.errors import OutputError, RecordError
-from dpframe.record.file import as_record
-from dpframe.record.model import Record
 from dpframe.report.made import brief
+from dpframe.results.model import Record
+from dpframe.results.store import as_record
 
 HOSTILE = "</iframe>\"'><script>alert(1)</script>"
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from dpframe.report.terminal.ink import Ink
-from dpframe.report.terminal.panel import draw, linear_axis, log_axis, true_positives
+from dpframe.report.terminal.plots import draw, linear_axis, log_axis, true_positives
 
 INK = Ink.of(Console(color_system=None, width=80, legacy_windows=False))
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from support import made_records
 
-from dpframe.record.file import as_record
-from dpframe.report.diff.match import match
+from dpframe.report.diff import match
 from dpframe.report.files import junit, markdown
+from dpframe.report.group import called_place as called
 from dpframe.report.group import groups
-from dpframe.report.place import called
+from dpframe.results.store import as_record
 
 
 def searched(label: str, attack: str, verdict: str = "violated", **swept: Any) -> Any:

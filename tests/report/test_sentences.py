@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support import made_records
 
-from dpframe.record.file import as_record
 from dpframe.report.sentences import verdict
+from dpframe.results.store import as_record
 
 SURE = "tested at 95 % confidence"
 

@@ -8,10 +8,10 @@ from typing import Any
 from rich.console import Console
 from support import made_records
 
-from dpframe.record.file import as_record
-from dpframe.record.model import Record
 from dpframe.report.group import short
 from dpframe.report.terminal.render import render, render_notes
+from dpframe.results.model import Record
+from dpframe.results.store import as_record
 
 
 def record(**estimate: Any) -> Record:

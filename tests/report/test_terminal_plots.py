@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dpframe import GaussianDP, LaplaceDP, SubsampledGaussianDP
-from dpframe.record.claim import claim_record
-from dpframe.report.terminal.curve import Curve, evidence
+from dpframe.report.terminal.plots import Curve, evidence
+from dpframe.results.build import claim_record
 from dpframe.stats.gaussian import gaussian_tradeoff
 
 FPR = np.array([1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.5])

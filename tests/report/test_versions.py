@@ -6,11 +6,11 @@ from typing import Any
 
 from support import made_records
 
-from dpframe.record.file import as_record
-from dpframe.report.files.html.content import values
+from dpframe.report.files.html import values
 from dpframe.report.files.markdown import document
 from dpframe.report.versions import OWN, blocks, versions
 from dpframe.report.witness import as_tables, as_test, as_toml
+from dpframe.results.store import as_record
 
 
 def cell(label: str, where: str | None, verdict: str = "consistent", **params: Any) -> Any:

@@ -13,9 +13,9 @@ from support.searches import Three, spec
 
 import dpframe
 from dpframe.errors import DpframeError
-from dpframe.record.model import ChoiceRecord, Record
 from dpframe.report import sentences, witness
-from dpframe.report.untried import untried
+from dpframe.report.sentences import untried
+from dpframe.results.model import ChoiceRecord, Record
 
 if TYPE_CHECKING:
     from pathlib import Path

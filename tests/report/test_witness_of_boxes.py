@@ -10,8 +10,8 @@ from support.searches import spec
 
 from dpframe import HostMechanism, Neighbourhood, Pair, PureDP, Values
 from dpframe.commands import audit as auditing
-from dpframe.engine.boxes.workers import Workers
 from dpframe.report import witness
+from dpframe.workers.pool import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dpframe import Claim, Earned
-    from dpframe.record.model import Record
+    from dpframe.results.model import Record
 
 
 class OneOrTwo(Neighbourhood, name="one-or-two"):

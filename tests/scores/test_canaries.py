@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpframe.errors import ScoresError
-from dpframe.scores.canaries import as_canaries, read_canaries, read_members
+from dpframe.scores.tables import as_canaries, read_canaries, read_members
 
 if TYPE_CHECKING:
     from pathlib import Path

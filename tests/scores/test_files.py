@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from dpframe.errors import ScoresError
-from dpframe.scores.files import as_scores, read_scores
+from dpframe.scores.tables import as_scores, read_scores
 
 if TYPE_CHECKING:
     from pathlib import Path

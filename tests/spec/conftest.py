@@ -10,7 +10,7 @@ import pytest
 
 from dpframe import ApproxDP, Attack, Estimator, Ge, Gt, Le, Mechanism, Pair, PureDP
 from dpframe.errors import SpecError
-from dpframe.registry import Entry, Registry
+from dpframe.interfaces.registry import Entry, Registry
 from dpframe.spec import load_audit
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dpframe import registry
 from dpframe.errors import SpecError
+from dpframe.interfaces import registry
 from dpframe.spec import audit_from_dict
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from dpframe.spec.cell_id import Identity
+from dpframe.spec.audit import Identity
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ import pytest
 import tomli
 from support.mutated_specs import Case, Mutator
 
-from dpframe import registry
 from dpframe.errors import SpecError
-from dpframe.spec import load, load_audit
-from dpframe.spec.document import DEEPEST
-from dpframe.spec.locate import Locator
+from dpframe.interfaces import registry
+from dpframe.spec import load_audit
+from dpframe.spec import tables as load
+from dpframe.spec.document import DEEPEST, Locator
 
 CASES = int(os.environ.get("DPFRAME_FUZZ", "0"))
 FIRST = int(os.environ.get("DPFRAME_FUZZ_FROM", "0"))

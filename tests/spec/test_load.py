@@ -61,7 +61,7 @@ def test_only_regular_files_of_a_decent_size(registry, tmp_path, monkeypatch):
     os.mkfifo("pipe")
     assert error_of("pipe", registry) == "pipe: is not a regular file"
     assert error_of("/dev/zero", registry) == "/dev/zero: is not a regular file"
-    monkeypatch.setattr("dpframe.spec.load.MOST_BYTES", 100)
+    monkeypatch.setattr("dpframe.spec.tables.MOST_BYTES", 100)
     (tmp_path / "x.toml").write_text("#" * 101)
     assert error_of("x.toml", registry) == "x.toml: has more than 100 bytes"
 

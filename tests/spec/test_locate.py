@@ -5,7 +5,7 @@ import tomli
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpframe.spec.locate import Locator, holds
+from dpframe.spec.document import Locator, holds
 
 DOCUMENT = '''\
 # a comment with [[mechanism]] and a = 1 in it

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from dpframe import Pair
-from dpframe.registry import Entry, Registry
+from dpframe.interfaces.registry import Entry, Registry
 from dpframe.spec import spec_schema
 from dpframe.spec.model import SpecTable
 

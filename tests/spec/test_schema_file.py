@@ -7,7 +7,7 @@ import json
 import pytest
 from support import ROOT
 
-from dpframe import registry
+from dpframe.interfaces import registry
 from dpframe.spec import spec_schema
 
 FILE = ROOT / "dpframe" / "spec" / "schema.json"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dpframe import registry as registries
 from dpframe.errors import SpecError
+from dpframe.interfaces import registry as registries
 from dpframe.spec import load_audit
 
 SEARCH = """\

@@ -13,7 +13,7 @@ from support.outputs import ATTACKS, fitted, outputs, resolved, score
 
 import dpframe
 from dpframe import Query
-from dpframe.builtin.estimators.order_statistics.order_statistics import OrderStatistics
+from dpframe.builtin.estimators.order_statistics import OrderStatistics
 
 DRAWS = 100_000
 EXACT: list[tuple[str, dict[str, Any]]] = [

@@ -10,10 +10,9 @@ import pytest
 from scipy.special import bdtrc
 
 from dpframe import PureDP
-from dpframe.builtin.estimators.betting._book import Book, lines
-from dpframe.builtin.estimators.betting._cuts import above, cuts
-from dpframe.engine.counts.rounds import FIRST, ends
-from dpframe.stats.betting_bound import history
+from dpframe.builtin.estimators.betting import Book, above, cuts, lines
+from dpframe.engine.rounds import FIRST, ends
+from dpframe.stats.betting import history
 
 DRAWS, AUDITS = 1_000_000, 1500
 LEVELS = (0.2, 0.05, 0.01)

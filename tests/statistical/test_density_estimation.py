@@ -20,14 +20,14 @@ from support.figures import SPECS, cells, frequencies, of, one, said
 import dpframe
 from dpframe import AccountedDP, GaussianDP, LaplaceDP, SubsampledGaussianDP
 from dpframe.stats.gaussian import gaussian_delta
-from dpframe.stats.hockeystick import (
+from dpframe.stats.histograms import (
+    gaussian_total_variation,
     hockey_stick,
+    most_sensitive_order,
     subsampled_gaussian_hockey_stick,
     total_variation,
 )
-from dpframe.stats.profile_fit import matching_mu
-from dpframe.stats.tradeoff import tradeoff_of_profile
-from dpframe.stats.tv_parameter import gaussian_total_variation, most_sensitive_order
+from dpframe.stats.tradeoff import matching_mu, tradeoff_of_profile
 
 if TYPE_CHECKING:
     from pathlib import Path

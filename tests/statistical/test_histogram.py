@@ -13,11 +13,9 @@ import pytest
 from scipy import stats
 
 from dpframe import Query
-from dpframe.builtin.estimators.events.grid import bin_counts
-from dpframe.builtin.estimators.histogram.histogram import Histogram
-from dpframe.builtin.estimators.histogram.histogram_split import HistogramSplit
-from dpframe.stats.canonne import one_sided_radius
-from dpframe.stats.hockeystick import total_variation
+from dpframe.builtin.estimators.events import bin_counts
+from dpframe.builtin.estimators.histogram import Histogram, HistogramSplit
+from dpframe.stats.histograms import one_sided_radius, total_variation
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 
 from dpframe import Query
-from dpframe.builtin.estimators.threshold.threshold import ThresholdLoss
+from dpframe.builtin.estimators.threshold import ThresholdLoss
 from dpframe.scores.count import count_scores
 from dpframe.stats.gaussian import gaussian_epsilon
-from dpframe.stats.one_run import one_run_epsilon
-from dpframe.stats.one_run_fdp import one_run_gaussian_mu
-from dpframe.stats.threshold import threshold_epsilon
+from dpframe.stats.joint import threshold_epsilon
+from dpframe.stats.one_run import one_run_epsilon, one_run_gaussian_mu
 
 THRESHOLD = [
     # (false negatives, positives, false positives, negatives), δ, error; TPR/FPR alone, both ratios

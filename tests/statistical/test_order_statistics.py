@@ -14,8 +14,8 @@ import pytest
 from scipy import stats
 
 from dpframe import Query
-from dpframe.builtin.estimators.events.grid import PilotGrid, bin_counts
-from dpframe.builtin.estimators.order_statistics.order_statistics import OrderStatistics
+from dpframe.builtin.estimators.events import PilotGrid, bin_counts
+from dpframe.builtin.estimators.order_statistics import OrderStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from support.vote_closed_forms import vote_rates
 
 import dpframe
 from dpframe import PureDP, Query
-from dpframe.builtin.estimators.precision import LIMITS, Precision
+from dpframe.builtin.estimators.order_statistics import LIMITS, Precision
 
 ALPHA = 1e-6
 

@@ -15,9 +15,8 @@ from support.unsound_estimators import AbsoluteMu
 
 import dpframe
 from dpframe import Attack, GaussianDP, LaplaceDP, Mechanism, PureDP, Query
-from dpframe.builtin.estimators.events.grid import PilotGrid, bin_counts
-from dpframe.builtin.estimators.threshold.gdp import GDP
-from dpframe.builtin.estimators.threshold.threshold import ThresholdLoss
+from dpframe.builtin.estimators.events import PilotGrid, bin_counts
+from dpframe.builtin.estimators.threshold import GDP, ThresholdLoss
 from dpframe.stats.credible import Posterior, region_mass
 
 ALPHA = 1e-6

@@ -13,13 +13,17 @@ import pytest
 from scipy import stats
 
 from dpframe import Query
-from dpframe.builtin.estimators.events.certificate import largest_shown, loss_of
-from dpframe.builtin.estimators.events.choice import Chosen, choose
-from dpframe.builtin.estimators.events.every_cut import every_cut_shows
-from dpframe.builtin.estimators.events.grid import PilotGrid, bin_counts
-from dpframe.builtin.estimators.events.ladder import UP
-from dpframe.builtin.estimators.histogram.histogram_split import HistogramSplit
-from dpframe.builtin.estimators.order_statistics.order_statistics import OrderStatistics
+from dpframe.builtin.estimators.choice import Chosen, choose
+from dpframe.builtin.estimators.events import (
+    UP,
+    PilotGrid,
+    bin_counts,
+    every_cut_shows,
+    largest_shown,
+    loss_of,
+)
+from dpframe.builtin.estimators.histogram import HistogramSplit
+from dpframe.builtin.estimators.order_statistics import OrderStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable

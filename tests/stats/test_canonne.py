@@ -10,8 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpframe.stats.canonne import canonne_radius, free_bins, one_sided_radius
-from dpframe.stats.hockeystick import hockey_stick, total_variation
+from dpframe.stats.histograms import (
+    canonne_radius,
+    free_bins,
+    hockey_stick,
+    one_sided_radius,
+    total_variation,
+)
 
 ALPHA = 1e-6
 """False alarms of each statistical test, at fixed seeds."""

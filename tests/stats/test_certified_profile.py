@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpframe.boxes import epsilon_of
+from dpframe.interfaces.confidence_regions import epsilon_of
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
-from dpframe.stats.certified_profile import POINTS, certified_delta, certified_profile
+from dpframe.stats.tradeoff import POINTS, certified_delta, certified_profile
 
 STAIRCASES = np.array(
     [[[0.1, 0.6], [0.2, 0.5], [0.3, 0.2]], [[0.01, 0.95], [0.02, 0.9], [0.9, 0.001]]]

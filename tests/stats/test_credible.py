@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from dpframe import ApproxDP, GaussianDP, LaplaceDP, PureDP, SubsampledGaussianDP
-from dpframe.stats.beta_integral import beta_integral
 from dpframe.stats.credible import (
     Posterior,
+    beta_integral,
     credible_epsilon,
     credible_limits,
     outside_mass,

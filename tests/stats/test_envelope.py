@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpframe.stats.envelope import tradeoff_envelope
 from dpframe.stats.gaussian import gaussian_delta, gaussian_tradeoff
+from dpframe.stats.tradeoff import tradeoff_envelope
 
 points = st.lists(st.tuples(st.floats(0, 40), st.floats(0, 1)), max_size=12)
 X = np.concatenate([[0.0], np.geomspace(1e-18, 0.1, 60), np.linspace(0.1, 1, 60)])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpframe.stats.exceedance import exceedance
+from dpframe.stats.binomial import exceedance
 
 
 @given(

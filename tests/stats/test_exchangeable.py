@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpframe.stats.exchangeable import (
+from dpframe.stats.independence import (
     log_chance_of_company,
     log_chance_of_constants,
     log_chance_of_copies,

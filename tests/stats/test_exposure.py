@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpframe.builtin.estimators.order_statistics._exposure import exposure_note
-from dpframe.stats.exposure import binned_exposures, exposure_epsilon, exposures
-from dpframe.stats.threshold import threshold_epsilon
+from dpframe.builtin.estimators.order_statistics import exposure_note
+from dpframe.stats.joint import threshold_epsilon
+from dpframe.stats.one_run import binned_exposures, exposure_epsilon, exposures
 
 some_scores = hnp.arrays(
     np.float64,

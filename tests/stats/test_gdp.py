@@ -10,11 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpframe import GaussianDP
-from dpframe.boxes import rejects
-from dpframe.stats.binomial import clopper_pearson_upper
-from dpframe.stats.gaussian import gaussian_tradeoff
-from dpframe.stats.gdp import gaussian_mu
-from dpframe.stats.jeffreys import jeffreys_upper
+from dpframe.interfaces.confidence_regions import rejects
+from dpframe.stats.binomial import clopper_pearson_upper, jeffreys_upper
+from dpframe.stats.gaussian import gaussian_mu, gaussian_tradeoff
 
 
 def test_reference_values() -> None:

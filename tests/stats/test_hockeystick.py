@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from dpframe.stats.hockeystick import (
+from dpframe.stats.histograms import (
     best_events,
     histogram_epsilon,
     hockey_stick,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpframe.stats.holm import bonferroni, holm
+from dpframe.stats.joint import bonferroni, holm
 
 levels = st.lists(st.floats(0, 1), min_size=0, max_size=12)
 

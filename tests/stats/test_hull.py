@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpframe.stats.gaussian import gaussian_tradeoff
-from dpframe.stats.hull import falling_hull, tradeoff_hull
+from dpframe.stats.tradeoff import falling_hull, tradeoff_hull
 
 thousandths = st.integers(0, 1000).map(lambda k: k / 1000)
 rates = st.tuples(thousandths, thousandths)

@@ -8,8 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
-from dpframe.stats.jeffreys import jeffreys_lower, jeffreys_upper
+from dpframe.stats.binomial import (
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+    jeffreys_lower,
+    jeffreys_upper,
+)
 
 
 @pytest.mark.parametrize(

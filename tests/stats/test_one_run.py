@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from dpframe.stats.gaussian import gaussian_epsilon
-from dpframe.stats.one_run import one_run_epsilon, one_run_p_value
-from dpframe.stats.one_run_fdp import (
+from dpframe.stats.one_run import (
     SMALLEST_ERROR,
     approximate_blow_up,
     gaussian_blow_up,
+    one_run_epsilon,
     one_run_fdp_epsilon,
     one_run_fdp_p_value,
     one_run_gaussian_mu,
+    one_run_p_value,
     one_run_rejects,
 )
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpframe.stats.gaussian import gaussian_delta
-from dpframe.stats.hockeystick import subsampled_gaussian_hockey_stick
-from dpframe.stats.profile_fit import fit_gdp_mu, matching_mu
+from dpframe.stats.histograms import subsampled_gaussian_hockey_stick
+from dpframe.stats.tradeoff import fit_gdp_mu, matching_mu
 
 Q, SIGMA = 0.25, 0.3
 

@@ -7,7 +7,7 @@ import math
 import pytest
 from scipy import integrate, stats
 
-from dpframe.stats.scott import NORMAL, common_deviation, normal_roughness, scott_width
+from dpframe.stats.histograms import NORMAL, common_deviation, normal_roughness, scott_width
 
 
 def test_the_constant() -> None:

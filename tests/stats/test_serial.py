@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpframe.stats.serial import halves, log_chance_of_neighbours, log_chance_of_step
+from dpframe.stats.independence import halves, log_chance_of_neighbours, log_chance_of_step
 
 HIGHS = [0, 1, 2, 3, 4, 5, 8]
 

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpframe.boxes import epsilon_of
-from dpframe.stats.binomial import clopper_pearson_upper
-from dpframe.stats.jeffreys import jeffreys_upper
-from dpframe.stats.threshold import threshold_epsilon
+from dpframe.interfaces.confidence_regions import epsilon_of
+from dpframe.stats.binomial import clopper_pearson_upper, jeffreys_upper
+from dpframe.stats.joint import threshold_epsilon
 
 rates = st.floats(1e-300, 1) | st.just(0.0)
 deltas = st.sampled_from([0.0, 1e-9, 1e-5, 0.1, 0.9])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpframe.stats.gaussian import gaussian_delta
-from dpframe.stats.hockeystick import best_events, hockey_stick, subsampled_gaussian_hockey_stick
+from dpframe.stats.histograms import best_events, hockey_stick, subsampled_gaussian_hockey_stick
 from dpframe.stats.tradeoff import one_sided_tradeoff, tradeoff_of_profile
 
 Q, SIGMA = 0.25, 0.3

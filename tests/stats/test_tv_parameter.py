@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpframe.stats.canonne import canonne_radius
 from dpframe.stats.gaussian import gaussian_delta
-from dpframe.stats.hockeystick import subsampled_gaussian_hockey_stick
-from dpframe.stats.tv_parameter import (
+from dpframe.stats.histograms import (
+    canonne_radius,
     gaussian_total_variation,
     hockey_stick_slope,
     most_sensitive_order,
     sigma_of_total_variation,
+    subsampled_gaussian_hockey_stick,
 )
 
 SIGMAS = (0.5, 1.0, 2.0, 3.0)

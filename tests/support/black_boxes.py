@@ -16,8 +16,8 @@ from dpframe import HostMechanism, PureDP
 if TYPE_CHECKING:
     import pytest
 
-    from dpframe.engine.boxes.lending import Source
-    from dpframe.engine.counts.checkpoint import Store
+    from dpframe.engine.checkpoint import Store
+    from dpframe.workers.scheduling import Source
 
 ROWS = 32
 
@@ -107,8 +107,8 @@ def record(
 ) -> dict[str, Any]:
     """The record of an audit; its outputs come from this process unless there is a source."""
     from dpframe.commands.audit import make_plan, make_record
-    from dpframe.engine.boxes.here import Here
     from dpframe.engine.run import run
+    from dpframe.workers.in_process import Here
     from support.small_audits import PLUGINS, load
 
     source = source or Here()
@@ -133,10 +133,9 @@ def notes(cell: dict[str, Any]) -> str:
 def sample_in_this_process(patch: pytest.MonkeyPatch) -> None:
     """Starts no worker processes: the same outputs, without a second or two for each of them."""
     from dpframe.commands import plan as commands_plan
-    from dpframe.engine import run
-    from dpframe.engine.boxes import workers
-    from dpframe.engine.boxes.here import Here
-    from dpframe.engine.planning import plan
+    from dpframe.engine import plan, run
+    from dpframe.workers import pool as workers
+    from dpframe.workers.in_process import Here
 
     for module in (commands_plan, plan, run, workers):
         patch.setattr(module, "Workers", Here)

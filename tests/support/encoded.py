@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpframe import Answers, PureDP
-from dpframe.answers import ABSENT, BEFORE
-from dpframe.engine.boxes.worker.answer_encoding import encode, encode_raised, texts_in
+from dpframe.interfaces.attack import ABSENT, BEFORE
+from dpframe.workers.program.answer_encoding import encode, encode_raised, texts_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from dpframe.engine.cluster.client import Cluster
+from dpframe.cluster.client import Cluster
 
 BETWEEN = 1
 """Tasks between two faults."""

@@ -14,13 +14,13 @@ import numpy as np
 from dpframe import HostMechanism, Neighbourhood, PureDP, Values
 from dpframe.commands.audit import load, make_plan
 from dpframe.engine import run as engine
-from dpframe.engine.boxes.here import Here
+from dpframe.workers.in_process import Here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dpframe import Claim, Earned, Pair
-    from dpframe.record.result import CellResult
+    from dpframe.results.build import CellResult
 
 BASE = (0.0, 0.25, 0.5, 1.0)
 

@@ -4,8 +4,8 @@ import math
 
 from scipy import special
 
-from dpframe.record.file import dumps
-from dpframe.record.model import CellRecord
+from dpframe.results.model import CellRecord
+from dpframe.results.store import dumps
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 DIMS = (1, 2, 8, 32, 64, 128)

@@ -7,9 +7,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from dpframe import HostMechanism, Pair, Target, registry
-from dpframe.builtin.pairs.zeros_ones import ZerosOnes
-from dpframe.engine.addresses import threefry
+from dpframe import HostMechanism, Pair, Target
+from dpframe.builtin.pairs.pairs import ZerosOnes
+from dpframe.interfaces import registry
+from dpframe.sampling import threefry
 
 BUILT_IN = [e for e in registry.load([]).entries if e.distribution == registry.BUILTIN]
 MECHANISMS = {

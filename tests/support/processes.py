@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dpframe.descendants import running
+from dpframe.common.machine import running
 from support import TESTS
 
 if TYPE_CHECKING:

@@ -19,13 +19,13 @@ from dpframe import (
     Pair,
     PureDP,
     Statistic,
-    registry,
 )
 from dpframe.commands.audit import make_plan
-from dpframe.engine.addresses import chunks
-from dpframe.engine.programs import programs
 from dpframe.engine.run import quiet
 from dpframe.engine.run import run as run_plan
+from dpframe.interfaces import registry
+from dpframe.sampling import address as chunks
+from dpframe.sampling import programs
 from dpframe.spec import audit_from_dict
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from dpframe.engine.counts.checkpoint import Store
-    from dpframe.record.result import CellResult
+    from dpframe.engine.checkpoint import Store
+    from dpframe.results.build import CellResult
     from dpframe.spec.audit import Audit
 
 ROWS, PER_SEGMENT = 32, 2

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dpframe import Estimate, Estimator, GaussianDP, Query, clopper_pearson_upper
-from dpframe.builtin.estimators.events.grid import PilotGrid
-from dpframe.stats.gaussian import gaussian_epsilon
-from dpframe.stats.gdp import gaussian_mu
+from dpframe.builtin.estimators.events import PilotGrid
+from dpframe.stats.gaussian import gaussian_epsilon, gaussian_mu
 
 if TYPE_CHECKING:
-    from dpframe.types import Ints, Tree
+    from dpframe.common.types import Ints, Tree
 
 
 class AbsoluteMu(Estimator, name="absolute-mu"):

@@ -26,10 +26,11 @@ from dpframe import (
     estimate_from_boxes,
 )
 from dpframe.builtin.mechanisms.laplace import Laplace
-from dpframe.builtin.pairs.zeros_ones import ZerosOnes
-from dpframe.testing import NotKeptError, attacks, check_mechanism, check_pair, estimators, pairs
+from dpframe.builtin.pairs.pairs import ZerosOnes
+from dpframe.testing import NotKeptError, attacks, check_mechanism, check_pair, estimators
 from dpframe.testing import mechanisms as of_mechanisms
-from dpframe.testing.findings import examine
+from dpframe.testing import neighbourhoods as pairs
+from dpframe.testing.plugins import examine
 
 
 def finding(kind: str, subject: Any, promise: str) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dpframe import registry
+from dpframe.interfaces import registry
 from dpframe.testing import Finding, attacks, examined
 
 PARAMS: dict[str, dict[str, Any]] = {

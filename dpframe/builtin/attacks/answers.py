@@ -1,27 +1,410 @@
-"""Attacks on the answers of black boxes, whatever these are: one view of them at a time."""
+"""Attacks on the answers of black boxes: one view of them at a time."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
 
 from dpframe import Attack, HostMechanism
-from dpframe.builtin.attacks.views import learners, telling
-from dpframe.builtin.attacks.views.bits import Bits
-from dpframe.builtin.attacks.views.equalities import Equalities
-from dpframe.builtin.attacks.views.kinds import Kinds
-from dpframe.builtin.attacks.views.labels import Labels
-from dpframe.builtin.attacks.views.numbers import Numbers
-from dpframe.builtin.attacks.views.residues import Residues
-from dpframe.builtin.attacks.views.spread import Spread
-from dpframe.builtin.attacks.views.time import Time
+from dpframe.builtin.attacks.views import (
+    EDGES,
+    Bits,
+    Equalities,
+    Kinds,
+    Labels,
+    Numbers,
+    Residues,
+    Spread,
+    Time,
+    categories,
+    edges_of,
+    in_words,
+    listed,
+    smoothed,
+    weighted,
+    weights,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dpframe import Answers, Array, HostArray, Key, Target, Tree
+    from dpframe import Answers, Array, Floats, HostArray, Ints, Key, Target, Tree
+
+
+# Which column of categories tells most against a claim, by shares that were learned elsewhere.
+
+
+SMOOTHING = 0.5
+"""Added to every count: what one dataset has not shown is no proof."""
+
+CAUTION = 1.5
+"""Standard errors by which the logarithm of a ratio is drawn in to 0."""
+
+LARGEST = 50.0
+"""Losses beyond are taken for this."""
+
+MOST_POINTS = 4
+"""Of a claim, that columns are judged by."""
+
+
+def points(target: Target) -> list[tuple[float, float]]:
+    """A few (ε, δ) of what is claimed for a pair; (0, 0) where nothing is."""
+    claim = target.mechanism.claim(target.pair)
+    if claim is None:
+        return [(0.0, 0.0)]
+    deltas = list(claim.telling_deltas)
+    step = -(-len(deltas) // MOST_POINTS)
+    found = [(min(claim.epsilon_at(delta), LARGEST), delta) for delta in deltas[::step]]
+    return [(epsilon, delta) for epsilon, delta in found if not math.isnan(epsilon)]
+
+
+def ratios(counts: Ints) -> Floats:
+    """Logarithms of ratios of shares, D′ over D, drawn in to 0 by what chance does to them.
+
+    Args:
+        counts: shape [..., 2, categories].
+
+    Returns:
+        Shape [..., categories]; 0 for a category that was not seen.
+    """
+    smooth = counts + SMOOTHING
+    total = np.maximum(counts.sum(axis=-1, keepdims=True), 1)
+    logs = np.log(smooth / total)
+    plain = logs[..., 1, :] - logs[..., 0, :]
+    error = np.sqrt((1 / smooth).sum(axis=-2))
+    drawn = np.sign(plain) * np.maximum(np.abs(plain) - CAUTION * error, 0)
+    # Where caution takes all of it, what is left still puts the categories in order.
+    ordered = np.where(drawn == 0, 1e-3 * plain / (1 + error), drawn)
+    found: Floats = np.where(counts.sum(axis=-2) > 0, ordered, 0.0)
+    return found
+
+
+def farthest(learned: Floats, counts: Ints, claimed: list[tuple[float, float]]) -> Floats:
+    """By how many standard errors an event of each column lies outside of a claim, at most.
+
+    Args:
+        learned: ratios from other draws, shape [k, categories]; an event is all categories from
+            some ratio on.
+        counts: shape [k, 2, categories].
+        claimed: (ε, δ).
+
+    Returns:
+        Shape [k].
+    """
+    order = np.argsort(-learned, axis=-1, kind="stable")
+    ordered = np.take_along_axis(counts, order[:, None, :], axis=-1)
+    trials = counts.sum(axis=-1)[:, :, None]
+    first = np.cumsum(ordered, axis=-1)
+    best: Any = np.full(len(counts), -np.inf)
+    for hits, (side, other) in ((first, (1, 0)), (trials - first, (0, 1))):
+        share = (hits + 0.5) / (trials + 1)
+        p, q = share[:, side], share[:, other]
+        n = np.maximum(trials.min(axis=1), 1)
+        for epsilon, delta in claimed:
+            slope = math.exp(epsilon)
+            noise = np.sqrt((slope**2 * q * (1 - q) + p * (1 - p)) / n)
+            best = np.maximum(best, ((p - slope * q - delta) / noise).max(axis=-1))
+    return np.asarray(best, np.float64)
+
+
+def counted(codes: HostArray, categories: int) -> Ints:
+    """How often each category comes in each column, shape [k, categories].
+
+    Args:
+        codes: whole numbers below `categories`, shape [n, k].
+        categories: how many there may be.
+    """
+    k = codes.shape[1]
+    flat = codes.astype(np.int64) + categories * np.arange(k)
+    return np.bincount(flat.reshape(-1), minlength=k * categories).reshape(k, categories)
+
+
+# Events of what was learned, in words.
+
+
+def told(view: Any, state: Any, edge: float, above: bool, words: Mapping[int, str]) -> str | None:
+    """The event "score ≥ edge", or "score < edge" where not `above`.
+
+    Args:
+        view: what was looked at.
+        state: what was learned.
+        edge: a score.
+        above: which of the two.
+        words: texts of hashes.
+    """
+    scores = np.asarray(state["scores"])
+    # A score may have been rounded since: what is next to the edge is on it.
+    chosen = (scores >= edge - 1e-6 * abs(edge)) == above
+    if view.columns == "hashes":
+        return _of_hashes(view, state, chosen, words)
+    if view.columns == "numbers":
+        return _of_numbers(view, state, chosen, words)
+    return _of_codes(view, state, chosen)
+
+
+def _of_codes(view: Any, state: Any, chosen: Any) -> str | None:
+    # A code that was never seen belongs to neither side, as far as a reader is concerned.
+    seen = np.asarray(state["scores"]) != 0
+    codes, rest = (np.flatnonzero(side & seen).tolist() for side in (chosen, ~chosen))
+    place = int(state["column"]), int(state["columns"])
+    if not codes or (rest and len(rest) < len(codes) and chosen[~seen].all()):
+        text: str | None = view.told(*place, rest, codes) if rest else None
+        return f"it does not hold that {text}" if text else None
+    found: str | None = view.told(*place, codes, rest)
+    return found
+
+
+def _of_hashes(view: Any, state: Any, chosen: Any, words: Mapping[int, str]) -> str:
+    known = int(state["known"])
+    inside, rest = chosen[:known], bool(chosen[-1])
+    size = -np.abs(np.asarray(state["scores"])[:known])
+    hashes = np.asarray(state["hashes"])[:known].astype(np.int64)
+    order = np.argsort(size, kind="stable")
+    of = [[int(hashes[i]) for i in order if inside[i] == wanted] for wanted in (True, False)]
+    if not rest:
+        return str(view.told(0, 1, of[0], words)) if of[0] else "is none of all answers"
+    if not of[1]:
+        return "is any answer"
+    return f"it does not hold that it {view.told(0, 1, of[1], words)}"
+
+
+def _of_numbers(view: Any, state: Any, chosen: Any, words: Mapping[int, str]) -> str:
+    edges = np.asarray(state["edges"], np.float64)
+    number = len(np.asarray(state["weights"]))
+    column = int(state["column"])
+    if view.beside and column >= 0:
+        name = view.name_of(column, _labels(state, column % view.beside, words))
+    else:
+        name = view.name(column, number)
+    used = int(np.isfinite(edges).sum())
+    inside = chosen[: used + 1]
+    inside = np.append(inside, False)
+    parts, start = [], None
+    for place, is_in in enumerate(inside):
+        if is_in and start is None:
+            start = place
+        elif not is_in and start is not None:
+            parts.append(_interval(edges, start, place, used))
+            start = None
+    if chosen[EDGES + 1] and np.asarray(state["scores"])[EDGES + 1]:
+        parts.append("no number")
+    return f"{name} is {listed(parts)}" if parts else f"{name} is nothing at all"
+
+
+def _labels(state: Any, group: int, words: Mapping[int, str]) -> list[str]:
+    """The labels of a group that come most often, and empty places for the others."""
+    values = np.asarray(state["beside"], np.float64)[group]
+    labels = [in_words(value, words) for value in values[~np.isnan(values)].tolist()]
+    return [*labels, *[""] * int(np.asarray(state["more"])[group])] or ["a label of a group"]
+
+
+def _interval(edges: Any, start: int, stop: int, used: int) -> str:
+    """Categories from `start` to before `stop`: numbers from one edge to before another."""
+    low = None if start == 0 else float(edges[start - 1])
+    high = None if stop > used else float(edges[stop - 1])
+    if low is None:
+        return "anything" if high is None else f"below {high:.6g}"
+    if high is None:
+        return f"{low:.6g} or more"
+    if high == np.nextafter(low, np.inf):
+        return f"{low:.6g}"
+    return f"from {low:.6g} to below {high:.6g}"
+
+
+# What is learned of columns: the one that tells most, and the ratio of each of its categories.
+#
+# States are dicts of arrays whose shapes depend on nothing but the shape of what is seen. `score`
+# of
+# each learner works on arrays of NumPy and, traced, of JAX.
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpframe import HostArray, Ints, Target
+
+    Train = tuple[HostArray, HostArray]
+    State = dict[str, Any]
+
+CODES = 256
+"""Categories of a column of codes."""
+
+HASHES = 1024
+"""Categories of a column of hashes that have a ratio of their own: those seen most often."""
+
+LEAST = 2
+"""How often a hash must be seen to be one of these."""
+
+TOO_FEW = 3
+"""Columns of which no weighted sum is made: they come from one number or two."""
+
+ALONE, DERIVED = 64, 9
+"""Columns of numbers that are tried alone, at most, from the first on and from the last."""
+
+REMEMBERED = 3
+"""Values of a column that is not learned from."""
+
+JUDGED_BY = 2**21
+"""Entries of the draws by which a column is chosen, about."""
+
+
+def learn_codes(target: Target, train: Train) -> State:
+    """Of columns of codes."""
+    few = _few(train)
+    column = _telling(points(target), few)
+    whole = np.stack([counted(part[:, column : column + 1], CODES)[0] for part in train])
+    return {
+        "column": np.int32(column),
+        "columns": np.int32(train[0].shape[1]),
+        "scores": ratios(whole),
+    }
+
+
+def _telling(claimed: list[tuple[float, float]], few: list[HostArray]) -> int:
+    """The column of codes that tells most; of those that never change none does."""
+    places = _that_vary(few, np.arange(few[0].shape[1]))
+    if len(places) == 1:
+        return int(places[0])
+    few = [part[:, places] for part in few]
+    most = 1 + max(int(part.max()) for part in few)
+    halves = [[counted(part[half::2], most) for part in few] for half in (0, 1)]
+    found = np.stack([np.stack(half, axis=1) for half in halves])
+    told = sum(farthest(ratios(found[h]), found[1 - h], claimed) for h in (0, 1))
+    return int(places[np.argmax(told)])
+
+
+def score_codes(state: State, seen: Any, xp: Any) -> Any:
+    """The ratio of the code of the chosen column."""
+    column = xp.take(seen, state["column"], axis=1)
+    return xp.asarray(state["scores"])[column.astype("int32")]
+
+
+def learn_hashes(target: Target, train: Train) -> State:
+    """Of one column of hashes."""
+    sides = [part[:, 0] for part in train]
+    seen, place = np.unique(np.concatenate(sides), return_inverse=True)
+    split = len(sides[0])
+    counts = np.stack(
+        [np.bincount(part, minlength=len(seen)) for part in (place[:split], place[split:])]
+    )
+    total = counts.sum(axis=0)
+    often = np.argsort(-total, kind="stable")[:HASHES]
+    kept = np.sort(often[total[often] >= LEAST])
+    rest = counts.sum(axis=1) - counts[:, kept].sum(axis=1)
+    found = ratios(np.column_stack([counts[:, kept], rest]))
+    hashes = np.full(HASHES, 2**32 - 1, np.uint32)
+    scores = np.full(HASHES + 1, found[-1])
+    hashes[: len(kept)], scores[: len(kept)] = seen[kept], found[:-1]
+    return {"hashes": hashes, "scores": scores, "known": np.int32(len(kept))}
+
+
+def score_hashes(state: State, seen: Any, xp: Any) -> Any:
+    """The ratio of a known hash, or that of all others together."""
+    hashes, scores = xp.asarray(state["hashes"]), xp.asarray(state["scores"])
+    at = xp.minimum(xp.searchsorted(hashes, seen[:, 0]), HASHES - 1)
+    known = (hashes[at] == seen[:, 0]) & (at < state["known"])
+    return scores[xp.where(known, at, HASHES)]
+
+
+def learn_numbers(target: Target, train: Train, sums: bool, beside: int = 0) -> State:
+    """Of columns of numbers, and with `sums` of a weighted sum of them, by intervals.
+
+    Args:
+        target: what is claimed.
+        train: columns on D and on D′.
+        sums: whether a weighted sum of them means something.
+        beside: the last columns of so many are not learned from; what they hold is remembered.
+    """
+    if beside:
+        kept = _remembered(np.concatenate([part[:, -beside:] for part in train]))
+        rest = train[0][:, :-beside], train[1][:, :-beside]
+        return {**learn_numbers(target, rest, sums), **kept}
+    few = _few(train)
+    places = _that_vary(few, _candidates(train[0].shape[1]))
+    claimed = points(target)
+    told: Any = 0.0
+    for half in (0, 1):
+        here: list[HostArray] = [part[half::2] for part in few]
+        there: list[HostArray] = [part[1 - half :: 2] for part in few]
+        direction = weights(here)
+        here, there = (
+            [np.column_stack([part[:, places], weighted(direction, part, np)]) for part in parts]
+            for parts in (here, there)
+        )
+        edges, smooth = zip(*map(edges_of, np.concatenate(here).T), strict=True)
+        counts = _counts(edges, here)
+        learned = ratios(np.where(np.array(smooth)[:, None, None], smoothed(counts), counts))
+        told = told + farthest(learned, _counts(edges, there), claimed)
+    if not sums or train[0].shape[1] <= TOO_FEW:
+        told[-1] = -np.inf
+    column = int(np.argmax(told))
+    own = weights([part[: len(few[0])] for part in train])
+    column = -1 if column == len(places) else int(places[column])
+    chosen = [weighted(own, p, np) if column < 0 else p[:, column] for p in train]
+    ends, is_smooth = edges_of(np.concatenate(chosen))
+    counts = _counts([ends], [part[:, None] for part in chosen])[0]
+    scores = ratios(smoothed(counts) if is_smooth else counts)
+    return {"column": np.int32(column), **own, "edges": ends, "scores": scores}
+
+
+def _remembered(columns: HostArray) -> State:
+    """Of each column the values that come most often, and how many others there are."""
+    values = np.full((columns.shape[1], REMEMBERED), np.nan)
+    more = np.zeros(columns.shape[1], np.int32)
+    for place, column in enumerate(columns.T):
+        seen, counts = np.unique(column[~np.isnan(column)], return_counts=True)
+        most = seen[np.argsort(-counts, kind="stable")[:REMEMBERED]]
+        values[place, : len(most)], more[place] = most, len(seen) - len(most)
+    return {"beside": values, "more": more}
+
+
+def _candidates(columns: int) -> Ints:
+    """Columns that are tried alone: of many the first, and the last, which are derived of all."""
+    return np.unique(np.concatenate([np.arange(columns)[:ALONE], np.arange(columns)[-DERIVED:]]))
+
+
+def _that_vary(few: list[HostArray], places: Ints) -> Ints:
+    """Those of some columns that are not the same in all rows; one at least."""
+    first = few[0][:1, places]
+    varies = [
+        ((part[:, places] != first) & ~(np.isnan(part[:, places]) & np.isnan(first)))
+        for part in few
+    ]
+    found = places[np.any([each.any(axis=0) for each in varies], axis=0)]
+    return found if len(found) else places[:1]
+
+
+def _counts(edges: Sequence[Any], sides: list[HostArray]) -> Any:
+    """How often each interval of each column comes, shape [k, 2, intervals]."""
+    of = []
+    for part in sides:
+        codes = [categories(ends, part[:, c], np) for c, ends in enumerate(edges)]
+        of.append(counted(np.stack(codes, axis=1), EDGES + 2))
+    return np.stack(of, axis=1)
+
+
+def score_numbers(state: State, seen: Any, xp: Any) -> Any:
+    """The ratio of the interval in which the chosen column lies."""
+    column, seen = state["column"], seen[:, : state["weights"].shape[0]]
+    if xp is np:
+        chosen = weighted(state, seen, xp) if column < 0 else seen[:, column]
+    else:
+        own = xp.take(seen, xp.maximum(column, 0), axis=1)
+        chosen = xp.where(column < 0, weighted(state, seen, xp), own)
+    return xp.asarray(state["scores"])[categories(xp.asarray(state["edges"]), chosen, xp)]
+
+
+def _few(train: Train) -> list[HostArray]:
+    """Some draws of each dataset: columns are chosen by these."""
+    most = int(np.clip(JUDGED_BY // max(1, train[0].shape[1]), 64, 8192))
+    return [part[:most] for part in train]
+
+
+# Attacks on the answers of black boxes, whatever these are: one view of them at a time.
+
 
 VIEWS: dict[str, Any] = {
     "kinds": Kinds(),
@@ -94,10 +477,10 @@ class OfAnswers(Attack, name="answers"):
             train = (np.zeros((4, number), train[0].dtype),) * 2
         view = VIEWS[self.look]
         if view.columns == "codes":
-            return learners.learn_codes(target, train)
+            return learn_codes(target, train)
         if view.columns == "hashes":
-            return learners.learn_hashes(target, train)
-        return learners.learn_numbers(target, train, view.sums, view.beside)
+            return learn_hashes(target, train)
+        return learn_numbers(target, train, view.sums, view.beside)
 
     def score(self, state: Tree, outputs: Array) -> Array:
         scores: Array = SCORE[VIEWS[self.look].columns](state, outputs, jnp)
@@ -108,11 +491,11 @@ class OfAnswers(Attack, name="answers"):
         return found
 
     def words(self, state: Tree, edge: float, above: bool, words: Mapping[int, str]) -> str | None:
-        return telling.told(VIEWS[self.look], state, edge, above, words)
+        return told(VIEWS[self.look], state, edge, above, words)
 
 
 SCORE = {
-    "codes": learners.score_codes,
-    "hashes": learners.score_hashes,
-    "numbers": learners.score_numbers,
+    "codes": score_codes,
+    "hashes": score_hashes,
+    "numbers": score_numbers,
 }

@@ -1,4 +1,4 @@
-"""A score learned from outputs of any shape."""
+"""Attacks that learn their score from draws."""
 
 from __future__ import annotations
 
@@ -8,14 +8,94 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import Attack, Ge, Le
-from dpframe.builtin.attacks import _columns, _perceptron
-from dpframe.builtin.attacks._columns import Columns
-from dpframe.builtin.attacks._regression import Linear, best_ridge, padded, ridge_regression
-from dpframe.builtin.attacks._thin import FROM, WIDEST, pooled, thin_weights
+from dpframe import Attack, Ge, Gt, Le
+from dpframe.builtin.attacks import columns as _columns
+from dpframe.builtin.attacks import learners as _perceptron
+from dpframe.builtin.attacks.columns import (
+    Columns,
+    cuts,
+    digests,
+    host_numbers,
+    host_words,
+    not_one_number,
+    numbers,
+    vectors,
+    words,
+)
+from dpframe.builtin.attacks.learners import (
+    FROM,
+    WIDEST,
+    Linear,
+    best_ridge,
+    padded,
+    pooled,
+    ridge_regression,
+    thin_weights,
+)
+from dpframe.stats.logistic import logistic_regression
 
 if TYPE_CHECKING:
     from dpframe import Array, Floats, HostArray, Ints, Key, Target, Tree
+
+
+# A linear score, learned by logistic regression.
+
+
+FURTHEST = 8.0
+"""Standard deviations beyond which an output has no more influence on what is learned."""
+
+LOOKED_AT = 10_000
+"""Outputs per dataset that mean and standard deviation are taken from."""
+
+
+class Logistic(Attack, name="logistic"):
+    """Log-odds of D′ by logistic regression on the coordinates of the output.
+
+    For vectors of any length. Coordinates are standardised; the weights maximise the likelihood of
+    the fit stream less ½λ‖w‖² per output, by Newton's method, so the same draws give the same
+    weights. Draws with a NaN teach nothing; an output with a NaN scores NaN.
+    """
+
+    gives = "score"
+
+    ridge: Annotated[float, Gt(0)] = 1e-3
+    """λ, which keeps weights finite where the two datasets can be told apart without error."""
+
+    def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
+        seen = [_finite_rows(outputs) for outputs in train]
+        if not all(map(len, seen)):
+            raise ValueError("every output that it could learn from is NaN")
+        centre, scale = _typical(np.concatenate([x[:LOOKED_AT] for x in seen]))
+        rows = np.clip((np.concatenate(seen) - centre) / scale, -FURTHEST, FURTHEST)
+        labels = np.repeat([0.0, 1.0], [len(x) for x in seen])
+        intercept, weights = logistic_regression(rows, labels, self.ridge)
+        return {"centre": centre, "weights": weights / scale, "intercept": np.float64(intercept)}
+
+    def score(self, state: Tree, outputs: Array) -> Array:
+        x = vectors(outputs)
+        parts = (x - state["centre"].astype(x.dtype)) * state["weights"].astype(x.dtype)
+        odds: Array = jnp.sum(parts, axis=1) + state["intercept"].astype(x.dtype)
+        return odds
+
+
+def _typical(rows: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of each column, the outermost 1 % drawn in on either side."""
+    inner = np.clip(rows, *np.quantile(rows, [0.01, 0.99], axis=0))
+    scale = inner.std(axis=0)
+    scale = np.where(scale > 0, scale, rows.std(axis=0))
+    return inner.mean(axis=0), np.where(scale > 0, scale, 1.0)
+
+
+def _finite_rows(outputs: HostArray) -> Floats:
+    """Outputs as vectors without NaN; infinite entries become the largest finite one."""
+    rows = np.asarray(outputs, np.float64).reshape(len(outputs), -1)
+    rows = rows[~np.isnan(rows).any(axis=1)]
+    most = np.max(np.abs(rows), where=np.isfinite(rows), initial=0.0)
+    return np.clip(rows, -most, most)
+
+
+# A score learned from outputs of any shape.
+
 
 CHOSEN_BY = 2**12
 """Outputs per dataset by which ridge and features are chosen."""
@@ -238,3 +318,121 @@ def _deepened(
 
 
 _inputs = jax.jit(_columns.add_up)
+
+
+# The likelihood ratio of outputs that take few values, learned from their shares.
+
+
+FEW = 2**16
+"""Outputs per dataset after which those of continuous noise, that hardly come twice, are enough."""
+
+
+class Categories(Attack, name="categories"):
+    """ln of the share of the fit stream that is the same output, on D′ over on D.
+
+    Outputs of any shape are taken as wholes: two are the same if all their coordinates are, to the
+    bit (but all NaN are alike, and 0 and −0). With counts c the logarithm is
+    r = ln((c₁ + s)/(n₁ + sk)) − ln((c₀ + s)/(n₀ + sk)), and its standard error about
+    e = √(1/(c₁ + s) + 1/(c₀ + s)). The score is r drawn in to 0 by `caution` times e: else rare
+    outputs, whose r is mostly noise, would rank above those that tell. Outputs that were seen less
+    than `least` times, in both streams together, or not at all, are one category. So where hardly
+    any output comes twice, as with continuous noise, the score is the same for all: use `learned`
+    there.
+    """
+
+    gives = "score"
+
+    values: Annotated[int, Ge(1), Le(65536)] = 1024
+    """Values with a score of their own, at most: those that are seen most often."""
+    least: Annotated[int, Ge(1)] = 5
+    """How often a value must be seen to have a score of its own."""
+    smoothing: Annotated[float, Gt(0)] = 1.0
+    """s, added to every count: a value that one dataset has not shown is no proof."""
+    caution: Annotated[float, Ge(0)] = 2.0
+    """Standard errors by which a ratio must differ from 1 to count."""
+
+    def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
+        few = [_whole(*digests(host_words(outputs[:FEW]))) for outputs in train]
+        sides = few
+        if 2 * len(np.unique(few[0])) <= len(few[0]) == FEW < max(map(len, train)):
+            sides = [_whole(*digests(host_words(outputs))) for outputs in train]
+        seen, place = np.unique(np.concatenate(sides), return_inverse=True)
+        split = len(sides[0])
+        counts = np.stack(
+            [np.bincount(part, minlength=len(seen)) for part in (place[:split], place[split:])]
+        )
+        often = np.argsort(-counts.sum(axis=0), kind="stable")[: self.values]
+        kept = np.sort(often[counts.sum(axis=0)[often] >= self.least])
+        rest = counts.sum(axis=1) - counts[:, kept].sum(axis=1)
+        ratios = self.ratios(np.column_stack([counts[:, kept], rest]))
+        # Empty places have the score of the rest, so it does not matter who is found there.
+        first = np.full(self.values, 2**32 - 1, np.uint32)
+        second = np.zeros(self.values, np.uint32)
+        scores = np.full(self.values + 1, ratios[-1])
+        first[: len(kept)], second[: len(kept)] = seen[kept] >> 32, seen[kept] & 0xFFFFFFFF
+        scores[: len(kept)] = ratios[:-1]
+        return {"first": first, "second": second, "scores": scores}
+
+    def ratios(self, counts: Ints) -> HostArray:
+        """Logarithms of ratios of smoothed shares, drawn in; of counts of shape [2, k]."""
+        smooth = counts + self.smoothing
+        plain = np.diff(np.log(smooth / smooth.sum(axis=1, keepdims=True)), axis=0)[0]
+        error = np.sqrt((1 / smooth).sum(axis=0))
+        drawn: HostArray = np.sign(plain) * np.maximum(np.abs(plain) - self.caution * error, 0)
+        return drawn
+
+    def score(self, state: Tree, outputs: Array) -> Array:
+        first, second = digests(words(outputs))
+        at = jnp.searchsorted(state["first"], first, method="scan_unrolled")
+        at = jnp.minimum(at, self.values - 1)
+        known = (state["first"][at] == first) & (state["second"][at] == second)
+        found: Array = state["scores"].astype(float)[jnp.where(known, at, self.values)]
+        return found
+
+
+def _whole(first: HostArray, second: HostArray) -> HostArray:
+    """Two numbers of 32 bits as one of 64."""
+    return first.astype(np.uint64) << np.uint64(32) | second
+
+
+# The likelihood ratio of single numbers, learned from a histogram.
+
+
+class HistogramRatio(Attack, name="histogram-ratio"):
+    """ln of the share of the fit stream in the output's bin, on D′ over on D.
+
+    For single numbers whose likelihood ratio need not rise with the output. Bins are cut at order
+    statistics of both datasets together, close together in the tails; the outer two are open.
+    With counts c the score is ln((c₁ + s)/(n₁ + sk)) − ln((c₀ + s)/(n₀ + sk)), so it has at most k
+    values. A NaN output scores NaN.
+    """
+
+    gives = "score"
+
+    bins: Annotated[int, Ge(2), Le(4096)] = 128
+    """k, the number of bins; fewer are in use where outputs repeat."""
+    smoothing: Annotated[float, Gt(0)] = 1.0
+    """s, added to every count: a bin that one dataset has not hit is no proof."""
+
+    def unsuited(self, target: Target) -> str | None:
+        return not_one_number(target)
+
+    def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
+        seen = [x[~np.isnan(x)] for x in map(host_numbers, train)]
+        pooled = np.sort(np.concatenate(seen))
+        edges = np.full(self.bins - 1, np.inf)
+        if len(pooled):
+            found = cuts(pooled, self.bins - 1)
+            edges[: len(found)] = found
+        logs = []
+        for x in seen:
+            counts = np.bincount(np.searchsorted(edges, x, side="right"), minlength=self.bins)
+            total = len(x) + self.smoothing * self.bins
+            logs.append(np.log((counts + self.smoothing) / total))
+        return {"edges": edges, "ratios": logs[1] - logs[0]}
+
+    def score(self, state: Tree, outputs: Array) -> Array:
+        x = numbers(outputs)
+        edges = state["edges"].astype(x.dtype)
+        bins = jnp.searchsorted(edges, x, side="right", method="scan_unrolled")
+        return jnp.where(jnp.isnan(x), jnp.nan, state["ratios"].astype(x.dtype)[bins])

@@ -1,22 +1,58 @@
-"""The Gaussian mechanism."""
+"""Gaussian mechanisms."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING, Annotated, Self
 
-from dpframe import ApproxDP, GaussianDP, Gt, Lt, Mechanism, Pair
-from dpframe.builtin.mechanisms._gaussian import (
-    l2_sensitivity,
-    normal_cdf,
-    shift_log_ratio,
-    standard_normal,
-)
-from dpframe.builtin.mechanisms._pairs import known
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import special
+
+from dpframe import ApproxDP, GaussianDP, Gt, Le, Lt, Mechanism, Pair, PureDP, SubsampledGaussianDP
+from dpframe.builtin.mechanisms.laplace import known, sensitivity_or_distance
 from dpframe.stats.gaussian import gaussian_mu_at
 
 if TYPE_CHECKING:
-    from dpframe import Array, HostArray, Key
+    from dpframe import Array, Claim, HostArray, Key
+
+
+# Pieces that the Gaussian mechanisms share.
+
+
+def l2_sensitivity(given: float | None, pair: Pair) -> float:
+    """The sensitivity the user gave, else the pair's l2 distance."""
+    return sensitivity_or_distance(given, pair, 2)
+
+
+def standard_normal(key: Key, data: Array, n: int) -> Array:
+    """N(0, 1) for every coordinate of n outputs, shape [n, *data.shape].
+
+    Drawn in one row and reshaped last: vectors then have full width whatever the dimension.
+    """
+    return jax.random.normal(key, (n * data.size,), data.dtype).reshape(n, *data.shape)
+
+
+def normal_cdf(data: HostArray, x: HostArray, sigma: float) -> HostArray | None:
+    """P(data + N(0, σ²) ≤ x) for data of one number, else None."""
+    if np.size(data) != 1:
+        return None
+    found: HostArray = special.ndtr((x - np.ravel(data)[0]) / sigma)
+    return found
+
+
+def shift_log_ratio(data: Array, outputs: Array, sigma: Array | float) -> Array:
+    """Log density of N(data, σ²) with respect to N(0, σ²), all coordinates together, shape [n].
+
+    Unlike −‖outputs − data‖²/2σ² it is linear in the outputs, so that digits are not lost when two
+    of them are subtracted.
+    """
+    products = (data * (outputs - data / 2)).reshape(len(outputs), -1)
+    return jnp.sum(products, axis=1) / sigma**2
+
+
+# The Gaussian mechanism.
 
 
 class Gaussian(Mechanism, name="gaussian"):
@@ -65,3 +101,84 @@ class Gaussian(Mechanism, name="gaussian"):
 
     def log_density(self, data: Array, outputs: Array) -> Array:
         return shift_log_ratio(data, outputs, known(self.sigma))
+
+
+# The Gaussian mechanism on a Poisson sample.
+
+
+class SubsampledGaussian(Mechanism, name="subsampled-gaussian"):
+    """A noisy sum over a Poisson sample of the records, such as one step of DP-SGD.
+
+    The dataset is what one record adds to the sum, a vector x, zero if the record is not there;
+    the others are known and left out. With probability q the record is in the sample, the whole
+    of it, and then the output is x + N(0, σ²Δ²) in every coordinate; else it is N(0, σ²Δ²). Claim:
+    the exact curve of that for records of l2 norm Δ; true, unless another is named. True curve of
+    a pair with D = 0, such as zeros-ones at any dim: the same, with Δ/‖x‖ times the noise; at
+    δ = 0 the true ε is infinite. At dim 1 the output rounds to 1 with probability Φ(−1/2σ) on D and
+    qΦ(1/2σ) + (1 − q)Φ(−1/2σ) on D′ [Koskela2024, section 3]. In float32 the
+    noise is between −5.42 σΔ and 5.22 σΔ, and q is rounded up to a multiple of 2⁻²³.
+    """
+
+    sampling_probability: Annotated[float, Gt(0), Le(1)]
+    """q, with which the record is in the sample."""
+    noise_multiplier: Annotated[float, Gt(0)]
+    """σ: standard deviation of the noise, divided by the sensitivity."""
+    epsilon: Annotated[float, Gt(0)] | None = None
+    """The claim, at `delta`; changes nothing else. Default: the exact curve is claimed."""
+    delta: Annotated[float, Gt(0), Lt(1)] = 1e-5
+    """δ of the claim; counts only together with `epsilon`."""
+    mu: Annotated[float, Gt(0)] | None = None
+    """Claims μ-GDP instead; changes nothing else."""
+    claimed_noise_multiplier: Annotated[float, Gt(0)] | None = None
+    """Claims the exact curve of this σ instead of the true one; changes nothing else."""
+    sensitivity: Annotated[float, Gt(0)] | None = None
+    """Δ, the largest l2 norm of a record; default: the pair's l2 distance."""
+
+    def check(self) -> None:
+        claims = [self.epsilon, self.mu, self.claimed_noise_multiplier]
+        if sum(claim is not None for claim in claims) > 1:
+            raise ValueError(
+                "epsilon, mu and claimed_noise_multiplier are claims: give one of them"
+            )
+
+    def resolve(self, pair: Pair) -> Self:
+        return dataclasses.replace(self, sensitivity=l2_sensitivity(self.sensitivity, pair))
+
+    def claim(self, pair: Pair) -> Claim:
+        if self.epsilon is not None:
+            return ApproxDP(self.epsilon, self.delta)
+        if self.mu is not None:
+            return GaussianDP(self.mu)
+        claimed = self.claimed_noise_multiplier or self.noise_multiplier
+        return SubsampledGaussianDP(self.sampling_probability, claimed)
+
+    def truth(self, pair: Pair) -> Claim | None:
+        if np.any(pair.d0) and np.any(pair.d1):
+            return None  # a record replaced: two mixtures
+        distance = pair.distance(2)
+        if distance == 0:
+            return PureDP(0.0)
+        return SubsampledGaussianDP(self.sampling_probability, self._deviation / distance)
+
+    def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
+        without = normal_cdf(np.zeros_like(data), x, self._deviation)
+        chosen = normal_cdf(data, x, self._deviation)
+        if without is None or chosen is None:
+            return None
+        return without + self.sampling_probability * (chosen - without)
+
+    def sample(self, key: Key, data: Array, n: int) -> Array:
+        choice, noise = jax.random.split(key)
+        chosen = jax.random.uniform(choice, (n,), data.dtype) < self.sampling_probability
+        added = jnp.where(chosen.reshape(n, *[1] * data.ndim), data, 0)
+        return added + self._deviation * standard_normal(noise, data, n)
+
+    def log_density(self, data: Array, outputs: Array) -> Array:
+        q = self.sampling_probability
+        ratio = shift_log_ratio(data, outputs, self._deviation)
+        return jnp.logaddexp(jnp.log1p(-q), jnp.log(q) + ratio)
+
+    @property
+    def _deviation(self) -> float:
+        """Standard deviation of the noise."""
+        return self.noise_multiplier * known(self.sensitivity)

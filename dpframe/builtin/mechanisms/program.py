@@ -12,6 +12,7 @@ from dpframe import ApproxDP, ForeignMechanism, Ge, Lt, Pair, PureDP, SpecFile
 if TYPE_CHECKING:
     from dpframe import Claim
 
+
 Table = NewType("Table", str)
 """A table of plain values, as JSON text: it has to be hashable."""
 

@@ -1,30 +1,83 @@
-"""Edits of a table that break libraries."""
+"""The neighbourhood `records`: edits of a table that break libraries."""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import numpy as np
+
 from dpframe import Ge, Le, Neighbourhood, ParameterError, SpecFile
-from dpframe.builtin.neighbourhoods._bench import Adjacency, Bench, Draft
-from dpframe.builtin.neighbourhoods._chance import by_chance, changed
-from dpframe.builtin.neighbourhoods._columns import Column, known_columns
-from dpframe.builtin.neighbourhoods._memo import Memo
-from dpframe.builtin.neighbourhoods._planned import planned
-from dpframe.builtin.neighbourhoods._told import told
-from dpframe.builtin.pairs._files import read_table
-from dpframe.builtin.pairs._plain import written
-from dpframe.builtin.pairs._table import Form, Table, table, unnamed
-from dpframe.builtin.pairs.records import GivenTable, Records, made_of_rows
+from dpframe.builtin.neighbourhoods.bench import Adjacency, Bench, Draft
+from dpframe.builtin.neighbourhoods.edits import by_chance, changed, planned
+from dpframe.builtin.neighbourhoods.schema import Column, known_columns, told
+from dpframe.builtin.pairs.pairs import GivenTable, Records, made_of_rows
+from dpframe.builtin.pairs.plain import frozen, of_frame, written
+from dpframe.builtin.pairs.table import Form, Table, read_table, table, unnamed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    import numpy as np
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dpframe import Earned, Pair
-    from dpframe.builtin.pairs._table import Rows
+    from dpframe.builtin.pairs.table import Row, Rows
+
+
+# What is known of single records: most tables of a search share them, so each is asked once.
+
+
+TYPED = ("array", "integers", "arrays", "frame", "xy")
+"""Forms in which a column has a type: what is missing is NaN, and whatever counts is a float."""
+
+
+class Memo:
+    """Looks at drafts, record by record.
+
+    Args:
+        bench: says what fits, and in which form mechanisms get it.
+    """
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench, self._typed = bench, bench.form in TYPED
+        self._known: dict[int, tuple[Row, str, bool]] = {}
+        """By identity; the record is kept, so that no other one comes to have its place."""
+
+    def key(self, draft: Draft, new: Rows) -> frozenset[bytes]:
+        """What tells a draft from others, whichever of its tables is D.
+
+        Args:
+            draft: the table and its edit.
+            new: the records of D′.
+        """
+        return frozenset({self._digest(draft.rows), self._digest(new)})
+
+    def fits(self, draft: Draft, new: Rows) -> bool:
+        """Whether a draft may be proposed, args as of `key`."""
+        return self._bench.allows(draft, new) and all(
+            self._of(row)[2] for rows in (draft.rows, new) for row in rows
+        )
+
+    def _digest(self, rows: Rows) -> bytes:
+        text = "\n".join([self._of(row)[1] for row in rows])
+        return hashlib.blake2b(text.encode("utf-8"), digest_size=16).digest()
+
+    def _of(self, row: Row) -> tuple[Row, str, bool]:
+        found = self._known.get(id(row))
+        if found is None:
+            text = repr([_held(cell) for cell in row] if self._typed else row)
+            found = self._known[id(row)] = row, text, self._bench.takes(row)
+        return found
+
+
+def _held(cell: Any) -> Any:
+    if cell is None:
+        return float("nan")
+    return float(cell) if isinstance(cell, int) else cell
+
+
+# Edits of a table that break libraries.
+
 
 MOST_CELLS = 1 << 15
 """Of a table: a search keeps some hundred tables like it, and slow libraries read each of them
@@ -219,3 +272,76 @@ def _earning(drafts: list[Draft], history: Sequence[Earned]) -> Iterator[tuple[D
     for draft, earned in zip(drafts, history, strict=True):
         if earned.growth > 0:
             yield draft, earned.growth
+
+
+# The neighbourhood `records` for a table that a program has at hand.
+
+
+def records_params(
+    table: Any,
+    *,
+    adjacency: Adjacency,
+    schema: Sequence[Mapping[str, Any]] = (),
+    form: Form | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """Parameters of the neighbourhood `records` for a table of Python's.
+
+    What the mechanism is given is of the type of the table: for an array an array, for a list a
+    list, for a frame of pandas such a frame.
+
+    Args:
+        table: a list of values, of lists or of dicts; an array of one or two axes; a dict of
+            columns, each a list or an array; a frame of pandas; a pair (X, y) of arrays; or one
+            value alone, as a local randomiser has it.
+        adjacency: "replace", "add-remove" or "either", as the claim says.
+        schema: what is known of the columns, in their order or by name: dicts of name, low, high,
+            integer, categories, user.
+        form: what the mechanism is given, where it is not the type of the table.
+        more: further parameters of the neighbourhood.
+
+    Returns:
+        The `params` of a spec's `[search]` with `use = "records"`.
+
+    Raises:
+        ValueError: the table is none.
+    """
+    rows, columns, own = _read(table)
+    named = {"columns": columns} if columns else {}
+    listed = {"schema": [_plain(entry) for entry in schema]} if schema else {}
+    asked = {"adjacency": adjacency, "form": own if form is None else form}
+    return {"table": written(frozen(rows)), **named, **listed, **asked, **more}
+
+
+def _plain(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: written(frozen(value)) for name, value in entry.items() if value is not None}
+
+
+def _read(table: Any) -> tuple[Any, list[str], str]:
+    """Records, the names of their columns where they are beside them, and the form."""
+    if hasattr(table, "columns") and hasattr(table, "to_dict"):
+        columns = of_frame(table)
+        return [list(row) for row in zip(*columns.values(), strict=True)], list(columns), "frame"
+    if isinstance(table, tuple) and len(table) == 2 and np.ndim(table[0]) == 2:
+        x, y = table
+        if np.shape(y) != (len(x),):
+            raise ValueError(f"X has {len(x)} records, and y the shape {np.shape(y)}")
+        rows = [[*record, label] for record, label in zip(_lists(x), _lists(y), strict=True)]
+        return rows, [*(f"x{at}" for at in range(np.shape(x)[1])), "y"], "xy"
+    if isinstance(table, np.ndarray):
+        if table.ndim not in (1, 2):
+            raise ValueError(f"an array of shape {table.shape} is no table")
+        kinds = {"f": "array", "b": "array", "i": "integers", "u": "integers"}
+        return table.tolist(), [], kinds.get(table.dtype.kind, "rows")
+    if isinstance(table, dict):
+        arrays = any(isinstance(column, np.ndarray) for column in table.values())
+        return dict(table), [], "arrays" if arrays else "columns"
+    if isinstance(table, list | tuple):
+        dicts = bool(table) and all(isinstance(row, dict) for row in table)
+        return list(table), [], "dicts" if dicts else "rows"
+    return [table], [], "record"
+
+
+def _lists(values: Any) -> list[Any]:
+    found: list[Any] = np.asarray(values).tolist()
+    return found

@@ -12,9 +12,9 @@ from dpframe.errors import DpframeError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dpframe.record.model import Record
-    from dpframe.report.figures.picture import Picture
-    from dpframe.report.figures.published import Published
+    from dpframe.report.figures.drawing import Picture
+    from dpframe.report.figures.points import Published
+    from dpframe.results.model import Record
 
 
 def draw(
@@ -77,7 +77,7 @@ def svg(
         DpframeError: as for `draw`.
     """
     picture = draw(record, kind, where=where)
-    from dpframe.report.figures.picture import inline
+    from dpframe.report.figures.drawing import inline
 
     return inline(picture)
 

@@ -1,4 +1,4 @@
-"""What estimators say of one mechanism: the curves of its claim, its truth and each of them."""
+"""Figures of trade-off curves and privacy profiles."""
 
 from __future__ import annotations
 
@@ -9,21 +9,45 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import special
 
-from dpframe.report.figures.style import shorten
+from dpframe.report.figures import drawing as notes
+from dpframe.report.figures.drawing import (
+    CERTIFIED,
+    ESTIMATE,
+    FAINT,
+    PAGE,
+    curve_key,
+    draw_bound,
+    draw_estimate,
+    draw_references,
+    grid,
+    legend,
+    log_ticks,
+    name_axes,
+    named,
+    new,
+    shorten,
+)
 from dpframe.report.group import groups, same, short
-from dpframe.report.terminal.curve import Curve
+from dpframe.report.terminal.plots import Curve
 from dpframe.report.words import setting
-from dpframe.stats.certified_profile import certified_delta
-from dpframe.stats.hull import tradeoff_hull
-from dpframe.stats.profile_fit import matching_mu
-from dpframe.stats.tradeoff import tradeoff_of_profile
+from dpframe.stats.tradeoff import certified_delta, matching_mu, tradeoff_hull, tradeoff_of_profile
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from dpframe.report.figures.drawing import Picture
+    from dpframe.results.model import Record
+
+
+# What estimators say of one mechanism: the curves of its claim, its truth and each of them.
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy.typing as npt
 
-    from dpframe.record.model import CellRecord, ClaimRecord, Record, TruthRecord
+    from dpframe.results.model import CellRecord, ClaimRecord, Record, TruthRecord
 
     Floats = npt.NDArray[np.float64]
     At = Callable[[float], float]
@@ -83,7 +107,7 @@ def _all_or_best(
     return best if certified or len(varied) > MOST_LINES else varied
 
 
-def unfit(record: Record) -> str | None:
+def unfit_curves(record: Record) -> str | None:
     """Why no curves can be drawn of a record."""
     found = subjects(record)
     if not found:
@@ -272,3 +296,191 @@ def estimated_profile(cell: CellRecord, epsilons: Floats) -> list[tuple[float, f
         return list(zip(epsilons.tolist(), deltas.tolist(), strict=True))
     listed = estimate.profile if estimate is not None else []
     return sorted((e, d) for e, d in listed if math.isfinite(e + d) and e >= 0)
+
+
+# Privacy profiles: δ against ε, claimed, exact, certified, and as each estimator has it.
+
+
+MOST = 6
+"""Settings of mechanisms in one figure."""
+LEAST = 1e-6
+"""Smallest δ that is drawn."""
+STEPS = 240
+
+
+def draw_profile(record: Record) -> Picture:
+    """Draws it: a panel for each mechanism."""
+    found = subjects(record)
+    shown = foremost(found, MOST)
+    labels = list(dict.fromkeys(name for s in shown for name in s.names))
+    picture, axes = grid(len(shown), height=2.1, shared=False)
+    kinds: set[object] = set()
+    for ax, subject in zip(axes, shown, strict=True):
+        kinds |= _draw(ax, subject, labels)
+    name_axes(axes, "ε", "δ")
+    legend(picture, curve_key(labels, kinds))
+    picture.caption = " ".join(
+        [
+            f"Privacy profiles of {shorten(record.audit.name, 60)}: δ against ε. The mechanism's "
+            "profile runs above or through the certified one.",
+            notes.promise(record),
+            *notes.more(len(found) - len(shown), "setting"),
+            *notes.left_out(record),
+            notes.NO_PROOF,
+        ]
+    )
+    return picture
+
+
+def _end(subject: Subject) -> float:
+    """The largest ε of interest."""
+    ends = [1e-3]
+    for cell in subject.cells:
+        estimate, claim = cell.estimate, cell.claim
+        ends += [p[0] for p in estimate.profile_lower[-1:]] if estimate else []
+        ends += [e for e, d in estimate.profile if d > LEAST] if estimate else []
+        ends += [v.epsilon for v in (claim, cell.truth) if v is not None]
+        ends += [estimate.epsilon_lower or 0.0] if estimate else []
+    return 1.1 * max(end for end in ends if math.isfinite(end))
+
+
+def _draw(ax: Axes, subject: Subject, labels: list[str]) -> set[object]:
+    ax.set_title(shorten(subject.title, 40))
+    epsilons = np.linspace(0, _end(subject), STEPS)
+    first = subject.cells[0]
+    claimed, exact = (
+        None if deltas is None else _shown(deltas)
+        for deltas in (
+            claimed_profile(first, epsilons),
+            exact_profile(first, epsilons),
+        )
+    )
+    kinds: set[object] = {*draw_references(ax, epsilons, claimed, exact)}
+    bounds = [b for c in subject.cells if (b := certified_profile(c, epsilons)) is not None]
+    if bounds:
+        best = np.maximum.reduce(bounds)
+        ax.fill_between(epsilons, LEAST / 2, _shown(best), color=FAINT, alpha=0.55, lw=0, zorder=1)
+    for name, cell in zip(subject.names, subject.cells, strict=True):
+        at = labels.index(name)
+        profile = estimated_profile(cell, epsilons)
+        every = max(1, len(profile) // 6)
+        if len(profile) > 1:
+            places, deltas = np.array(profile).T
+            draw_estimate(ax, places, _shown(deltas), at, (at % every, every))
+            kinds |= {ESTIMATE, (name,)}
+        bound = certified_profile(cell, epsilons)
+        if bound is not None:
+            marks = {"marker": named(at).marker, "markevery": (11 * at % 40, 40), "lw": 1.1}
+            draw_bound(ax, epsilons, _shown(bound), at, **marks)
+            kinds |= {CERTIFIED, (name,)}
+    ax.set(yscale="log", ylim=(LEAST, 1.3), xlim=(0, epsilons[-1]))
+    decades = [10.0**p for p in range(round(math.log10(LEAST)), 1)]
+    log_ticks(ax.yaxis, decades)
+    return kinds
+
+
+def _shown(deltas: Floats) -> Floats:
+    """δ on a logarithmic axis: below its end is out of sight."""
+    return np.maximum(deltas, LEAST / 10)
+
+
+# Trade-off curves: claimed, exact, certified, and what each estimator makes of the draws.
+
+
+MOST_TRADEOFF = 3
+"""Settings of mechanisms in one figure."""
+LEAST_TRADEOFF = 1e-6
+"""Smallest rate of the panel with logarithmic axes, unless nothing is so small."""
+
+
+def draw_tradeoff(record: Record) -> Picture:
+    """Draws it: a row for each mechanism, on linear axes and, for rare errors, logarithmic ones."""
+    found = subjects(record)
+    shown = foremost(found, MOST_TRADEOFF)
+    labels = list(dict.fromkeys(name for s in shown for name in s.names))
+    picture = new(PAGE, 2.6 * len(shown) + 0.3)
+    axes = picture.subplots(len(shown), 2, squeeze=False)
+    kinds: set[object] = set()
+    for (left, right), subject in zip(axes, shown, strict=True):
+        kinds |= _linear(left, subject, labels)
+        _logarithmic(right, subject, labels)
+    legend(picture, curve_key(labels, kinds))
+    picture.caption = " ".join(
+        [
+            f"Trade-off curves of {shorten(record.audit.name, 60)}: false-negative rate against "
+            "false-positive rate, and on the right the true-positive rate, where more loss is "
+            "higher. The mechanism's curve runs below or through each certified point.",
+            notes.promise(record),
+            *notes.more(len(found) - len(shown), "setting"),
+            *notes.left_out(record),
+            notes.NO_PROOF,
+        ]
+    )
+    return picture
+
+
+def _linear(ax: Axes, subject: Subject, labels: list[str]) -> set[object]:
+    ax.set_title(subject.title)
+    fpr = np.concatenate([np.geomspace(1e-9, 0.02, 60), np.linspace(0.02, 1, 200)[1:]])
+    kinds = _curves(ax, subject, labels, np.concatenate([[0.0], fpr]), power=False)
+    linear_rates(ax)
+    return kinds
+
+
+def linear_rates(ax: Axes) -> None:
+    """Axes of a trade-off, with the line of guessing."""
+    ax.plot([0, 1], [1, 0], color=FAINT, lw=0.6, zorder=0.5)
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="false-positive rate", ylabel="false-negative rate")
+    ax.set_aspect("equal")
+
+
+def _logarithmic(ax: Axes, subject: Subject, labels: list[str]) -> None:
+    least = min(
+        (x for cell in subject.cells for x, _ in certified_points(cell) if x > 0),
+        default=1e-3,
+    )
+    least = 10 ** np.floor(np.log10(min(max(least, LEAST_TRADEOFF), 1e-2)))
+    _curves(ax, subject, labels, np.geomspace(least, 1, 240), power=True)
+    logarithmic_rates(ax, float(least))
+
+
+def logarithmic_rates(ax: Axes, least: float) -> None:
+    """Logarithmic axes of an ROC from the least rate up, with the line of guessing."""
+    ax.plot([least, 1], [least, 1], color=FAINT, lw=0.6, zorder=0.5)
+    ax.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1.15))
+    ax.set(xlabel="false-positive rate", ylabel="true-positive rate")
+    decades = [10.0**p for p in range(round(np.log10(least)), 1)]
+    for axis in (ax.xaxis, ax.yaxis):
+        log_ticks(axis, decades)
+    ax.set_box_aspect(1)
+
+
+def _curves(
+    ax: Axes, subject: Subject, labels: list[str], fpr: Floats, *, power: bool
+) -> set[object]:
+    """Draws all curves; returns which kinds of lines there are."""
+
+    def height(fnr: Floats) -> Floats:
+        return np.maximum(1 - fnr, 1e-12) if power else fnr
+
+    first = subject.cells[0]
+    claimed, exact = (
+        None if curve is None else height(np.array([curve(float(x)) for x in fpr]))
+        for curve in (claimed_curve(first), exact_curve(first))
+    )
+    kinds: set[object] = {*draw_references(ax, fpr, claimed, exact)}
+    for name, cell in zip(subject.names, subject.cells, strict=True):
+        at = labels.index(name)
+        estimated = estimated_curve(cell, fpr)
+        if estimated is not None:
+            draw_estimate(ax, fpr, height(estimated), at, (7 * at % 40, 40))
+            kinds |= {ESTIMATE, (name,)}
+        points = certified_points(cell)
+        if points:
+            corners = np.array(points)
+            draw_bound(ax, fpr, height(np.interp(fpr, corners[:, 0], corners[:, 1])), at, zorder=3)
+            x, y = corners[(corners[:, 0] > 0) & (corners[:, 1] > 0)].T
+            marks = {"marker": named(at).marker, "markersize": 3, "ls": "none", "zorder": 3.2}
+            draw_bound(ax, x, height(y), at, **marks)
+            kinds |= {CERTIFIED, (name,)}
+    return kinds

@@ -9,19 +9,18 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.lines import Line2D
 
-from dpframe.report.figures import notes
-from dpframe.report.figures.picture import grid, legend, name_axes
-from dpframe.report.figures.style import COLUMN, INK, PAGE, mark, shorten
-from dpframe.report.figures.table import Table, layout, share
+from dpframe.report.figures import drawing as notes
+from dpframe.report.figures.drawing import COLUMN, INK, PAGE, grid, legend, mark, name_axes, shorten
+from dpframe.report.figures.points import Table, layout, share
 from dpframe.report.group import Spot, groups
-from dpframe.report.verdicts import WORDS
-from dpframe.report.words import lower
+from dpframe.report.words import WORDS, lower
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dpframe.record.model import Record
-    from dpframe.report.figures.picture import Picture
+    from dpframe.report.figures.drawing import Picture
+    from dpframe.results.model import Record
+
 
 MOST_PANELS = 12
 BEYOND = 2.0

@@ -4,34 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dpframe.common.text import did_you_mean
 from dpframe.errors import DpframeError
-from dpframe.report.figures import (
-    best_order,
-    comparison,
-    compositions,
-    convergence,
-    curves,
-    heat_map,
-    inverse_cdf,
-    profile,
-    roc,
-    scores,
-    sweep,
-    threshold_curve,
-    total_variation,
-    tradeoff,
-    wealth,
-)
-from dpframe.report.figures.picture import settings
-from dpframe.report.figures.select import kept
-from dpframe.suggest import did_you_mean
+from dpframe.report.figures import comparison, compositions, curves, heat_map, roc, sweep
+from dpframe.report.figures import comparison as best_order
+from dpframe.report.figures import compositions as convergence
+from dpframe.report.figures import compositions as wealth
+from dpframe.report.figures import curves as profile
+from dpframe.report.figures import curves as tradeoff
+from dpframe.report.figures import histograms as inverse_cdf
+from dpframe.report.figures import histograms as scores
+from dpframe.report.figures import histograms as total_variation
+from dpframe.report.figures import roc as threshold_curve
+from dpframe.report.figures.drawing import settings
+from dpframe.report.figures.points import kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dpframe.record.model import Record
-    from dpframe.report.figures.picture import Picture
-    from dpframe.report.figures.published import Published
+    from dpframe.report.figures.drawing import Picture
+    from dpframe.report.figures.points import Published
+    from dpframe.results.model import Record
 
 
 class Kind(NamedTuple):
@@ -47,25 +40,49 @@ class Kind(NamedTuple):
 KINDS = {
     "sweep": Kind("loss against the swept parameter, beside the claim", sweep.unfit, sweep.draw),
     "heat-map": Kind("certified ε / claimed ε, a cell each", heat_map.unfit, heat_map.draw),
-    "trade-off": Kind("false negatives against false positives", curves.unfit, tradeoff.draw),
-    "profile": Kind("δ against ε", curves.unfit, profile.draw),
-    "comparison": Kind("estimators beside each other", comparison.unfit, comparison.draw),
-    "compositions": Kind(
-        "loss against the number of releases", compositions.unfit, compositions.draw
+    "trade-off": Kind(
+        "false negatives against false positives", curves.unfit_curves, tradeoff.draw_tradeoff
     ),
-    "threshold-curve": Kind("μ against the threshold", threshold_curve.unfit, threshold_curve.draw),
+    "profile": Kind("δ against ε", curves.unfit_curves, profile.draw_profile),
+    "comparison": Kind(
+        "estimators beside each other", comparison.unfit_comparison, comparison.draw_comparison
+    ),
+    "compositions": Kind(
+        "loss against the number of releases",
+        compositions.unfit_compositions,
+        compositions.draw_compositions,
+    ),
+    "threshold-curve": Kind(
+        "μ against the threshold",
+        threshold_curve.unfit_threshold_curve,
+        threshold_curve.draw_threshold_curve,
+    ),
     "total-variation": Kind(
-        "distance of histograms against their bins", total_variation.unfit, total_variation.draw
+        "distance of histograms against their bins",
+        total_variation.unfit_total_variation,
+        total_variation.draw_total_variation,
     ),
     "convergence": Kind(
-        "error of a distance against the draws", convergence.unfit, convergence.draw
+        "error of a distance against the draws",
+        convergence.unfit_convergence,
+        convergence.draw_convergence,
     ),
-    "best-order": Kind("how well each divergence determines σ", best_order.unfit, best_order.draw),
-    "scores": Kind("histograms of the scores on D and on D′", scores.unfit, scores.draw),
+    "best-order": Kind(
+        "how well each divergence determines σ",
+        best_order.unfit_best_order,
+        best_order.draw_best_order,
+    ),
+    "scores": Kind(
+        "histograms of the scores on D and on D′", scores.unfit_scores, scores.draw_scores
+    ),
     "inverse-cdf": Kind(
-        "what a uniform variable becomes, on D and on D′", inverse_cdf.unfit, inverse_cdf.draw
+        "what a uniform variable becomes, on D and on D′",
+        inverse_cdf.unfit_inverse_cdf,
+        inverse_cdf.draw_inverse_cdf,
     ),
-    "wealth": Kind("evidence against the claim, as draws are added", wealth.unfit, wealth.draw),
+    "wealth": Kind(
+        "evidence against the claim, as draws are added", wealth.unfit_wealth, wealth.draw_wealth
+    ),
 }
 """The first that fits a record is its default."""
 
@@ -114,7 +131,7 @@ def drawn(
         if name == "sweep":
             picture = sweep.draw(record, panels, beside)
         elif name == "compositions":
-            picture = compositions.draw(record, beside)
+            picture = compositions.draw_compositions(record, beside)
         else:
             picture = KINDS[name].draw(record)
         picture.draw_without_rendering()  # ticks come into being here, in our settings
@@ -132,7 +149,7 @@ def drawn_scores(found: Mapping[str, Any]) -> Picture:
     """
     with settings():
         try:
-            picture = roc.draw(found)
+            picture = roc.draw_roc(found)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DpframeError(f"not what dpframe score writes, or not all: {error!r}") from None
         picture.draw_without_rendering()

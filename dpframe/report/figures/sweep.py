@@ -8,11 +8,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from dpframe.errors import DpframeError
-from dpframe.report.figures import losses, notes
-from dpframe.report.figures.axis import WIDE, Scale, dress, log_ticks, scale
-from dpframe.report.figures.lines import Line, Panel, Plan, planned
-from dpframe.report.figures.picture import grid, legend, name_axes
-from dpframe.report.figures.style import (
+from dpframe.report.figures import drawing as notes
+from dpframe.report.figures import points as losses
+from dpframe.report.figures.drawing import (
     BESIDE,
     CERTIFIED,
     CLAIMED,
@@ -22,21 +20,31 @@ from dpframe.report.figures.style import (
     INK,
     QUIET,
     TRUTH,
+    WIDE,
     Look,
+    Scale,
+    dress,
+    grid,
+    legend,
+    log_ticks,
+    name_axes,
     named,
     ordered,
+    scale,
     shorten,
 )
-from dpframe.report.verdicts import WORDS
+from dpframe.report.figures.points import Line, Panel, Plan, planned
+from dpframe.report.words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
-    from dpframe.record.model import Record
-    from dpframe.report.figures.picture import Picture
-    from dpframe.report.figures.published import Published
+    from dpframe.report.figures.drawing import Picture
+    from dpframe.report.figures.points import Published
+    from dpframe.results.model import Record
+
 
 MOST_PANELS = 12
 VARIANTS = ("-", (0, (4, 1.5)), (0, (1, 1)))

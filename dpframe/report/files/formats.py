@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from dpframe.errors import OutputError
-from dpframe.record import folder
+from dpframe.results import store as folder
 
 if TYPE_CHECKING:
-    from dpframe.record.model import Record
+    from dpframe.results.model import Record
 
 
 class Format(Protocol):

@@ -11,17 +11,18 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree
 
-from dpframe.printable import printable
-from dpframe.record.verdict import exit_code
+from dpframe.common.text import printable
 from dpframe.report import sentences, words
-from dpframe.report.outcome import Kind, Outcome, outcome, skipped
-from dpframe.report.place import called, called_skipped, repeated
+from dpframe.report.group import called_place, called_skipped, repeated
+from dpframe.report.sentences import Kind, Outcome, outcome, skipped
+from dpframe.results.verdict import exit_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from xml.etree.ElementTree import Element
 
-    from dpframe.record.model import CellRecord, Record
+    from dpframe.results.model import CellRecord, Record
+
 
 ELEMENTS = {Kind.FAILED: "failure", Kind.BROKEN: "error", Kind.UNDECIDED: "skipped"}
 
@@ -64,7 +65,7 @@ def document(record: Record) -> str:
 def _cases(record: Record) -> Iterator[_Case]:
     several = repeated(record.cells)
     for cell in record.cells:
-        name = called(cell, repeated=several)
+        name = called_place(cell, repeated=several)
         verdict = "failed" if cell.status == "failed" else cell.verdict or "no verdict"
         yield _Case(name, outcome(cell), verdict, cell.seconds, "\n".join(_told(cell)))
     for skip in record.skipped:

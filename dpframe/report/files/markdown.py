@@ -1,24 +1,78 @@
-"""A record as Markdown, as GitHub shows it: the verdict first, what needs attention, the rest."""
+"""A record as GitHub-flavoured Markdown."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from dpframe.common.text import printable
 from dpframe.report import sentences, words
-from dpframe.report.files.gfm import code, folded, plain, table
-from dpframe.report.outcome import Kind, outcome, skipped
-from dpframe.report.place import attack_of, called, called_skipped, place, repeated
-from dpframe.report.references import references
-from dpframe.report.untried import untried
-from dpframe.report.verdicts import SYMBOL, UNEXPECTED, WORDS
+from dpframe.report.group import (
+    attack_of,
+    called_place,
+    called_skipped,
+    measure,
+    place,
+    repeated,
+    worst,
+)
+from dpframe.report.sentences import Kind, outcome, skipped, untried
 from dpframe.report.versions import blocks, versions
-from dpframe.report.weight import measure, worst
+from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS, references
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from dpframe.record.model import CellRecord, Record
+    from dpframe.results.model import CellRecord, Record
+
+
+# Text as GitHub-flavoured Markdown: whatever a label holds, it is shown and does nothing.
+
+
+LONGEST = 300
+"""Characters of a label or a reason; the record has the rest."""
+
+_MARKS = re.compile(r"([\\`*_\[\]|~$])")
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_NOTHING = "<!-- -->"
+"""Between a sign and a name, so that nobody is notified and nothing is linked."""
+
+
+def plain(text: object, most: int = LONGEST) -> str:
+    """Text from anywhere, for the middle of a line."""
+    shown = printable(" ".join(str(text).split()))
+    if len(shown) > most:
+        shown = f"{shown[:most]}…"
+    shown = _MARKS.sub(r"\\\1", "".join(_ENTITIES.get(char, char) for char in shown))
+    # Mentions, references to issues, and addresses, which GitHub finds after everything else.
+    shown = re.sub(r"([@#])(?=\w)", rf"\1{_NOTHING}", shown)
+    return re.sub(r"(?i)(:(?=//)|\bwww(?=\.))", rf"\1{_NOTHING}", shown)
+
+
+def code(text: str, most: int) -> str:
+    """Text as a block that nothing in it can end."""
+    shown = printable(text.replace("\r\n", "\n"), "\n\t")
+    if len(shown) > most:
+        shown = f"{shown[:most]}\n…"
+    longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}toml\n{shown}\n{fence}"
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of texts that are Markdown already."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def folded(summary: str, body: str) -> str:
+    """A part that is shown when it is asked for."""
+    return f"<details>\n<summary>{summary}</summary>\n\n{body}\n\n</details>"
+
+
+# A record as Markdown, as GitHub shows it: the verdict first, what needs attention, the rest.
+
 
 MOST_BYTES = 1 << 20
 """What the summary of a step on GitHub may have, and more than anybody reads."""
@@ -117,7 +171,7 @@ def _alarms(record: Record, cap: int) -> Iterator[str]:
         yield f"## Violated\n\n{_table(record, violated, cap)}"
     rest = [cell for cell in record.cells if cell.verdict != "violated"]
     several = repeated(record.cells)
-    said = [(called(cell, repeated=several), outcome(cell)) for cell in rest]
+    said = [(called_place(cell, repeated=several), outcome(cell)) for cell in rest]
     said += [(called_skipped(skip), skipped(skip)) for skip in record.skipped]
     for title, kind in (("Not as expected", Kind.FAILED), ("Could not be run", Kind.BROKEN)):
         found = [(plain(name), plain(o.message)) for name, o in said if o.kind is kind]

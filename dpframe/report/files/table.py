@@ -11,14 +11,15 @@ import io
 import json
 from typing import TYPE_CHECKING, Any
 
-from dpframe.printable import printable
-from dpframe.record.model.values import in_words, strict
-from dpframe.report.place import attack_of
+from dpframe.common.text import printable
+from dpframe.report.group import attack_of
+from dpframe.results.model import in_words, strict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dpframe.record.model import CellRecord, Record
+    from dpframe.results.model import CellRecord, Record
+
 
 COLUMNS = {
     "id": "stable name of the cell",

@@ -8,12 +8,23 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from dpframe.report import words
-from dpframe.report.group import Group, Spot, axes, called, parts, same, short, telling
+from dpframe.report.group import (
+    Group,
+    Spot,
+    axes,
+    called,
+    parts,
+    same,
+    short,
+    telling,
+    weight,
+    worst,
+)
 from dpframe.report.terminal.ink import GAP, STYLE, SYMBOL, UNEXPECTED, Ink, padded
-from dpframe.report.weight import weight, worst
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 SHADES = (
     (0.0, "·", "0"),

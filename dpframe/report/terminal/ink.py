@@ -1,8 +1,10 @@
-"""Text that any terminal can show: colours for both backgrounds, ASCII where it must be."""
+"""Text, tables and bars for any terminal."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.box import Box
 from rich.cells import cell_len
@@ -10,7 +12,20 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dpframe.report.verdicts import SYMBOL, UNEXPECTED, WORDS
+from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+    from rich.table import Column
+
+    from dpframe.report.group import Spot
+    from dpframe.results.model import Record
+
+
+# Text that any terminal can show: colours for both backgrounds, ASCII where it must be.
+
 
 __all__ = [
     "ASCII",
@@ -151,3 +166,143 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
     """Text with blanks behind it, or before it, up to a width in columns of the terminal."""
     blanks = " " * (width - cell_len(text))
     return blanks + text if right else text + blanks
+
+
+# Tables on narrow terminals: what has no room in columns is told line by line.
+
+
+FRAME = 1
+"""Blanks that a table puts between columns itself."""
+
+
+def fitted(table: Table, ink: Ink, width: int) -> Iterator[Table | Text]:
+    """The table if no word of it has to be broken, else its rows, a line for every cell.
+
+    Args:
+        table: cells are texts; the first column is what rows are called.
+        ink: of the console.
+        width: columns of the console.
+    """
+    gaps = (len(table.columns) - 1) * (FRAME + table.padding[1])
+    if sum(map(_least, table.columns)) + gaps <= width:
+        _share(table.columns, width - gaps)
+        yield table
+        return
+    name, *others = table.columns
+    heads = [_plain(column.header) for column in others]
+    for called, *cells in zip(name.cells, *(column.cells for column in others), strict=True):
+        yield from ink.wrapped(_text(called), width)
+        for head, cell in zip(heads, cells, strict=True):
+            if plain := " ".join(_plain(cell).split()):
+                line = Text(f"{head} {plain}".strip(), _text(cell).style, overflow="fold")
+                yield from (Text("  ").append_text(part) for part in ink.wrapped(line, width - 2))
+
+
+def _share(columns: list[Column], room: int) -> None:
+    """Fixes all widths: rich would rather break a word than fold two columns."""
+    widths = list(map(_least, columns))
+    most = [max(map(cell_len, text.split("\n"))) for column in columns for text in [_all(column)]]
+    # The widest is folded first: names and prose, not numbers.
+    widest = most.index(max(most))
+    for own in ([k for k in range(len(most)) if k != widest], [widest]):
+        while sum(widths) < room and (lacking := {most[k] - widths[k]: k for k in own}):
+            if max(lacking) <= 0:
+                break
+            widths[lacking[max(lacking)]] += 1
+    for column, width in zip(columns, widths, strict=True):
+        column.width, column.ratio = width, None
+
+
+def _least(column: Column) -> int:
+    """The width at which no word is broken, or no line where the column does not wrap."""
+    text = _all(column)
+    return max(map(cell_len, text.split("\n") if column.no_wrap else text.split()), default=0)
+
+
+def _all(column: Column) -> str:
+    """All texts of a column, below each other."""
+    return "\n".join(map(_plain, (column.header, *column.cells)))
+
+
+def _text(cell: RenderableType) -> Text:
+    return cell if isinstance(cell, Text) else Text(str(cell))
+
+
+def _plain(cell: RenderableType) -> str:
+    return _text(cell).plain
+
+
+# The interval bar: what was shown, next to what was claimed.
+
+
+SPAN = 2.0
+"""The bar ends at this multiple of the claim, so that all claims stand in one column."""
+
+BAR_KEY = {
+    "━": "from the certified bound to what this attack can show; axis: ε divided by claimed ε",
+    "●": "empirical ε",
+    "┃": "claimed ε",
+    "→": "goes on beyond twice the claim",
+}
+"""What its marks mean."""
+
+
+def interval_bar(spot: Spot, width: int, ink: Ink) -> Text:
+    """Draws the certified bound to the attack's limit, the point value and the claim.
+
+    The axis is the loss divided by the claim, from 0 to 2, so that bars of different claims
+    compare: a bar wholly to the right of the claim is a violation. An arrow says that something
+    lies beyond the end. Of replicates it is drawn from the lowest bound to the highest limit.
+
+    Args:
+        spot: one with a claim above 0; anything else gives an empty bar.
+        width: characters, odd, so that the claim stands in the middle.
+        ink: of the console.
+    """
+    claim = spot.claim
+    if not spot.done or claim is None or not 0 < claim < math.inf:
+        return Text(" " * width)
+    low = min(spot.estimates("epsilon_lower"), default=None)
+    high = max(spot.estimates("epsilon_upper"), default=None)
+    value = spot.mean("epsilon")
+    cells = [(" ", "")] * width
+
+    def column(loss: float) -> int:
+        share = max(loss, 0.0) / (SPAN * claim)
+        return width - 1 if share >= 1 else min(int(share * width), width - 1)
+
+    style = STYLE[spot.verdict]
+    if low is not None and math.isfinite(low):
+        end = column(math.inf if high is None else high)
+        for place in range(column(low), end + 1):
+            cells[place] = ("━", style)
+    cells[width // 2] = ("┃", "bold")
+    if value is not None and not math.isnan(value):
+        cells[column(value)] = ("●", style)
+    if max(x for x in (low, high, value, 0.0) if x is not None) > SPAN * claim:
+        cells[-1] = ("→", style)
+    text = Text(no_wrap=True)
+    for character, look in cells:
+        text.append(ink.plain(character)[:1], look)
+    return text
+
+
+# What the audit asked for, as far as a reader of verdicts must know it.
+
+
+class Settings(NamedTuple):
+    """Choices of the [audit] table."""
+
+    name: str
+    confidence: float
+    multiplicity: str
+
+    @property
+    def adjusted(self) -> bool:
+        """Whether verdicts account for the number of claims tested."""
+        return self.multiplicity != "none"
+
+
+def read_settings(record: Record) -> Settings:
+    """Reads the settings from a record."""
+    return Settings(record.audit.name, record.audit.confidence, record.audit.multiplicity)

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, TypedDict
 from rich.table import Table
 
 from dpframe.report import words
-from dpframe.report.terminal.ink import STYLE, Ink
+from dpframe.report.terminal.ink import STYLE, Ink, Settings, fitted
 from dpframe.report.terminal.legend import unadjusted
-from dpframe.report.terminal.narrow import fitted
-from dpframe.report.terminal.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rich.cells import cell_len
 
-from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink
-from dpframe.report.terminal.narrow import fitted
+from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink, fitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from rich.console import Console
     from rich.table import Table
+
 
 MANY = {"decision": "decisions", "score": "scores"}
 """What is said of more than one."""

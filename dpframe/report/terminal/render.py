@@ -7,25 +7,21 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from dpframe.report.group import TABLE_KEYS, Group, groups, names, parts, short
-from dpframe.report.terminal.against import against
-from dpframe.report.terminal.grid import Grid, fits, fits_wide, grid_of, grid_tables
-from dpframe.report.terminal.growth import growths
 from dpframe.report.terminal.heat import heat, mapped
-from dpframe.report.terminal.ink import Ink
-from dpframe.report.terminal.issues import failed, inconclusive, skipped, stepped, unmet
-from dpframe.report.terminal.legend import (
-    group_title,
-    numbers_key,
-    title,
-    unadjusted,
-    verdicts_key,
+from dpframe.report.terminal.ink import Ink, read_settings
+from dpframe.report.terminal.legend import group_title, numbers_key, title, unadjusted, verdicts_key
+from dpframe.report.terminal.overview import (
+    failed,
+    inconclusive,
+    matrix,
+    overview,
+    skipped,
+    stepped,
+    summary_lines,
+    unmet,
 )
-from dpframe.report.terminal.listing import list_tables
-from dpframe.report.terminal.overview import overview
-from dpframe.report.terminal.plots import plots
-from dpframe.report.terminal.settings import read_settings
-from dpframe.report.terminal.summary import summary_lines
-from dpframe.report.terminal.versions import matrix
+from dpframe.report.terminal.plots import against, growths, plots
+from dpframe.report.terminal.tables import Grid, fits, fits_wide, grid_of, grid_tables, list_tables
 from dpframe.report.words import setting
 
 if TYPE_CHECKING:
@@ -34,7 +30,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from dpframe.record.model import Record
+    from dpframe.results.model import Record
+
 
 FEW = 24
 """So many swept cells are shown in numbers even if nobody asks: a map would hide more than it

@@ -4,7 +4,7 @@ import pytest
 from support import made_records
 from support.made_cells import asked, counted
 
-from dpframe.record.file import as_record
+from dpframe.results.store import as_record
 
 pytest.importorskip("matplotlib")
 

@@ -11,9 +11,10 @@ from support import made_records
 from support.made_cells import EDGES, asked, counted, silent
 
 from dpframe.errors import DpframeError
-from dpframe.record.file import as_record
 from dpframe.report import figures
-from dpframe.report.figures import histograms, scores
+from dpframe.report.figures import histograms
+from dpframe.report.figures import histograms as scores
+from dpframe.results.store import as_record
 
 
 def xs(ax, marker):

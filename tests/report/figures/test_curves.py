@@ -9,11 +9,11 @@ import pytest
 from support import made_records
 
 from dpframe.claims import GaussianDP, LaplaceDP, PureDP
-from dpframe.record.claim import claim_record
-from dpframe.record.file import as_record
 from dpframe.report import figures
 from dpframe.report.figures import curves
-from dpframe.stats.certified_profile import certified_profile
+from dpframe.results.build import claim_record
+from dpframe.results.store import as_record
+from dpframe.stats.tradeoff import certified_profile
 
 BOXES = ((0.1, 0.6), (0.3, 0.2))
 

@@ -12,9 +12,9 @@ from support import made_cells, made_records, processes
 from support.command_line import dpframe as command
 
 import dpframe
-from dpframe.record.file import as_record, dumps
 from dpframe.report import figures
-from dpframe.report.figures.picture import FORMATS, content, inline
+from dpframe.report.figures.drawing import FORMATS, content, inline
+from dpframe.results.store import as_record, dumps
 
 GENERAL = ["sweep", "heat-map", "trade-off", "profile", "comparison", "scores"]
 """Kinds for records of every sort; test_paper_figures.py has the others."""
@@ -202,7 +202,7 @@ def test_the_command_writes_and_overwrites_whole_files(tmp_path, small, monkeypa
     from dpframe.commands import plot
 
     monkeypatch.setattr(plot, "read", lambda path: small)
-    monkeypatch.setattr("dpframe.record.file.read", lambda path: small)
+    monkeypatch.setattr("dpframe.results.store.read", lambda path: small)
     out = tmp_path / "figure.svg"
     out.write_text("before")
     done = command("plot", "run", "-o", "figure.svg", "--where", "mechanism=adept", cwd=tmp_path)

@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("matplotlib")
 
 import dpframe
-from dpframe.record.file import dumps
 from dpframe.report.figures import draw_scores
-from dpframe.report.figures.picture import content
+from dpframe.report.figures.drawing import content
+from dpframe.results.store import dumps
 
 RNG = np.random.default_rng(3)
 IN, OUT = RNG.normal(1.0, 1.0, 600), RNG.normal(0.0, 1.0, 500)

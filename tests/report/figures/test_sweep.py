@@ -11,13 +11,13 @@ from matplotlib.colors import to_rgb
 from support import SPECS, made_records
 from support.vote_closed_forms import exact_loss
 
-from dpframe import registry
 from dpframe.errors import DpframeError
-from dpframe.record.file import as_record
+from dpframe.interfaces import registry
 from dpframe.report import figures
-from dpframe.report.figures import style
-from dpframe.report.figures.axis import scale
-from dpframe.report.figures.published import Published
+from dpframe.report.figures import drawing as style
+from dpframe.report.figures.drawing import scale
+from dpframe.report.figures.points import Published
+from dpframe.results.store import as_record
 from dpframe.spec import load_audit
 
 

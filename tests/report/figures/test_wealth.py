@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from support import made_records
 
-from dpframe.record.file import as_record
 from dpframe.report import evidence, figures
-from dpframe.report.figures import wealth
+from dpframe.report.figures import compositions as wealth
 from dpframe.report.group import groups
+from dpframe.results.store import as_record
 
 
 def bet(use, *earned, look=1, verdict="consistent", **place):
@@ -57,7 +57,7 @@ def test_of_many_lines_those_that_differ_most():
     cells = [bet("laplace", 0.0, float(n), epsilon=float(n + 1)) for n in range(41)]
     picture, said = drawn(cells)
     kept = [float(name.split(":")[0].split()[-1]) for name in said[:-1]]
-    assert len(kept) == wealth.MOST
+    assert len(kept) == wealth.MOST_WEALTH
     assert (kept[0], kept[-1]) == (1.0, 41.0)  # the one that earned most, and the farthest from it
     assert min(np.diff(kept)) >= 5
     assert "35 more cells are left out" in picture.caption

@@ -12,10 +12,9 @@ from support import made_records
 from support.html_pages import Page
 
 from dpframe.errors import DpframeError, OutputError
-from dpframe.record.file import as_record
 from dpframe.report.files import formats, markdown
-from dpframe.report.files.html import document, summary
-from dpframe.report.files.html.pictures import harmless, pictures
+from dpframe.report.files.html import document, harmless, pictures, summary
+from dpframe.results.store import as_record
 
 
 def page(cells, **changes):
@@ -33,7 +32,7 @@ def figure_2():
 @pytest.fixture
 def plain(monkeypatch):
     """Without figures, which take a second."""
-    monkeypatch.setattr("dpframe.report.files.html.content.pictures", lambda record: ([], []))
+    monkeypatch.setattr("dpframe.report.files.html.pictures", lambda record: ([], []))
 
 
 def checked(html):
@@ -307,7 +306,7 @@ def test_an_estimator_that_certifies_only_some_cells_is_not_said_to_certify_all(
 
 
 def test_figures_that_would_make_the_page_too_large_are_left_out(monkeypatch):
-    monkeypatch.setattr("dpframe.report.files.html.pictures.MOST_BYTES", 1_000)
+    monkeypatch.setattr("dpframe.report.files.html.MOST_BYTES", 1_000)
     shown, notes = pictures(as_record(made_records.record([made_records.cell()])))
     assert shown == []
     assert all("for the page's size" in note for note in notes)

@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 import pytest
 from support import made_records
 
-from dpframe.record.file import as_record
-from dpframe.record.verdict import exit_code
 from dpframe.report.files.junit import document
+from dpframe.results.store import as_record
+from dpframe.results.verdict import exit_code
 
 # The elements and attributes that the schema of Jenkins' xUnit plugin allows, and what it requires.
 CHILDREN = {

@@ -8,8 +8,8 @@ import re
 from markdown_it import MarkdownIt
 from support import made_records
 
-from dpframe.record.file import as_record
 from dpframe.report.files.markdown import MOST_BYTES, document
+from dpframe.results.store import as_record
 
 HOSTILE = (
     "<script>alert(1)</script> | ![x](http://a.b) `q` **b** @team #12 www.a.b ]]> \x1b\u202e\n# h"

@@ -10,8 +10,8 @@ import pytest
 from support import made_records
 from support.pages import page, rows, section
 
-from dpframe.record.file import as_record
 from dpframe.report.files.table import COLUMNS, document
+from dpframe.results.store import as_record
 
 
 def table(*cells, **changes):

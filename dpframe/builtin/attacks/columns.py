@@ -1,0 +1,360 @@
+"""Outputs as columns of numbers, and as words of 32 bits."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+if TYPE_CHECKING:
+    from dpframe import Array, Floats, HostArray, Target
+
+
+# Values at which learning attacks cut single numbers.
+
+
+FEWEST = 10
+"""Numbers beyond the outermost cuts, about: fewer say nothing about a ratio."""
+
+
+def cuts(sorted_numbers: Floats, count: int) -> Floats:
+    """Distinct numbers, all if they are few, else at levels evenly spaced on the logit scale.
+
+    So they lie close together in both tails, where the rare outputs are that tell most.
+
+    Args:
+        sorted_numbers: ascending, without NaN, at least one.
+        count: how many at most.
+
+    Returns:
+        Ascending, all of them among the numbers.
+    """
+    distinct, size = np.unique(sorted_numbers), len(sorted_numbers)
+    if len(distinct) <= count:
+        return distinct
+    furthest = max(np.log(size / FEWEST), 1.0)
+    levels = 1 / (1 + np.exp(-np.linspace(-furthest, furthest, count)))
+    return np.unique(sorted_numbers[np.minimum((levels * size).astype(np.int64), size - 1)])
+
+
+# What attacks on single numbers and on vectors share.
+
+
+def not_one_number(target: Target) -> str | None:
+    """Why outputs cannot be taken for single numbers, if they cannot."""
+    if math.prod(target.dims) == 1:
+        return None
+    return f"takes single numbers, outputs have shape {target.dims}"
+
+
+def numbers(outputs: Array) -> Array:
+    """Outputs of one coordinate as floats, shape [n]; traced."""
+    return floats(outputs.reshape(len(outputs)))
+
+
+def host_numbers(outputs: HostArray) -> Floats:
+    """The same on the host."""
+    return np.asarray(outputs, np.float64).reshape(len(outputs))
+
+
+def vectors(outputs: Array) -> Array:
+    """Outputs as float vectors, shape [n, coordinates]; traced."""
+    return floats(outputs.reshape(len(outputs), -1))
+
+
+def floats(outputs: Array) -> Array:
+    """Outputs as they are, or integers as floats; traced."""
+    return outputs if jnp.issubdtype(outputs.dtype, jnp.floating) else outputs.astype(float)
+
+
+# Outputs as words of 32 bits, and those of a row as one number.
+
+
+SEEDS = (0x9E3779B9, 0x85EBCA6B)
+"""Of the two numbers of a row."""
+
+
+def words(outputs: Array) -> Array:
+    """The bits of outputs, shape [n, words], uint32; traced. All NaN are one, −0 is 0."""
+    rows = outputs.reshape(len(outputs), -1)
+    if jnp.issubdtype(rows.dtype, jnp.floating):
+        rows = rows.astype(jnp.promote_types(rows.dtype, jnp.float32))
+        rows = jnp.where(jnp.isnan(rows), jnp.nan, jnp.where(rows == 0, 0, rows))
+    elif rows.dtype.itemsize < 4:
+        rows = rows.astype(jnp.int32)
+    found: Array = jax.lax.bitcast_convert_type(rows, jnp.uint32)
+    return found.reshape(len(outputs), -1)
+
+
+def host_words(outputs: HostArray) -> HostArray:
+    """The same on the host."""
+    rows = as_on_device(outputs)
+    if jnp.issubdtype(rows.dtype, jnp.floating):
+        rows = rows.astype(jnp.promote_types(rows.dtype, jnp.float32))
+        rows = np.where(np.isnan(rows), rows.dtype.type(np.nan), np.where(rows == 0, 0, rows))
+    elif rows.dtype.itemsize < 4:
+        rows = rows.astype(np.int32)
+    found: HostArray = np.ascontiguousarray(rows).view(np.uint32)
+    return found
+
+
+def as_on_device(outputs: HostArray) -> HostArray:
+    """Rows of outputs in the type in which the device has them."""
+    rows: HostArray = np.asarray(outputs).reshape(len(outputs), -1)
+    return rows.astype(jax.dtypes.canonicalize_dtype(rows.dtype), copy=False)
+
+
+def digests(rows: Any) -> tuple[Any, Any]:
+    """Two numbers of 32 bits for every row: rows that are alike have the same.
+
+    Others have the same two with a probability of about 2⁻⁶⁴, and then only their scores are the
+    same. Works on arrays of NumPy and, traced, of JAX.
+
+    Args:
+        rows: uint32, shape [n, words].
+
+    Returns:
+        uint32, shape [n], twice.
+    """
+    places = np.arange(1, rows.shape[1] + 1, dtype=np.uint32)
+    found = [
+        _mixed(rows ^ _mixed(places * np.uint32(seed))).sum(axis=1, dtype=np.uint32)
+        for seed in SEEDS
+    ]
+    return _mixed(found[0]), _mixed(found[1])
+
+
+def _mixed(word: Any) -> Any:
+    """A bijection of words that spreads every bit over all others."""
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+        word = (word ^ (word >> np.uint32(shift))) * np.uint32(factor)
+    return word ^ (word >> np.uint32(16))
+
+
+# Outputs as columns of numbers, and what a learner sees of each: flags, its value, ramps.
+
+
+FLAGS = 8
+"""Special values of a column, at most."""
+
+NO_VALUE = 3.1e38
+"""Stands in empty places for special values; an output that is this is merely not flagged."""
+
+MANY = 64
+"""Columns from which on only two values of each are special, and none has ramps."""
+
+RAREST = 4000
+"""A value is special if it is at least one in so many, and seen more than a few times."""
+
+FURTHEST = 8.0
+"""Spreads from the centre beyond which a number moves the score no more."""
+
+LARGEST = 1e30
+"""Larger numbers, infinities too, are taken for this; flags see them as they are."""
+
+LOOKED_AT = 2**13
+"""Outputs per dataset that special values, quantiles and spreads are taken from."""
+
+
+class Columns(NamedTuple):
+    """What is looked at in each of c columns; empty places never hold, or are always 0."""
+
+    special: Any
+    """[c, flags]: values that come up again and again; `NO_VALUE` in empty places."""
+    centre: Any
+    """[c]"""
+    spread: Any
+    """[c]"""
+    start: Any
+    """[c, ramps]: where a ramp begins to rise from 0 to 1."""
+    slope: Any
+    """[c, ramps]: 1/length of a ramp; 0 where there is none."""
+
+
+def rows(outputs: Array, bits: bool) -> Array:
+    """Outputs as float rows, shape [n, c]; traced."""
+    flat = outputs.reshape(len(outputs), -1)
+    if not jnp.issubdtype(flat.dtype, jnp.floating):
+        whole: Array = flat.astype(float)
+        return whole
+    if not bits:
+        return flat
+    flat = flat.astype(jnp.promote_types(flat.dtype, jnp.float32))
+    word = jnp.uint64 if flat.dtype == jnp.float64 else jnp.uint32
+    found: Array = _with_bits(jnp, flat, jax.lax.bitcast_convert_type(flat, word))
+    return found
+
+
+def host_rows(outputs: HostArray, bits: bool) -> HostArray:
+    """The same on the host."""
+    flat = as_on_device(outputs)
+    if not jnp.issubdtype(flat.dtype, jnp.floating):
+        return flat.astype(np.float64)
+    flat = flat.astype(np.promote_types(flat.dtype, np.float32), copy=False)
+    if not bits:
+        return flat
+    word = np.uint64 if flat.dtype == np.float64 else np.uint32
+    found: HostArray = _with_bits(np, flat, np.ascontiguousarray(flat).view(word))
+    return found
+
+
+def _with_bits(xp: Any, numbers: Any, words: Any) -> Any:
+    """The numbers; their signs, exponents, trailing zeros, and the power of their lowest bit."""
+    digits, width = (23, 8) if words.dtype.itemsize == 4 else (52, 11)
+    of = words.dtype.type
+    one = of(1)
+    exponent = (words >> of(digits)) & of((1 << width) - 1)
+    mantissa = (words & of((1 << digits) - 1)) | of(1 << digits)
+    zeros = xp.bitwise_count((mantissa & (~mantissa + one)) - one)
+    parts = [words >> of(digits + width), exponent, zeros, exponent + zeros.astype(words.dtype)]
+    return xp.concatenate([numbers, *(part.astype(numbers.dtype) for part in parts)], axis=1)
+
+
+def nothing(count: int) -> Columns:
+    """Columns of which only NaN is seen, for a number of them."""
+    ramps = 0 if count > MANY else min(max(64 // max(count, 1), 6), 32)
+    special = np.full((count, 2 if count > MANY else FLAGS), NO_VALUE)
+    none = np.zeros((count, ramps))
+    return Columns(special, np.zeros(count), np.ones(count), none, none.copy())
+
+
+def looked_at(
+    train: tuple[HostArray, HostArray], rows: int = LOOKED_AT, like: Columns | None = None
+) -> Columns:
+    """Chooses what to look at.
+
+    Args:
+        train: rows of outputs on D and on D′, each of shape [n, c].
+        rows: how many of each are looked at.
+        like: with as many flags and ramps of a column as this has.
+    """
+    seen = [part[:rows].astype(np.float64) for part in train]
+    found = nothing(seen[0].shape[1])
+    if like is not None:
+        ramps = np.zeros((len(found.centre), like.start.shape[1]))
+        found = found._replace(
+            special=np.full((len(found.centre), like.special.shape[1]), NO_VALUE),
+            start=ramps,
+            slope=ramps.copy(),
+        )
+    for at in range(len(found.centre)):
+        _look(Columns(*(part[at : at + 1] for part in found)), *(part[:, at] for part in seen))
+    return found
+
+
+def _look(column: Columns, d0: Floats, d1: Floats) -> None:
+    """Fills in one column."""
+    both = np.concatenate([d0, d1])
+    numbers = np.sort(both[~np.isnan(both)])
+    least = max(FLAGS, len(both) / RAREST)
+    values, counts = np.unique(numbers, return_counts=True)
+    common = np.argsort(-counts, kind="stable")[: column.special.shape[1]]
+    special = values[common[counts[common] >= least]]
+    column.special[0, : len(special)] = special
+    finite = numbers[np.isfinite(numbers)]
+    plain = finite[~np.isin(finite, special)]
+    if len(plain) < least:
+        plain = finite
+    if not len(plain):
+        return
+    low, column.centre[0], high = np.quantile(plain, [0.16, 0.5, 0.84])
+    spread = (high - low) / 2 or float(plain.std())
+    column.spread[0] = spread if 1 / LARGEST < spread < LARGEST else 1.0
+    if len(values) > len(special) and (ramps := column.start.shape[1]):
+        # At the medians of D and D′ the ratio of two-sided noise has its kinks.
+        halves = [np.median(x[np.isfinite(x)]) for x in (d0, d1) if np.isfinite(x).any()]
+        knots = np.unique([*cuts(plain, ramps + 1 - len(halves)), *halves])
+        knots = np.unique(np.clip(knots, -LARGEST, LARGEST))
+        lengths = np.diff(knots)
+        column.start[0, : len(lengths)] = knots[:-1]
+        column.slope[0, : len(lengths)] = np.minimum(1 / lengths, LARGEST)
+
+
+def see(columns: Columns, numbers: Any, xp: Any = np) -> Any:
+    """What is seen of rows, as a matrix of shape [n, features]: flags, values, ramps.
+
+    Args:
+        columns: what to look at.
+        numbers: shape [n, c].
+        xp: `numpy`, or `jax.numpy` to be traced.
+    """
+    kept = Columns(*(part.astype(numbers.dtype) for part in columns))
+    missing = xp.isnan(numbers)
+    plain = xp.where(missing, kept.centre, xp.clip(numbers, -LARGEST, LARGEST))
+    flags = xp.concatenate(
+        [numbers[:, :, None] == kept.special, missing[:, :, None]], axis=2, dtype=numbers.dtype
+    )
+    value = xp.clip((plain - kept.centre) / kept.spread, -FURTHEST, FURTHEST)
+    with np.errstate(over="ignore"):  # far up a steep ramp is at its end
+        ramps = xp.clip((plain[:, :, None] - kept.start) * kept.slope, 0, 1)
+    # NaN is neither here nor there: its flag says all.
+    parts = (flags, value, xp.where(missing[:, :, None], 0, ramps))
+    return xp.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
+
+
+class Weights(NamedTuple):
+    """What each feature adds to a score."""
+
+    flags: Any
+    """[c, flags + 1]"""
+    value: Any
+    """[c]"""
+    ramps: Any
+    """[c, ramps]"""
+
+
+def weights(columns: Columns, flat: Floats) -> Weights:
+    """The same, of weights in the order of features."""
+    c, flags = columns.special.shape
+    first, second, third = np.split(flat, [c * (flags + 1), c * (flags + 2)])
+    return Weights(first.reshape(c, flags + 1), second, third.reshape(columns.start.shape))
+
+
+def add_up(columns: Columns, weights: Weights, numbers: Array) -> tuple[Array, Array]:
+    """What each column adds to a score, and its value; traced.
+
+    Rows lie along the last axis and features are gone through one by one: so everything is done in
+    one pass over the outputs, without a matrix of features.
+
+    Args:
+        columns: what was looked at.
+        weights: what was learned.
+        numbers: shape [n, c].
+
+    Returns:
+        Shapes [c, n]; the value of NaN is beyond all others.
+    """
+    kept = Columns(*(part.astype(numbers.dtype) for part in columns))
+    of = Weights(*(part.astype(numbers.dtype) for part in weights))
+    x = numbers.T
+    missing = jnp.isnan(x)
+    plain = jnp.where(missing, kept.centre[:, None], jnp.clip(x, -LARGEST, LARGEST))
+    value = (plain - kept.centre[:, None]) / kept.spread[:, None]
+    value = jnp.clip(value, -FURTHEST, FURTHEST)
+
+    def ramps() -> Array:
+        total = jnp.zeros_like(x)
+        for at in range(kept.start.shape[1]):
+            up = (plain - kept.start[:, at, None]) * kept.slope[:, at, None]
+            total += of.ramps[:, at, None] * jnp.clip(up, 0, 1)
+        return total
+
+    def flags() -> Array:
+        total = jnp.zeros_like(x)
+        for at in range(kept.special.shape[1]):
+            total += jnp.where(x == kept.special[:, at, None], of.flags[:, at, None], 0)
+        return total
+
+    def none() -> Array:
+        return jnp.zeros_like(x)
+
+    added = of.value[:, None] * value
+    added += jax.lax.cond(jnp.any(of.ramps != 0), ramps, none)
+    added += jax.lax.cond(jnp.any(of.flags != 0), flags, none)
+    return (
+        jnp.where(missing, of.flags[:, -1, None], added),
+        jnp.where(missing, -1.25 * FURTHEST, value),
+    )

@@ -1,0 +1,282 @@
+"""Attacks that learn nothing, or one threshold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dpframe import Attack, Mechanism, as_traced, clopper_pearson_upper
+from dpframe.builtin.attacks.columns import (
+    cuts,
+    floats,
+    host_numbers,
+    not_one_number,
+    numbers,
+    vectors,
+)
+
+if TYPE_CHECKING:
+    from dpframe import Array, Floats, HostArray, Ints, Key, Target, Tree
+
+
+# The canaries of a release as they are.
+
+
+class Canaries(Attack, name="canaries"):
+    """The scores of canaries and which of them were in, as a mechanism of many canaries has them.
+
+    For mechanisms whose release is a whole run, of shape [2, m]. Larger scores must mean that a
+    canary was in.
+    """
+
+    gives = "canaries"
+
+    def unsuited(self, target: Target) -> str | None:
+        if len(target.dims) == 2 and target.dims[0] == 2 and target.dims[1] > 0:
+            return None
+        return f"takes scores and memberships, [2, m]; outputs have shape {target.dims}"
+
+    def score(self, state: Tree, outputs: Array) -> Array:
+        return floats(outputs)
+
+
+# The output as its own score.
+
+
+class Identity(Attack, name="identity"):
+    """The score is the output itself, for mechanisms that release a single number.
+
+    Larger outputs must mean D′. For symmetric noise the likelihood ratio rises with the output,
+    and then no attack is better. NaN stays NaN.
+    """
+
+    gives = "score"
+    hands_out = True
+
+    def unsuited(self, target: Target) -> str | None:
+        return not_one_number(target)
+
+    def score(self, state: Tree, outputs: Array) -> Array:
+        return numbers(outputs)
+
+
+# The best attack there is, for mechanisms that know their density.
+
+
+LOOKED_AT = 10_000
+"""Outputs per dataset that the spread is taken from."""
+
+FINENESS = 1024
+"""Steps to a spread: fine enough to lose nothing, and far above the last bits of a float."""
+
+
+class LikelihoodRatio(Attack, name="likelihood-ratio"):
+    """ln of the density on D′ over that on D, of mechanisms that give `log_density`.
+
+    No attack does better at any false-positive rate [Neyman1933], so it is what other
+    attacks are measured by. That holds for the mechanism over the real numbers, and if
+    `log_density` is the density of what `sample` does. In floating point the last bits of an output
+    can tell D from D′ although their densities hardly differ [Mironov2012], and a ratio of
+    densities brings them to light. So each coordinate is first rounded to a multiple of a power of
+    two, about a thousandth of its spread in the fit stream. Where both densities are 0, or both
+    infinite, the score is NaN.
+    """
+
+    gives = "score"
+
+    low_bits: bool = False
+    """True: outputs are not rounded, and what floating point leaks is seen; nothing is drawn to
+    learn from."""
+
+    def unsuited(self, target: Target) -> str | None:
+        mechanism = target.mechanism
+        if isinstance(mechanism, Mechanism) and mechanism.has_log_density():
+            return None
+        return f"{mechanism.name} gives no log_density"
+
+    def learns(self) -> bool:
+        return not self.low_bits
+
+    def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
+        d0, d1 = as_traced(target.pair.d0, target.pair.d1)
+        state = {"mechanism": target.mechanism, "d0": d0, "d1": d1}
+        return state if self.low_bits else {**state, "step": _steps(train)}
+
+    def score(self, state: Tree, outputs: Array) -> Array:
+        exact = _log_ratio(state, outputs)
+        if self.low_bits or not jnp.issubdtype(outputs.dtype, jnp.floating):
+            return exact
+        step = state["step"].astype(outputs.dtype)
+        rounded = _log_ratio(state, jnp.where(step > 0, jnp.round(outputs / step) * step, outputs))
+        # Rounding may carry an output over the edge of a support; there the exact one decides.
+        return jnp.where(jnp.isfinite(exact) & jnp.isfinite(rounded), rounded, exact)
+
+
+def _log_ratio(state: Tree, outputs: Array) -> Array:
+    mechanism: Mechanism = state["mechanism"]
+    d0, d1 = (mechanism.log_density(state[data], outputs) for data in ("d0", "d1"))
+    return d1 - d0
+
+
+def _steps(train: tuple[HostArray, HostArray]) -> Floats:
+    """Per coordinate the power of two to round to; 0 where outputs do not vary."""
+    seen = np.concatenate([np.asarray(outputs[:LOOKED_AT], np.float64) for outputs in train])
+    columns = seen.reshape(len(seen), -1).T
+    steps = []
+    for column in columns:
+        finite = column[np.isfinite(column)]
+        low, q05, q95, high = np.quantile(finite, [0, 0.05, 0.95, 1]) if len(finite) else [0.0] * 4
+        spread = q95 - q05 or high - low
+        steps.append(2.0 ** np.floor(np.log2(spread / FINENESS)) if spread > 0 else 0.0)
+    return np.reshape(steps, seen.shape[1:])
+
+
+# The reconstruction attack of the DPText paper.
+
+
+class MajorityVote(Attack, name="majority-vote"):
+    """Rounds each coordinate to 0 or 1 and lets the majority decide [Habernal2022, section 4].
+
+    A coordinate counts as 1 unless it is at most 0.5, so NaN counts as 1. A tie decides for D:
+    at dim 2 the vote is an AND. For a mechanism that sets each coordinate to 1 with probability
+    p, independently, Pr[decide D′] = Pr[Bin(dim, p) > dim/2].
+    """
+
+    gives = "decision"
+
+    def score(self, state: Tree, outputs: Array) -> Array:
+        ones = ~(outputs <= 0.5)
+        coordinates = ones.reshape(len(ones), -1)
+        return 2 * _row_sums(coordinates) > coordinates.shape[1]
+
+
+def _row_sums(mask: Array) -> Array:
+    """How many entries of each row of a boolean array [n, dim] are True, as int32; traced.
+
+    XLA writes an int32 for every entry of a long row and adds those up. Four bytes as one word, or
+    rows folded in bytes to 16 columns, stay in its vectors, at the lengths at which it keeps them.
+    """
+    n, dim = mask.shape
+    if dim in (16, 32):
+        words = lax.bitcast_convert_type(mask.astype(jnp.uint8).reshape(n, dim // 4, 4), jnp.uint32)
+        four = jnp.sum(words, axis=1, dtype=jnp.uint32)
+        return ((four * np.uint32(0x01010101)) >> np.uint32(24)).astype(jnp.int32)
+    if 32 < dim <= 512:
+        whole = dim - dim % 16
+        folded = jnp.sum(mask[:, :whole].reshape(n, whole // 16, 16), axis=1, dtype=jnp.uint8)
+        rest = jnp.sum(mask[:, whole:], axis=1, dtype=jnp.int32)
+        return jnp.sum(folded, axis=1, dtype=jnp.int32) + rest
+    return jnp.sum(mask, axis=1, dtype=jnp.int32)
+
+
+# The optimal linear score for a pair.
+
+
+class Projection(Attack, name="projection"):
+    """How far the output lies from the midpoint of D and D′, along the line from D to D′.
+
+    With v = D′ − D the score is ⟨v, output − (D + D′)/2⟩/‖v‖: 0 half-way, ±‖v‖/2 at the datasets.
+    It needs outputs of the shape of the data. Where noise is added to the data, independent and
+    alike in all coordinates, no linear score moves by more standard deviations; and if the noise
+    is Gaussian no attack at all is better [Neyman1933]. Coordinates in which D and D′
+    agree count for nothing; a NaN in another makes the score NaN.
+    """
+
+    gives = "score"
+
+    def unsuited(self, target: Target) -> str | None:
+        shapes = [getattr(data, "shape", None) for data in (target.pair.d0, target.pair.d1)]
+        shape = shapes[0]
+        if shape is None or shapes[1] != shape:
+            return "projects on the line from D to D′, which takes two arrays of one shape"
+        if target.dims != shape:
+            return f"takes outputs of the shape of the data {shape}, these have {target.dims}"
+        return None if target.pair.distance(2) > 0 else "D and D′ are equal"
+
+    def learns(self) -> bool:
+        return False
+
+    def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
+        d0, d1 = (np.asarray(data, np.float64) for data in (target.pair.d0, target.pair.d1))
+        line = (d1 - d0).ravel()
+        return {"direction": line / np.linalg.norm(line), "midpoint": (d0 + d1).ravel() / 2}
+
+    def score(self, state: Tree, outputs: Array) -> Array:
+        x = vectors(outputs)
+        direction = state["direction"].astype(x.dtype)
+        parts = (x - state["midpoint"].astype(x.dtype)) * direction
+        return jnp.sum(jnp.where(direction == 0, 0, parts), axis=1)
+
+
+# A threshold on a single number, given or chosen.
+
+
+CANDIDATES = 512
+ERROR = 0.05
+"""The threshold is chosen by the bound that the fit stream would certify at this error."""
+
+
+class Threshold(Attack, name="threshold"):
+    """Decides for D′ where a single number is on the right side of a threshold, or on it.
+
+    What is not given is chosen on the fit stream: of 512 cuts, close together in the tails, and of
+    both directions, the one whose Clopper-Pearson limits there certify the largest ε, at the
+    claim's own δ (0 without a claim). Decides for D where the output is NaN.
+    """
+
+    gives = "decision"
+
+    value: float | None = None
+    """The threshold; default: chosen on the fit stream."""
+    direction: Literal["up", "down", "either"] = "either"
+    """D′ is what is at least the threshold ("up") or at most ("down"); "either": chosen too."""
+
+    def unsuited(self, target: Target) -> str | None:
+        return not_one_number(target)
+
+    def learns(self) -> bool:
+        return self.value is None or self.direction == "either"
+
+    def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
+        if not self.learns():
+            return {"value": self.value, "up": self.direction == "up"}
+        sides = [np.sort(host_numbers(outputs)) for outputs in train]
+        seen = [x[: np.searchsorted(x, np.nan)] for x in sides]  # NaN comes last
+        values = np.array([0.0 if self.value is None else self.value])
+        if self.value is None and len(pooled := np.sort(np.concatenate(seen))):
+            values = cuts(pooled, CANDIDATES)
+        claim = target.mechanism.claim(target.pair)
+        delta = 0.0 if claim is None else claim.default_delta
+        n0, n1 = (len(x) for x in sides)
+        best = (-np.inf, values[0], True)
+        for up in {"up": (True,), "down": (False,), "either": (True, False)}[self.direction]:
+            false, true = (_decided(x, values, up) for x in seen)
+            worth = _certified(false, n1 - true, n0, n1, delta)
+            at = int(np.argmax(worth))
+            best = max(best, (float(worth[at]), values[at], up), key=lambda found: found[0])
+        return {"value": best[1], "up": best[2]}
+
+    def score(self, state: Tree, outputs: Array) -> Array:
+        x = numbers(outputs)
+        value = state["value"].astype(x.dtype)
+        return jnp.where(state["up"], x >= value, x <= value)
+
+
+def _decided(sorted_numbers: Floats, values: Floats, up: bool) -> Ints:
+    """How many numbers each threshold decides to be of D′."""
+    if up:
+        return len(sorted_numbers) - np.searchsorted(sorted_numbers, values, side="left")
+    return np.searchsorted(sorted_numbers, values, side="right")
+
+
+def _certified(false: Ints, missed: Ints, n0: int, n1: int, delta: float) -> Floats:
+    """The ε that the limits of both error rates certify; negative where that is nothing."""
+    fpr = clopper_pearson_upper(false, n0, ERROR / 2)
+    fnr = clopper_pearson_upper(missed, n1, ERROR / 2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        either = np.maximum((1 - delta - fnr) / fpr, (1 - delta - fpr) / fnr)
+        # Where nothing is certified the smaller sum of the error rates is the better start.
+        return np.where(either > 1, np.log(either), 1 - fpr - fnr - 2)

@@ -1,0 +1,633 @@
+"""Views of answers: each turns answers into columns, and events of a column into words."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dpframe import Floats, HostArray, Ints
+
+
+# What a view is: it turns answers into columns, and events of a column into words.
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpframe import HostArray
+
+    Event = Callable[[Any], bool]
+
+Columns = Literal["codes", "hashes", "numbers"]
+"""Small whole numbers below 256, each a category; 32 bits of a hash, each a category; numbers, of
+which intervals are categories."""
+
+
+class View(Protocol):
+    """One way to look at answers."""
+
+    columns: Columns
+    """What it sees."""
+
+    def see(self, answers: Any) -> HostArray:
+        """The columns of some answers, shape [n, k]; k depends on the width of an answer alone."""
+
+
+class Coded(View, Protocol):
+    """A view whose columns are categories."""
+
+    def told(self, column: int, number: int, codes: list[int], rest: list[int]) -> str | None:
+        """That a column has one of some codes; None where there are no words for that.
+
+        Args:
+            column: which.
+            number: how many columns there are.
+            codes: of the event.
+            rest: codes that were seen too, and are not of the event.
+        """
+
+
+class Numeric(View, Protocol):
+    """A view whose columns are numbers."""
+
+    sums: bool
+    """Whether a weighted sum of its columns means something."""
+    beside: int
+    """How many of its columns, the last ones, say what the others are about."""
+
+    def name(self, column: int, number: int) -> str:
+        """What a column holds, of so many; column −1 is a weighted sum of all."""
+
+
+def output(place: int, number: int) -> str:
+    """The name of a number in an answer, counted from 1; there may be only one."""
+    return "the output" if number == 1 else f"output {place + 1}"
+
+
+def width_of(columns: int, of_width: Callable[[int], int], most: int) -> int:
+    """How many numbers an answer has that is seen as so many columns, up to `most`."""
+    for width in range(1, most + 1):
+        if of_width(width) == columns:
+            return width
+    return most
+
+
+def first(answers: Any, most: int) -> HostArray:
+    """The first numbers of answers, NaN where there are none; one column at least."""
+    numbers: HostArray = np.asarray(answers.numbers)[:, :most]
+    if not numbers.shape[1]:
+        return np.full((len(numbers), 1), np.nan)
+    return numbers
+
+
+def listed(texts: list[str], most: int = 3) -> str:
+    """A few texts, and how many more there are."""
+    shown, more = texts[:most], len(texts) - most
+    if more > 0:
+        return f"{', '.join(shown)} or one of {more} more"
+    return " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 2 else shown)
+
+
+# The last bits of numbers: of which power of two they are multiples, and how many bits they use.
+#
+# Noise that is made of floats has more bits near 0 than elsewhere; added to a large number it
+# loses
+# them. So numbers that cannot come from one of two datasets can be told by their last bits
+# [Mironov2012].
+
+
+MOST = 8
+"""Numbers of an answer that are looked at."""
+
+LOWEST, HIGHEST = -198, 55
+"""Exponents of the last bit that is not 0; those beyond are taken for these."""
+
+ZERO, NO_NUMBER = 254, 255
+"""Codes of what has no such bit."""
+
+MINUS = 64
+"""Added to how many bits are used where the number is negative."""
+
+
+class Bits:
+    """Two columns for each number: exponent of the last bit, and how many bits it uses."""
+
+    columns: ClassVar[Columns] = "codes"
+
+    def see(self, answers: Any) -> HostArray:
+        """Codes of both, shape [n, 2 × numbers]."""
+        numbers = first(answers, MOST).astype(np.float64)
+        good = np.isfinite(numbers)
+        fraction, exponent = np.frexp(np.where(good, numbers, 0.0))
+        whole = np.abs(np.ldexp(fraction, 53)).astype(np.int64)
+        last = whole & -whole
+        zeros = np.frexp(last.astype(np.float64))[1] - 1
+        lowest = np.clip(exponent - 53 + zeros, LOWEST, HIGHEST) - LOWEST
+        used = np.where(whole > 0, 53 - zeros, 0) + MINUS * (numbers < 0)
+        lowest = np.where(whole > 0, lowest, ZERO)
+        found = np.concatenate([lowest, used], axis=1)
+        return np.where(np.tile(good, 2), found, NO_NUMBER).astype(np.uint8)
+
+    def told(self, column: int, number: int, codes: list[int], rest: list[int]) -> str:
+        """As multiples of powers of two where they are all above or below some power."""
+        width = width_of(number, lambda w: 2 * w, MOST)
+        name = output(column % width, width)
+        if column >= width:
+            used = [f"{c % MINUS}{' (negative)' * (c >= MINUS)}" for c in codes if c != NO_NUMBER]
+            none = ["no finite"] * (NO_NUMBER in codes)
+            return f"{name} uses {listed(used + none)} bits"
+        powers = sorted(code + LOWEST for code in codes if code < ZERO)
+        others = [code + LOWEST for code in rest if code < ZERO]
+        parts = [f"{name} is 0"] * (ZERO in codes)
+        parts += [f"{name} is no finite number"] * (NO_NUMBER in codes)
+        if powers and all(other > powers[-1] for other in others):
+            parts.insert(0, f"{name} is no multiple of 2^{powers[-1] + 1}")
+        elif powers and all(other < powers[0] for other in others):
+            parts.insert(0, f"{name} is a multiple of 2^{powers[0]}")
+        elif powers:
+            parts.insert(0, f"the last bit of {name} is {listed([f'2^{p}' for p in powers])}")
+        return " or ".join(parts)
+
+
+# Numbers of one answer that are equal: to each other, or to a sum, mean or extreme of the rest.
+
+
+MOST_EQUALITIES = 12
+"""Numbers of an answer that are compared with each other."""
+
+MOST_COUNTED = 1024
+"""And of which it is counted how many different ones there are."""
+
+OTHERS = ("sum", "mean", "largest", "smallest")
+"""What a number is compared with, of those beside it."""
+
+ABSENT = 2
+"""Code where one of the two is no number."""
+
+
+def _names(width: int) -> list[str]:
+    """What is said to be equal, per column but the last."""
+    two = itertools.combinations(range(width), 2)
+    found = [f"{output(i, width)} equals {output(j, width)}" for i, j in two]
+    if width > 2:
+        found += [
+            f"{output(i, width)} equals the {of} of the other outputs"
+            for of in OTHERS
+            for i in range(width)
+        ]
+    return found
+
+
+class Equalities:
+    """A column for each two that may be equal, and one for how many different numbers there are."""
+
+    columns: ClassVar[Columns] = "codes"
+
+    def see(self, answers: Any) -> HostArray:
+        """1 where two are equal, and in the last column how many numbers are different."""
+        numbers = first(answers, MOST_EQUALITIES)
+        width = numbers.shape[1]
+        left, right = np.triu_indices(width, 1)
+        columns = [_equal(numbers[:, left], numbers[:, right])]
+        if width > 2:
+            with np.errstate(invalid="ignore", over="ignore"):
+                columns += [_equal(numbers, rest) for rest in _of_the_others(numbers)]
+        columns.append(_different(np.asarray(answers.numbers)[:, :MOST_COUNTED])[:, None])
+        return np.concatenate(columns, axis=1).astype(np.uint8)
+
+    def told(self, column: int, number: int, codes: list[int], rest: list[int]) -> str | None:
+        """For example "output 3 equals output 7"."""
+        if column == number - 1:
+            counts = f"{min(codes)}" if len(codes) == 1 else f"{min(codes)} to {max(codes)}"
+            one = counts == "1"
+            return f"there {'is' if one else 'are'} {counts} different number{'' if one else 's'}"
+        width = width_of(number, lambda w: len(_names(w)) + 1, MOST_EQUALITIES)
+        name = _names(width)[column]
+        if 1 in codes and 0 not in codes:
+            return name + (", or one of them is no number" if ABSENT in codes else "")
+        if codes == [ABSENT]:
+            return f"one of two is no number: {name}"
+        return f"it does not hold that {name}"
+
+
+def _equal(one: HostArray, other: HostArray) -> HostArray:
+    found: HostArray = np.where(np.isnan(one) | np.isnan(other), ABSENT, one == other)
+    return found
+
+
+def _of_the_others(numbers: HostArray) -> list[HostArray]:
+    """Of each number the sum, mean, largest and smallest of those beside it that are there."""
+    none = np.isnan(numbers)
+    found = []
+    for place in range(numbers.shape[1]):
+        part, gap = (np.delete(of, place, axis=1) for of in (numbers, none))
+        total = np.where(gap, 0.0, part).sum(axis=1)
+        mean = total / np.maximum((~gap).sum(axis=1), 1)
+        largest = np.where(gap, -np.inf, part).max(axis=1)
+        smallest = np.where(gap, np.inf, part).min(axis=1)
+        found.append([total, mean, largest, smallest])
+    return [np.stack(of, axis=1) for of in zip(*found, strict=True)]
+
+
+def _different(numbers: HostArray) -> HostArray:
+    """How many different numbers an answer has, up to 255."""
+    if numbers.shape[1] < 2:
+        return np.ones(len(numbers), np.uint8)
+    rows = np.sort(numbers, axis=1)  # NaN, and so what is absent, comes last
+    new = (rows[:, 1:] != rows[:, :-1]) & ~np.isnan(rows[:, 1:])
+    found: HostArray = np.minimum(new.sum(axis=1) + ~np.isnan(rows[:, 0]), 255).astype(np.uint8)
+    return found
+
+
+# Intervals of a column of numbers, and one weighted sum of many columns.
+
+
+EDGES = 80
+"""Ends of intervals, at most; NaN has a category of its own after the last."""
+
+ATOMS = 8
+"""Values that come again and again, at most; each is an interval."""
+
+OFTEN = 3
+"""Times that each value must come, on average, for all of them to be intervals."""
+
+EACH = 5
+"""Draws that an interval has, about, where there are few."""
+
+RARE = 50
+"""One in so many is often enough for that."""
+
+FURTHEST = 8.0
+"""Standard deviations beyond which a number adds no more to a weighted sum."""
+
+
+def edges_of(numbers: HostArray) -> tuple[Floats, bool]:
+    """Where intervals of some numbers begin, ascending; infinite in empty places.
+
+    Ranks from either end, each a little farther from it, so that tails have intervals of every
+    size; and around values that come again and again.
+
+    Returns:
+        The edges, and whether there are no such values, so that neighbours are alike.
+    """
+    found = np.full(EDGES, np.inf)
+    seen = np.sort(numbers[~np.isnan(numbers)])
+    if not len(seen):
+        return found, False
+    values, counts = np.unique(seen, return_counts=True)
+    if len(values) <= EDGES // 2 and len(seen) >= OFTEN * len(values):
+        edges: Any = values
+        smooth = False
+    else:
+        often = np.argsort(-counts, kind="stable")[:ATOMS]
+        atoms = values[often[counts[often] >= max(3, len(seen) // RARE)]]
+        number = int(np.clip(len(seen) // EACH, 3, EDGES - 2 * ATOMS)) // 2
+        ranks = np.geomspace(max(1, len(seen) / 200), len(seen) / 2, number + 1).astype(int)
+        ends = [seen[ranks[:-1] - 1], seen[[len(seen) // 2]], seen[-ranks[:-1]]]
+        edges = np.unique(np.concatenate([*ends, atoms, np.nextafter(atoms, np.inf)]))
+        smooth = not len(atoms)
+    found[: len(edges)] = edges[:EDGES]
+    return found, smooth
+
+
+def categories(edges: Any, numbers: Any, xp: Any) -> Any:
+    """In which interval numbers lie, as whole numbers below EDGES + 2; the last one is NaN."""
+    at = xp.searchsorted(edges, numbers, side="right")
+    # NaN is sorted to the end, infinity is not: it is above all edges too.
+    return xp.where(xp.isnan(numbers), EDGES + 1, xp.minimum(at, EDGES))
+
+
+def smoothed(counts: Any) -> Any:
+    """Counts of intervals with half of those of both neighbours.
+
+    A density changes little from one interval to the next, and of few draws each has few.
+
+    Args:
+        counts: of categories, shape [..., EDGES + 2]; the last, NaN, has no neighbours.
+    """
+    found = counts.astype(np.float64)
+    plain = counts[..., : EDGES + 1] / 2
+    found[..., 1 : EDGES + 1] += plain[..., :-1]
+    found[..., :EDGES] += plain[..., 1:]
+    # An interval in which nothing was seen is none.
+    return np.where(counts.sum(axis=-2, keepdims=True) > 0, found, 0.0)
+
+
+def weights(sides: Sequence[HostArray]) -> dict[str, Floats]:
+    """A direction in which two sets of rows differ: means over variances, coordinate by coordinate.
+
+    Args:
+        sides: rows on D and on D′, shape [n, k].
+    """
+    plain = [np.where(np.isfinite(part), part, np.nan) for part in sides]
+    both = np.concatenate(plain)
+    there = np.isfinite(both)
+    count = np.maximum(there.sum(axis=0), 1)
+    filled = np.where(there, both, 0.0)
+    with np.errstate(all="ignore"):
+        centre = filled.sum(axis=0) / count
+        spread = np.sqrt(np.where(there, np.square(filled - centre), 0.0).sum(axis=0) / count)
+        spread = np.where((spread > 0) & np.isfinite(spread), spread, 1.0)
+        centre = np.where(np.isfinite(centre), centre, 0.0)
+        means = [_standard(part, centre, spread, np).mean(axis=0) for part in plain]
+    return {"centre": centre, "spread": spread, "weights": means[1] - means[0]}
+
+
+def weighted(state: dict[str, Any], rows: Any, xp: Any) -> Any:
+    """The weighted sum of rows, shape [n]; what is no number counts as the mean."""
+    standard = _standard(rows, state["centre"], state["spread"], xp)
+    return standard @ xp.asarray(state["weights"])
+
+
+def _standard(rows: Any, centre: Any, spread: Any, xp: Any) -> Any:
+    there = xp.isfinite(rows)
+    scaled = xp.clip((xp.where(there, rows, centre) - centre) / spread, -FURTHEST, FURTHEST)
+    return xp.where(there, scaled, 0.0)
+
+
+# Kinds of answers, and exact answers, as categories.
+
+
+@dataclasses.dataclass(frozen=True)
+class Kinds:
+    """Which kind of answer it is, or, with `exact`, which answer to the last bit."""
+
+    exact: bool = False
+    columns: ClassVar[Columns] = "hashes"
+
+    def see(self, answers: Any) -> HostArray:
+        """The first half of each code: two answers in 2³² have the same by chance."""
+        codes = np.asarray(answers.values if self.exact else answers.kinds, np.uint64)
+        return (codes >> np.uint64(32)).astype(np.uint32)[:, None]
+
+    def told(self, column: int, number: int, codes: list[int], words: Mapping[int, str]) -> str:
+        """The texts of the codes, which travel with the answers."""
+        known = {code >> 32: text for code, text in words.items()}
+        texts = [known[code] for code in codes if code in known]
+        if more := len(codes) - len(texts):
+            what = ("answer", "answers") if self.exact else ("kind", "kinds")
+            texts.append(
+                f"one {what[0]} that is not written out"
+                if more == 1
+                else f"one of {more} {what[1]} that are not written out"
+            )
+        if self.exact:
+            return f"is {listed(texts)}"
+        raised = [text for text in texts if text.startswith("raises ")]
+        given = [text for text in texts if not text.startswith("raises ")]
+        parts = [listed(raised)] if raised else []
+        return " or ".join([*parts, *([f"gives {listed(given)}"] if given else [])])
+
+
+# Which labels are among the outputs, how often, and in which order: of rankings, lists, tables.
+
+
+GROUPS = 32
+"""Labels are counted by the rest that they leave; texts by that of the hash that stands for them.
+So a few labels are apart, most often, and many together."""
+
+MOST_LABELS = 2048
+"""Outputs that are looked at."""
+
+LARGEST = 2.0**53
+"""Beyond, floats are whole whether they are meant so or not."""
+
+
+class Labels:
+    """How often labels come among the outputs, and where each comes first.
+
+    A label is a text, a boolean or a whole number. An answer of one output has none: its exact
+    value says as much.
+    """
+
+    columns: ClassVar[Columns] = "numbers"
+    sums: ClassVar[bool] = True
+    beside: ClassVar[int] = GROUPS
+
+    def see(self, answers: Any) -> HostArray:
+        """Counts, then first places, counted from 1 and one beyond the last where there is none.
+
+        Beside them, of each group the label that comes first, NaN where none does.
+        """
+        numbers = np.asarray(answers.numbers, np.float64)[:, :MOST_LABELS]
+        n, width = numbers.shape
+        if width < 2:
+            return np.zeros((n, 1 + GROUPS))
+        with np.errstate(invalid="ignore"):
+            whole = (np.abs(numbers) < LARGEST) & (numbers == np.floor(numbers))
+        groups: Ints = np.where(whole, numbers, 0.0).astype(np.int64) % GROUPS
+        rows = np.broadcast_to(np.arange(n)[:, None], numbers.shape)
+        places = np.broadcast_to(np.arange(width), numbers.shape)
+        at = (rows * GROUPS + groups)[whole]
+        counts = np.bincount(at, minlength=n * GROUPS).reshape(n, GROUPS)
+        found = np.full(n * GROUPS, width)
+        np.minimum.at(found, at, places[whole])
+        first = found.reshape(n, GROUPS)
+        padded = np.column_stack([numbers, np.full(n, np.nan)])
+        labels = np.take_along_axis(padded, first, axis=1)
+        return np.concatenate([counts, first + 1.0, labels], axis=1)
+
+    def name(self, column: int, number: int) -> str:
+        """What a column holds, as long as nothing is known of its labels."""
+        return self.name_of(column, ["a label of a group"])
+
+    def name_of(self, column: int, labels: list[str]) -> str:
+        """What a column holds.
+
+        Args:
+            column: which.
+            labels: those of its group, in words.
+        """
+        if column < 0:
+            return "a weighted sum of how often labels come, and where,"
+        if column < GROUPS:
+            return f"the number of times that {listed(labels)} comes"
+        return f"the first place of {listed(labels)}"
+
+
+def in_words(label: float, words: Mapping[int, str]) -> str:
+    """A whole number, or the text that it marks.
+
+    Args:
+        label: as it stands among the numbers of an answer.
+        words: texts of codes; half of the code of a text marks it.
+    """
+    known = {code >> 32: text for code, text in words.items()}
+    return known.get(int(label), f"{label:.0f}")
+
+
+# The numbers of an answer, each as it is, and what is derived of them.
+
+
+MOST_NUMBERS = 8192
+"""As many numbers as an answer has at most."""
+
+FRACTIONS = 8
+"""Numbers whose part after the point is looked at too."""
+
+
+def _columns(width: int) -> int:
+    return width + min(width, FRACTIONS) + (width > 1)
+
+
+class Numbers:
+    """The numbers, the fractions of the first few, and their sum."""
+
+    columns: ClassVar[Columns] = "numbers"
+    sums: ClassVar[bool] = True
+    beside: ClassVar[int] = 0
+
+    def see(self, answers: Any) -> HostArray:
+        """Numbers, shape [n, columns]."""
+        numbers = first(answers, MOST_NUMBERS).astype(np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            columns = [numbers, numbers[:, :FRACTIONS] - np.floor(numbers[:, :FRACTIONS])]
+            if numbers.shape[1] > 1:
+                columns.append(np.nansum(numbers, axis=1)[:, None])
+        return np.concatenate(columns, axis=1)
+
+    def name(self, column: int, number: int) -> str:
+        """What a column holds."""
+        width = number if number <= 1 else width_of(number, _columns, MOST_NUMBERS)
+        if column < 0:
+            return "a weighted sum of the outputs"
+        if column < width:
+            return output(column, width)
+        if column < width + min(width, FRACTIONS):
+            return f"{output(column - width, width)} modulo 1"
+        return "the sum of the outputs"
+
+
+# Whole numbers by what is left when they are divided, and by their sign.
+
+
+MOST_RESIDUES = 4
+"""Numbers of an answer that are looked at, and the sum of all."""
+
+DIVISORS = range(2, 17)
+
+NO_WHOLE = 255
+"""Code of what is no whole number."""
+
+SIGNS = ("negative", "zero", "positive")
+
+
+def _residues_columns(width: int) -> int:
+    return (width + (width > 1)) * len(DIVISORS)
+
+
+class Residues:
+    """A column for each number and each divisor: the residue and the sign."""
+
+    columns: ClassVar[Columns] = "codes"
+
+    def see(self, answers: Any) -> HostArray:
+        """Codes, 3 × residue + sign."""
+        numbers = first(answers, MOST_RESIDUES)
+        if numbers.shape[1] > 1:
+            with np.errstate(invalid="ignore", over="ignore"):
+                numbers = np.column_stack([numbers, np.nansum(answers.numbers, axis=1)])
+        with np.errstate(invalid="ignore"):
+            whole = (np.abs(numbers) < 2.0**53) & (numbers == np.floor(numbers))
+        integers = np.where(whole, numbers, 0).astype(np.int64)
+        signs = np.sign(integers) + 1
+        codes = [np.where(whole, 3 * (integers % d) + signs, NO_WHOLE) for d in DIVISORS]
+        return (
+            np.stack(codes, axis=2)
+            .reshape(len(numbers), len(DIVISORS) * numbers.shape[1])
+            .astype(np.uint8)
+        )
+
+    def told(self, column: int, number: int, codes: list[int], rest: list[int]) -> str:
+        """For example "positive and 0 modulo 3"."""
+        width = width_of(number, _residues_columns, MOST_RESIDUES)
+        place, at = divmod(column, len(DIVISORS))
+        name = "the sum of the outputs" if place == width else output(place, width)
+        by: dict[int, list[int]] = {}
+        for code in codes:
+            by.setdefault(code // 3 if code < NO_WHOLE else NO_WHOLE, []).append(code % 3)
+        parts: list[str] = []
+        for residue, signs in sorted(by.items()):
+            if residue == NO_WHOLE:
+                parts.append("no whole number")
+                continue
+            sign = "" if len(signs) == 3 else f"{'/'.join(SIGNS[s] for s in signs)} and "
+            parts.append(f"{sign}{residue} modulo {DIVISORS[at]}")
+        return f"{name} is {listed(parts)}"
+
+
+# How far the numbers of an answer lie apart, and how large they are together.
+
+
+class Spread:
+    """How far the numbers of an answer lie apart, and how large they are together."""
+
+    columns: ClassVar[Columns] = "numbers"
+    sums: ClassVar[bool] = False
+    beside: ClassVar[int] = 0
+
+    NAMES = (
+        "the standard deviation of the outputs",
+        "the largest less the smallest output",
+        "the sum of the absolute outputs",
+        "the Euclidean norm of the outputs",
+        "the largest absolute output",
+        "the mean of the outputs",
+        "the largest output",
+        "the smallest output",
+    )
+
+    def see(self, answers: Any) -> HostArray:
+        """One column for each name; NaN where there is no finite number."""
+        numbers = np.asarray(answers.numbers, np.float64)
+        if not numbers.shape[1]:
+            numbers = np.full((len(numbers), 1), np.nan)
+        there = np.isfinite(numbers)
+        count = there.sum(axis=1)
+        plain = np.where(there, numbers, 0.0)
+        size = np.abs(plain)
+        largest = np.where(there, numbers, -np.inf).max(axis=1)
+        smallest = np.where(there, numbers, np.inf).min(axis=1)
+        with np.errstate(all="ignore"):
+            mean = plain.sum(axis=1) / count
+            from_mean = np.where(there, numbers - mean[:, None], 0.0)
+            found = [
+                np.sqrt(np.square(from_mean).sum(axis=1) / count),
+                largest - smallest,
+                size.sum(axis=1),
+                np.sqrt(np.square(plain).sum(axis=1)),
+                size.max(axis=1),
+                mean,
+                largest,
+                smallest,
+            ]
+        return np.where(count[:, None] > 0, np.stack(found, axis=1), np.nan)
+
+    def name(self, column: int, number: int) -> str:
+        """What a column holds."""
+        return "a weighted sum of spreads" if column < 0 else self.NAMES[column]
+
+
+# How long an answer took.
+
+
+class Time:
+    """How long an answer took, on this machine."""
+
+    columns: ClassVar[Columns] = "numbers"
+    sums: ClassVar[bool] = False
+    beside: ClassVar[int] = 0
+
+    def see(self, answers: Any) -> HostArray:
+        """Seconds, shape [n, 1]."""
+        return np.asarray(answers.seconds, np.float64)[:, None]
+
+    def name(self, column: int, number: int) -> str:
+        """What the column holds."""
+        return "the time that it took, in seconds,"

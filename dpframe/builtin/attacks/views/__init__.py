@@ -1,1 +1,0 @@
-"""What there is to see of answers: one view per file, all in NumPy, each row alone."""

@@ -1,0 +1,480 @@
+"""The anytime estimator: bets against the claim."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from dpframe import BinCounts, DecisionCounts, Estimate, Estimator, Query, Statistic
+from dpframe.stats.betting import (
+    MOST_AT_ONCE,
+    Bet,
+    History,
+    bound,
+    choose,
+    earned,
+    events,
+    history,
+    suspected,
+)
+from dpframe.stats.joint import evidence_below, reaches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dpframe import Array, Claim, Floats, HostArray, Ints, Settled, Tree
+
+
+# Bets against what is claimed: a wealth, and how it grew.
+
+
+TINY = 1e-300
+"""No p-value is below."""
+
+MOST = 690.0
+"""Logarithms of larger wealths give smaller ones."""
+
+MOST_GROWTH = 600.0
+"""ε whose exponential is still far from the largest float."""
+
+
+class Lines(NamedTuple):
+    """Half-planes p ≤ e^ε q + δ in which a claim holds every event."""
+
+    slope: Floats
+    delta: Floats
+    group: tuple[slice, slice]
+    """Those of the claim as it is, and of the claim widened by what is not resolved."""
+
+
+@functools.lru_cache(maxsize=256)
+def lines(claim: Claim, resolution: float) -> Lines:
+    """What a claim says at each δ, exactly and where rates are known up to `resolution` only."""
+    said = [(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
+    said = [(epsilon, delta) for epsilon, delta in said if epsilon <= MOST_GROWTH]
+    slope = np.exp(np.array([epsilon for epsilon, _ in said], np.float64))
+    exact = np.array([delta for _, delta in said], np.float64)
+    widened = exact + resolution * (1 + slope)
+    usable, left = exact < 1, widened < 1
+    number = int(usable.sum())
+    return Lines(
+        np.concatenate([slope[usable], slope[left]]),
+        np.concatenate([exact[usable], widened[left]]),
+        (slice(0, number), slice(number, number + int(left.sum()))),
+    )
+
+
+class Book(NamedTuple):
+    """What bets against a claim have earned, as it is and widened."""
+
+    log_wealth: Floats = np.zeros((2, 2))
+    """Of each of the two ways to guess, shape [ways, 2]."""
+    best: Floats = np.zeros(2)
+    """Largest logarithm of their mean so far."""
+
+    @property
+    def p_values(self) -> tuple[float, float]:
+        """Valid at every number of draws at once."""
+        exact, widened = (max(math.exp(-w) if w < MOST else 0.0, TINY) for w in self.best.tolist())
+        return min(exact, 1.0), min(max(exact, widened), 1.0)
+
+    def played(self, lines: Lines, past: History) -> tuple[Book, Floats]:
+        """Bets on rounds: in each against the line that the draws before it contradict most.
+
+        Args:
+            lines: of the claim; against none of them nothing is bet.
+            past: the rounds, each with what came before it.
+
+        Returns:
+            The new book, and the logarithm of the wealth after each round, shape [rounds, 2].
+        """
+        groups = _some(lines.group)
+        factors = np.zeros((2, len(past.trials), 2))
+        size = max(1, MOST_AT_ONCE // (4 * past.above.shape[2] * max(1, len(lines.slope))))
+        for at in range(0, len(past.trials) if groups else 0, size):
+            block = History(*(part[at : at + size] for part in past))
+            factors[:, at : at + size, : len(groups)] = _factors(lines, groups, block)
+        grown = np.cumsum(np.concatenate([self.log_wealth[:, None], factors], axis=1), axis=1)
+        path = np.logaddexp(*grown[:, 1:]) - math.log(2)
+        return Book(grown[:, -1], np.maximum(self.best, path.max(axis=0, initial=0.0))), path
+
+
+def _factors(lines: Lines, groups: list[slice], past: History) -> Floats:
+    """Logarithms of what rounds pay, shape [2, rounds, groups]."""
+    guess, z = suspected(past, lines.slope, lines.delta)
+    rounds, places = np.arange(len(z))[:, None], []
+    for group in groups:
+        among = z[:, :, group]
+        event, line = np.divmod(among.reshape(len(z), -1).argmax(axis=1), among.shape[2])
+        places.append((event, line + group.start))
+    event, line = (np.stack(part, axis=-1) for part in zip(*places, strict=True))
+    drawn = events(past.above, past.trials)
+    q, p = guess[rounds, event, 0], guess[rounds, event, 1]
+    bet = Bet(event, q, p, z[rounds, event, line])
+    of = (lines.slope[line], lines.delta[line])
+    return earned(drawn[rounds, event], past.trials[:, None], bet, *of)
+
+
+def _some(groups: tuple[slice, slice]) -> list[slice]:
+    """Those that are not empty; the widened ones are empty first."""
+    return [group for group in groups if group.stop > group.start]
+
+
+# Counts between cuts that a few scores fix, or of decisions.
+
+
+EDGES = 320
+"""Cuts of scores; fewer of them are told apart from one another."""
+
+BEYOND = 44
+"""Cuts outside of the extremes, on each side."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Cuts(BinCounts):
+    """Scores between edges, and decisions as they are: `counts[dataset][bin or decision]`.
+
+    The edges come from the scores of the first round, which nothing is bet on.
+    """
+
+    accepts: ClassVar[frozenset[str]] = frozenset({"decision", "score"})
+
+    def bind(self, pilot0: HostArray, pilot1: HostArray) -> HostArray:
+        if pilot0.dtype == np.bool_:
+            return np.zeros(0, np.float32)
+        return cuts(pilot0, pilot1)
+
+    def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
+        if scores.dtype == np.bool_:
+            return DecisionCounts().update((), counts, dataset, scores, keep)
+        return super().update(layout, counts, dataset, scores, keep)
+
+    def describe(self, layout: Tree) -> dict[str, Any]:
+        edges = np.asarray(layout)
+        if not len(edges):
+            return DecisionCounts().describe(())
+        # As short as their precision allows: a float32 has half the digits of its float64.
+        return {**super().describe(layout), "edges": [float(str(edge)) for edge in edges]}
+
+
+def cuts(scores0: HostArray, scores1: HostArray) -> HostArray:
+    """Edges in ascending order, padded with inf, shape [EDGES], in the dtype of the scores.
+
+    At every value, and just above those that are there twice: atoms are then told from what is
+    around them. Between values and beyond the extremes as far as there is room.
+    """
+    dtype = scores0.dtype
+    values = np.sort(np.concatenate([scores0, scores1]))
+    values = values[np.isfinite(values)]
+    distinct, times = np.unique(values, return_counts=True)
+    atoms = distinct[times > 1]
+    own = np.concatenate([distinct, np.nextafter(atoms, np.array(np.inf, dtype))])
+    info = np.finfo(dtype)
+    ends = np.array([info.min, np.inf], dtype)
+    wide = distinct.astype(np.float64)
+    outer = _beyond(wide)
+    room = EDGES - 2 - len(outer)
+    if len(own) > room:
+        own = own[np.linspace(0, len(own) - 1, room).round().astype(int)]
+    room -= len(own)
+    between = np.zeros(0)
+    if len(wide) > 1 and room > 0:
+        between = np.interp(
+            (np.arange(room) + 0.5) / room * (len(wide) - 1), np.arange(len(wide)), wide
+        )
+    with np.errstate(over="ignore"):
+        every = np.concatenate([own, between.astype(dtype), outer.astype(dtype), ends])
+    edges = np.unique(every[every > -np.inf])[:EDGES]
+    return np.concatenate([edges, np.full(EDGES - len(edges), np.inf, dtype)]).astype(dtype)
+
+
+def _beyond(values: Floats) -> Floats:
+    """Outside of the extremes, in steps that grow from a fraction of the tail's scale."""
+    if not len(values):
+        return np.zeros(0)
+    inner = min(len(values) - 1, round(np.sqrt(len(values))))
+    steps = np.geomspace(0.02, 1000, BEYOND)
+    largest = np.abs(values).max() or 1.0
+    above = values[-1] + steps * ((values[-1] - values[-1 - inner]) or largest)
+    below = values[0] - steps * ((values[inner] - values[0]) or largest)
+    both = np.concatenate([above, below])
+    return np.asarray(both[np.isfinite(both)], np.float64)
+
+
+def above(counts: HostArray) -> HostArray:
+    """Draws at or above each cut, from counts in bins, shape [2, bins − 1]."""
+    return np.cumsum(counts[:, ::-1], axis=1, dtype=np.int64)[:, -2::-1]
+
+
+# Rounds of draws whose order is not known, or does not matter.
+#
+# Draws that are independent and alike are as good in any order. So counts of all of them are
+# dealt
+# out to rounds as a shuffled deck would be, by dice that know nothing of them.
+
+
+FIRST = 64
+"""Draws of the first round, on each side."""
+
+GROWTH, LEAST = 9, 8
+"""A round is one of so many parts of all before it, and at least so many draws."""
+
+MOST_SPLIT = 10**9
+"""Draws that NumPy deals out exactly."""
+
+
+def sizes(trials: int) -> list[int]:
+    """Draws of each round, on each side; the last one is what is left."""
+    found, total = [], 0
+    while total < trials:
+        size = max(LEAST, total // GROWTH) if total else FIRST
+        found.append(min(size, trials - total))
+        total += found[-1]
+    return found
+
+
+def rounds_of_counts(counts: HostArray) -> Iterator[Ints]:
+    """Counts of each round, from those of all of them, shape [2, bins].
+
+    With fewer draws on one side some of the other are left out.
+    """
+    left = counts.astype(np.int64)
+    trials = int(min(left.sum(axis=1)))
+    if max(left.sum(axis=1)) >= MOST_SPLIT:
+        yield left
+        return
+    rng = np.random.default_rng(0)
+    for size in sizes(trials):
+        dealt = np.stack(
+            [rng.multivariate_hypergeometric(side, size, method="marginals") for side in left]
+        )
+        left = left - dealt
+        yield dealt
+
+
+def rounds_of_scores(
+    scores: tuple[HostArray, HostArray], rng: np.random.Generator
+) -> tuple[HostArray, Iterator[Ints]]:
+    """Edges from the first of the scores, and the counts of each round between them."""
+    mixed = [rng.permutation(np.asarray(part)) for part in scores]
+    if mixed[0].dtype == np.bool_:
+        edges, bins, number = np.zeros(0, np.float32), [p.astype(np.int64) for p in mixed], 2
+    else:
+        mixed = [np.asarray(part, np.float64) for part in mixed]
+        edges = cuts(*(part[:FIRST] for part in mixed))
+        bins = [
+            np.where(np.isnan(part), 0, 1 + np.searchsorted(edges, part, side="right"))
+            for part in mixed
+        ]
+        number = len(edges) + 2
+
+    def dealt() -> Iterator[Ints]:
+        at = 0
+        for size in sizes(min(map(len, bins))):
+            parts = [part[at : at + size] for part in bins]
+            yield np.stack([np.bincount(part, minlength=number) for part in parts])
+            at += size
+
+    return edges, dealt()
+
+
+# The estimator that may be looked at at any time.
+
+
+GROWN = 1.4
+"""Draws are this many times as many before bets are worked out again."""
+
+
+class State(NamedTuple):
+    """What is known after some rounds."""
+
+    rounds: tuple[tuple[Ints, int], ...] = ()
+    """Draws at or above each cut, shape [2, cuts], and how many draws on each side."""
+    above: Ints | None = None
+    """All of them together."""
+    trials: int = 0
+    book: Book = Book()
+    """What was earned against the claim."""
+    path: tuple[tuple[int, float], ...] = ()
+    """Draws on each side, and the logarithm of the wealth against the claim."""
+    settled_at: int = 0
+    """Draws on each side of the rounds that the book knows. What a bet earns is worked out for
+    several rounds at a time, which changes nothing: it depends on the rounds before it alone."""
+
+
+class Betting(Estimator, name="betting"):
+    """Bets against the claim round by round; valid at every number of trials at once.
+
+    Before a round the event and the guess of its probabilities are chosen that the rounds before
+    suggest; the round multiplies the wealth by the likelihood ratio of the guess to what is
+    nearest to it under the claim [Shafer2021], [Turner2024]. Under a true claim wealth exceeds 1/a
+    at any time with probability a at most [Ville1939], so 1 / (largest wealth) is a p-value,
+    whenever one stops. The bound is where wealth against every smaller ε of a fixed grid refutes
+    it. No pilot is drawn, no threshold fixed, no look paid for: what was bet on chooses the next
+    event. The first round fixes the cuts of the scores, and nothing is bet on it.
+
+    Against a claim that is a curve each bet is against the point of it that the past contradicts
+    most. Assumes nothing but independent, identically distributed outputs. The point value is that
+    of the event with the largest loss at the bound.
+    """
+
+    certifies: ClassVar[bool] = True
+    assumption: ClassVar[str] = "independent, identically distributed outputs"
+    anytime: ClassVar[bool] = True
+    reference: ClassVar[str] = (
+        "bets in terms of likelihood ratios [Shafer2021] (doi:10.1111/rssa.12647), against the "
+        "nearest point of the claim [Turner2024] (arXiv:2106.02693)"
+    )
+
+    def statistic(self) -> Statistic:
+        return Cuts()
+
+    def observe(self, state: State | None, layout: Tree, counts: Ints, query: Query) -> State:
+        before = state or State()
+        new, trials = above(np.asarray(counts)), min(query.trials)
+        total = before.trials + trials
+        after = before._replace(
+            rounds=(*before.rounds, (new, trials)),
+            above=new if before.above is None else before.above + new,
+            trials=total,
+        )
+        if not before.rounds or total >= GROWN * before.settled_at:
+            return _caught_up(after, query)
+        return after
+
+    def settled(self, state: State, layout: Tree, query: Query) -> Settled | None:
+        error = 1 - query.confidence
+        if query.claim is None or state.settled_at < state.trials:
+            return None
+        if state.book.p_values[1] <= error:
+            return "violated"
+        against = lines(query.claim, query.resolution)
+        slope, delta = against.slope[against.group[0]], against.delta[against.group[0]]
+        if state.above is None or not state.trials or not len(slope):
+            return None
+        # Every event, also those that hardly ever happened: one of them may show the violation.
+        hits, wanted = events(state.above, state.trials), -math.log(error)
+        rarest = hits[None, hits.sum(axis=1).argmin()]
+        # Where one is out of reach of proof, the rest need none.
+        for some in (hits,) if _decided(state) else (rarest, hits):
+            found = evidence_below(some[:, None], state.trials, slope, delta)
+            if np.any(found < wanted):
+                return None
+        return "unreachable"
+
+    def conclude(self, state: State, layout: Tree, query: Query) -> Estimate:
+        error = 1 - query.confidence
+        if state.above is None or not state.trials:
+            return _nothing(query)
+        state = _caught_up(state, query)
+        assert state.above is not None
+        lower = bound(history(list(state.rounds)), query.delta, error)
+        if query.claim is not None and state.book.p_values[0] > error:
+            # The claim's own wealth is part of the grid: a bound above a claim rejects it.
+            lower = min(lower, query.claim.epsilon_at(query.delta))
+        hits = events(state.above, state.trials)
+        some, drawn = _limited(state, np.array([query.delta]))
+        limit = max(lower, reaches(some, drawn, query.delta, error))
+        slope = np.exp(np.array([lower]))
+        best = int(choose(state.above, state.trials, slope, query.delta).event[0])
+        none = query.claim is None
+        return Estimate(
+            epsilon=_loss(hits[best] / state.trials, query.delta),
+            epsilon_lower=lower,
+            epsilon_upper=limit,
+            epsilon_upper_of="every event" if _decided(state) else "chosen thresholds",
+            p_value=None if none else state.book.p_values[0],
+            p_resolved=None if none else state.book.p_values[1],
+            wealth=state.path,
+        )
+
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
+        return self._played(rounds_of_counts(np.asarray(counts)), layout, query)
+
+    def estimate_scores(
+        self, scores: tuple[HostArray, HostArray], query: Query, rng: np.random.Generator
+    ) -> Estimate:
+        layout, rounds = rounds_of_scores(scores, rng)
+        return self._played(rounds, layout, query)
+
+    def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
+        bins = max(2, len(layout) + 2)
+        counts = np.zeros((2, bins), np.int64)
+        counts[0, 0], counts[1, -1] = trials
+        return counts
+
+    def _played(self, rounds: Iterable[Ints], layout: Tree, query: Query) -> Estimate:
+        state = State()
+        for counts in rounds:
+            trials = int(counts[0].sum())
+            state = self.observe(state, layout, counts, query._replace(trials=(trials, trials)))
+        return self.conclude(state, layout, query)
+
+
+LOSSES = np.array([0.0, *np.geomspace(0.01, 20, 24)])
+"""Against which the events are chosen whose loss is limited."""
+
+TELLING = 4.0
+"""Standard errors by which an event must show a loss to be limited; more than the luckiest of
+hundreds of cuts shows."""
+
+
+def _limited(state: State, delta: Floats) -> tuple[Ints, int]:
+    """Events whose loss is limited, and draws that did not choose them.
+
+    All of them for decisions. Of scores, cuts so far out that nothing was counted beyond them set
+    no limit. So the first half of the draws chooses the cuts that show a loss, and the other half
+    limits how much they show.
+    """
+    assert state.above is not None
+    if _decided(state):
+        return events(state.above, state.trials), state.trials
+    past = history(list(state.rounds))
+    half = int(np.searchsorted(past.drawn, state.trials / 2))
+    if half >= len(past.drawn):
+        return np.zeros((1, 2), np.int64), 1
+    before, drawn = past.before[half], int(past.drawn[half])
+    slopes, deltas = (part.ravel() for part in np.meshgrid(np.exp(LOSSES), np.unique(delta)))
+    found = choose(before, drawn, slopes, deltas)
+    telling = found.z * math.sqrt(drawn) > TELLING
+    chosen = np.unique(found.event[telling | (slopes == 1)])
+    left = state.trials - drawn
+    return events(state.above - before, left)[chosen], left
+
+
+def _caught_up(state: State, query: Query) -> State:
+    """With a book of all rounds."""
+    path = state.path
+    if query.claim is None or len(path) == len(state.rounds):
+        return state._replace(settled_at=state.trials)
+    known = max(1, len(path))
+    if not path:
+        path = ((state.rounds[0][1], 0.0),)
+    if len(state.rounds) == 1:
+        return state._replace(path=path, settled_at=state.trials)
+    whole = history(list(state.rounds))
+    past = History(*(part[known - 1 :] for part in whole))
+    book, grown = state.book.played(lines(query.claim, query.resolution), past)
+    ends = (past.drawn + past.trials).tolist()
+    path += tuple(zip(ends, grown[:, 0].tolist(), strict=True))
+    return state._replace(book=book, path=path, settled_at=state.trials)
+
+
+def _decided(state: State) -> bool:
+    return state.above is not None and state.above.shape[1] == 1
+
+
+def _loss(rates: HostArray, delta: float) -> float:
+    q, p = float(rates[0]), float(rates[1])
+    if p <= delta:
+        return 0.0
+    return max(0.0, math.log((p - delta) / q)) if q > 0 else math.inf
+
+
+def _nothing(query: Query) -> Estimate:
+    p_value = None if query.claim is None else 1.0
+    return Estimate(0.0, 0.0, math.inf, p_value=p_value, p_resolved=p_value)

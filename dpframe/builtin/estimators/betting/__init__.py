@@ -1,1 +1,0 @@
-"""Evidence at any time: bets against a claim, round by round."""

@@ -1,0 +1,179 @@
+"""The events that a pilot chooses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from dpframe.builtin.estimators.events import Bins, Events, Family
+from dpframe.stats.joint import CAP
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpframe import Claim, Floats, Ints, Query
+
+
+CAUTION = 1.5
+"""Standard errors by which the pilot's rates are worsened before they are compared.
+
+Without it the pilot would choose the events that it was lucky with.
+"""
+
+BESIDE = 4.0
+"""The chosen rank is tried together with a rarer and a more frequent one, by this factor."""
+
+SHARES = (0.2, 0.6, 0.2)
+
+CLAIM_SHARE = 0.3
+"""Share of the error for the event against a claim that is not about the query's δ alone."""
+
+
+class Chosen(NamedTuple):
+    """An event for the draws to come."""
+
+    family: Family
+    cut: int
+    """Steps of the ladder."""
+    rank: int
+    """Rank of the false score beyond which the event begins; 0: the event is the fixed cut."""
+    weight: float
+    share: float
+
+    def events(self, ladder: Bins) -> Events:
+        """The event with its counts."""
+        if self.rank:
+            ranks = np.array([min(self.rank, ladder.trials_false)])
+            false, true = ranks - 1, ladder.at_rank(ranks)
+        else:
+            false, true = ladder.false[[self.cut]], ladder.true[[self.cut]]
+        trials = np.array([[ladder.trials_false], [ladder.trials_true]])
+        return Events(
+            false,
+            trials[0],
+            true,
+            trials[1],
+            np.array([self.weight]),
+            np.array([self.share]),
+            np.array([bool(self.rank)]),
+        )
+
+
+def choose(pilot: Ints, families: Sequence[Family], query: Query, share: float) -> list[Chosen]:
+    """Chooses events for a bound at the query's δ, and one against its claim.
+
+    The latter only if the claim is not about that δ alone: then the event that refutes it may be
+    quite another.
+
+    Args:
+        pilot: the pilot's counts, shape [2, bins].
+        families: which events there are to choose from.
+        query: what will be asked of the draws to come.
+        share: of the error, to be divided among the events.
+    """
+    views = [_View(family, family.bins(pilot), query) for family in families]
+    best = max(views, key=lambda view: float(view.promise.max()))
+    at = int(best.promise.argmax())
+    claim = query.claim
+    if claim is None or claim.telling_deltas == (query.delta,):
+        return best.around(at, share)
+    chosen = best.around(at, (1 - CLAIM_SHARE) * share)
+    strengths = [view.against(claim) for view in views]
+    strongest = int(np.argmax([strength.max() for strength in strengths]))
+    cut = int(strengths[strongest].argmax())
+    return [*chosen, views[strongest].event(cut, 1.0, CLAIM_SHARE * share)]
+
+
+class _View:
+    """One family of events as the pilot saw it."""
+
+    def __init__(self, family: Family, ladder: Bins, query: Query) -> None:
+        self.family, self.ladder = family, ladder
+        self.trials = (query.trials[1 - family.says], query.trials[family.says])
+        self.error, self.delta = 1 - query.confidence, query.delta
+        false, true = ladder.false.astype(np.float64), ladder.true.astype(np.float64)
+        self.fpr = np.maximum(false, 1) / ladder.trials_false
+        self.tpr = true / ladder.trials_true
+        self.cautious_fpr = _upper(np.maximum(false, 1), CAUTION) / ladder.trials_false
+        self.cautious_tpr = _lower(true, ladder.trials_true, CAUTION) / ladder.trials_true
+
+    @property
+    def promise(self) -> Floats:
+        """Predicted bound on ε of every cut, shape [steps + 1]; −inf where there is none."""
+        fpr, tpr = self.cautious_fpr, self.cautious_tpr
+        n, n_true = self.trials
+        weight = self.weights(fpr, tpr)
+        z = -special.ndtri((1 - 2 * CAP) * self.error)
+        low = _lower(n_true * tpr, n_true, z * np.sqrt(1 - weight**2)) / n_true - self.delta
+        high = _upper(np.maximum(n * fpr, 1), z * weight) / n
+        return np.where(low > 0, np.log(np.maximum(low, 1e-300) / high), -np.inf)
+
+    def weights(self, fpr: Floats, tpr: Floats) -> Floats:
+        """The share of the false positives in the standard error of ln((TPR − δ)/FPR)."""
+        n, n_true = self.trials
+        false = 1 / np.maximum(n * fpr, 1)
+        above = np.maximum(tpr - self.delta, 1e-9)
+        true = np.maximum(tpr * (1 - tpr), 1 / n_true) / n_true / above**2
+        return np.asarray(np.clip(np.sqrt(false / (false + true)), 0.5, 0.995), np.float64)
+
+    def against(self, claim: Claim) -> Floats:
+        """Standard errors by which every cut is expected to lie below the claimed curve."""
+        x, y = self.cautious_fpr, 1 - self.cautious_tpr
+        inside = np.clip(x, 0, 1)
+        step = 1e-4 * np.minimum(inside, 1 - inside) + 1e-12
+        f = claim.tradeoff(inside)
+        slope = (claim.tradeoff(np.clip(inside + step, 0, 1)) - f) / step
+        n, n_true = self.trials
+        noise = np.sqrt(
+            slope**2 * np.maximum(inside * (1 - inside), 1 / n) / n
+            + np.maximum(y * (1 - y), 1 / n_true) / n_true
+        )
+        return np.asarray((f - y) / noise, np.float64)
+
+    def around(self, cut: int, share: float) -> list[Chosen]:
+        """The event at a cut, and a rarer and a more frequent one."""
+        factors = (1 / BESIDE, 1.0, BESIDE)
+        found: dict[tuple[int, int], Chosen] = {}
+        for factor, part in zip(factors, SHARES, strict=True):
+            event = self.event(cut, factor, share * part)
+            key = (event.cut if event.rank == 0 else -1, event.rank)
+            if key in found:  # the same event again: it may have the share of both
+                event = event._replace(share=event.share + found[key].share)
+            found[key] = event
+        return list(found.values())
+
+    def event(self, cut: int, factor: float, share: float) -> Chosen:
+        """An event whose false positives are `factor` times as frequent as those of a cut."""
+        ladder, (n, _) = self.ladder, self.trials
+        wanted = self.fpr[cut] * factor
+        if factor != 1:
+            last = len(ladder.false) - 1
+            cut = int(np.clip(np.searchsorted(self.fpr, wanted, side="right") - 1, 0, last))
+        # The steps with false scores on both sides of the cut; those without say nothing of ties.
+        filled = np.unique(ladder.false)
+        at = int(np.searchsorted(filled, ladder.false[cut]))
+        steps = np.diff(filled[max(at - 1, 0) : at + 2])
+        tie = n * steps.max(initial=0) / ladder.trials_false
+        # Beyond a rank the limit is that of the rank, so ties cost what they hold; at a fixed cut
+        # it is that of the count, which costs one.
+        fixed = tie > 1
+        rank = 0 if fixed else int(np.clip(round(n * wanted), 1, max(1, n // 2)))
+        weight = self.weights(self.fpr[[cut]], self.tpr[[cut]])[0]
+        return Chosen(self.family, cut, rank, float(weight), share)
+
+
+def _upper(count: Floats, z: Floats | float) -> Floats:
+    """Upper limit of a Poisson mean, z standard errors up [Wilson1931]."""
+    return np.asarray(count * (1 - 1 / (9 * count) + z / (3 * np.sqrt(count))) ** 3, np.float64)
+
+
+def _lower(count: Floats, trials: int, z: Floats | float) -> Floats:
+    """Lower limit of a binomial mean, z standard errors down, roughly; 0 for none."""
+    some = np.maximum(count, 1e-3)
+    spread = z * np.sqrt(np.maximum(1 - some / trials, 0)) / (3 * np.sqrt(some))
+    return np.asarray(
+        np.where(count > 0, some * np.maximum(1 - 1 / (9 * some) - spread, 0) ** 3, 0.0),
+        np.float64,
+    )

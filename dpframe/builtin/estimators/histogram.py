@@ -1,0 +1,446 @@
+"""Estimators from histograms of both score densities."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from dpframe import (
+    BinCounts,
+    Claim,
+    Estimate,
+    Estimator,
+    Ge,
+    Le,
+    Query,
+    epsilon_of,
+    estimate_from_boxes,
+)
+from dpframe.builtin.estimators.choice import choose
+from dpframe.builtin.estimators.events import (
+    DISTINCT,
+    UP,
+    bin_counts,
+    binned_rates,
+    distinct,
+    estimate_from_events,
+    largest_shown,
+)
+from dpframe.stats.histograms import (
+    best_events,
+    canonne_radius,
+    common_deviation,
+    histogram_epsilon,
+    normal_roughness,
+    one_sided_radius,
+    privacy_profile,
+    ratio_order,
+    scott_width,
+    total_variation,
+)
+from dpframe.stats.tradeoff import tradeoff_hull, tradeoff_of_profile
+
+if TYPE_CHECKING:
+    from dpframe import Array, Floats, HostArray, Ints, Statistic, Tree
+
+
+# Scores in bins of equal width, and the histograms that the counts make.
+
+
+FINE = 1022
+"""Bins between the two open ones that are counted where the width is chosen later: the width is
+Scott's rule at the number of trials, which the pilot does not know."""
+
+MOST_BINS = 100_000
+"""As many as the pilot has draws; more would be empty, and take memory all the same."""
+
+OUTSIDE = 0.001
+"""Share of a pilot's scores that each open end may hold where no range is given."""
+
+REPEATED = 4
+"""Values count as discrete if the pilot met each of them so often in the mean."""
+
+QUARTILES = 1.3489795003921634
+"""Interquartile range of a normal distribution, in standard deviations."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PilotBins(BinCounts):
+    """Counts in bins of equal width, the outermost ones open, and the pilot's counts beside them.
+
+    Without a number of bins the counts are finer than the histogram will be (see `first_bins`).
+    If the pilot has few distinct values and no range was given, each gets a bin instead.
+    """
+
+    bins: int | None
+    low: float | None
+    high: float | None
+
+    def bind(self, pilot0: HostArray, pilot1: HostArray) -> dict[str, Any]:
+        edges, deviation = self._edges((pilot0, pilot1))
+        pilot = np.stack([bin_counts(edges, scores) for scores in (pilot0, pilot1)])
+        return {"edges": edges, "pilot": pilot, "deviation": np.float64(deviation)}
+
+    def edges(self, layout: Tree) -> Array:
+        edges: Array = layout["edges"]
+        return edges
+
+    def describe(self, layout: Tree) -> dict[str, Any]:
+        return {
+            **super().describe(layout),
+            # As short as their precision allows: a float32 has half the digits of its float64.
+            "edges": [float(str(edge)) for edge in np.asarray(layout["edges"])],
+            "pilot": np.asarray(layout["pilot"]).tolist(),
+            "deviation": float(layout["deviation"]),
+        }
+
+    def _edges(self, pilots: tuple[HostArray, HostArray]) -> tuple[HostArray, float]:
+        """Edges, and the deviation that decides how many of them to leave out; 0 for none."""
+        dtype, values = pilots[0].dtype, distinct(*pilots)
+        most = FINE + 1 if self.bins is None else self.bins - 1
+        few = min(DISTINCT, most, sum(map(len, pilots)) // REPEATED)
+        if self.low is None and self.high is None and 0 < len(values) <= few:
+            # Repeated edges make empty bins, which `first_bins` leaves out.
+            return np.concatenate([values, np.full(most - len(values), values[-1])]), 0.0
+        finite = [scores[np.isfinite(scores)].astype(np.float64) for scores in pilots]
+        low, high = self._range(finite)
+        # Not low + t (high − low), which overflows for the widest of ranges.
+        if self.bins is not None:
+            t = np.arange(1, self.bins) / self.bins
+            return (low * (1 - t) + high * t).astype(dtype), 0.0
+        t = np.arange(FINE + 1) / FINE
+        deviation = common_deviation(*(_deviation(scores) for scores in finite))
+        return (low * (1 - t) + high * t).astype(dtype), deviation
+
+    def _range(self, finite: list[Floats]) -> tuple[float, float]:
+        seen = [np.sort(scores) for scores in finite if len(scores)]
+        ends = [(scores[_inner(scores)], scores[-1 - _inner(scores)]) for scores in seen]
+        low = min((float(a) for a, _ in ends), default=0.0) if self.low is None else self.low
+        high = max((float(b) for _, b in ends), default=1.0) if self.high is None else self.high
+        # A limit that was given may lie beyond what the pilot saw.
+        return (low, max(low, high)) if self.low is not None else (min(low, high), high)
+
+
+class Histograms(NamedTuple):
+    """Counts of the same bins on both datasets."""
+
+    counts: Ints
+    """Shape [2, k]; NaN comes first if it has a bin of its own, then ascending scores."""
+
+    @property
+    def bins(self) -> int:
+        """k, all that must be paid for."""
+        return int(self.counts.shape[1])
+
+    @property
+    def trials(self) -> Ints:
+        """Shape [2]; at least 1, so that nothing is divided by 0."""
+        return np.asarray(np.maximum(self.counts.sum(axis=1), 1), np.int64)
+
+    @property
+    def q(self) -> Floats:
+        """Frequencies on D."""
+        return np.asarray(self.counts[0] / self.trials[0], np.float64)
+
+    @property
+    def p(self) -> Floats:
+        """Frequencies on D′."""
+        return np.asarray(self.counts[1] / self.trials[1], np.float64)
+
+
+def grouped(layout: Tree, counts: Ints, trials: tuple[int, int]) -> Histograms:
+    """The histograms of some counts; the bins depend on the layout and the trials alone.
+
+    Args:
+        layout: of `PilotBins`.
+        counts: shape [2, edges + 2].
+        trials: for how many the width is to be best.
+    """
+    starts = first_bins(layout, trials)
+    return Histograms(np.add.reduceat(np.asarray(counts, np.int64), starts, axis=1))
+
+
+def first_bins(layout: Tree, trials: tuple[int, int]) -> Ints:
+    """The counted bin with which each bin of the histogram begins, shape [k].
+
+    Fine bins are merged until they are as wide as Scott's rule has it [Koskela2024, equation 4.1],
+    each density taken for a normal one. NaN has a bin of its own if the pilot met
+    one; otherwise it joins the lowest bin, and costs nothing.
+    """
+    edges, pilot = np.asarray(layout["edges"]), np.asarray(layout["pilot"])
+    deviation = float(layout["deviation"])
+    step = _merged(edges, deviation, trials) if deviation > 0 else 1
+    kept = np.arange(0, len(edges), step)
+    kept = kept[np.append(True, edges[kept][1:] != edges[kept][:-1])]
+    nan_apart = [1] if pilot[:, 0].any() else []
+    return np.array([0, *nan_apart, *(kept + 2)], np.int64)
+
+
+def _merged(edges: HostArray, deviation: float, trials: tuple[int, int]) -> int:
+    """How many fine bins make one of Scott's width."""
+    n = 2 / sum(1 / max(1, count) for count in trials)
+    # In units of the deviation, so that no power of it overflows.
+    width = float(scott_width(normal_roughness(1.0), normal_roughness(1.0), n))
+    whole = float(edges[-1]) / deviation - float(edges[0]) / deviation
+    return max(1, min(FINE, round(width * FINE / whole))) if whole > 0 else 1
+
+
+def _deviation(scores: Floats) -> float:
+    """Standard deviation, or the interquartile range's if that is smaller: for heavy tails."""
+    largest = float(np.abs(scores).max(initial=0.0))
+    if largest == 0:
+        return 0.0
+    scaled = scores / largest
+    low, high = np.quantile(scaled, [0.25, 0.75])
+    plain, quartiles = float(scaled.std()), float(high - low) / QUARTILES
+    return largest * (min(plain, quartiles) if quartiles > 0 else plain)
+
+
+def _inner(ascending: Floats) -> int:
+    return int(OUTSIDE * len(ascending))
+
+
+# What the estimators from histograms share: parameters, and the statistic that they name.
+
+
+class Binned(Estimator):
+    """An estimator from the histograms of the scores, in bins of equal width."""
+
+    bins: Annotated[int, Ge(2), Le(MOST_BINS)] | None = None
+    """How many, the two open ones included; default: of Scott's width for these trials."""
+    low: float | None = None
+    """Where the range begins; default: from the pilot."""
+    high: float | None = None
+    """Where it ends; default: from the pilot."""
+
+    def check(self) -> None:
+        if self.low is not None and self.high is not None and not self.low < self.high:
+            raise ValueError(f"low must be below high, got {self.low} and {self.high}")
+
+    def statistic(self) -> Statistic:
+        return PilotBins(self.bins, self.low, self.high)
+
+
+# The privacy profile of two histograms, and the curve that it makes: estimates, no bounds.
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpframe import Floats
+
+    Points = tuple[tuple[float, float], ...]
+
+POINTS = 200
+"""Points of a profile. With 25 a curve made from it would be up to 0.003 too low."""
+
+LINES = 400
+"""Points of a profile from which a curve is made here."""
+
+RATES = np.concatenate([[0.0], np.geomspace(1e-5, 0.1, 9), np.linspace(0.15, 1.0, 18)])
+"""False-positive rates at which an estimated curve is given."""
+
+
+def largest_epsilon(found: Histograms) -> float:
+    """The largest ln of a ratio of two counted frequencies, at least 1: beyond it nothing falls."""
+    both = (found.p > 0) & (found.q > 0)
+    ratios = np.abs(np.log(found.p[both] / found.q[both]))
+    return max(1.0, float(ratios.max(initial=0.0)))
+
+
+def points(x: Floats, y: Floats) -> Points:
+    """Pairs of plain numbers."""
+    return tuple(zip(x.tolist(), y.tolist(), strict=True))
+
+
+def profile_of(found: Histograms) -> Points:
+    """Points (ε, δ) of the larger divergence of both directions."""
+    epsilons = np.linspace(0.0, largest_epsilon(found), POINTS)
+    return points(epsilons, privacy_profile(found.p, found.q, epsilons))
+
+
+def estimated_curve(profile: Callable[[Floats], Floats], found: Histograms) -> Points:
+    """Points (FPR, FNR) of the curve that lemma 7 makes of a profile."""
+    epsilons = np.linspace(0.0, largest_epsilon(found), LINES)
+    return points(RATES, tradeoff_of_profile(RATES, epsilons, profile(epsilons)))
+
+
+# The histogram method: both densities in bins, and the hockey-stick divergence of the two.
+
+
+UNSOUND = (
+    "mode paper: not valid at the stated confidence. Both histograms must lie within the radius at "
+    "once, and the error pays for one; trade-off points by lemma 7 from a lowered profile are no "
+    "upper bound of the curve"
+)
+
+
+class Histogram(Binned, name="histogram"):
+    """The hockey-stick divergence of two histograms [Koskela2024, Algorithm 2].
+
+    Scores are put into bins of equal width, the outermost two open. The point value is the ε at
+    which the divergence of the histograms falls to δ, the larger one of both directions.
+
+    In mode "sound", the default, each histogram lies within a radius τ of its true distribution, in
+    total variation, at half of the error (lemma 2). A distance in total variation bounds the
+    probabilities of all events at once: Q(E) ≤ Q̂(E) + τ_Q and P(E) ≥ P̂(E) − τ_P, so every event
+    gives a box. Only unions of the first bins by falling p̂/q̂ matter, because for each ε one of them
+    maximises P̂(E) − e^ε Q̂(E). So the bound of these boxes is exactly that of lemma 3,
+    sup {ε: H_{e^ε}(P̂‖Q̂) − τ_P − e^ε τ_Q > δ}, in both directions, and a claim δ(·) is rejected if
+    the left side exceeds δ(ε) for any ε.
+
+    In mode "paper" the paper's interval is given, without a bound, a p-value or a verdict.
+    """
+
+    certifies: ClassVar[bool] = True
+    assumption: ClassVar[str] = "independent, identically distributed outputs"
+    reference: ClassVar[str] = (
+        "[Koskela2024, lemmas 2 and 3, algorithm 2] (arXiv:2406.04827); radius after "
+        "[Canonne2020, theorem 1] (arXiv:2002.11457)"
+    )
+
+    mode: Literal["sound", "paper"] = "sound"
+    """Whether the bound is valid at finite samples, or the paper's interval."""
+    sharp: bool | None = None
+    """Whether the radius is the sharper, one-sided one; default: in mode "sound"."""
+
+    def certifies_against(self, claim: Claim | None) -> bool:
+        return self.mode == "sound"
+
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
+        found = grouped(layout, counts, query.trials)
+        if self.mode == "paper":
+            return self._of_the_paper(found, query)
+
+        def boxes(error: float) -> Floats:
+            return widened(found, self.radii(found, error / 2))
+
+        q_radius, p_radius = self.radii(found, (1 - query.confidence) / 2)
+        estimate = estimate_from_boxes(
+            boxes,
+            query,
+            epsilon=histogram_epsilon(found.p, found.q, query.delta),
+            epsilon_upper=np.inf,
+            profile=profile_of(found),
+            notes=(
+                f"{found.bins} bins; all of their events within {q_radius:.3g} on D and "
+                f"{p_radius:.3g} on D′",
+                f"total variation {total_variation(found.p, found.q):.6g}",
+            ),
+        )
+        return estimate._replace(tradeoff=tuple(tradeoff_hull(estimate.tradeoff)))
+
+    def radii(self, found: Histograms, error: float) -> tuple[float, float]:
+        """How far the histograms on D and on D′ may be off, each at this error."""
+        sharp = self.mode == "sound" if self.sharp is None else self.sharp
+        radius = one_sided_radius if sharp else canonne_radius
+        q_radius, p_radius = radius(found.trials, found.bins, error).tolist()
+        return q_radius, p_radius
+
+    def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
+        counts = np.zeros((2, len(layout["edges"]) + 2), np.int64)
+        counts[0, 1], counts[1, -1] = trials
+        return counts
+
+    def _of_the_paper(self, found: Histograms, query: Query) -> Estimate:
+        """The interval of section 4.3: one radius for both histograms, at all of the error."""
+        radius = max(self.radii(found, 1 - query.confidence))
+
+        def lowered(epsilons: Floats) -> Floats:
+            deltas = privacy_profile(found.p, found.q, epsilons) - (1 + np.exp(epsilons)) * radius
+            return np.maximum(deltas, 0.0)
+
+        return Estimate(
+            epsilon=histogram_epsilon(found.p, found.q, query.delta),
+            interval=(epsilon_of(widened(found, (radius, radius)), query.delta), np.inf),
+            tradeoff=estimated_curve(lowered, found),
+            profile=profile_of(found),
+            notes=(
+                f"{found.bins} bins; radius {radius:.3g}",
+                f"total variation {total_variation(found.p, found.q):.6g}",
+                UNSOUND,
+            ),
+        )
+
+
+def widened(found: Histograms, radii: tuple[float, float]) -> Floats:
+    """Boxes of the best events, shape [k + 1, 2], if the histograms are off by no more than radii.
+
+    In the reverse direction, where an event says D, its complement has the very same box.
+    """
+    events = best_events(found.p, found.q)
+    return np.minimum(np.stack([events.fpr + radii[0], events.fnr + radii[1]], axis=1), 1.0)
+
+
+# Events that a histogram of the pilot teaches, tested on the draws that are counted.
+
+
+class HistogramSplit(Binned, name="histogram-split"):
+    """Learns from the pilot's histograms which bins say D′; bounds ε by what is counted after.
+
+    The pilot orders the bins by the ratio of their frequencies. That makes a new score of the old
+    one, and where large scores do not simply mean D′, a better one. Of the events {ratio beyond a
+    threshold} the pilot chooses a few, with their direction and the share of the error that each
+    gets; the draws that are counted test them, FPR and TPR together (`dpframe.stats.joint`). The
+    histogram itself is never bounded, so its bins cost nothing: what is paid for are the events.
+
+    The point value is that of the event that gives the bound.
+    """
+
+    certifies: ClassVar[bool] = True
+    assumption: ClassVar[str] = "independent, identically distributed outputs"
+    reference: ClassVar[str] = (
+        "[Kairouz2015, theorem 2.1] (arXiv:1311.0776) for events that the pilot chose; exact "
+        "binomial limits [Clopper1934] (doi:10.1093/biomet/26.4.404), of both error rates "
+        "together"
+    )
+
+    bins: Annotated[int, Ge(2), Le(MOST_BINS)] = 20
+    """How many, the two open ones included. With more, their order is less certain."""
+
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
+        if not all(query.trials):  # the pilot took the only score
+            return estimate_from_boxes(lambda _: np.ones((1, 2)), query, epsilon=0.0)
+        pilot, size = _pilot(layout)
+        learned = grouped(layout, pilot, size)
+        order = rising_ratio(learned)
+        taught = learned.counts[:, order]
+        # A bin that the pilot never met teaches nothing: it goes with the one before it.
+        starts = np.flatnonzero(taught.sum(axis=0))
+        starts[0] = 0
+        ordered = np.add.reduceat(grouped(layout, counts, size).counts[:, order], starts, axis=1)
+        chosen = choose(np.add.reduceat(taught, starts, axis=1), UP, query, 1.0)
+        return estimate_from_events(
+            [one.events(one.family.bins(ordered)) for one in chosen],
+            query,
+            shown=largest_shown(chosen, ordered, query),
+            rates=binned_rates(ordered, UP),
+            notes=(f"events of {learned.bins} bins, in the order that the pilot taught",),
+        )
+
+    def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
+        pilot, size = _pilot(layout)
+        order = rising_ratio(grouped(layout, pilot, size))
+        bins = first_bins(layout, size)
+        counts = np.zeros(pilot.shape, np.int64)
+        counts[0, bins[order[0]]], counts[1, bins[order[-1]]] = trials
+        return counts
+
+
+def rising_ratio(learned: Histograms) -> Ints:
+    """Bins by rising ratio of their frequencies on D′ and on D.
+
+    One more score counts in every bin on both sides: otherwise a bin with a single score would
+    stand before all others.
+    """
+    n0, n1 = learned.trials.tolist()
+    more = (learned.counts + 1) / np.array([[n0], [n1]])
+    order: Ints = ratio_order(more[0], more[1]).astype(np.int64)
+    return order
+
+
+def _pilot(layout: Tree) -> tuple[Ints, tuple[int, int]]:
+    pilot = np.asarray(layout["pilot"], np.int64)
+    return pilot, (int(pilot[0].sum()), int(pilot[1].sum()))

@@ -1,1 +1,0 @@
-"""Histograms of the scores, in bins of equal width."""

@@ -1,0 +1,254 @@
+"""Estimators that fit a family of mechanisms to two histograms; they certify nothing."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import numpy as np
+
+from dpframe import Estimate, Ge, Gt, Le, Lt, Query, SubsampledGaussianDP
+from dpframe.builtin.estimators.histogram import (
+    LINES,
+    POINTS,
+    RATES,
+    Binned,
+    Histograms,
+    grouped,
+    points,
+)
+from dpframe.stats.gaussian import (
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_tradeoff,
+    subsampled_gaussian_tradeoff,
+)
+from dpframe.stats.histograms import (
+    canonne_radius,
+    one_sided_radius,
+    privacy_profile,
+    sigma_of_total_variation,
+    subsampled_gaussian_hockey_stick,
+    total_variation,
+)
+from dpframe.stats.tradeoff import fit_gdp_mu, tradeoff_of_profile
+
+if TYPE_CHECKING:
+    from dpframe import Floats, Ints, Tree
+
+
+# The Gaussian curve that touches the histograms' privacy profile from above.
+
+
+LARGEST = 1e3
+"""A μ from which on nothing is private; histograms without a common bin have μ = ∞."""
+
+
+class GDPFit(Binned, name="gdp-fit"):
+    """μ-GDP fitted to the histograms' profile over a stated range, and its ε(δ).
+
+    μ is the smallest one whose curve is nowhere below the profile of the histograms for ε from 0 to
+    the end of the range (after [Koskela2024, Appendix A]). For a mechanism that is
+    not Gaussian, μ grows with the range and says nothing about ε outside of it; of a subsampled
+    Gaussian it reaches 1/σ in the end, as if nothing were sampled. The notes name the range. No
+    bound, and no verdict.
+    """
+
+    certifies: ClassVar[bool] = False
+    assumption: ClassVar[str] = "a Gaussian curve beyond the range of the fit"
+    reference: ClassVar[str] = "[Koskela2024, Appendix A] (arXiv:2406.04827), adapted"
+
+    epsilon_max: Annotated[float, Gt(0)] = 2.0
+    """The range ends here, or earlier."""
+    delta_min: Annotated[float, Gt(0), Lt(1)] = 0.01
+    """It ends where the profile falls below this δ."""
+
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
+        found = grouped(layout, counts, query.trials)
+
+        def profile(epsilons: Floats) -> Floats:
+            return privacy_profile(found.p, found.q, epsilons)
+
+        fit = fit_gdp_mu(
+            profile, epsilon_max=self.epsilon_max, delta_min=self.delta_min, places=POINTS
+        )
+        epsilons = np.linspace(0.0, max(1.0, fit.epsilon_max), POINTS)
+        drawn = min(fit.mu, LARGEST)
+        return Estimate(
+            epsilon=float(gaussian_epsilon(query.delta, drawn)) if drawn < LARGEST else math.inf,
+            tradeoff=points(RATES, gaussian_tradeoff(RATES, drawn)),
+            profile=points(epsilons, gaussian_delta(epsilons, drawn)),
+            notes=(
+                f"mu {fit.mu:.4g} over 0 ≤ ε ≤ {fit.epsilon_max:.4g}, touching at "
+                f"{fit.epsilon:.4g}; {found.bins} bins",
+            ),
+        )
+
+
+# A privacy loss distribution from two histograms, composed with itself.
+
+
+DISCRETIZATION = 1e-4
+"""Spacing of the grid of privacy losses, that of dp-accounting itself."""
+
+BIASED = (
+    "an estimate and never a bound: sampling noise in the histograms biases it upward, and bins "
+    "that are wide or merged hide loss"
+)
+
+
+class PLDComposition(Binned, name="pld-composition"):
+    """ε(δ) after several releases, from the privacy loss distribution of one (section 9.2).
+
+    The distribution has mass p̂_j at ln(p̂_j/q̂_j), and q̂_j at ln(q̂_j/p̂_j) in the other
+    direction. dp-accounting convolves it with itself and integrates [Koskela2024, equation 9.1]; of
+    the two directions the larger ε counts.
+
+    The estimate errs on both sides. Where p̂_j and q̂_j differ by chance, that counts as loss, and
+    for few compositions it counts most; wide bins hide loss. Bins that only one dataset hit would
+    be an infinite loss. They are merged with a neighbour, which makes the histograms coarser and
+    can hide loss; or left out, with the mass that they hold; or they stay, as infinite losses.
+    Where merging or leaving out would leave nothing to tell the datasets apart by, they stay too.
+    """
+
+    certifies: ClassVar[bool] = False
+    assumption: ClassVar[str] = "releases that are independent and alike; errs on both sides"
+    reference: ClassVar[str] = "[Koskela2024, equation 9.1] (arXiv:2406.04827)"
+
+    compositions: Annotated[int, Ge(1)] = 1
+    """How many releases."""
+    empty: Literal["merge", "drop", "infinity"] = "merge"
+    """What becomes of bins that one dataset never hit."""
+
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
+        found = grouped(layout, counts, query.trials)
+        kept = without_empty(found.counts, self.empty)
+        pld = loss_distribution(*(kept / found.trials[:, None]))
+        # dp-accounting rounds far tails up to infinite losses as it composes; losses just add up.
+        at_zero = self.compositions * float(pld.get_epsilon_for_delta(0.0))
+        if self.compositions > 1:
+            pld = pld.self_compose(self.compositions)
+        epsilon = min(at_zero, float(pld.get_epsilon_for_delta(query.delta)))
+
+        def profile(epsilons: Floats) -> Floats:
+            return np.asarray(np.clip(pld.get_delta_for_epsilon(epsilons), 0.0, 1.0), np.float64)
+
+        epsilons = np.linspace(0.0, max(1.0, epsilon if epsilon < math.inf else 0.0), LINES)
+        deltas = profile(epsilons)
+        one_sided = found.counts[:, (found.counts == 0).any(axis=0)].sum(axis=1) / found.trials
+        return Estimate(
+            epsilon=epsilon,
+            tradeoff=points(RATES, tradeoff_of_profile(RATES, epsilons, deltas)),
+            profile=points(epsilons[:: LINES // POINTS], deltas[:: LINES // POINTS]),
+            notes=(
+                BIASED,
+                f"{self.compositions} of the same; bins hit by one dataset only ({self.empty}) "
+                f"hold {one_sided[0]:.2g} of D and {one_sided[1]:.2g} of D′",
+            ),
+        )
+
+
+def without_empty(counts: Ints, how: str) -> Ints:
+    """Counts without bins that one dataset never hit, shape [2, fewer]; see the class.
+
+    Args:
+        counts: shape [2, k].
+        how: "merge", "drop" or "infinity".
+    """
+    counts = counts[:, counts.any(axis=0)]
+    if how == "infinity":
+        return counts
+    if how == "drop":
+        kept = counts[:, counts.all(axis=0)]
+        return kept if kept.size else counts
+    # From left to right, a bin ends once both datasets have hit it; what is left joins the last.
+    ends, held = [0], np.zeros(2, np.int64)
+    for place, column in enumerate(counts.T, start=1):
+        held = held + column
+        if held.all():
+            ends.append(place)
+            held = np.zeros(2, np.int64)
+    starts = ends[:-1]
+    return np.add.reduceat(counts, starts, axis=1) if len(starts) > 1 else counts
+
+
+def loss_distribution(without: Floats, with_record: Floats) -> Any:
+    """The privacy loss distributions of both directions, as one of dp-accounting's.
+
+    Args:
+        without: frequencies on D, shape [k].
+        with_record: frequencies on D′, shape [k].
+    """
+    from dp_accounting.pld import privacy_loss_distribution
+
+    lower, upper = (
+        {bin_: math.log(mass) for bin_, mass in enumerate(masses.tolist()) if mass > 0}
+        for masses in (without, with_record)
+    )
+    return privacy_loss_distribution.from_two_probability_mass_functions(
+        lower, upper, value_discretization_interval=DISCRETIZATION, symmetric=False
+    )
+
+
+# The noise of a Gaussian mechanism from the total variation distance, and ε from the noise.
+
+
+LARGEST_TV_PARAMETER = 700.0
+"""Beyond it no profile is drawn."""
+
+
+class TVParameter(Binned, name="tv-parameter"):
+    """ε(δ) of the Gaussian mechanism that has the histograms' total variation distance.
+
+    Section 7 of [Koskela2024]: if the mechanism is known but for its noise σ, one number determines
+    all others. The total variation distance of the two histograms gives σ, which gives ε(δ). Among
+    all orders of the hockey-stick divergence this one suffers least from an error that grows as in
+    lemma 3.
+
+    The interval is that of the distance by lemma 2, translated. It holds for histograms only:
+    binning can hide a part of the distance, and if the mechanism is not the one that is assumed,
+    σ means nothing. So there is no bound and no verdict.
+    """
+
+    certifies: ClassVar[bool] = False
+    assumption: ClassVar[str] = "a Gaussian mechanism on a Poisson sample of known probability"
+    reference: ClassVar[str] = "[Koskela2024, section 7, lemma 2] (arXiv:2406.04827)"
+
+    sampling_probability: Annotated[float, Gt(0), Le(1)] = 1.0
+    """With which the record is in the sample; 1 for no sampling."""
+    mode: Literal["sound", "paper"] = "sound"
+    """Whether both histograms' errors are paid for, or one, as the paper does."""
+
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
+        found = grouped(layout, counts, query.trials)
+        q, tv = self.sampling_probability, total_variation(found.p, found.q)
+        margin = self.margin(found, 1 - query.confidence)
+        within = np.array([tv, max(0.0, tv - margin), tv + margin])
+        sigma, most, least = sigma_of_total_variation(within, q).tolist()
+        epsilon, low, high = (_loss(q, one, query.delta) for one in (sigma, most, least))
+        drawn = 0 < sigma < math.inf
+        epsilons = np.linspace(0.0, min(max(1.0, epsilon), LARGEST_TV_PARAMETER), POINTS)
+        deltas = subsampled_gaussian_hockey_stick(epsilons, q, sigma) if drawn else epsilons
+        return Estimate(
+            epsilon=epsilon,
+            interval=(low, high),
+            tradeoff=points(RATES, subsampled_gaussian_tradeoff(RATES, q, sigma)) if drawn else (),
+            profile=points(epsilons, deltas) if drawn else (),
+            notes=(
+                f"total variation {tv:.6g} ± {margin:.3g} in {found.bins} bins",
+                f"sigma {sigma:.6g}, from {least:.4g} to {most:.4g}",
+                *(() if query.delta else ("a Gaussian mechanism has no ε at δ = 0",)),
+            ),
+        )
+
+    def margin(self, found: Histograms, error: float) -> float:
+        """By how much the total variation of the histograms may differ from that of their laws."""
+        if self.mode == "paper":
+            return float(canonne_radius(found.trials, found.bins, error).max())
+        return float(one_sided_radius(found.trials, found.bins, error / 2).sum())
+
+
+def _loss(q: float, sigma: float, delta: float) -> float:
+    if sigma in (0.0, math.inf):  # all of the noise or none of it
+        return 0.0 if sigma or delta >= q else math.inf
+    return SubsampledGaussianDP(q, sigma).epsilon_at(delta)

@@ -1,0 +1,486 @@
+"""Auditors of a single training run with many canaries."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from scipy import special
+
+from dpframe import Contrast, DpframeError, Estimate, Estimator, Ge, Query, Statistic
+from dpframe.builtin.estimators.histogram import PilotBins
+from dpframe.stats.gaussian import gaussian_epsilon
+from dpframe.stats.one_run import (
+    approximate_blow_up,
+    one_run_epsilon,
+    one_run_fdp_epsilon,
+    one_run_fdp_p_value,
+    one_run_gaussian_mu,
+    one_run_p_value,
+    one_run_rejects,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpframe import Array, Claim, HostArray, Tree
+
+
+# Whether memberships can have been decided by fair coins, as auditing one run supposes.
+
+
+FAR = 4.5
+"""Members may be so many half standard deviations of a coin away from half, once in many runs."""
+
+IMPOSSIBLE = 1e-6
+"""Fair coins are refused with a probability below; three looks share it."""
+
+RULE = "each canary must be in with probability ½, independently of all others"
+
+
+def check_coins(canaries: int, runs: int, members: int, even: int, far: int) -> None:
+    """Refuses memberships that fair coins would make with probability below 1e-6.
+
+    It cannot see every dependence: one run with exactly half of its canaries in looks as usual.
+
+    Args:
+        canaries: m, of each run.
+        runs: how many there are.
+        members: canaries that were in, in all runs.
+        even: runs with exactly half of the canaries in.
+        far: runs with |2 · members − m| > FAR √m.
+
+    Raises:
+        DpframeError: they were not decided by fair coins.
+    """
+    n = canaries * runs
+    few = min(members, n - members)
+    if 2 * float(special.bdtr(few, n, 0.5)) < IMPOSSIBLE / 3:
+        raise DpframeError(f"{members:,} of {n:,} canaries are members: {RULE}")
+    half = _half(canaries)
+    if even and float(special.betainc(even, runs - even + 1, half)) < IMPOSSIBLE / 3:
+        raise DpframeError(f"{even:,} of {runs:,} runs have exactly half of their canaries: {RULE}")
+    rare = 2 * math.exp(-(FAR**2) / 2)  # Hoeffding
+    if far and float(special.betainc(far, runs - far + 1, rare)) < IMPOSSIBLE / 3:
+        raise DpframeError(f"{far:,} of {runs:,} runs have nearly none or nearly all: {RULE}")
+
+
+def coin_notes(canaries: int, runs: int, even: int) -> tuple[str, ...]:
+    """A remark where one run has exactly half of its canaries in, as it should rarely have."""
+    if runs != 1 or not even or _half(canaries) > 0.1:
+        return ()
+    return (
+        "exactly half of the canaries are members; if that was arranged, instead of a coin for "
+        "each, nothing here holds",
+    )
+
+
+def _half(canaries: int) -> float:
+    """Probability that exactly half of them are in."""
+    if canaries % 2:
+        return 0.0
+    k = canaries / 2
+    return math.exp(math.lgamma(canaries + 1) - 2 * math.lgamma(k + 1) - canaries * math.log(2))
+
+
+# Guesses which canaries are members, from their scores, and how many of them are right.
+
+
+Side = Literal["any", "both", "in", "out"]
+
+RUNGS = 8
+"""Of the default ladder m, m/2, m/4, … of guesses."""
+
+FEWEST = 8
+"""It ends where so few guesses could hardly show anything."""
+
+SIDES: dict[Side, dict[str, float]] = {
+    "any": {"both": 0.5, "in": 0.25, "out": 0.25},
+    "both": {"both": 1.0},
+    "in": {"in": 1.0},
+    "out": {"out": 1.0},
+}
+"""Which guesses are tried, and their shares of the error."""
+
+
+@dataclasses.dataclass(frozen=True)
+class GuessCounts(Statistic):
+    """How many guesses are right, for each of some numbers of guesses.
+
+    The highest scores are guessed to be members, the lowest not to be, and the rest is abstained
+    from. NaN counts as −inf. Ties are broken by a shuffle that is fixed beforehand: the order in
+    which canaries come may tell members from others. Runs add up: r guesses in each of t
+    independent runs of m canaries are rt guesses in one run of mt.
+    """
+
+    guesses: tuple[int, ...] | None
+    side: Side
+
+    accepts: ClassVar[frozenset[str]] = frozenset({"canaries"})
+
+    def lay_out(self, dims: tuple[int, ...]) -> dict[str, Any]:
+        """m, and for each rule how many are guessed to be in and out, and its share of the error.
+
+        Raises:
+            ValueError: more guesses than canaries.
+        """
+        m = dims[1]
+        if self.guesses and max(self.guesses) > m:
+            raise ValueError(f"guesses = {max(self.guesses)}, but there are {m} canaries")
+        rules: dict[tuple[int, int], float] = {}
+        for side, part in SIDES[self.side].items():
+            # More than half of the canaries are hardly ever all in, or all out.
+            numbers = self.guesses or _ladder(m if side == "both" else max(1, m // 2))
+            own = {_split(side, number) for number in numbers}
+            for rule in own:
+                rules[rule] = rules.get(rule, 0.0) + part / len(own)
+        ordered = sorted(rules)
+        return {
+            "canaries": np.int64(m),
+            "inside": np.array([rule[0] for rule in ordered], np.int64),
+            "outside": np.array([rule[1] for rule in ordered], np.int64),
+            "shares": np.array([rules[rule] for rule in ordered]),
+        }
+
+    def zero(self, layout: Tree) -> Any:
+        rules = layout["inside"].shape[0]
+        return {
+            "correct": jnp.zeros((2, rules), jnp.int32),
+            **{name: jnp.zeros(2, jnp.int32) for name in ("members", "even", "far")},
+        }
+
+    def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
+        found = of_each_run(jnp, layout, scores)
+
+        def added(total: Array, of_runs: Array) -> Array:
+            weights = keep.reshape(-1, *(1,) * (of_runs.ndim - 1)).astype(jnp.int32)
+            return total.at[dataset].add((weights * of_runs).sum(0, dtype=jnp.int32))
+
+        return {name: added(counts[name], found[name]) for name in counts}
+
+    def count(self, layout: Tree, runs: HostArray) -> Any:
+        """The same on the host, of runs on D′, shape [n, 2, m]: nothing has to be compiled."""
+        found = of_each_run(np, layout, runs)
+        totals = {name: np.asarray(each).sum(0, dtype=np.int64) for name, each in found.items()}
+        return {name: np.stack([0 * total, total]) for name, total in totals.items()}
+
+    def describe(self, layout: Tree) -> dict[str, Any]:
+        told = {name: np.asarray(leaf).tolist() for name, leaf in layout.items()}
+        return {**super().describe(layout), **told}
+
+
+def of_each_run(xp: Any, layout: Tree, runs: Any) -> dict[str, Any]:
+    """What is counted of each run, first axis the run; traced, or on the host.
+
+    Args:
+        xp: jax.numpy or numpy.
+        layout: of `GuessCounts`.
+        runs: scores and memberships, shape [n, 2, m].
+    """
+    m = runs.shape[-1]
+    shuffled = runs[..., np.random.default_rng(m).permutation(m)]
+    values = xp.where(xp.isnan(shuffled[:, 0]), -xp.inf, shuffled[:, 0])
+    order = xp.argsort(values, axis=1, stable=True)
+    member = xp.take_along_axis((shuffled[:, 1] > 0.5).astype(xp.int32), order, axis=1)
+    # How many of the k highest are members, and how many of the k lowest are not.
+    highest = xp.cumsum(xp.pad(member[:, ::-1], ((0, 0), (1, 0))), axis=1)
+    lowest = xp.cumsum(xp.pad(1 - member, ((0, 0), (1, 0))), axis=1)
+    inside = member.sum(1)
+    excess = xp.abs(2 * inside - m)
+    return {
+        "correct": highest[:, layout["inside"]] + lowest[:, layout["outside"]],
+        "members": inside,
+        "even": excess == 0,
+        "far": excess > FAR * m**0.5,
+    }
+
+
+def _ladder(m: int) -> list[int]:
+    rungs = [m >> j for j in range(RUNGS)]
+    return [r for r in rungs if r >= FEWEST] or [m]
+
+
+def _split(side: str, guesses: int) -> tuple[int, int]:
+    """How many are guessed to be in, and out."""
+    if side == "both":
+        return guesses - guesses // 2, guesses // 2
+    return (guesses, 0) if side == "in" else (0, guesses)
+
+
+# Canaries in bins, those that were in and those that were out apart.
+
+
+@dataclasses.dataclass(frozen=True)
+class InAndOut(Statistic):
+    """Counts[dataset][in][bin] of the scores of canaries; a pilot of runs chooses the bins."""
+
+    bins: PilotBins
+
+    accepts: ClassVar[frozenset[str]] = frozenset({"canaries"})
+
+    def bind(self, pilot0: HostArray, pilot1: HostArray) -> Any:
+        runs = np.concatenate([pilot0, pilot1])
+        values, members = runs[:, 0].ravel(), runs[:, 1].ravel() > 0.5
+        return self.bins.bind(values[~members], values[members])
+
+    def zero(self, layout: Tree) -> Any:
+        zero = self.bins.zero(layout)
+        return jnp.stack([zero, zero])
+
+    def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
+        values, members = scores[:, 0].ravel(), scores[:, 1].ravel() > 0.5
+        kept = jnp.repeat(keep, scores.shape[-1])
+        own = counts[dataset]
+        for side, chosen in ((0, ~members), (1, members)):
+            own = self.bins.update(layout, own, jnp.asarray(side), values, kept & chosen)
+        return counts.at[dataset].set(own)
+
+    def describe(self, layout: Tree) -> dict[str, Any]:
+        return {**self.bins.describe(layout), "name": type(self).__name__}
+
+
+# What several numbers of guesses certify together, each with its share of the error.
+
+
+SMALLEST_P = 1e-300
+
+
+class Guessed(NamedTuple):
+    """One number of guesses and what came of it."""
+
+    canaries: int
+    guesses: int
+    correct: int
+    share: float
+    """Of the error."""
+
+
+class Guesses(Estimator):
+    """The largest bound of several numbers of guesses, which share the error."""
+
+    certifies: ClassVar[bool] = True
+    assumption: ClassVar[str] = (
+        "each canary in by a fair coin of its own, independent of the others; runs independent"
+    )
+
+    guesses: tuple[Annotated[int, Ge(1)], ...] | None = None
+    """How many canaries to guess about, in each run; several share the error. Default: m, m/2,
+    m/4, … of m canaries."""
+    side: Side = "any"
+    """Guess the highest scores to be in and as many of the lowest to be out ("both"), only "in",
+    only "out", or try all three ("any")."""
+
+    def check(self) -> None:
+        if self.guesses is not None and not self.guesses:
+            raise ValueError("guesses names no number")
+
+    def statistic(self) -> Statistic:
+        return GuessCounts(self.guesses, self.side)
+
+    def estimate_canaries(
+        self, scores: HostArray, members: HostArray, query: Query, rng: np.random.Generator
+    ) -> Estimate:
+        counts = GuessCounts(self.guesses, self.side)
+        run = np.stack([np.asarray(scores, np.float64), members])[None]
+        layout = counts.lay_out(run.shape[1:])
+        return self.estimate(layout, counts.count(layout, run), query._replace(trials=(0, 1)))
+
+    @abstractmethod
+    def lower(self, one: Guessed, delta: float, error: float, least: float) -> float:
+        """The bound of one number of guesses, or anything not above `least`."""
+
+    @abstractmethod
+    def level(self, one: Guessed, claim: Claim, most: float, query: Query, slack: float) -> float:
+        """Smallest error at which it rejects the claim, or anything not below `most`."""
+
+    def estimate(self, layout: Tree, counts: Any, query: Query) -> Estimate:
+        m, runs = int(layout["canaries"]), sum(query.trials)
+        members, even, far = (int(np.sum(counts[name])) for name in ("members", "even", "far"))
+        check_coins(m, runs, members, even, far)
+        correct = np.asarray(counts["correct"], np.int64).sum(axis=0)
+        made = np.asarray(layout["inside"]) + np.asarray(layout["outside"])
+        each = [
+            Guessed(m * runs, int(r) * runs, int(v), float(share))
+            for r, v, share in zip(made, correct, layout["shares"], strict=True)
+        ]
+        error = 1 - query.confidence
+        bound, best = self.largest(each, query.delta, error)
+        notes = (
+            f"{best.correct:,} of {best.guesses:,} guesses right, {best.canaries:,} canaries, "
+            f"{members:,} of them members",
+            *self.remarks(best, error, query),
+            *coin_notes(m, runs, even),
+        )
+        answer = Estimate(_point(best, query.delta), epsilon_lower=bound, notes=notes)
+        if (claim := query.claim) is None:
+            return answer
+        p_value, telling = self._p_value(each, claim, query, 0.0)
+        resolved = p_value
+        if query.resolution:
+            resolved = self._p_value(each, claim, query, query.resolution)[0]
+        return answer._replace(
+            p_value=p_value,
+            p_resolved=max(p_value, resolved),
+            contrast=self.contrast(each, telling, claim, query),
+        )
+
+    def largest(self, each: list[Guessed], delta: float, error: float) -> tuple[float, Guessed]:
+        """The largest bound at a δ, and of which number of guesses it is."""
+        bound, best = 0.0, max(each, key=lambda one: one.correct / one.guesses)
+        for one in each:
+            found = self.lower(one, delta, error * one.share, bound)
+            if found > bound:
+                bound, best = found, one
+        return bound, best
+
+    def _p_value(
+        self, each: list[Guessed], claim: Claim, query: Query, slack: float
+    ) -> tuple[float, Guessed]:
+        least, telling = 1.0, each[0]
+        for one in each:
+            found = self.level(one, claim, least * one.share, query, slack) / one.share
+            if found < least:
+                least, telling = found, one
+        return max(least, SMALLEST_P), telling
+
+    def remarks(self, best: Guessed, error: float, query: Query) -> tuple[str, ...]:
+        """What else the best number of guesses says."""
+        return ()
+
+    def contrast(
+        self, each: list[Guessed], telling: Guessed, claim: Claim, query: Query
+    ) -> Contrast | None:
+        """Bound and claim where they differ most."""
+        return None
+
+    def extreme(self, layout: Tree, trials: tuple[int, int]) -> Any:
+        m = int(layout["canaries"])
+        made = np.asarray(layout["inside"]) + np.asarray(layout["outside"])
+        nothing = np.zeros(2, np.int64)
+        return {
+            "correct": np.outer(trials, made),
+            "members": np.array(trials) * m // 2,
+            "even": nothing,
+            "far": nothing,
+        }
+
+
+def _point(one: Guessed, delta: float) -> float:
+    """ε at which so large a share of right guesses is what (ε, δ)-DP allows at most."""
+    right = one.correct / one.guesses
+    if right <= 0.5:
+        return 0.0
+    if right == 1:
+        return math.inf
+    return max(0.0, math.log(max(right - delta, 1e-300) / (1 - right)))
+
+
+# Canaries of one run against (ε, δ)-DP.
+
+
+class OneRun(Guesses, name="one-run"):
+    """How many guesses about the canaries of one run are right, against what ε allows.
+
+    Each of m canaries was in the data with probability ½. Of those whose scores are highest it is
+    guessed that they were in, of the lowest that they were not. If whether one of them is in
+    changes the output by no more than (ε, δ), the number of right guesses is about Bin(r, q) at
+    most, q = e^ε/(1 + e^ε), and a little above for δ [Steinke2023, theorem 5.2]. How many guesses
+    to make is chosen among several, which share the error.
+
+    The bound holds for the whole algorithm that included the canaries, trained and released. It is
+    about one canary's presence, so it goes with claims about adding or removing a record. It
+    assumes fair, independent coins; memberships that coins would make with probability below 1e-6
+    are refused. m canaries limit what can be shown at all, however much there is.
+    """
+
+    reference: ClassVar[str] = "[Steinke2023, theorem 5.2] (arXiv:2305.08846)"
+
+    def lower(self, one: Guessed, delta: float, error: float, least: float) -> float:
+        counts = one.canaries, one.guesses, one.correct
+        if one_run_p_value(*counts, least, delta) > error:
+            return least
+        return one_run_epsilon(*counts, delta, error)
+
+    def level(self, one: Guessed, claim: Claim, most: float, query: Query, slack: float) -> float:
+        return min(_level(one, claim, delta, slack) for delta in _deltas(claim, query))
+
+    def contrast(
+        self, each: list[Guessed], telling: Guessed, claim: Claim, query: Query
+    ) -> Contrast | None:
+        delta = min(_deltas(claim, query), key=lambda delta: _level(telling, claim, delta, 0.0))
+        bound, _ = self.largest(each, delta, 1 - query.confidence)
+        return Contrast(delta, bound, claim.epsilon_at(delta))
+
+
+def _deltas(claim: Claim, query: Query) -> tuple[float, ...]:
+    """Points of the claimed curve.
+
+    The theorem holds at each for every number of right guesses, so the smallest of their p-values
+    costs nothing more.
+    """
+    return tuple(dict.fromkeys((query.delta, *claim.telling_deltas)))
+
+
+def _level(one: Guessed, claim: Claim, delta: float, slack: float) -> float:
+    epsilon = claim.epsilon_at(delta)
+    raised = delta + slack * (1 + math.exp(min(epsilon, 700.0)))
+    if epsilon == math.inf or raised >= 1:
+        return 1.0
+    return one_run_p_value(one.canaries, one.guesses, one.correct, epsilon, raised)
+
+
+# Canaries of one run against a whole trade-off curve.
+
+
+DIGITS = 2.0**-52
+"""Next to 1 a float64 has no more: 1 − x is rounded up, where a curve is lower and refutes less."""
+
+
+class OneRunFDP(Guesses, name="one-run-fdp"):
+    """How many guesses about the canaries of one run are right, against a whole trade-off curve.
+
+    As `one-run`, but the claim is tested as the curve that it is [Mahloujifar2024]: a
+    recursion over the number of right guesses follows what a curve allows when one canary is
+    exchanged. The bound on ε is that of the curves of (ε, δ)-DP, and holds for every mechanism. μ
+    and its ε(δ), in a note, hold only for mechanisms that are Gaussian, as trained models need not
+    be; the claim of μ-GDP is tested without that.
+    """
+
+    reference: ClassVar[str] = "[Mahloujifar2024] (arXiv:2410.22235)"
+
+    def lower(self, one: Guessed, delta: float, error: float, least: float) -> float:
+        counts = one.canaries, one.guesses, one.correct
+
+        def blow_up(x: float) -> float:
+            return approximate_blow_up(x, least, delta)
+
+        if not one_run_rejects(*counts, blow_up, error):
+            return least
+        return one_run_fdp_epsilon(*counts, delta, error)
+
+    def level(self, one: Guessed, claim: Claim, most: float, query: Query, slack: float) -> float:
+        counts, blow_up = (one.canaries, one.guesses, one.correct), _blow_up(claim, slack)
+        if not one_run_rejects(*counts, blow_up, most):
+            return most
+        return one_run_fdp_p_value(*counts, blow_up)
+
+    def remarks(self, best: Guessed, error: float, query: Query) -> tuple[str, ...]:
+        mu = one_run_gaussian_mu(best.canaries, best.guesses, best.correct, error * best.share)
+        text = f"assuming Gaussian noise, μ is at least {mu:.4g}"
+        if query.delta:
+            text += f", ε at least {float(gaussian_epsilon(query.delta, mu)):.4g}"
+        return (text,)
+
+
+def _blow_up(claim: Claim, slack: float) -> Callable[[float], float]:
+    """The map x ↦ f(1 − x) of a claimed curve, both error rates raised by the slack."""
+
+    def blow_up(x: float) -> float:
+        place = np.array([min(1.0, 1 - x + DIGITS + slack)])
+        return max(0.0, float(claim.tradeoff(place)[0]) - slack)
+
+    return blow_up

@@ -1,1 +1,0 @@
-"""Estimators from the canaries of one run."""

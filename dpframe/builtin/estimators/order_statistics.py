@@ -1,0 +1,311 @@
+"""Estimators with thresholds at order statistics, and the estimate of the DPText paper."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from dpframe import DecisionCounts, Estimate, Estimator, Query, Statistic, estimate_from_boxes
+from dpframe.builtin.estimators.choice import choose
+from dpframe.builtin.estimators.events import (
+    DISTINCT,
+    DOWN,
+    UP,
+    Events,
+    Family,
+    PilotGrid,
+    Shown,
+    bin_counts,
+    binned_rates,
+    distinct,
+    estimate_from_events,
+    geometric,
+    grid,
+    largest_shown,
+)
+from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
+from dpframe.stats.one_run import binned_exposures, exposure_epsilon
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from dpframe import Floats, HostArray, Ints, Tree
+
+
+# Exposure as a remark in a report.
+
+
+def exposure_note(counts: npt.ArrayLike, delta: float = 0.0) -> str:
+    """Median and mean exposure of the scores on D′ among those on D, as one line.
+
+    [Carlini2019]; the loss beside it is that of [Jagielski2023].
+
+    Args:
+        counts: scores in bins, shape [2, bins], bins in ascending order; at least one on each.
+        delta: δ of that loss.
+    """
+    most = math.log2(np.asarray(counts, np.float64)[0].sum())
+    exposures, weights = binned_exposures(counts)
+    middle = int(np.searchsorted(np.cumsum(weights), weights.sum() / 2))
+    median, mean = float(exposures[middle]), float(exposures @ weights / weights.sum())
+    return (
+        f"exposure of D′ among D: median {median:.3g} bits, mean {mean:.3g}, of at most "
+        f"{most:.3g} (1 and 1.44 by chance); the median stands for "
+        f"ε = {exposure_epsilon(median, delta):.3g} at δ = {delta:.3g}, an estimate"
+    )
+
+
+# Order statistics of raw scores, without a pilot.
+
+
+Shares = tuple[tuple[Family, float], ...]
+
+DISCRETE_SHARE = 0.1
+"""Share of the error that is kept for fixed thresholds, in case the scores are discrete."""
+
+PILOT_SHARE = 0.1
+"""Share of the scores that looks whether they are, and is not counted for fixed thresholds."""
+
+BINS = 512
+"""Order statistics between which scores are counted for their exposure."""
+
+FEWEST = 100
+"""With fewer scores nothing is kept for fixed thresholds."""
+
+
+def raw_events(
+    scores: tuple[HostArray, HostArray], families: Shares, query: Query, rng: np.random.Generator
+) -> list[Events]:
+    """Events beyond ranks of all scores, and fixed ones chosen by a few where scores are discrete.
+
+    The scores are in ascending order. Both kinds are valid at their own share of the error, so it
+    does not matter that the same scores decide whether there are fixed ones.
+    """
+    small = min(len(values) for values in scores) < FEWEST
+    kept = 0.0 if small else DISCRETE_SHARE
+    ascending = (np.sort(scores[0]), np.sort(scores[1]))
+    ranked = [geometric(family.sorted(ascending), (1 - kept) * share) for family, share in families]
+    if small:
+        return ranked
+    return ranked + _fixed_events(scores, [family for family, _ in families], query, kept, rng)
+
+
+def _fixed_events(
+    scores: tuple[HostArray, HostArray],
+    families: Sequence[Family],
+    query: Query,
+    share: float,
+    rng: np.random.Generator,
+) -> list[Events]:
+    parts = [_split(values, rng) for values in scores]
+    pilots, rest = (tuple(part[n] for part in parts) for n in (0, 1))
+    if len(distinct(*pilots)) > DISTINCT:
+        return []
+    edges = grid(*pilots)
+    pilot, counts = (np.stack([bin_counts(edges, s) for s in group]) for group in (pilots, rest))
+    query = query._replace(trials=(len(rest[0]), len(rest[1])))
+    chosen = choose(pilot.astype(np.int64), families, query, share)
+    return [one.events(one.family.bins(counts)) for one in chosen]
+
+
+def _split(values: HostArray, rng: np.random.Generator) -> tuple[HostArray, HostArray]:
+    """A random part, because the scores are sorted, and the rest."""
+    chosen = np.zeros(len(values), bool)
+    chosen[rng.choice(len(values), int(len(values) * PILOT_SHARE), replace=False)] = True
+    return values[chosen], values[~chosen]
+
+
+def rank_counts(scores: tuple[HostArray, HostArray]) -> HostArray:
+    """Counts between order statistics on D, dense at the top, from ascending scores; [2, bins]."""
+    ranks = np.geomspace(1, len(scores[0]), BINS).astype(np.int64)
+    edges = np.unique(scores[0][len(scores[0]) - ranks])
+    cuts = [np.searchsorted(values, edges) for values in scores]
+    return np.stack(
+        [np.diff([0, *cut, len(values)]) for cut, values in zip(cuts, scores, strict=True)]
+    )
+
+
+def ascending(scores: HostArray) -> HostArray:
+    """Scores as float64, sorted, in which NaN, its own atom below everything else, is −inf.
+
+    What was −inf becomes the least finite number: a rounding of scores like any other.
+    """
+    values = np.array(scores, np.float64)
+    values[values == -np.inf] = np.finfo(np.float64).min
+    values[np.isnan(values)] = -np.inf
+    values.sort()
+    return values
+
+
+# The default estimator: thresholds at order statistics, with exact limits.
+
+
+LADDER_SHARE = 0.1
+"""Share of the error that goes to the ranks 1, 3, 9, … where a pilot has chosen events."""
+
+REVERSED_SHARE = 0.1
+"""Share of the error for an attack whose scores run the wrong way round."""
+
+
+class OrderStatistics(Estimator, name="order-statistics"):
+    """Bounds by events beyond order statistics of the scores; valid at finite samples, untuned.
+
+    The r-th largest of n scores on D is a threshold that a new score on D exceeds with a
+    probability of exactly known distribution, Beta(r, n + 1 − r), whatever the scores are (ties
+    only lower it). So no threshold is chosen, and no draw is lost for it. Each event gets a share
+    of the error, and within it FPR and TPR are tested together (`dpframe.stats.joint`).
+
+    In a run, scores are rounded to a grid that the pilot fixes. The pilot also chooses the end of
+    the scores, the direction and the rank; a tenth of the error stays with the ranks 1, 3, 9, …
+    where many scores are tied, events are fixed thresholds instead, and their counts are
+    binomial. On raw scores, without a pilot, all of the error goes to ranks, but for a tenth to
+    fixed thresholds in case the scores turn out to be discrete.
+
+    Assumes nothing but independent, identically distributed outputs. The point value is that of
+    the event that gives the bound.
+    """
+
+    certifies: ClassVar[bool] = True
+    assumption: ClassVar[str] = "independent, identically distributed outputs"
+    reference: ClassVar[str] = (
+        "[Kairouz2015, theorem 2.1] (arXiv:1311.0776) for events beyond order statistics, whose "
+        "probabilities are Beta; exact binomial limits [Clopper1934] "
+        "(doi:10.1093/biomet/26.4.404), of both error rates together"
+    )
+
+    direction: Literal["either", "up", "down"] = "either"
+    """Whether larger scores mean D′ ("up", as attacks should have it), D, or may mean either."""
+
+    def statistic(self) -> Statistic:
+        return PilotGrid()
+
+    def families(self) -> tuple[tuple[Family, float], ...]:
+        """Ends of the scores with what they say, and the share of the error of each."""
+        shares = {"up": (1.0, 0.0), "down": (0.0, 1.0)}.get(
+            self.direction, (1 - REVERSED_SHARE, REVERSED_SHARE)
+        )
+        return tuple(
+            (family, share / 2)
+            for kind, share in zip((UP, DOWN), shares, strict=True)
+            for family in kind
+            if share
+        )
+
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
+        if 0 in query.trials:
+            return estimate_from_boxes(lambda _: np.ones((1, 2)), query, epsilon=0.0)
+        pilot = np.asarray(layout["pilot"], np.int64)
+        shares = self.families()
+        families = [family for family, _ in shares]
+        chosen = choose(pilot, families, query, 1 - LADDER_SHARE)
+        events = [one.events(one.family.bins(counts)) for one in chosen]
+        events += [geometric(f.bins(counts), LADDER_SHARE * share) for f, share in shares]
+        return estimate_from_events(
+            events,
+            query,
+            shown=largest_shown(chosen, counts, query, np.asarray(layout["edges"])),
+            rates=binned_rates(counts, families),
+            notes=(exposure_note(counts, query.delta),),
+        )
+
+    def estimate_scores(
+        self, scores: tuple[HostArray, HostArray], query: Query, rng: np.random.Generator
+    ) -> Estimate:
+        values = (ascending(scores[0]), ascending(scores[1]))
+        events = raw_events(values, self.families(), query, rng)
+        rates = np.concatenate([np.stack([part.fpr, part.tpr], axis=1) for part in events])
+        return estimate_from_events(
+            events,
+            query,
+            shown=Shown(math.inf, "chosen thresholds"),
+            rates=rates,
+            notes=(exposure_note(rank_counts(values), query.delta),),
+        )
+
+    def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
+        pilot = np.asarray(layout["pilot"], np.int64)
+        bins = pilot.shape[1]
+        means = pilot @ np.arange(bins) / pilot.sum(axis=1)
+        rising = self.direction == "up" or (self.direction == "either" and means[1] >= means[0])
+        counts = np.zeros((2, bins), np.int64)
+        counts[1, -1 if rising else 0], counts[0, 0 if rising else -1] = trials[1], trials[0]
+        return counts
+
+
+# The estimate of the DPText paper, with a certified bound beside it.
+
+
+LIMITS = 4
+"""One-sided limits that share the error: lower and upper of Pr[1|D] and of Pr[1|D′]."""
+
+
+class Precision(Estimator, name="precision"):
+    """Compares the precision of the attack's two guesses [Habernal2022, section 4].
+
+    With r and r′ the rates at which the attack decides D′ on D and on D′, the point value is the
+    largest |ln(Pr[D | guess] / Pr[D′ | guess])|, that is of |ln(r/r′)| and |ln((1−r)/(1−r′))|; it
+    is inf when a guess occurs on one side only. The bound comes from four one-sided
+    Clopper-Pearson limits, each at a quarter of the error, so it holds for both guesses and both
+    directions at once. With δ > 0 the ratios are (r − δ)/r′ and their like.
+    """
+
+    certifies: ClassVar[bool] = True
+    assumption: ClassVar[str] = "independent, identically distributed outputs"
+    reference: ClassVar[str] = (
+        "[Habernal2022, section 4] (arXiv:2202.12138) for the point value; exact binomial limits "
+        "[Clopper1934] (doi:10.1093/biomet/26.4.404)"
+    )
+
+    def statistic(self) -> Statistic:
+        return DecisionCounts()
+
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
+        zeros, ones = counts[:, 0], counts[:, 1]
+        trials = counts.sum(axis=1)
+        at_level = (1 - query.confidence) / LIMITS
+
+        def boxes(error: float) -> Floats:
+            # Deciding as the attack says, and the other way round.
+            return clopper_pearson_upper(errors, trials, error / LIMITS)
+
+        errors = np.array([[ones[0], zeros[1]], [zeros[0], ones[1]]])
+        guesses = np.stack([zeros, ones])
+        low = clopper_pearson_lower(guesses, trials, at_level)
+        high = clopper_pearson_upper(guesses, trials, at_level)
+        rates = guesses / np.maximum(trials, 1)
+        return estimate_from_boxes(
+            boxes,
+            query,
+            epsilon=largest_loss(rates, rates, query.delta),
+            epsilon_upper=largest_loss(high, low, query.delta),
+            shares=(0.5, 0.5),
+            epsilon_upper_of="every event",
+        )
+
+    def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
+        return np.array([[trials[0], 0], [0, trials[1]]], np.int64)
+
+
+def largest_loss(numerators: Floats, denominators: Floats, delta: float) -> float:
+    """Largest ln((Pr[guess|one] − δ)/Pr[guess|other]) over both guesses and both directions.
+
+    Args:
+        numerators: Pr[guess|dataset], shape [guess, dataset].
+        denominators: the same, for use below the bar.
+        delta: in [0, 1).
+
+    Returns:
+        At least 0; inf where a guess that occurs on one side never occurs on the other.
+    """
+    losses = [0.0]
+    for guess in (0, 1):
+        for dataset in (0, 1):
+            above = numerators[guess, dataset] - delta
+            below = denominators[guess, 1 - dataset]
+            if above > 0:
+                losses.append(math.log(above / below) if below > 0 else math.inf)
+    return max(losses)

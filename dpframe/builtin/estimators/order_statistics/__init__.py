@@ -1,1 +1,0 @@
-"""The default: events beyond order statistics of the scores."""

@@ -1,0 +1,478 @@
+"""Estimators from one threshold."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from scipy import special
+
+from dpframe import (
+    DecisionCounts,
+    Estimate,
+    Estimator,
+    GaussianDP,
+    Query,
+    Statistic,
+    estimate_from_boxes,
+)
+from dpframe.builtin.estimators.events import PilotGrid, profile
+from dpframe.stats.binomial import (
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+    jeffreys_lower,
+    jeffreys_upper,
+)
+from dpframe.stats.credible import Posterior, credible_epsilon, region_mass
+from dpframe.stats.gaussian import gaussian_epsilon, gaussian_mu
+from dpframe.stats.joint import threshold_epsilon
+from dpframe.stats.roots import crossing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpframe import Array, Claim, Floats, HostArray, Ints, Tree
+
+
+# What a pilot chooses for one threshold: the direction, and where it is worth most.
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpframe import Floats, Ints, Query
+
+    Promise = Callable[[Floats, Floats], Floats]
+
+CAUTION = 1.5
+"""Standard errors by which the pilot's rates are worsened before they are compared.
+
+Without it the pilot would choose the threshold that it was lucky with.
+"""
+
+
+def rises(pilot: Ints) -> bool:
+    """Whether large scores mean D′, by the largest difference that a threshold shows.
+
+    Args:
+        pilot: counts in bins, shape [2, bins].
+    """
+    above = _above(pilot) / np.maximum(pilot.sum(axis=1), 1)[:, None]
+    gains = above[1] - above[0]
+    return bool(gains.max() >= -gains.min())
+
+
+def best_cut(pilot: Ints, promise: Promise, query: Query, *, rising: bool) -> int:
+    """The bin at which to decide: the one that promises most for the draws to come.
+
+    Where nothing is promised, the one that tells the pilot's own scores apart best.
+
+    Args:
+        pilot: counts in bins, shape [2, bins].
+        promise: what a way of deciding with upper limits (FPR, FNR) is worth, for arrays; at most
+            0 for nothing.
+        query: what will be asked of the draws to come.
+        rising: whether the bins from there on mean D′, or those below.
+
+    Returns:
+        At least 1, below the number of bins.
+    """
+    trials = np.maximum(pilot.sum(axis=1), 1)[:, None]
+    above = _above(pilot)[:, 1:]
+    positive = above if rising else trials - above
+    rates = np.stack([positive[0], trials[1] - positive[1]]) / trials
+    cautious = _upper(rates, trials, CAUTION)
+    z = -float(special.ndtri((1 - query.confidence) / 2))
+    fpr, fnr = _upper(cautious, np.maximum(np.array(query.trials), 1)[:, None], z)
+    worth = promise(fpr, fnr)
+    return 1 + int(np.argmax(worth if worth.max() > 0 else -rates.sum(axis=0)))
+
+
+def _above(counts: Ints) -> Ints:
+    """How many scores are in each bin or a higher one, shape [2, bins]."""
+    found: Ints = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]
+    return found
+
+
+def _upper(rate: Floats, trials: Ints, z: float) -> Floats:
+    """Upper limit of a rate, z standard errors up [Wilson1927]."""
+    wide = z * z / trials
+    spread = np.sqrt(rate * (1 - rate) * wide + wide * wide / 4)
+    return np.asarray(np.minimum((rate + wide / 2 + spread) / (1 + wide), 1.0), np.float64)
+
+
+# One way of deciding between D and D′ by a threshold, and how often it was wrong.
+
+
+Direction = Literal["either", "up", "down"]
+
+
+class Decisions(NamedTuple):
+    """Counts of a way of deciding."""
+
+    wrong: Ints
+    """False positives and false negatives."""
+    trials: Ints
+    """Out of how many: on D and on D′."""
+    when: str | None = None
+    """Which scores mean D′, in words, if that was chosen."""
+
+    @property
+    def rates(self) -> Floats:
+        """FPR and FNR; 1 where nothing was counted."""
+        return np.where(self.trials > 0, self.wrong / np.maximum(self.trials, 1), 1.0)
+
+
+def decisions(
+    layout: Tree, counts: Ints, direction: Direction, promise: Promise, query: Query
+) -> list[Decisions]:
+    """The ways of deciding that are to be paid for: one, or both directions if nothing chose.
+
+    Args:
+        layout: of `PilotThresholds`; `()` if the threshold was given.
+        counts: shape [2, bins] of the one, [2, 2] of the other.
+        direction: whether large scores mean D′ ("up"), D ("down"), or may mean either.
+        promise: what a way of deciding with upper limits (FPR, FNR) is worth.
+        query: what is asked.
+    """
+    if not layout:
+        ways = {"up": (True,), "down": (False,), "either": (True, False)}[direction]
+        return [_decided(counts, 1, rising=rising) for rising in ways]
+    pilot = np.asarray(layout["pilot"], np.int64)
+    rising = rises_in(layout, direction)
+    cut = best_cut(pilot, promise, query, rising=rising)
+    when = _where(layout["edges"], cut, rising=rising)
+    return [_decided(counts, cut, rising=rising)._replace(when=when)]
+
+
+def rises_in(layout: Tree, direction: Direction) -> bool:
+    """The direction that is taken; the pilot chooses it without knowing what is asked."""
+    if layout and direction == "either":
+        return rises(np.asarray(layout["pilot"], np.int64))
+    return direction != "down"
+
+
+def price(ways: list[Decisions]) -> str:
+    """A note on what was chosen and what was paid for."""
+    if len(ways) > 1:
+        return f"{len(ways)} ways of deciding paid for: either direction may mean D′"
+    chosen = f", chosen by the pilot: scores {ways[0].when} mean D′" if ways[0].when else ""
+    return f"1 way of deciding paid for{chosen}"
+
+
+def extreme_counts(layout: Tree, trials: tuple[int, int], direction: Direction) -> Ints:
+    """Counts of a perfect attack, in the direction that is taken."""
+    bins = np.asarray(layout["pilot"]).shape[1] if layout else 2
+    ends = (0, -1) if rises_in(layout, direction) else (-1, 0)
+    counts = np.zeros((2, bins), np.int64)
+    counts[0, ends[0]], counts[1, ends[1]] = trials
+    return counts
+
+
+def _decided(counts: Ints, cut: int, *, rising: bool) -> Decisions:
+    """Decides for D′ from a bin on, or below it."""
+    high, low = counts[:, cut:].sum(axis=1), counts[:, :cut].sum(axis=1)
+    positive, negative = (high, low) if rising else (low, high)
+    return Decisions(np.array([positive[0], negative[1]]), counts.sum(axis=1))
+
+
+def _where(edges: HostArray, cut: int, *, rising: bool) -> str:
+    """The bins from a cut on, or those below it, in words; bin 0 is NaN, bin 1 below all edges."""
+    if cut == 1:
+        return "other than NaN" if rising else "that are NaN"
+    edge = f"{float(str(edges[cut - 2])):.6g}"
+    return f"from {edge} on" if rising else f"below {edge}"
+
+
+# Limits of both error rates of some ways of deciding, which share an error.
+
+
+Limits = Literal["clopper-pearson", "jeffreys"]
+
+
+def upper_rates(ways: Sequence[Decisions], error: float, limits: Limits) -> Floats:
+    """Upper limits (FPR, FNR) of each of k ways, shape [k, 2]; each has 1/2k of the error."""
+    limit = {"clopper-pearson": clopper_pearson_upper, "jeffreys": jeffreys_upper}[limits]
+    return limit(*_counted(ways), error / (2 * len(ways)))
+
+
+def lower_rates(ways: Sequence[Decisions], error: float, limits: Limits) -> Floats:
+    """Lower limits (FPR, FNR) of each of k ways, shape [k, 2]; each has 1/2k of the error."""
+    limit = {"clopper-pearson": clopper_pearson_lower, "jeffreys": jeffreys_lower}[limits]
+    return limit(*_counted(ways), error / (2 * len(ways)))
+
+
+def _counted(ways: Sequence[Decisions]) -> tuple[Ints, Ints]:
+    return np.stack([way.wrong for way in ways]), np.stack([way.trials for way in ways])
+
+
+# Statistics of scores for one threshold: a given one, or one that the pilot chooses.
+
+
+@dataclasses.dataclass(frozen=True)
+class ThresholdCounts(Statistic):
+    """How often a score reached a given threshold: `counts[dataset][decision]`. NaN never does."""
+
+    threshold: float
+    accepts: ClassVar[frozenset[str]] = frozenset({"score"})
+
+    def zero(self, layout: Tree) -> Any:
+        return DecisionCounts().zero(layout)
+
+    def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
+        reached = scores >= jnp.asarray(self.threshold, scores.dtype)
+        return DecisionCounts().update(layout, counts, dataset, reached, keep)
+
+
+@dataclasses.dataclass(frozen=True)
+class PilotThresholds(PilotGrid):
+    """Counts between the thresholds that the pilot offers, and the pilot's own counts.
+
+    Which of them is best depends on δ and on the number of trials, which a statistic does not
+    know. So all are counted, and the estimator chooses by the pilot's counts alone. A decision is
+    the score 0 or 1.
+    """
+
+    accepts: ClassVar[frozenset[str]] = frozenset({"decision", "score"})
+
+    def bind(self, pilot0: HostArray, pilot1: HostArray) -> dict[str, HostArray]:
+        return super().bind(*(_as_scores(pilot) for pilot in (pilot0, pilot1)))
+
+    def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
+        if scores.dtype == np.bool_:
+            scores = scores.astype(self.edges(layout).dtype)
+        return super().update(layout, counts, dataset, scores, keep)
+
+
+def _as_scores(pilot: HostArray) -> HostArray:
+    return pilot.astype(np.float32) if pilot.dtype == np.bool_ else pilot
+
+
+def threshold_statistic(threshold: float | None) -> Statistic:
+    """The statistic for a given threshold, or for one that the pilot chooses."""
+    return PilotThresholds() if threshold is None else ThresholdCounts(threshold)
+
+
+# What the estimators from one threshold share.
+
+
+class OneThreshold(Estimator):
+    """An estimator from the error rates of one threshold, given or chosen by the pilot."""
+
+    threshold: float | None = None
+    """Decide by scores at it; default: the pilot chooses."""
+
+    def statistic(self) -> Statistic:
+        return threshold_statistic(self.threshold)
+
+
+class LimitedThreshold(OneThreshold):
+    """One with limits of both error rates, in a direction."""
+
+    limits: Limits = "clopper-pearson"
+    """Exact limits of the error rates, or approximate ones that certify nothing."""
+    direction: Direction = "either"
+    """Whether larger scores mean D′ ("up", as attacks should have it), D, or may mean either."""
+
+    def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
+        return extreme_counts(layout, trials, self.direction)
+
+
+# The threshold attack: one way of deciding, and a limit of the loss that it shows.
+
+
+class ThresholdLoss(LimitedThreshold, name="threshold"):
+    """The loss that one threshold shows (equation 6.2), with limits of both error rates.
+
+    The event {score ≥ threshold} says D′, and its complement D; with the direction "down" the
+    other way round. Decisions are taken as they are. The point value is
+    max{ln((1 − δ − FNR)/FPR), ln((1 − δ − FPR)/FNR)} [Koskela2024, section 6]. The bound puts upper
+    limits in the place of the rates, each at half of the error [Jagielski2020], so it holds for
+    both ratios at once; `epsilon_upper` has lower limits there, and limits what this threshold
+    shows.
+
+    A threshold that is not given is chosen by the pilot, which knows δ, the confidence and the
+    number of trials: where the bound is expected to be largest. Nothing is paid for it. With the
+    direction "either" the pilot chooses that too; where the threshold is given there is no pilot,
+    so both directions are paid for.
+
+    With Clopper-Pearson limits the bound is exact. Jeffreys limits are approximate: they give an
+    interval, and no bound, p-value or verdict.
+    """
+
+    certifies: ClassVar[bool] = True
+    assumption: ClassVar[str] = "independent, identically distributed outputs"
+    reference: ClassVar[str] = (
+        "[Kairouz2015, theorem 2.1] (arXiv:1311.0776) with exact binomial limits [Clopper1934] "
+        "(doi:10.1093/biomet/26.4.404) or Jeffreys limits [Brown2001] "
+        "(doi:10.1214/ss/1009213286)"
+    )
+
+    def certifies_against(self, claim: Claim | None) -> bool:
+        return self.limits == "clopper-pearson"
+
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
+        delta, error = query.delta, 1 - query.confidence
+
+        def loss(fpr: Floats, fnr: Floats) -> Floats:
+            return threshold_epsilon(fpr, fnr, delta)
+
+        ways = decisions(layout, counts, self.direction, loss, query)
+        rates = np.stack([way.rates for way in ways])
+        epsilon = float(loss(*rates.T).max())
+        turned = np.concatenate([rates, rates[:, ::-1]])  # the complement says D
+        shown = profile(np.stack([turned[:, 0], 1 - turned[:, 1]], axis=1))
+        upper = float(loss(*lower_rates(ways, error, self.limits).T).max())
+        if self.limits == "jeffreys":
+            lower = float(loss(*upper_rates(ways, error, self.limits).T).max())
+            return Estimate(
+                epsilon,
+                interval=(lower, upper),
+                profile=shown,
+                notes=(price(ways), "Jeffreys limits are approximate: an interval, no bound"),
+            )
+        return estimate_from_boxes(
+            lambda level: upper_rates(ways, level, self.limits),
+            query,
+            epsilon=epsilon,
+            epsilon_upper=upper,
+            profile=shown,
+            notes=(price(ways),),
+            shares=[1 / len(ways) for _ in ways],
+        )
+
+
+# Bayesian limits of the loss that one threshold shows.
+
+
+class Credible(OneThreshold, name="credible"):
+    """Credible limits of ε from the posterior of both error rates; Bayesian, certifies nothing.
+
+    FPR and FNR of one threshold have independent posteriors under Jeffreys' prior, and the limits
+    of ε are where the region of error rates that (ε, δ)-DP allows has a given posterior mass
+    [Zanella2023]. The point value is where it has half of it. The region is the same for both
+    directions of an attack. Where something is claimed, a note gives the posterior mass of the
+    claimed region [Koskela2024, equation 2.5].
+
+    A credible limit is what to believe after these counts with this prior. It does not promise to
+    be right in a stated share of audits, so there is no bound, no p-value and no verdict. Any two
+    error rates leave a lower limit above 0, those of chance included.
+    """
+
+    certifies: ClassVar[bool] = False
+    assumption: ClassVar[str] = (
+        "Bayesian, with Jeffreys' prior on both error rates; independent, identically distributed "
+        "outputs"
+    )
+    reference: ClassVar[str] = (
+        "[Zanella2023] (arXiv:2206.05199); [Koskela2024, equation 2.5] (arXiv:2406.04827)"
+    )
+
+    sides: Literal["both", "lower"] = "both"
+    """An interval with equal mass on both sides, or a lower limit alone."""
+
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
+        def loss(fpr: Floats, fnr: Floats) -> Floats:
+            return threshold_epsilon(fpr, fnr, query.delta)
+
+        # For a given threshold "up" is as good as "down"; a pilot may choose.
+        (way,) = decisions(layout, counts, "either" if layout else "up", loss, query)
+        fp, fn = way.wrong.tolist()
+        n0, n1 = way.trials.tolist()
+        posterior = Posterior(fn, n1 - fn, fp, n0 - fp)
+        error = 1 - query.confidence
+        levels = [error / 2, 0.5, 1 - error / 2] if self.sides == "both" else [error, 0.5]
+        low, middle, *high = credible_epsilon(posterior, query.delta, levels)
+        notes = ["credible limits, no bound: what to believe under Jeffreys' prior"]
+        if way.when:
+            notes.append(f"threshold chosen by the pilot: scores {way.when} mean D′")
+        if query.claim is not None:
+            mass = claimed_mass(posterior, query.claim)
+            # It is one minus the mass outside: below this it is rounding.
+            said = f"{mass:.6g}" if mass > 1e-12 else "below 1e-12"
+            notes.append(f"posterior mass of what the claim allows: {said}")
+        return Estimate(middle, interval=(low, high[0] if high else np.inf), notes=tuple(notes))
+
+
+def claimed_mass(posterior: Posterior, claim: Claim) -> float:
+    """P_f for the curve of a claim [Koskela2024, equation 2.5]."""
+
+    def above_diagonal(fpr: float) -> float:
+        return fpr - float(claim.tradeoff(np.array([fpr]))[0])
+
+    # Curves that are not smooth have their kink where they meet their own reflection.
+    corner = crossing(above_diagonal, guess=0.25, spread=0.25, most=1.0)
+    return region_mass(posterior, claim.tradeoff, [corner])
+
+
+# The parameter μ of a Gaussian mechanism, from one threshold.
+
+
+class GDP(LimitedThreshold, name="gdp"):
+    """The loss of a Gaussian mechanism with the error rates of one threshold; assumes Gaussian.
+
+    With upper limits of both rates, μ ≥ Φ⁻¹(1 − FPR) − Φ⁻¹(FNR) [Koskela2024, equation 2.4]
+    [Nasr2023]. `epsilon` is ε(δ) of the point value of μ and `interval` that of its limits, each at
+    the stated confidence. They are the loss of a mechanism that adds normal noise of one variance,
+    at every δ, from one threshold. Of any other mechanism they can be several times the true loss:
+    4.5 at δ = 1e-5 for Laplace noise with ε = 1. So they certify nothing.
+
+    Against the claim of μ-GDP alone the same limits are a test that assumes nothing about the
+    noise: error rates below the claimed curve refute it. There the estimator certifies, with a
+    p-value, a verdict and, as `epsilon_lower`, the bound that holds for any mechanism with these
+    error rates: that of the estimator threshold. Jeffreys limits are approximate and never certify.
+    """
+
+    certifies: ClassVar[bool] = True
+    assumption: ClassVar[str] = (
+        "independent, identically distributed outputs; for the point value and the interval also "
+        "Gaussian noise"
+    )
+    reference: ClassVar[str] = (
+        "[Koskela2024, equation 2.4] (arXiv:2406.04827) with exact binomial limits "
+        "[Clopper1934] (doi:10.1093/biomet/26.4.404) or Jeffreys limits [Brown2001] "
+        "(doi:10.1214/ss/1009213286)"
+    )
+
+    def certifies_against(self, claim: Claim | None) -> bool:
+        return self.limits == "clopper-pearson" and isinstance(claim, GaussianDP)
+
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
+        error = 1 - query.confidence
+        ways = decisions(layout, counts, self.direction, gaussian_mu, query)
+        rates = (
+            upper_rates(ways, error, self.limits),
+            np.stack([way.rates for way in ways]),
+            lower_rates(ways, error, self.limits),
+        )
+        mu = [max(0.0, float(gaussian_mu(*each.T).max())) for each in rates]
+        low, epsilon, high = (_epsilon(each, query.delta) for each in mu)
+        notes = [
+            price(ways),
+            f"assuming Gaussian noise, μ is about {mu[1]:.4g}, from {mu[0]:.4g} to {mu[2]:.4g}",
+        ]
+        if not query.delta:
+            notes.append("no Gaussian mechanism has a finite ε at δ = 0; ask at another δ")
+        if not self.certifies_against(query.claim):
+            return Estimate(epsilon, interval=(low, high), notes=tuple(notes))
+        notes.append(
+            "the bound and the verdict hold for any noise, the interval for Gaussian noise"
+        )
+        # At every δ the curve through a point shows at least what the point shows, so its ε limits
+        # what this threshold can show, Gaussian or not. It is no lower limit.
+        found = estimate_from_boxes(
+            lambda level: upper_rates(ways, level, self.limits),
+            query,
+            epsilon=epsilon,
+            epsilon_upper=high,
+            notes=tuple(notes),
+            shares=[1 / len(ways) for _ in ways],
+        )
+        return found._replace(interval=(low, high))
+
+
+def _epsilon(mu: float, delta: float) -> float:
+    """ε(δ) of μ-GDP; inf for an infinite μ."""
+    return float(gaussian_epsilon(delta, mu)) if np.isfinite(mu) else np.inf

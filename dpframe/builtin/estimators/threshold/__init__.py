@@ -1,1 +1,0 @@
-"""One threshold, given or chosen by the pilot, and what its error rates say."""

@@ -1,0 +1,248 @@
+"""The columns of a table, and descriptions of pairs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, NewType
+
+from pydantic import BeforeValidator, ConfigDict, WithJsonSchema
+
+from dpframe.builtin.pairs.plain import same_cell, scalar, written
+from dpframe.builtin.pairs.table import count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpframe.builtin.neighbourhoods.bench import Bench, Draft
+    from dpframe.builtin.pairs.table import Row, Table
+
+
+# What is known of the columns of a table: kinds, bounds, categories.
+
+
+Cell = NewType("Cell", object)
+"""A number, a text or a boolean."""
+
+Given = Annotated[
+    Cell,
+    BeforeValidator(scalar),
+    WithJsonSchema({"anyOf": [{"type": kind} for kind in ("number", "boolean", "string")]}),
+]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Column:
+    """What is known of one column of a table beside what it holds."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+    name: str | None = None
+    """Which column; without it columns are taken in their order."""
+    low: float | None = None
+    """The least that a number may be."""
+    high: float | None = None
+    """The most that a number may be."""
+    integer: bool = False
+    """Whether its numbers are whole."""
+    categories: tuple[Given, ...] = ()
+    """The values that it may have."""
+    user: bool = False
+    """Whether it says whose a record is: one edit is then of all records of one user."""
+
+    def params(self) -> dict[str, Any]:
+        """As a spec has it; a bound of 0 is one."""
+        found = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        found["categories"] = [written(cell) for cell in self.categories] or None
+        return {n: value for n, value in found.items() if value is not None and value is not False}
+
+
+LARGEST = 2**63
+"""Whole numbers beyond are proposed as floats: few libraries have them otherwise."""
+
+
+class Known(NamedTuple):
+    """A column: what was said of it, and what its table shows where nothing was said."""
+
+    name: str
+    kind: Literal["number", "category", "user"]
+    low: float = 0.0
+    high: float = 1.0
+    whole: bool = False
+    floats: bool = False
+    """Whether whole numbers are floats in its table."""
+    categories: tuple[Any, ...] = ()
+    may_be_missing: bool = False
+
+    @property
+    def width(self) -> float:
+        """Of the numbers between its bounds."""
+        return self.high - self.low
+
+    def number(self, value: float) -> Any:
+        """A number as the column has them."""
+        if not self.whole or not abs(value) < LARGEST:
+            return float(value)
+        return float(round(value)) if self.floats else round(value)
+
+    def between(self, share: float) -> Any:
+        """A number between the bounds: 0 is the lower, 1 the upper."""
+        return self.number(self.low + share * self.width)
+
+    def category(self, number: int) -> Any:
+        """One of the categories; −1 is the last one. None where there are none."""
+        return self.categories[number % len(self.categories)] if self.categories else None
+
+    def takes(self, cell: Any) -> bool:
+        """Whether a cell is of a type that the column has; any float goes among numbers."""
+        if cell is None:
+            return self.may_be_missing
+        if self.kind == "user":
+            return True
+        if self.kind == "number":
+            return isinstance(cell, int | float) and not isinstance(cell, bool)
+        return type(cell) in {type(one) for one in self.categories} and (
+            cell == cell or self.may_be_missing  # noqa: PLR0124
+        )
+
+    def has(self, cell: Any) -> bool:
+        """Whether a cell is inside of what is known."""
+        if cell is None:
+            return self.may_be_missing
+        if self.kind == "user":
+            return True
+        if self.kind == "category":
+            return any(alike(cell, one) for one in self.categories)
+        if isinstance(cell, bool) or not isinstance(cell, int | float):
+            return False
+        fits = self.low <= cell <= self.high or (math.isnan(cell) and self.may_be_missing)
+        if self.whole and isinstance(cell, float) and math.isfinite(cell):
+            return fits and self.floats and cell.is_integer()
+        return fits
+
+
+def alike(cell: Any, other: Any) -> bool:
+    """Whether a cell is of a category: the same value, but an array has floats for integers."""
+    if any(isinstance(one, bool | str) or one is None for one in (cell, other)):
+        return same_cell(cell, other)
+    return bool(cell == other)
+
+
+def known_columns(of: Table, schema: Sequence[Column]) -> tuple[Known, ...]:
+    """What is known of every column of a table.
+
+    Args:
+        of: the table.
+        schema: of some columns by name, or of all in their order.
+
+    Raises:
+        ValueError: the schema is not one of this table; the message is for the user.
+    """
+    said = _by_name(of, schema)
+    found = []
+    for at, name in enumerate(of.names):
+        cells = tuple(row[at] for row in of.rows)
+        column = _known(name, said.get(name, Column()), cells)
+        for number, cell in enumerate(cells):
+            if name in said and not column.has(cell):
+                raise ValueError(
+                    f"of column {name} it says what is not so: record {number} has {cell!r} there"
+                )
+        found.append(column)
+    if sum(column.kind == "user" for column in found) > 1:
+        raise ValueError("two columns say whose a record is")
+    return tuple(found)
+
+
+def _by_name(of: Table, schema: Sequence[Column]) -> dict[str, Column]:
+    if any(column.name is not None for column in schema):
+        names = [str(column.name) for column in schema]
+        if unknown := [name for name in names if name not in of.names]:
+            raise ValueError(f"there is no column {unknown[0]}; there are {', '.join(of.names)}")
+        if len(set(names)) < len(names):
+            raise ValueError("two entries are of one column")
+        return dict(zip(names, schema, strict=True))
+    if schema and len(schema) != len(of.names):
+        raise ValueError(
+            f"has {len(schema)} entries without names, and the table {len(of.names)} columns"
+        )
+    return dict(zip(of.names, schema, strict=False))
+
+
+def _known(name: str, said: Column, cells: Row) -> Known:
+    missing = any(cell is None or cell != cell for cell in cells)  # noqa: PLR0124
+    there = [cell for cell in cells if cell is not None]
+    if said.user:
+        return Known(name, "user", may_be_missing=missing)
+    numeric = all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in there)
+    bounds = said.low is not None or said.high is not None or said.integer
+    if said.categories or not numeric or not (there or bounds):
+        if bounds:
+            raise ValueError(f"column {name}: numbers have bounds, and these are categories")
+        own: list[Any] = [False, True] if any(isinstance(c, bool) for c in there) else []
+        distinct = {(type(cell), cell): cell for cell in said.categories or (*own, *there)}
+        return Known(name, "category", categories=tuple(distinct.values()), may_be_missing=missing)
+    finite = [cell for cell in there if math.isfinite(cell)]
+    whole = said.integer or (bool(there) and all(isinstance(cell, int) for cell in there))
+    low = said.low if said.low is not None else min(finite, default=0)
+    high = said.high if said.high is not None else max(finite, default=1)
+    if said.low is not None and said.high is not None and low >= high:
+        raise ValueError(f"column {name}: low {low:g} is not below high {high:g}")
+    if low >= high:
+        low, high = (low, low + 1) if said.low is not None else (high - 1, high)
+    floats = any(isinstance(cell, float) for cell in finite)
+    return Known(name, "number", float(low), float(high), whole, floats, may_be_missing=missing)
+
+
+# What a pair is, in words that a report can say.
+
+
+LONGEST = 24
+"""Characters of a cell."""
+
+MOST = 3
+"""Columns that are named."""
+
+
+def told(bench: Bench, draft: Draft) -> str:
+    """What is special about a pair, what the edit does, and to how many records.
+
+    Args:
+        bench: what the columns are called.
+        draft: the pair.
+    """
+    size = len(draft.rows)
+    of = f"of {size}"
+    edit = draft.edit
+    place = edit.at % len(draft.rows) if draft.rows and edit.kind != "add" else 0
+    theirs = "the records of one user"
+    if edit.kind == "remove":
+        whose = (
+            f"{theirs}, {of} records, are" if bench.user is not None else f"record {place} {of} is"
+        )
+        done = f"{whose} removed" if size > 1 else "the only record is removed"
+    elif edit.kind == "add":
+        done = f"a record is added to {count(size, 'record')}"
+    elif bench.user is not None:
+        done = f"{theirs}, {of} records, are replaced by {count(len(edit.by), 'record')}"
+    else:
+        done = f"record {place} {of}: {_changes(bench, draft.rows[place], edit.by)}"
+    return f"{draft.words}; {done}" if draft.words else done
+
+
+def _changes(bench: Bench, old: Any, new: Any) -> str:
+    different = bench.differences(old, new)
+    alone = len(bench.columns) == 1
+    parts = [
+        f"{'' if alone else bench.columns[at].name + ' '}{_cell(old[at])} → {_cell(new[at])}"
+        for at in different[:MOST]
+    ]
+    more = len(different) - MOST
+    return ", ".join(parts) + (f" and {count(more, 'more column')}" if more > 0 else "")
+
+
+def _cell(cell: Any) -> str:
+    text = "missing" if cell is None else repr(cell)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -1,0 +1,186 @@
+"""Plain values of Python as keys, as TOML and as JSON."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+WIDEST = 64
+"""Bits of an integer that a spec can hold."""
+
+DEEPEST = 24
+"""How deep values may lie in each other: a spec has to hold them."""
+
+NUMBERS = ("nan", "inf", "-inf", "NaN", "Infinity", "-Infinity")
+"""Texts for which a record has another meaning; they are written in quotes."""
+
+MARKS = ("missing", "text", "bytes", "dict")
+
+
+class Fields(tuple[tuple[Any, Any], ...]):
+    """A dict that can be a key: its items in their order."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"Fields{super().__repr__()}"
+
+
+def frozen(value: Any, depth: int = 0) -> Any:
+    """A value of Python as one that can be a key: tuples for lists and arrays, `Fields` for dicts.
+
+    Raises:
+        ValueError: something in it is none of numbers, texts, booleans, bytes, None, and lists,
+            arrays and dicts of these; or a spec could not hold it.
+    """
+    if isinstance(value, np.ndarray | np.generic) or _is_series(value):
+        value = value.tolist()
+    if depth > DEEPEST:
+        raise ValueError("values lie too deep in each other")
+    if isinstance(value, list | tuple):
+        return tuple(frozen(part, depth + 1) for part in value)
+    if isinstance(value, Mapping):
+        return Fields(
+            (frozen(key, depth + 1), frozen(part, depth + 1)) for key, part in value.items()
+        )
+    return scalar(value)
+
+
+def scalar(value: Any) -> Any:  # noqa: PLR0911  # one line for each kind of value
+    """One number, text, boolean, bytes or None; raises ValueError for anything else."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # pandas says it so
+        return None
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    if isinstance(value, str):
+        if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+            raise ValueError(f"{value!r} holds characters that are not Unicode")
+        return str(value)
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        if value.bit_length() > WIDEST:
+            raise ValueError("an integer is too large: it takes more than 64 bits")
+        return int(value)
+    if isinstance(value, float):
+        return math.nan if math.isnan(value) else float(value)  # the one NaN
+    raise ValueError(
+        f"{value!r} is a {type(value).__name__}; data are numbers, texts, booleans, bytes, what is "
+        "missing, and lists and tables of these"
+    )
+
+
+def of_frame(frame: Any) -> dict[str, list[Any]]:
+    """The columns of a table of pandas; what is missing is None, but NaN among floats.
+
+    Args:
+        frame: pandas calls it a data frame.
+    """
+    found = {}
+    for name in frame.columns:
+        column = frame[name]
+        cells, missing = column.tolist(), column.isna().tolist()
+        if getattr(column.dtype, "kind", "O") != "f":
+            cells = [None if gone else c for c, gone in zip(cells, missing, strict=True)]
+        found[str(name)] = cells
+    return found
+
+
+def _is_series(value: Any) -> bool:
+    return hasattr(value, "tolist") and hasattr(value, "index") and not hasattr(value, "columns")
+
+
+def read(value: Any) -> Any:
+    """What a spec or a record says, as `frozen` gives it.
+
+    Raises:
+        ValueError: as there, or a table means nothing.
+    """
+    return frozen(_unmarked(value))
+
+
+def _unmarked(value: Any) -> Any:  # noqa: PLR0911  # one line for each mark
+    if isinstance(value, list | tuple):
+        return [_unmarked(part) for part in value]
+    if not isinstance(value, Mapping):
+        return value
+    if len(value) == 1:
+        ((mark, content),) = value.items()
+        match mark:
+            case "missing" if content is True:
+                return None
+            case "text" if isinstance(content, str) and content[1:-1] in NUMBERS:
+                return content[1:-1]
+            case "bytes" if isinstance(content, str):
+                return bytes.fromhex(content)
+            case "dict" if isinstance(content, list | tuple):
+                return {_key(key): _unmarked(part) for key, part in content}
+    return {key: _unmarked(part) for key, part in value.items()}
+
+
+def _key(key: Any) -> Any:
+    found = frozen(_unmarked(key))
+    if isinstance(found, Fields):
+        raise ValueError("a key of a table is itself a table")
+    return found
+
+
+def written(value: Any) -> Any:
+    """What `frozen` gave, as `read` takes it: values of JSON, and NaN and infinities as floats."""
+    if isinstance(value, Fields):
+        names = [key for key, _ in value]
+        if (len(names) == 1 and names[0] in MARKS) or not all(isinstance(n, str) for n in names):
+            return {"dict": [[written(key), written(part)] for key, part in value]}
+        return {key: written(part) for key, part in value}
+    if isinstance(value, tuple):
+        return [written(part) for part in value]
+    if value is None:
+        return {"missing": True}
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    return {"text": f"'{value}'"} if isinstance(value, str) and value in NUMBERS else value
+
+
+def thawed(value: Any) -> Any:
+    """What `frozen` gave, as a black box gets it: lists and dicts of its own."""
+    if isinstance(value, Fields):
+        return {key: thawed(part) for key, part in value}
+    return [thawed(part) for part in value] if isinstance(value, tuple) else value
+
+
+def arrays(*values: Any) -> tuple[Any, ...] | None:
+    """Frozen values as arrays of one dtype; None where one of them is no array of numbers.
+
+    Floats if one number is a float, else integers; or all are booleans. Numbers that no array of
+    64-bit integers holds are none.
+    """
+    leaves = {type(leaf) for value in values for leaf in _leaves(value)}
+    if not (leaves <= {int, float} or leaves == {bool}):
+        return None
+    whole = leaves == {int}
+    if whole and any(not -(2**63) <= leaf < 2**63 for value in values for leaf in _leaves(value)):
+        return None
+    dtype = np.dtype(np.int64 if whole else bool if leaves == {bool} else np.float64)
+    try:
+        return tuple(np.asarray(value, dtype) for value in values)
+    except ValueError:  # lists of unequal length
+        return None
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, tuple) and not isinstance(value, Fields):
+        return [leaf for part in value for leaf in _leaves(part)]
+    return [value]
+
+
+def same_cell(one: Any, other: Any) -> bool:
+    """Whether two single values are the same: 1 is not 1.0, −0.0 is not 0.0, NaN is NaN."""
+    return type(one) is type(other) and repr(one) == repr(other)

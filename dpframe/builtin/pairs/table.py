@@ -1,0 +1,476 @@
+"""Tables: in memory, in files, and with one edit."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import math
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from dpframe.builtin.pairs.plain import Fields, frozen, of_frame, read, same_cell, thawed, written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dpframe import HostArray, SpecFile
+
+
+# A table: records of cells, however it was written, and as mechanisms are given it.
+
+
+Row = tuple[Any, ...]
+"""One record: a number, a text, a boolean, bytes or None for each column."""
+
+Rows = tuple[Row, ...]
+
+Form = Literal[
+    "auto", "array", "integers", "rows", "columns", "arrays", "dicts", "frame", "xy", "record"
+]
+
+
+class Table(NamedTuple):
+    """Records, and what their columns are called."""
+
+    rows: Rows
+    names: tuple[str, ...]
+    flat: bool = False
+    """Whether records were written as single values, not as lists of one."""
+    named: bool = False
+    """Whether records were written as tables of their own."""
+
+    def form(self, wanted: Form) -> Form:
+        """The form that is wanted, or the one that fits: an array where all cells are numbers."""
+        if wanted != "auto":
+            return wanted
+        if all(is_number(cell) for row in self.rows for cell in row):
+            return "array"
+        return "dicts" if self.named else "rows"
+
+
+def is_number(cell: Any) -> bool:
+    """Whether an array of floats can hold it; what is missing is NaN there."""
+    return cell is None or isinstance(cell, int | float)
+
+
+def table(given: Any, names: Sequence[str] = ()) -> Table:
+    """A table from a frozen value: single values, rows, tables by column, or a table of columns.
+
+    Args:
+        given: what `frozen` or `read` gave.
+        names: of the columns; default: those in it, else c0, c1, ….
+
+    Raises:
+        ValueError: it is no table; says where.
+    """
+    if isinstance(given, Fields):
+        return _of_columns(given)
+    if not isinstance(given, tuple):
+        raise ValueError("is no table: a list of records is wanted")
+    if given and all(isinstance(row, Fields) for row in given):
+        keys = dict.fromkeys(str(key) for row in given for key, _ in row)
+        found = [dict(row) for row in given]
+        rows = tuple(tuple(row.get(key) for key in keys) for row in found)
+        return _checked(Table(rows, tuple(keys), named=True))
+    flat = not any(isinstance(row, tuple) for row in given)
+    if flat and len(names) > 1 and given:
+        raise ValueError(f"has one column, and {len(names)} names of columns")
+    rows = tuple((row,) for row in given) if flat else given
+    for at, row in enumerate(rows):
+        if not isinstance(row, tuple) or len(row) != len(rows[0]):
+            raise ValueError(f"record {at} is not as long as record 0")
+    width = len(rows[0]) if rows else max(1, len(names))
+    if names and len(names) != width:
+        raise ValueError(f"has {width} columns, and {len(names)} names of columns")
+    called = tuple(names) or unnamed(width)
+    return _checked(Table(rows, called, flat=flat and (bool(given) or width == 1)))
+
+
+def unnamed(width: int) -> tuple[str, ...]:
+    """What columns are called that have no names."""
+    return tuple(f"c{at}" for at in range(width))
+
+
+def _of_columns(given: Fields) -> Table:
+    lengths = {len(column) if isinstance(column, tuple) else -1 for _, column in given}
+    if len(lengths) != 1 or -1 in lengths:
+        raise ValueError("is a table of columns that are no lists of one length")
+    rows = tuple(zip(*(column for _, column in given), strict=True))
+    return _checked(Table(rows, tuple(str(name) for name, _ in given)))
+
+
+def _checked(made: Table) -> Table:
+    if len(set(made.names)) < len(made.names):
+        raise ValueError(f"two columns have one name: {', '.join(made.names)}")
+    for at, row in enumerate(made.rows):
+        for name, cell in zip(made.names, row, strict=True):
+            if isinstance(cell, tuple):
+                raise ValueError(f"record {at}, column {name}: is a list or a table, not a value")
+    return made
+
+
+def row(given: Any, names: tuple[str, ...]) -> Row:
+    """One record, written as a value, a list, or a table by column.
+
+    Raises:
+        ValueError: it does not have the columns of its table.
+    """
+    if isinstance(given, Fields):
+        cells = dict(given)
+        if unknown := [str(key) for key in cells if key not in names]:
+            raise ValueError(f"there is no column {', '.join(unknown)}; there are {listed(names)}")
+        given = tuple(cells.get(name) for name in names)
+    cells_of = given if isinstance(given, tuple) else (given,)
+    if len(cells_of) != len(names):
+        raise ValueError(f"has {count(len(cells_of), 'value')}, the table {listed(names)}")
+    if any(isinstance(cell, tuple) for cell in cells_of):
+        raise ValueError("a value of a record is itself a list or a table")
+    return cells_of
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """So many columns, and their names."""
+    return f"{count(len(names), 'column')} ({', '.join(names)})"
+
+
+def count(number: int, of: str) -> str:
+    """`1 record`, `2 records`."""
+    return f"{number} {of}{'' if number == 1 else 's'}"
+
+
+def formed(of: Table, both: tuple[Rows, Rows], form: Form) -> tuple[Any, Any]:
+    """D and D′ as a mechanism is given them.
+
+    Where the form has types they are the same in both, whatever the edit put in: an integer column
+    in which one cell is missing is a float column on either side.
+
+    Args:
+        of: the table that D′ was edited from; says what columns are called.
+        both: records of D and of D′.
+        form: not "auto".
+
+    Raises:
+        ValueError: the records do not have this form.
+    """
+    d0: Any
+    d1: Any
+    match form:
+        case "array":
+            d0, d1 = _arrays(both, of)
+        case "integers":
+            d0, d1 = _arrays(both, of, whole=True)
+        case "rows":
+            d0, d1 = ([thawed(r[0] if of.flat else r) for r in rows] for rows in both)
+        case "dicts":
+            d0, d1 = ([dict(zip(of.names, r, strict=True)) for r in rows] for rows in both)
+        case "columns":
+            d0, d1 = (
+                {name: [r[at] for r in rows] for at, name in enumerate(of.names)} for rows in both
+            )
+        case "arrays":
+            columns = [_column(both, at) for at in range(len(of.names))]
+            d0, d1 = (dict(zip(of.names, (c[i] for c in columns), strict=True)) for i in (0, 1))
+        case "frame":
+            d0, d1 = _frames(both, of.names)
+        case "xy":
+            d0, d1 = _xy(both, of)
+        case _:
+            d0, d1 = _single(both)
+    return d0, d1
+
+
+def _arrays(
+    both: tuple[Rows, Rows], of: Table, *, whole: bool = False
+) -> tuple[HostArray, HostArray]:
+    cells = {type(cell) for rows in both for r in rows for cell in r}
+    for cell in (cell for rows in both for r in rows for cell in r):
+        if not is_number(cell):
+            raise ValueError(f"{cell!r} is no number, and the form is an array")
+    whole = whole and cells == {int} and _fit(c for rows in both for r in rows for c in r)
+    dtype: Any = bool if cells == {bool} else np.int64 if whole else np.float64
+    width = len(of.names)
+    shape = (-1,) if width == 1 else (-1, width)
+    filled = [[[np.nan if c is None else c for c in r] for r in rows] for rows in both]
+    d0, d1 = (np.array(rows, dtype).reshape(-1, width).reshape(shape) for rows in filled)
+    return d0, d1
+
+
+def _fit(numbers: Iterable[int]) -> bool:
+    return all(-(2**63) <= number < 2**63 for number in numbers)
+
+
+def _column(both: tuple[Rows, Rows], at: int) -> tuple[HostArray, HostArray]:
+    """One column as arrays of one type: booleans, integers, floats, or objects."""
+    cells = [[r[at] for r in rows] for rows in both]
+    kinds = {type(cell) for column in cells for cell in column}
+    whole = _fit(c for column in cells for c in column if isinstance(c, int))
+    if kinds == {bool}:
+        dtype: Any = bool
+    elif kinds == {int} and whole:
+        dtype = np.int64
+    elif kinds <= {int, float, bool, type(None)}:
+        dtype = np.float64
+        cells = [[np.nan if c is None else c for c in column] for column in cells]
+    else:
+        dtype = object
+    d0, d1 = (np.array(column, dtype) for column in cells)
+    return d0, d1
+
+
+def _xy(both: tuple[Rows, Rows], of: Table) -> tuple[Any, Any]:
+    if len(of.names) < 2:
+        raise ValueError('the form "xy" takes two columns or more: the last one is y')
+    parts = tuple(tuple(r[:-1] for r in rows) for rows in both)
+    front = Table((), of.names[:-1])
+    x0, x1 = _arrays((parts[0], parts[1]), front)
+    y0, y1 = _column(both, -1)
+    width = len(front.names)
+    return (x0.reshape(-1, width), y0), (x1.reshape(-1, width), y1)
+
+
+def _frames(both: tuple[Rows, Rows], names: tuple[str, ...]) -> tuple[Any, Any]:
+    try:
+        pandas: Any = importlib.import_module("pandas")
+    except ImportError:
+        raise ValueError("the form \"frame\" takes pandas: pip install 'dpframe[pandas]'") from None
+    together = [*both[0], *both[1]]
+    columns = {name: [r[at] for r in together] for at, name in enumerate(names)}
+    whole = pandas.DataFrame(columns, columns=list(names))
+    cut = len(both[0])
+    return (
+        whole.iloc[:cut].reset_index(drop=True),
+        whole.iloc[cut:].reset_index(drop=True),
+    )
+
+
+def _single(both: tuple[Rows, Rows]) -> tuple[Any, Any]:
+    if len(both[0]) != 1 or len(both[1]) != 1:
+        raise ValueError('the form "record" is for a table of one record, which is replaced')
+    d0, d1 = (rows[0][0] if len(rows[0]) == 1 else list(rows[0]) for rows in both)
+    return d0, d1
+
+
+# One edit of a table: what makes D′ out of D.
+
+
+ACCEPTS = "one of { replace = 3, by = […] }, { remove = 3 } and { add = […] } is wanted"
+
+
+class Edit(NamedTuple):
+    """One record, or all records of one user, is replaced, removed or added."""
+
+    kind: Literal["replace", "remove", "add"]
+    at: int = 0
+    """Which record, counted from 0; one that is added stands there; −1 is the last one."""
+    by: Any = ()
+    """The record that comes, or a user's records."""
+
+    def params(self) -> dict[str, Any]:
+        """As a spec has it."""
+        match self.kind:
+            case "replace":
+                return {"replace": self.at, "by": written(self.by)}
+            case "remove":
+                return {"remove": self.at}
+            case _:
+                at = {} if self.at == -1 else {"at": self.at}
+                return {"add": written(self.by), **at}
+
+
+def edit(given: Any) -> Edit:
+    """An edit as a spec or a program writes it.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if isinstance(given, Edit):
+        return given._replace(by=frozen(given.by))
+    found = dict(read(given)) if isinstance(read(given), Fields) else {}
+    keys, places = set(found), [found.get(key, 0) for key in ("replace", "remove", "at")]
+    if keys not in ({"replace", "by"}, {"remove"}, {"add"}, {"add", "at"}):
+        raise ValueError(ACCEPTS)
+    if not all(type(at) is int for at in places):
+        raise ValueError("records are counted in whole numbers, from 0")
+    if "add" in keys:
+        return Edit("add", found.get("at", -1), found["add"])
+    return (
+        Edit("replace", found["replace"], found["by"])
+        if "by" in keys
+        else Edit("remove", found["remove"])
+    )
+
+
+def edited(of: Table, one: Edit, user: str | None = None) -> Rows:
+    """The records of D′.
+
+    Args:
+        of: D.
+        one: the edit.
+        user: the column that says whose a record is; the edit is then of all records of one user.
+
+    Raises:
+        ValueError: the table has no such record, or the new one is not like its others.
+    """
+    rows = of.rows
+    if one.kind == "add":
+        at = len(rows) + 1 + one.at if one.at < 0 else one.at
+        if not 0 <= at <= len(rows):
+            raise ValueError(
+                f"a record is added at {one.at}, and there are {count(len(rows), 'record')}"
+            )
+        new = _new(of, one, user)
+        _is_new_user(of, new, user, rows)
+        return (*rows[:at], *new, *rows[at:])
+    at = len(rows) + one.at if one.at < 0 else one.at
+    if not 0 <= at < len(rows):
+        raise ValueError(f"there is no record {one.at}: the table has {count(len(rows), 'record')}")
+    gone = {at} if user is None else set(_records_of(of, rows[at], user))
+    kept = tuple(one_row for number, one_row in enumerate(rows) if number not in gone)
+    if one.kind == "remove":
+        return kept
+    new = _new(of, one, user)
+    if user is None:
+        return (*rows[:at], *new, *rows[at + 1 :])
+    _is_new_user(of, new, user, kept)
+    first = min(gone)
+    return (*rows[:first], *new, *(r for n, r in enumerate(rows) if n > first and n not in gone))
+
+
+def _new(of: Table, one: Edit, user: str | None) -> Rows:
+    try:
+        if user is None:
+            return (row(one.by, of.names),)
+        if not isinstance(one.by, tuple) or isinstance(one.by, Fields) or not one.by:
+            raise ValueError("a list of records is wanted, all of one user")
+        return tuple(row(part, of.names) for part in one.by)
+    except ValueError as error:
+        raise ValueError(f"the new record: {error}") from None
+
+
+def _edit_column(of: Table, user: str) -> int:
+    if user not in of.names:
+        raise ValueError(f"there is no column {user!r}; the table has {listed(of.names)}")
+    return of.names.index(user)
+
+
+def _records_of(of: Table, like: Row, user: str) -> list[int]:
+    at = _edit_column(of, user)
+    return [n for n, other in enumerate(of.rows) if same_cell(other[at], like[at])]
+
+
+def _is_new_user(of: Table, new: Rows, user: str | None, others: Rows) -> None:
+    if user is None:
+        return
+    at = _edit_column(of, user)
+    if not all(same_cell(one[at], new[0][at]) for one in new):
+        raise ValueError("the new records are of several users")
+    if any(same_cell(one[at], new[0][at]) for one in others):
+        raise ValueError(f"user {new[0][at]!r} is in the table already")
+
+
+# Tables that lie in files.
+
+
+MOST_BYTES = 256 << 20
+"""Of a file: an audit runs a mechanism on it thousands of times."""
+
+KINDS = (".csv", ".npy", ".npz", ".parquet")
+
+
+def read_table(file: SpecFile, names: Sequence[str] = ()) -> Table:
+    """Reads a table, by the ending of the file's name.
+
+    Args:
+        file: .csv, .npy, .npz or .parquet.
+        names: of the columns, where the file has none.
+
+    Raises:
+        ValueError: there is no such file, or it holds no table; the message is for the user.
+    """
+    kind = file.path.suffix.lower()
+    if kind not in KINDS:
+        raise ValueError(f"{file}: a table is read from {', '.join(KINDS)}")
+    content = io.BytesIO(file.read(MOST_BYTES))
+    read = {".csv": _csv, ".npy": _npy, ".npz": _npz, ".parquet": _parquet}[kind]
+    try:
+        found, own = read(content)
+        return table(frozen(found), own or names)
+    except ImportError:
+        raise ValueError(
+            f"{file}: reading .parquet takes pandas and pyarrow: pip install 'dpframe[pandas]'"
+        ) from None
+    except Exception as error:  # whatever a damaged file makes its reader raise
+        said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise ValueError(f"{file}: {said}") from None
+
+
+def _csv(content: io.BytesIO) -> tuple[Any, tuple[str, ...]]:
+    lines = list(csv.reader(io.TextIOWrapper(content, "utf-8-sig", newline="")))
+    lines = [line for line in lines if line]
+    if not lines:
+        raise ValueError("is empty")
+    names: tuple[str, ...] = ()
+    if not all(_number(cell) is not None for cell in lines[0]):
+        names, lines = tuple(lines[0]), lines[1:]
+    width = len(names or lines[0])
+    for number, line in enumerate(lines):
+        if len(line) != width:
+            raise ValueError(f"record {number} has {len(line)} cells, and {width} are wanted")
+    columns = [_typed([line[at] for line in lines]) for at in range(width)]
+    return list(zip(*columns, strict=True)), names
+
+
+def _typed(cells: list[str]) -> list[Any]:
+    """The cells of a column: numbers or booleans if all of them are; an empty one is missing."""
+    there = [cell for cell in cells if cell]
+    if there and all(cell.lower() in ("true", "false") for cell in there):
+        return [cell.lower() == "true" if cell else None for cell in cells]
+    numbers = [_number(cell) for cell in cells]
+    if any(number is None for number, cell in zip(numbers, cells, strict=True) if cell):
+        return [cell or None for cell in cells]
+    if any(isinstance(number, float) for number in numbers):
+        return [number if number is None else float(number) for number in numbers]
+    return list(numbers)
+
+
+def _number(cell: str) -> float | int | None:
+    for kind in (int, float):
+        try:
+            found = kind(cell)
+        except ValueError:
+            continue
+        return found if math.isfinite(found) or kind is float else None
+    return None
+
+
+def _npy(content: io.BytesIO) -> tuple[Any, tuple[str, ...]]:
+    found = np.load(content, allow_pickle=False)
+    if found.dtype.names is not None:
+        return [list(record) for record in found.tolist()], tuple(found.dtype.names)
+    if found.ndim not in (1, 2):
+        raise ValueError(f"holds an array of shape {found.shape}; a table has one or two axes")
+    return found, ()
+
+
+def _npz(content: io.BytesIO) -> tuple[Any, tuple[str, ...]]:
+    columns: dict[str, Any] = {}
+    with np.load(content, allow_pickle=False) as archive:
+        for name in archive.files:
+            found = archive[name]
+            if found.ndim == 1:
+                columns[name] = found
+            elif found.ndim == 2:
+                columns |= {f"{name}_{at}": found[:, at] for at in range(found.shape[1])}
+            else:
+                raise ValueError(
+                    f"{name} has the shape {found.shape}; columns have one or two axes"
+                )
+    return columns, ()
+
+
+def _parquet(content: io.BytesIO) -> tuple[Any, tuple[str, ...]]:
+    pandas: Any = importlib.import_module("pandas")
+    frame = pandas.read_parquet(content)
+    return of_frame(frame), ()

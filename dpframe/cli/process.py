@@ -1,0 +1,267 @@
+"""Signals, and the process that watches over a run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from dpframe.common.machine import adopt, descendants, end
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+# Ctrl-C and SIGTERM: each ends a command in order, once, and is never lost.
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM arrived; whoever lets Ctrl-C through lets this through too."""
+
+
+_pending: list[KeyboardInterrupt] = []
+_answered: list[KeyboardInterrupt] = []
+
+
+def listen() -> None:
+    """Makes both signals raise, the first time one comes.
+
+    A terminal sends Ctrl-C to every process it can find, and the supervisor passes it on. What
+    comes second must not break into the keeping of what was counted.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return  # only the main thread is told of signals
+    _pending.clear()
+    _answered.clear()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _raise_once)
+    _ignore_dropped_signals()
+
+
+def _raise_once(number: int, _: object) -> None:
+    if not _pending:
+        _pending.append(Terminated() if number == signal.SIGTERM else KeyboardInterrupt())
+        raise _pending[0]
+
+
+def answered() -> None:
+    """The user was told that the signal has come."""
+    _answered[:] = _pending
+
+
+def unanswered() -> KeyboardInterrupt | None:
+    """The signal that came, if the user was not told so yet."""
+    return _pending[0] if _pending and not _answered else None
+
+
+def end_in_order(display: Callable[[int, int], Any]) -> Callable[[int, int], Any]:
+    """Raises a signal again when the command next tells of its progress.
+
+    Python drops what a signal raises while a callback of the garbage collector runs, and JAX has
+    one.
+
+    Args:
+        display: opens a progress display.
+
+    Returns:
+        The display to use instead.
+    """
+    listen()
+
+    @contextlib.contextmanager
+    def attentive(cells: int, total: int) -> Iterator[Callable[..., None]]:
+        with display(cells, total) as progress:
+
+            def told(**how_far: Any) -> None:
+                if _pending:
+                    raise _pending[0]
+                progress(**how_far)
+
+            yield told
+
+    return attentive
+
+
+def _ignore_dropped_signals() -> None:
+    """Keeps Python from printing a traceback where it drops what a signal raised."""
+    before = sys.unraisablehook
+    if before.__module__ == __name__:
+        return
+
+    def hook(dropped: sys.UnraisableHookArgs) -> None:
+        if not isinstance(dropped.exc_value, KeyboardInterrupt):
+            before(dropped)
+
+    sys.unraisablehook = hook
+
+
+# A process that looks after the one that does the work.
+#
+# Three promises cannot be kept from inside: exit code 0 means that the command came to its end,
+# even
+# if a plugin ends the process (`os._exit`, a crash, `exec`); Ctrl-C and SIGTERM end a run within
+# two
+# seconds, even if a plugin holds the interpreter; and a thread that a plugin left does not keep
+# the
+# process. So the command runs in a child, forked before anything is imported that has threads.
+
+
+INTERNAL = 70
+
+PATIENCE = 1.7
+"""Seconds that an interrupted child gets to keep what it counted."""
+
+FAREWELL = 1.0
+"""Seconds between a child's last word and its end."""
+
+_CODES = {signal.SIGINT: ("interrupted", 130), signal.SIGTERM: ("terminated", 143)}
+
+
+def supervised(work: Callable[[], int], *, lost: int, resumable: bool) -> NoReturn:
+    """Does the work of a command in a child process, and exits as it says.
+
+    Where no child can be made (no fork, or threads are running already) it works right here.
+
+    Args:
+        work: gives an exit code.
+        lost: the exit code if the child ends without giving one.
+        resumable: whether an interrupted command goes on from where it was.
+    """
+    if not _can_fork():
+        sys.exit(work())
+    adopt()
+    told, tell = os.pipe()
+    waker = _wake_on_signals()
+    # A signal that comes before the parent knows what to do with it waits until it does.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _CODES)
+    child = os.fork()
+    if child == 0:
+        os.close(told)
+        _go_alone()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        _do(work, tell)
+    os.close(tell)
+    watch = _Watch(child, told, waker)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    # Not sys.exit: whatever else waits for the end of the process happens in the child.
+    code = watch.code(lost, resumable)
+    end(descendants(os.getpid()))  # what a plugin left, wherever it went
+    os._exit(code)
+
+
+def _can_fork() -> bool:
+    """Threads do not survive a fork, and JAX has some."""
+    return hasattr(os, "fork") and threading.active_count() == 1 and "jax" not in sys.modules
+
+
+def _wake_on_signals() -> int:
+    """A descriptor that can be read from as soon as a signal has come."""
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    os.set_blocking(write, False)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    return read
+
+
+def _go_alone() -> None:
+    """Makes the child an ordinary process again, which ends if its parent is killed."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    if sys.platform == "linux":
+        import ctypes
+
+        end_with_parent = 1  # PR_SET_PDEATHSIG
+        ctypes.CDLL(None).prctl(end_with_parent, signal.SIGKILL)
+
+
+def _do(work: Callable[[], int], tell: int) -> NoReturn:
+    code = INTERNAL
+    try:
+        code = work()
+    except KeyboardInterrupt:  # it came before anybody could answer it: the parent was told too
+        os._exit(INTERNAL)
+    finally:
+        with contextlib.suppress(OSError):
+            os.write(tell, bytes([code]))
+        sys.exit(code)
+
+
+class _Watch:
+    """Waits for the child."""
+
+    def __init__(self, child: int, told: int, waker: int) -> None:
+        self.child, self.told, self.waker = child, told, waker
+        self.deadline: float | None = None
+        """When the child is killed."""
+        self.stopped: int | None = None
+        """The signal that the child was told of."""
+        for number in _CODES:
+            signal.signal(number, self._pass_on)
+
+    def code(self, lost: int, resumable: bool) -> int:
+        """The exit code, once the child has ended."""
+        word = b""
+        waiting = [self.told, self.waker]
+        while (status := self._ended()) is None:
+            left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+            ready, _, _ = select.select(waiting, [], [], left)
+            if self.waker in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self.waker, 512)
+            if self.told in ready:
+                word = os.read(self.told, 1)
+                waiting.remove(self.told)
+                if word:
+                    self._end_within(FAREWELL)
+            if self.deadline is not None and time.monotonic() >= self.deadline:
+                os.kill(self.child, signal.SIGKILL)
+        word = word or self._last_word()
+        if word:
+            return word[0]
+        if self.stopped is not None:
+            said, code = _CODES[signal.Signals(self.stopped)]
+            rest = "what was counted is kept, and the same command goes on from there"
+            print(f"{said}; {rest if resumable else 'nothing is kept'}", file=sys.stderr)
+            return code
+        print(_unexpected(status), file=sys.stderr)
+        return lost
+
+    def _ended(self) -> int | None:
+        ended, status = os.waitpid(self.child, os.WNOHANG)
+        return os.waitstatus_to_exitcode(status) if ended else None
+
+    def _last_word(self) -> bytes:
+        """What the child said just before it ended; whoever it left behind may hold the pipe."""
+        os.set_blocking(self.told, False)
+        with contextlib.suppress(BlockingIOError):
+            return os.read(self.told, 1)
+        return b""
+
+    def _end_within(self, seconds: float) -> None:
+        at = time.monotonic() + seconds
+        self.deadline = at if self.deadline is None else min(self.deadline, at)
+
+    def _pass_on(self, number: int, _: Any) -> None:
+        """A terminal tells both processes; the child takes no notice of a second time."""
+        self.stopped = number
+        self._end_within(PATIENCE)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.child, number)
+
+
+def _unexpected(status: int) -> str:
+    how = f"with exit code {status}"
+    if status < 0:
+        how = f"by signal {-status}"
+        with contextlib.suppress(ValueError):
+            how = f"by {signal.Signals(-status).name}"
+    return (
+        f"the process was ended {how} before the command was done: a plugin called os._exit or "
+        "crashed, or something outside killed it; the command has no result"
+    )

@@ -1,0 +1,1 @@
+"""The executor that sends work to a Dask cluster."""

@@ -1,0 +1,1 @@
+"""The ground: types, text, files and this machine; imports only `dpframe.errors`."""

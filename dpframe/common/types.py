@@ -1,0 +1,37 @@
+"""Types of the arrays and trees that travel between plugins and the engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+# A pytree of arrays: an attack's state, a statistic's layout or its counts.
+Tree: TypeAlias = Any
+
+if TYPE_CHECKING:
+    import jax
+    import numpy as np
+    import numpy.typing as npt
+
+    Array: TypeAlias = jax.Array
+    Key: TypeAlias = jax.Array
+    Floats: TypeAlias = npt.NDArray[np.float64]
+    Ints: TypeAlias = npt.NDArray[np.int64]
+    HostArray: TypeAlias = npt.NDArray[Any]
+else:
+
+    def __getattr__(name: str) -> Any:
+        """The same names at run time, for authors who annotate with them; JAX is heavy."""
+        if name in ("Array", "Key"):
+            import jax
+
+            return jax.Array
+        if name in ("Floats", "Ints", "HostArray"):
+            import numpy as np
+            import numpy.typing as npt
+
+            return npt.NDArray[{"Floats": np.float64, "Ints": np.int64}.get(name, Any)]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+D, D_PRIME = 0, 1
+"""Index of a dataset in its pair, everywhere."""

@@ -1,1 +1,0 @@
-"""Black boxes as a run sees them: processes that are started, asked, timed and ended."""

@@ -1,0 +1,361 @@
+"""Counts on disk."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+
+from dpframe.errors import OutputError
+from dpframe.interfaces.statistic import BinCounts, DecisionCounts
+from dpframe.results import store as folder
+from dpframe.sampling.address import Stream, digest, window_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from dpframe.common.types import Tree
+    from dpframe.engine.plan import Pass, Place
+    from dpframe.engine.rounds import Tally
+    from dpframe.spec.audit import Cell
+
+
+# Counts on disk: what is counted once is never counted again, and never counted twice.
+#
+# Counts are stored under what determines them: the address of the draws in the file's name, and
+# in
+# it an entry per mechanism parameters, attack and statistic. A new title, confidence or
+# expectation
+# finds them again; a changed parameter does not.
+
+
+SCHEMA = 1
+
+INTERVAL = 2.0
+"""Seconds between two writes."""
+
+
+class Saved(NamedTuple):
+    """Counts of the chunks 0 … done[d] − 1 of each dataset d; of a shard, from its first one on."""
+
+    done: tuple[int, int]
+    leaves: list[Any]
+    """The leaves of the counts, as nested lists."""
+
+
+class Store:
+    """The checkpoint of a run.
+
+    Args:
+        directory: where it lives; None keeps everything in memory.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory = directory
+        self.problem: str | None = None
+        """Why the last write failed, if it did; the run goes on without it."""
+        self._entries: dict[Stream, dict[str, Saved]] = {}
+        self._changed: set[Stream] = set()
+        self._written = time.monotonic()
+        self._lock = threading.Lock()
+
+    def load(self, stream: Stream, key: str) -> Saved | None:
+        """What is stored for an entry."""
+        with self._lock:
+            return self._of(stream).get(key)
+
+    def save(self, stream: Stream, key: str, saved: Saved) -> None:
+        """Takes progress in; an entry that has come further already is kept."""
+        with self._lock:
+            known = self._of(stream).get(key)
+            if known is None or sum(known.done) < sum(saved.done):
+                self._changed.add(stream)  # first: a signal may raise anywhere
+                self._entries[stream][key] = saved
+
+    def forget(self, stream: Stream, key: str) -> None:
+        """Takes an entry back."""
+        with self._lock:
+            if key in self._of(stream):
+                self._changed.add(stream)
+                del self._entries[stream][key]
+
+    @property
+    def due(self) -> bool:
+        """Whether the last write is long enough ago."""
+        return time.monotonic() - self._written > INTERVAL
+
+    def flush(self) -> None:
+        """Writes what has changed; a failure is remembered in `problem` and loses nothing."""
+        self._written = time.monotonic()
+        if self.directory is None:
+            return
+        with self._lock:
+            changed = sorted(self._changed)
+        for stream in changed:
+            with self._lock:  # searches go on saving in threads of their own
+                entries = dict(self._entries[stream])
+            try:
+                self._write(stream, entries)
+            except OSError as error:
+                self.problem = f"{self.directory}: cannot write the checkpoint: {error.strerror}"
+                return
+            with self._lock:
+                if self._entries[stream] == entries:  # else there is more to write already
+                    self._changed.discard(stream)
+        self.problem = None
+
+    def clear(self) -> None:
+        """Forgets everything, on disk too."""
+        self._entries.clear()
+        self._changed.clear()
+        if self.directory is not None and self.directory.is_dir():
+            for file in self.directory.iterdir():
+                if is_own(file):
+                    file.unlink(missing_ok=True)
+
+    def drop_answers(self) -> None:
+        """Forgets answers that an interrupted search would have gone on with."""
+        if self.directory is not None and self.directory.is_dir():
+            for file in self.directory.glob("*.answers"):
+                if is_own(file):
+                    file.unlink(missing_ok=True)
+
+    def _of(self, stream: Stream) -> dict[str, Saved]:
+        if stream not in self._entries:
+            self._entries[stream] = self._read(stream)
+        return self._entries[stream]
+
+    def _file(self, stream: Stream) -> Path | None:
+        name = f"{stream.group}-{digest(list(stream))}.json"
+        return None if self.directory is None else self.directory / name
+
+    def _read(self, stream: Stream) -> dict[str, Saved]:
+        """The entries on disk; a file that is not whole counts as absent."""
+        file = self._file(stream)
+        return {} if file is None else read_entries(file) or {}
+
+    def _write(self, stream: Stream, entries: dict[str, Saved]) -> None:
+        file = self._file(stream)
+        if file is not None:
+            write_entries(file, entries)
+
+
+def read_entries(file: Path) -> dict[str, Saved] | None:
+    """The entries in one file of a store; None if it is not there, or not whole."""
+    try:
+        found = json.loads(folder.read_folder(file))
+        if found["schema"] != SCHEMA or found["digest"] != digest(found["entries"], 16):
+            return None
+        return {
+            key: Saved((int(done[0]), int(done[1])), leaves)
+            for key, (done, leaves) in found["entries"].items()
+        }
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None
+
+
+def write_entries(file: Path, saved: dict[str, Saved]) -> None:
+    """Writes one file of a store.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    # In one order, whichever thread came first: equal counts are equal files.
+    entries = {key: [list(one.done), one.leaves] for key, one in sorted(saved.items())}
+    content = {"schema": SCHEMA, "digest": digest(entries, 16), "entries": entries}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    folder.replace(file, json.dumps(content, separators=(",", ":")))
+
+
+_NAME = re.compile(r"\.?[0-9a-f]+-[0-9a-f]{16}\.(json|answers)(\.part)?")
+_BEGINNING = b'{"schema":'
+
+
+def is_own(file: Path) -> bool:
+    """Whether a store has written a file, judging by its name and by how it begins."""
+    if not _NAME.fullmatch(file.name) or file.is_symlink():
+        return False
+    try:
+        start = folder.read_folder(file)[: len(_BEGINNING)]
+    except OSError:
+        return False
+    return start == _BEGINNING or (file.suffix == ".part" and _BEGINNING.startswith(start))
+
+
+Done = tuple[int, int]
+
+
+class Uneven(Exception):  # noqa: N818  # not an error: the pass is only to be divided
+    """Cells of one pass have come to different points; each group goes on as a pass of its own."""
+
+    def __init__(self, groups: list[list[Cell]]) -> None:
+        super().__init__("cells have come to different points")
+        self.groups = groups
+
+
+def resume(
+    the_pass: Pass,
+    zeros: tuple[Tree, ...],
+    keys: dict[str, str],
+    store: Store,
+    window: range | None = None,
+) -> tuple[tuple[Tree, ...], Done]:
+    """Finds the counts to go on from.
+
+    Args:
+        the_pass: the pass.
+        zeros: per scorer counts of nothing; every leaf [lanes, attacks, …].
+        keys: what each cell's counts are stored under.
+        store: where they may be.
+        window: whole chunks that are wanted; default: all.
+
+    Returns:
+        Per scorer the counts so far, int64, and before which whole chunk of each dataset they end.
+
+    Raises:
+        Uneven: the cells have not all come equally far.
+    """
+    window = range(the_pass.trials // the_pass.rows) if window is None else window
+    nothing = (window.start, window.start)
+    found: dict[Done, list[tuple[Cell, Place, Saved | None]]] = {}
+    for cell, place in the_pass.cells:
+        stored = store.load(the_pass.stream, keys[cell.id])
+        saved = _usable(stored, the_pass, place, zeros[place.scorer], window)
+        found.setdefault(saved.done if saved else nothing, []).append((cell, place, saved))
+    if len(found) > 1:
+        raise Uneven([[cell for cell, _, _ in group] for group in found.values()])
+    ((done, cells),) = found.items()
+    prefix = jax.tree.map(lambda leaf: leaf.astype(np.int64), zeros)
+    for _, place, saved in cells:
+        if saved is not None:
+            leaves = jax.tree.leaves(prefix[place.scorer])
+            for leaf, stored in zip(leaves, saved.leaves, strict=True):
+                leaf[place.lane, place.attack] = stored
+    return prefix, done
+
+
+def saved(tally: Tally, place: Place) -> Saved:
+    """What a store keeps of one cell."""
+    leaves = jax.tree.leaves(tally.prefix[place.scorer])
+    own: list[Any] = [leaf[place.lane, place.attack].tolist() for leaf in leaves]
+    return Saved(tally.done, own)
+
+
+def _usable(
+    saved: Saved | None, the_pass: Pass, place: Place, zero: Tree, window: range
+) -> Saved | None:
+    """What is stored, unless it is impossible, or of more trials than wanted.
+
+    Counts cannot be taken back.
+    """
+    within = saved and window.start <= min(saved.done) <= max(saved.done) <= window.stop
+    if saved is None or not within:
+        return None
+    shapes = [leaf.shape[2:] for leaf in jax.tree.leaves(zero)]
+    try:
+        leaves = [np.asarray(leaf) for leaf in saved.leaves]
+    except ValueError:  # not even rectangular
+        return None
+    if [leaf.shape for leaf in leaves] != shapes:
+        return None
+    if any(leaf.dtype.kind != "i" or np.any(leaf < 0) for leaf in leaves):
+        return None
+    if isinstance(the_pass.scorers[place.scorer].statistic, DecisionCounts | BinCounts):
+        counted = np.sum(leaves[0], axis=1, dtype=object)  # every row of a chunk is counted once
+        if list(counted) != [(done - window.start) * the_pass.rows for done in saved.done]:
+            return None
+    return saved
+
+
+# Adds up the counts of shards, so that a run goes on from there as if it had made them all.
+
+
+OTHER = (
+    "the shards were counted with other code, other data, or after attacks that learned something "
+    "else (a mechanism that takes no seed teaches them something else each time)"
+)
+
+
+class Part(NamedTuple):
+    """Counts of some chunks, from one shard."""
+
+    shard: int
+    window: range
+    saved: Saved
+
+
+def merge(shards: Mapping[int, Path], of: int, out: Path) -> None:
+    """Puts the counts of shards into the checkpoint of a run.
+
+    Args:
+        shards: the checkpoint of each, by its number.
+        of: how many there are.
+        out: the checkpoint to be.
+
+    Raises:
+        OutputError: they do not fit together, or nothing can be written there.
+    """
+    names = {
+        file.name
+        for folder in shards.values()
+        if folder.is_dir()
+        for file in folder.iterdir()
+        if file.suffix == ".json" and is_own(file)
+    }
+    for name in sorted(names):
+        whole = _merged({number: folder / name for number, folder in shards.items()}, of)
+        try:
+            write_entries(out / name, whole)
+        except OSError as error:
+            raise OutputError(f"{out}: cannot write there: {error.strerror}") from error
+
+
+def _merged(files: Mapping[int, Path], of: int) -> dict[str, Saved]:
+    """All counts in files of one name."""
+    whole: dict[str, Saved] = {}
+    parts: dict[str, list[Part]] = {}
+    for number, file in files.items():
+        if not file.exists():
+            continue
+        entries = read_entries(file)
+        if entries is None:
+            raise OutputError(f"{file}: is damaged; count this shard again")
+        for key, saved in entries.items():
+            found = window_of(key)
+            if found is not None:
+                parts.setdefault(found[0], []).append(Part(number, found[1], saved))
+            elif key not in whole or sum(whole[key].done) < sum(saved.done):
+                whole[key] = saved
+    for key, of_key in parts.items():
+        whole[key] = _sum(sorted(of_key, key=lambda part: part.window.start), of)
+    return whole
+
+
+def _sum(parts: list[Part], of: int) -> Saved:
+    """Counts of all chunks from those of some each.
+
+    Raises:
+        OutputError: chunks are missing, or there twice.
+    """
+    end = 0
+    for part in parts:
+        if part.saved.done != (part.window.stop, part.window.stop):
+            raise OutputError(f"shard {part.shard} is not complete: run it again, it goes on")
+        if part.window.start > end:
+            raise OutputError(f"chunks {end} to {part.window.start - 1} are in no shard: {OTHER}")
+        if part.window.start < end:
+            raise OutputError(f"chunks from {part.window.start} on are in two shards")
+        end = part.window.stop
+    if parts[-1].shard != of:
+        raise OutputError(f"chunks from {end} on are in no shard: {OTHER}")
+    total: list[Any] = [
+        np.sum([np.asarray(leaf, np.int64) for leaf in leaves], axis=0).tolist()
+        for leaves in zip(*(part.saved.leaves for part in parts), strict=True)
+    ]
+    return Saved((end, end), total)

@@ -1,0 +1,239 @@
+"""Checks of what plugin code returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpframe.common.machine import at_work
+from dpframe.common.text import blame, shown
+from dpframe.errors import CellError
+from dpframe.interfaces.attack import KINDS_OF_SCORES
+from dpframe.interfaces.mechanism import HostMechanism, Mechanism
+from dpframe.interfaces.statistic import Statistic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpframe.claims import Claim
+    from dpframe.common.types import Floats, HostArray, Tree
+    from dpframe.interfaces.attack import Attack, Target
+    from dpframe.interfaces.estimator import Estimator
+    from dpframe.spec.audit import Cell
+
+
+# Runs an author's code: whatever it raises fails a cell, and never the run.
+
+
+def guarded(what: str, call: Callable[[], Any]) -> Any:
+    """What a call gives.
+
+    Args:
+        what: the method that is called, for the message.
+        call: an author's code.
+
+    Raises:
+        CellError: it raised something; a CellError passes as it is.
+    """
+    try:
+        with at_work(what):
+            return call()
+    except CellError:
+        raise
+    except (Exception, SystemExit) as error:  # exit() would end the run
+        raise CellError(f"{what} raised {blame(error)}{_hint(error)}") from error
+
+
+def _hint(error: BaseException) -> str:
+    if not isinstance(
+        error, jax.errors.ConcretizationTypeError | jax.errors.TracerArrayConversionError
+    ):
+        return ""
+    return " (parameters and arrays are traced: jax.numpy.where instead of if, jax.numpy for numpy)"
+
+
+# What authors' code hands over, looked at before anything is made of it.
+#
+# A wrong answer is told as what it is and by whom, here, rather than as whatever NumPy or JAX say
+# when they meet it. An estimator's answer is looked at in `dpframe.results.answer`.
+
+
+KINDS = ", ".join(f'"{kind}"' for kind in KINDS_OF_SCORES)
+
+
+def statistic_of(estimator: Estimator) -> Statistic:
+    """The statistic of an estimator, hashable and with scores that it accepts."""
+    statistic = guarded("statistic", estimator.statistic)
+    if not isinstance(statistic, Statistic):
+        raise CellError(f"statistic returned {shown(statistic)}; a Statistic is wanted")
+    guarded("the statistic cannot be hashed (a frozen dataclass can): it", lambda: hash(statistic))
+    accepts = guarded("accepts", lambda: statistic.accepts)
+    if not isinstance(accepts, set | frozenset) or not accepts <= set(KINDS_OF_SCORES):
+        raise CellError(f"accepts is {shown(accepts)}; a frozenset of {KINDS}")
+    return statistic
+
+
+def certifies(estimator: Estimator, claim: Claim | None) -> bool:
+    """Whether an estimator promises a bound against a claim."""
+    return bool(guarded("certifies_against", lambda: bool(estimator.certifies_against(claim))))
+
+
+def unsuited(attack: Attack, target: Target) -> str | None:
+    """Why an attack cannot be played, in its own words."""
+    reason = guarded("unsuited", lambda: attack.unsuited(target))
+    if not isinstance(reason, str | None):
+        raise CellError(f"unsuited returned {shown(reason)}; a reason is a text, else None")
+    return reason
+
+
+def learns(attack: Attack) -> bool:
+    """Whether an attack needs draws to learn from."""
+    return bool(guarded("learns", lambda: bool(attack.learns())))
+
+
+def nan_allowed(mechanism: Mechanism | HostMechanism) -> bool:
+    """Whether NaN is a legitimate output of a mechanism."""
+    allowed = guarded("may_be_nan", lambda: mechanism.may_be_nan)
+    if not isinstance(allowed, bool | np.bool_):
+        raise CellError(f"may_be_nan is {shown(allowed)}; True or False is wanted")
+    return bool(allowed)
+
+
+def holds_canaries(mechanism: Mechanism | HostMechanism) -> bool:
+    """Whether releases of a mechanism hold canaries."""
+    given = guarded("canaries", lambda: mechanism.canaries)
+    if not isinstance(given, bool | np.bool_):
+        raise CellError(f"canaries is {shown(given)}; True or False is wanted")
+    return bool(given)
+
+
+def mismatch(mechanism: Mechanism | HostMechanism, gives: str) -> str | None:
+    """Why an attack that gives such scores says nothing of a mechanism; None if it does."""
+    holds = holds_canaries(mechanism)
+    if holds == (gives == "canaries"):
+        return None
+    if holds:
+        return "each of its releases holds many canaries, for attacks that give canaries"
+    return "its releases hold no canaries: one of them is one draw"
+
+
+def arrays(what: str, tree: Tree) -> Tree:
+    """A tree with every leaf a NumPy array of numbers.
+
+    Args:
+        what: which method returned it.
+        tree: an attack's state or a statistic's layout.
+    """
+
+    def array(leaf: Any) -> Any:
+        found = guarded(what, lambda: np.asarray(leaf))
+        if not (jnp.issubdtype(found.dtype, jnp.number) or found.dtype == np.bool_):
+            raise CellError(f"{what} returned {shown(leaf)}; a pytree of arrays is wanted")
+        return found
+
+    return jax.tree.map(array, tree)
+
+
+def zero_of(statistic: Statistic, layout: Tree) -> Tree:
+    """Counts of no draws: at least one array of integers, first axis the dataset."""
+    zero = arrays("zero", guarded("zero", lambda: statistic.zero(layout)))
+    leaves = jax.tree.leaves(zero)
+    if not leaves:
+        raise CellError("zero returned no counts at all")
+    for leaf in leaves:
+        if not jnp.issubdtype(leaf.dtype, jnp.integer):
+            raise CellError(f"zero returned {leaf.dtype}; counts are integers")
+        if leaf.shape[:1] != (2,):
+            raise CellError(f"zero returned shape {leaf.shape}; the first axis is the dataset")
+    return zero
+
+
+def check_updated(before: Tree, after: Tree) -> None:
+    """Raises CellError unless counts have the structure, shapes and types that they had; traced."""
+
+    def described(tree: Tree) -> tuple[Any, list[tuple[Any, Any]]]:
+        leaves, structure = jax.tree.flatten(tree)
+        return structure, [(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves]
+
+    old, new = described(before), guarded("update", lambda: described(after))
+    if old[0] != new[0]:
+        raise CellError("update returned counts of another structure than zero")
+    for (shape, dtype), (found, kind) in zip(old[1], new[1], strict=True):
+        if (shape, dtype) != (found, kind):
+            raise CellError(f"update returned {kind}{list(found)}, not {dtype}{list(shape)}")
+
+
+# What is exactly known of counts before anything is drawn: how likely each bin is.
+
+
+NONE = (Mechanism.cdf, HostMechanism.cdf)
+"""Of mechanisms that give none."""
+MOST = 256
+"""Bins; of more a record would grow by more than a figure can show."""
+SLACK = 1e-9
+"""By which rounding may take a probability below another."""
+
+
+def exact_shares(cell: Cell, counts: Any, statistic: dict[str, Any]) -> list[list[float]] | None:
+    """Probability of each bin of the counts on D and on D′; None where it is not known.
+
+    It is no finding and judges nothing: figures draw it beside what was counted.
+
+    Args:
+        cell: what was counted.
+        counts: of each bin, the first of NaN, shape [2][k + 2]; or of scores that did not reach a
+            threshold, NaN among them, and that did, shape [2][2].
+        statistic: what describes it; `edges` of the bins, shape [k], or `threshold`.
+
+    Raises:
+        CellError: `cdf` raised something, or gave no distribution function.
+    """
+    mechanism, pair = cell.mechanism.value, cell.pair.value
+    if not cell.attack.value.hands_out or type(mechanism).cdf in NONE:
+        return None
+    places = _places(counts, statistic)
+    if places is None or np.isnan(places).any():
+        return None
+    # A score at an edge is above it, so what counts is the probability below.
+    below = np.nextafter(places, -np.inf, dtype=np.float32)
+    x = np.append(np.maximum.accumulate(below.astype(float)), np.inf)
+    found = []
+    for data in (pair.d0, pair.d1):
+
+        def given(data: Any = data) -> Any:
+            return mechanism.cdf(data, x.copy())
+
+        if (values := guarded("cdf", given)) is None:
+            return None
+        cumulated = np.concatenate([[0.0], _checked(values, len(x))])
+        nan, bins = 1 - float(cumulated[-1]), np.diff(cumulated).tolist()
+        found.append([nan, *bins] if "edges" in statistic else [nan + bins[0], bins[1]])
+    return found
+
+
+def _places(counts: Any, statistic: dict[str, Any]) -> HostArray | None:
+    """Where a bin ends and the next begins, shape [k]."""
+    edges, threshold = statistic.get("edges"), statistic.get("threshold")
+    if isinstance(edges, list) and len(edges) + 2 <= MOST:
+        known = np.shape(counts) == (2, len(edges) + 2)
+        return np.array([float(edge) for edge in edges], np.float32) if known else None
+    if edges is None and isinstance(threshold, int | float):
+        return np.array([threshold], np.float32) if np.shape(counts) == (2, 2) else None
+    return None
+
+
+def _checked(given: Any, length: int) -> Floats:
+    """Raises CellError unless it is a distribution function at ascending places."""
+    try:
+        values = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.shape != (length,):
+        raise CellError(f"cdf gave shape {values.shape} for {length} numbers")
+    steps = np.diff(np.concatenate([[0.0], values, [1.0]]))
+    if not (steps >= -SLACK).all():
+        raise CellError("cdf gave no distribution function: it must rise from 0 to at most 1")
+    return np.maximum.accumulate(np.clip(values, 0, 1))

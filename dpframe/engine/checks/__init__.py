@@ -1,1 +1,0 @@
-"""What is looked at before anything is believed: authors' code, their outputs, the first draws."""

@@ -1,1 +1,0 @@
-"""Counting on other machines: what travels there, what they do, and who waits for it."""

@@ -1,1 +1,0 @@
-"""How programs are compiled, kept, and found again without being traced."""

@@ -1,1 +1,0 @@
-"""Counts as they come in, are kept on disk, added up, and remembered."""

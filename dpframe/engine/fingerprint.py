@@ -1,0 +1,211 @@
+"""Digests of everything that determines counts, or a question about them, and of nothing else."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from dpframe import __version__
+from dpframe.engine.trace import resolved
+from dpframe.interfaces.mechanism import ForeignMechanism
+from dpframe.interfaces.plugin_files import CODE
+from dpframe.sampling.address import digest
+
+if TYPE_CHECKING:
+    from dpframe.common.types import Tree
+    from dpframe.engine.plan import Pass
+    from dpframe.spec.audit import Cell, Choice, RunSettings
+
+
+def entry_keys(
+    the_pass: Pass, states: tuple[Tree, ...], layouts: tuple[Tree, ...]
+) -> dict[str, str]:
+    """The key of every cell of a pass, by the cell's id.
+
+    The address of the draws is not part of it, because the store keeps a file per address.
+
+    Args:
+        the_pass: gives the cells.
+        states: what the attacks learned; every leaf [lanes, attacks, …].
+        layouts: what the pilots of the statistics fixed; shaped like the states.
+    """
+    program = [__version__, jax.__version__, jax.default_backend()]
+    keys = {}
+    for cell, place in the_pass.cells:
+        statistic = the_pass.scorers[place.scorer].statistic
+        kind = type(statistic)
+        fixed = (states[place.scorer], layouts[place.scorer])
+        own = jax.tree.map(lambda leaf, at=place: leaf[at.lane, at.attack], fixed)
+        content = {
+            "program": program,
+            "mechanism": _plugin(cell.mechanism),
+            "pair": [*_plugin(cell.pair), the_pass.data],
+            "attack": _plugin(cell.attack),
+            "statistic": [kind.__module__, repr(statistic), code_digest(kind)],
+            "learned": _arrays(own),
+        }
+        if (shape := the_pass.shape).asking is not None:
+            content["answers"] = [list(shape.asking), shape.dims, shape.native]
+        keys[cell.id] = digest(content, 16)
+    return keys
+
+
+def box_key(choice: Choice[Any]) -> list[Any]:
+    """All that makes other answers of the same draws of a black box."""
+    return [__version__, _plugin(choice), told_as(choice)]
+
+
+def _plugin(choice: Choice[Any]) -> list[Any]:
+    cls: type = type(choice.value)
+    params = choice.value.params()
+    known = [choice.distribution, choice.version, choice.use, params, code_digest(cls)]
+    where = [choice.environment] if choice.environment else []
+    return [*known, *where, *program_code(choice.value)]
+
+
+def program_code(plugin: Any) -> list[str]:
+    """Digest of a program that the plugin runs and that is no part of its own code."""
+    if not isinstance(plugin, ForeignMechanism):
+        return []
+    try:
+        return [plugin.code()]
+    except (OSError, ValueError):  # it is gone; the run will say so
+        return [_UNKNOWN]
+
+
+def _arrays(tree: Tree) -> str:
+    hasher = hashlib.blake2b(digest_size=16)
+    for leaf in jax.tree.leaves(tree):
+        array = np.ascontiguousarray(leaf)
+        hasher.update(f"{array.dtype}{array.shape}".encode())
+        hasher.update(array.tobytes())
+    return hasher.hexdigest()
+
+
+def question(
+    cell: Cell, run: RunSettings, error: float, trials: tuple[int, int], counts: Any
+) -> str:
+    """Digest of all that decides what a run shows of some draws, but not of how it is called.
+
+    Args:
+        cell: gives mechanism, attack, estimator and claim.
+        run: how much is learned from.
+        error: with which probability the answer may err, at a first look. A pilot knows it, so that
+            at another one the test may be another.
+        trials: per dataset.
+        counts: JSON values; they tell whether a black box that takes no seed has drawn again.
+    """
+    mechanism, attack, estimator = cell.mechanism.value, cell.attack.value, cell.estimator.value
+    run = resolved(run, mechanism, cell.trials)
+    pilots = estimator.statistic().needs_pilot() and not type(estimator).anytime
+    claim = None
+    if cell.claim is not None:
+        numbers = [repr(v) for v in cell.claim.parameters().values() if isinstance(v, int | float)]
+        claim = [cell.claim.kind, numbers, repr(cell.claim.epsilon_at(cell.delta))]
+    chosen: list[Any] = []
+    for choice in (cell.attack, cell.estimator):
+        kind: Any = type(choice.value)
+        chosen += [choice.distribution, choice.use, choice.value.params(), source_of(kind)]
+    return digest(
+        {
+            "mechanism": [cell.mechanism.use, mechanism.params()],
+            "chosen": chosen,
+            "claim": claim,
+            "delta": cell.delta,
+            "error": f"{error:.12g}",
+            "trials": trials,
+            "fit": run.fit if attack.learns() else 0,
+            "pilot": run.pilot if pilots else 0,
+            "counts": None if getattr(mechanism, "seedable", True) else counts,
+            **drawn_with(run),
+            **told_as(cell.mechanism),
+        }
+    )
+
+
+def drawn_with(run: RunSettings) -> dict[str, Any]:
+    """Settings of a run that make other draws from the same seed; none where none was changed.
+
+    Who has seen what one of them brings could try another: so they are part of the question, and
+    not of what the ledger knows draws by.
+    """
+    usual = type(run)()
+    found = {name: getattr(run, name) for name in ("chunk", "prng")}
+    return {name: value for name, value in found.items() if value != getattr(usual, name)}
+
+
+def told_as(choice: Choice[Any]) -> dict[str, Any]:
+    """What of the same draws of a black box is taken for its answers; none where nothing is said.
+
+    Args:
+        choice: of the box.
+    """
+    found = {name: getattr(choice, name) for name in ("raises", "time", "limit")}
+    return {name: value for name, value in found.items() if value not in (None, False)}
+
+
+@functools.cache
+def source_of(cls: type) -> str:
+    """The code of a class that its author may have changed since; none of a built-in."""
+    if cls.__module__.partition(".")[0] == "dpframe":
+        return ""
+    try:
+        return inspect.getsource(cls)
+    except (OSError, TypeError):
+        return ""
+
+
+def code_digest(cls: type) -> str:
+    """Digest of the Python files of the packages that define a class and what it extends.
+
+    A class from a single module is known by that module, one from a notebook by its own source.
+    What a plugin imports from elsewhere is not part of it, nor are the bases that dpframe gives.
+
+    Returns:
+        Hex digits; other ones in every process where there is no source to read.
+    """
+    given = {"dpframe", *sys.stdlib_module_names} - {"__main__"}
+    bases = [base for base in cls.__mro__[1:] if base.__module__.partition(".")[0] not in given]
+    parts = dict.fromkeys(_code_of(one) for one in (cls, *bases))
+    return _hash(*(part.encode() for part in parts)) if len(parts) > 1 else next(iter(parts))
+
+
+def _code_of(cls: type) -> str:
+    top = sys.modules.get(cls.__module__.partition(".")[0])
+    if known := getattr(top, CODE, None):
+        return str(known)  # as it was when it was run
+    try:
+        if top is None or cls.__module__ == "__main__":
+            return _hash(inspect.getsource(cls).encode())
+        folders = getattr(top, "__path__", None)
+        return _digest_of(tuple(dict.fromkeys(folders or (inspect.getfile(cls),))))
+    except (OSError, TypeError):
+        return _UNKNOWN
+
+
+_UNKNOWN = os.urandom(8).hex()
+
+
+@functools.cache
+def _digest_of(places: tuple[str, ...]) -> str:
+    files = [
+        file
+        for place in map(Path, places)
+        for file in (sorted(place.rglob("*.py")) if place.is_dir() else [place])
+    ]
+    return _hash(*(part for file in files for part in (file.name.encode(), file.read_bytes())))
+
+
+def _hash(*parts: bytes) -> str:
+    hasher = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        hasher.update(part)
+    return hasher.hexdigest()

@@ -1,0 +1,424 @@
+"""A pass over a black box: drawn in worker processes, scored on the device."""
+
+from __future__ import annotations
+
+import functools
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from dpframe.engine.checks import guarded
+from dpframe.engine.independence import NOT_SEEDABLE, Independence
+from dpframe.engine.passes import Work
+from dpframe.engine.rounds import Rounds
+from dpframe.engine.sanity import NAN_FOUND
+from dpframe.errors import SampleError
+from dpframe.interfaces.attack import SECONDS
+from dpframe.sampling import programs
+from dpframe.sampling.address import EVAL, Segment, as_scored, for_a_box
+from dpframe.sampling.draws import Draws
+from dpframe.workers.scheduling import (
+    GRACE,
+    Clock,
+    Load,
+    Overdue,
+    Pace,
+    Request,
+    Stopped,
+    at_once,
+    handed_out,
+)
+from dpframe.workers.trial_call import seen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from dpframe.common.types import HostArray, Tree
+    from dpframe.engine.plan import Pass
+    from dpframe.interfaces.mechanism import HostMechanism
+    from dpframe.sampling.address import Asking, Shape
+    from dpframe.spec.audit import RunSettings
+    from dpframe.workers.scheduling import Lent, Source, Which
+
+
+# Draws from a black box, on several workers at once, and each looked at as it comes.
+
+
+class HostDraws(Draws):
+    """Outputs of the streams of a black box.
+
+    Args:
+        the_pass: whose draws.
+        run: how many draws the fit and pilot streams have.
+        prng: name of the generator.
+        made: the two datasets, as the pair made them.
+        source: where outputs come from.
+        independence: sees all of them.
+        limit: seconds that the box has for the fit and pilot streams.
+    """
+
+    def __init__(
+        self,
+        the_pass: Pass,
+        run: RunSettings,
+        prng: str,
+        made: tuple[Any, Any],
+        source: Source,
+        independence: Independence,
+        limit: float | None,
+    ) -> None:
+        super().__init__(the_pass, run, prng, made)
+        mechanisms: Any = the_pass.mechanisms
+        self.load = Load(mechanisms, for_a_box(made))
+        self.source, self.independence = source, independence
+        self._clock = Clock(limit)
+        row = max(1, the_pass.elements) * the_pass.shape.dtype.itemsize
+        self.kept: dict[tuple[int, int, int], HostArray] = {}
+        """Chunks that were drawn and are still to be counted, by lane, dataset and number."""
+        self.pace = Pace(the_pass.rows * row * len(mechanisms))
+
+    def first_chunks(self, lane: int, chunks: range) -> list[HostArray]:
+        """The first chunks, kept until they are counted: a box is asked for them once."""
+        rows, both = self.the_pass.rows, []
+        for index in (0, 1):
+            outputs = np.concatenate(list(self.chunks(EVAL, lane, index, chunks)))
+            for n in chunks:
+                self.kept[lane, index, n] = outputs[n * rows : (n + 1) * rows]
+            both.append(as_scored(outputs, self.dtype))
+        return both
+
+    def from_box(self, stream: str, lane: int, which: Sequence[Which]) -> list[list[HostArray]]:
+        """Outputs of consecutive chunks, by as many workers as there are tasks for."""
+
+        def draw(index: int, chunks: range) -> HostArray:
+            parts = np.concatenate(list(self.chunks(stream, lane, index, chunks)))
+            return as_scored(parts, self.dtype)
+
+        most = max(1, min(sum(len(chunks) for _, chunks in which), self.source.most))
+        with ThreadPoolExecutor(most) as threads:
+            return handed_out(which, self.pace, draw, threads, most)
+
+    def chunks(
+        self,
+        stream: str,
+        lane: int,
+        index: int,
+        which: range,
+        deadline: Callable[[], float | None] | None = None,
+        clock: Clock | None = None,
+    ) -> Iterator[HostArray]:
+        """Outputs of some chunks, as the box gave them; each array is of one chunk or several.
+
+        Args:
+            stream: name of the stream.
+            lane: of the pass.
+            index: of the dataset.
+            which: chunks.
+            deadline: until when, asked once a worker is there; default: that of the fit stream.
+            clock: runs meanwhile; default: that of the fit stream.
+        """
+        first, the_shape = which.start, self.the_pass.shape
+        with self.source.lend(self.load) as (worker,), (clock or self._clock).running():
+            until = (deadline or self._clock.deadline)()
+            if until is not None and time.monotonic() >= until:
+                raise Overdue
+            for outputs in self._drawn(worker, stream, lane, index, index, which, until):
+                same = untimed(outputs, the_shape)
+                self.independence.see(lane, index, first, same, counted=stream == EVAL)
+                first += len(outputs) // self.the_pass.rows
+                yield outputs
+
+    def check_addresses(self) -> None:
+        """Draws a chunk at its address and at another one, in two processes that are in step.
+
+        Raises:
+            SampleError: the same address gave other outputs, or other addresses the same.
+        """
+        first: Any = self.the_pass.mechanisms[0]
+        with self.source.lend(self.load, 2) as workers, self._clock.running():
+            two = workers[0], workers[-1]
+            here, there = self._chunks(two, (0, 1))
+            for outputs in (here, there):
+                self.independence.see(0, 0, 0, outputs, counted=False)
+            if first.seedable:
+                for again in self._chunks(two, (0, 0)):
+                    if again.tobytes() != here.tobytes():
+                        raise SampleError(NOT_SEEDABLE)
+
+    def check_address(self, lane: int, first: HostArray) -> None:
+        """Draws the first chunk of D of another lane once more.
+
+        Raises:
+            SampleError: the same address gave other outputs.
+        """
+        mechanism: Any = self.the_pass.mechanisms[lane]
+        if mechanism.seedable:
+            with self.source.lend(self.load, 2) as workers, self._clock.running():
+                where = (EVAL, lane, 0, 0, range(1), self._clock.deadline())
+                (again,) = self._drawn(workers[-1], *where)
+                shape = self.the_pass.shape
+                if untimed(again, shape).tobytes() != untimed(first, shape).tobytes():
+                    raise SampleError(NOT_SEEDABLE)
+
+    def _chunks(self, workers: tuple[Lent, Lent], datasets: tuple[int, int]) -> list[HostArray]:
+        """A chunk from each of two workers."""
+        calls = [partial(self._chunk, *both) for both in zip(workers, datasets, strict=True)]
+        return at_once(calls, self.source.most)
+
+    def _chunk(self, worker: Lent, dataset: int) -> HostArray:
+        """A chunk of D, at an address of D or of D′ that nothing else is drawn at."""
+        drawn = self._drawn(worker, "addresses", 0, 0, dataset, range(1), self._clock.deadline())
+        return untimed(np.concatenate(list(drawn)), self.the_pass.shape)
+
+    def _drawn(
+        self,
+        worker: Lent,
+        stream: str,
+        lane: int,
+        data: int,
+        dataset: int,
+        which: range,
+        deadline: float | None,
+    ) -> Iterator[HostArray]:
+        the_pass = self.the_pass
+        address = the_pass.stream.of(stream)
+        request = Request(lane, data, address, dataset, which.start, which.stop, the_pass.rows)
+        return worker.draw(request, the_pass.shape, deadline)
+
+
+def untimed(outputs: HostArray, shape: Shape) -> HostArray:
+    """Outputs without the time that they took, which is never the same twice."""
+    if shape.asking is None or not shape.asking.time:
+        return outputs
+    found = outputs.copy()
+    found[:, SECONDS] = 0
+    return found
+
+
+# A pass over a black box: drawn in worker processes, scored on the device.
+
+
+BATCH_ELEMENTS = 1 << 14
+"""Output coordinates that are scored in one call."""
+
+
+def told_of(asking: Asking | None) -> list[str]:
+    """Remarks about how a box was asked."""
+    if asking is None:
+        return []
+    notes = ["an exception is an answer" if asking.raises else "an exception fails the cell"]
+    if asking.limit is not None:
+        notes.append(f"no answer within {asking.limit:g} s of this machine is a TimeoutError")
+    if asking.time:
+        notes.append("answers were timed: what that shows is evidence of this machine alone")
+    return notes
+
+
+class HostWork(Work):
+    """A pass over a black box."""
+
+    on_host = True
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        notes = [self.nan_note("all outputs")]
+        if not self.mechanisms[0].seedable:
+            notes.append("not replayable: the mechanism does not take its randomness from the seed")
+        kind = self.the_pass.shape.dtype
+        if kind.kind == "f" and kind.itemsize > 8:
+            notes.append(f"{kind} outputs were rounded to float64 before they were scored")
+        notes += told_of(self.the_pass.shape.asking)
+        return tuple(notes)
+
+    @property
+    def mechanisms(self) -> tuple[HostMechanism, ...]:
+        """One per lane."""
+        found: Any = self.the_pass.mechanisms
+        return tuple(found)
+
+    source: Source
+    """Where outputs come from."""
+
+    @functools.cached_property
+    def independence(self) -> Independence:
+        """What is known of how the outputs depend on each other; asked for at any time."""
+        answers = self.the_pass.shape.asking is not None
+        return Independence(self.the_pass.rows, self.lanes, answers=answers)
+
+    def prepare(self) -> None:
+        limit = self.run.seconds
+        try:
+            super().prepare()
+        except Overdue:
+            raise SampleError(
+                f"the time budget of {limit:g} s ended before anything was counted; the draws for "
+                "[run] fit and pilot come first"
+            ) from None
+
+    def learning(self) -> HostDraws:
+        limit = self.run.seconds
+        limit = None if limit is None else max(limit, GRACE)
+        self.draws = HostDraws(
+            self.the_pass, self.run, self.prng, self.made, self.source, self.independence, limit
+        )
+        self._seen = self.draws.kept
+        self.draws.check_addresses()  # first of all: it may save the releases that are dear
+        return self.draws
+
+    def ready(self) -> None:
+        """Nothing is left to do."""
+
+    def begin(self) -> None:
+        if not self.begun:
+            self._clock = Clock(self.run.seconds)
+        super().begin()
+
+    def time_left(self) -> float | None:
+        # Others' boxes may hold the workers: time that is waited for one is not this pass's.
+        return self._clock.left() if self.begun else super().time_left()
+
+    def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
+        def first(index: int) -> HostArray:
+            chunk = self.tally.done[index]
+            if (known := self._seen.get((lane, index, chunk))) is not None:
+                return known
+            (outputs,) = self.draws.chunks(EVAL, lane, index, range(chunk, chunk + 1))
+            return outputs
+
+        found = at_once([partial(first, index) for index in (0, 1)], self.source.most)
+        if lane and not any(self.tally.done):
+            self.draws.check_address(lane, found[0])
+        for index, outputs in enumerate(found):  # counted too: a release may be dear
+            self._seen[lane, index, self.tally.done[index]] = outputs
+        x, y = (self._filled(self._checked(outputs)) for outputs in found)
+        return x, y
+
+    def units(self) -> Iterator[tuple[int, Segment]]:
+        """The first chunk of each dataset, then as many at a time as fill a task; both in turn."""
+        if isinstance(self.tally, Rounds):
+            yield from self._parts(super().units())
+            return
+        whole, tail = divmod(self.upto, self.the_pass.rows)
+        upto = [whole + (tail > 0)] * 2
+        place, step = list(self.tally.done), 1
+        while place != upto:
+            for index in (0, 1):
+                stop = min(place[index] + step, max(whole, place[index] + 1))
+                if place[index] < upto[index]:
+                    rows = self.the_pass.rows if place[index] < whole else tail
+                    yield index, Segment(place[index], stop, rows)
+                    place[index] = stop
+            step = self.draws.pace.chunks
+
+    def _parts(self, units: Iterator[tuple[int, Segment]]) -> Iterator[tuple[int, Segment]]:
+        """Segments of rounds in as many parts as fill a task each."""
+        for index, segment in units:
+            first = segment.first
+            while first < segment.stop:
+                stop = min(first + self.draws.pace.chunks, segment.stop)
+                yield index, segment._replace(first=first, stop=stop)
+                first = stop
+
+    def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
+        active = self.active
+        drawn: list[list[HostArray]] = [[] for _ in active]
+        started = time.monotonic()
+        try:
+            for lane, found in zip(active, drawn, strict=True):
+                for outputs in self._outputs(lane, index, segment):
+                    found.append(outputs)
+        except (Overdue, Stopped):
+            pass  # what came until now counts
+        rows = self.the_pass.rows
+        done = min(sum(map(len, of_lane)) // rows for of_lane in drawn)
+        self.draws.pace.measured(done, time.monotonic() - started)
+        segment = segment._replace(stop=segment.first + done)
+        lanes = [
+            self._count_lane(lane, index, segment, found) if done else self._none(lane)
+            for lane, found in zip(active, drawn, strict=True)
+        ]
+        stacked: tuple[Tree, ...] = jax.tree.map(
+            lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *lanes
+        )
+        return segment, stacked
+
+    def conclude(self) -> None:
+        self.independence.conclude()
+
+    def save(self) -> None:
+        if self.independence.passes():
+            super().save()
+
+    def _outputs(self, lane: int, index: int, segment: Segment) -> Iterator[HostArray]:
+        chunks = range(segment.first, segment.stop)
+        while chunks and (seen := self._seen.pop((lane, index, chunks[0]), None)) is not None:
+            yield self._checked(seen)
+            chunks = chunks[1:]
+        if chunks:
+            deadline = partial(self._deadline_of, index)
+            for outputs in self.draws.chunks(EVAL, lane, index, chunks, deadline, self._clock):
+                yield self._checked(outputs)
+
+    def _deadline_of(self, index: int) -> float | None:
+        """When a task that starts now has to end; the first of a dataset may take its time."""
+        left = self.time_left()
+        if left is None:
+            return None
+        begun = self.tally.trials[index] > 0
+        return time.monotonic() + max(left, 0.0 if begun else GRACE)
+
+    def _none(self, lane: int) -> tuple[Tree, ...]:
+        none: tuple[Tree, ...] = jax.tree.map(lambda leaf: leaf[lane], self.zeros)
+        return none
+
+    def _count_lane(
+        self, lane: int, index: int, segment: Segment, drawn: list[HostArray]
+    ) -> tuple[Tree, ...]:
+        def own(tree: Tree) -> Tree:
+            return jax.tree.map(lambda leaf: leaf[lane], tree)
+
+        counts = own(self.zeros)
+        scoring = programs.Scoring(self.attacks, own(self.states), own(self.layouts))
+        number = (segment.stop - segment.first) * self.the_pass.rows
+        if segment.limit < self.the_pass.rows:
+            number = segment.limit
+        outputs = np.concatenate(drawn)[:number]
+        for first in range(0, number, self.batch):
+            batch = outputs[first : first + self.batch]
+            count = partial(
+                programs.count_given,
+                counts,
+                scoring,
+                self._seen_by_scorers(self._filled(batch)),
+                np.int32(index),
+                np.int32(len(batch)),
+                statistics=self.statistics,
+            )
+            counts = guarded("counting", count)
+        return tuple(counts)
+
+    def _seen_by_scorers(self, outputs: HostArray) -> HostArray | tuple[HostArray, ...]:
+        shape = self.the_pass.shape
+        if shape.asking is None:
+            return outputs
+        return tuple(seen(s.attacks[0], outputs, shape, self.dtype) for s in self.the_pass.scorers)
+
+    @property
+    def batch(self) -> int:
+        """Rows that are scored in one call, so that one program serves tasks of any length."""
+        most = BATCH_ELEMENTS // max(1, self.the_pass.elements)
+        wanted = min(most, self.the_pass.trials)
+        return max(self.the_pass.rows, 1 << max(0, wanted - 1).bit_length())
+
+    def _filled(self, outputs: HostArray) -> HostArray:
+        """As many rows as are scored in one call; those after the given ones are repetitions."""
+        return np.resize(outputs, (self.batch, *outputs.shape[1:]))
+
+    def _checked(self, outputs: HostArray) -> HostArray:
+        if self.nan_matters and np.isnan(outputs).any():
+            raise SampleError(NAN_FOUND)
+        return as_scored(outputs, self.dtype)

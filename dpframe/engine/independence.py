@@ -1,0 +1,255 @@
+"""Tests that refuse outputs that cannot be independent draws."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import gammaln
+
+from dpframe.errors import WorthlessError
+from dpframe.interfaces.attack import Answers
+from dpframe.stats import independence as exchangeable
+from dpframe.stats import independence as serial
+
+if TYPE_CHECKING:
+    from dpframe.common.types import Floats, HostArray, Ints
+
+
+ERROR = 1e-6
+"""Probability that a correct box is accused."""
+
+ROWS = 1024
+"""Rows of each dataset and lane that are compared one by one."""
+
+CHUNK_ROWS = 128
+"""Of these from one chunk at most."""
+
+KNOWN = 1 << 18
+"""Chunks whose digests are kept, per lane and dataset."""
+
+NOT_SEEDABLE = (
+    "sample gave other outputs the second time at the same address: a box that does not take all "
+    "its randomness from rng (or from numpy.random and random, which are seeded) says "
+    "seedable = False"
+)
+AGAIN = (
+    "sample gave the very same outputs for draws that must be independent: it seeds a generator "
+    "with a constant, or every process starts with the same generator"
+)
+WITHIN = (
+    "sample repeats rows within a call, more often than rows repeat between calls: each of the n "
+    "rows must be a run of its own"
+)
+BETWEEN = (
+    "outputs for D come again among those for D′, more often than their own frequencies allow: "
+    "the two must be independent draws"
+)
+
+NEIGHBOURS = (
+    "rows of one call depend on each other: neighbours are alike, or unlike, more often than "
+    "independent draws are; each of the n rows must be a run of its own"
+)
+IN_STEP = (
+    "outputs for D and for D′ are high and low at the same places, more often than independent "
+    "draws are: the two share their noise"
+)
+
+LOOKS = 8
+"""Rows are compared whenever there are twice as many as before, and at the end."""
+
+TESTS = 16
+"""That one look makes in one lane: of rows that repeat 2 on each dataset and 2 between them, and
+for each of two signals the lags on each dataset, and the step between them."""
+
+LAGS = (1, 2)
+
+
+class Independence:
+    """Sees all outputs of a pass; may be told of them by several threads.
+
+    Args:
+        rows: rows per chunk.
+        lanes: of the pass.
+        answers: whether outputs are answers of any kind, as rows of 64-bit words.
+    """
+
+    def __init__(self, rows: int, lanes: int, *, answers: bool = False) -> None:
+        self.rows, self.lanes, self.answers = rows, lanes, answers
+        self._lock = threading.Lock()
+        self._known: dict[tuple[int, int], dict[bytes, int]] = {}
+        self._number: dict[tuple[int, int], int] = {}
+        self._kept: dict[tuple[int, int], dict[int, HostArray]] = {}
+        """By lane and dataset, then by chunk."""
+        self._compared = 0
+        self._found: WorthlessError | None = None
+
+    def see(self, lane: int, index: int, first: int, outputs: HostArray, *, counted: bool) -> None:
+        """Looks at some chunks.
+
+        Args:
+            lane: of the pass.
+            index: the dataset that was the input.
+            first: number of the first chunk.
+            outputs: shape [chunks × rows, *output dims].
+            counted: whether they belong to the draws that are counted.
+
+        Raises:
+            WorthlessError: they cannot be independent draws.
+        """
+        with self._lock:
+            self._raise()
+            for number in range(len(outputs) // self.rows):
+                chunk = outputs[number * self.rows : (number + 1) * self.rows]
+                self._compare_whole(lane, index, chunk)
+                kept = self._kept.setdefault((lane, index), {})
+                if counted and len(kept) * min(self.rows, CHUNK_ROWS) < ROWS:
+                    kept[first + number] = chunk[:CHUNK_ROWS].copy()
+            self._raise()
+
+    def passes(self) -> bool:
+        """Whether what came until now may be kept."""
+        with self._lock:
+            if sum(map(len, self._kept.values())) >= 2 * self._compared:
+                self._compare_rows()
+            return self._found is None
+
+    def conclude(self) -> None:
+        """The last look.
+
+        Raises:
+            WorthlessError: the outputs cannot have been independent draws.
+        """
+        with self._lock:
+            self._compare_rows()
+            self._raise()
+
+    def _raise(self) -> None:
+        if self._found is not None:
+            raise self._found
+
+    def _compare_whole(self, lane: int, index: int, chunk: HostArray) -> None:
+        """Accuses where chunks are equal as wholes that should not be.
+
+        A group of m equal chunks, the last of them the G-th of all, has its own share of the error;
+        over all m, G and groups the shares sum to less than 1.
+        """
+        known = self._known.setdefault((lane, index), {})
+        number = self._number[lane, index] = self._number.get((lane, index), 0) + 1
+        digest = hashlib.blake2b(chunk.tobytes(), digest_size=16).digest()
+        if digest not in known and len(known) >= KNOWN:
+            return
+        copies = known[digest] = known.get(digest, 0) + 1
+        if copies < 2:
+            return
+        groups = gammaln(number) - gammaln(copies) - gammaln(number - copies + 1)
+        share = -(copies * math.log(2) + math.log(number * (number + 1)) + groups)
+        chance = exchangeable.log_chance_of_copies(self._numbered(chunk), copies)
+        if chance < math.log(ERROR / 2 / (2 * self.lanes)) + share:
+            self._found = WorthlessError(AGAIN)
+
+    def _compare_rows(self) -> None:
+        """Looks at the rows that were kept."""
+        self._compared = sum(map(len, self._kept.values()))
+        least = math.log(ERROR / 2 / (self.lanes * LOOKS * TESTS))
+        for lane in sorted({lane for lane, _ in self._kept}):
+            kept = [dict(sorted(self._kept.get((lane, index), {}).items())) for index in (0, 1)]
+            sides = [{chunk: self._same(rows) for chunk, rows in of.items()} for of in kept]
+            within = [chance for side in sides if side for chance in _within(side)]
+            if min(within, default=0.0) < least:
+                self._found = WorthlessError(WITHIN)
+                continue
+            if all(sides) and min(_between(*sides)) < least:
+                self._found = WorthlessError(BETWEEN)
+                continue
+            sides = [{chunk: self._numbers(rows) for chunk, rows in of.items()} for of in kept]
+            if any(min(_in_order(side), default=0.0) < least for side in sides if side):
+                self._found = WorthlessError(NEIGHBOURS)
+            elif min(_in_step(*sides), default=0.0) < least:
+                self._found = WorthlessError(IN_STEP)
+
+    def _numbered(self, chunk: HostArray) -> Ints:
+        return _numbered(self._same(chunk))
+
+    def _same(self, outputs: HostArray) -> HostArray:
+        """What is equal where outputs are."""
+        return Answers(outputs).values if self.answers else outputs
+
+    def _numbers(self, outputs: HostArray) -> HostArray:
+        """Outputs as numbers; those that an answer has not count for nothing."""
+        if not self.answers:
+            return outputs
+        answers = Answers(outputs)
+        found: HostArray = np.where(answers.absent, 0.0, answers.numbers)
+        return found
+
+
+def _within(chunks: dict[int, HostArray]) -> list[float]:
+    """Chances of what repeats inside chunks of one dataset."""
+    rows = _numbered(np.concatenate(list(chunks.values()))).reshape(len(chunks), -1)
+    found = [exchangeable.log_chance_of_company(rows)]
+    if (rows == rows[:, :1]).all():
+        found.append(exchangeable.log_chance_of_constants(rows))
+    return found
+
+
+def _between(zero: dict[int, HostArray], one: dict[int, HostArray]) -> list[float]:
+    """Chances of what chunks of D and of D′ have in common."""
+    both = [*zero.values(), *one.values()]
+    parts = _numbered(np.concatenate(both)).reshape(len(both), -1)
+    x, y = parts[: len(zero)], parts[len(zero) :]
+    same = zero.keys() & one.keys()
+    aligned = [
+        side[[chunk in same for chunk in of]].reshape(-1) for side, of in ((x, zero), (y, one))
+    ]
+    return [
+        exchangeable.log_chance_of_sharing(x.reshape(-1), y.reshape(-1)),
+        exchangeable.log_chance_of_matches(*aligned),
+    ]
+
+
+def _in_order(chunks: dict[int, HostArray]) -> list[float]:
+    """Chances of how much alike neighbours are in chunks of one dataset."""
+    return [
+        serial.log_chance_of_neighbours(serial.halves(signal).reshape(len(chunks), -1), lag)
+        for signal in _signals(np.concatenate(list(chunks.values())))
+        for lag in LAGS
+    ]
+
+
+def _in_step(zero: dict[int, HostArray], one: dict[int, HostArray]) -> list[float]:
+    """Chances of how much alike outputs of D and of D′ are at the same places."""
+    same = [chunk for chunk in zero if chunk in one]
+    if not same:
+        return []
+    both = [_signals(np.concatenate([side[chunk] for chunk in same])) for side in (zero, one)]
+    return [
+        serial.log_chance_of_step(serial.halves(x), serial.halves(y))
+        for x, y in zip(*both, strict=True)
+    ]
+
+
+def _signals(outputs: HostArray) -> list[Floats]:
+    """Numbers that stand for rows, shape [n]: the first coordinate, and the sum of all."""
+    rows = np.ascontiguousarray(outputs).reshape(len(outputs), -1)
+    if not rows.shape[1]:
+        return []
+    real = rows.real if rows.dtype.kind == "c" else rows
+    numbers = real.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        found = [numbers[:, 0], numbers.sum(axis=1)]
+    return found if rows.shape[1] > 1 else found[:1]
+
+
+def _numbered(outputs: HostArray) -> Ints:
+    """A number per row, equal where the rows are, bit for bit."""
+    rows = np.ascontiguousarray(outputs).reshape(len(outputs), -1)
+    if not rows.shape[1]:
+        return np.zeros(len(rows), np.int64)
+    width = rows.shape[1] * rows.dtype.itemsize
+    whole = rows.view(np.dtype((np.void, width))).reshape(-1)
+    found: Ints = np.unique(whole, return_inverse=True)[1]
+    return found

@@ -1,0 +1,415 @@
+"""One pass: prepared once, then counted segment by segment."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+import time
+from abc import ABC, abstractmethod
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from dpframe.engine.checkpoint import resume, saved
+from dpframe.engine.checks import guarded
+from dpframe.engine.fingerprint import entry_keys
+from dpframe.engine.independence import Independence
+from dpframe.engine.rounds import Rounds, Tally, no_counts
+from dpframe.engine.sanity import NAN_FOUND, check_outputs_vary, check_rows_alone, one_number
+from dpframe.engine.trace import pad, resolved, stack, unstacked
+from dpframe.errors import CellError
+from dpframe.sampling import programs
+from dpframe.sampling.address import (
+    EVAL,
+    Segment,
+    both_as_made,
+    can_be_nan,
+    precision_of,
+    segments,
+    windowed,
+)
+from dpframe.sampling.content import data_digest
+from dpframe.sampling.draws import Draws, learn
+from dpframe.sampling.programs import Parcel, count_segment
+from dpframe.workers.trial_call import check_seen_alone, seen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from dpframe.common.types import HostArray, Tree
+    from dpframe.engine.anytime import Watches
+    from dpframe.engine.checkpoint import Store
+    from dpframe.engine.plan import Pass
+    from dpframe.interfaces.attack import Attack
+    from dpframe.sampling.programs import Away
+    from dpframe.spec.audit import RunSettings
+
+
+# One pass at work: prepared once, then counted segment by segment.
+
+
+CHANGED = (
+    "D or D′ is not what it was when the run began: a pair makes the same data each time it is "
+    "asked, and the files that it reads stay as they are"
+)
+PATIENCE = 5.0
+"""Seconds after its time that a work gets for the segments which it has begun."""
+
+FIRST_PATIENCE = 30.0
+"""The same for one that has counted nothing yet: it may be compiling."""
+
+
+class Work(ABC):
+    """Counts of one pass.
+
+    `prepare` comes first and may take long (it learns); then `count` may be called from several
+    threads, and `add` from one at a time.
+    """
+
+    on_host = False
+
+    def __init__(
+        self, the_pass: Pass, run: RunSettings, prng: str, store: Store, tried: set[Any]
+    ) -> None:
+        self.the_pass = the_pass
+        self.run = run = resolved(run, the_pass.mechanisms[0], the_pass.trials)
+        self.prng = prng
+        self.store = store
+        self.tried = tried
+        """Mechanisms and attacks that were looked at already; shared by all passes of a run."""
+        self.dtype = np.dtype(run.precision)
+        self.lanes = len(the_pass.mechanisms)
+        self.statistics = tuple(scorer.statistic for scorer in the_pass.scorers)
+        self.layouts: tuple[Tree, ...] = ()
+        self.tally: Tally | Rounds
+        self.watches: Watches | None = None
+        """The cells, where they are fed round by round."""
+        self.seconds = 0.0
+        """Time spent on it, by all threads together."""
+        self.keys: dict[str, str] = {}
+        self.times = 1
+        """How many times as large as usual segments are."""
+        self.window: range | None = None
+        """Whole chunks of each dataset that are counted here; None: all, and what is left over."""
+        self._until: float | None = None
+        """When the time for what goes on is over: first for preparing, then for counting."""
+        self.leaving = threading.Event()
+        """Set when the run ends early."""
+        self.begun = False
+        """Whether counting has begun."""
+        self._changed = False
+
+    def prepare(self) -> None:
+        """Learns, checks, and finds what is counted already.
+
+        Raises:
+            CellError: the author's mistake.
+            Uneven: some cells have come further than others and must go on separately.
+        """
+        started = time.perf_counter()
+        self._until = None if self.run.seconds is None else started + self.run.seconds
+        with precision_of(self.run):
+            the_pass = self.the_pass
+            # Asked once: what is drawn from is what was compared.
+            self.made = guarded("the pair", partial(both_as_made, the_pass.pair))
+            if guarded("the pair", partial(data_digest, self.made)) != the_pass.data:
+                raise CellError(CHANGED)
+            self.states, self.layouts = learn(self.learning())
+            self.attacks = tuple(stack(s.attacks, self.dtype) for s in the_pass.scorers)
+            self.zeros = no_counts(the_pass, self.layouts)
+            self.keys = entry_keys(the_pass, self.states, self.layouts)
+            self._find_counts()
+            if next(self.units(), None) is not None:
+                self.ready()
+                self._look()
+                self.compile()
+        self.seconds = time.perf_counter() - started
+
+    def _find_counts(self) -> None:
+        the_pass = self.the_pass
+        if self.watches is None:
+            if self.window is not None:
+                self.keys = {cell: windowed(key, self.window) for cell, key in self.keys.items()}
+            prefix, done = resume(the_pass, self.zeros, self.keys, self.store, self.window)
+            self.tally = Tally(prefix, done, the_pass.rows)
+            return
+        size = the_pass.trials, the_pass.rows, the_pass.elements
+        self.tally = Rounds(self.zeros, *size, whole=the_pass.dear)
+        self.watches.begin(self.tally, self.layouts, self.keys, self.store)
+
+    def units(self) -> Iterator[tuple[int, Segment]]:
+        """(dataset, segment) for everything that is still to be counted; D and D′ in turn.
+
+        The first of each dataset come first. Made as they are asked for: there may be billions.
+        """
+        the_pass = self.the_pass
+        if isinstance(self.tally, Rounds):
+            yield from self.tally.units(self.tally.step() if self.in_steps else None)
+            return
+        size = (self.upto, the_pass.rows, the_pass.elements)
+        how: Any = {"slow": the_pass.slow, "times": self.times}
+        both = [segments(*size, self.tally.done[d], **how) for d in (0, 1)]
+        for index, of_one in enumerate(both):
+            for segment in itertools.islice(of_one, 1):
+                yield index, segment
+        rest = [zip(of_one, itertools.repeat(index)) for index, of_one in enumerate(both)]
+        for segment, index in heapq.merge(*rest):
+            yield index, segment
+
+    @property
+    def upto(self) -> int:
+        """The trial of each dataset before which counting ends."""
+        if self.window is None:
+            return self.the_pass.trials
+        return self.window.stop * self.the_pass.rows
+
+    def count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
+        """Counts one segment of one dataset.
+
+        Returns:
+            What was counted of it, which is less where time ran out; and the counts, every leaf
+            [lanes, attacks, …] int64, of slices [slices, lanes, attacks, …].
+        """
+        with precision_of(self.run):
+            lanes = self.active
+            segment, counted = self.draw_and_count(index, segment)
+
+            def placed(leaf: Any, zero: HostArray) -> HostArray:
+                if segment.slices:
+                    return np.stack([_placed(part, zero, lanes) for part in leaf])
+                return _placed(np.asarray(leaf), zero, lanes)
+
+            found: tuple[Tree, ...] = jax.tree.map(placed, tuple(counted), self.zeros)
+            return segment, found
+
+    def add(self, index: int, segment: Segment, counted: tuple[Tree, ...], seconds: float) -> None:
+        """Takes in the counts of a segment and the time they took."""
+        self.tally.add(index, segment, counted)
+        self.seconds += seconds
+        self._changed = True
+
+    @property
+    def active(self) -> Sequence[int]:
+        """Lanes that are counted now."""
+        return range(self.lanes) if self.watches is None else self.watches.rounds.active
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether it is asked after each round if there is another one."""
+        return self.watches is not None and self.watches.stops
+
+    def save(self) -> None:
+        """Hands what is counted to the store."""
+        if self._changed and self.watches is not None:
+            self.watches.save()
+        elif self._changed and isinstance(self.tally, Tally):
+            for cell, place in self.the_pass.cells:
+                key = self.keys[cell.id]
+                self.store.save(self.the_pass.stream, key, saved(self.tally, place))
+        self._changed = False
+
+    def forget(self) -> None:
+        """Takes back what was handed to the store."""
+        self._changed = False
+        if self.watches is not None:
+            self.watches.forget()
+            return
+        for key in self.keys.values():
+            self.store.forget(self.the_pass.stream, key)
+
+    def begin(self) -> None:
+        """The first segment is about to start, and with it the time budget of the spec."""
+        if self.run.seconds is not None and not self.begun:
+            self._until = time.perf_counter() + self.run.seconds
+        self.begun = True
+
+    def time_left(self) -> float | None:
+        """Seconds until the time budget is spent, negative afterwards; None without one."""
+        return None if self._until is None else self._until - time.perf_counter()
+
+    def out_of_time(self) -> bool:
+        """Whether the time budget of the spec is spent."""
+        left = self.time_left()
+        return left is not None and left < 0
+
+    def overdue(self) -> bool:
+        """Whether what goes on will not be waited for any longer."""
+        left = self.time_left()
+        return left is not None and left < -(PATIENCE if self.has_counted else FIRST_PATIENCE)
+
+    @property
+    def has_counted(self) -> bool:
+        """Whether there are trials of both datasets, from which a bound can be had."""
+        return self.begun and all(self.tally.trials)
+
+    def draws_of(self, segment: Segment) -> int:
+        """Releases of a segment that count."""
+        if segment.slices:
+            return sum(end - start for start, end in segment.slices)
+        return (segment.stop - segment.first) * segment.limit
+
+    @property
+    def nan_matters(self) -> bool:
+        """Whether a NaN would fail the cell."""
+        return can_be_nan(self.the_pass.shape.dtype) and not self.the_pass.may_be_nan
+
+    @property
+    @abstractmethod
+    def notes(self) -> tuple[str, ...]:
+        """Remarks for the record of every cell of the pass."""
+
+    @abstractmethod
+    def learning(self) -> Draws:
+        """What attacks learn from and pilots see."""
+
+    @abstractmethod
+    def ready(self) -> None:
+        """The last step of preparing."""
+
+    @abstractmethod
+    def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
+        """The first outputs of a lane on D and on D′, as attacks see them, and looked at."""
+
+    @abstractmethod
+    def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
+        """What `count` gives; every leaf [lanes or more, attacks, …]."""
+
+    def compile(self) -> None:  # noqa: B027  # a black box is as it is
+        """Compiles what counts, beside what others compile and count: that takes its time."""
+
+    def conclude(self) -> None:  # noqa: B027  # most have nothing to say
+        """A last look at what was counted; raises WorthlessError."""
+
+    def _look(self) -> None:
+        """Looks at the first outputs of every lane, and tries the attacks on some.
+
+        What the code of a mechanism and of an attack does with keys and rows is the same for all
+        values of their floats and in all repeats: those at the ends of a sweep will do, once.
+        """
+        for lane in range(self.lanes):
+            outputs = self.first_outputs(lane)
+            if lane in (0, self.lanes - 1):
+                self._try_attacks(lane, outputs)
+
+    def _try_attacks(self, lane: int, outputs: tuple[HostArray, HostArray]) -> None:
+        draws = self.the_pass.stream.group, self.the_pass.mechanisms[lane]
+        for scorer, states in zip(self.the_pass.scorers, self.states, strict=True):
+            for place in {0, len(scorer.attacks) - 1}:
+                attack = scorer.attacks[place]
+                if (*draws, attack) not in self.tried:
+                    state = jax.tree.map(lambda leaf, at=place: leaf[lane, at], states)
+                    look = self.the_pass.shape, self.dtype
+                    check_seen_alone(attack, outputs[0], *look)
+                    x, y = (seen(attack, part, *look) for part in outputs)
+                    check_rows_alone(self._score(attack, state), (x, y))
+                    self.tried.add((*draws, attack))
+
+    def _score(self, attack: Attack, state: Tree) -> Callable[[HostArray], HostArray]:
+        leaves = unstacked(attack, self.dtype)
+
+        def score(outputs: HostArray) -> HostArray:
+            call = partial(programs.score_given, leaves, state, outputs)
+            found = np.asarray(guarded("score", call))
+            return found if found.ndim == 1 else one_number(found)
+
+        return score
+
+    def nan_note(self, extent: str) -> str:
+        """Which outputs were looked at for NaN, given how many are if any."""
+        if self.the_pass.shape.asking is not None:
+            return "answers of any kind: NaN is one, as any other"
+        if self.the_pass.may_be_nan:
+            return "NaN is a legitimate output of this mechanism"
+        if not self.nan_matters:
+            return "outputs are integers, none can be NaN"
+        return f"{extent} on each dataset were looked at for NaN"
+
+
+def _placed(counted: HostArray, zero: HostArray, lanes: Sequence[int]) -> HostArray:
+    """Counts of some lanes, int64, where they stand among all."""
+    if len(lanes) == len(zero):
+        return counted[: len(zero)].astype(np.int64)
+    found = zero.astype(np.int64)
+    found[list(lanes)] = counted[: len(lanes)]
+    return found
+
+
+# A pass over a mechanism that JAX traces: a segment is one call of the device.
+
+
+CHUNKS = 4
+"""Chunks of each dataset that are looked at; of D′ only one where releases are slow."""
+
+
+class DeviceWork(Work):
+    """A pass over a mechanism that JAX traces."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (self.nan_note(f"the first {self.the_pass.rows} outputs"),)
+
+    away: Away | None = None
+    """Who counts segments elsewhere, and draws what is dear; None: all is done here."""
+
+    def learning(self) -> Draws:
+        self.draws = Draws(self.the_pass, self.run, self.prng, self.made, self.away)
+        self.draws.leaving = self.leaving
+        if (left := self.time_left()) is not None:
+            self.draws.until = time.monotonic() + left + FIRST_PATIENCE
+        return self.draws
+
+    def ready(self) -> None:
+        the_pass = self.the_pass
+        mechanisms = stack(the_pass.mechanisms, self.dtype)
+        zeros, *padded = pad((self.zeros, mechanisms, self.states, self.layouts), self.lanes)
+        self.parcel = Parcel(
+            zeros,
+            (padded[0], padded[1], padded[2]),
+            self.attacks,
+            self.statistics,
+            self.draws.data,
+            the_pass.stream,
+            self.prng,
+            self.run.precision,
+            self.lanes,
+            the_pass.rows,
+            max(1, the_pass.elements),
+            isinstance(getattr(self, "tally", None), Rounds),  # a search keeps its counts itself
+        )
+
+    def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
+        value, rows = self.the_pass.mechanisms[lane], self.the_pass.rows
+        known = (self.the_pass.stream.group, value)
+        is_known = lane not in (0, self.lanes - 1) or known in self.tried
+        number = 1 if is_known else CHUNKS
+        others = 1 if self.the_pass.slow else number
+        x, y = self.draws.of_chunks(EVAL, lane, [(0, range(number)), (1, range(others))])
+        if self.nan_matters and any(np.isnan(side[:rows]).any() for side in (x, y)):
+            raise CellError(NAN_FOUND)
+        if not is_known:
+            check_outputs_vary(np.split(x, number))
+            seen = Independence(rows, 1)
+            seen.see(0, 0, 0, x, counted=True)
+            seen.see(0, 1, 0, y, counted=True)
+            seen.conclude()
+            self.tried.add(known)
+        return x[:rows], y[:rows]
+
+    def compile(self) -> None:
+        if self.away is None and not self.the_pass.slow:  # or else counting is what takes time
+            self.draw_and_count(0, Segment(0, 0, self.the_pass.rows))  # no chunk at all
+
+    def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
+        count = count_segment if self.away is None else self.away.count
+        return self.counted_by(count, index, segment)
+
+    def counted_by(
+        self, count: Callable[..., Any], index: int, segment: Segment
+    ) -> tuple[Segment, tuple[Tree, ...]]:
+        """What `draw_and_count` gives, by this process or by others."""
+        call = partial(count, self.parcel, tuple(self.active), index, segment)
+        counted: tuple[Tree, ...] = guarded("counting", call)
+        return segment, counted

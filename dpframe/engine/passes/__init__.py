@@ -1,1 +1,0 @@
-"""Passes at work, over traced mechanisms and black boxes, until their cells are estimated."""

@@ -1,0 +1,317 @@
+"""The plan of a run: which cells share draws, which cannot run, how many claims are tested."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dpframe.common.machine import StuckError, patiently
+from dpframe.engine.checks import (
+    certifies,
+    guarded,
+    learns,
+    mismatch,
+    nan_allowed,
+    statistic_of,
+    unsuited,
+)
+from dpframe.engine.trace import Scorer, Tracer, declared_rows, resolved, structure
+from dpframe.errors import CellError
+from dpframe.interfaces.attack import Attack, Target, in_words
+from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.sampling.address import (
+    EVAL,
+    Shape,
+    Stream,
+    both_as_made,
+    draw_group,
+    precision_of,
+    rows_per_chunk,
+    run_dtype,
+)
+from dpframe.sampling.content import data_digest
+from dpframe.spec.audit import Skip
+from dpframe.workers.pool import Workers
+from dpframe.workers.trial_call import seen_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpframe.interfaces.mechanism import Mechanism
+    from dpframe.interfaces.pair import Pair
+    from dpframe.interfaces.statistic import Statistic
+    from dpframe.spec.audit import Audit, Cell
+    from dpframe.workers.scheduling import Source
+
+
+class Place(NamedTuple):
+    """Where a cell's counts stand in its pass."""
+
+    lane: int
+    scorer: int
+    attack: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Pass:
+    """One set of draws and everything that is counted on it."""
+
+    stream: Stream
+    trials: int
+    rows: int
+    shape: Shape
+    pair: Pair
+    data: str
+    """Digest of D and D′."""
+    mechanisms: tuple[Mechanism | HostMechanism, ...]
+    """One per lane."""
+    scorers: tuple[Scorer, ...]
+    cells: tuple[tuple[Cell, Place], ...]
+
+    @property
+    def anytime(self) -> bool:
+        """Whether its estimators are fed round by round; the same for all cells."""
+        return type(self.cells[0][0].estimator.value).anytime
+
+    @property
+    def pilots(self) -> bool:
+        """Whether there are draws that only choose thresholds or edges."""
+        needed = any(scorer.statistic.needs_pilot() for scorer in self.scorers)
+        return needed and not self.anytime
+
+    @property
+    def dear(self) -> bool:
+        """Whether no chunk is drawn twice."""
+        return self.slow or isinstance(self.mechanisms[0], HostMechanism)
+
+    @property
+    def by_chunks(self) -> bool:
+        """Whether what a pilot sees is scored chunk by chunk as it is drawn, and not kept."""
+        return self.slow and not isinstance(self.mechanisms[0], HostMechanism)
+
+    @property
+    def elements(self) -> int:
+        """Coordinates of one output."""
+        return math.prod(self.shape.dims)
+
+    @property
+    def slow(self) -> bool:
+        """Whether the mechanism asked to be drawn chunk by chunk; the same for all lanes."""
+        return self.mechanisms[0].rows is not None
+
+    @property
+    def may_be_nan(self) -> bool:
+        """Whether NaN is a legitimate output; the same for all lanes."""
+        return self.mechanisms[0].may_be_nan
+
+    @property
+    def draws(self) -> int:
+        """Releases, on both datasets together."""
+        return 2 * self.trials
+
+    @property
+    def coordinates(self) -> int:
+        """Numbers in all of its outputs: what the work is proportional to."""
+        return self.draws * max(1, self.elements)
+
+    def only(self, cells: Sequence[Cell]) -> Pass:
+        """The same draws for some of the cells; addresses, and so counts, stay."""
+        return arrange(self.stream, self.trials, self.rows, self.shape, self.data, cells)
+
+
+def arrange(
+    stream: Stream, trials: int, rows: int, shape: Shape, data: str, cells: Sequence[Cell]
+) -> Pass:
+    """Puts cells that share their draws into one pass.
+
+    Args:
+        stream: the address of the draws.
+        trials: per dataset.
+        rows: rows per chunk.
+        shape: of one output.
+        data: digest of D and D′.
+        cells: at least one.
+    """
+    lanes: dict[Any, int] = {}
+    scorers: dict[tuple[Any, Any, Statistic], dict[Any, int]] = {}
+    placed = []
+    for cell in cells:
+        lane = lanes.setdefault(cell.mechanism.value, len(lanes))
+        own = cell.attack.value if type(cell.attack.value).see is not Attack.see else None
+        key = (structure(cell.attack.value), own, cell.estimator.value.statistic())
+        attacks = scorers.setdefault(key, {})
+        attack = attacks.setdefault(cell.attack.value, len(attacks))
+        placed.append((cell, Place(lane, list(scorers).index(key), attack)))
+    return Pass(
+        stream=stream,
+        trials=trials,
+        rows=rows,
+        shape=shape,
+        pair=cells[0].pair.value,
+        data=data,
+        mechanisms=tuple(lanes),
+        scorers=tuple(Scorer(tuple(attacks), stat) for (*_, stat), attacks in scorers.items()),
+        cells=tuple(placed),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Everything that is decided before the first draw."""
+
+    audit: Audit
+    passes: tuple[Pass, ...]
+    failed: tuple[tuple[Cell, str], ...]
+    """Cells whose mechanism or attack cannot even be traced, with the reason."""
+    skipped: tuple[Skip, ...]
+    m: int
+    """Cells with a claim and a certifying estimator, failed ones included."""
+    certifying_cells: int
+    """How many cells certify a bound, claimed or not: those that must hold together."""
+    prng: str
+    """Name of the generator."""
+    searches: tuple[Cell, ...] = ()
+    """Cells that are searched, each with draws of its own."""
+
+
+def plan(audit: Audit, prng: str, source: Source | None = None) -> Plan:
+    """Arranges the cells of an audit into passes over shared draws.
+
+    Args:
+        audit: the validated spec.
+        prng: name of the generator.
+        source: calls black boxes for the first time; default: worker processes that end with it.
+    """
+    with contextlib.ExitStack() as stack:
+        source = source or stack.enter_context(Workers(interpreters=audit.interpreters))
+        planner = _Planner(audit, prng, source)
+        while planner.left:
+            try:
+                patiently(planner.go_on, audit.run.seconds)
+            except StuckError as stuck:
+                planner.give_up(str(stuck))
+        return planner.plan()
+
+
+_Shared = tuple["Stream", int, int, "Shape", str, bool, bool]
+
+
+class _Look(NamedTuple):
+    """What was found about a cell."""
+
+    certified: bool
+    problem: str
+    """Why it cannot be run."""
+    searched: bool = False
+    """Whether it makes its passes as it goes."""
+    shared: _Shared | None = None
+    """What it has in common with those that share its draws, if it can be run."""
+
+
+class _Planner:
+    """Looks at one cell after the other.
+
+    One that does not come to an end is given up, and what still is at it is not listened to.
+    """
+
+    def __init__(self, audit: Audit, prng: str, source: Source) -> None:
+        self.audit, self.prng = audit, prng
+        self.left = deque(audit.cells)
+        self._tracer = Tracer(audit.run, prng, source)
+        self._skipped = list(audit.skipped)
+        self._failed: list[tuple[Cell, str]] = []
+        self._searches: list[Cell] = []
+        self._together: dict[_Shared, list[Cell]] = {}
+        self._digests: dict[Any, str] = {}
+        self._unusable = {one.name: one.problem for one in audit.environments if one.problem}
+        self._m = self._certifying = 0
+        self._turn = object()
+
+    def go_on(self) -> None:
+        """Looks at those that are left."""
+        turn = self._turn = object()
+        with precision_of(self.audit.run):
+            while self.left:
+                cell = self.left[0]
+                found = self._look(cell)
+                if self._turn is not turn:
+                    return
+                self.left.popleft()
+                self._take(cell, found)
+
+    def give_up(self, reason: str) -> None:
+        """The cell that is looked at fails, and counts among those that would have been tested."""
+        self._turn = object()
+        cell = self.left.popleft()
+        self._take(cell, _Look(type(cell.estimator.value).certifies, reason))
+
+    def plan(self) -> Plan:
+        """Everything that was decided."""
+        passes = tuple(arrange(*shared[:5], cells) for shared, cells in self._together.items())
+        left_out = tuple(self._failed), tuple(self._skipped)
+        counted = self._m, self._certifying
+        return Plan(self.audit, passes, *left_out, *counted, self.prng, tuple(self._searches))
+
+    def _take(self, cell: Cell, found: Skip | _Look) -> None:
+        if isinstance(found, Skip):
+            self._skipped.append(found)
+            return
+        self._certifying += found.certified
+        self._m += found.certified and cell.claim is not None
+        if found.searched:
+            self._searches.append(cell)
+        elif found.shared is None:
+            self._failed.append((cell, found.problem))
+        else:
+            self._together.setdefault(found.shared, []).append(cell)
+
+    def _look(self, cell: Cell) -> Skip | _Look:
+        attack, certified, tracer, run = cell.attack.value, False, self._tracer, self.audit.run
+        problem = self._unusable.get(getattr(cell.mechanism.value, "environment", None) or "", "")
+        if problem or cell.search is not None:
+            certified = type(cell.estimator.value).certifies
+            return _Look(certified, problem, searched=not problem)
+        try:
+            accepts = statistic_of(cell.estimator.value).accepts
+            certified = certifies(cell.estimator.value, cell.claim)
+            data = self._data_of(cell)
+            shape, value = tracer.output_shape(cell), cell.mechanism.value
+            declared = declared_rows(cell.mechanism.value)
+            dims = seen_shape(attack, shape, run_dtype(resolved(run, value, cell.trials))).dims
+            target = Target(value, cell.pair.value, dims)
+            may_be_nan = nan_allowed(cell.mechanism.value)
+            if (reason := unsuited(attack, target)) is not None:
+                return _skip(cell, f"{cell.attack.label}: {reason}")
+            learns(attack)
+            if attack.gives not in accepts:
+                taken = f"{cell.estimator.label} takes {in_words(accepts)}"
+                given = f"{cell.attack.label} gives {in_words([attack.gives])}"
+                return _skip(cell, f"{given}, {taken}")
+            if (reason := mismatch(cell.mechanism.value, attack.gives)) is not None:
+                return _skip(cell, f"{cell.mechanism.label}: {reason}")
+            tracer.check_attack(cell, shape)
+        except CellError as error:
+            return _Look(certified, str(error))
+        on_host = isinstance(cell.mechanism.value, HostMechanism)
+        rows = run.chunk or declared or rows_per_chunk(shape.dims, on_host=on_host)
+        group = draw_group(cell, data=data, precision=run.precision, prng=self.prng, rows=rows)
+        stream = Stream(cell.seed, group, cell.repeat, EVAL)
+        anytime = type(cell.estimator.value).anytime  # in a pass of their own, in rounds
+        shared = (stream, cell.trials, rows, shape, data, may_be_nan, anytime)
+        return _Look(certified, "", shared=shared)
+
+    def _data_of(self, cell: Cell) -> str:
+        pair = cell.pair.value
+        if pair not in self._digests:
+            made = guarded("the pair", partial(both_as_made, pair))
+            self._digests[pair] = guarded("the pair", partial(data_digest, made))
+        return self._digests[pair]
+
+
+def _skip(cell: Cell, reason: str) -> Skip:
+    labels = (cell.mechanism.label, cell.pair.label, cell.attack.label, cell.estimator.label)
+    return Skip(*labels, swept=cell.swept, reason=reason, expected=cell.expected)

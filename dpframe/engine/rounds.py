@@ -1,0 +1,366 @@
+"""The counts of one pass as they come in."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+
+from dpframe.engine.checks import zero_of
+from dpframe.sampling.address import SEGMENT_ELEMENTS, Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dpframe.common.types import Tree
+    from dpframe.engine.plan import Pass
+    from dpframe.interfaces.statistic import Statistic
+
+
+# The counts of one pass as they come in, in whatever order.
+
+
+class Tally:
+    """Counts by dataset: a gapless prefix of whole chunks, segments beyond a gap, and the tail.
+
+    Only the prefix may be stored, because only a prefix can be gone on with. A trial is a trial
+    wherever it stands: all that came in counts where nothing more is to come.
+
+    Args:
+        prefix: counts of the chunks 0 … done[d] − 1, every leaf int64 and zero if none.
+        done: whole chunks counted, per dataset.
+        rows: rows per chunk.
+    """
+
+    def __init__(self, prefix: Tree, done: tuple[int, int], rows: int) -> None:
+        self.rows = rows
+        self._counted = prefix, done
+        self._beyond: tuple[dict[int, tuple[int, Tree]], ...] = ({}, {})
+        self._tail: list[tuple[Segment, Tree] | None] = [None, None]
+        self._total: tuple[Tree, tuple[int, int]] | None = None
+
+    @property
+    def prefix(self) -> Any:
+        """Counts of the chunks 0 … done[d] − 1 of each dataset d."""
+        return self._counted[0]
+
+    @property
+    def done(self) -> tuple[int, int]:
+        """How many whole chunks the prefix covers, per dataset."""
+        return self._counted[1]
+
+    def add(self, dataset: int, segment: Segment, counts: Tree) -> None:
+        """Takes in the counts of a segment, once; one that was cut to nothing has none."""
+        if segment.stop == segment.first or segment.first < self.done[dataset]:
+            return
+        self._total = None
+        if segment.limit < self.rows:
+            self._tail[dataset] = (segment, counts)
+            return
+        waiting = self._beyond[dataset]
+        waiting[segment.first] = (segment.stop, counts)
+        while self.done[dataset] in waiting:
+            stop, counts = waiting.pop(self.done[dataset])
+            done = (stop, self.done[1]) if dataset == 0 else (self.done[0], stop)
+            # One assignment: a signal may raise anywhere, and what is here is stored then.
+            self._counted = _sum(self.prefix, counts), done
+
+    def total(self) -> tuple[Tree, tuple[int, int]]:
+        """Counts of everything that came in, and how many trials that is per dataset.
+
+        A box that hangs leaves a gap, and what others counted beyond it are trials like any. Every
+        cell of the pass asks for it; it is added up once.
+        """
+        if self._total is None:
+            self._total = self._added_up()
+        return self._total
+
+    def _added_up(self) -> tuple[Tree, tuple[int, int]]:
+        counts = self.prefix
+        for beyond, tail in zip(self._beyond, self._tail, strict=True):
+            for _, more in beyond.values():
+                counts = _sum(counts, more)
+            if tail is not None:
+                counts = _sum(counts, tail[1])
+        return counts, self.trials
+
+    @property
+    def trials(self) -> tuple[int, int]:
+        """How many trials have come in, per dataset."""
+        whole = [
+            done + sum(stop - first for first, (stop, _) in tuple(beyond.items()))
+            for done, beyond in zip(self.done, self._beyond, strict=True)
+        ]
+        n0, n1 = (
+            number * self.rows + (tail[0].limit if tail is not None else 0)
+            for number, tail in zip(whole, self._tail, strict=True)
+        )
+        return n0, n1
+
+
+def _sum(a: Tree, b: Tree) -> Any:
+    return jax.tree.map(np.add, a, b)
+
+
+@functools.lru_cache(maxsize=64)
+def _zero_without_layout(statistic: Statistic, x64: bool, layout: Tree = ()) -> Tree:
+    return zero_of(statistic, layout)
+
+
+def _zero(statistic: Statistic, layout: Tree) -> Tree:
+    """Counts of no draws; asked once where no pilot has fixed anything, as in most passes."""
+    if not (isinstance(layout, tuple) and not layout):  # an array has no truth, and no order
+        return zero_of(statistic, layout)
+    return _zero_without_layout(statistic, jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+
+
+def no_counts(the_pass: Pass, layouts: tuple[Tree, ...]) -> tuple[Any, ...]:
+    """Counts of no draws at all, per scorer; every leaf [lanes, attacks, …].
+
+    Args:
+        the_pass: what is to be counted.
+        layouts: what its pilots fixed, shaped likewise.
+    """
+
+    def zeros(statistic: Any, layout: Tree, attacks: int) -> Any:
+        zero = _zero(statistic, jax.tree.map(lambda leaf: leaf[0, 0], layout))
+        shape = (len(the_pass.mechanisms), attacks)
+        return jax.tree.map(
+            lambda leaf: np.zeros((*shape, *leaf.shape), np.asarray(leaf).dtype), zero
+        )
+
+    return tuple(
+        zeros(scorer.statistic, layout, len(scorer.attacks))
+        for scorer, layout in zip(the_pass.scorers, layouts, strict=True)
+    )
+
+
+# Counts of one pass round by round, for estimators that bet on a round what they know before it.
+#
+# Rounds end at fixed numbers of draws, whatever is asked for: more trials go on with the same
+# ones,
+# and only the last is cut. The rounds within the first chunk are slices of it, which one call
+# counts
+# for all of them; beyond it, rounds end with chunks.
+
+
+FIRST = 64
+"""Draws of the first round, on each dataset. Nothing is bet on it: it fixes what is counted."""
+
+FINE, COARSE, MANY = 9, 5, 20_000
+"""A round is a ninth of all before it, and a fifth beyond so many draws."""
+
+PIECES = 16
+"""Parts of a segment's size, so that threads share a round."""
+
+
+def ends(trials: int, rows: int, *, whole: bool) -> list[int]:
+    """Draws on each dataset at the end of each round.
+
+    Args:
+        trials: wanted in all; the last end.
+        rows: of a chunk.
+        whole: whether chunks are too dear to be drawn again, so that all rounds end with one.
+    """
+    found: list[int] = []
+    end = 0
+    while end < trials:
+        step = max(8, end // (FINE if end < MANY else COARSE)) if end else FIRST
+        end += step
+        if whole or end > rows:
+            end = -(-end // rows) * rows
+        found.append(min(end, trials))
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def most_slices(rows: int) -> int:
+    """How many rounds begin in the first chunk, where chunks are cut."""
+    return len(ends(rows, rows, whole=False))
+
+
+class Part(NamedTuple):
+    """A round's place among the draws."""
+
+    start: int
+    end: int
+    full: bool
+    """Whether it ends where rounds end, and not only where the trials do."""
+
+
+class Rounds:
+    """Counts of rounds as they come in, in whatever order.
+
+    Args:
+        zeros: per scorer counts of nothing; every leaf [lanes, attacks, 2, …].
+        trials: wanted on each dataset.
+        rows: rows per chunk.
+        elements: coordinates per row.
+        whole: whether all rounds end with a chunk.
+    """
+
+    def __init__(
+        self, zeros: tuple[Tree, ...], trials: int, rows: int, elements: int, *, whole: bool
+    ) -> None:
+        self.rows = rows
+        stops = ends(trials, rows, whole=whole)
+        further = frozenset(ends(trials + 2 * max(trials, rows, FIRST), rows, whole=whole)[:-1])
+        self.parts = [
+            Part(start, end, end in further)
+            for start, end in zip([0, *stops[:-1]], stops, strict=True)
+        ]
+        self.zero = jax.tree.map(lambda leaf: leaf.astype(np.int64), zeros)
+        self._step = max(1, SEGMENT_ELEMENTS // PIECES // (rows * max(1, elements)))
+        self._sliced = not whole
+        """Whether the first chunk is cut into slices, a round each."""
+        self._starts = [part.start for part in self.parts]
+        self._whole = [part.start // rows for part in self.parts]
+        self.lanes = jax.tree.leaves(zeros)[0].shape[0]
+        self.upto = [0] * self.lanes
+        """Rounds that each lane has."""
+        self.counts: list[Any] = []
+        """Per scorer counts of each round that some lane has, every leaf [lanes, attacks, 2, …]."""
+        self.next = 0
+        """The round that comes next."""
+        self.active = list(range(self.lanes))
+        """Lanes that are counted in it."""
+        self._missing: dict[int, int] = {}
+        """Chunks of a round that have not come in, on both datasets together."""
+        self._sums: dict[int, Any] = {}
+
+    @property
+    def trials(self) -> tuple[int, int]:
+        """Draws in the rounds that have ended, per dataset, of the lane that has most."""
+        most = max(self.upto)
+        end = self.parts[most - 1].end if most else 0
+        return end, end
+
+    @property
+    def done(self) -> tuple[int, int]:
+        """Whole chunks before the round that comes next, per dataset."""
+        chunk = self.parts[self.next].start // self.rows if self.next < len(self.parts) else 0
+        return chunk, chunk
+
+    def take_stored(self, lane: int, upto: int, known: dict[tuple[int, int], Any]) -> None:
+        """Takes in what is known of a lane's first rounds.
+
+        Args:
+            lane: which.
+            upto: how many rounds.
+            known: per scorer and attack the counts of each round, every leaf [2, …].
+        """
+        for number in range(upto):
+            self._grow(number)
+            for (scorer, attack), rounds in known.items():
+                _put(self.counts[number][scorer], (lane, attack), rounds[number])
+        self.upto[lane] = upto
+
+    def go_on(self, lanes: Sequence[int]) -> None:
+        """Decides what is counted next: the earliest round that some of these lanes lack."""
+        lacking = [lane for lane in lanes if self.upto[lane] < len(self.parts)]
+        self.next = min((self.upto[lane] for lane in lacking), default=len(self.parts))
+        before = set(self.active)
+        self.active = [lane for lane in lacking if self.upto[lane] == self.next]
+        # The round that goes on beyond the first chunk has its slice of it, from these lanes.
+        begun = {self.next} & self._sums.keys() if before.issuperset(self.active) else set()
+        self._missing = {number: self._missing[number] for number in begun}
+        self._sums = {number: self._sums[number] for number in begun}
+
+    def step(self) -> int:
+        """How many rounds are worth counting before anybody is asked whether more are needed.
+
+        All those within the first chunk, which are counted in one call.
+        """
+        within = sum(part.end <= self.rows for part in self.parts[self.next :])
+        return max(1, within)
+
+    def units(self, rounds: int | None = None) -> Iterator[tuple[int, Segment]]:
+        """(dataset, segment) of the rounds from the next one on, D and D′ in turn.
+
+        Args:
+            rounds: how many; default: all that are left.
+        """
+        stop = len(self.parts) if rounds is None else min(len(self.parts), self.next + rounds)
+        parts, slices = self.parts[self.next : stop], self._slices()
+        for dataset in (0, 1) if slices else ():
+            yield dataset, Segment(0, 1, slices[-1][1], slices)
+        for part in parts:
+            for segment in self._segments(part):
+                yield 0, segment
+                yield 1, segment
+
+    def _slices(self) -> tuple[tuple[int, int], ...]:
+        """Those of the first chunk that are needed from the next round on."""
+        return tuple(
+            (part.start, min(part.end, self.rows))
+            for number, part in enumerate(self.parts)
+            if number >= self.next and self._in_slices(part) and number not in self._sums
+        )
+
+    def _in_slices(self, part: Part) -> bool:
+        return self._sliced and part.start < self.rows
+
+    def _segments(self, part: Part) -> Iterator[Segment]:
+        first, (whole, tail) = part.start // self.rows, divmod(part.end, self.rows)
+        if self._in_slices(part):
+            first, tail = 1, tail if whole else 0
+        for at in range(first, whole, self._step):
+            yield Segment(at, min(at + self._step, whole), self.rows)
+        if tail:
+            yield Segment(whole, whole + 1, tail)
+
+    def add(self, dataset: int, segment: Segment, counts: Any) -> None:
+        """Takes in the counts of a segment, once; those of lanes that are not active are zero."""
+        del dataset  # the counts' own first axis
+        if segment.stop == segment.first:
+            return
+        if not segment.slices:
+            self._add(self._round_of(segment), counts, segment.stop - segment.first)
+        for place, (start, _) in enumerate(segment.slices):
+            own = jax.tree.map(lambda leaf, at=place: leaf[at], counts)
+            self._add(bisect.bisect_left(self._starts, start), own, 1)
+
+    def _add(self, number: int, counts: Any, chunks: int) -> None:
+        if number < self.next:
+            return
+        part = self.parts[number]
+        if number not in self._missing:
+            first, last = part.start // self.rows, -(-part.end // self.rows)
+            self._missing[number] = 2 * (last - first)
+            self._sums[number] = self.zero
+        self._sums[number] = _rounds_sum(self._sums[number], counts)
+        self._missing[number] -= chunks
+        while self._missing.get(self.next) == 0:
+            self._end_round()
+
+    def _round_of(self, segment: Segment) -> int:
+        if segment.limit == self.rows:  # of those that begin in this chunk, the last one holds it
+            return bisect.bisect_right(self._whole, segment.first) - 1
+        end = segment.first * self.rows + segment.limit
+        return bisect.bisect_left(self.parts, end, key=lambda part: part.end)
+
+    def _end_round(self) -> None:
+        number = self.next
+        counts = self._sums[number]
+        self._grow(number)
+        for lane in self.active:
+            _put(self.counts[number], lane, jax.tree.map(lambda leaf, at=lane: leaf[at], counts))
+            self.upto[lane] = number + 1
+        self.next += 1  # last: a signal may raise anywhere, and the same again is no harm
+        del self._missing[number], self._sums[number]
+
+    def _grow(self, number: int) -> None:
+        if number == len(self.counts):
+            self.counts.append(jax.tree.map(np.copy, self.zero))
+
+
+def _put(tree: Any, place: Any, new: Any) -> None:
+    for leaf, value in zip(jax.tree.leaves(tree), jax.tree.leaves(new), strict=True):
+        leaf[place] = value
+
+
+def _rounds_sum(a: Any, b: Any) -> Any:
+    return jax.tree.map(np.add, a, b)

@@ -1,0 +1,213 @@
+"""Compare a few chunks before anything is counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpframe.errors import CellError
+from dpframe.sampling.address import can_be_nan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from dpframe.common.types import HostArray
+
+
+NAN_FOUND = "sample returned NaN; if that is meant, the mechanism says may_be_nan = True"
+FROZEN = (
+    "sample returned the same outputs under different keys: it must draw its randomness from the "
+    "key, since a NumPy draw is made once, when the function is traced"
+)
+REPEATED = "all outputs of one call are equal, and differ from call to call: draw n of them"
+NEIGHBOURS = (
+    "score gave outputs other scores when other outputs stood beside them: it must score every row "
+    "alone, without means, order or comparisons over the first axis"
+)
+PLACES = (
+    "score gave outputs other scores in another order: it must score every row alone, wherever it "
+    "stands"
+)
+SIZES = (
+    "score gave outputs other scores in a smaller batch: it must score every row alone, however "
+    "many there are"
+)
+
+ROWS = 64
+"""With fewer rows a fair coin could look like a frozen or a repeated draw."""
+
+FEW = 8
+"""Rows that keep their place in a crowd of equal ones: a rare row is hardly ever among them."""
+
+ROUNDING = 1e-4
+"""Relative difference of two scores that rounding may make, however much has cancelled."""
+
+LARGEST = 0.01
+"""Share of the largest score below which the others owe their size to cancelling."""
+
+
+def check_outputs_vary(chunks: Sequence[HostArray]) -> None:
+    """Looks at a few chunks of one dataset, each drawn under a key of its own.
+
+    Raises:
+        CellError: the outputs are not independent draws. A correct mechanism is accused with
+            probability below 1e-6.
+    """
+    first = chunks[0]
+    if len(first) < ROWS:
+        return
+    same = all(_equal(chunk, first).all() for chunk in chunks[1:])
+    varied = [not _equal(chunk, chunk[:1]).all() for chunk in chunks]
+    if varied[0] and same:
+        raise CellError(FROZEN)
+    if not any(varied) and not same:
+        raise CellError(REPEATED)
+
+
+def check_rows_alone(
+    score: Callable[[HostArray], HostArray], chunks: tuple[HostArray, HostArray]
+) -> None:
+    """Scores the rows of two chunks again, in other company, another order and another number.
+
+    What stands beside a row must not matter at all: the same program does the same to a row at the
+    same place, so not one decision may change, and scores only by rounding that next to no row
+    crosses a threshold for (a loop may go on until every row has converged). Its place and the
+    number of rows may cost some rounding, because other code then does the same sum.
+
+    Args:
+        score: an attack, with what it learned.
+        chunks: outputs on D and on D′, of the length in which they are counted.
+
+    Raises:
+        CellError: a row's score depends on more than the row.
+    """
+    x, y = chunks
+    n = len(x)
+    if n < 2:
+        return
+    rng = np.random.default_rng(n)
+    s, t = score(x), score(y)
+    scale = _scale(np.concatenate([s, t]))
+    half, order = rng.random(n) < 1 / 2, rng.permutation(n)
+    mixtures = [(_mixed(half, x, y), _mixed(half, s, t)), (_mixed(half, y, x), _mixed(half, t, s))]
+    if any(_depends(score(rows), expected, scale) for rows, expected in mixtures):
+        raise CellError(NEIGHBOURS)
+    if _differs(score(x[order]), s[order], scale):
+        raise CellError(PLACES)
+    for rows, expected in mixtures:
+        for places, crowd in _crowds(rows, expected, order[:FEW]):
+            crowded = np.repeat(crowd, n, axis=0)
+            crowded[places] = rows[places]
+            found = score(crowded)
+            others = np.delete(found, places)
+            if _depends(found[places], expected[places], scale) or _differs(
+                others, others[:1], scale
+            ):
+                raise CellError(NEIGHBOURS)
+    part = min(ROWS, n // 2)
+    if _differs(score(x[:part]), s[:part], scale):
+        raise CellError(SIZES)
+
+
+def one_number(scores: HostArray) -> HostArray:
+    """Many numbers of each row as one, which is another as soon as one of them is.
+
+    Args:
+        scores: shape [n, …].
+
+    Returns:
+        Shape [n], float64.
+    """
+    flat = scores.reshape(len(scores), -1).astype(np.float64)
+    weights = np.random.default_rng(flat.shape[1]).uniform(0.5, 1.0, flat.shape[1])
+    # A NaN or an infinity among many must not hide the others.
+    ends = np.select([np.isnan(flat), flat == np.inf, flat == -np.inf], [1e3, 2e3, -2e3], flat)
+    found: HostArray = ends @ weights
+    return found
+
+
+def _crowds(
+    rows: HostArray, scores: HostArray, few: HostArray
+) -> Iterator[tuple[HostArray, HostArray]]:
+    """Which rows keep their place, and the one row, shape [1, *dims], that stands at all others.
+
+    The crowd need not be likely, nor even possible: a row that is scored alone does not see it.
+
+    Args:
+        rows: outputs.
+        scores: of these.
+        few: places of some rows that are nothing special.
+    """
+    ends = np.array([scores.argmin(), scores.argmax()])
+    for places in (few, ends):
+        for end in ends:
+            yield places, rows[end, None]
+    if can_be_nan(rows.dtype):
+        size = np.abs(rows).max(initial=0, where=np.isfinite(rows))
+        for far in (3, -3):
+            yield few, np.full_like(rows[:1], far * size)
+
+
+def _mixed(mask: HostArray, a: HostArray, b: HostArray) -> HostArray:
+    """Rows of `a` where the mask is True, else of `b`."""
+    return np.where(mask.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
+
+
+def _depends(after: HostArray, before: HostArray, scale: float) -> bool:
+    """Whether scores changed by more than may be ascribed to rounding, as a cut would see it."""
+    changed = ~_equal(after, before)
+    if not changed.any():
+        return False
+    if before.dtype == np.bool_ or (changed & ~_rounded(after, before, scale)).any():
+        return True
+    return crossing(after[changed], before[changed]) > max(3, len(before) >> 14)
+
+
+def _differs(after: HostArray, before: HostArray, scale: float) -> bool:
+    """Whether scores changed by more than rounding; a decision may lie at its threshold.
+
+    Trials that differ by their place alone are independent, if not equal: their sum lies closer to
+    its mean than a binomial one [Hoeffding1956, theorem 4].
+    """
+    changed = ~_equal(after, before)
+    if not changed.any():
+        return False
+    if before.dtype == np.bool_:
+        return bool(changed.sum() > 1 + (len(before) >> 10))
+    return bool((changed & ~_rounded(after, before, scale)).any())
+
+
+def crossing(after: HostArray, before: HostArray) -> int:
+    """The largest number of rows that change sides of one and the same threshold."""
+    low = np.sort(np.minimum(after, before))
+    high = np.sort(np.maximum(after, before))
+    # At a threshold just below or at high[j], rows with low < it ≤ high are on both sides.
+    inside = np.searchsorted(low, high, "left") - np.searchsorted(high, high, "left")
+    return int(inside.max(initial=0))
+
+
+def _equal(a: HostArray, b: HostArray) -> HostArray:
+    """Which rows are the same; NaN is the same as NaN."""
+    nan = np.not_equal(a, a) & np.not_equal(b, b)  # of any dtype that JAX has
+    same: HostArray = np.equal(a, b) | nan
+    return same
+
+
+def _rounded(after: HostArray, before: HostArray, scale: float) -> HostArray:
+    """Which scores differ by no more than rounding."""
+    a, b = np.asarray(after, np.float64), np.asarray(before, np.float64)
+    size = np.maximum(np.abs(a), np.abs(b))
+    with np.errstate(invalid="ignore"):
+        found: HostArray = np.abs(a - b) <= ROUNDING * np.maximum(size, scale)
+    return found & np.isfinite(a) & np.isfinite(b)
+
+
+def _scale(scores: HostArray) -> float:
+    """The size of scores that rounding is measured by, however small one of them is.
+
+    Where most are next to 0, they are so because larger numbers have cancelled.
+    """
+    size = np.abs(np.asarray(scores, np.float64))
+    size = size[np.isfinite(size)]
+    return float(max(np.median(size), LARGEST * size.max())) if len(size) else 0.0

@@ -1,0 +1,298 @@
+"""Keep every core busy: a few threads share the segments of all passes."""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+
+from dpframe.common.machine import doing
+from dpframe.errors import CellError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Sequence
+
+    from jax import Device
+
+    from dpframe.common.types import Tree
+    from dpframe.engine.passes import Work
+    from dpframe.sampling.address import Segment
+
+
+Unit = tuple[int, "Segment"]
+"""Dataset and segment: what a thread counts at a time."""
+
+FAREWELL = 1.0
+"""Seconds that threads get to come to an end when the caller leaves."""
+
+TICK = 0.2
+"""Seconds between two looks at the clock."""
+
+NEVER = "the time budget ended before anything was counted"
+
+_NUMBERS = itertools.count()
+
+FIRST = 2
+"""Units that are counted even when there is no time: the first of each dataset."""
+
+
+class GaveUpError(CellError):
+    """A pass did not come to an end in its time; what it has counted is valid."""
+
+
+class Counted(NamedTuple):
+    """A segment came back."""
+
+    work: Work
+    dataset: int
+    segment: Segment
+    counts: tuple[Tree, ...]
+    seconds: float
+
+
+class Paused(NamedTuple):
+    """All that a work has given out is counted; whether there is more is to be decided."""
+
+    work: Work
+
+
+class Finished(NamedTuple):
+    """All of a pass is counted, or it failed."""
+
+    work: Work
+    error: BaseException | None
+
+
+Event = Counted | Paused | Finished
+
+
+class Schedule:
+    """Runs works on threads and hands what they count to the caller, one event at a time.
+
+    Args:
+        works: in the order in which they should start; long ones first balance best.
+        threads: how many segments may run at once.
+        devices: they share these in turn.
+        beside: more threads, for black boxes only: these keep no device busy.
+        interrupt: called when the caller leaves early, to end what threads wait for.
+    """
+
+    def __init__(
+        self,
+        works: Sequence[Work],
+        threads: int,
+        devices: Sequence[Device],
+        beside: int = 0,
+        interrupt: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._devices, self._interrupt = devices, interrupt
+        self._waiting = deque(works)
+        self._ready: dict[Work, _Units] = {}
+        """In the order in which they were prepared; a work whose last unit is taken leaves."""
+        self._open: dict[Work, int] = {}
+        """Works that have begun, and how many of their units are being counted."""
+        self._left = len(self._waiting)
+        # Not guarded by the condition: the caller takes events, and a signal that raises there
+        # must find no lock half released.
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._change = threading.Condition()
+        self._stopping = False
+        self._doing: dict[threading.Thread, Work] = {}
+        kinds = [False] * max(1, threads) + [True] * beside
+        self._threads = [self._thread(only_host=kind) for kind in kinds]
+        self._timed = any(work.run.seconds is not None for work in works)
+
+    def _thread(self, *, only_host: bool) -> threading.Thread:
+        number = next(_NUMBERS)
+        device = self._devices[number % len(self._devices)]
+        return threading.Thread(
+            target=self._serve,
+            args=(device, only_host),
+            name=f"dpframe-{number}",
+            daemon=True,
+        )
+
+    def events(self, patience: float) -> Generator[Event | None]:
+        """Yields events as they come, and None when nothing came for `patience` seconds.
+
+        Leaving the loop early stops the threads after their current segment; `rest` then has what
+        they still counted.
+        """
+        try:
+            for thread in tuple(self._threads):
+                thread.start()
+            if self._timed:
+                threading.Thread(target=self._watch, name="dpframe-clock", daemon=True).start()
+            while self._left:
+                try:
+                    event: Event | None = self._events.get(timeout=patience)
+                except queue.Empty:
+                    event = None
+                self._left -= isinstance(event, Finished)
+                yield event
+        finally:
+            self._stop()
+
+    def rest(self) -> list[Event]:
+        """Events that nobody has taken."""
+        found = []
+        while not self._events.empty():
+            found.append(self._events.get())
+        return found
+
+    def _stop(self) -> None:
+        with self._change:
+            self._stopping = True
+            self._change.notify_all()
+        if self._left:
+            self._interrupt()
+        deadline = time.monotonic() + FAREWELL
+        for thread in self._threads:
+            if thread.ident is not None:  # it was started
+                thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _serve(self, device: Device, only_host: bool) -> None:
+        with jax.default_device(device):  # belongs to this thread
+            while (task := self._next(only_host)) is not None:
+                self._do(*task)
+
+    def _watch(self) -> None:
+        """Gives up works that do not come to an end; threads that are stuck in them are replaced.
+
+        Not done by the caller, whom a signal may reach while it holds a lock.
+        """
+        while True:
+            with self._change:
+                if self._stopping or not (self._open or self._waiting):
+                    return
+                for work in [work for work in self._open if work.overdue()]:
+                    self._ready.pop(work, None)
+                    stuck = [thread for thread, own in self._doing.items() if own is work]
+                    self._close(work, GaveUpError(_never(stuck)))
+                    for thread in stuck:
+                        del self._doing[thread]
+                        self._threads.append(self._thread(only_host=work.on_host))
+                        self._threads[-1].start()
+                self._change.notify_all()
+                self._change.wait(TICK)
+
+    def _do(self, work: Work, unit: Unit | None) -> None:
+        self._doing[threading.current_thread()] = work
+        try:
+            if unit is None:
+                work.prepare()
+                self._prepared(work)
+            else:
+                started = time.perf_counter()
+                index, segment = unit
+                segment, counts = work.count(index, segment)
+                seconds = time.perf_counter() - started
+                self._done(work, Counted(work, index, segment, counts, seconds))
+        except BaseException as error:  # whatever a plugin raises belongs to its pass
+            self._failed(work, error)
+        finally:
+            self._doing.pop(threading.current_thread(), None)
+
+    def _next(self, only_host: bool) -> tuple[Work, Unit | None] | None:
+        """The next segment of a prepared pass, else a pass to prepare; None when all is done."""
+
+        def mine(works: Iterable[Work]) -> Work | None:
+            return next((work for work in works if work.on_host or not only_host), None)
+
+        with self._change:
+            while not self._stopping:
+                if (work := mine(self._ready)) is not None:
+                    return work, self._pop(work)
+                if (work := mine(self._waiting)) is not None:
+                    self._waiting.remove(work)
+                    self._open[work] = 0
+                    return work, None
+                if not self._open:
+                    return None
+                self._change.wait()
+            return None
+
+    def _pop(self, work: Work) -> Unit:
+        units = self._ready[work]
+        unit = units.take()
+        self._open[work] += 1
+        work.begin()
+        # Each dataset gets its first segment, or there would be nothing to report.
+        over = work.out_of_time() and units.taken >= FIRST
+        if over or not units:
+            del self._ready[work]
+        return unit
+
+    def _prepared(self, work: Work) -> None:
+        with self._change:
+            units = _Units(work.units())
+            if units:
+                self._ready[work] = units
+            else:
+                self._close(work, None)
+            self._change.notify_all()
+
+    def _done(self, work: Work, counted: Counted) -> None:
+        with self._change:
+            if work in self._open:  # else it failed meanwhile
+                self._events.put(counted)
+                self._open[work] -= 1
+                if self._open[work] == 0 and work not in self._ready:
+                    if work.in_steps:
+                        self._events.put(Paused(work))
+                    else:
+                        self._close(work, None)
+            self._change.notify_all()
+
+    def go_on(self, work: Work) -> None:
+        """Gives out what a paused work has decided to count next; nothing ends it."""
+        units = _Units(() if work.out_of_time() else work.units())
+        with self._change:
+            if work in self._open:  # else it was given up meanwhile
+                if units:
+                    self._ready[work] = units
+                else:
+                    self._close(work, None)
+            self._change.notify_all()
+
+    def _failed(self, work: Work, error: BaseException) -> None:
+        with self._change:
+            if work in self._open:
+                self._ready.pop(work, None)
+                self._close(work, error)
+            self._change.notify_all()
+
+    def _close(self, work: Work, error: BaseException | None) -> None:
+        del self._open[work]
+        self._events.put(Finished(work, error))
+
+
+def _never(stuck: list[threading.Thread]) -> str:
+    """Why nothing was counted."""
+    hooks = sorted({hook for thread in stuck if (hook := doing(thread.ident)) is not None})
+    return NEVER + "".join(f"; {hook} did not come back" for hook in hooks)
+
+
+class _Units:
+    """The units of a work, made one at a time as they are taken."""
+
+    def __init__(self, units: Iterable[Unit]) -> None:
+        self.taken = 0
+        self._units = iter(units)
+        self._next = next(self._units, None)
+
+    def __bool__(self) -> bool:
+        return self._next is not None
+
+    def take(self) -> Unit:
+        """The next unit; there must be one."""
+        unit = self._next
+        assert unit is not None
+        self._next = next(self._units, None)
+        self.taken += 1
+        return unit

@@ -1,0 +1,1 @@
+"""The interfaces that plugin authors subclass, the hooks, and the registry of plugins."""

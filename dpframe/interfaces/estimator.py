@@ -1,0 +1,285 @@
+"""The public interface of estimators: they turn counts into an estimate and a bound."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import typing
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+from dpframe.interfaces.attack import KINDS_OF_SCORES, Attack
+from dpframe.interfaces.plugin import Plugin, require
+from dpframe.interfaces.statistic import BinCounts, Statistic
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpframe.claims import Claim
+    from dpframe.common.types import HostArray, Tree
+
+
+# The public boundary for estimators: they turn counts into an estimate and a bound.
+
+
+Settled = Literal["violated", "unreachable"]
+"""Why a cell need not go on: its claim is refuted, or nothing that it can show reaches it."""
+
+UpperOf = Literal["every event", "every cut", "chosen thresholds"]
+
+
+class Query(NamedTuple):
+    """What is asked of an estimator."""
+
+    trials: tuple[int, int]
+    """Draws counted on D and on D′."""
+    delta: float
+    """δ at which ε is estimated."""
+    confidence: float
+    """Level of this one bound; the engine has already divided the error among the cells."""
+    claim: Claim | None
+    """What is claimed, if anything."""
+    resolution: float = 0.0
+    """Probabilities below this measure the sampler, not the mechanism (float32: 1e-6)."""
+
+
+class Contrast(NamedTuple):
+    """A bound beside what is claimed, at one δ."""
+
+    delta: float
+    lower: float
+    claimed: float
+
+
+class Share(NamedTuple):
+    """What one event certifies by itself, and what was paid for it."""
+
+    error: float
+    """Its share of the error; the shares of an estimate sum to at most 1."""
+    epsilon_lower: float
+    """The loss is at least this, but for that share of the error; `Estimate.epsilon_lower` is the
+    largest of them."""
+
+
+class Estimate(NamedTuple):
+    """What an estimator found. Bounds are None where it does not certify."""
+
+    epsilon: float
+    """Point value in nats; may be inf."""
+    epsilon_lower: float | None = None
+    """The loss is at least this, with probability at least `Query.confidence`; finite."""
+    epsilon_upper: float | None = None
+    """The most that *this attack* can show, at the same confidence; never a bound on the
+    mechanism. Inf where the counts set no limit. What was limited is said by the next field."""
+    epsilon_upper_of: UpperOf = "chosen thresholds"
+    """What `epsilon_upper` limits: every event that the attack's decisions make, every cut of its
+    scores, or nothing but the thresholds that the spec or the pilot chose."""
+    interval: tuple[float, float] | None = None
+    """Limits on ε, at the same confidence, that are approximate, Bayesian or assume more than the
+    bound does; never a bound."""
+    p_value: float | None = None
+    """Smallest level at which the claim is rejected, by inverting the same bound."""
+    p_resolved: float | None = None
+    """The same with every error rate raised by `Query.resolution`."""
+    contrast: Contrast | None = None
+    """Bound and claim at the δ that says most about the claim."""
+    tradeoff: tuple[tuple[float, float], ...] = ()
+    """Certified points (FPR, FNR): the mechanism's trade-off curve runs below or through each."""
+    profile: tuple[tuple[float, float], ...] = ()
+    """Points (ε, δ) of the estimated privacy profile."""
+    notes: tuple[str, ...] = ()
+    shares: tuple[Share, ...] = ()
+    """How the error is shared among events, in an order that does not depend on the counts; empty
+    where limits hold for all events at once. `dpframe calibrate` tests each share by itself."""
+    profile_lower: tuple[tuple[float, float], ...] = ()
+    """Certified points (ε, δ), by ascending ε: δ(ε) is at least this, for all ε together and with
+    `epsilon_lower`. `estimate_from_boxes` makes them of the same boxes."""
+    wealth: tuple[tuple[int, float], ...] = ()
+    """Points (draws on each side, logarithm of the wealth against the claim), in order; only of
+    anytime estimators."""
+
+
+class Estimator(Plugin, kind="estimator"):
+    """Turns the counts of a statistic into an estimate.
+
+    The class says whether it certifies, that is whether its bound is valid at finite samples,
+    and under which assumption; `reference` names the theorem that its numbers rest on.
+    `estimate_from_boxes` derives bound, p-value and trade-off points
+    from one function, so that they cannot disagree.
+    """
+
+    certifies: ClassVar[bool]
+    """Whether the bound is valid at finite samples; see `certifies_against`."""
+    assumption: ClassVar[str]
+    """Under which assumption."""
+    anytime: ClassVar[bool] = False
+    """Whether it is fed round by round, by `observe`, and valid at every number of trials at
+    once. What it does in a round it has chosen from the rounds before."""
+    reference: ClassVar[str] = ""
+    """The theorem, or another source, that its numbers rest on. Records and reports repeat it."""
+
+    @classmethod
+    def check_definition(cls) -> None:
+        missing = [part for part in ("certifies", "assumption") if not hasattr(cls, part)]
+        require(cls, "anytime", bool)
+        methods = {"statistic": Estimator.statistic, "estimate": Estimator.estimate}
+        if cls.anytime:
+            methods |= {"observe": Estimator.observe, "conclude": Estimator.conclude}
+        missing += [part for part, own in methods.items() if getattr(cls, part) is own]
+        if missing:
+            raise TypeError(f"{cls.__name__}: an estimator must have {', '.join(missing)}")
+        require(cls, "certifies", bool)
+        require(cls, "assumption", str)
+        require(cls, "reference", str)
+
+    def certifies_against(self, claim: Claim | None) -> bool:
+        """Whether the bound is valid for these parameters and this claim."""
+        return self.certifies
+
+    def statistic(self) -> Statistic:
+        """The statistic whose counts `estimate` reads."""
+        raise NotImplementedError
+
+    def estimate(self, layout: Tree, counts: Tree, query: Query) -> Estimate:
+        """Runs on the host, in float64.
+
+        Args:
+            layout: what the statistic's `bind` returned.
+            counts: the statistic's counts, int64.
+            query: what is asked.
+        """
+        raise NotImplementedError
+
+    def observe(self, state: Any, layout: Tree, counts: Tree, query: Query) -> Any:
+        """Takes in one round; only asked where `anytime` is True. Runs on the host.
+
+        The statistic is bound to the scores of the first round, so that one may choose, and
+        nothing may be bet on it. Any later round may be played by what was chosen from the rounds
+        before, and is then there to choose from.
+
+        Args:
+            state: what it returned for the round before; None for the first. The engine keeps it
+                and does not look into it.
+            layout: what the statistic's `bind` returned.
+            counts: the statistic's counts of this round alone, int64.
+            query: what is asked; `trials` are those of this round, as many on D as on D′.
+
+        Returns:
+            The new state. The old one stays as it is.
+        """
+        raise NotImplementedError
+
+    def settled(self, state: Any, layout: Tree, query: Query) -> Settled | None:
+        """Whether more rounds could change the verdict; asked after each under `stop = "decided"`.
+
+        Args:
+            state: of the last round.
+            layout: what the statistic's `bind` returned.
+            query: what is asked; its `trials` are those of all rounds so far.
+
+        Returns:
+            "violated" once the claim is refuted at the error 1 − `confidence`; "unreachable" once
+            nothing that the statistic's events show can reach the claim, at the same error; else
+            None. The default knows what `conclude` says.
+        """
+        found = self.conclude(state, layout, query)
+        if found.p_resolved is not None and found.p_resolved <= 1 - query.confidence:
+            return "violated"
+        limit, claim = found.epsilon_upper, query.claim
+        if claim is None or limit is None:
+            return None
+        return "unreachable" if limit < claim.epsilon_at(query.delta) else None
+
+    def conclude(self, state: Any, layout: Tree, query: Query) -> Estimate:
+        """What all rounds so far say; the same as `estimate`, of a state.
+
+        Args:
+            state: of the last round.
+            layout: what the statistic's `bind` returned.
+            query: what is asked; its `trials` are those of all rounds so far.
+        """
+        raise NotImplementedError
+
+    def estimate_scores(
+        self,
+        scores: tuple[HostArray, HostArray],
+        query: Query,
+        rng: np.random.Generator,
+    ) -> Estimate:
+        """Estimates from scores made elsewhere; runs on the host.
+
+        The default hands a random tenth of them to the statistic's pilot, if it has one, and
+        counts the rest.
+
+        Args:
+            scores: on D and on D′, each of shape [n]: booleans or floats.
+            query: what is asked; its `trials` are the lengths of the scores.
+            rng: decides which of them the pilot sees.
+        """
+        from dpframe.scores.count import count_scores
+
+        layout, counts, trials = count_scores(self.statistic(), scores, rng)
+        return self.estimate(layout, counts, query._replace(trials=trials))
+
+    def estimate_canaries(
+        self, scores: HostArray, members: HostArray, query: Query, rng: np.random.Generator
+    ) -> Estimate:
+        """Estimates from the canaries of one run that was made elsewhere; runs on the host.
+
+        The default counts them as one release, if the statistic takes canaries.
+
+        Args:
+            scores: larger means more like a member, shape [m].
+            members: whether each canary was in, shape [m], booleans; by fair coins.
+            query: what is asked.
+            rng: for estimators that need it.
+        """
+        from dpframe.scores.count import count_canaries
+
+        layout, counts = count_canaries(self.statistic(), scores, members)
+        return self.estimate(layout, counts, query._replace(trials=(1, 0)))
+
+    def extreme(self, layout: Tree, trials: tuple[int, int]) -> Tree:
+        """The counts that speak most loudly against any claim at this number of trials.
+
+        They decide between `consistent` and `inconclusive`. Required where `certifies` is True.
+        """
+        raise NotImplementedError
+
+
+# What plugins hand to each other: what an attack gives, and what an estimator takes.
+
+
+def exchange(cls: type[Plugin]) -> dict[str, Any]:
+    """What a plugin class gives or takes, as JSON values; {} for a mechanism or a pair.
+
+    An attack: `gives`, "decision", "score" or "canaries". An estimator: `takes`, those of them
+    that its statistic accepts; `bins`, whether it counts scores in bins or above thresholds;
+    `raw_scores`, whether it reads scores made elsewhere as they are; `certifies`, `assumption` and
+    `reference`. What cannot be known without parameters is None.
+    """
+    if issubclass(cls, Attack):
+        return {"gives": cls.gives}
+    if not issubclass(cls, Estimator):
+        return {}
+    statistic = _statistic(cls)
+    accepts = getattr(statistic, "accepts", None)
+    return {
+        "takes": None if accepts is None else [kind for kind in KINDS_OF_SCORES if kind in accepts],
+        "bins": None if statistic is None else issubclass(statistic, BinCounts),
+        "raw_scores": cls.estimate_scores is not Estimator.estimate_scores,
+        "certifies": cls.certifies,
+        "assumption": cls.assumption,
+        "reference": cls.reference or None,
+    }
+
+
+def _statistic(cls: type[Estimator]) -> type[Statistic] | None:
+    """Class of the statistic, with default parameters; else the one that the author annotated."""
+    # An author's code, which needs parameters that have no default, or fails: both are no news.
+    with contextlib.suppress(Exception, SystemExit):
+        return type(cls().statistic())
+    with contextlib.suppress(Exception):
+        found = typing.get_type_hints(cls.statistic).get("return")
+        if inspect.isclass(found) and issubclass(found, Statistic) and found is not Statistic:
+            return found
+    return None

@@ -1,0 +1,47 @@
+"""The hooks that a plugin module implements. Each returns classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpframe.interfaces.attack import Attack
+    from dpframe.interfaces.estimator import Estimator
+    from dpframe.interfaces.mechanism import HostMechanism, Mechanism
+    from dpframe.interfaces.pair import Neighbourhood, Pair
+
+
+PROJECT = "dpframe"
+"""pluggy project name and entry-point group."""
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def dpframe_mechanisms() -> Sequence[type[Mechanism | HostMechanism]]:  # type: ignore[empty-body]
+    """Returns the mechanism classes that the plugin provides."""
+
+
+@hookspec
+def dpframe_attacks() -> Sequence[type[Attack]]:  # type: ignore[empty-body]
+    """Returns the attack classes that the plugin provides."""
+
+
+@hookspec
+def dpframe_estimators() -> Sequence[type[Estimator]]:  # type: ignore[empty-body]
+    """Returns the estimator classes that the plugin provides."""
+
+
+@hookspec
+def dpframe_pairs() -> Sequence[type[Pair]]:  # type: ignore[empty-body]
+    """Returns the pair classes that the plugin provides."""
+
+
+@hookspec
+def dpframe_neighbourhoods() -> Sequence[type[Neighbourhood]]:  # type: ignore[empty-body]
+    """Returns the neighbourhood classes that the plugin provides."""

@@ -1,0 +1,483 @@
+"""The public interface of mechanisms: randomised functions of a dataset."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import inspect
+import os
+import sys
+import threading
+import types
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import jax
+
+from dpframe.interfaces.plugin import Plugin, gives, require
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from dpframe.claims import Claim
+    from dpframe.common.types import Array, HostArray, Key
+    from dpframe.interfaces.pair import Pair
+
+
+# The public boundary for mechanisms: randomised functions of a dataset.
+
+
+class _AnyMechanism(Plugin, kind="mechanism"):
+    may_be_parameters = frozenset({"norm"})
+
+    def resolve(self, pair: Pair) -> Self:
+        """Fills parameters whose default depends on the pair, once, before anything is traced.
+
+        Returns:
+            A copy (`dataclasses.replace`) or the mechanism itself.
+        """
+        return self
+
+    def claim(self, pair: Pair) -> Claim | None:
+        """What is claimed for this pair; None claims nothing, and then there is no verdict."""
+        return None
+
+    def truth(self, pair: Pair) -> Claim | None:
+        """The exact trade-off curve of its outputs for this pair, where it is known.
+
+        Optional; never used for a verdict. Comparisons and calibrations measure bounds against
+        it. Both directions count: the curve is that of the worse one, as for a claim.
+        """
+        return None
+
+    def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
+        """P(output ≤ x), where an output is one number and its distribution is known.
+
+        Optional; never used for a verdict. Figures of the outputs draw it beside what was counted.
+
+        Args:
+            data: the dataset, shape [*dims].
+            x: numbers, shape [k].
+
+        Returns:
+            Shape [k], ascending where x is. If NaN is a legitimate output the limit for large x is
+            the probability that there is a number.
+        """
+        return None
+
+    @property
+    def may_be_nan(self) -> bool:
+        """Whether NaN is a legitimate output; otherwise a NaN fails the cell."""
+        return False
+
+    def query(self, data: Any) -> Any:
+        """What the mechanism would release without its noise, where it knows.
+
+        Optional. A mechanism that gives it also says what its noise is made for, in `sensitivity`:
+        a parameter, an attribute, a property, or a method `sensitivity(pair)`. Every pair is then
+        checked without a single draw: a change of the query that is larger, in the norm `norm`,
+        is a violation that no chance takes part in.
+
+        Args:
+            data: the dataset, as the pair makes it.
+
+        Returns:
+            A number, or arrays, lists, tuples and dicts of numbers. The same data always give the
+            same answer.
+        """
+        raise NotImplementedError
+
+    def has_query(self) -> bool:
+        """Whether the mechanism gives a `query`."""
+        return type(self).query is not _AnyMechanism.query
+
+    @property
+    def norm(self) -> float:
+        """In which the sensitivity is measured: 1, 2 or inf. A class attribute or a property."""
+        return 1.0
+
+    @property
+    def canaries(self) -> bool:
+        """Whether one release is a run with many canaries, each in by a fair coin of its own.
+
+        A class attribute or a property. An output is then [2, m]: the scores of m canaries, larger
+        if more like a member, and which of them were in, 1 or 0; or whatever an attack that gives
+        "canaries" makes that of. The claim is about the presence of one canary. Both datasets of
+        the pair may be the same, since the coins are what differs.
+        """
+        return False
+
+    @property
+    def rows(self) -> int | None:
+        """Releases per chunk, for a mechanism whose releases are slow or large.
+
+        A class attribute or a property of the parameters. A chunk is drawn in one piece: progress
+        is shown, counts are kept and Ctrl-C is answered after each. None: as many as are fast for
+        small outputs, some thousands. It is part of the address of every draw, so it must not
+        depend on the machine.
+        """
+        return None
+
+
+class Mechanism(_AnyMechanism, kind="mechanism"):
+    """A mechanism that JAX traces: give `sample`, or `release` for one output at a time.
+
+    Both must be pure functions of their arguments and of the fields: no Python side effects, no
+    NumPy random numbers, no branching on array values (`jax.numpy.where` instead).
+    """
+
+    @classmethod
+    def check_definition(cls) -> None:
+        given = [m for m in ("sample", "release") if getattr(cls, m) is not getattr(Mechanism, m)]
+        if len(given) != 1:
+            raise TypeError(
+                f"{cls.__name__}: a mechanism gives either sample(key, data, n) or "
+                f"release(key, data), not {'both' if given else 'neither'}"
+            )
+
+    def sample(self, key: Key, data: Array, n: int) -> Array:
+        """Runs the mechanism n times.
+
+        Args:
+            key: a JAX key; draw all randomness from it.
+            data: the dataset, shape [*dims].
+            n: number of runs, static.
+
+        Returns:
+            Independent outputs, shape [n, *output dims].
+        """
+        return jax.vmap(self.release, in_axes=(0, None))(jax.random.split(key, n), data)
+
+    def release(self, key: Key, data: Array) -> Array:
+        """Runs the mechanism once.
+
+        Args:
+            key: a JAX key; draw all randomness from it.
+            data: the dataset, shape [*dims].
+
+        Returns:
+            One output, shape [*output dims].
+        """
+        raise NotImplementedError
+
+    def log_density(self, data: Array, outputs: Array) -> Array:
+        """Log of the output density, up to a term that does not depend on the data.
+
+        The density may be with respect to any measure, as long as it is the same for all
+        datasets; with an atom on one side of a pair only, −inf or inf are right.
+
+        Args:
+            data: the dataset, shape [*dims].
+            outputs: shape [n, *output dims].
+
+        Returns:
+            Shape [n]. Optional: it enables the exact likelihood-ratio attack.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def has_log_density(cls) -> bool:
+        """Whether the mechanism gives a `log_density`."""
+        return cls.log_density is not Mechanism.log_density
+
+
+class HostMechanism(_AnyMechanism, kind="mechanism"):
+    """A black box in plain Python: never traced, may call any library.
+
+    Give either `release`, one answer at a time, which may be anything, or `sample`, many at once.
+    """
+
+    seedable: ClassVar[bool] = True
+    """False for a mechanism that ignores the generator; its record is not replayable."""
+
+    attributes: ClassVar[tuple[str, ...]] = ()
+    """What is read of an answer that is an object of some class; default: all that its public
+    attributes show."""
+
+    @classmethod
+    def check_definition(cls) -> None:
+        given = [m for m in ("sample", "release") if getattr(cls, m) is not _own(m)]
+        if len(given) != 1:
+            raise TypeError(
+                f"{cls.__name__}: a host mechanism gives either sample(rng, data, n) or "
+                f"release(rng, data), not {'both' if given else 'neither'}"
+            )
+        if not isinstance(inspect.getattr_static(cls, "seedable"), property):
+            require(cls, "seedable", bool)
+        names: object = getattr(cls, "attributes", None)
+        if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+            raise TypeError(f"{cls.__name__}: attributes is a tuple of names, not {names!r}")
+
+    def prepare(self, data: Any) -> Any:
+        """Builds what every release needs, once per process and dataset.
+
+        Nothing that it keeps may change what later releases answer.
+
+        Args:
+            data: the dataset.
+
+        Returns:
+            What `release` or `sample` get in place of the dataset. Default: the dataset.
+        """
+        return data
+
+    def release(self, rng: np.random.Generator, data: Any) -> Any:
+        """Runs the mechanism once.
+
+        Args:
+            rng: draw all randomness from it.
+            data: the dataset, or what `prepare` made of it.
+
+        Returns:
+            Any value: a number, a text, None, an array, a data frame, a tuple, a table, an object.
+            An exception is an answer too, unless the spec says `raises = "fail"`.
+        """
+        raise NotImplementedError
+
+    def sample(self, rng: np.random.Generator, data: Any, n: int) -> HostArray | list[Any]:
+        """Runs the mechanism n times.
+
+        Args:
+            rng: draw all randomness from it.
+            data: the dataset, or what `prepare` made of it.
+            n: number of runs.
+
+        Returns:
+            Independent outputs: an array of numbers, shape [n, *output dims], or a list of n
+            answers of any kind.
+        """
+        return [self.release(rng, data) for _ in range(n)]
+
+    @classmethod
+    def gives_releases(cls) -> bool:
+        """Whether the mechanism gives one answer at a time."""
+        return cls.release is not HostMechanism.release
+
+    @classmethod
+    def prepares(cls) -> bool:
+        """Whether the mechanism has a `prepare` of its own."""
+        return cls.prepare is not HostMechanism.prepare
+
+
+def _own(method: str) -> object:
+    return getattr(HostMechanism, method)
+
+
+def host_mechanism(
+    fn: Callable[[np.random.Generator, Any, int], HostArray | list[Any]] | None = None,
+    *,
+    release: Callable[[np.random.Generator, Any], Any] | None = None,
+    name: str | None = None,
+    claim: Claim | None = None,
+    seedable: bool = True,
+    may_be_nan: bool = False,
+    attributes: tuple[str, ...] = (),
+) -> type[HostMechanism]:
+    """Wraps a function as a mechanism without parameters.
+
+    Args:
+        fn: called as `fn(rng, data, n)`; returns n independent outputs, shape [n, *output dims],
+            or a list of n answers.
+        release: instead of `fn`, called as `release(rng, data)`; returns one answer, any value.
+        name: its name in specs and reports; default: the function's.
+        claim: what is claimed for it; None claims nothing.
+        seedable: False when the function draws randomness from elsewhere than `rng`.
+        may_be_nan: whether NaN is a legitimate output.
+        attributes: what is read of an answer that is an object.
+
+    Returns:
+        A class, ready for a `dpframe_mechanisms` hook or for `dpframe.audit(plugins=[...])`.
+    """
+    given: Any = fn or release
+    if (fn is None) == (release is None):
+        raise TypeError("host_mechanism takes either a function fn(rng, data, n) or release=")
+    body = {
+        "__doc__": given.__doc__,
+        "__module__": given.__module__,
+        "seedable": seedable,
+        "may_be_nan": may_be_nan,
+        "attributes": attributes,
+        "claim": lambda self, pair: claim,
+    }
+    if release is not None:
+        body["release"] = lambda self, rng, data: release(rng, data)
+    else:
+        body["sample"] = lambda self, rng, data, n: given(rng, data, n)
+    title = name or str(getattr(given, "__name__", "host-mechanism"))
+    return types.new_class(title, (HostMechanism,), {"name": title}, lambda ns: ns.update(body))
+
+
+# Programs: plain modules that dpframe never imports into its own process.
+#
+# Such a file defines `prepare(params, data)`, which returns a function of no arguments that makes
+# one
+# release. It is run by a worker, often of another interpreter.
+
+
+_PARSING = threading.Lock()
+
+
+class ProgramFile(NamedTuple):
+    """A program that somebody consents to run."""
+
+    path: Path
+    """Absolute."""
+
+    @property
+    def digest(self) -> str:
+        """Of its bytes; hex digits."""
+        return hashlib.sha256(self.path.read_bytes()).hexdigest()[:16]
+
+    @classmethod
+    def consented(cls, path: Path) -> ProgramFile:
+        """The program that a spec names.
+
+        Args:
+            path: as the spec means it.
+
+        Raises:
+            ValueError: the command line does not name it.
+        """
+        found = cls(path.resolve())
+        if found not in _given:
+            raise ValueError(
+                f"{path.name} is code, and a spec alone never runs code: name the file on the "
+                f"command line too, --plugin {path}"
+            )
+        return found
+
+
+_given: set[ProgramFile] = set()
+"""Those that a command line names."""
+
+
+def is_program(source: bytes) -> bool:
+    """Whether a text defines `prepare` and does not import dpframe; it is not run."""
+    statements = _statements(source)
+    imported = {
+        name.partition(".")[0]
+        for one in statements
+        if isinstance(one, ast.Import | ast.ImportFrom)
+        for name in [getattr(one, "module", None) or "", *(alias.name for alias in one.names)]
+    }
+    return defines(source, "prepare") and "dpframe" not in imported
+
+
+def defines(source: bytes, name: str) -> bool:
+    """Whether a text gives something a name, as a function has one; it is not run."""
+    return any(name in _names(statement) for statement in _statements(source))
+
+
+def _names(statement: ast.stmt) -> list[str]:
+    """Names that a statement at the top of a module defines."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return [statement.name]
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return [alias.asname or alias.name for alias in statement.names]
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _statements(source: bytes) -> list[ast.stmt]:
+    try:
+        with _PARSING:  # Python 3.11 cannot on several threads at once
+            return ast.parse(source).body
+    except (SyntaxError, ValueError):
+        return []
+
+
+def consent(path: Path) -> None:
+    """Allows specs to name a program."""
+    _given.add(ProgramFile(path.resolve()))
+
+
+# The public boundary for black boxes that are plain modules, in this interpreter or another.
+
+
+class ForeignMechanism(HostMechanism):
+    """A black box that is a plain module without dpframe, and so runs in any interpreter.
+
+    The module defines `prepare(params, data)`, which returns a function of no arguments that makes
+    one release. It may define `seed(n)`, called before every chunk of releases; otherwise it draws
+    its randomness from wherever it likes. With `query(params, data)`, what it would release without
+    noise, and `sensitivity(params)`, what its noise is made for, or a `sensitivity` of the class,
+    changes of the query are checked exactly. Python 3.8
+    and later can run it, in a worker process of its own with one thread; it needs nothing installed
+    but what it imports.
+
+    An author names the module: `class Mine(ForeignMechanism, name="mine")` with `module =
+    "mine_box.py"`, a path beside the file that defines the class.
+    """
+
+    environment: str | None = None
+    """Where it runs: a name in [environments], or of --python; default: this interpreter."""
+
+    module: ClassVar[str | os.PathLike[str]]
+    """Path of the module; if relative, beside the file that defines the class."""
+
+    seedable: ClassVar[bool] = False
+    """True where the module draws all its randomness from `random`, `numpy.random` or `seed`."""
+
+    @classmethod
+    def check_definition(cls) -> None:
+        super().check_definition()
+        if not gives(cls, "module"):
+            raise TypeError(f'{cls.__name__}: a foreign mechanism says module = "FILE.py"')
+
+    def has_query(self) -> bool:
+        """Whether the module defines `query`, and it or the class what its noise is made for."""
+        try:
+            source = self.program().path.read_bytes()
+        except (OSError, ValueError):
+            return False
+        said = gives(type(self), "sensitivity") or defines(source, "sensitivity")
+        return said and defines(source, "query")
+
+    @classmethod
+    def _file(cls) -> Path:
+        home = getattr(sys.modules.get(cls.__module__), "__file__", None)
+        return Path(home or ".").parent / cls.module
+
+    def program(self) -> ProgramFile:
+        """The module's file; raises ValueError where it is not known."""
+        return ProgramFile(self._file())
+
+    @staticmethod
+    def consented(path: Path) -> ProgramFile:
+        """A file that the command line names too; raises ValueError where it does not."""
+        return ProgramFile.consented(path)
+
+    def code(self) -> str:
+        """Digest of the program; part of what stored counts are known by."""
+        return self.program().digest
+
+    def arguments(self) -> dict[str, Any]:
+        """What `prepare` gets as `params`: by default the parameters, without the environment."""
+        return {name: value for name, value in self.params().items() if name != "environment"}
+
+    def prepare(self, data: Any) -> Any:
+        """Where dpframe itself asks, without a worker: as the module does."""
+        if self.environment is not None:
+            raise RuntimeError(f"it runs in the environment {self.environment!r} only")
+        return _imported(self.program().path).prepare(self.arguments(), data)
+
+    def query(self, data: Any) -> Any:
+        """What the module's `query(params, data)` gives: its release without noise."""
+        return _imported(self.program().path).query(self.arguments(), data)
+
+    def release(self, rng: np.random.Generator, data: Callable[[], Any]) -> Any:
+        """One release of what `prepare` gave; `rng` is not used."""
+        return data()
+
+
+def _imported(path: Path) -> Any:
+    name = f"dpframe_program_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path.name} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,334 @@
+"""Neighbouring datasets, and neighbourhoods that propose pairs for a search."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import jax
+import numpy as np
+
+from dpframe.interfaces.plugin import Plugin, gives, require, require_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dpframe.common.types import Floats, HostArray, Tree
+
+
+# Whether two datasets are the same: any Python values, in type and to the bit.
+
+
+BLOCK = 1 << 20
+"""Coordinates that are compared at a time: two datasets may be most of what the memory holds."""
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are the same; NaN is the same as NaN, −0.0 is not 0.0, 1 is not 1.0.
+
+    Of what it does not know it says that they differ: a pair is played in vain then, and not left
+    out although there was something to tell apart.
+
+    Args:
+        one: any value.
+        other: any value.
+    """
+    one, other = (
+        np.asarray(data) if isinstance(data, jax.Array) else data for data in (one, other)
+    )
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray | np.generic):
+        return _same_arrays(np.asarray(one), np.asarray(other))
+    if isinstance(one, dict):
+        one, other = list(one.items()), list(other.items())  # their order is data too
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, float):
+        return repr(one) == repr(other)
+    known = isinstance(one, int | str | bytes | bytearray | set | frozenset | None)
+    return bool(one == other) if known else _same_objects(one, other)
+
+
+def _same_arrays(one: HostArray, other: HostArray) -> bool:
+    if (one.dtype, one.shape) != (other.dtype, other.shape):
+        return False
+    if one.dtype.hasobject:
+        return same(one.tolist(), other.tolist())
+    one, other = np.atleast_1d(one), np.atleast_1d(other)
+    rows = max(1, BLOCK * len(one) // max(1, one.size))
+    for first in range(0, len(one), rows):
+        x, y = one[first : first + rows], other[first : first + rows]
+        alike = x == y
+        if x.dtype.kind == "f":
+            alike = (alike & (np.signbit(x) == np.signbit(y))) | ((x != x) & (y != y))  # noqa: PLR0124
+        elif x.dtype.kind not in "biu":
+            alike = alike | ((x != x) & (y != y))  # noqa: PLR0124
+        if not np.all(alike):
+            return False
+    return True
+
+
+def _same_objects(one: Any, other: Any) -> bool:
+    """Tables of pandas and polars column by column; anything else by its pickle."""
+    if hasattr(one, "columns") and hasattr(one, "to_dict"):
+        try:
+            return same(_columns(one), _columns(other))
+        except Exception:  # two columns of one name, another library's table
+            return False
+    try:
+        return pickle.dumps(one) == pickle.dumps(other)
+    except Exception:  # what cannot be pickled is refused elsewhere, with the reason
+        return one is other
+
+
+def _columns(table: Any) -> list[Any]:
+    """The index of a table, and name, type and values of its columns."""
+    parts = [(str(name), str(table[name].dtype), np.asarray(table[name])) for name in table.columns]
+    return [list(getattr(table, "index", ())), *parts]
+
+
+# Neighbouring datasets: what an audit plays against each other.
+
+
+class Pair(Plugin, kind="pair"):
+    """Two neighbouring datasets (D, D′).
+
+    A subclass gives `d0` and `d1`, and says in `adjacency` under which relation they are neighbours
+    ("replace one record", "add or remove one record", …).
+
+    For black boxes a dataset is any Python value that can be pickled: an array, a table, a list of
+    records, a dict, a text; D and D′ may differ in size and type. For traced mechanisms it is an
+    array or a pytree of arrays (a tuple, a NamedTuple, a dict), of the same structure and types in
+    D and D′. Where these differ in their number of rows, the mechanism gets both as `Padded`.
+    """
+
+    may_be_parameters = frozenset({"adjacency", "description"})
+
+    if TYPE_CHECKING:  # as a property, because a parameter or an attribute may stand for that
+
+        @property
+        def adjacency(self) -> str:
+            """The relation in which D and D′ are neighbours, in words."""
+            raise NotImplementedError
+
+        @property
+        def description(self) -> str:
+            """What tells D and D′ apart, in a few words; "" where nothing is to be said."""
+            raise NotImplementedError
+
+    else:
+        adjacency: ClassVar[str]
+
+        description: ClassVar[str] = ""
+        """What tells D and D′ apart, in a few words, such as "NaN in record 0, column age"; reports
+        say it. A class attribute, a property or a parameter."""
+
+    parameters_say_all: ClassVar[bool] = False
+    """Whether nothing but the parameters and this version of the code decides what D and D′ are.
+
+    Their content is then left out of the address of the draws, so that a release in which they
+    change in form only draws the same. Counts are kept apart by content all the same.
+    """
+
+    @classmethod
+    def check_definition(cls) -> None:
+        missing = [part for part in ("d0", "d1", "adjacency") if not gives(cls, part)]
+        if missing:
+            raise TypeError(f"{cls.__name__}: a pair gives {', '.join(missing)}")
+        require_text(cls, "adjacency")
+        require(cls, "parameters_say_all", bool)
+
+    @property
+    def d0(self) -> Tree:
+        """The dataset D: an array of shape [*dims], or a pytree of arrays."""
+        raise NotImplementedError
+
+    @property
+    def d1(self) -> Tree:
+        """The dataset D′, like D."""
+        raise NotImplementedError
+
+    def distance(self, p: float) -> float:
+        """The l_p distance of D and D′, p ≥ 1 or inf: the sensitivity of the identity query.
+
+        Of datasets that are pytrees: that of all their arrays, laid end to end.
+        """
+        d0, d1 = jax.tree.leaves(self.d0), jax.tree.leaves(self.d1)
+        parts = (part for both in zip(d0, d1, strict=True) for part in _differences(*both))
+        if sum(map(np.size, d0)) <= BLOCK:
+            return float(np.linalg.norm(np.concatenate(list(parts)), ord=p))
+        return float(np.linalg.norm([np.linalg.norm(part, ord=p) for part in parts], ord=p))
+
+
+class Padded(NamedTuple):
+    """A dataset of a traced mechanism whose D and D′ differ in their number of rows.
+
+    Both are padded to as many rows as the larger has, so that one program serves both.
+    """
+
+    values: Tree
+    """The array, or the pytree of arrays, each of shape [rows, *dims]; rows that do not exist are
+    0."""
+    exists: HostArray
+    """Which rows exist: booleans of shape [rows]."""
+
+
+def as_traced(d0: Any, d1: Any) -> tuple[Tree, Tree]:
+    """D and D′ as a traced mechanism gets them: both `Padded` where their sizes differ.
+
+    Args:
+        d0: D, as a pair gives it; `untraceable` says None of it.
+        d1: D′.
+    """
+    one, other = jax.tree.leaves(d0), jax.tree.leaves(d1)
+    if list(map(np.shape, one)) == list(map(np.shape, other)):
+        return d0, d1
+    sizes = len(one[0]), len(other[0])
+    return _padded(d0, sizes[0], max(sizes)), _padded(d1, sizes[1], max(sizes))
+
+
+def _padded(data: Tree, size: int, rows: int) -> Padded:
+    def longer(leaf: Any) -> HostArray:
+        array = np.asarray(leaf)
+        return np.concatenate([array, np.zeros((rows - size, *array.shape[1:]), array.dtype)])
+
+    return Padded(jax.tree.map(longer, data), np.arange(rows) < size)
+
+
+def unplayable(pair: Pair) -> str | None:
+    """Why no mechanism can be given the datasets of a pair; None if one can.
+
+    Raises whatever the pair raises.
+    """
+    for name, data in (("D", pair.d0), ("D′", pair.d1)):
+        if callable(data) or inspect.isgenerator(data):
+            return f"{name} is a {type(data).__name__}, and no data"
+    return None
+
+
+def untraceable(pair: Pair) -> str | None:
+    """Why a mechanism that JAX traces cannot be given the datasets of a pair; None if it can.
+
+    Raises whatever the pair raises.
+    """
+    d0, d1 = pair.d0, pair.d1
+    for name, data in (("D", d0), ("D′", d1)):
+        try:
+            leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(data)]
+        except Exception:  # keys without an order, lists of unequal length
+            leaves = [np.asarray(None)]
+        if any(not _is_numeric(leaf.dtype) for leaf in leaves) or _has_none(data):
+            return f"{name} is not made of arrays of numbers, so only a black box can be given it"
+    structures: list[Any] = [jax.tree.structure(data) for data in (d0, d1)]
+    if structures[0] != structures[1]:
+        return "D and D′ are pytrees of different structure"
+    both = [[np.asarray(leaf) for leaf in jax.tree.leaves(data)] for data in (d0, d1)]
+    same = [x.shape for x in both[0]] == [y.shape for y in both[1]]
+    for x, y in zip(*both, strict=True):
+        rows_alone = x.ndim == y.ndim > 0 and x.shape[1:] == y.shape[1:]
+        if x.dtype != y.dtype or not (same or rows_alone):
+            of = [f"{array.dtype} of shape {array.shape}" for array in (x, y)]
+            return f"D is {of[0]}, D′ is {of[1]}: they must be alike, but for the number of rows"
+    if not same and any(len({len(leaf) for leaf in leaves}) > 1 for leaves in both):
+        return "D and D′ differ in size, and their arrays in the number of rows"
+    return None
+
+
+def _is_numeric(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "biufc" or (dtype.kind == "V" and dtype.names is None)  # bfloat16
+
+
+def _has_none(data: Any) -> bool:
+    """Whether there is a None in it, which JAX takes for a part of the structure."""
+    return any(leaf is None for leaf in jax.tree.leaves(data, is_leaf=lambda leaf: leaf is None))
+
+
+EQUAL = "D and D′ are equal: there is nothing to tell apart, so nothing is tested"
+
+
+def equal(pair: Pair) -> bool:
+    """Whether D and D′ are the same, in type and to the bit; NaN is the same as NaN."""
+    return same(pair.d0, pair.d1)
+
+
+def _differences(d0: Any, d1: Any) -> Iterator[Floats]:
+    """D′ − D of one array, flat, in blocks."""
+    if np.shape(d0) != np.shape(d1):
+        raise ValueError(f"D has the shape {np.shape(d0)}, D′ has {np.shape(d1)}")
+    arrays = np.atleast_1d(d0), np.atleast_1d(d1)
+    rows = max(1, BLOCK * len(arrays[0]) // max(1, arrays[0].size))
+    for first in range(0, len(arrays[0]), rows):
+        before, after = (np.asarray(a[first : first + rows], np.float64) for a in arrays)
+        yield np.ravel(after - before)
+
+
+# The public boundary for neighbourhoods: they propose the pairs that a search plays.
+
+
+class Earned(NamedTuple):
+    """What a proposed pair has shown so far."""
+
+    pair: Pair
+    draws: int
+    """Draws per dataset that were spent on it."""
+    growth: float
+    """Estimated ln wealth that it earns against the claim per draw, at least 0: the best of its
+    attacks. It is a guess for the search to go by, and no evidence."""
+
+
+class Neighbourhood(Plugin, kind="neighbourhood"):
+    """Proposes neighbouring pairs (D, D′), for a search of the worst.
+
+    A claim is about every neighbouring pair. A search plays many of them, each for few draws, and
+    spends the rest where evidence grows. A subclass gives `propose`, and says in `adjacency` under
+    which relation its pairs are neighbours: a class attribute, a property or a parameter.
+
+    A pair counts for both orders of D and D′, so nobody needs to propose both. What is proposed has
+    to be a pair that a spec can name, with parameters that say all: the record then has the worst
+    one in full. `Values` is one whose datasets are its parameters.
+    """
+
+    may_be_parameters = frozenset({"adjacency"})
+
+    if TYPE_CHECKING:  # as a property, because a parameter or an attribute may stand for that
+
+        @property
+        def adjacency(self) -> str:
+            """The relation in which D and D′ are neighbours, in words."""
+            raise NotImplementedError
+
+    else:
+        adjacency: ClassVar[str]
+
+    one_shape: ClassVar[bool] = True
+    """Whether all its pairs are of one shape and type, so that a traced mechanism is compiled once.
+    False where the size of the datasets differs from pair to pair, or they are no arrays: black
+    boxes do not mind."""
+
+    @classmethod
+    def check_definition(cls) -> None:
+        if cls.propose is Neighbourhood.propose:
+            raise TypeError(f"{cls.__name__}: a neighbourhood gives propose(rng, history)")
+        if not gives(cls, "adjacency"):
+            raise TypeError(f"{cls.__name__}: a neighbourhood gives adjacency")
+        require_text(cls, "adjacency")
+        require(cls, "one_shape", bool)
+
+    def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
+        """Proposes pairs; every one of them once, and all of one shape unless `one_shape` is False.
+
+        The same randomness and history give the same pairs: a run that was interrupted asks again.
+
+        Args:
+            rng: where all randomness comes from.
+            history: what was proposed earlier and what it has earned, in the order in which it was
+                proposed; empty on the first call. A pair that nothing was spent on yet is in it
+                with 0 draws.
+
+        Returns:
+            Pairs that are not in the history, in neither order; empty if there is nothing more to
+            propose.
+        """
+        raise NotImplementedError

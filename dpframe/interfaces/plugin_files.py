@@ -1,0 +1,256 @@
+"""Files named by specs and Python files named on the command line as plugins."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import hashlib
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic_core import core_schema
+
+from dpframe.common.files import NotReadableError, read_regular
+from dpframe.common.text import blame, printable
+from dpframe.errors import PluginError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+
+# Files that a spec names: relative to the spec, wherever the program runs.
+
+
+_FOLDER: contextvars.ContextVar[Path] = contextvars.ContextVar("folder", default=Path())
+
+
+@contextlib.contextmanager
+def beside(folder: Path) -> Iterator[None]:
+    """While it lasts, files that parameters name are relative to a folder.
+
+    Args:
+        folder: of the spec that is read.
+    """
+    token = _FOLDER.set(folder)
+    try:
+        yield
+    finally:
+        _FOLDER.reset(token)
+
+
+class SpecFile(str):
+    """The type of a parameter that names a file, relative to the spec that gives it.
+
+    It is the text as it was written, so that this is what a record holds; `path` is where the file
+    lies. Without a spec, as in a notebook, that is relative to the working directory.
+    """
+
+    __slots__ = ("folder",)
+
+    folder: Path
+
+    def __new__(cls, written: str, folder: Path | None = None) -> SpecFile:
+        made = super().__new__(cls, written)
+        made.folder = _FOLDER.get() if folder is None else folder
+        return made
+
+    @property
+    def path(self) -> Path:
+        """Where the file lies."""
+        return self.folder / self
+
+    def read(self, most: int) -> bytes:
+        """Its content.
+
+        Args:
+            most: bytes that it may have.
+
+        Raises:
+            ValueError: it is missing, cannot be read or is too large; the message is for the user.
+        """
+        try:
+            return read_regular(self.path, most)
+        except FileNotFoundError:
+            where = "" if self.path.is_absolute() else f" in {self.folder.absolute()}"
+            raise ValueError(
+                f"{self}: no such file{where}; paths are relative to the spec"
+            ) from None
+        except IsADirectoryError:
+            raise ValueError(f"{self}: is a directory") from None
+        except NotReadableError as error:
+            raise ValueError(f"{self}: {error}") from None
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, SpecFile):
+            return str.__eq__(self, other) and self.folder == other.folder
+        return str.__eq__(self, other) if isinstance(other, str) else NotImplemented
+
+    def __ne__(self, other: object) -> bool:  # str has one of its own
+        return not self == other
+
+    __hash__ = str.__hash__
+
+    def __reduce__(self) -> Any:
+        return SpecFile, (str(self), self.folder)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
+        return core_schema.no_info_after_validator_function(
+            cls,
+            core_schema.str_schema(min_length=1),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                str, return_schema=core_schema.str_schema()
+            ),
+        )
+
+
+# Python files that a command line names as plugins: read once, and the same in every process.
+
+
+PREFIX = "dpframe_file_"
+"""What the names of their modules begin with: such a name hides no other module."""
+
+CODE = "__dpframe_code__"
+"""Name in such a module under which the digest of its code stands."""
+
+
+class PluginFile(NamedTuple):
+    """A file that was given."""
+
+    module: str
+    """Name of the module that it becomes."""
+    path: str
+    """Absolute."""
+    digest: str
+    """Of its bytes; hex digits."""
+
+    @property
+    def name(self) -> str:
+        """What records and messages call it; whoever reads them need not know its folder."""
+        return Path(self.path).name
+
+
+_given: dict[str, PluginFile] = {}
+"""By the names of their modules."""
+_before: set[str] = set()
+"""Modules that were there before the first file was run: no file has brought them."""
+
+
+def loaded(path: Path) -> tuple[PluginFile, ModuleType]:
+    """Runs a file as a module, unless that has been done.
+
+    What stands beside it can be imported, after everything that is installed.
+
+    Raises:
+        PluginError: it is not there, is no Python, or raises.
+    """
+    file = _found(path)
+    if _given.get(file.module) == file and file.module in sys.modules:
+        return file, sys.modules[file.module]
+    sys.modules.pop(file.module, None)
+    _before.update(() if _before else sys.modules)
+    offer([file])
+    try:
+        module = importlib.import_module(file.module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # exit() too: a file must not end the program
+        _given.pop(file.module, None)
+        raise PluginError(f"--plugin {_explained(path, error)}") from error
+    setattr(module, CODE, _code_of(file))
+    return file, module
+
+
+def given() -> list[PluginFile]:
+    """All files, for another process to `offer`."""
+    return list(_given.values())
+
+
+def offer(files: Iterable[Iterable[str]]) -> None:
+    """Makes the modules of some files importable in this process; runs none of them."""
+    for file in (PluginFile(*each) for each in files):
+        _given[file.module] = file
+        if (folder := str(Path(file.path).parent)) not in sys.path:
+            sys.path.append(folder)
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.append(_Finder())
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the files that were given."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        file = _given.get(fullname)
+        if file is None:
+            return None
+        loader = _Loader(fullname, file.path)
+        return importlib.util.spec_from_file_location(fullname, file.path, loader=loader)
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Compiles what the file holds now, without a cache that may be older by less than a second."""
+
+    def get_code(self, fullname: str) -> Any:
+        source = self.get_data(self.path)
+        if _digest(source) != _given[fullname].digest:
+            raise ImportError(f"{Path(self.path).name} has changed since the run began")
+        return self.source_to_code(source, self.path)
+
+
+def source_of(path: Path) -> bytes:
+    """What a file holds; raises PluginError where that cannot be had."""
+    if path.suffix != ".py":
+        raise PluginError(f"--plugin {path}: should be a Python file, FILE.py")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise PluginError(f"--plugin {path}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _found(path: Path) -> PluginFile:
+    source = source_of(path)
+    module = PREFIX + re.sub(r"\W", "_", path.stem)
+    return PluginFile(module, str(path.resolve()), _digest(source))
+
+
+def _explained(path: Path, error: BaseException) -> str:
+    """What is wrong with a file, and where."""
+    if isinstance(error, SyntaxError) and error.lineno:
+        where = path if Path(error.filename or "").name == path.name else Path(str(error.filename))
+        line = printable((error.text or "").strip())
+        return f"{where}:{error.lineno}: {error.msg}" + (f"\n   {line}" if line else "")
+    return f"{path}: {blame(error)}"
+
+
+def _code_of(file: PluginFile) -> str:
+    """Digest of the file and of what it has imported from its own folder."""
+    folder = Path(file.path).parent
+    beside = {
+        found
+        for name, module in list(sys.modules.items())
+        if name not in _before
+        if (found := _source_of(module)) and Path(found).is_relative_to(folder)
+    }
+    parts = [file.digest, *(_digest(Path(one).read_bytes()) for one in sorted(beside))]
+    return _digest("".join(parts).encode())
+
+
+def _source_of(module: Any) -> str | None:
+    """The Python file of a module that nobody installed."""
+    found = getattr(module, "__file__", None)
+    if not isinstance(found, str) or not found.endswith(".py") or not Path(found).is_file():
+        return None
+    installed = {"site-packages", "dist-packages"} & {*Path(found).parts}
+    return None if installed else found
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]

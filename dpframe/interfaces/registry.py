@@ -1,0 +1,374 @@
+"""Find plugins, load each behind its own guard, and resolve names to classes."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import importlib.metadata
+import inspect
+import os
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+from dpframe.common.text import blame, cut, did_you_mean, listed, shown
+from dpframe.errors import PluginError
+from dpframe.interfaces import hookspecs, plugin_files
+from dpframe.interfaces import mechanism as program_files
+from dpframe.interfaces.estimator import exchange
+from dpframe.interfaces.plugin import API, Plugin, abstract, parameters, unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+
+# Takes plugins in, each behind a guard of its own, and says what is wrong with the others.
+
+
+BUILTIN = "dpframe"
+"""Distribution name of what dpframe itself brings."""
+
+LOCAL = "local"
+"""Distribution name of classes that a notebook or a test brings."""
+
+KINDS = ("mechanism", "attack", "estimator", "pair", "neighbourhood")
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One plugin class and where it comes from."""
+
+    kind: str
+    name: str
+    distribution: str
+    version: str
+    cls: type[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Broken:
+    """Something a distribution offered that could not be used, and why."""
+
+    distribution: str
+    version: str
+    what: str
+    error: str
+
+
+class Loader:
+    """Collects entries and failures while plugins load."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.broken: list[Broken] = []
+        self.manager = pluggy.PluginManager(hookspecs.PROJECT)
+        self.manager.add_hookspecs(hookspecs)
+        self.files: dict[str, Path] = {}
+        self.hooks = {kind: f"dpframe_{kind}s" for kind in KINDS}
+
+    def add(self, distribution: str, version: str, what: str, load: Callable[[], Any]) -> None:
+        def fail(what: str, error: BaseException | str) -> None:
+            text = error if isinstance(error, str) else blame(error)
+            self.broken.append(Broken(distribution, version, what, " ".join(text.split())))
+
+        try:
+            plugin = load()
+            marked = list(self._marked(plugin))
+            for name in marked:
+                if name not in self.hooks.values():
+                    hint = did_you_mean(self.hooks.values(), name)
+                    fail(what, f"implements {name}, which is not a hook of dpframe{hint}")
+            self.manager.register(plugin, name=f"{distribution}:{what}")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # SystemExit too: one plugin must not end the program
+            fail(what, error)
+            return
+        for kind, hook in self.hooks.items():
+            for implementation in getattr(self.manager.hook, hook).get_hookimpls():
+                if implementation.plugin is not plugin:
+                    continue
+                try:
+                    classes = list(implementation.function())
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:
+                    fail(f"{what}, {hook}", error)
+                    continue
+                for cls in classes:
+                    if problem := self.accept(distribution, version, kind, cls):
+                        fail(f"{what}, {hook}", problem)
+
+    def add_class(self, cls: Any) -> None:
+        """Takes in a class that no distribution provides."""
+        if problem := self.accept(LOCAL, LOCAL, getattr(cls, "kind", "plugin"), cls):
+            self.broken.append(Broken(LOCAL, LOCAL, "class", problem))
+
+    def add_file(self, path: Path) -> str:
+        """Takes in what a file brings: by its hooks, or else every plugin class defined in it."""
+        known = self.files.setdefault(path.stem, path.resolve())
+        if known != path.resolve():
+            raise PluginError(f"--plugin {path}: another file of this run is called {known.name}")
+        if program_files.is_program(plugin_files.source_of(path)):
+            program_files.consent(path)
+            return path.name
+        file, module = plugin_files.loaded(path)
+        if any(entry.distribution == file.name for entry in self.entries):
+            return file.name  # given twice
+        if any(self._marked(module)):
+            self.add(file.name, file.digest, "file", lambda: module)
+        else:
+            for cls in _defined_in(module):
+                if problem := self.accept(file.name, file.digest, cls.kind, cls):
+                    self.broken.append(Broken(file.name, file.digest, cls.__name__, problem))
+        wrong = [broken.error for broken in self.broken if broken.distribution == file.name]
+        found = [entry for entry in self.entries if entry.distribution == file.name]
+        ours = {(entry.kind, entry.name) for entry in self.entries if entry.distribution == BUILTIN}
+        wrong += [
+            f"a spec that names {entry.name!r} means the built-in {entry.kind}; "
+            "give the class another name"
+            for entry in found
+            if (entry.kind, entry.name) in ours
+        ]
+        if not (wrong or found):
+            wrong = [f"it defines no plugin, such as {_EXAMPLE}, and no prepare(params, data)"]
+        if wrong:
+            raise PluginError("\n".join(f"--plugin {path}: {error}" for error in wrong))
+        return file.name
+
+    def accept(self, distribution: str, version: str, kind: str, cls: Any) -> str | None:
+        """Takes a class in, or says what is wrong with it."""
+        if problem := _no_plugin(kind, cls):
+            return problem
+        if cls.api != API:
+            return f"{kind} {cls.name!r} needs plugin interface {cls.api}, this dpframe has {API}"
+        taken = {(e.kind, e.name) for e in self.entries if e.distribution == distribution}
+        if (kind, cls.name) in taken:
+            return f"provides two {kind}s named {cls.name!r}"
+        if distribution != BUILTIN and (problem := unreadable(cls)):
+            return problem
+        self.entries.append(Entry(kind, cls.name, distribution, version, cls))
+        return None
+
+    def _marked(self, plugin: Any) -> Iterator[str]:
+        """Names in a plugin that carry the mark of a hook implementation."""
+        for name in dir(plugin):
+            if self.manager.parse_hookimpl_opts(plugin, name) is not None:
+                yield name
+
+
+_EXAMPLE = 'class Mine(HostMechanism, name="mine")'
+
+
+def _defined_in(module: Any) -> list[type[Plugin]]:
+    """Every plugin class of a module that is not imported from elsewhere, in its order."""
+    found = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, Plugin)
+        and "name" in value.__dict__
+        and value.__module__ == module.__name__
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _no_plugin(kind: str, cls: Any) -> str | None:
+    """Why something is not a plugin of a kind, if it is not."""
+    if not (isinstance(cls, type) and issubclass(cls, Plugin)):
+        return f"returns {shown(cls)}, which is not a named subclass of a dpframe base class"
+    if "name" not in cls.__dict__:
+        return f"returns a class without a name; {abstract(cls)}"
+    return f"returns {cls.__name__}, which is {article(cls.kind)}" if cls.kind != kind else None
+
+
+def article(kind: str) -> str:
+    """What stands before the name of a kind, and it."""
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+# Finds plugins, loads each behind its own guard, and resolves names to classes.
+
+
+__all__ = ["BUILTIN", "KINDS", "LOCAL", "Broken", "Entry", "Registry", "catalog", "load", "named"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Registry:
+    """All plugins of this installation."""
+
+    entries: tuple[Entry, ...]
+    broken: tuple[Broken, ...] = ()
+    files: frozenset[str] = frozenset()
+    """Names of files that stand for distributions: what they bring comes before others'."""
+
+    def of_kind(self, kind: str) -> tuple[Entry, ...]:
+        """The plugins of one kind, built-ins first, then by distribution and name."""
+        return tuple(entry for entry in self.entries if entry.kind == kind)
+
+    @functools.cached_property
+    def _by_name(self) -> dict[str, tuple[Entry, ...]]:
+        found: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            for name in (entry.name, f"{entry.distribution}/{entry.name}"):
+                found.setdefault(name, []).append(entry)
+        return {name: tuple(entries) for name, entries in found.items()}
+
+    def named(self, name: str) -> tuple[Entry, ...]:
+        """Every plugin with this name, `distribution/name` included, of whatever kind."""
+        return self._by_name.get(name, ())
+
+    def get(self, kind: str, use: str) -> Entry | None:
+        """Resolves what a spec calls a plugin; None if nothing has this name.
+
+        A bare name means the built-in if there is one, else the local class that a notebook
+        brought, else that of a file of this run, else the only plugin with that name; anything
+        else needs `distribution/name`.
+
+        Raises:
+            PluginError: more than one thing has this name.
+        """
+        candidates = [entry for entry in self.named(use) if entry.kind == kind]
+        for preferred in (BUILTIN, LOCAL):
+            for entry in candidates:
+                if entry.distribution == preferred:
+                    return entry
+        candidates = [e for e in candidates if e.distribution in self.files] or candidates
+        if len(candidates) > 1:
+            choices = ", ".join(f"{entry.distribution}/{entry.name}" for entry in candidates)
+            raise PluginError(f"{kind} {use!r} is ambiguous; say which: {choices}")
+        return candidates[0] if candidates else None
+
+    def find(self, kind: str, use: str) -> Entry:
+        """Resolves what a spec calls a plugin, as `get` does.
+
+        Raises:
+            PluginError: nothing, or more than one thing, has this name.
+        """
+        entry = self.get(kind, use)
+        if entry is None:
+            raise PluginError(self.unknown(kind, use))
+        return entry
+
+    def unknown(self, kind: str, use: str) -> str:
+        """Says that there is no such plugin, and what may have been meant.
+
+        Args:
+            kind: one of `KINDS`, or "plugin" for any.
+            use: the name that was not found.
+        """
+        hints = self.hints(kind, use).replace("\n", "\n   ")
+        return f"unknown {kind} {cut(use)!r}\n   {hints}"
+
+    def hints(self, kind: str, use: str) -> str:
+        """What there is in place of a plugin that is unknown, a line each; see `unknown`."""
+        known = sorted({entry.name for entry in self.entries if kind in (entry.kind, "plugin")})
+        asked = use.split("/", maxsplit=1)[0]
+        own = [
+            f"{one.distribution} {one.version} could not be loaded: {one.error}"
+            for one in self.broken
+            if asked == one.distribution or repr(asked) in one.what
+        ]
+        hints = [*own, f"known: {listed(known)}{did_you_mean(known, use)}"]
+        if other := [entry.kind for entry in self.named(use)]:
+            hints.append(f"{use!r} is the name of {article(other[0])}")
+        if not own and not did_you_mean(known, use) and (hint := _without_entry_point(use)):
+            hints.append(hint)
+        failed = sorted({b.distribution for b in self.broken})
+        if failed and not own and "/" not in use:
+            hints.append(
+                f"it may be provided by a plugin that failed to load ({', '.join(failed)}); "
+                "see `dpframe plugins`"
+            )
+        return "\n".join(hints)
+
+
+def load(local: Iterable[type[Plugin]] = (), files: Iterable[Path] = ()) -> Registry:
+    """Loads the built-ins and every installed plugin; never raises for an installed one's mistake.
+
+    Args:
+        local: classes to add that no distribution provides, as a notebook has them; their
+            distribution is called "local".
+        files: Python files that bring plugins of their own; they are run.
+
+    Raises:
+        PluginError: a file cannot be run, brings nothing, or what it brings cannot be used.
+
+    `DPFRAME_NO_PLUGINS=1` in the environment leaves third parties out.
+    """
+    loader = Loader()
+    loader.add(
+        BUILTIN, _version(BUILTIN), BUILTIN, lambda: importlib.import_module("dpframe.builtin")
+    )
+    if os.environ.get("DPFRAME_NO_PLUGINS", "") in ("", "0"):
+        for point in sorted(
+            importlib.metadata.entry_points(group=hookspecs.PROJECT),
+            key=lambda p: (p.name, p.value),
+        ):
+            distribution = point.dist.name if point.dist else "unknown"
+            version = point.dist.version if point.dist else "unknown"
+            loader.add(distribution, version, f"entry point {point.name!r}", point.load)
+    for cls in local:
+        loader.add_class(cls)
+    names = {loader.add_file(path) for path in files}
+    return Registry(tuple(loader.entries), tuple(loader.broken), frozenset(names))
+
+
+def _without_entry_point(use: str) -> str | None:
+    """What to do where a package of the plugin's name is there, and has not said what it brings."""
+    name = use.partition("/")[0]
+    point = f"[project.entry-points.{hookspecs.PROJECT}]"
+    try:
+        distribution = importlib.metadata.distribution(name)
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return f"a package that provides it says so in its pyproject.toml: {point}"
+    if distribution.entry_points.select(group=hookspecs.PROJECT):
+        return None
+    return (
+        f"the package {name!r} is installed and has no entry point for dpframe: its "
+        f"pyproject.toml needs {point}, and then it must be installed again"
+    )
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        from dpframe import __version__
+
+        return __version__
+
+
+def named(registry: Registry, name: str) -> tuple[Entry, ...]:
+    """Every plugin called `name` or `distribution/name`.
+
+    Raises:
+        PluginError: there is none; says which name is close.
+    """
+    if found := registry.named(name):
+        return found
+    raise PluginError(registry.unknown("plugin", name))
+
+
+def catalog(registry: Registry, name: str | None = None) -> dict[str, Any]:
+    """All plugins, or those called `name`, and what could not be loaded."""
+    entries = registry.entries if name is None else named(registry, name)
+    return {
+        "plugins": [_described(entry) for entry in entries],
+        "broken": [dataclasses.asdict(broken) for broken in registry.broken],
+    }
+
+
+def _described(entry: Entry) -> dict[str, Any]:
+    return {
+        "kind": entry.kind,
+        "name": entry.name,
+        "distribution": entry.distribution,
+        "version": entry.version,
+        "api": entry.cls.api,
+        **exchange(entry.cls),
+        "description": inspect.getdoc(entry.cls) or "",
+        "parameters": [dataclasses.asdict(row) for row in parameters(entry.cls)],
+    }

@@ -1,1 +1,0 @@
-"""The record of a run: what is in it, how it is judged, written and read."""

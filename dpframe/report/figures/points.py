@@ -1,0 +1,451 @@
+"""The cells and numbers that a figure shows."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dpframe.common.text import did_you_mean
+from dpframe.errors import DpframeError
+from dpframe.report.figures.drawing import shorten
+from dpframe.report.group import FIRST_KEYS, Group, Spot, groups, same, short
+from dpframe.report.words import number, setting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dpframe.results.model import CellRecord, Record
+
+
+# The numbers of some cells that are drawn as one point: claimed, exact, estimated, certified.
+
+
+def values(spot: Spot) -> list[float]:
+    """What is estimated and what is certified."""
+    found = [spot.mean("epsilon"), certified(spot)]
+    return [value for value in found if value is not None]
+
+
+def published(spot: Spot, beside: Published | None) -> float | None:
+    """What was found elsewhere."""
+    return None if beside is None else beside.of(spot.cells[0])
+
+
+def certified(spot: Spot) -> float | None:
+    """The bound; of replicates the least."""
+    bounds = spot.estimates("epsilon_lower")
+    return min(bounds) if bounds else None
+
+
+def claimed(spot: Spot) -> float | None:
+    """What is claimed of what was estimated."""
+    return spot.claim if _single(spot) else None
+
+
+def _single(spot: Spot) -> bool:
+    """Whether one release is looked at: claim and truth in a record are those of one."""
+    return all(cell.estimator.params.get("compositions", 1) == 1 for cell in spot.cells)
+
+
+def exact(spot: Spot) -> float | None:
+    """What is true of what was estimated, where it is known."""
+    truths = [cell.truth.epsilon for cell in spot.cells if cell.truth is not None]
+    return truths[0] if truths and _single(spot) else None
+
+
+# Which cells of a record a figure shows.
+
+
+PARTS = ("mechanism", "attack", "estimator")
+MOST_LISTED = 12
+
+
+def kept(record: Record, where: Mapping[str, object]) -> Record:
+    """The record with those cells alone that have these labels and swept values.
+
+    Args:
+        record: of a run.
+        where: label of `mechanism`, `attack` or `estimator`, or the value of a swept key; a list
+            stands for any of its items.
+
+    Raises:
+        DpframeError: nothing has such a key, or such a value.
+    """
+    cells = record.cells
+    for key, wanted in where.items():
+        there = {same(value): value for cell in cells for value in _values(cell, key)}
+        if not there:
+            known = ", ".join(dict.fromkeys([*PARTS, *(k for c in cells for k in c.swept)]))
+            raise DpframeError(f"no cell has {key!r}; there are {known}")
+        options = wanted if isinstance(wanted, list | tuple) else [wanted]
+        chosen = [c for c in cells if any(_is(v, o) for v in _values(c, key) for o in options)]
+        if not chosen:
+            listed = [setting(value) for value in there.values()]
+            more = f" and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
+            values = ", ".join(listed[:MOST_LISTED]) + more
+            raise DpframeError(f"no cell has {key} = {setting(wanted)}; there are {values}")
+        cells = chosen
+    return record if cells is record.cells else record.model_copy(update={"cells": cells})
+
+
+def value_of(spot: Spot, key: str) -> Any:
+    """Value of a swept key, also where all cells that are left of a group have the same."""
+    return spot.values.get(key, spot.cells[0].swept.get(key))
+
+
+def _values(cell: CellRecord, key: str) -> list[object]:
+    if key in PARTS:
+        return [getattr(cell, key).label]
+    return [cell.swept[key]] if key in cell.swept else []
+
+
+def _is(value: object, wanted: object) -> bool:
+    one, other = number(value), number(wanted)
+    if one is not None and other is not None:
+        return one == other
+    return value == wanted or setting(value) == setting(wanted)
+
+
+# Tables of cells: rows and columns are swept keys, or names where nothing is swept.
+
+
+class Table(NamedTuple):
+    """One table of cells."""
+
+    title: str
+    rows: list[str]
+    columns: list[str]
+    spots: list[list[Spot | None]]
+
+
+class Layout(NamedTuple):
+    """All tables, and what their sides are named by."""
+
+    down: str
+    across: str
+    tables: list[Table]
+
+
+def share(spot: Spot) -> float | None:
+    """Certified / claimed; of replicates the least. None without both."""
+    bounds, claim = spot.estimates("epsilon_lower"), spot.claim
+    if not bounds or claim is None or math.isnan(claim):
+        return None
+    if claim == 0:
+        return math.inf if min(bounds) > 0 else 0.0
+    return min(bounds) / claim
+
+
+def layout(found: list[Group]) -> Layout:
+    """Two swept keys make a table for each group, one makes rows of groups, none rows of names."""
+    keys = list(dict.fromkeys(key for group in found for key in group.keys))
+    if len(keys) < 2:
+        return _rows(found, keys)
+    sizes = {key: max(len(g.axis(key)) for g in found if key in g.keys) for key in keys}
+    keys.sort(key=lambda key: (not key.endswith(".epsilon"), -sizes[key]))
+    across, down = keys[:2]
+    parts: dict[tuple[str, ...], list[Spot]] = {}
+    telling = [len({group.names[part] for group in found}) > 1 for part in range(3)]
+    telling[0] = telling[0] or not any(telling)
+    for group in found:
+        for spot in group.spots:
+            rest = [
+                f"{short(k, keys)} {setting(spot.values[k])}" for k in group.keys if k in keys[2:]
+            ]
+            named = [name for name, tells in zip(group.names, telling, strict=True) if tells]
+            parts.setdefault((*named, *rest), []).append(spot)
+    rows, columns = _table_values(found, down), _table_values(found, across)
+    tables = []
+    for who, spots in parts.items():
+        at = {(same(value_of(s, down)), same(value_of(s, across))): s for s in spots}
+        table = [[at.get((same(row), same(column))) for column in columns] for row in rows]
+        title = shorten(" · ".join(who), 30)
+        tables.append(Table(title, _texts(rows), _texts(columns), table))
+    return Layout(short(down, keys), _claimed(short(across, keys)), tables)
+
+
+def _rows(found: list[Group], keys: list[str]) -> Layout:
+    """One table: a row for each group, a column for each value or each estimator."""
+    if keys:
+        columns = _table_values(found, keys[0])
+        who = [" · ".join(_telling(group, found, range(3))) for group in found]
+        table = []
+        for group in found:
+            at = {same(value_of(spot, keys[0])): spot for spot in group.spots}
+            table.append([at.get(same(column)) for column in columns])
+        names = [shorten(name, 30) for name in who]
+        return Layout("", _claimed(short(keys[0])), [Table("", names, _texts(columns), table)])
+    estimators = list(dict.fromkeys(group.names[2] for group in found))
+    rows = list(dict.fromkeys((group.names[0], group.names[1]) for group in found))
+    at_names = {group.names: group.spots[0] for group in found}
+    table = [[at_names.get((*row, name)) for name in estimators] for row in rows]
+    named = [shorten(" · ".join(row), 34) for row in rows]
+    return Layout("", "", [Table("", named, [shorten(e, 18) for e in estimators], table)])
+
+
+def _telling(group: Group, found: list[Group], parts: range) -> list[str]:
+    return [
+        group.names[part]
+        for part in parts
+        if part == 0 or len({other.names[part] for other in found}) > 1
+    ]
+
+
+def _claimed(name: str) -> str:
+    return "claimed ε" if name == "ε" else name
+
+
+def _table_values(found: list[Group], key: str) -> list[Any]:
+    spots = [spot for group in found for spot in group.spots]
+    values = [value_of(spot, key) for spot in spots if key in spot.cells[0].swept]
+    unique = list({same(value): value for value in values}.values())
+    return sorted(unique) if all(isinstance(v, int | float) for v in unique) else unique
+
+
+def _texts(values: list[Any]) -> list[str]:
+    return [shorten(setting(value), 14) for value in values]
+
+
+# Which cell becomes a point of which line in which panel.
+
+
+MOST_LINES = 8
+"""In a panel; of more, evenly chosen ones are shown."""
+TITLE = 38
+"""Letters that fit above a panel."""
+
+
+class Line(NamedTuple):
+    """Cells along the swept key, all else fixed."""
+
+    label: str
+    place: int
+    """Which of the figure's lines it is: lines of other panels with this place look alike."""
+    variant: int
+    """Which of the mechanisms that share the panel it belongs to."""
+    marks: tuple[tuple[float, Spot], ...]
+    """Value of the swept key, and the cells there."""
+
+
+class Panel(NamedTuple):
+    """Lines that are drawn together."""
+
+    title: str
+    lines: tuple[Line, ...]
+
+
+class Plan(NamedTuple):
+    """What a figure over a swept parameter shows."""
+
+    key: str
+    """The swept key along the horizontal axis."""
+    line_key: str | None
+    """What tells the lines apart: a swept key, `estimator`, or nothing."""
+    labels: tuple[str, ...]
+    """Of the lines, by their places."""
+    ordered: bool
+    """Whether the lines have an order, as numbers do."""
+    panels: tuple[Panel, ...]
+    dropped: int
+    """Lines left out, because there are too many."""
+
+
+def planned(record: Record, together: Sequence[Sequence[str]] = ()) -> Plan:
+    """Lays out a record with a swept parameter; without panels if none is swept.
+
+    Args:
+        record: of a run.
+        together: labels of mechanisms, those of one panel together; default: a panel for each.
+
+    Raises:
+        DpframeError: a panel names a mechanism that is not there.
+    """
+    found = groups(record.cells)
+    key = _along(found)
+    found = [g for g in found if any(number(value_of(s, key)) is not None for s in g.spots)]
+    line_key = _between(found, key)
+    several = len({group.names[2] for group in found}) > 1
+    if line_key is None and several:
+        line_key = "estimator"
+    values = _line_values(found, line_key)
+    ordered = line_key != "estimator" and all(number(value) is not None for value in values)
+    if ordered:
+        values.sort(key=float)
+    shown = _some(values)
+    places = {same(value): place for place, value in enumerate(shown)}
+    bins: dict[tuple[str, ...], dict[int, list[tuple[float, Spot]]]] = {}
+    for group in found:
+        for spot in group.spots:
+            x = number(value_of(spot, key))
+            place = places.get(same(_line_value(group, spot, line_key)))
+            if x is None or place is None or not math.isfinite(x):
+                continue
+            where = _panel(group, spot, key, line_key)
+            bins.setdefault(where, {}).setdefault(place, []).append((x, spot))
+    labels = tuple(setting(value) for value in shown)
+    panels = _panels(bins, labels, together, [group.names for group in found])
+    return Plan(key, line_key, labels, ordered, panels, len(values) - len(shown))
+
+
+def _along(found: list[Group]) -> str:
+    """The key along the axis: the claim's ε, else the one with most values."""
+    counts: dict[str, int] = {}
+    for group in found:
+        for key in group.keys:
+            axis = [number(value) for value in group.axis(key)]
+            if len(axis) > 1 and all(v is not None and math.isfinite(v) for v in axis):
+                counts[key] = max(counts.get(key, 0), len(axis))
+    first = next((key for key in FIRST_KEYS if key in counts), None)
+    return first or max(counts, key=lambda key: counts[key], default="")
+
+
+def _between(found: list[Group], along: str) -> str | None:
+    """The key that tells lines apart: of those left, the one with most values."""
+    counts: dict[str, int] = {}
+    for group in found:
+        for key in group.keys:
+            if key != along:
+                counts[key] = max(counts.get(key, 0), len(group.axis(key)))
+    few = {key: count for key, count in counts.items() if count <= MOST_LINES}
+    return max(few or counts, key=lambda key: counts[key], default=None)
+
+
+def _line_value(group: Group, spot: Spot, key: str | None) -> Any:
+    return group.names[2] if key == "estimator" else value_of(spot, key) if key else ""
+
+
+def _line_values(found: list[Group], key: str | None) -> list[Any]:
+    values = [_line_value(group, spot, key) for group in found for spot in group.spots]
+    return list({same(value): value for value in values}.values())
+
+
+def _some(values: list[Any]) -> list[Any]:
+    if len(values) <= MOST_LINES:
+        return values
+    step = (len(values) - 1) / (MOST_LINES - 1)
+    return [values[round(index * step)] for index in range(MOST_LINES)]
+
+
+def _panel(group: Group, spot: Spot, key: str, line_key: str | None) -> tuple[str, ...]:
+    """What a panel is named by: mechanism, attack, estimator, and the keys that are left."""
+    rest = [k for k in group.keys if k not in (key, line_key)]
+    estimator = "" if line_key == "estimator" else group.names[2]
+    fixed = ", ".join(f"{_spoken(short(k, group.swept))} {setting(spot.values[k])}" for k in rest)
+    return (group.names[0], group.names[1], estimator, fixed)
+
+
+def _spoken(key: str) -> str:
+    """Estimator's sampling probability, for estimator.sampling_probability."""
+    return key.replace(".", "'s ").replace("_", " ")
+
+
+def _panels(
+    bins: dict[tuple[str, ...], dict[int, list[tuple[float, Spot]]]],
+    labels: tuple[str, ...],
+    together: Sequence[Sequence[str]],
+    named: list[tuple[str, str, str]],
+) -> tuple[Panel, ...]:
+    telling = [len({where[part] for where in bins}) > 1 for part in (1, 2)]
+    mechanisms = list(dict.fromkeys(who[0] for who in named))
+    for label in (label for labels in together for label in labels):
+        if label not in mechanisms:
+            raise DpframeError(
+                f"no mechanism {label!r} to make a panel of{did_you_mean(mechanisms, label)} "
+                f"There are: {', '.join(mechanisms)}"
+            )
+    panels = []
+    for shared in together or [[label] for label in mechanisms]:
+        merged: dict[tuple[str, ...], list[Line]] = {}
+        for where, lines in bins.items():
+            if where[0] not in shared:
+                continue
+            for place, marks in sorted(lines.items()):
+                variant = list(shared).index(where[0])
+                line = Line(labels[place], place, variant, tuple(sorted(marks, key=_x)))
+                merged.setdefault(where[1:], []).append(line)
+        for rest, found in merged.items():
+            extra = [rest[0] if telling[0] else "", rest[1] if telling[1] else "", rest[2]]
+            names = [shorten(label, TITLE // len(shared)) for label in shared]
+            if len(mechanisms) == 1 and any(extra):
+                names = []  # it says nothing that tells panels apart
+            title = " · ".join(part for part in (", ".join(names), *extra) if part)
+            panels.append(Panel(shorten(title, TITLE), tuple(found)))
+    return tuple(panels)
+
+
+def _x(mark: tuple[float, Spot]) -> float:
+    return mark[0]
+
+
+# Numbers from elsewhere, a paper's table for example, to be drawn beside those of a record.
+
+
+MECHANISM, EPSILON = "mechanism", "epsilon"
+
+
+class Published:
+    """A table: for mechanisms and swept values the ε that somebody else found."""
+
+    def __init__(self, text: str, name: str) -> None:
+        """Reads it.
+
+        Args:
+            text: CSV with the columns `mechanism` (a label or the name of a plugin), `epsilon`
+                (inf is allowed) and the swept keys, or other parameters, that tell the cells of a
+                mechanism apart. Lines before these that begin with # are left out.
+            name: of the file, for messages.
+
+        Raises:
+            DpframeError: columns are missing, or a value is no number.
+        """
+        rows = text.splitlines()
+        before = sum(1 for row in itertools.takewhile(lambda row: row.startswith("#"), rows))
+        lines = csv.DictReader(rows[before:])
+        columns = list(lines.fieldnames or ())
+        if missing := [c for c in (MECHANISM, EPSILON) if c not in columns]:
+            raise DpframeError(f"{name}: no column {' and no column '.join(missing)}")
+        self.name = name
+        self.keys = [column for column in columns if column not in (MECHANISM, EPSILON)]
+        self._found: dict[tuple[str, ...], float] = {}
+        for row in lines:
+            try:
+                epsilon = float(row[EPSILON])
+                place = [_same(row[key]) for key in self.keys]
+            except (TypeError, ValueError):
+                epsilon, place = math.nan, []
+            if math.isnan(epsilon) or epsilon < 0:
+                where = f"{name}:{before + lines.line_num}"
+                raise DpframeError(f"{where}: epsilon is {row[EPSILON]!r}; a loss is wanted")
+            self._found[(str(row[MECHANISM]), *place)] = epsilon
+
+    def of(self, cell: CellRecord) -> float | None:
+        """The number for a cell, if there is one."""
+        known = [_setting(cell, key) for key in self.keys]
+        if any(value is None for value in known):
+            return None
+        place = [_same(value) for value in known]
+        found = (
+            self._found.get((who, *place)) for who in (cell.mechanism.label, cell.mechanism.use)
+        )
+        return next((epsilon for epsilon in found if epsilon is not None), None)
+
+
+def _setting(cell: CellRecord, key: str) -> object:
+    """Value of a swept key, or of a parameter that is the same in all cells; None for neither."""
+    part, _, name = key.partition(".")
+    if key in cell.swept or part not in ("mechanism", "pair", "attack", "estimator"):
+        return cell.swept.get(key)
+    return getattr(cell, part).params.get(name)
+
+
+def _same(value: object) -> str:
+    """Equal for equal values: 1, 1.0 and "1" are."""
+    if isinstance(value, str):
+        try:
+            return repr(float(value))
+        except ValueError:
+            return value
+    known = number(value)
+    return str(value) if known is None else repr(known)

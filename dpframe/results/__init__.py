@@ -1,0 +1,1 @@
+"""The record of a run: its model, its verdicts, and its file."""

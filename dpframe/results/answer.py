@@ -1,0 +1,251 @@
+"""Check and convert the answer of an estimator."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Mapping, Sequence, Set
+from numbers import Integral, Real
+from typing import Any, cast, get_args
+
+from dpframe.errors import CellError
+from dpframe.interfaces.estimator import Contrast, Estimate, UpperOf
+
+# Anything a plugin hands over as JSON values; never fails, so that no record is lost over it.
+
+
+DEEPEST = 50
+"""Readers of JSON give up somewhere; whoever nests deeper gets text."""
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """The value as lists, dictionaries with text keys, numbers, text, booleans and None.
+
+    Args:
+        value: NumPy and JAX arrays become lists; what has no counterpart becomes its `repr`.
+        depth: how deep the value stands in another.
+    """
+    if type(value) in (float, int):  # most are, and asking what else is a number takes long
+        return value
+    if value is None or isinstance(value, bool | str | Integral | Real):
+        return _scalar(value)
+    if depth < DEEPEST:
+        if isinstance(value, Mapping):
+            return {text(str(key)): plain(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, list | tuple | Set):
+            return [plain(item, depth + 1) for item in value]
+        with contextlib.suppress(Exception):
+            return plain(value.tolist(), depth + 1)
+    return shown(value)
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, str):
+        return text(value)
+    if value is None or isinstance(value, bool):
+        return value
+    try:
+        return int(value) if isinstance(value, Integral) else float(value)
+    except Exception:  # a number of somebody's own that is none
+        return shown(value)
+
+
+def shown(value: Any) -> str:
+    """What a message calls a value, whatever its `repr` does."""
+    try:
+        found = text(repr(value))
+    except Exception:
+        return f"a {type(value).__name__}"
+    return found if len(found) <= LONGEST else f"{found[:LONGEST]}…"
+
+
+LONGEST = 200
+"""Characters of a value in a message."""
+
+
+def text(value: str) -> str:
+    """Text that can be written: halves of UTF-16 pairs, as file names may have, are spelled out."""
+    return value.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+# What points of a certified privacy profile have to be.
+
+
+def profile_problem(points: Sequence[Sequence[float]]) -> str | None:
+    """What keeps points (ε, δ) from being lower bounds on a privacy profile; None if nothing."""
+    for epsilon, delta in points:
+        if not (0 <= epsilon < math.inf and 0 <= delta <= 1):
+            return f"has δ ≥ {delta} at ε = {epsilon}"
+    for (e0, d0), (e1, d1) in itertools.pairwise(points):
+        if e1 < e0 or d1 > d0:
+            return f"does not fall from ε = {e0} to {e1}"
+    return None
+
+
+# An estimator's answer, looked at before anything is made of it.
+
+
+MOST_POINTS = 1_000_000
+MOST_NOTES = 1_000
+LONGEST_NOTE = 10_000
+"""Characters; the estimators here write a line."""
+
+ROUNDING = 1e-6
+"""Two numbers that differ by less, relatively, may have been meant to be equal."""
+
+
+def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
+    """The estimate with plain Python numbers.
+
+    Args:
+        estimate: what `Estimator.estimate` returned.
+        certified: whether the bound is promised to be valid.
+        tested: whether a verdict will be made of it.
+
+    Raises:
+        CellError: it contradicts itself, or is not what an estimator returns.
+    """
+    if not isinstance(estimate, Estimate):
+        raise CellError(f"estimate returned {shown(estimate)}; an Estimate is wanted")
+    found = estimate._replace(
+        epsilon=_loss("epsilon", estimate.epsilon),
+        epsilon_lower=_optional_loss("epsilon_lower", estimate.epsilon_lower),
+        epsilon_upper=_optional_loss("epsilon_upper", estimate.epsilon_upper),
+        epsilon_upper_of=_upper_of(estimate.epsilon_upper_of),
+        interval=_interval(estimate.interval),
+        p_value=_p_value("p_value", estimate.p_value),
+        p_resolved=_p_value("p_resolved", estimate.p_resolved),
+        contrast=_contrast(estimate.contrast),
+        tradeoff=_points("tradeoff", estimate.tradeoff),
+        profile=_points("profile", estimate.profile),
+        profile_lower=_profile_lower(estimate.profile_lower),
+        notes=_notes(estimate.notes),
+        wealth=_wealth(estimate.wealth),
+    )
+    lower, upper = found.epsilon_lower, found.epsilon_upper
+    if lower is not None and upper is not None and lower > upper * (1 + ROUNDING):
+        raise CellError(f"estimate gave the bound {lower}, which is above the limit {upper}")
+    if certified and (lower is None or not math.isfinite(lower)):
+        raise CellError(f"estimate gave the bound {lower}; a certifying estimator gives a number")
+    if tested and (found.p_value is None or found.p_resolved is None):
+        raise CellError(
+            f"estimate gave the p-values {found.p_value} and {found.p_resolved}; a certifying "
+            "estimator gives p_value and p_resolved in (0, 1], as estimate_from_boxes does"
+        )
+    return _ordered(found)
+
+
+def _ordered(found: Estimate) -> Estimate:
+    """The same with `p_resolved` at least `p_value`: raised error rates reject no more."""
+    p_value, p_resolved = found.p_value, found.p_resolved
+    if p_value is None or p_resolved is None or p_value <= p_resolved:
+        return found
+    if p_value > p_resolved * (1 + ROUNDING):
+        raise CellError(f"estimate gave p_resolved {p_resolved}, which is below p_value {p_value}")
+    return found._replace(p_resolved=p_value)
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise CellError(f"estimate gave {shown(value)} for {name}; a number is wanted")
+    try:
+        return float(value)
+    except Exception as error:  # an integer above all floats, or a number of the author's own
+        raise CellError(f"estimate gave {shown(value)} for {name}, no float holds it") from error
+
+
+def _loss(name: str, value: Any) -> float:
+    loss = _number(name, value)
+    if loss < 0:
+        raise CellError(f"estimate gave {loss} for {name}; a loss is at least 0")
+    return loss
+
+
+def _optional_loss(name: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    loss = _loss(name, value)
+    if math.isnan(loss):
+        raise CellError(f"estimate gave nan for {name}")
+    return loss
+
+
+def _upper_of(value: Any) -> UpperOf:
+    for known in get_args(UpperOf):
+        if value == known:
+            return cast("UpperOf", known)
+    known = ", ".join(map(repr, get_args(UpperOf)))
+    raise CellError(f"estimate gave {shown(value)} for epsilon_upper_of; it is one of {known}")
+
+
+def _p_value(name: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    p_value = _number(name, value)
+    if not 0 < p_value <= 1:
+        raise CellError(f"estimate gave {p_value} for {name}, which is not in (0, 1]")
+    return p_value
+
+
+def _interval(value: Any) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    low, high = _numbers("interval", value, 2)
+    if low > high or math.isnan(low + high):
+        raise CellError(f"estimate gave the interval from {low} to {high}")
+    return low, high
+
+
+def _contrast(value: Any) -> Contrast | None:
+    if value is None:
+        return None
+    contrast = Contrast(*_numbers("contrast", value, len(Contrast._fields)))
+    if any(map(math.isnan, contrast)):
+        raise CellError(f"estimate gave {tuple(contrast)} for contrast")
+    return contrast
+
+
+def _points(name: str, value: Any) -> tuple[tuple[float, float], ...]:
+    points = _sequence(name, value, MOST_POINTS)
+    return tuple((x, y) for x, y in (_numbers(f"a point of {name}", p, 2) for p in points))
+
+
+def _wealth(value: Any) -> tuple[tuple[int, float], ...]:
+    points = _points("wealth", value)
+    if any(math.isnan(w) or w == math.inf for _, w in points):
+        raise CellError("estimate gave a wealth that is no number")
+    trials = [t for t, _ in points]
+    if trials != sorted(trials) or any(t < 0 or t % 1 for t in trials):
+        raise CellError("estimate gave a wealth whose trials do not grow")
+    return tuple((int(t), w) for t, w in points)
+
+
+def _profile_lower(value: Any) -> tuple[tuple[float, float], ...]:
+    points = _points("profile_lower", value)
+    if (problem := profile_problem(points)) is not None:
+        raise CellError(f"estimate gave a profile_lower that {problem}")
+    return points
+
+
+def _notes(value: Any) -> tuple[str, ...]:
+    notes = _sequence("notes", value, MOST_NOTES)
+    for note in notes:
+        if not isinstance(note, str):
+            raise CellError(f"estimate gave {shown(note)} among its notes; texts are wanted")
+    return tuple(text(note[:LONGEST_NOTE]) for note in notes)
+
+
+def _numbers(name: str, value: Any, count: int) -> list[float]:
+    values = _sequence(name, value, count)
+    if len(values) != count:
+        raise CellError(f"estimate gave {shown(value)} for {name}; {count} numbers are wanted")
+    return [_number(name, each) for each in values]
+
+
+def _sequence(name: str, value: Any, most: int) -> Sequence[Any]:
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise CellError(f"estimate gave {shown(value)} for {name}; a tuple is wanted")
+    if len(value) > most:
+        raise CellError(f"estimate gave {len(value):,} values for {name}; {most:,} is the most")
+    return value

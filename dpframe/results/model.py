@@ -1,0 +1,585 @@
+"""The record as types: the meaning of each field, and its possible values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, ClassVar, Literal
+
+from annotated_types import Ge, Gt, Le
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, PlainSerializer
+from pydantic_core import CoreSchema, core_schema
+
+# The kinds of values that a record is made of.
+
+
+WORDS = ("inf", "-inf", "nan")
+"""What strict JSON writes for the numbers that it does not have."""
+
+
+class Part(BaseModel):
+    """A JSON object with fixed keys. Nothing is converted: a "1" is no number, and true is none."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+    )
+
+    def __getitem__(self, key: str) -> Any:
+        """A field by its key in JSON, so that the same code reads this and a file's content."""
+        for name, field in type(self).model_fields.items():
+            if key == (field.alias or name):
+                return getattr(self, name)
+        raise KeyError(key)
+
+
+def in_words(number: float) -> float | str:
+    """A number as strict JSON has it: "inf", "-inf" and "nan" are strings."""
+    if math.isfinite(number):
+        return number
+    return "nan" if math.isnan(number) else "inf" if number > 0 else "-inf"
+
+
+def strict(value: Any) -> Any:
+    """Any JSON value with its numbers in words where they are not finite."""
+    if isinstance(value, float):
+        return in_words(value)
+    if isinstance(value, dict):
+        return {key: strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [strict(item) for item in value]
+    return value
+
+
+class _InWords:
+    """A float that may be infinite or NaN, and is then a word in JSON.
+
+    The words are looked at only after a number was not found, so that reading stays native code.
+    """
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, _source: type[Any], _handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        words = core_schema.literal_schema(list(WORDS))
+        return core_schema.union_schema(
+            [
+                core_schema.float_schema(strict=True, allow_inf_nan=True),
+                core_schema.no_info_after_validator_function(float, words),
+            ],
+            mode="left_to_right",
+            custom_error_type="number",
+            custom_error_message="a number is wanted",
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                in_words, when_used="json"
+            ),
+        )
+
+
+Number = Annotated[float, _InWords]
+"""A number that need not be finite."""
+
+Count = Annotated[int, Ge(0), Le(2**63 - 1)]
+Position = Annotated[int, Ge(1), Le(2**31 - 1)]
+Amount = Annotated[float, Ge(0)]
+PValue = Annotated[float, Gt(0), Le(1)]
+Probability = Annotated[float, Ge(0), Le(1)]
+Point = Annotated[list[Number], Field(min_length=2, max_length=2)]
+Counts = Annotated[list[Count], Field(min_length=2, max_length=2)]
+"""One count for D, one for D′."""
+
+Free = Annotated[Any, PlainSerializer(strict, when_used="json")]
+"""Whatever a plugin has: any JSON value."""
+
+FreeTable = Annotated[dict[str, Any], PlainSerializer(strict, when_used="json")]
+"""A table whose keys a plugin or a spec decides."""
+
+
+# One cell of the record: what was audited, what was counted, and what that says.
+
+
+Verdict = Literal["violated", "consistent", "inconclusive"]
+
+
+class ChoiceRecord(Part):
+    """A mechanism, an attack or an estimator with its parameters."""
+
+    use: str
+    """name of the plugin"""
+    label: str
+    """what reports and expectations call it"""
+    params: FreeTable
+    """effective parameters, after sweep, overrides and `resolve`"""
+
+
+class AskedRecord(Part):
+    """How a black box was asked for its answers, and what counts as one."""
+
+    raises: Literal["answer", "fail"] | None = None
+    """whether an exception is an answer, or makes the cell fail; null: as is usual for its attack
+    """
+    limit: Amount | None = None
+    """seconds that one answer may take; null without a limit"""
+    time: bool = False
+    """whether the time that an answer took is part of it"""
+    bits: bool = False
+    """whether a search looked at the last bits of numbers"""
+
+
+class PairRecord(Part):
+    """The neighbouring datasets."""
+
+    use: str
+    """name of the plugin"""
+    params: FreeTable
+    """effective parameters"""
+    digest: str | None = None
+    """digest of D and D′; null where nothing was drawn. Old records lack it"""
+
+
+class ClaimRecord(Part):
+    """What a mechanism claims for a pair."""
+
+    kind: str
+    """which of [the claims](claims.md): `pure-dp`, `approx-dp`, `gaussian-dp`,
+    `zero-concentrated-dp`, `renyi-dp`, `laplace-dp`, `subsampled-gaussian-dp`, `accounted-dp`, or
+    that of a plugin"""
+    epsilon: Number
+    """ε of the claim at the cell's δ, in nats; `"inf"` if the claim gives none there"""
+    delta: Probability
+    """the cell's δ"""
+    parameters: FreeTable
+    """the claim's own parameters, by name"""
+    tradeoff: list[Point] | None = None
+    """points (FPR, FNR) of the claimed curve, shape [k][2]; null for a claim at a single δ, where ε
+    and δ say all. Records made before there were curves lack it"""
+    profile: list[Point] | None = None
+    """points (ε, δ) of the claimed privacy profile, shape [k][2], by ascending ε; null for a claim
+    at a single δ. Old records lack it"""
+
+
+class TruthRecord(Part):
+    """The exact loss of a mechanism for a pair."""
+
+    kind: str
+    """as `claim.kind`"""
+    epsilon: Number
+    """its ε at the cell's δ, in nats"""
+    tradeoff: list[Point] | None = None
+    """points (FPR, FNR) of the exact curve, shape [k][2]; null if it is the claimed curve, or that
+    of a single δ. Old records lack it"""
+    profile: list[Point] | None = None
+    """points (ε, δ) of the exact privacy profile, shape [k][2]; null where `tradeoff` is"""
+
+
+class EstimateRecord(Part):
+    """What an estimator found."""
+
+    epsilon: Number
+    """point estimate, in nats; may be infinite. No bound"""
+    epsilon_lower: Amount | None
+    """certified: the loss is at least this, in nats, at level `confidence`. Null if the estimator
+    does not certify"""
+    epsilon_upper: Number | None
+    """the most that this attack can show, in nats. Limits the attack, never the mechanism"""
+    epsilon_upper_of: Literal["every event", "every cut", "chosen thresholds"] | None = None
+    """what of the attack `epsilon_upper` limits: every event that its decisions make, every cut of
+    its scores, or nothing but the thresholds that the spec or the pilot chose. Null where
+    `epsilon_upper` is no limit"""
+    interval: Point | None = None
+    """lower and upper limit on ε, in nats, that are approximate, Bayesian or assume more than the
+    bound does; never a bound. Null if the estimator gives none"""
+    delta: Probability
+    """δ at which ε is estimated"""
+    confidence: Probability
+    """level of this one bound; chosen so that all bounds of the record hold together"""
+    certified: bool
+    """whether the bound is valid at finite samples, under `assumption`"""
+    assumption: str
+    """what the bound assumes"""
+    tradeoff: list[Point]
+    """certified points (FPR, FNR), shape [k][2]: the mechanism's trade-off curve runs below or
+    through each. Where `certified` is false, points of an estimated curve"""
+    profile: list[Point]
+    """points (ε, δ), shape [k][2], of an estimated privacy profile, where the estimator gives
+    one"""
+    profile_lower: list[Point] = Field(default_factory=list)
+    """certified points (ε, δ), shape [k][2], by ascending ε: δ(ε) is at least this, between two
+    points at least what the right one says; at level `confidence`, for all ε together. Empty where
+    the estimator does not certify or says nothing of it. Old records lack it"""
+    anytime: bool = False
+    """whether it is valid at every number of trials at once: bound and p-value cost no look. Old
+    records lack it"""
+    wealth: list[Point] = Field(default_factory=list)
+    """points (trials, logarithm of the wealth), shape [k][2], of what bets against the claim had
+    earned after so many trials per dataset; at most 200. Empty without a claim, or where
+    `anytime` is false. Old records lack it"""
+    notes: list[str]
+    """remarks, for example which outputs were looked at for NaN, and whether the run can be
+    replayed"""
+
+
+class ContrastRecord(Part):
+    """A bound beside what is claimed, at one δ."""
+
+    delta: Number
+    """the δ"""
+    lower: Number
+    """certified bound on ε there, in nats"""
+    claimed: Number
+    """ε of the claim there, in nats"""
+
+
+class Basis(Part):
+    """What a verdict is made of beside `p_value` and `estimate`: enough to judge anew."""
+
+    confidence: Probability
+    """confidence of all verdicts together, as the cell's spec asks for it"""
+    look: Position
+    """which look at these draws it was, from 1; look k ≥ 2 is paid for by k(k + 1)"""
+    p_resolved: PValue
+    """`p_value` with every error rate raised by what the sampler resolves"""
+    p_extreme: PValue
+    """`p_value` of the most extreme counts possible"""
+    p_extreme_resolved: PValue
+    """`p_resolved` of the most extreme counts possible"""
+    contrast: ContrastRecord
+    """bound and claim at the δ that says most about the claim"""
+
+
+class LookRecord(Part):
+    """A look at the draws of a cell: a run that showed something of them."""
+
+    trials: Counts
+    """draws counted then, on D and on D′"""
+
+
+class SearchRecord(Part):
+    """Where a cell was searched, and the event that earned most there: its witness."""
+
+    neighbourhood: ChoiceRecord
+    """what proposed the pairs; the cell's `pair` and `attack` are those of the witness"""
+    attacks: list[str] = Field(default_factory=list)
+    """labels of the attacks that were played on every draw"""
+    pairs: Count
+    """pairs that were looked at"""
+    event: str
+    """the event, in words"""
+    more_likely: Literal["D", "D′"]
+    """the dataset under which it is the more likely"""
+    hits: Counts
+    """draws with the event, on D and on D′"""
+    trials: Counts
+    """draws that the hits are of: those of the pair that were not learned from last"""
+    pair_trials: Count
+    """draws per dataset of this pair; the cell's `trials` are those of all pairs"""
+
+
+class ExcessRecord(Part):
+    """A pair on which a query changes more than its noise is made for."""
+
+    kind: Literal["change", "not a number", "shape", "raises"]
+    """`change`: by more than the sensitivity; the others are changes that have no size: NaN or an
+    infinity on one side, another form of the answer, an exception on one side"""
+    pair: PairRecord
+    """the pair"""
+    change: Number | None
+    """by how much the query changes, rounded; null where that has no size"""
+    sensitivity: Amount | None
+    """what the noise is made for; null where the change has no size"""
+    factor: Number | None
+    """the change over the sensitivity, rounded; null where it has no size"""
+    words: str
+    """what was seen"""
+
+
+class ExactRecord(Part):
+    """Whether the query without noise keeps to its sensitivity: no draw and no chance is in it."""
+
+    norm: Number
+    """norm in which changes are measured: 1, 2 or `"inf"`"""
+    pairs: Count
+    """pairs on which it was compared"""
+    exceeding: Count
+    """pairs on which it changes more than the noise is made for. Any is a violation of its own
+    kind, beside `verdict`"""
+    witnesses: list[ExcessRecord]
+    """the worst pair of each kind"""
+    notes: list[str]
+    """remarks, such as on rounding"""
+
+
+class CellRecord(Part):
+    """One combination of mechanism, pair, attack, estimator and swept values."""
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether a search chose its pair and its attack, which then are no part of its name."""
+        return self.searched or self.search is not None
+
+    id: str
+    """stable name: a readable part and a hash of what the cell is. Position, trials, seed, δ and
+    confidence are not in it, unless swept"""
+    status: Literal["ok", "failed"]
+    """`ok` or `failed`"""
+    repeat: Count
+    """number of the repeat, from 0"""
+    seed: int
+    """the seed its draws come from"""
+    mechanism: ChoiceRecord
+    """the mechanism"""
+    asked: AskedRecord | None = None
+    """how a black box was asked; null for traced mechanisms. Old records lack it"""
+    pair: PairRecord
+    """the pair"""
+    attack: ChoiceRecord
+    """the attack"""
+    estimator: ChoiceRecord
+    """the estimator"""
+    swept: FreeTable
+    """swept keys, each with the value of this cell"""
+    claim: ClaimRecord | None
+    """what the mechanism claims for this pair; null if nothing"""
+    truth: TruthRecord | None = None
+    """the exact curve for this pair, where it is known; null elsewhere. Never part of a verdict"""
+    trials: Counts
+    """draws counted on D and on D′"""
+    counts: Free
+    """counts of the statistic, whole numbers, first axis the dataset; for decisions
+    `counts[dataset][decision]`. Null if the cell failed before it was counted"""
+    exact_shares: list[list[Number]] | None = None
+    """probability of each of `counts` on D and on D′, where up to 256 bins were counted of what a
+    mechanism releases, or what reached a threshold, and it knows how that is distributed; null
+    elsewhere. Never part of a
+    verdict. Old records lack it"""
+    statistic: FreeTable
+    """name of the statistic, and thresholds or edges where it has any"""
+    estimate: EstimateRecord | None
+    """what the estimator found; null if the cell failed"""
+    verdict: Verdict | None
+    """`violated`, `consistent`, `inconclusive`, or null: nothing claimed, nothing certified, or
+    failed"""
+    p_value: PValue | None
+    """smallest level at which this cell alone rejects its claim; at least 1e-300. Null without a
+    claim"""
+    p_adjusted: PValue | None
+    """the same, adjusted for all tests; null without a verdict"""
+    reason: str | None
+    """why the verdict is what it is, or why the cell failed"""
+    expected: Verdict | None
+    """the verdict that `[[expect]]` names; null if no rule matches"""
+    seconds: Amount
+    """seconds spent on the cell's draws, shared among the cells that share them"""
+    draws: Count
+    """draws counted, on both datasets together; those of cells with one `draw_group` are the
+    same"""
+    draw_group: str | None
+    """name of the set of draws; cells with the same one share draws"""
+    looks: list[LookRecord] | None
+    """the looks at these draws, this one included; null for an anytime estimator, which may be
+    looked at as often as one likes"""
+    basis: Basis | None = None
+    """what the verdict is made of; null without a verdict. Old records lack it"""
+    search: SearchRecord | None = None
+    """what a search looked through and what it holds against the claim; null without [search], and
+    where the cell failed"""
+    searched: bool = False
+    """whether a search chose pair and attack, also where it failed; the attack of a cell that
+    failed is the first of those that were to be played. Old records lack it"""
+    exact: ExactRecord | None = None
+    """what was found of the query without noise; null where the mechanism gives none. Old records
+    lack it"""
+
+
+# The record as a whole.
+
+
+SCHEMA = 1
+
+Multiplicity = Literal["holm", "bonferroni", "none"]
+
+
+class SpecRecord(Part):
+    """The spec of a run."""
+
+    path: str
+    """its path as given; empty for a spec that was no file"""
+    sha256: str
+    """hash of its bytes"""
+    text: str
+    """the whole text"""
+    overrides: list[str]
+    """changes from the command line, as `KEY=VALUE`, `--trials` and `--seed` included"""
+
+
+class AuditRecord(Part):
+    """What holds for a whole audit."""
+
+    name: str
+    """its name"""
+    confidence: Probability
+    """confidence of all verdicts together; if it is swept, the lowest"""
+    multiplicity: Multiplicity
+    """`holm`, `bonferroni` or `none`"""
+    looks: Position
+    """the largest number of looks at any cell's draws, this one included"""
+
+
+class EnvironmentRecord(Part):
+    """What a run ran on."""
+
+    dpframe: str
+    """version of dpframe"""
+    jax: str
+    """version of JAX"""
+    numpy: str
+    """version of NumPy"""
+    scipy: str
+    """version of SciPy"""
+    python: str
+    """version of Python"""
+    platform: str
+    """operating system and processor"""
+    devices: list[str]
+    """kind of each device that JAX used"""
+    prng: str
+    """name of the pseudo-random number generator of traced mechanisms"""
+
+
+class PluginRecord(Part):
+    """A plugin that was used."""
+
+    kind: str
+    """`mechanism`, `attack`, `estimator` or `pair`"""
+    name: str
+    """its name"""
+    distribution: str
+    """where it comes from; `local` for a class handed to `dpframe.audit`, the name of the file for
+    one given with `--plugin`"""
+    version: str
+    """version of the distribution; of a file the digest of its bytes"""
+    code: str
+    """digest of the Python files of the package that defines it"""
+    reference: str | None = None
+    """the theorem, or another source, that an estimator's numbers rest on, as its author names it;
+    null if none is named, and for other kinds. Old records lack it"""
+
+
+class InstalledRecord(Part):
+    """An environment that black boxes ran in."""
+
+    name: str
+    """its name in the spec"""
+    requirements: list[str]
+    """what the spec lists; empty for an interpreter that only the command line names"""
+    python: str
+    """version of its Python; empty if it could not be used"""
+    installed: list[str]
+    """names and versions of all that was installed, `name==version`"""
+
+
+class SkipRecord(Part):
+    """A combination that was left out."""
+
+    mechanism: str
+    """label of the mechanism"""
+    pair: str
+    """name of the pair"""
+    attack: str
+    """label of the attack"""
+    estimator: str
+    """label of the estimator"""
+    swept: FreeTable
+    """swept keys and values; empty if all are meant"""
+    reason: str
+    """why"""
+    expected: Verdict | None = None
+    """the verdict that `[[expect]]` names, which is then not met; null if no rule matches"""
+
+
+class SummaryRecord(Part):
+    """Totals."""
+
+    m: Count
+    """tests planned: cells with a claim and a certifying estimator, failed ones included"""
+    violated: Count
+    """cells with this verdict"""
+    consistent: Count
+    """cells with this verdict"""
+    inconclusive: Count
+    """cells with this verdict"""
+    failed: Count
+    """cells that could not be run"""
+    seconds: Amount
+    """duration of the run, in seconds"""
+    draws: Count
+    """draws counted, each one release of a mechanism; those that cells share are counted once"""
+    calls: Count | None = None
+    """releases that black boxes were asked for, whatever for: learning, choosing, checking and
+    counting; null if no mechanism is a black box. Old records lack it"""
+    peak_rss_bytes: Count | None
+    """largest resident memory of the process, in bytes; null where the system does not tell"""
+
+
+class Record(Part):
+    """What a run was, found and cost: complete, replayable, the only thing that reports read.
+
+    ε is in nats. Index 0 is D, index 1 is D′. Numbers that are not finite are the strings "inf",
+    "-inf" and "nan" in JSON.
+    """
+
+    schema_version: Literal[1] = Field(default=1, alias="schema")
+    """version of this format: 1"""
+    spec: SpecRecord
+    """the spec of the run"""
+    audit: AuditRecord
+    """what holds for the whole audit"""
+    environment: EnvironmentRecord
+    """what the run ran on"""
+    seed: int
+    """the seed; if it is swept, that of the first cell"""
+    plugins: list[PluginRecord]
+    """every plugin used"""
+    environments: list[InstalledRecord] = Field(default_factory=list)
+    """the environments that black boxes ran in, beside that of dpframe. Old records lack it"""
+    cells: list[CellRecord]
+    """the cells, in the order of the spec"""
+    skipped: list[SkipRecord]
+    """combinations that were left out"""
+    summary: SummaryRecord
+    """totals"""
+    digest: str | None = None
+    """hash of everything else, so that a change is noticed. Old records lack it"""
+
+    in_notebooks: ClassVar[Callable[[Record], str] | None] = None
+    """What a notebook shows, as HTML. Reports know records, and not the other way round; so
+    `dpframe.audit` sets it."""
+
+    def _repr_html_(self) -> str | None:
+        show = type(self).in_notebooks
+        return None if show is None else show(self)
+
+    def __repr_args__(self) -> Iterator[tuple[str, Any]]:
+        yield "audit", self.audit.name
+        yield "cells", len(self.cells)
+        yield "violated", self.summary.violated
+
+    def as_dict(self) -> dict[str, Any]:
+        """The record as dictionaries and lists; numbers that are not finite stay floats."""
+        return self.model_dump(by_alias=True)
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as strict JSON values: numbers that are not finite are words."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+def record_schema() -> dict[str, Any]:
+    """JSON Schema of a record, with the meaning of every field."""
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    return {"$schema": dialect, **Record.model_json_schema(), "title": "dpframe record"}
+
+
+# The record as types: what each field means, and which values it can have.

@@ -1,0 +1,586 @@
+"""Records on disk: strict JSON, validated and compared with themselves when read."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gc
+import hashlib
+import json
+import math
+import os
+import re
+import stat
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from dpframe import __version__
+from dpframe.common.files import NotReadableError, read_regular
+from dpframe.common.text import printable
+from dpframe.errors import OutputError, RecordError
+from dpframe.results.answer import profile_problem, shown
+from dpframe.results.model import SCHEMA, Record, strict
+from dpframe.results.verdict import (
+    CONSISTENT,
+    VIOLATED,
+    adjusted_p_values,
+    judged,
+    look_price,
+    totals,
+)
+
+if TYPE_CHECKING:
+    from dpframe.results.model import CellRecord, EstimateRecord
+
+
+# A hash of a record's contents: an edit that forgets it is noticed.
+
+
+FIELD = "digest"
+
+
+def digest_of(contents: dict[str, Any]) -> str:
+    """Hash of everything in a record but the digest itself.
+
+    Anyone can compute it anew. It shows accidents and careless edits, not forgery: against that,
+    a record can be run again.
+
+    Args:
+        contents: the record as JSON values, non-finite numbers in words.
+    """
+    rest = {key: value for key, value in contents.items() if key != FIELD}
+    written = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return "sha256:" + hashlib.sha256(written.encode()).hexdigest()
+
+
+# Records that earlier versions wrote, as this one understands them.
+
+
+def is_old(record: Record) -> bool:
+    """Whether it was written before records had a digest.
+
+    One that lacks the digest alone has lost it: what came with the digest, or after it, must not be
+    there either. An old record that was written again names it all, and knows none of it.
+    """
+    if record.digest is not None:
+        return False
+    if "digest" in record.model_fields_set:
+        return all(value in (None, []) for _, value in _newer(record))
+    return not any(named for named, _ in _newer(record))
+
+
+def _newer(record: Record) -> Iterator[tuple[bool, Any]]:
+    """Of everything that old records lack, whether it is named, and its value."""
+    parts: list[tuple[Any, tuple[str, ...]]] = [(record.summary, ("calls",))]
+    parts += [(plugin, ("reference",)) for plugin in record.plugins]
+    for cell in record.cells:
+        parts += [(cell, ("basis",)), (cell.pair, ("digest",))]
+        if cell.estimate is not None:
+            parts.append((cell.estimate, ("epsilon_upper_of", "profile_lower")))
+    for part, names in parts:
+        for name in names:
+            yield name in part.model_fields_set, getattr(part, name)
+
+
+def upgraded(record: Record) -> Record:
+    """The same record in the words of today: `draws` were coordinates and are releases."""
+    if not is_old(record):
+        return record
+    cells = [
+        cell.model_copy(update={"draws": sum(cell.trials) if cell.draws else 0})
+        for cell in record.cells
+    ]
+    summary = record.summary.model_copy(update={"draws": totals(cells).draws})
+    return record.model_copy(update={"cells": cells, "summary": summary})
+
+
+# Answers about scores made elsewhere, on disk: no records, but figures are drawn of them.
+
+
+ANSWERS = ("score", "score-one-run")
+"""Their kinds."""
+MOST_BYTES = 1 << 28
+_BEGINS = re.compile(rb'\s*\{\s*"schema":\s*\d+,\s*"kind":\s*"score')
+
+
+def answer_at(path: Path) -> dict[str, Any] | None:
+    """The answer in a file, as JSON values; None where the file is something else, or not there.
+
+    Args:
+        path: of what `dpframe score --json` printed.
+
+    Raises:
+        RecordError: it begins like an answer, and is none.
+    """
+    if not path.is_file():
+        return None
+    try:
+        with path.open("rb") as file:
+            if not _BEGINS.match(file.read(200)):
+                return None
+        found = json.loads(read_regular(path, MOST_BYTES))
+    except (OSError, NotReadableError):
+        return None  # whoever reads it as a record says why
+    except ValueError as error:
+        raise RecordError(f"{path}: not JSON: {error}") from None
+    return found if isinstance(found, dict) and found.get("kind") in ANSWERS else None
+
+
+# Whether a record agrees with itself: what its numbers determine is worked out anew.
+#
+# What is not worked out anew is the step from counts to p-values and bounds. That would take the
+# estimator's code, which reading a record must never run, its layout, which the record describes
+# but
+# does not hold, and for a large record as long as the run's own estimates. The digest vouches for
+# that step; whoever does not trust the writer runs the record again.
+
+
+ROUNDING_OF_PROFILES = 1e-5
+"""Of the numbers of a certified profile, relative: six digits are written."""
+ROUNDING = 1e-9
+"""Relative difference between two ways to compute the same."""
+
+
+def disagreement(record: Record, contents: dict[str, Any]) -> str | None:
+    """The first way in which a record contradicts itself; None if there is none.
+
+    Args:
+        record: as read.
+        contents: the JSON values that it was read from.
+    """
+    found = next(_disagreements(record), None)
+    if found is None and not is_old(record) and record.digest is None:
+        return "its digest is gone"
+    if found is None and not is_old(record) and record.digest != digest_of(contents):
+        return "its contents do not have the digest that it names"
+    return found
+
+
+def _disagreements(record: Record) -> Iterator[str]:
+    old = is_old(record)
+    for cell in record.cells:
+        for problem in _cell(cell, old):
+            yield f"cell {shown(cell.id)}: {problem}"
+    twice = [name for name, n in Counter(cell.id for cell in record.cells).items() if n > 1]
+    if twice:
+        yield f"cell {shown(twice[0])} is there more than once"
+    yield from _old_verdicts(record) if old else _verdicts(record)
+    yield from _levels(record)
+    yield from _summary(record)
+
+
+def _cell(cell: CellRecord, old: bool) -> Iterator[str]:
+    estimate, tested = cell.estimate, is_tested(cell)
+    if (cell.status == "ok") != (estimate is not None):
+        yield f"its status is {cell.status}, and it has {'an' if estimate else 'no'} estimate"
+    if cell.status == "failed" and cell.reason is None:
+        yield "it failed without a reason"
+    for name in ("verdict", "p_adjusted", *(() if old else ("basis",))):
+        if tested != (getattr(cell, name) is not None):
+            yield f"it has {'no' if tested else 'a'} {name}"
+    if estimate is not None:
+        yield from _estimate(cell, estimate)
+    counted = sum(cell.trials)
+    if estimate is not None and not all(cell.trials):
+        yield "it has an estimate and no draws"
+    if cell.draws != (counted if cell.draw_group else 0):
+        yield f"its trials add up to {counted} draws, not to {cell.draws}"
+    if (problem := _counts(cell)) is not None:
+        yield problem
+    if (found := cell.exact) is not None:
+        most = found.exceeding
+        if bool(most) != bool(found.witnesses) or most > found.pairs:
+            yield f"its query exceeds its sensitivity on {most} of {found.pairs} pairs"
+
+
+def is_tested(cell: CellRecord) -> bool:
+    """Whether the cell has a claim and a bound, so that a verdict is made of it."""
+    return cell.claim is not None and cell.estimate is not None and cell.estimate.certified
+
+
+def _estimate(cell: CellRecord, estimate: EstimateRecord) -> Iterator[str]:
+    lower, upper = estimate.epsilon_lower, estimate.epsilon_upper
+    if estimate.certified != (lower is not None):
+        yield f"it is {'' if estimate.certified else 'not '}certified and its bound is {lower}"
+    if cell.p_value is not None and not estimate.certified:
+        yield "it has a p-value, although its bound is not certified"
+    if cell.p_value is None and is_tested(cell):
+        yield "it has no p-value, although its claim is tested"
+    if lower is not None and upper is not None and not lower <= upper * (1 + 1e-6):
+        yield f"its bound {lower} is above its limit {upper}"
+    if cell.claim is not None and cell.claim.delta != estimate.delta:
+        yield f"its claim is for δ = {cell.claim.delta}, its estimate for {estimate.delta}"
+    if estimate.profile_lower and not estimate.certified:
+        yield "it has certified δ, although its bound is not certified"
+    if (problem := profile_problem(estimate.profile_lower)) is not None:
+        yield f"its profile_lower {problem}"
+    beyond = [e for e, d in estimate.profile_lower if d > estimate.delta]
+    if lower is not None and beyond and beyond[-1] > lower * (1 + ROUNDING_OF_PROFILES) + 1e-9:
+        yield f"its profile_lower says ε ≥ {beyond[-1]} at its δ, its bound is {lower}"
+    if estimate.anytime != (cell.looks is None):
+        yield "an anytime estimator has no looks, and others have"
+    if cell.looks is not None and cell.trials not in [look.trials for look in cell.looks]:
+        yield f"its trials {cell.trials} are not among its looks"
+
+
+def _counts(cell: CellRecord) -> str | None:
+    """What is wrong with the counts; of decisions, which every draw makes, also their sums."""
+    counts = cell.counts
+    if (counts is None) != (cell.draw_group is None):
+        return "it has counts without draws, or draws without counts"
+    if counts is None or cell.statistic.get("name") != "DecisionCounts":
+        return None
+    rows = counts if isinstance(counts, list) else []
+    sums = [sum(row) for row in rows if _is_pair(row)]
+    return None if sums == cell.trials else f"its counts do not add up to its trials {cell.trials}"
+
+
+def _is_pair(row: Any) -> bool:
+    """Whether it has a whole number from 0 on for each decision."""
+    return (
+        isinstance(row, list)
+        and len(row) == 2
+        and all(type(count) is int and count >= 0 for count in row)
+    )
+
+
+def _verdicts(record: Record) -> Iterator[str]:
+    """Judges all cells again."""
+    again = judged(record.cells, record.summary.m, record.audit.multiplicity)
+    same_words = record.environment.dpframe == __version__
+    for cell, anew in zip(record.cells, again, strict=True):
+        name = shown(cell.id)
+        if cell.verdict != anew.verdict:
+            yield f"cell {name}: its verdict is {cell.verdict}, its numbers say {anew.verdict}"
+        if not _close(cell.p_adjusted, anew.p_adjusted):
+            yield f"cell {name}: p_adjusted is {cell.p_adjusted}, not {anew.p_adjusted}"
+        if same_words and cell.reason != anew.reason:
+            yield f"cell {name}: its reason is not what its numbers say: {anew.reason}"
+
+
+def _old_verdicts(record: Record) -> Iterator[str]:
+    """Judges as far as a record without the basis of its verdicts allows."""
+    tested = [cell for cell in record.cells if is_tested(cell)]
+    priced = [(cell.p_value or 1.0) * look_price(_look(cell)) for cell in tested]
+    again = adjusted_p_values(priced, record.summary.m, record.audit.multiplicity)
+    for cell, p_adjusted in zip(tested, again, strict=True):
+        error = 1 - _confidence(cell, record)
+        name, rejected = shown(cell.id), p_adjusted <= error
+        if not _close(cell.p_adjusted, p_adjusted):
+            yield f"cell {name}: p_adjusted is {cell.p_adjusted}, not {p_adjusted}"
+        if cell.verdict == (CONSISTENT if rejected else VIOLATED):
+            yield f"cell {name}: its verdict is {cell.verdict} at p_adjusted = {p_adjusted}"
+
+
+def _confidence(cell: CellRecord, record: Record) -> float:
+    """Of all verdicts together, as the cell's spec asks for it."""
+    swept = cell.swept.get("audit.confidence")
+    return swept if isinstance(swept, float) else record.audit.confidence
+
+
+def _look(cell: CellRecord) -> int:
+    listed = [look.trials for look in cell.looks or ()]
+    return listed.index(cell.trials) + 1 if cell.trials in listed else 1
+
+
+def _levels(record: Record) -> Iterator[str]:
+    """Whether the error was divided among all bounds."""
+    audit, cells = record.audit, record.cells
+    bounds = sum(cell.estimate is not None and cell.estimate.certified for cell in cells)
+    most = bounds + record.summary.failed
+    for cell in cells:
+        if cell.estimate is None or cell.basis is None:
+            continue
+        basis, own = cell.basis, 1 - cell.estimate.confidence
+        parts = (1 - basis.confidence) / look_price(basis.look) / own if own > 0 else math.inf
+        fits = bounds - 1e-3 < parts < most + 1e-3
+        if not (abs(parts - 1) < 1e-3 if audit.multiplicity == "none" else fits):
+            yield f"cell {shown(cell.id)}: the level of its bound is not its share of the error"
+        if basis.look > audit.looks:
+            yield f"cell {shown(cell.id)}: its look {basis.look} is later than the last"
+        if _confidence(cell, record) != basis.confidence:
+            yield f"cell {shown(cell.id)}: its confidence is not the audit's"
+
+
+def _summary(record: Record) -> Iterator[str]:
+    summary, cells = record.summary, record.cells
+    for name, value in totals(cells)._asdict().items():
+        if getattr(summary, name) != value:
+            yield f"summary.{name} is {getattr(summary, name)}, its cells add up to {value}"
+    least = sum(map(is_tested, cells))
+    most = least + summary.failed
+    if not least <= summary.m <= most:
+        yield f"summary.m is {summary.m}, its cells make it {least}"
+
+
+def _close(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=ROUNDING)
+
+
+# The folder of a run: one run at a time, no link followed, no half-written file.
+#
+# What lies there may be anybody's. Only files that a run makes itself are opened for writing,
+# under
+# names of its own, and nothing is written, or deleted, through a link.
+
+
+# Not on every system; nor would a pipe be opened without someone at its other end.
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def made(directory: Path) -> Path:
+    """A directory for a run, made if it is not there.
+
+    Raises:
+        OutputError: it cannot be made or written to.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise OutputError(f"{directory}: cannot write there: {error.strerror}") from error
+    return directory
+
+
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Holds a directory inside a run's for one run; the lock goes with the process.
+
+    Raises:
+        OutputError: another run holds it, it cannot be written to, or it leads elsewhere.
+    """
+    if directory.is_symlink():
+        raise OutputError(f"{directory}: a link, and a run does not follow links in its directory")
+    made(directory)
+    with _opened(directory / "lock") as lock:
+        try:
+            import fcntl
+        except ImportError:  # a system without such locks
+            yield
+            return
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise OutputError(f"{directory.parent}: another run is using this directory") from None
+        yield
+
+
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[int]:
+    try:
+        opened = os.open(file, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o644)
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            os.close(opened)
+            raise OutputError(f"{file}: not a file of dpframe; move it away")
+    except OSError as error:
+        if file.is_symlink():
+            raise OutputError(f"{file}: a link, which a run does not follow") from error
+        raise OutputError(f"{file.parent}: cannot write there: {error.strerror}") from error
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def read_folder(file: Path) -> bytes:
+    """The content of a regular file, not of one that a link leads to.
+
+    Raises:
+        OSError: there is none, or it cannot be read.
+    """
+    with os.fdopen(os.open(file, os.O_RDONLY | _NO_LINK), "rb") as opened:
+        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        return opened.read()
+
+
+def replace(file: Path, content: str) -> None:
+    """Writes a file under another name and renames it, so that it is never half there.
+
+    Raises:
+        OSError: it cannot be written; the old one, if there is one, is as it was.
+    """
+    temporary = file.with_name(f".{file.name}.part")
+    temporary.unlink(missing_ok=True)  # a link too: itself, not what it leads to
+    opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o644)
+    with os.fdopen(opened, "w", encoding="utf-8", newline="") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+    temporary.replace(file)
+
+
+def append(file: Path, content: str, *, durable: bool = True) -> None:
+    """Adds to a file, on the disk when it returns; what was there is never touched.
+
+    Args:
+        file: where.
+        content: what.
+        durable: False: with the system when it returns, on the disk when that likes.
+
+    Raises:
+        OSError: it cannot be written; then nothing was added.
+    """
+    opened = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | _NO_LINK, 0o644)
+    with os.fdopen(opened, "rb+", buffering=0) as out:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        before = out.seek(0, os.SEEK_END)
+        try:
+            data = content.encode()
+            while data:
+                data = data[out.write(data) :]
+            if durable:
+                os.fsync(opened)
+        except BaseException:
+            out.truncate(before)
+            raise
+
+
+# The record of a run on disk: strict JSON, complete, and the only thing reports read.
+
+
+NAME = "record.json"
+
+FILE_MOST_BYTES = 4 << 30
+"""A million cells have 3 GiB."""
+
+
+def dumps(record: Record | Mapping[str, Any]) -> str:
+    """A record as strict JSON; non-finite numbers become "inf", "-inf" and "nan".
+
+    Args:
+        record: of a run, or what another command found.
+    """
+    if isinstance(record, Record):
+        return record.model_dump_json(indent=1, by_alias=True) + "\n"
+    return json.dumps(strict(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write(record: Record, directory: Path) -> Path:
+    """Writes the record under a temporary name and renames it, so that it is never half there.
+
+    Raises:
+        OutputError: the directory cannot be written to.
+    """
+    target = directory / NAME
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        replace(target, dumps(record))
+    except OSError as error:
+        raise OutputError(f"{directory}: cannot write the record: {error.strerror}") from error
+    return target
+
+
+_MARKS = (b'"schema"', b'"cells"', b'"draw_group"')
+
+
+def set_aside(directory: Path) -> Path | None:
+    """Renames what lies in the place of the record, if a run did not write it.
+
+    Returns:
+        Its new place; None if it may be a record, however damaged.
+    """
+    file = directory / NAME
+    try:
+        content = read_folder(file)
+    except OSError:
+        return None
+    if not content.strip() or any(mark in content for mark in _MARKS):
+        return None
+    number = 1
+    while (kept := directory / f"{NAME}.kept-{number}").exists():
+        number += 1
+    file.rename(kept)
+    return kept
+
+
+def read(path: Path) -> Record:
+    """Reads a record and makes sure that it agrees with itself.
+
+    Args:
+        path: the file, or the directory of a run.
+
+    Raises:
+        RecordError: it is not there, not JSON, not a record that this version understands, or was
+            altered after it was written.
+    """
+    file = path / NAME if path.is_dir() else path
+    try:
+        content = read_regular(file, FILE_MOST_BYTES)
+    except FileNotFoundError:
+        raise RecordError(f"{file}: no record there") from None
+    except IsADirectoryError:
+        raise RecordError(f"{file}: is a directory; a record is a JSON file") from None
+    except NotReadableError as error:
+        raise RecordError(f"{file}: {error}") from error
+    with _no_collection():
+        try:
+            contents = from_json(content, allow_inf_nan=False)
+        except ValueError as error:
+            raise RecordError(f"{file}: not a record, because it is not JSON: {error}") from None
+        try:
+            record = as_record(contents, content)
+        except RecordError as error:
+            raise RecordError(f"{file}: {error}") from None
+        if problem := disagreement(record, contents):
+            raise RecordError(f"{file}: altered after it was written: {problem}")
+    return record
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keeps Python from looking for garbage among millions of new objects: half of the time."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
+
+
+def as_record(contents: Any, content: bytes | None = None) -> Record:
+    """A record from the dictionaries that it is made of.
+
+    Args:
+        contents: JSON values; numbers that are not finite may be floats.
+        content: the same as text, if there is such a text.
+
+    Raises:
+        RecordError: it is no record, or not one that this version understands.
+    """
+    if isinstance(contents, Record):
+        return contents
+    if not isinstance(contents, Mapping) or "schema" not in contents:
+        raise RecordError("not a record of dpframe")
+    if kind := contents.get("kind"):
+        raise RecordError(f"what another command wrote ({shown(kind)}), not the record of a run")
+    if contents["schema"] != SCHEMA or isinstance(contents["schema"], bool):
+        raise RecordError(f"record schema {shown(contents['schema'])}; this dpframe reads {SCHEMA}")
+    try:
+        return upgraded(Record.model_validate_json(content or dumps(contents)))
+    except ValidationError as error:
+        raise RecordError(_first_problem(error)) from None
+    except (TypeError, ValueError) as error:  # ValidationError is a ValueError too
+        raise RecordError(f"not a record, because it is not JSON: {error}") from None
+
+
+def _first_problem(error: ValidationError) -> str:
+    """Where the first mistake stands and what it is."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"])
+    more = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""
+    place = printable(place.lstrip("."))
+    given = "" if first["type"] == "missing" else f", not {shown(first['input'])}"
+    message = first["msg"][:1].lower() + first["msg"][1:]
+    return f"not a whole record: {place or 'the record'}: {message}{given}{more}"

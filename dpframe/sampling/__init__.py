@@ -1,0 +1,1 @@
+"""Random draws: addresses, device programs, and the cache of compiled programs."""

@@ -1,0 +1,130 @@
+"""Threefry-2x32 with 13 rounds as a JAX key type, written so that XLA fuses it."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.random import define_prng_impl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+NAME: Final = "threefry2x32-13"
+"""The generator's name in specs and records."""
+
+ROUNDS: Final = 13
+"""Rounds of the key type; the known-answer vectors of Random123 cover 13, 20 and 32."""
+
+_LOOP_OF_THEIR_OWN: Final = range(1 << 12, (1 << 18) + 1)
+"""How many draws are made, on a CPU, before anything is made of them; if more they leave its cache.
+
+A loop over rounds and a logarithm takes as long as its chain of instructions, since a processor
+sees only two or three turns of it ahead; of two short loops it sees enough.
+"""
+
+Words: TypeAlias = tuple[jax.Array, jax.Array]
+
+_ROTATIONS: Final = (13, 15, 26, 6, 17, 29, 16, 24)
+_PARITY: Final = np.uint32(0x1BD11BDA)
+_WIDTHS: Final = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+
+def blocks(key: Any, counter: Any, rounds: int = ROUNDS) -> Any:
+    """Encrypts counters under a key; of NumPy's arrays or of JAX's.
+
+    Args:
+        key: two uint32 arrays.
+        counter: two uint32 arrays; broadcast against the key.
+        rounds: number of rounds.
+
+    Returns:
+        Two uint32 arrays: words 0 and 1 of every block.
+    """
+    schedule = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
+    x0 = counter[0] + schedule[0]
+    x1 = counter[1] + schedule[1]
+    for number in range(rounds):
+        turn = _ROTATIONS[number % 8]
+        x0 = x0 + x1
+        x1 = ((x1 << np.uint32(turn)) | (x1 >> np.uint32(32 - turn))) ^ x0
+        if number % 4 == 3:
+            step = number // 4 + 1
+            x0 = x0 + schedule[step % 3]
+            x1 = x1 + (schedule[(step + 1) % 3] + np.uint32(step))
+    return x0, x1
+
+
+threefry2x32: Final = functools.partial(jax.jit, static_argnames="rounds")(blocks)
+"""A program of its own, which XLA puts in line: some programs have it several times, and tracing it
+is most of what a program costs that is compiled already."""
+
+
+def _seed(seed: jax.Array) -> jax.Array:
+    """The key of an integer seed: bits 32 to 63, then bits 0 to 31, as JAX's own key type does."""
+    if seed.shape:
+        raise TypeError(f"a seed is a scalar, not an array of shape {seed.shape}")
+    low = seed.astype(np.uint32)
+    if np.dtype(seed.dtype).itemsize < 8:
+        return jnp.stack([jnp.zeros_like(low), low])
+    high = lax.shift_right_logical(seed, jnp.asarray(32, seed.dtype)).astype(np.uint32)
+    return jnp.stack([high, low])
+
+
+def _fold_in(key: jax.Array, data: Any) -> jax.Array:
+    """The block at counter (0, data). It is draw number `data` too: fold a key, or draw from it."""
+    number = jnp.asarray(data).astype(np.uint32)
+    return jnp.stack(threefry2x32((key[0], key[1]), (jnp.zeros_like(number), number)))
+
+
+def _split(key: jax.Array, shape: Sequence[int]) -> jax.Array:
+    """The blocks at counters 0, 1, …: `_fold_in` of the same numbers."""
+    return jnp.stack(_blocks(key, shape), axis=-1).reshape(*shape, 2)
+
+
+def _random_bits(key: jax.Array, bit_width: int, shape: Sequence[int]) -> jax.Array:
+    """One block per draw: word 0, both words for 64 bits, the low bits of word 0 for 8 and 16."""
+    if bit_width not in _WIDTHS:
+        raise TypeError(f"bit width {bit_width}: must be 8, 16, 32 or 64")
+    dtype = _WIDTHS[bit_width]
+    size = math.prod(shape)
+
+    def bits() -> jax.Array:
+        word0, word1 = _blocks(key, shape)
+        found: jax.Array = word0.astype(dtype)
+        return (found << np.uint64(32)) | word1.astype(dtype) if bit_width == 64 else found
+
+    if size in _LOOP_OF_THEIR_OWN and jax.default_backend() == "cpu":
+        always = (key[0] | np.uint32(1)) != 0  # XLA does not know, and fuses nothing into a branch
+        found = lax.cond(always, bits, lambda: jnp.zeros(size, dtype))
+    else:
+        found = bits()
+    draws: jax.Array = found.reshape(tuple(shape))
+    return draws
+
+
+def _blocks(key: jax.Array, shape: Sequence[int]) -> Words:
+    size = math.prod(shape)
+    if size > 2**32:
+        raise ValueError(f"{size} draws from one key: at most 2**32")
+    counters = jnp.zeros(size, np.uint32), lax.iota(np.uint32, size)
+    found: Words = threefry2x32((key[0], key[1]), counters)
+    return found
+
+
+IMPL: Final = define_prng_impl(
+    key_shape=(2,),
+    seed=_seed,
+    split=_split,
+    random_bits=_random_bits,
+    fold_in=_fold_in,
+    name=NAME,
+    tag="tf13",
+)
+"""For `jax.random.key(seed, impl=IMPL)` and `jax.random.wrap_key_data(words, impl=IMPL)`."""

@@ -1,0 +1,1 @@
+"""Black boxes: worker processes, the program they run, and the requests they serve."""

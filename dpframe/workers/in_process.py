@@ -1,0 +1,122 @@
+"""Black boxes in this very process."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpframe.common.text import blame
+from dpframe.errors import SampleError
+from dpframe.workers.program.querying import asked_of, heard
+from dpframe.workers.program.sampling import Refused, Sampler
+from dpframe.workers.scheduling import (
+    Overdue,
+    RaisedError,
+    Told,
+    called,
+    not_handed_over,
+    take_note,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dpframe.common.types import HostArray
+    from dpframe.sampling.address import Shape
+    from dpframe.workers.program.querying import Queried
+    from dpframe.workers.program.sampling import Drawn
+    from dpframe.workers.scheduling import Lent, Load, Request
+
+
+class Here:
+    """Draws in this process: for tests, and where the process is a worker already.
+
+    What hangs or crashes takes everything along.
+    """
+
+    def __init__(self, interpreters: Mapping[str, str] | None = None) -> None:
+        self.interpreters = interpreters or {}  # unused: a box of another one cannot be asked here
+        self.calls, self.most = 0, 1
+        self.words: dict[int, str] = {}
+        self.turn = threading.Lock()
+        """Held while a box runs: it may use what the whole process shares."""
+
+    @property
+    def released(self) -> int:
+        """See `Source`; nothing is under way while somebody asks."""
+        return self.calls
+
+    def __enter__(self) -> Here:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    @contextlib.contextmanager
+    def lend(self, load: Load, number: int = 1) -> Iterator[list[Lent]]:
+        """See `Source`."""
+        try:
+            sampler = Sampler(*load.content)
+        except Exception as error:  # what cannot be copied
+            raise SampleError(not_handed_over(error)) from error
+        yield [_Inline(self, sampler)] * number
+
+    def asked(self, releases: int) -> None:
+        """See `Source`."""
+        self.calls += releases
+
+    def note(self, told: Told) -> None:
+        """See `Source`."""
+        take_note(self.words, told)
+
+    def stop(self) -> None:
+        """See `Source`; there is nothing to end."""
+
+
+class _Inline:
+    def __init__(self, here: Here, sampler: Sampler) -> None:
+        self.here, self.sampler, self.told = here, sampler, Told()
+
+    def draw(
+        self, request: Request, shape: Shape | None, deadline: float | None
+    ) -> Iterator[HostArray]:
+        """See `Lent`."""
+        self.here.asked((request.stop - request.first) * request.rows)
+        try:
+            drawing = self.sampler.draw(request.as_task(shape))
+            while (drawn := self._next(drawing)) is not None:
+                self.told = Told(drawn.answering, drawn.natives, drawn.words, drawn.paces)
+                self.here.note(self.told)
+                yield drawn.outputs
+                if deadline is not None and time.monotonic() >= deadline:
+                    raise Overdue
+        except (Overdue, GeneratorExit):
+            raise
+        except Refused as refused:
+            raise SampleError(str(refused)) from None
+        except BaseException as error:
+            what = called(type(self.sampler.mechanisms[request.lane]))
+            raise RaisedError(f"{what} raised {blame(error)}") from error
+
+    def query(self, data: int, deadline: float | None) -> Queried:
+        """See `Lent`; nothing ends it."""
+        with self.here.turn:
+            try:
+                return heard(*asked_of(self.sampler, {"data": data}))
+            except Refused as refused:
+                raise SampleError(str(refused)) from None
+
+    def _next(self, drawing: Iterator[Drawn]) -> Drawn | None:
+        """The next outputs; the generators of the process are left as they were."""
+        with self.here.turn:
+            before = random.getstate(), np.random.get_state()
+            try:
+                return next(drawing, None)
+            finally:
+                random.setstate(before[0])
+                np.random.set_state(before[1])

@@ -1,0 +1,1 @@
+"""The program that runs inside a worker process."""

@@ -1,0 +1,310 @@
+"""Data as typed bytes."""
+
+from __future__ import annotations
+
+import datetime
+import struct
+import sys
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    _Tell: TypeAlias = Callable[[bytes], object]
+
+MOST_DEPTH = 64
+"""Containers within containers."""
+
+
+class UnfitError(Exception):
+    """A value that cannot be handed over, or bytes that are none."""
+
+
+def pack(value: Any) -> bytes:
+    """A value as bytes.
+
+    Args:
+        value: numbers, texts, bytes, None, dates, decimals, fractions, tuples, lists, sets and
+            dictionaries of such values, arrays and scalars of NumPy, frames and series of pandas.
+
+    Raises:
+        UnfitError: something else is in it.
+    """
+    parts: list[bytes] = []
+    _write(value, parts.append, 0)
+    return b"".join(parts)
+
+
+def unpack(content: bytes) -> Any:
+    """The value of some bytes, with nothing in common with what another call gives.
+
+    Raises:
+        UnfitError: it needs a library that is not here, or the bytes are damaged.
+    """
+    reader = _Reader(content)
+    value = reader.read()
+    if reader.at != len(content):
+        raise UnfitError("there is more than one value")
+    return value
+
+
+_LENGTH = struct.Struct("<Q")
+
+
+def _text(value: str) -> bytes:
+    return value.encode("utf-8", "surrogatepass")
+
+
+def _say(tell: _Tell, letter: bytes, content: bytes) -> None:
+    tell(letter)
+    tell(_LENGTH.pack(len(content)))
+    tell(content)
+
+
+_SINGLE: dict[type, tuple[bytes, Callable[[Any], bytes]]] = {
+    type(None): (b"n", lambda value: b""),
+    bool: (b"b", lambda value: b"\1" if value else b"\0"),
+    int: (b"i", lambda value: b"%d" % value if abs(value) < 10**4000 else _huge(value)),
+    float: (b"f", lambda value: struct.pack("<d", value)),
+    complex: (b"c", lambda value: struct.pack("<dd", value.real, value.imag)),
+    str: (b"s", _text),
+    bytes: (b"y", bytes),
+    bytearray: (b"Y", bytes),
+    Decimal: (b"D", lambda value: str(value).encode()),
+    Fraction: (b"q", lambda value: str(value).encode()),
+    datetime.date: (b"d", lambda value: value.isoformat().encode()),
+    datetime.datetime: (b"t", lambda value: value.isoformat().encode()),
+}
+_SEVERAL: dict[type, bytes] = {tuple: b"(", list: b"[", set: b"{", frozenset: b"<"}
+
+
+def _huge(value: int) -> bytes:
+    raise UnfitError("an integer has more than 4000 digits")
+
+
+def _write(value: Any, tell: _Tell, depth: int) -> None:
+    kind = type(value)
+    if depth > MOST_DEPTH:
+        raise UnfitError(f"it is nested deeper than {MOST_DEPTH} levels, or holds itself")
+    if kind in _SINGLE:
+        letter, content = _SINGLE[kind]
+        _say(tell, letter, content(value))
+    elif kind in _SEVERAL:
+        tell(_SEVERAL[kind])
+        tell(_LENGTH.pack(len(value)))
+        for each in sorted(value, key=repr) if kind in (set, frozenset) else value:
+            _write(each, tell, depth + 1)
+    elif kind is dict:
+        tell(b"m")
+        tell(_LENGTH.pack(len(value)))
+        for each in value.items():
+            for part in each:
+                _write(part, tell, depth + 1)
+    else:
+        _write_of_libraries(value, kind, tell, depth)
+
+
+def _write_of_libraries(value: Any, kind: Any, tell: _Tell, depth: int) -> None:
+    package = str(kind.__module__).partition(".")[0]
+    if package == "numpy" and hasattr(value, "dtype") and hasattr(value, "tobytes"):
+        _write_array(value, tell, depth)
+    elif package == "pandas" and kind.__name__ == "DataFrame":
+        tell(b"P")
+        columns = [value.iloc[:, place] for place in range(value.shape[1])]
+        _write(list(value.columns), tell, depth + 1)
+        _write([_column(column) for column in columns], tell, depth + 1)
+        _write(_index(value.index), tell, depth + 1)
+    elif package == "pandas" and kind.__name__ == "Series":
+        tell(b"S")
+        _write([value.name, _column(value), _index(value.index)], tell, depth + 1)
+    elif package == "pandas" and kind.__name__ in ("NAType", "NaTType"):
+        _say(tell, b"N", kind.__name__.encode())
+    elif package == "pandas" and kind.__name__ == "Timestamp":
+        _say(tell, b"t", value.to_pydatetime(warn=False).isoformat().encode())
+    else:
+        raise UnfitError(
+            f"a value of class {kind.__name__} cannot be handed to another interpreter; data are "
+            "numbers, texts, lists, dictionaries, arrays and frames"
+        )
+
+
+def _write_array(value: Any, tell: _Tell, depth: int) -> None:
+    """An array or a scalar: its dtype, its shape, and its bytes or its objects."""
+    dtype = value.dtype
+    scalar = not hasattr(value, "__setitem__")
+    tell(b"A")
+    if dtype.kind == "O":
+        _write([scalar, "O", tuple(value.shape), value.ravel().tolist()], tell, depth + 1)
+        return
+    if dtype.kind not in "biufcSUmM":
+        raise UnfitError(f"an array of {dtype} cannot be handed to another interpreter")
+    if sys.byteorder != "little" or dtype.byteorder == ">":
+        value = value.astype(dtype.newbyteorder("<"))
+    content = value.tobytes()  # row by row, whatever the order in memory
+    named = value.dtype.str
+    _write([scalar, named, tuple(value.shape), content], tell, depth + 1)
+
+
+def _column(column: Any) -> Any:
+    """Values and dtype of a column: an array where NumPy has its type, else value by value."""
+    dtype = column.dtype
+    if getattr(dtype, "kind", "O") in "biufcM" and type(dtype).__module__.startswith("numpy"):
+        return [str(dtype), column.to_numpy()]
+    categories = getattr(dtype, "categories", None)
+    if categories is not None and not isinstance(categories, str):
+        codes = [int(code) for code in column.cat.codes]
+        return ["category", codes, list(categories), bool(dtype.ordered)]
+    return [str(dtype), list(column)]
+
+
+def _index(index: Any) -> Any:
+    if all(hasattr(index, name) for name in ("start", "stop", "step")):
+        return (int(index.start), int(index.stop), int(index.step))
+    return [index.name, _column(index.to_series())]
+
+
+class _Reader:
+    """Reads bytes from front to back."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content, self.at = memoryview(content), 0
+
+    def take(self, number: int) -> bytes:
+        found = bytes(self.content[self.at : self.at + number])
+        if len(found) != number:
+            raise UnfitError("there is less than one value")
+        self.at += number
+        return found
+
+    def read(self) -> Any:
+        letter = self.take(1)
+        if letter == b"P":
+            names, columns, index = self.read(), self.read(), self.read()
+            return _frame(names, columns, index)
+        if letter == b"S":
+            name, column, index = self.read()
+            return _series(_libraries("pandas"), name, column, _index_of(index))
+        if letter == b"A":
+            return _array(*self.read())
+        number = _LENGTH.unpack(self.take(8))[0]
+        if letter in _GATHERED:
+            return _GATHERED[letter](self.read() for _ in range(number))
+        if letter == b"m":
+            return {self.read(): self.read() for _ in range(number)}
+        if letter not in _MADE:
+            raise UnfitError(f"there is no value of kind {letter!r}")
+        return _MADE[letter](self.take(number))
+
+
+def _str(content: bytes) -> str:
+    return content.decode("utf-8", "surrogatepass")
+
+
+_GATHERED: dict[bytes, Callable[[Any], Any]] = {b"(": tuple, b"[": list, b"{": set, b"<": frozenset}
+_MADE: dict[bytes, Callable[[bytes], Any]] = {
+    b"n": lambda content: None,
+    b"b": lambda content: content == b"\1",
+    b"i": int,
+    b"f": lambda content: struct.unpack("<d", content)[0],
+    b"c": lambda content: complex(*struct.unpack("<dd", content)),
+    b"s": _str,
+    b"y": bytes,
+    b"Y": bytearray,
+    b"D": lambda content: Decimal(content.decode()),
+    b"q": lambda content: Fraction(content.decode()),
+    b"d": lambda content: datetime.date.fromisoformat(content.decode()),
+    b"t": lambda content: datetime.datetime.fromisoformat(content.decode()),
+    b"N": lambda content: _missing(content.decode()),
+}
+
+
+def _libraries(name: str) -> Any:
+    try:
+        return __import__(name)
+    except ImportError as error:
+        raise UnfitError(f"the data need {name}, which is not in this environment") from error
+
+
+def _missing(name: str) -> Any:
+    pandas = _libraries("pandas")
+    return pandas.NaT if name == "NaTType" else pandas.NA
+
+
+def _array(scalar: bool, named: str, shape: tuple[int, ...], content: Any) -> Any:
+    try:
+        import numpy
+    except ImportError:
+        flat = content if named == "O" else _plain(named, content)
+        return flat[0] if scalar else _nested(flat, shape)
+    if named == "O":
+        found = numpy.empty(len(content), object)
+        found[:] = content
+    else:
+        found = numpy.frombuffer(content, numpy.dtype(named)).copy()
+    found = found.reshape(shape)
+    return found[()] if scalar else found
+
+
+_CODES = {"f2": "e", "f4": "f", "f8": "d", "b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q"}
+_CODES.update({"u1": "B", "u2": "H", "u4": "I", "u8": "Q"})
+
+
+def _plain(named: str, content: bytes) -> list[Any]:
+    """The values of an array as Python's own."""
+    kind, size = named[1:], int("".join(filter(str.isdigit, named.partition("[")[0])))
+    if kind in _CODES:
+        return list(struct.unpack(f"<{len(content) // size}{_CODES[kind]}", content))
+    if kind in ("c8", "c16"):
+        code = "f" if kind == "c8" else "d"
+        flat = struct.unpack(f"<{2 * (len(content) // size)}{code}", content)
+        return [complex(*flat[at : at + 2]) for at in range(0, len(flat), 2)]
+    width = 4 * size if kind[0] == "U" else size
+    if not width or kind[0] not in "SU":
+        raise UnfitError(f"an array of {named} needs numpy, which is not in this environment")
+    each = [content[at : at + width] for at in range(0, len(content), width)]
+    if kind[0] == "S":
+        return [one.rstrip(b"\0") for one in each]
+    return [one.decode("utf-32-le", "surrogatepass").rstrip("\0") for one in each]
+
+
+def _nested(flat: list[Any], shape: tuple[int, ...]) -> Any:
+    """Lists within lists, as `tolist` gives them."""
+    if not shape:
+        return flat[0]
+    if len(shape) == 1:
+        return list(flat)
+    step = len(flat) // shape[0] if shape[0] else 0
+    return [_nested(flat[at * step : (at + 1) * step], shape[1:]) for at in range(shape[0])]
+
+
+def _frame(names: list[Any], columns: list[Any], index: Any) -> Any:
+    pandas = _libraries("pandas")
+    made = _index_of(index)
+    held = {place: _series(pandas, None, each, made) for place, each in enumerate(columns)}
+    frame = pandas.DataFrame(held, index=made)
+    frame.columns = names
+    return frame
+
+
+def _index_of(index: Any) -> Any:
+    pandas = _libraries("pandas")
+    if isinstance(index, tuple):
+        return pandas.RangeIndex(*index)
+    name, column = index
+    return pandas.Index(_series(pandas, None, column, None), name=name)
+
+
+def _series(pandas: Any, name: Any, column: Any, index: Any) -> Any:
+    dtype, values, *more = column
+    dtype = None if dtype == "str" else dtype  # a type of pandas 3, which infers it
+    if more:
+        categories, ordered = more
+        values = pandas.Categorical.from_codes(values, categories=categories, ordered=ordered)
+        return pandas.Series(values, index=index, name=name)
+    try:
+        return pandas.Series(values, index=index, name=name, dtype=dtype)
+    except (TypeError, ValueError):  # a type that another version of pandas does not have
+        return pandas.Series(values, index=index, name=name)

@@ -1,0 +1,25 @@
+"""Durations of outputs."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+TIMED = 8
+"""Outputs that are timed together, at least: one may be quick, or slow, by chance."""
+
+
+class Timer:
+    """Runs from when it is made."""
+
+    def __init__(self) -> None:
+        self._since, self._rows = perf_counter(), 0
+        self.paces: list[float] = []
+        """Seconds per output."""
+
+    def drew(self, rows: int) -> None:
+        """So many more were drawn."""
+        self._rows += rows
+        if self._rows >= TIMED:
+            now = perf_counter()
+            self.paces.append((now - self._since) / self._rows)
+            self._since, self._rows = now, 0

@@ -1,0 +1,242 @@
+"""Exact checks of the sensitivity of a query, without a draw."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import contextmanager
+from functools import partial
+from numbers import Real
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dpframe.common.text import shown
+from dpframe.engine.checks import guarded
+from dpframe.errors import CellError, SampleError
+from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.results.build import Exactly, Excess
+from dpframe.sampling.address import both_as_made, for_a_box, precision_of
+from dpframe.stats.exact_change import change, finite_parts, unlike
+from dpframe.workers.program.querying import ask, heard
+from dpframe.workers.program.sampling import Refused
+from dpframe.workers.scheduling import Load, Overdue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from dpframe.interfaces.pair import Pair
+    from dpframe.spec.audit import RunSettings
+    from dpframe.workers.program.querying import Queried
+    from dpframe.workers.scheduling import Source
+
+
+NOISY = (
+    "query gave two answers for the same data: it is what the mechanism would release without noise"
+)
+
+
+class _Looked(NamedTuple):
+    """A pair that was looked at."""
+
+    pair: Pair
+    excess: Excess | None
+    """In what way it changes too much."""
+    factor: float
+    """Change over sensitivity, as far as it is known; inf where it has no measure."""
+    checked: bool = True
+
+
+class SensitivityCheck:
+    """Checks the pairs of one mechanism, and puts those first on which its query changes most.
+
+    Args:
+        mechanism: one without a `query` is not checked. It resolves itself for the first pair.
+        source: where black boxes run.
+        run: settings of the audit.
+    """
+
+    def __init__(self, mechanism: Any, source: Source, run: RunSettings) -> None:
+        self.mechanism, self.source, self.run = mechanism, source, run
+        self.gives = mechanism.has_query()
+        self._resolved = False
+        self._worst: dict[str, Excess] = {}
+        self._pairs = self._exceeding = 0
+        self._rounding = 1.0
+        """The largest factor that is called rounding."""
+        self._silent: str | None = None
+        """What a query raised on both datasets of a pair."""
+
+    @property
+    def found(self) -> Exactly | None:
+        """What all pairs came to; None where there is no query."""
+        if not self.gives:
+            return None
+        worst = sorted(self._worst.values(), key=lambda one: one.kind != "change")
+        notes = []
+        if self._rounding > 1:
+            beyond = self._rounding - 1
+            notes.append(
+                f"rounding: the query changes by up to {beyond:.2g} of its sensitivity more"
+            )
+        if self._silent is not None:
+            notes.append(f"where D and D′ both raise there is no change; once {self._silent}")
+        norm = norm_of(self.mechanism)
+        return Exactly(norm, self._pairs, self._exceeding, tuple(worst), tuple(notes))
+
+    def look(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """Checks pairs.
+
+        Args:
+            pairs: any number.
+
+        Returns:
+            The same, by how much the query changes for what its noise is made for, the largest
+            first; in their own order where there is no query.
+
+        Raises:
+            CellError: the query or the sensitivity cannot be used, or do not come back.
+            Stopped: the run ends.
+        """
+        if not self.gives or not pairs:
+            return list(pairs)
+        if not self._resolved:
+            given, self._resolved = self.mechanism, True
+            self.mechanism = guarded("resolve", lambda: given.resolve(pairs[0]))
+        looked = []
+        with precision_of(self.run), self._asking(pairs) as answer:
+            for number, pair in enumerate(pairs):
+                found = self._compared(pair, answer, number)
+                looked.append(found)
+                self._take(found)
+        order = sorted(range(len(looked)), key=lambda number: -looked[number].factor)
+        return [looked[number].pair for number in order]
+
+    def _take(self, found: _Looked) -> None:
+        self._pairs += found.checked
+        if found.excess is None:
+            if math.isfinite(found.factor):
+                self._rounding = max(self._rounding, found.factor)
+            return
+        self._exceeding += 1
+        known = self._worst.get(found.excess.kind)
+        if known is None or (found.excess.factor or 0) > (known.factor or 0):
+            self._worst[found.excess.kind] = found.excess
+
+    @contextmanager
+    def _asking(self, pairs: Sequence[Pair]) -> Iterator[Callable[[int, int], Queried]]:
+        """What gives the answer on a dataset of a pair, by both their numbers."""
+        made = [guarded("the pair", partial(both_as_made, pair)) for pair in pairs]
+        if not isinstance(self.mechanism, HostMechanism):
+            yield lambda number, index: self._here(made[number][index])
+            return
+        flat = tuple(data for both in made for data in for_a_box(both))
+        with self.source.lend(Load((self.mechanism,), flat)) as (worker, *_):
+
+            def answer(number: int, index: int) -> Queried:
+                seconds = self.run.seconds
+                until = None if seconds is None else time.monotonic() + seconds
+                try:
+                    return worker.query(2 * number + index, until)
+                except Overdue:
+                    raise SampleError(
+                        f"query did not come back within the {seconds:g} s of run.seconds"
+                    ) from None
+
+            yield answer
+
+    def _here(self, data: Any) -> Queried:
+        """Of a mechanism that JAX traces."""
+        try:
+            return heard(*guarded("query", lambda: ask(self.mechanism, data)))
+        except Refused as refused:
+            raise CellError(str(refused)) from None
+
+    def _compared(self, pair: Pair, answer: Callable[[int, int], Queried], number: int) -> _Looked:
+        before, after = answer(number, 0), answer(number, 1)
+        found = self._judged(pair, before, after)
+        # Noise would be taken for a change. Once is enough where nothing is held against it.
+        asked_again = found.excess is not None or not self._pairs
+        if asked_again and not (
+            _same(before, answer(number, 0)) and _same(after, answer(number, 1))
+        ):
+            raise CellError(NOISY)
+        return found
+
+    def _judged(self, pair: Pair, before: Queried, after: Queried) -> _Looked:
+        if before.raised is not None and after.raised is not None:
+            self._silent = before.raised
+            return _Looked(pair, None, 0.0, checked=False)
+        for one, name in ((before, "D"), (after, "D′")):
+            if one.raised is not None:
+                words = f"its query raises {one.raised} on {name} and not on the other"
+                return _Looked(pair, Excess("raises", pair, words), math.inf)
+        if before.form != after.form:
+            words = f"its query gives {_cut(before.form)} on D and {_cut(after.form)} on D′"
+            return _Looked(pair, Excess("shape", pair, words), math.inf)
+        if (place := unlike(before.numbers, after.numbers)) is not None:
+            at = f", at place {place} of its query" if len(before.numbers) > 1 else ""
+            values = [_value(one.numbers[place]) for one in (before, after)]
+            words = f"its query gives {values[0]} on D and {values[1]} on D′{at}"
+            return _Looked(pair, Excess("not a number", pair, words), math.inf)
+        sensitivity = sensitivity_of(self.mechanism, pair, before.sensitivity)
+        norm = norm_of(self.mechanism)
+        moved = change(*finite_parts(before.numbers, after.numbers), norm)
+        factor = moved.factor(sensitivity)
+        if not moved.exceeds(sensitivity):
+            return _Looked(pair, None, factor)
+        only = len(before.numbers) == 1
+        ends = f" from {_value(before.numbers[0])} to {_value(after.numbers[0])}," if only else ""
+        words = (
+            f"its query changes{ends} by {moved.size:.6g}"
+            f"{'' if only else f' in the norm l{norm:g}'}, and its noise is made for "
+            f"{sensitivity:.6g}: {factor:.4g} times as much"
+        )
+        return _Looked(pair, Excess("change", pair, words, moved.size, sensitivity, factor), factor)
+
+
+def sensitivity_of(mechanism: Any, pair: Pair, said: float | None = None) -> float:
+    """What the noise of a mechanism is made for.
+
+    Args:
+        mechanism: one that gives a query.
+        pair: for which.
+        said: by a module in another interpreter; the mechanism itself comes first.
+
+    Raises:
+        CellError: it says nothing, or no number from 0 on.
+    """
+    found = getattr(mechanism, "sensitivity", None)
+    if callable(found):
+        given: Callable[[Pair], Any] = found
+        found = guarded("sensitivity", lambda: given(pair))
+    if found is None:
+        found = said
+    if found is None:
+        raise CellError("a mechanism that gives query says in sensitivity what its noise is for")
+    if isinstance(found, np.generic | np.ndarray) and np.ndim(found) == 0:
+        found = found.item()
+    if type(found) is bool or not isinstance(found, Real) or not 0 <= float(found) < math.inf:
+        raise CellError(f"sensitivity is {shown(found)}; a finite number of at least 0 is wanted")
+    return float(found)
+
+
+def norm_of(mechanism: Any) -> float:
+    """The norm in which its sensitivity is measured; raises CellError for one that is unknown."""
+    found = mechanism.norm
+    if isinstance(found, bool) or found not in (1, 2, math.inf):
+        raise CellError(f"norm is {shown(found)}; 1, 2 and inf are known")
+    return float(found)
+
+
+def _same(one: Queried, other: Queried) -> bool:
+    # NaN is the same as NaN here.
+    return repr(one) == repr(other)
+
+
+def _value(number: Any) -> str:
+    return f"{float(number):.6g}"
+
+
+def _cut(form: str) -> str:
+    return form if len(form) <= 60 else f"{form[:60]}…"

@@ -1,0 +1,228 @@
+"""Call a black box once to learn the layout of its outputs."""
+
+from __future__ import annotations
+
+import math
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dpframe.common.text import shown
+from dpframe.engine.checks import guarded
+from dpframe.errors import CellError
+from dpframe.interfaces.attack import ABSENT, BEFORE, Answers, Attack
+from dpframe.sampling.address import (
+    PROBE,
+    Asking,
+    Shape,
+    Stream,
+    as_scored,
+    both_as_made,
+    for_a_box,
+    of_answers,
+)
+from dpframe.workers.scheduling import GRACE, Load, Overdue, RaisedError, Request, at_once
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpframe.common.types import HostArray
+    from dpframe.interfaces.mechanism import HostMechanism
+    from dpframe.spec.audit import Cell, RunSettings
+    from dpframe.workers.scheduling import Lent, Source, Told
+
+
+# Calls a black box for the first time, to know what its outputs look like.
+
+
+ROWS = 2
+"""Outputs asked for, to tell the axis of outputs from the others."""
+
+MORE = 32
+"""Answers asked for where some of the first were exceptions: others may be wider than these."""
+
+
+class OnlyRaisesError(CellError):
+    """Every answer on both datasets was one and the same exception."""
+
+
+class _Tried(NamedTuple):
+    """What one worker gave for one dataset."""
+
+    outputs: HostArray
+    told: Told
+
+
+def asking_of(cell: Cell) -> Asking | None:
+    """How the box of a cell is asked; None: for arrays of numbers, as long as it gives these."""
+    mechanism: Any = cell.mechanism.value
+    raises, timed, limit = cell.mechanism.raises, cell.mechanism.time, cell.mechanism.limit
+    releases = mechanism.gives_releases()
+    looks = type(cell.attack.value).see is not Attack.see
+    alone = timed or limit is not None
+    if not (releases or alone or looks or cell.search is not None or raises == "answer"):
+        return None
+    return Asking(raises != "fail", timed, alone and not releases, limit)
+
+
+def first_call(mechanism: HostMechanism, cell: Cell, run: RunSettings, source: Source) -> Shape:
+    """Calls a black box in a worker: it may do anything.
+
+    In two, where there are two, so that both have made the same calls when their outputs are
+    compared: two processes that go through one and the same noise then do so in step.
+
+    Raises:
+        CellError: it cannot be counted on.
+    """
+    data = guarded("the pair", lambda: both_as_made(cell.pair.value))
+    load = Load((mechanism,), for_a_box(data))
+    limit = run.seconds
+    try:
+        with source.lend(load, 2) as workers:
+            deadline = None if limit is None else time.monotonic() + max(limit, GRACE)
+            rehearsal = _Rehearsal(cell.seed, workers, source, deadline)
+            return rehearsal.shape(asking_of(cell))
+    except Overdue:
+        raise CellError(
+            f"the first call of sample did not come back within the {limit:g} s of run.seconds"
+        ) from None
+
+
+class _Rehearsal:
+    def __init__(
+        self, seed: int, workers: Sequence[Lent], source: Source, deadline: float | None
+    ) -> None:
+        self.workers, self.source = list(dict.fromkeys(workers)), source
+        self.deadline = deadline
+        self.stream, self.chunk = Stream(seed, "shape", 0, PROBE), 0
+
+    def shape(self, asking: Asking | None) -> Shape:
+        if asking is None:
+            arrays = self._call(0, None, ROWS)
+            if not arrays[0].told.answering:
+                return _of_arrays([one.outputs for one in arrays])
+            asking = Asking(raises=False)
+        try:
+            found = self._both(asking, ROWS)
+        except RaisedError:
+            if asking.one or not asking.raises:
+                raise
+            asking = asking._replace(one=True)
+            found = self._both(asking, ROWS)
+        if any(Answers(one.outputs).raised.any() for one in found):
+            found += self._both(asking, MORE)
+            _look_for_answers(found, self.source.words)
+        widest = max(one.outputs.shape[1] - BEFORE for one in found)
+        natives = {shape for one in found for shape in one.told.natives}
+        return of_answers(asking, widest, natives.pop() if len(natives) == 1 else None)
+
+    def _both(self, asking: Asking, rows: int) -> list[_Tried]:
+        return self._call(0, asking, rows) + self._call(1, asking, rows)
+
+    def _call(self, index: int, asking: Asking | None, rows: int) -> list[_Tried]:
+        chunk, self.chunk = self.chunk, self.chunk + 1
+        request = Request(0, index, self.stream, index, chunk, chunk + 1, rows, asking)
+
+        def call(worker: Lent) -> _Tried:
+            outputs = np.concatenate(list(worker.draw(request, None, self.deadline)))
+            return _Tried(outputs, worker.told)
+
+        return at_once([partial(call, one) for one in self.workers], self.source.most)
+
+
+def _of_arrays(found: list[HostArray]) -> Shape:
+    first, second = (Shape(tuple(one.shape[1:]), one.dtype) for one in (found[0], found[-1]))
+    if first != second:
+        raise CellError(f"sample gave {first} in one process and {second} in another")
+    return first
+
+
+def _look_for_answers(found: list[_Tried], words: dict[int, str]) -> None:
+    """Raises OnlyRaisesError where there is nothing but one exception."""
+    answers = [Answers(one.outputs) for one in found]
+    kinds = {kind for each in answers for kind in each.kinds.tolist()}
+    if len(kinds) == 1 and all(each.raised.all() for each in answers):
+        what = words.get(kinds.pop(), "raises an exception")
+        number = sum(len(each.kinds) for each in answers)
+        raise OnlyRaisesError(
+            f"all of the first {number} answers, on D and on D′, were one exception, so nothing "
+            f"would be tested: it {what}"
+        )
+
+
+# What attacks see of outputs: of answers of any kind, what each of them asks to see.
+
+
+COMPANY = (
+    "see gave answers otherwise when other answers stood beside them: it must look at every answer "
+    "alone"
+)
+
+
+def seen(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -> HostArray:
+    """What an attack sees of outputs.
+
+    Args:
+        attack: of a fixed structure.
+        outputs: shape [n, *dims], in the dtype in which they are scored; of answers of any kind
+            their rows.
+        shape: of one output.
+        run: the dtype of the run.
+
+    Returns:
+        Shape [n, *dims of what is seen].
+
+    Raises:
+        CellError: the attack sees something that cannot be scored.
+    """
+    if shape.asking is None:
+        return outputs
+    answers = Answers(outputs)
+    if type(attack).see is Attack.see:
+        return as_scored(_plainly(answers, shape), run)
+    found = guarded("see", lambda: np.asarray(attack.see(answers)))
+    if found.ndim < 1 or len(found) != len(outputs) or found.dtype.kind not in "biuf":
+        raise CellError(
+            f"see returned {shown(found)} for {len(outputs)} answers; numbers are wanted, an array "
+            "with one row per answer"
+        )
+    return as_scored(found, run)
+
+
+def seen_shape(attack: Attack, shape: Shape, run: np.dtype[Any]) -> Shape:
+    """The shape of what an attack sees of one output."""
+    if shape.asking is None:
+        return shape
+    found = seen(attack, _blank(shape, 2), shape, run)
+    return Shape(found.shape[1:], found.dtype)
+
+
+def check_seen_alone(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -> None:
+    """Looks at answers again in another order and in another number.
+
+    Raises:
+        CellError: what is seen of one depends on others.
+    """
+    if shape.asking is None or type(attack).see is Attack.see or len(outputs) < 2:
+        return
+    order = np.random.default_rng(len(outputs)).permutation(len(outputs))[: -(-len(outputs) // 2)]
+    whole, part = (seen(attack, rows, shape, run) for rows in (outputs, outputs[order]))
+    if whole[order].shape != part.shape or whole[order].tobytes() != part.tobytes():
+        raise CellError(COMPANY)
+
+
+def _plainly(answers: Answers, shape: Shape) -> HostArray:
+    """Numbers in the shape in which they came, for attacks that ask for nothing else."""
+    if shape.native is None or math.prod(shape.native) > shape.width:
+        return answers.numbers
+    numbers = answers.numbers[:, : math.prod(shape.native)]
+    return numbers.reshape(len(numbers), *shape.native)
+
+
+def _blank(shape: Shape, n: int) -> HostArray:
+    """Answers of no kind."""
+    rows = np.full((n, *shape.dims), ABSENT, np.uint64)
+    rows[:, :BEFORE] = 0
+    return rows

@@ -1,0 +1,197 @@
+"""On a cluster: the counts of one machine, whatever happens to workers and schedulers."""
+
+from __future__ import annotations
+
+import random
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.dask_processes import Processes
+
+from dpframe.commands.audit import load, make_plan, recorded
+from dpframe.engine.checkpoint import Store
+from dpframe.engine.run import run
+from dpframe.errors import DpframeError
+from dpframe.sampling import address as chunks
+
+pytest.importorskip("distributed")
+
+from support.harmed import Harmed
+
+from dpframe.cluster import worker as work
+from dpframe.cluster.client import Cluster, Connection, enlarged
+from dpframe.cluster.worker import Missing, Refused, pack, unpack
+
+# A scheduler that is killed leaves sockets of the client to the garbage collector.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+
+def spec(trials: int, estimator: str = "precision") -> dict[str, Any]:
+    mechanisms = [{"use": use, "params": {"epsilon": 1.0}} for use in ("laplace", "dptext")]
+    return {
+        "schema": 1,
+        "audit": {"name": "t", "trials": trials, "seed": 5},
+        "pair": {"use": "zeros-ones", "params": {"dim": 2}},
+        "mechanism": mechanisms,
+        "attack": [{"use": "majority-vote"}],
+        "estimator": [{"use": estimator}],
+        "sweep": {"mechanism.epsilon": [0.5, 1.0]},
+        "run": {"chunk": 4096},
+    }
+
+
+def counted(cluster: Cluster, document: dict[str, Any], store: Store | None = None) -> list[Any]:
+    found = run(make_plan(load(document)), store=store, cluster=cluster)
+    assert all(result.reason is None for result in found), found[0].reason
+    return [result.counts for result in found]
+
+
+def here(document: dict[str, Any]) -> list[Any]:
+    return [cell.counts for cell in recorded(load(document)).cells]
+
+
+@pytest.mark.parametrize("estimator", ["precision", "betting"])
+def test_counts_are_those_of_one_machine(processes: Processes, estimator: str) -> None:
+    document = spec(300_000, estimator)
+    with Cluster(processes.address) as cluster:
+        assert counted(cluster, document) == here(document)
+
+
+def test_workers_and_schedulers_that_go_away_change_no_count(processes: Processes) -> None:
+    """A worker is slow, one has a full disk, one is killed, and the scheduler with both."""
+    document = spec(6_000_000)
+    wanted = here(document)
+    faults = [
+        lambda: processes.hold_up(0),
+        lambda: processes.fill_disk(1),
+        lambda: processes.replace(0),
+        processes.restart_scheduler,
+    ]
+    with Harmed(processes.address, faults) as cluster, cluster.harming():
+        assert counted(cluster, document) == wanted
+    assert not cluster.left  # else it went too fast to test anything
+
+
+@pytest.mark.slow
+def test_fifty_faults_change_no_count(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each while others of two hundred tasks are counted, which take a tenth of a second."""
+    document = spec(200_000_000)
+    wanted = here(document)
+    monkeypatch.setattr(chunks, "SEGMENT_ELEMENTS", 1 << 23)
+    choice = random.Random(3)
+    faults = [partial(processes.replace, choice.randrange(2)) for _ in range(50)]
+    with Harmed(processes.address, faults) as cluster, cluster.harming():
+        assert counted(cluster, document) == wanted
+    assert not cluster.left
+
+
+def test_nobody_there_is_said() -> None:
+    with pytest.raises(DpframeError, match="local:N starts N processes"):
+        Cluster("local:0")
+    with pytest.raises(DpframeError, match="nowhere"):
+        Cluster("nowhere://x")
+
+
+def test_what_differs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dpframe.builtin.mechanisms.laplace import Laplace
+
+    sent = pack(Laplace(epsilon=1.0), [Laplace])
+    assert unpack(sent) == Laplace(epsilon=1.0)
+    with pytest.raises(Refused, match=r"jax \S+ where the run has 0\.0\.1"):
+        unpack(sent._replace(versions={**sent.versions, "jax": "0.0.1"}))
+    (name,) = sent.code
+    with pytest.raises(Refused, match="other code of Laplace"):
+        unpack(sent._replace(code={name: "0"}))
+    gone = sent.content.replace(b"mechanisms.laplace", b"mechanisms.lapmace")
+    with pytest.raises(Missing, match="lapmace"):
+        unpack(sent._replace(content=gone))
+
+
+def test_a_worker_that_would_count_otherwise_counts_nothing(
+    processes: Processes, tmp_path: Path
+) -> None:
+    """Beside good ones it is left out and named; alone it ends the run before it begins."""
+    (tmp_path / "sitecustomize.py").write_text("import jax\njax.__version__ = '0.0.1'\n")
+    odd = processes.start_worker(PYTHONPATH=f"{tmp_path}:{Path(__file__).parents[2]}")
+    try:
+        told: list[str] = []
+        with Cluster(processes.address, told.append) as cluster:
+            cluster._connection.client.wait_for_workers(3, timeout=30)
+            assert counted(cluster, spec(300_000)) == here(spec(300_000))
+            cluster._check()
+        assert any("jax 0.0.1 where the run has" in one for one in told)
+    finally:
+        odd.kill()
+        odd.wait()
+
+
+def test_nobody_waits_long_for_a_worker_that_has_just_died() -> None:
+    answered = threading.Event()
+
+    class Client:
+        def run(self, *_: Any, **__: Any) -> dict[str, Any]:
+            assert answered.wait(60)
+            return {"w": 1}
+
+    connection = Connection.__new__(Connection)
+    connection.client = Client()
+    assert connection.everywhere(len, (), patience=0.01) == {}
+    answered.set()
+    assert connection.everywhere(len, (), patience=60) == {"w": 1}
+
+
+def test_segments_grow_with_the_cluster() -> None:
+    assert enlarged(1e9, 1) == 1  # one machine is spared nothing
+    assert enlarged(1e9, 1000) == 14  # 71 a second, a tenth of what a scheduler can do
+    assert enlarged(100, 1000) == 1
+    # A run of 32 s on each of 10^5 cores: as long to hand out as to count.
+    assert enlarged(3.2e6, 100_000) == 66
+
+
+def test_a_segment_of_any_size_is_counted_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dpframe.cluster import worker as work
+
+    document = spec(300_000)
+    plan = make_plan(load(document))
+    wanted = here(document)
+    told: list[int] = []
+
+    class Here:
+        run, tasks = "here", 2
+
+        def times(self, segments: float) -> int:
+            return 3
+
+        def count(self, parcel: Any, lanes: Any, index: int, segment: Any) -> Any:
+            told.append(segment.stop - segment.first)
+            return work._in_pieces(parcel, lanes, index, segment)
+
+        def stop(self) -> None:
+            pass
+
+    monkeypatch.setattr(work, "pieces", lambda rows, elements: 10)
+    found = run(plan, cluster=Here())  # type: ignore[arg-type]
+    assert [result.counts for result in found] == wanted
+    assert max(told) > 10
+
+
+@pytest.mark.parametrize(
+    ("place", "of", "kept"), [(0, 2, [1, 7]), (1, 2, [5]), (2, 3, [7]), (4, 5, [5])]
+)
+def test_workers_of_one_machine_keep_to_cores_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, place: int, of: int, kept: list[int]
+) -> None:
+    found: list[list[int]] = []
+    monkeypatch.setattr(work.os, "sched_getaffinity", lambda _: {1, 5, 7}, raising=False)
+    monkeypatch.setattr(
+        work.os, "sched_setaffinity", lambda _, own: found.append(own), raising=False
+    )
+    work.keep_to_share(place, of)
+    assert found == [kept]

@@ -1,0 +1,367 @@
+"""Black boxes and searches on a cluster: outputs of this machine, whoever draws them."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import random
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pytest
+from support import searches
+from support.black_boxes import BOXES, Answers, Box, Unseeded, record, spec
+from support.dask_processes import Processes
+from support.searches import Three
+from support.small_audits import PLUGINS, load
+
+from dpframe import ForeignMechanism, PureDP
+from dpframe.commands.audit import make_plan, make_record
+from dpframe.engine.run import run
+from dpframe.environments.places import Environment
+from dpframe.errors import CellError, SampleError
+from dpframe.sampling import draws
+from dpframe.sampling.address import EVAL, Asking, Stream
+from dpframe.search import arms as learned
+from dpframe.workers.in_process import Here
+from dpframe.workers.scheduling import Load, Overdue, RaisedError, Request, Stopped
+
+pytest.importorskip("distributed")
+
+from support.harmed import Harmed
+
+from dpframe.cluster import boxes as samples
+from dpframe.cluster import worker as drawing
+from dpframe.cluster import worker as surroundings
+from dpframe.cluster.boxes import Boxes
+from dpframe.cluster.client import Cluster, NoWorkerError
+from dpframe.cluster.worker import Drawn, Needed, Refused, pack
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+
+def without_attacks(document: dict[str, Any]) -> dict[str, Any]:
+    """The same with all attacks that there are on answers."""
+    return {key: value for key, value in document.items() if key != "attack"}
+
+
+def on(cluster: Any, document: dict[str, Any], plugins: list[Any]) -> dict[str, Any]:
+    """The record of an audit whose draws are made by a cluster."""
+    source = Here()
+    plan = make_plan(load(document, plugins), source=source)
+    results = run(plan, source=source, cluster=cluster)
+    return make_record(plan, results, 0.0, source.calls).as_dict()
+
+
+def told(record: dict[str, Any]) -> list[Any]:
+    """What decides anything, of all cells."""
+    assert all(cell["status"] == "ok" for cell in record["cells"]), record["cells"][0]["reason"]
+    names = ("counts", "trials", "verdict", "p_value", "witness", "draw_group", "looks")
+    return [[cell.get(name) for name in names] for cell in record["cells"]]
+
+
+class Tally(Cluster):
+    """Notes what its workers did."""
+
+    done: tuple[Any, ...] | list[Any] = ()
+
+    def ask(self, do: Any, *rest: Any, **more: Any) -> Any:
+        found = super().ask(do, *rest, **more)
+        self.done = [*self.done, (do.__module__.rpartition(".")[2], found[2])]
+        return found
+
+
+@pytest.mark.parametrize(
+    ("document", "plugins", "what"),
+    [
+        (spec({"use": "box"}, {"use": "slow"}), [*PLUGINS, *BOXES], "drawing"),
+        (searches.spec("laplace", trials=6_000), [Three], "work"),
+        (
+            without_attacks(searches.spec({"use": "answers-box"}, trials=3_000)),
+            [Three, Answers],
+            "drawing",
+        ),
+    ],
+    ids=["boxes", "search", "search of a box"],
+)
+def test_workers_draw_what_this_machine_would(
+    processes: Processes,
+    document: dict[str, Any],
+    plugins: list[Any],
+    what: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(learned, "TRIP", 0.0)
+    said: list[str] = []
+    with Tally(processes.address, said.append) as cluster:
+        found = told(on(cluster, document, plugins))
+        assert {kind for kind, _ in cluster.done} == {what}, said
+    assert found == told(record(document, plugins=[*plugins]))
+
+
+def test_small_rounds_of_a_search_are_counted_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learned, "TRIP", 1e9)  # how fast this machine is decides nothing here
+    monkeypatch.setattr(draws, "LONG", 1e9)
+
+    class Nobody:
+        run, tasks = "nobody", 2
+
+        def stop(self) -> None: ...
+
+    document = searches.spec("laplace", trials=6_000)
+    assert told(on(Nobody(), document, [Three])) == told(record(document, plugins=[Three]))
+
+
+def faults_left(processes: Processes, number: int, boxes: int) -> int:
+    """Draws slow boxes while workers are killed one after the other; how many faults were left."""
+
+    def document(seconds: float) -> dict[str, Any]:
+        params = [{"seconds": seconds * (1 + n / 64)} for n in range(boxes)]
+        slow = [{"use": "slow", "label": f"slow {n}", "params": p} for n, p in enumerate(params)]
+        return spec(*slow, trials=1_200 // boxes)
+
+    choice, plugins = random.Random(7), [*PLUGINS, *BOXES]
+    # On a full disk no process of a box can print; a slow worker is late.
+    kinds = processes.fill_disk, processes.replace, processes.hold_up, processes.replace
+    faults = [partial(kinds[n % 4], choice.randrange(2)) for n in range(number)]
+    with Harmed(processes.address, faults) as cluster, cluster.harming():
+        found = told(on(cluster, document(0.002), plugins))
+    wanted = told(record(document(0.0), plugins=plugins))  # how long it takes changes no draw
+    assert [one[0] for one in found] == [one[0] for one in wanted]
+    return len(cluster.left)
+
+
+def test_workers_that_are_killed_while_they_draw_change_no_count(processes: Processes) -> None:
+    assert faults_left(processes, 3, boxes=2) == 0
+
+
+@pytest.mark.slow
+def test_fifty_faults_change_no_draw_of_a_box(processes: Processes) -> None:
+    assert faults_left(processes, 50, boxes=24) == 0
+
+
+class Near:
+    """A cluster in this process: what workers do, without Dask.
+
+    Args:
+        answers: what happens to tasks before they are done, in turn; None: nothing.
+    """
+
+    run, threads = "near", 2
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers, self.said, self.avoided = list(answers), [], []
+        self.refused: list[str] = []
+
+    @property
+    def tasks(self) -> int:
+        return 2
+
+    def warn(self, text: str) -> None:
+        self.said.append(text)
+
+    def stop(self) -> None:
+        pass
+
+    def refuse(self, worker: str, why: str, kind: str) -> None:
+        self.refused.append(why)
+
+    def ask(self, do: Any, job: Any, asked: Any, avoid: Any = (), until: Any = None) -> Any:
+        self.avoided.append({*avoid})
+        if self.refused:
+            raise NoWorkerError("no worker would do the same")
+        given = self.answers.pop(0) if self.answers else None
+        if isinstance(given, Exception):
+            raise given
+        if given is not None:
+            return "drawn", given, f"w{len(self.avoided)}"
+        told, found = drawing.answer(pack(job.content(), job.classes), asked)
+        if told == "refused":
+            self.refused.append(found)
+            raise NoWorkerError(found)
+        return told, found, "w"
+
+    def ask_one(self, worker: str, do: Any, job: Any, asked: Any, until: Any = None) -> Any:
+        return self.ask(do, job, asked)[1]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_processes_left() -> Iterator[None]:
+    yield
+    drawing.end("near")
+
+
+DATA = (np.zeros(1), np.ones(1))
+WHERE = Stream(1, "a", 0, EVAL), 0, 0, 1, 4
+
+
+def drawn(boxes: Boxes, load: Load, *, deadline: float | None = None) -> Any:
+    with boxes.lend(load) as (worker,):
+        return np.concatenate(list(worker.draw(Request(0, 0, *WHERE), None, deadline)))
+
+
+def directly(box: Any) -> Any:
+    with Here().lend(Load((box,), DATA)) as (worker, *_):
+        return np.concatenate(list(worker.draw(Request(0, 0, *WHERE), None, None)))
+
+
+@pytest.mark.parametrize("ending", ["lost", "unlent", "stopped"])
+def test_a_process_that_ends_with_its_machine_is_another_try(ending: str) -> None:
+    near, source = Near(Drawn((), (ending, "it ended"), 3)), Here()
+    outputs = drawn(Boxes(near, source), Load((Box(),), DATA))  # type: ignore[arg-type]
+    assert outputs.tobytes() == directly(Box()).tobytes()
+    assert source.calls == 3 + 4
+    assert near.avoided[1] == (set() if ending == "stopped" else {"w1"})
+
+
+@pytest.mark.parametrize(
+    ("box", "ends"), [(Box(), [Drawn((), ("lost", "it ended"))] * 3), (Unseeded(), None)]
+)
+def test_a_box_that_ends_its_process_fails(box: Any, ends: Any) -> None:
+    """At once where it takes no seed: what it would draw again is something else."""
+    ends = ends or [Drawn((), ("lost", "it ended"))]
+    with pytest.raises(SampleError, match="it ended"):
+        drawn(Boxes(Near(*ends), Here()), Load((box,), DATA))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        (Drawn((), ("raised", "release raised X")), RaisedError),
+        (Drawn((), ("wrong", "no array")), SampleError),
+        (Drawn((), ("overdue", "")), Overdue),
+        (CellError("20 workers ended"), SampleError),
+        (Stopped(), Stopped),
+        (Overdue(), Overdue),
+    ],
+)
+def test_what_a_box_does_there_is_what_it_does_here(given: Any, error: Any) -> None:
+    with pytest.raises(error):
+        drawn(Boxes(Near(given), Here()), Load((Box(),), DATA))  # type: ignore[arg-type]
+
+
+def test_what_no_worker_can_draw_is_drawn_here() -> None:
+    near = Near(NoWorkerError("a worker cannot use the environment 'old'"))
+    outputs = drawn(Boxes(near, Here()), Load((Box(),), DATA))  # type: ignore[arg-type]
+    assert outputs.tobytes() == directly(Box()).tobytes()
+    assert near.said == ["box is drawn on this machine: a worker cannot use the environment 'old'"]
+
+
+def test_a_worker_that_draws_otherwise_is_refused() -> None:
+    near, load = Near(), Load((Box(),), DATA)
+    boxes = Boxes(near, Here())  # type: ignore[arg-type]
+    with boxes.lend(load, 2) as (one, _):
+        assert len(list(one.draw(Request(0, 0, *WHERE), None, None))) == 1
+    assert drawn(boxes, load).tobytes() == directly(Box()).tobytes()
+    assert not near.refused
+
+    other = Boxes(near, Here())  # type: ignore[arg-type]
+    kept = boxes.samples.kept.items()
+    other.samples.kept = {kind: one._replace(digest="0") for kind, one in kept}
+    assert drawn(other, load).tobytes() == directly(Box()).tobytes()  # here
+    assert near.refused == [samples.OTHERWISE]
+
+
+def test_words_are_told_even_if_an_answer_was_lost() -> None:
+    asking = Asking()
+    load = Load((Answers(),), DATA)
+    for _ in range(2):  # a process tells a word once
+        source = Here()
+        with Boxes(Near(), source).lend(load) as (worker,):  # type: ignore[arg-type]
+            list(worker.draw(Request(0, 0, *WHERE, asking), None, None))
+        assert "str" in source.words.values()
+
+
+def test_what_is_not_wanted_any_more_ends() -> None:
+    slow = BOXES[2](seconds=60.0)
+    sent = pack(((slow,), DATA), [type(slow)])
+    asked = drawing.Asked("near", Request(0, 0, *WHERE), None, None, Needed())
+    told, found = drawing.answer(sent, asked, lambda: False)
+    assert (told, found.ending) == ("drawn", ("stopped", ""))
+
+
+def test_time_ends_a_draw_there() -> None:
+    slow = BOXES[2](seconds=60.0)
+    sent = pack(((slow,), DATA), [type(slow)])
+    asked = drawing.Asked("near", Request(0, 0, *WHERE), None, 0.2, Needed())
+    told, found = drawing.answer(sent, asked)
+    assert (told, found.ending[0], found.releases) == ("drawn", "overdue", 4)
+
+
+def test_a_box_whose_process_ends_is_told_from_one_that_raises() -> None:
+    dies = BOXES[1](epsilon=2.0)
+    asked = drawing.Asked("near", Request(0, 0, *WHERE), None, None, Needed())
+    _, found = drawing.answer(pack(((dies,), DATA), [type(dies)]), asked)
+    assert found.ending == ("lost", "a worker process ended with exit code 9 while it sampled")
+
+
+def test_another_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = surroundings.needed((Box(),), ())
+    assert "numpy" in wanted.libraries
+    assert surroundings.check((Box(),), wanted) == {}
+    with pytest.raises(Refused, match=r"numpy \S+ where the run has 0\.1"):
+        surroundings.check((Box(),), Needed({"numpy": "0.1"}))
+    with pytest.raises(Refused, match="nowhere not at all where the run has 1"):
+        surroundings.check((Box(),), Needed({"nowhere": "1"}))
+
+
+def test_fields_of_a_class_that_travels_as_code_have_no_second_missing() -> None:
+    assert pickle.loads(cloudpickle.dumps(dataclasses.MISSING)) is dataclasses.MISSING
+
+
+def test_what_goes_wrong_on_a_machine_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(drawing, "unpacked", full)
+    asked = drawing.Asked("near", Request(0, 0, *WHERE), None, None, Needed())
+    told, why = drawing.answer(pack(((Box(),), DATA), [Box]), asked)
+    assert (told, "No space left" in why) == ("broken", True)
+
+
+def test_another_environment_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    there = tmp_path / "lib-1" / "bin" / "python"
+    there.parent.mkdir(parents=True)
+    there.touch()
+    monkeypatch.setenv("DPFRAME_ENVIRONMENTS", str(tmp_path))
+    monkeypatch.setattr(surroundings, "_told_by", lambda path: ("3.11.2", ("lib==1.0",)))
+    wanted = Environment("lib", ("lib",), "/nowhere/python", "3.11.2", ("lib==1.0",))
+    folder = "lib-1/bin/python"
+    # Where it lies below the directory of all environments is the same, whatever that is here.
+    found = surroundings.check((Box(),), Needed(environment=wanted, folder=folder))
+    assert found == {"lib": str(there)}
+    with pytest.raises(Refused, match=r"'lib': it is not there .dpframe environments build"):
+        surroundings.check((Box(),), Needed(environment=wanted))
+    other = wanted._replace(installed=("lib==1.1",))
+    with pytest.raises(Refused, match=r"other packages .* .lib==1.0, lib==1.1."):
+        surroundings.check((Box(),), Needed(environment=other, folder=folder))
+    with pytest.raises(Refused, match=r"Python 3.11.2 where the run has 3.9.1"):
+        surroundings.check(
+            (Box(),), Needed(environment=wanted._replace(python="3.9.1"), folder=folder)
+        )
+
+
+def test_another_program_is_refused(tmp_path: Path) -> None:
+    class Program(ForeignMechanism, name="a-program"):
+        """A module beside this one."""
+
+        module = tmp_path / "box.py"
+
+        def claim(self, pair: Any) -> PureDP:
+            return PureDP(1.0)
+
+    Program.module.write_text("def prepare(params, data):\n    return float\n")
+    wanted = surroundings.needed((Program(),), ())
+    assert surroundings.check((Program(),), wanted) == {}
+    Program.module.write_text("def prepare(params, data):\n    return int\n")
+    with pytest.raises(Refused, match=r"another program box\.py"):
+        surroundings.check((Program(),), wanted)
+    Program.module.unlink()
+    with pytest.raises(Refused, match=r"does not have the program box\.py"):
+        surroundings.check((Program(),), wanted)

@@ -1,0 +1,76 @@
+"""Training runs on a cluster: what attacks learn from is drawn there too, and is the same."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support import searches, training
+from support.searches import Three
+from support.small_audits import load
+from support.training import Trains
+
+from dpframe.commands.audit import make_plan
+from dpframe.engine.run import run
+from dpframe.sampling import draws
+from dpframe.workers import scheduling as pace
+
+pytest.importorskip("distributed")
+
+from support.harmed import Harmed
+
+from dpframe.cluster.client import Cluster
+
+if TYPE_CHECKING:
+    from support.dask_processes import Processes
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+PLUGINS = [Trains, Three]
+
+
+def shown(document: dict[str, Any], cluster: Cluster | None = None) -> list[Any]:
+    """What was counted, and under which layout."""
+    found = run(make_plan(load(document, PLUGINS)), cluster=cluster)
+    assert [result.reason for result in found] == [None] * len(found)
+    return [(result.counts, result.trials, result.statistic) for result in found]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        training.spec("threshold", "order-statistics"),
+        training.spec("betting", sweep={}),
+        pytest.param(searches.spec({"use": "trains"}, trials=3_000), marks=pytest.mark.slow),
+    ],
+    ids=["pilots", "rounds", "search"],
+)
+def test_what_attacks_learn_from_is_drawn_by_workers(
+    processes: Processes, document: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = shown(document)
+
+    def never(*_: Any) -> Any:
+        raise AssertionError("drawn by the driver")
+
+    monkeypatch.setattr(draws, "drawn", never)
+    with Cluster(processes.address) as cluster:
+        assert shown(document, cluster) == wanted
+
+
+@pytest.mark.slow
+def test_fifty_faults_change_nothing_that_is_learned(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = training.spec("threshold", "order-statistics", run={"fit": 100, "pilot": 90})
+    wanted, choice = shown(document), random.Random(9)
+    monkeypatch.setattr(pace, "BUNDLE", 0.0)  # a task for each chunk, so that there are enough
+    kinds = processes.replace, processes.hold_up, processes.replace, processes.fill_disk
+    faults = [partial(kinds[n % 4], choice.randrange(2)) for n in range(50)]
+    with Harmed(processes.address, faults) as cluster, cluster.harming():
+        assert shown(document, cluster) == wanted
+    assert not cluster.left

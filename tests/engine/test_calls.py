@@ -1,0 +1,30 @@
+"""Releases of black boxes: as many as were planned, and all of them counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.black_boxes import BOXES, record, spec
+from support.small_audits import PLUGINS, load
+
+from dpframe.commands.audit import make_plan
+from dpframe.engine.resources import planned_calls
+from dpframe.workers.in_process import Here
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {},
+        {"estimator": [{"use": "order-statistics"}], "attack": [{"use": "identity"}]},
+        {"sweep": {"mechanism.epsilon": [0.5, 1.0]}},
+    ],
+)
+def test_as_many_releases_as_planned(tables: dict[str, Any]) -> None:
+    document = spec({"use": "box"}, trials=100)
+    document |= {"run": {"chunk": 16}, **tables}
+    loaded, here = load(document, [*PLUGINS, *BOXES]), Here()
+    plan = make_plan(loaded, source=here)
+    planned = here.calls + sum(planned_calls(p, loaded.run) for p in plan.passes)
+    assert record(document, Here())["summary"]["calls"] == planned

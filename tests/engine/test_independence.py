@@ -1,0 +1,262 @@
+"""Outputs that are no independent draws fail their cell; whatever is independent is counted."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support.black_boxes import cells, spec
+
+from dpframe import HostMechanism, Mechanism, PureDP, host_mechanism
+from dpframe.engine import independence
+from dpframe.engine.checkpoint import Store
+from dpframe.engine.independence import (
+    AGAIN,
+    BETWEEN,
+    IN_STEP,
+    NEIGHBOURS,
+    NOT_SEEDABLE,
+    WITHIN,
+    Independence,
+)
+from dpframe.errors import WorthlessError
+from dpframe.workers.pool import Workers
+
+SHARED = np.random.default_rng(7)
+"""What a module makes when it is imported: the same in every process that imports it."""
+
+Sample = Callable[[np.random.Generator, Any, int], Any]
+
+
+def box(sample: Sample, *, seedable: bool = True) -> Any:
+    return host_mechanism(sample, name="it", claim=PureDP(20.0), seedable=seedable)
+
+
+def judged(
+    sample: Sample, *, seedable: bool = True, source: Any = None, **spec_of: Any
+) -> dict[str, Any]:
+    spec_of = {"trials": 200, "run": {"chunk": 16}, **spec_of}
+    (cell,) = cells(spec({"use": "it"}, **spec_of), source, [box(sample, seedable=seedable)])
+    return cell
+
+
+def noise(rng: Any, n: int) -> Any:
+    return rng.laplace(size=(n, 1))
+
+
+@functools.cache
+def cached() -> Any:
+    return np.random.default_rng().laplace(size=(1, 1))
+
+
+def seeds_its_own(rng: Any, data: Any, n: int) -> Any:
+    np.random.seed(0)
+    return data + np.random.laplace(size=(n, 1))
+
+
+def seeds_few(rng: Any, data: Any, n: int) -> Any:
+    return data + noise(np.random.default_rng(rng.integers(5)), n)
+
+
+def coins_of_one_seed(rng: Any, data: Any, n: int) -> Any:
+    return np.random.default_rng(1).integers(2, size=(n, 1))
+
+
+def goes_on(rng: Any, data: Any, n: int) -> Any:
+    """Each row's noise is most of the one before, and something new."""
+    return data + np.cumsum(rng.normal(size=(n, 1)), axis=0)
+
+
+GUILTY: dict[str, tuple[Sample, str]] = {
+    "noise that goes on": (goes_on, NEIGHBOURS),
+    "noise with both signs": (
+        lambda rng, data, n: data + np.concatenate([z := noise(rng, n // 2), -z], 1).reshape(n, 1),
+        NEIGHBOURS,
+    ),
+    "one draw for all rows": (lambda rng, data, n: data + np.repeat(noise(rng, 1), n, 0), WITHIN),
+    "one coin for all rows": (lambda rng, data, n: np.full((n, 1), rng.integers(2)), WITHIN),
+    "each draw twice": (lambda rng, data, n: data + np.repeat(noise(rng, n // 2), 2, 0), WITHIN),
+    "half of them again": (lambda rng, data, n: data + np.tile(noise(rng, n // 2), (2, 1)), WITHIN),
+    "a constant seed": (seeds_its_own, AGAIN),
+    "coins of a constant seed": (coins_of_one_seed, AGAIN),
+    "five seeds": (seeds_few, AGAIN),
+}
+
+
+@pytest.mark.parametrize("name", GUILTY)
+@pytest.mark.parametrize("seedable", [True, False])
+def test_dependent_outputs_fail_the_cell(name: str, seedable: bool) -> None:
+    sample, reason = GUILTY[name]
+    cell = judged(sample, seedable=seedable)
+    assert (cell["status"], cell["verdict"], cell["reason"]) == ("failed", None, reason)
+
+
+def answers_rarely(rng: Any, data: Any, n: int) -> Any:
+    return (rng.random((n, 1)) > 0.9999) * 1.0
+
+
+INNOCENT: dict[str, Sample] = {
+    "continuous": lambda rng, data, n: data + noise(rng, n),
+    "global noise, which is seeded": lambda rng, data, n: data + np.random.laplace(size=(n, 1)),
+    "coins": lambda rng, data, n: rng.integers(2, size=(n, 1)),
+    "nearly always 0": answers_rarely,
+    "deterministic": lambda rng, data, n: np.repeat(data[None], n, axis=0),
+    "an atom": lambda rng, data, n: np.maximum(0.0, noise(rng, n)),
+    "the same for D and D′": lambda rng, data, n: rng.poisson(3, size=(n, 1)),
+}
+
+
+@pytest.mark.parametrize("name", INNOCENT)
+def test_independent_outputs_are_counted(name: str) -> None:
+    cell = judged(INNOCENT[name])
+    assert cell["status"] == "ok", cell["reason"]
+
+
+def test_randomness_from_elsewhere_must_be_declared() -> None:
+    def fresh(rng: Any, data: Any, n: int) -> Any:
+        return data + noise(np.random.default_rng(), n)
+
+    assert judged(fresh)["reason"] == NOT_SEEDABLE
+    assert judged(fresh, seedable=False)["status"] == "ok"
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Workers]:
+    with Workers(2) as own:
+        yield own
+
+
+def test_processes_that_start_with_the_same_generator_are_noticed(workers: Workers) -> None:
+    """Code travels with the state of its generator: every process goes through the same noise."""
+
+    def own(rng: Any, data: Any, n: int) -> Any:
+        return data + noise(SHARED, n)
+
+    assert judged(own, source=workers)["reason"] == AGAIN
+    assert judged(own, seedable=False, source=workers)["reason"] == AGAIN
+
+
+def test_outputs_for_d_must_not_come_again_for_d_prime() -> None:
+    """Here D is asked for some outputs more, so that the rows that come again are not in step."""
+    own = [np.random.default_rng(7), np.random.default_rng(7)]
+
+    def each_its_own(rng: Any, data: Any, n: int) -> Any:
+        return noise(own[int(data[0])], n)
+
+    cell = judged(each_its_own, seedable=False)
+    assert cell["reason"] == BETWEEN
+
+
+def test_noise_that_d_and_d_prime_share_is_noticed() -> None:
+    """No row comes again: the data are added to it."""
+    own = [np.random.default_rng(7), np.random.default_rng(7)]
+
+    def each_its_own(rng: Any, data: Any, n: int) -> Any:
+        return data + noise(own[int(data[0])], n)
+
+    def counted_alone(rng: Any, data: Any, n: int) -> Any:
+        # What is tried beforehand is asked for D alone, and would bring them out of step.
+        return each_its_own(rng, data, n) if n == 16 and next(asked) > 1 else noise(rng, n)
+
+    asked = itertools.count()
+    assert judged(counted_alone, seedable=False, trials=400)["reason"] == IN_STEP
+
+
+class OneLane(HostMechanism, name="it"):
+    """Does not take its randomness from the seed, for one value of its parameter."""
+
+    epsilon: float = 1.0
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(20.0)
+
+    def sample(self, rng: np.random.Generator, data: Any, n: int) -> Any:
+        return data + noise(np.random.default_rng() if self.epsilon == 2.0 else rng, n)
+
+
+def test_every_lane_is_drawn_twice_at_its_address() -> None:
+    swept = spec({"use": "it"}, trials=64, run={"chunk": 16})
+    swept["sweep"] = {"mechanism.epsilon": [1.0, 2.0, 3.0]}
+    found = cells(swept, None, [OneLane])
+    assert [cell["reason"] == NOT_SEEDABLE for cell in found] == [False, True, False]
+
+
+def few_keys(self: Any, key: Any, data: Any, n: int) -> Any:
+    """Three keys for all chunks: which of them, the key says."""
+    few = jax.random.key(jax.random.randint(key, (), 0, 3))
+    return data + jax.random.laplace(few, (n, 1))
+
+
+def walks(self: Any, key: Any, data: Any, n: int) -> Any:
+    return data + jnp.cumsum(jax.random.normal(key, (n, 1)), axis=0)
+
+
+def own_rows(self: Any, key: Any, data: Any, n: int) -> Any:
+    return data + jax.random.laplace(key, (n, 1))
+
+
+@pytest.mark.parametrize(
+    ("sample", "reason"), [(few_keys, AGAIN), (walks, NEIGHBOURS), (own_rows, None)]
+)
+def test_traced_mechanisms_are_looked_at_too(sample: Any, reason: str | None) -> None:
+    class Traced(Mechanism, name="traced"):
+        """Of this file."""
+
+        def claim(self, pair: Any) -> PureDP:
+            return PureDP(20.0)
+
+        def sample(self, key: Any, data: Any, n: int) -> Any:
+            return sample(self, key, data, n)
+
+    (cell,) = cells(spec({"use": "traced"}, trials=2048, run={"chunk": 256}), None, [Traced])
+    assert (cell["status"], cell["reason"] == reason) == (
+        "failed" if reason else "ok",
+        bool(reason),
+    )
+
+
+def test_dependent_counts_are_not_gone_on_with(tmp_path: Path) -> None:
+    """The test may come after they were counted and stored."""
+    sample, _ = GUILTY["one draw for all rows"]
+    store = Store(tmp_path)
+    for _ in range(2):
+        (cell,) = cells(spec({"use": "it"}, run={"chunk": 16}), None, [box(sample)], store)
+        assert cell["reason"] == WITHIN
+    stored = [file.read_text() for file in tmp_path.glob("*.json")]
+    assert all('"entries":{}' in text for text in stored)
+
+
+def test_accusations_are_as_rare_as_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At an error of .2 the tests of one pass accuse at most a fifth of correct boxes."""
+    monkeypatch.setattr(independence, "ERROR", 0.2)
+    rng, accused, repeats = np.random.default_rng(3), 0, 200
+    for _ in range(repeats):
+        seen = Independence(rows=8, lanes=1)
+        try:
+            for chunk in range(32):
+                for dataset in (0, 1):
+                    outputs = rng.integers(3, size=(8, 1))
+                    seen.see(0, dataset, chunk, outputs, counted=True)
+                seen.passes()
+            seen.conclude()
+        except WorthlessError:
+            accused += 1
+    assert accused <= 68  # more of 200 come with probability below 1e-6
+
+
+def test_a_pass_that_failed_stays_failed() -> None:
+    seen = Independence(rows=16, lanes=1)
+    outputs = np.arange(16.0)[:, None]
+    seen.see(0, 0, 0, outputs, counted=True)
+    with pytest.raises(WorthlessError):
+        seen.see(0, 0, 1, outputs, counted=True)
+    assert not seen.passes()
+    with pytest.raises(WorthlessError):
+        seen.conclude()

@@ -1,0 +1,682 @@
+"""Extending a run after its verdict was shown is a second look, and is paid for."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+from support.black_boxes import sample_in_this_process
+from support.small_audits import PLUGINS, ROWS, Spy, Stop, document, load, small_segments
+
+from dpframe import (
+    DecisionCounts,
+    Estimate,
+    Estimator,
+    Gt,
+    HostMechanism,
+    Mechanism,
+    Pair,
+    PureDP,
+    Statistic,
+    clopper_pearson_upper,
+    host_mechanism,
+)
+from dpframe.commands import run
+from dpframe.engine.ledger import NAME, Ledger
+from dpframe.engine.run import quiet
+from dpframe.errors import OutputError
+from dpframe.results.verdict import Looks
+from dpframe.sampling.address import Stream
+
+N = 64 * ROWS + 7
+ONE = {"mechanism": [{"use": "flip", "params": {"epsilon": 0.9}}]}
+TWO = {"sweep": {"mechanism.epsilon": [0.5, 0.9]}}
+
+
+class Unclaimed(Mechanism, name="unclaimed"):
+    """Claims nothing."""
+
+    def sample(self, key: Any, data: Any, n: int) -> Any:
+        return data + jax.random.uniform(key, (n, *data.shape))
+
+
+@pytest.fixture(autouse=True)
+def _cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPFRAME_CACHE", "off")
+
+
+def shown(
+    directory: Path,
+    trials: int,
+    progress: Any = quiet,
+    *,
+    resume: bool = True,
+    warn: Any = print,
+    plugins: list[Any] = PLUGINS,
+    **tables: Any,
+) -> list[dict[str, Any]]:
+    """Runs in a directory; the cells of the record."""
+    audit = {"trials": trials, **tables.pop("audit", {})}
+    loaded = load(document(audit=audit, **{**ONE, **tables}), plugins)
+    # What a file would give: the text is part of what makes a run the same run.
+    digest = f"{sorted(audit.items())}{sorted(tables.items())}"
+    loaded = type(loaded)(**{**vars(loaded), "source": loaded.source._replace(sha256=digest)})
+
+    def display(cells: int, draws: int) -> contextlib.AbstractContextManager[Any]:
+        return contextlib.nullcontext(progress)
+
+    record = run.run(loaded, run.Invocation(out=directory, resume=resume), display, warn)
+    cells: list[dict[str, Any]] = record.as_dict()["cells"]
+    return cells
+
+
+def listed(cells: list[dict[str, Any]]) -> list[list[int]]:
+    (looks,) = {str([look["trials"] for look in cell["looks"]]) for cell in cells}
+    found: list[list[int]] = [look["trials"] for look in cells[0]["looks"]]
+    assert str(found) == looks
+    return found
+
+
+def level(cells: list[dict[str, Any]]) -> float:
+    (confidence,) = {cell["estimate"]["confidence"] for cell in cells}
+    return float(1 - confidence)
+
+
+def noted(cells: list[dict[str, Any]]) -> bool:
+    return all(
+        any("look 2 " in note or "look 3 " in note for note in cell["estimate"]["notes"])
+        for cell in cells
+    )
+
+
+def test_the_first_look_pays_nothing(tmp_path: Path) -> None:
+    cells = shown(tmp_path, N)
+    assert listed(cells) == [[N, N]]
+    assert level(cells) == pytest.approx(0.05)
+    assert not noted(cells)
+    assert cells[0]["p_adjusted"] == cells[0]["p_value"]
+
+
+@pytest.mark.parametrize("multiplicity", ["holm", "bonferroni"])
+def test_the_second_look_is_at_a_sixth(multiplicity: str, tmp_path: Path) -> None:
+    tables = {**TWO, "audit": {"multiplicity": multiplicity, "confidence": 0.9}}
+    first = shown(tmp_path, N, **tables)
+    assert level(first) == pytest.approx(0.1 / 2)
+    second = shown(tmp_path, 3 * N, **tables)
+    assert [cell["trials"] for cell in second] == [[3 * N, 3 * N]] * 2
+    assert listed(second) == [[N, N], [3 * N, 3 * N]]
+    assert level(second) == pytest.approx(0.1 / (6 * 2))
+    assert noted(second)
+    third = shown(tmp_path, 4 * N, **tables)
+    assert listed(third) == [[N, N], [3 * N, 3 * N], [4 * N, 4 * N]]
+    assert level(third) == pytest.approx(0.1 / (12 * 2))
+
+
+def test_the_price_is_in_the_adjusted_p_value(tmp_path: Path) -> None:
+    shown(tmp_path, N)
+    (direct,) = shown(tmp_path / "other", 3 * N)
+    (second,) = shown(tmp_path, 3 * N)
+    assert second["counts"] == direct["counts"]
+    assert second["p_value"] == direct["p_value"] == direct["p_adjusted"]
+    assert second["p_adjusted"] == pytest.approx(min(1.0, 6 * direct["p_value"]))
+    assert second["p_adjusted"] > direct["p_adjusted"]
+    assert second["estimate"]["epsilon_lower"] < direct["estimate"]["epsilon_lower"]
+
+
+def test_bets_may_go_on_and_another_question_is_another_look(tmp_path: Path) -> None:
+    bets = {"estimator": [{"use": "betting"}]}
+    first = shown(tmp_path, N, **bets)
+    longer = shown(tmp_path, 3 * N, **bets)
+    assert level(first) == level(longer) == pytest.approx(0.05)
+    assert not noted(longer)
+    (other,) = shown(tmp_path, 3 * N, audit={"delta": 0.01}, **bets)
+    assert level([other]) == pytest.approx(0.05 / 6)
+    assert other["basis"]["look"] == 2
+    assert other["looks"] is None  # of any number of trials
+    assert noted([other])
+    (fresh,) = shown(tmp_path / "other", 3 * N, audit={"delta": 0.01}, **bets)
+    assert other["p_value"] == fresh["p_value"]
+    assert other["p_adjusted"] == pytest.approx(min(1.0, 6 * fresh["p_adjusted"]))
+    assert level(shown(tmp_path, 4 * N, **bets)) == pytest.approx(0.05)
+
+
+def test_repeating_an_earlier_look_keeps_its_number(tmp_path: Path) -> None:
+    first = shown(tmp_path, N)
+    shown(tmp_path, 3 * N)
+    again = shown(tmp_path, N)
+    assert level(again) == pytest.approx(0.05)
+    assert listed(again) == [[N, N], [3 * N, 3 * N]]
+    assert again[0]["counts"] == first[0]["counts"]
+    assert again[0]["p_adjusted"] == first[0]["p_adjusted"]
+    assert level(shown(tmp_path, 3 * N)) == pytest.approx(0.05 / 6)
+    assert level(shown(tmp_path, 2 * N)) == pytest.approx(0.05 / 12)
+
+
+def test_an_identical_run_is_read_and_not_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = shown(tmp_path, N)
+    spy = Spy(monkeypatch)
+    before = (tmp_path / "record.json").stat().st_mtime_ns
+    assert shown(tmp_path, N) == first
+    assert spy.drawn == []
+    assert (tmp_path / "record.json").stat().st_mtime_ns == before
+
+
+def test_resuming_an_unfinished_run_is_no_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_segments(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        shown(tmp_path, N, Stop(3))
+    assert not (tmp_path / "record.json").exists()
+    assert list((tmp_path / "checkpoint").glob("*.json"))
+    cells = shown(tmp_path, N)
+    assert listed(cells) == [[N, N]]
+    assert level(cells) == pytest.approx(0.05)
+
+
+def test_a_stopped_run_says_that_its_counts_could_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_space(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    small_segments(monkeypatch)
+    monkeypatch.setattr(os, "fsync", no_space)
+    said: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        shown(tmp_path, N, Stop(3), warn=said.append)
+    assert len(said) == 1
+    assert "cannot write the checkpoint: No space left" in said[0]
+
+
+def test_an_extension_that_was_interrupted_is_one_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_segments(monkeypatch)
+    shown(tmp_path, N)
+    with pytest.raises(KeyboardInterrupt):
+        shown(tmp_path, 3 * N, Stop(3))
+    cells = shown(tmp_path, 3 * N)
+    assert listed(cells) == [[N, N], [3 * N, 3 * N]]
+    assert level(cells) == pytest.approx(0.05 / 6)
+
+
+def test_another_seed_is_no_look(tmp_path: Path) -> None:
+    shown(tmp_path, N)
+    cells = shown(tmp_path, 3 * N, audit={"seed": 99})
+    assert listed(cells) == [[3 * N, 3 * N]]
+    assert level(cells) == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("estimator", ["precision", "betting"])
+@pytest.mark.parametrize("other", [{"chunk": 2 * ROWS}, {"prng": "threefry2x32"}], ids=str)
+def test_other_draws_of_the_same_seed_are_a_look(
+    estimator: str, other: dict[str, Any], tmp_path: Path
+) -> None:
+    """Or whoever has seen a verdict could keep the best of many, and the seed would not tell."""
+    tables = {"estimator": [{"use": estimator}]}
+    (first,) = shown(tmp_path, N, **tables)
+    (second,) = shown(tmp_path, N, run=other, **tables)
+    assert second["counts"] != first["counts"]
+    assert second["basis"]["look"] == 2
+    assert level([second]) == pytest.approx(0.05 / 6)
+    assert level(shown(tmp_path, N, **tables)) == pytest.approx(0.05)
+
+
+PARAMETER = {"mechanism": [{"use": "flip", "params": {"epsilon": 0.8}}]}
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "parameter of the mechanism": PARAMETER,
+    "attack": {"attack": [{"use": "majority-vote"}]},
+    "parameter of the attack": {"attack": [{"use": "above", "params": {"threshold": 0.6}}]},
+    "estimator": {"estimator": [{"use": "totals"}]},
+    "delta": {"audit": {"delta": 0.01}},
+    "a lower confidence": {"audit": {"confidence": 0.9}},
+    "a higher confidence": {"audit": {"confidence": 0.99}},
+}
+
+
+@pytest.mark.parametrize("what", QUESTIONS)
+def test_another_question_to_the_same_draws_is_a_look(what: str, tmp_path: Path) -> None:
+    """Who has seen the draws chooses what to ask; the number of trials need not change."""
+    first = shown(tmp_path, N)
+    cells = shown(tmp_path, N, **QUESTIONS[what])
+    assert cells[0]["draw_group"] == first[0]["draw_group"]
+    assert listed(cells) == [[N, N]] * 2
+    error = 1 - QUESTIONS[what].get("audit", {}).get("confidence", 0.95)
+    assert level(cells) == pytest.approx(error / 6)
+    (again,) = shown(tmp_path, N)
+    assert [again[key] for key in ANSWER] == [first[0][key] for key in ANSWER]
+
+
+ANSWER = ("estimate", "p_value", "p_adjusted", "verdict", "reason")
+
+
+SAME: dict[str, dict[str, Any]] = {
+    "label": {"mechanism": [{**ONE["mechanism"][0], "label": "renamed"}]},
+    "title": {"audit": {"name": "another"}},
+    "expectation": {"expect": [{"where": {"mechanism": "flip"}, "verdict": "consistent"}]},
+    "learning that nobody does": {"run": {"fit": 10, "pilot": 10}},
+}
+
+
+@pytest.mark.parametrize("what", SAME)
+def test_the_same_question_is_no_look(what: str, tmp_path: Path) -> None:
+    shown(tmp_path, N)
+    cells = shown(tmp_path, N, **SAME[what])
+    assert listed(cells) == [[N, N]]
+    assert not noted(cells)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        {"audit": {"seed": 99}},
+        {"mechanism": [{"use": "laplace", "params": {"epsilon": 1.0}}]},
+        {"mechanism": [{**ONE["mechanism"][0], "label": "renamed"}]},
+        PARAMETER,
+    ],
+    ids=["seed", "mechanism", "label", "parameter"],
+)
+def test_what_was_run_in_between_resets_nothing(between: dict[str, Any], tmp_path: Path) -> None:
+    shown(tmp_path, N)
+    shown(tmp_path, N, **between)
+    looks = listed(shown(tmp_path, 3 * N))
+    assert looks[0] == [N, N]
+    assert looks[-1] == [3 * N, 3 * N]
+    assert len(looks) == (3 if between is PARAMETER else 2)
+
+
+def test_cells_without_a_claim_and_without_a_bound_are_looked_at_too(tmp_path: Path) -> None:
+    tables = {"mechanism": [{"use": "unclaimed"}], "estimator": [{"use": "positions"}]}
+    for number in range(1, 5):
+        cells = shown(tmp_path, number * N, plugins=[*PLUGINS, Unclaimed], **tables)
+        assert len(listed(cells)) == number
+    cells = shown(tmp_path, 5 * N, plugins=[*PLUGINS, Unclaimed], mechanism=tables["mechanism"])
+    assert len(listed(cells)) == 5
+    assert level(cells) == pytest.approx(0.05 / 30)
+
+
+def test_a_new_cell_beside_an_old_one_asks_the_same_draws(tmp_path: Path) -> None:
+    shown(tmp_path, N, sweep={"mechanism.epsilon": [0.9]})
+    assert level(shown(tmp_path, N, **TWO)) == pytest.approx(0.05 / 12)
+    assert level(shown(tmp_path, 3 * N, **TWO)) == pytest.approx(0.05 / 24)
+
+
+def test_a_question_with_fewer_beside_it_is_a_look(tmp_path: Path) -> None:
+    """Or the one of many cells that looked best would be judged as if it had been alone."""
+    shown(tmp_path, N, **TWO)
+    cells = shown(tmp_path, N)
+    assert level(cells) == pytest.approx(0.05 / 6)
+
+
+def test_fresh_forgets_counts_and_no_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = shown(tmp_path, N)
+    spy = Spy(monkeypatch)
+    again = shown(tmp_path, N, resume=False)
+    assert len(spy.whole_chunks()) == 2 * (N // ROWS)
+    assert (listed(again), level(again)) == (listed(first), level(first))
+    cells = shown(tmp_path, 3 * N, resume=False)
+    assert listed(cells) == [[N, N], [3 * N, 3 * N]]
+
+
+def test_looks_that_only_the_record_knows_of_count(tmp_path: Path) -> None:
+    """Where an older version ran, or the ledger was lost."""
+    shown(tmp_path, N)
+    shown(tmp_path, 2 * N)
+    for place in COPIES:
+        (tmp_path / place).unlink()
+    cells = shown(tmp_path, 3 * N)
+    assert listed(cells) == [[N, N], [2 * N, 2 * N], [3 * N, 3 * N]]
+
+
+def test_looks_do_not_depend_on_the_record(tmp_path: Path) -> None:
+    shown(tmp_path, N)
+    (tmp_path / "record.json").write_text("{")
+    assert listed(shown(tmp_path, 3 * N)) == [[N, N], [3 * N, 3 * N]]
+
+
+def test_a_run_that_ended_early_has_shown_other_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_segments(monkeypatch)
+    cells = shown(tmp_path, N, run={"seconds": 1e-9})
+    assert cells[0]["trials"][0] < N
+    assert listed(shown(tmp_path, N)) == [cells[0]["trials"], [N, N]]
+
+
+def test_a_black_box_without_a_seed_has_other_draws_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample_in_this_process(monkeypatch)
+    tables: Any = {"mechanism": [{"use": "unseeded"}], "plugins": [*PLUGINS, unseeded()]}
+    shown(tmp_path, N, **tables)
+    assert len(listed(shown(tmp_path, N, **tables))) == 1
+    assert len(listed(shown(tmp_path, N, resume=False, **tables))) == 2
+
+
+def unseeded(*, seedable: bool = False) -> Any:
+    return host_mechanism(
+        lambda rng, data, n: (
+            data + (rng if seedable else np.random.default_rng()).normal(size=(n, *np.shape(data)))
+        ),
+        name="unseeded",
+        claim=PureDP(1.0),
+        seedable=seedable,
+    )
+
+
+@pytest.mark.parametrize(
+    ("longer", "looks"),
+    [
+        ({"trials": 112}, [1, 1, 1]),
+        ({"trials": 112, "resume": False}, [1, 2, 2]),
+        ({"trials": 80, "resume": False}, [1, 2, 2]),
+        ({"trials": 112, "audit": {"seed": 99}}, [1, 2, 2]),
+        ({"trials": 112, "run": {"chunk": 8}}, [1, 2, 3]),
+    ],
+    ids=["goes on", "fresh", "fresh, as long", "seed", "chunk"],
+)
+def test_bets_on_a_box_without_a_seed_go_on_or_are_another_look(
+    longer: dict[str, Any], looks: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample_in_this_process(monkeypatch)
+    tables: dict[str, Any] = {
+        "mechanism": [{"use": "unseeded"}],
+        "plugins": [*PLUGINS, unseeded()],
+        "estimator": [{"use": "betting"}],
+        "run": {"chunk": 16},
+    }
+    # Rounds end at 64, 80, 96 and 112, so that none is cut.
+    told = [{"trials": 80}, longer, {**longer, "trials": 128, "resume": True}]
+    found = [shown(tmp_path, **{**tables, **one}) for one in told]
+    assert [cell["basis"]["look"] for (cell,) in found] == looks
+    price = [1.0 if look == 1 else look * (look + 1.0) for look in looks]
+    assert [level(cells) for cells in found] == pytest.approx([0.05 / one for one in price])
+
+
+def test_bets_on_a_box_with_a_seed_go_on_wherever_they_were_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample_in_this_process(monkeypatch)
+    tables: dict[str, Any] = {
+        "mechanism": [{"use": "unseeded"}],
+        "plugins": [*PLUGINS, unseeded(seedable=True)],
+        "estimator": [{"use": "betting"}],
+    }
+    for trials in (75, 1100, 1200):
+        (cell,) = shown(tmp_path, trials, **tables)
+        assert cell["basis"]["look"] == 1
+
+
+def test_bets_without_a_seed_that_showed_nothing_may_begin_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample_in_this_process(monkeypatch)
+    tables: dict[str, Any] = {
+        "mechanism": [{"use": "unseeded"}],
+        "plugins": [*PLUGINS, unseeded()],
+        "estimator": [{"use": "betting"}],
+        "run": {"chunk": 16},
+    }
+    with pytest.raises(KeyboardInterrupt):
+        shown(tmp_path, 128, Stop(0), **tables)
+    (cell,) = shown(tmp_path, 128, resume=False, **tables)
+    assert cell["basis"]["look"] == 1
+
+
+def test_a_run_on_data_that_have_changed_is_another(tmp_path: Path) -> None:
+    """Its spec and its code are the same."""
+    file = tmp_path / "table.txt"
+
+    class Table(Pair, name="table"):
+        adjacency = "replace the table"
+
+        @property
+        def d0(self) -> Any:
+            return np.zeros(1)
+
+        @property
+        def d1(self) -> Any:
+            return np.loadtxt(file, ndmin=1)
+
+    found = []
+    for text in ("1.0", "0.25", "1.0"):
+        file.write_text(text)
+        tables: Any = {"pair": {"use": "table"}, "plugins": [*PLUGINS, Table]}
+        found += shown(tmp_path, N, **tables)
+    first, changed, again = found
+    assert changed["counts"] != first["counts"]
+    assert changed["pair"]["digest"] != first["pair"]["digest"]
+    assert [again[key] for key in ANSWER] == [first[key] for key in ANSWER]
+    assert [len(cell["looks"]) for cell in found] == [1, 1, 1]
+
+
+COPIES = ("looks.jsonl", "checkpoint/looks.jsonl")
+STREAM = Stream(1, "00ff", 0, "eval")
+
+
+def kept(folders: list[Path], trials: int) -> Looks:
+    """One run that asks one question."""
+    ledger = Ledger(folders)
+    looks = ledger.look(STREAM, f"q{trials}", (trials, trials))
+    ledger.write()
+    return looks
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> list[Path]:
+    (tmp_path / "checkpoint").mkdir()
+    found = [tmp_path, tmp_path / "checkpoint"]
+    for trials in (10, 20, 30):
+        kept(found, trials)
+    return found
+
+
+def test_wherever_a_write_is_cut_no_look_is_given_back(folders: list[Path]) -> None:
+    """As a kill would, at any byte, in the first copy or in the second."""
+    whole = [(folder / NAME).read_bytes() for folder in folders]
+    assert kept(folders, 40).number == 4
+    longer = [(folder / NAME).read_bytes() for folder in folders]
+    for copy in (0, 1):
+        for size in range(len(whole[0]), len(longer[0]) + 1):
+            (folders[0] / NAME).write_bytes(longer[0][: size if copy == 0 else None])
+            (folders[1] / NAME).write_bytes(whole[1] if copy == 0 else longer[1][:size])
+            if size == len(whole[0]) and copy == 0:
+                assert kept(folders, 50).number == 4  # nothing had been written or shown
+            else:
+                assert kept(folders, 50).number >= 5
+            assert kept(folders, 50).number >= 4
+            assert kept(folders, 10).number == 1
+            assert kept(folders, 60).number >= 6 - (size == len(whole[0]) and copy == 0)
+
+
+def test_a_changed_line_counts_as_a_look_at_all_draws(folders: list[Path]) -> None:
+    for folder in folders:
+        file = folder / NAME
+        file.write_text(file.read_text().replace("[30,30]", "[99,30]"))
+    assert kept(folders, 30).number == 4
+    other = Ledger(folders).look(STREAM._replace(seed=2), "q", (1, 1))
+    assert other.number == 2
+
+
+def test_what_one_copy_has_lost_the_other_has(folders: list[Path]) -> None:
+    for change in (
+        lambda text: "",
+        lambda text: text.splitlines()[0] + "\n",
+        lambda text: text.replace("[1,", "[2,"),
+    ):
+        for folder in folders:
+            file = folder / NAME
+            file.write_text(change(file.read_text()))
+            assert kept(folders, 20).number == 2
+            assert Ledger(folders).look(STREAM, "new", (1, 1)).number >= 4
+    (folders[0] / NAME).unlink()
+    assert kept(folders, 30).number == 3
+
+
+def test_another_folders_ledger_gives_nothing_back(folders: list[Path], tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    kept([other], 10)
+    (folders[0] / NAME).write_bytes((other / NAME).read_bytes())
+    assert kept(folders, 40).number >= 4
+
+
+def test_lines_are_added_and_never_changed(folders: list[Path]) -> None:
+    before = [(folder / NAME).read_bytes() for folder in folders]
+    assert before[0] == before[1]
+    kept(folders, 20)
+    assert [(folder / NAME).read_bytes() for folder in folders] == before
+    kept(folders, 40)
+    for folder, old in zip(folders, before, strict=True):
+        assert (folder / NAME).read_bytes().startswith(old)
+
+
+def test_what_a_run_asks_of_the_same_draws_is_one_look(tmp_path: Path) -> None:
+    ledger = Ledger([tmp_path])
+    looks = [ledger.look(STREAM, asked, (n, n)) for asked, n in (("a", 1), ("b", 2))]
+    assert [look.number for look in looks] == [1, 1]
+    ledger.write()
+    again = Ledger([tmp_path])
+    assert [again.look(STREAM, asked, (1, 1)).number for asked in "abcd"] == [1, 1, 2, 2]
+    assert (tmp_path / NAME).read_text().count("\n") == 1
+
+
+def test_nothing_is_shown_that_cannot_be_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown(tmp_path, N)
+    before = (tmp_path / "record.json").read_bytes()
+    shown(tmp_path, N, audit={"seed": 4})  # compiles and counts as usual
+    (tmp_path / "record.json").write_bytes(before)
+    for place in COPIES:
+        (tmp_path / place).unlink()
+        (tmp_path / place).mkdir()
+    with pytest.raises(OutputError, match="looks"):
+        shown(tmp_path, 3 * N)
+    assert (tmp_path / "record.json").read_bytes() == before
+
+
+def test_the_look_is_written_before_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any) -> None:
+        assert all((tmp_path / place).read_text().count("\n") == 1 for place in COPIES)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run.records, "write", stop)
+        with pytest.raises(KeyboardInterrupt):
+            shown(tmp_path, N)
+    assert listed(shown(tmp_path, 3 * N)) == [[N, N], [3 * N, 3 * N]]
+
+
+def test_a_link_in_the_place_of_the_ledger_is_not_followed(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (tmp_path / "looks.jsonl").symlink_to(precious)
+    with pytest.raises(OutputError, match="looks"):
+        shown(tmp_path, N)
+    assert precious.read_text() == "mine"
+
+
+class Edge(Mechanism, name="edge"):
+    """Always 1 on D′, and on D as often as its claim allows."""
+
+    epsilon: Annotated[float, Gt(0)] = 0.5
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(self.epsilon)
+
+    def sample(self, key: Any, data: Any, n: int) -> Any:
+        rare = jax.random.uniform(key, (n, 1)) < jnp.exp(-self.epsilon)
+        return jnp.where(rare, 1.0, data)
+
+
+class OneSided(Estimator, name="one-sided"):
+    """Limits the rate of ones on D, with all of the error; on D′ they are known to be certain."""
+
+    certifies: ClassVar[bool] = True
+    assumption: ClassVar[str] = "always 1 on D′"
+
+    def statistic(self) -> Statistic:
+        return DecisionCounts()
+
+    def estimate(self, layout: Any, counts: Any, query: Any) -> Estimate:
+        zeros, ones = (int(n) for n in counts[0])
+        most = clopper_pearson_upper(ones, zeros + ones, 1 - query.confidence)
+        p = float(scipy.stats.binom.cdf(ones, zeros + ones, np.exp(-query.claim.epsilon)))
+        p = max(p, 1e-300)
+        return Estimate(0.0, epsilon_lower=-float(np.log(most)), p_value=p, p_resolved=p)
+
+    def extreme(self, layout: Any, trials: Any) -> Any:
+        return np.array([[trials[0], 0], [0, trials[1]]])
+
+
+PEEKS, REPEATS, ERROR = 20, 100, 0.1
+
+
+@pytest.mark.slow
+def test_free_peeks_at_a_true_claim_cost_half_of_the_error_more(tmp_path: Path) -> None:
+    """Each repeat is an audit of its own. False-alarm rate of this test below 1e-6."""
+    refuted, would_be = np.zeros((2, REPEATS), bool)
+    audit = {"confidence": 1 - ERROR, "multiplicity": "none", "repeats": REPEATS}
+    for peek in range(1, PEEKS + 1):
+        cells = shown(
+            tmp_path,
+            int(64 * 1.3**peek),
+            audit=audit,
+            mechanism=[{"use": "edge"}],
+            estimator=[{"use": "one-sided"}],
+            run={"chunk": 64},
+            plugins=[*PLUGINS, Edge, OneSided],
+        )
+        refuted |= [cell["verdict"] == "violated" for cell in cells]
+        would_be |= [cell["p_value"] <= ERROR for cell in cells]
+        assert {cell["basis"]["look"] for cell in cells} == {peek}
+    most = scipy.stats.binom.isf(1e-6, REPEATS, 1.5 * ERROR)
+    assert refuted.sum() <= most
+    assert would_be.sum() > most  # or the test would say nothing
+
+
+@given(st.integers(2, 10**6))
+def test_all_later_looks_together_cost_half_of_the_first(number: int) -> None:
+    assert Looks(((1, 1),) * (number - 1), number).price == number * (number + 1)
+    assert Looks().price == 1
+    # 1/(2·3) + … + 1/(k(k + 1)) = 1/2 − 1/(k + 1)
+    spent = sum(1 / Looks((), k).price for k in range(2, min(number, 500) + 1))
+    assert spent == pytest.approx(0.5 - 1 / (min(number, 500) + 1))
+
+
+@pytest.mark.parametrize("other", [{"raises": "fail"}, {"limit": 2.0}, {"outputs": {"time": True}}])
+def test_another_way_to_read_the_answers_of_a_box_is_a_look(
+    other: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample_in_this_process(monkeypatch)
+
+    class Answers(HostMechanism, name="answers-one-number"):
+        """One number at a time."""
+
+        def claim(self, pair: Any) -> PureDP:
+            return PureDP(20.0)
+
+        def release(self, rng: Any, data: Any) -> float:
+            return float(np.sum(data) + rng.normal())
+
+    asked: Any = {"plugins": [*PLUGINS, Answers], "run": {"chunk": 16}}
+    for told, look in (({}, 1), (other, 2), ({}, 1)):
+        box = {"use": "answers-one-number", **told}
+        (cell,) = shown(tmp_path, 64, mechanism=[box], **asked)
+        assert cell["basis"]["look"] == look

@@ -1,0 +1,145 @@
+"""Who draws what attacks learn from changes nothing of it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import pytest
+from support import training
+from support.small_audits import load
+from support.training import Trains
+
+from dpframe.commands.audit import make_plan
+from dpframe.sampling import draws as draws_module
+from dpframe.sampling.address import FIT, both_as_made
+from dpframe.sampling.draws import Draws
+from dpframe.sampling.programs import Place, Recipe, drawn
+from dpframe.workers.scheduling import Daemons, Pace, Stopped, handed_out
+
+
+class Near:
+    """Others, who are this process."""
+
+    tasks = 3
+
+    def __init__(self) -> None:
+        self.pool = ThreadPoolExecutor(self.tasks)
+        self.asked: list[Place] = []
+
+    def count(self, *_: Any) -> Any:
+        raise AssertionError
+
+    def draw(self, recipe: Recipe, place: Place, until: float | None) -> Any:
+        self.asked.append(place)
+        return drawn(recipe, place)
+
+
+@pytest.fixture
+def near() -> Any:
+    found = Near()
+    yield found
+    found.pool.shutdown()
+
+
+def of(document: dict[str, Any], away: Any = None) -> Draws:
+    plan = make_plan(load(document, [Trains]))
+    the_pass = plan.passes[0]
+    return Draws(the_pass, plan.audit.run, plan.prng, both_as_made(the_pass.pair), away)
+
+
+def test_outputs_are_the_same_whoever_draws_them(near: Near) -> None:
+    document = training.spec("threshold")
+    for lane in (0, 1):
+        here, there = of(document).outputs(FIT, lane), of(document, near).outputs(FIT, lane)
+        assert [one.tobytes() for one in here] == [one.tobytes() for one in there]
+        assert [one.shape for one in there] == [(50, 2)] * 2
+        in_turn = drawn(of(document)._recipe, Place(FIT, lane, 0, 0, 13))
+        assert here[0].tobytes() == in_turn[0][:50].tobytes()  # and not by several threads
+        other = drawn(of(document)._recipe, Place(FIT, lane, 1, 0, 13))
+        assert here[1].tobytes() == other[0][:50].tobytes()
+        same = of(document)
+        for index in (0, 1):
+            recipe = same._recipe._replace(data=(same._recipe.data[index],) * 2)
+            found = drawn(recipe, Place(FIT, lane, 1, 0, 13))[0]
+            assert (found.tobytes() == other[0].tobytes()) == index
+    assert near.asked
+    assert not (here[0] == here[1]).any()
+
+
+def test_a_fast_mechanism_is_drawn_here(near: Near, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And one that did not say that it is slow goes away once it was seen to be."""
+    document = training.spec("threshold", run={"chunk": 8, "fit": 50})
+    document["mechanism"] = [{"use": "laplace"}]
+    wanted = [one.tobytes() for one in of(document, near).outputs(FIT, 0)]
+    assert not near.asked
+    monkeypatch.setattr(draws_module, "LONG", 0.0)
+    monkeypatch.setattr(draws_module, "RATE", 1e12)
+    assert [one.tobytes() for one in of(document, near).outputs(FIT, 0)] == wanted
+    assert {place.stream for place in near.asked} == {FIT}
+    near.asked.clear()
+    monkeypatch.setattr(draws_module, "RATE", 1e-3)  # it would travel for hours
+    of(document, near).outputs(FIT, 0)
+    assert not near.asked
+
+
+def test_every_chunk_is_handed_out_once_whatever_the_pace() -> None:
+    class Fickle(Pace):
+        """Never says the same twice."""
+
+        sizes = itertools.cycle([3, 1, 2, 5])
+
+        @property
+        def chunks(self) -> int:
+            return next(self.sizes)
+
+    which = [("a", range(2, 40)), ("b", range(0)), ("c", range(7, 12))]
+    with ThreadPoolExecutor(4) as pool:
+        found = handed_out(which, Fickle(1), lambda of, task: [(of, n) for n in task], pool, 4)
+    assert [list(itertools.chain(*parts)) for parts in found] == [
+        [(of, n) for n in chunks] for of, chunks in which
+    ]
+
+
+def test_whoever_leaves_is_not_kept_by_what_takes_long() -> None:
+    draws = of(training.spec("threshold"))
+    draws.leaving.set()
+    with pytest.raises(Stopped):
+        draws.outputs(FIT, 0)
+
+
+@pytest.mark.parametrize("bad", [0, 1])
+def test_the_first_mistake_ends_all(bad: int) -> None:
+    """Of two, one of whom is still at his first task when the other one makes it."""
+    asked: list[int] = []
+    threads: list[Future[Any]] = []
+
+    begun = threading.Event()
+
+    class Two(Daemons):
+        def submit(self, call: Any) -> Future[Any]:
+            threads.append(found := super().submit(call))
+            if len(threads) == 2:
+                begun.set()
+            return found
+
+    who = threading.local()
+    both = threading.Barrier(2)
+
+    def draw(of: str, chunks: range) -> None:
+        asked.append(chunks.start)
+        if len(asked) <= 2:
+            both.wait(30)
+            begun.wait(30)
+            if chunks.start == bad:
+                raise ValueError("no")
+            who.late = True
+        if who.late:
+            wait(threads, 30, FIRST_COMPLETED)
+
+    with pytest.raises(ValueError, match="no"):
+        handed_out([("a", range(1000))], Pace(1), draw, Two(), 2)
+    assert not wait(threads, 30).not_done
+    assert len(asked) == 2

@@ -1,0 +1,52 @@
+"""What a search learns from, chooses cuts by and bets on: which draws serve for what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.searches import Three, spec
+
+import dpframe
+from dpframe.search import arms as arm
+from dpframe.search import arms as learned
+
+
+def test_what_is_bet_on_was_neither_learned_from_nor_counted_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: dict[str, set[int]] = {}
+    """Of each pair, the chunks that anything was made of."""
+    rounds = []
+    counted, drawn, draw = arm.Arm._counted, learned.Learned._drawn, arm.Arm.draw
+
+    def of(the_pass: Any) -> set[int]:
+        return seen.setdefault(the_pass.stream.group, set())
+
+    def count(self: Any, chunks: range, counter: Any) -> Any:
+        if betting:
+            rounds.append((len(of(self.the_pass) & {*chunks}), len(chunks)))
+        of(self.the_pass).update(chunks)
+        return counted(self, chunks, counter)
+
+    def look(self: Any, chunks: range) -> Any:
+        of(self.the_pass).update(chunks)
+        return drawn(self, chunks)
+
+    betting: list[bool] = []
+
+    def bet(self: Any, chunks: int, counter: Any) -> Any:
+        betting.append(True)
+        try:
+            return draw(self, chunks, counter)
+        finally:
+            betting.pop()
+
+    monkeypatch.setattr(arm.Arm, "_counted", count)
+    monkeypatch.setattr(learned.Learned, "_drawn", look)
+    monkeypatch.setattr(arm.Arm, "draw", bet)
+    (cell,) = dpframe.audit(spec("laplace"), plugins=[Three]).cells
+    assert cell.status == "ok"
+    assert len(rounds) > 8
+    assert {known for known, _ in rounds} == {0}
+    assert sum(size for _, size in rounds) > 20

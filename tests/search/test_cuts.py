@@ -1,0 +1,48 @@
+"""Cuts reach into both tails, and counts between them are counts above them."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dpframe.interfaces.statistic import DecisionCounts
+from dpframe.search.arms import Cuts, above, in_words
+
+
+def bound(scores: np.ndarray, number: int = 8) -> np.ndarray:
+    return np.asarray(Cuts(number).bind(scores[::2], scores[1::2]))
+
+
+def test_cuts_are_quantiles_of_both_tails() -> None:
+    cuts = bound(np.arange(1000.0)[np.random.default_rng(0).permutation(1000)])
+    assert list(cuts) == sorted(cuts)
+    assert (cuts[0], cuts[-1]) == (0.0, 999.0)
+    assert np.sum(cuts < 20) >= 2
+    assert np.sum(cuts > 980) >= 2
+
+
+def test_few_values_have_a_cut_each() -> None:
+    assert set(bound(np.array([0.0, 2.0, 2.0, 5.0, np.nan, 0.0]))) == {0.0, 2.0, 5.0}
+    assert list(bound(np.full(4, np.nan), 3)) == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("scores", [[0.0, 1.0, 1.0, 3.0, np.nan, -np.inf, np.inf], [2.0] * 7])
+def test_what_is_above_is_counted(scores: list[float]) -> None:
+    statistic, drawn = Cuts(8), np.array(scores, np.float32)
+    layout = np.sort(np.resize(np.unique(drawn[np.isfinite(drawn)]), 8))
+    counts = statistic.zero(layout)
+    for dataset, keep in ((0, np.ones(7, bool)), (1, np.arange(7) < 3)):
+        counts = statistic.update(layout, counts, jnp.int32(dataset), jnp.array(drawn), keep)
+    found = above(statistic, layout, counts)
+    assert found.tolist() == [
+        [int(np.sum(drawn >= cut)) for cut in layout],
+        [int(np.sum(drawn[:3] >= cut)) for cut in layout],
+    ]
+
+
+def test_decisions_have_one_cut() -> None:
+    counts = np.array([[7, 3], [4, 6]])
+    assert above(DecisionCounts(), (), counts).tolist() == [[3], [6]]
+    assert in_words(DecisionCounts(), (), 0, is_above=False) == "decides D"
+    assert in_words(Cuts(2), np.array([0.5, 1.0]), 1, is_above=True) == "scores 1 or more"

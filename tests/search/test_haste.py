@@ -1,0 +1,189 @@
+"""Pairs of a fast box that show nothing at first are looked at at once, and not in small steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from support import leaky_boxes as boxes
+from support.leaky_boxes import searched
+
+from dpframe import HostMechanism, PureDP
+from dpframe.engine.checkpoint import Store
+from dpframe.sampling.address import EVAL, Asking, Stream
+from dpframe.search import box_arms as box_arm
+from dpframe.search import search as hunt
+from dpframe.search.box_arms import LARGEST, MOMENT, Haste, is_fast
+from dpframe.search.box_draws import BoxDraws, Shelves
+from dpframe.workers.in_process import Here
+from dpframe.workers.pool import Workers
+from dpframe.workers.program import timing
+from dpframe.workers.scheduling import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+STREAM = Stream(0, "searched", 0, EVAL)
+
+RUN = {"seconds": 600.0, "stop": "never"}
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[float, int]]]:
+    """Of every look the standard errors that the pair had shown, and its answers afterwards."""
+    monkeypatch.setattr(box_arm.BoxArm, "paces", ([1e-4], [1e-4]))
+    yield from _looked(monkeypatch)
+
+
+def _looked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[float, int]]]:
+    seen: list[tuple[float, int]] = []
+    look = hunt.Hunt._look
+
+    def noted(self: Any, arm: Any, draws: int) -> None:
+        z, history = self._z(arm), len(self.wealth.history)
+        look(self, arm, draws)
+        seen.append((z, arm.trials))
+        assert len(self.wealth.history) == history  # nothing is bet on a look
+
+    monkeypatch.setattr(hunt.Hunt, "_look", noted)
+    yield seen
+
+
+def test_a_look_takes_a_moment_of_the_box() -> None:
+    haste = Haste(Store(), STREAM, "looks")
+    assert [haste.next(fast, 10**9) for fast in (True, False, True)] == [LARGEST, 0, LARGEST]
+    assert haste.next(True, 100) == 64
+    line = MOMENT / (2 * LARGEST)
+    paces = [([took], [took]) for took in (0.0, line, 1.01 * line)]
+    assert [is_fast(both, both) for both in paces] == [True, True, False]
+
+
+def test_what_counts_is_the_median_of_all_pairs_and_not_one_that_is_dear() -> None:
+    line, quick = MOMENT / (2 * LARGEST), (1e-6, 1e-6, 1e-6)
+    assert is_fast(((1e-6, 9.0), (9.0, 1e-6)), (quick, quick, (9.0,) * 6))
+    assert not is_fast((quick, quick), (quick, (9.0,) * 4))  # often slow
+    assert not is_fast((quick, (9.0,) * 3), (quick,) * 9)  # its own D′ is
+    assert is_fast(((9 * line,), quick), (quick, quick))
+    assert not is_fast(((), quick), (quick,))
+    assert not is_fast(((), ()), ())
+
+
+def test_who_repeats_a_search_looks_at_as_many() -> None:
+    store = Store()
+    first = Haste(store, STREAM, "looks")
+    sizes = [first.next(True, 10**9) for _ in range(2)]
+    again = Haste(store, STREAM, "looks")
+    assert [again.next(False, 10**9) for _ in sizes] == sizes
+    assert again.next(False, 10**9) == 0  # what was never asked before is measured
+    assert Haste(store, STREAM, "others").next(False, 10**9) == 0
+
+
+def test_what_shows_nothing_is_looked_at_and_not_bet_on(looks: list[tuple[float, int]]) -> None:
+    found = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN)
+    assert len(looks) >= 4  # of 8 pairs
+    assert all(z <= box_arm.CLEAR for z, _ in looks)
+    # A sixteenth of what is left, since 8 pairs share half of it.
+    assert {trials for _, trials in looks} <= {64, 128}
+    assert found.estimate.p_value > 1e-6
+    looks.clear()
+    searched(boxes.clipped_mean, 1.0, 4_000)  # trials are what is spent, and not time
+    assert not looks
+
+
+def test_looks_are_repeated_whatever_the_machine_does(
+    looks: list[tuple[float, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store()
+    found = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN, store=store)
+    sizes = [*looks]
+    looks.clear()
+    monkeypatch.setattr(box_arm.BoxArm, "paces", ([1.0], [1.0]))
+    again = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN, store=store)
+    assert looks == sizes
+    assert (again.estimate, again.witness) == (found.estimate, found.witness)
+    slow = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN)
+    assert slow.estimate != found.estimate  # non-vacuity: looks make another search
+
+
+class Ticking:
+    """Of a machine that does other things too.
+
+    Args:
+        step: seconds between two readings.
+        busy: of how many readings one comes four milliseconds late.
+    """
+
+    def __init__(self, step: float, busy: int | None = None) -> None:
+        self.now, self.readings, self.step, self.busy = 0.0, 0, step, busy
+
+    def __call__(self) -> float:
+        self.readings += 1
+        late = self.busy is not None and self.readings % self.busy == 0
+        self.now += self.step + 4e-3 * late
+        return self.now
+
+
+class Batches(HostMechanism, name="leaky"):
+    """A right box that is asked for many answers at once."""
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(1.0)
+
+    def sample(self, rng: np.random.Generator, data: Any, n: int) -> Any:
+        return np.clip(np.nan_to_num(data), 0, 1).sum() + rng.laplace(size=n)
+
+
+@pytest.mark.parametrize(("box", "run"), [(None, RUN), (Batches, {**RUN, "chunk": 16})])
+def test_what_holds_up_some_answers_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, box: Any, run: dict[str, Any]
+) -> None:
+    def searched_at(clock: Ticking) -> tuple[Any, ...]:
+        with monkeypatch.context() as patch:
+            patch.setattr(timing, "perf_counter", clock)
+            seen = next(looked := _looked(patch))
+            found = searched(boxes.clipped_mean, 1.0, 2_000, run=run, box=box)
+            looked.close()
+        return len(seen), found.estimate, found.witness
+
+    idle = searched_at(Ticking(1e-4))
+    assert idle[0] >= 3
+    for busy in (3, 5):
+        assert searched_at(Ticking(1e-4, busy)) == idle
+    assert searched_at(Ticking(1.0))[0] == 0  # non-vacuity: a slow box is not looked at
+
+
+@pytest.mark.parametrize("where", [Here, Workers])
+def test_what_answers_took_is_kept_with_them(tmp_path: Path, where: Any) -> None:
+    shelves, box = Shelves(tmp_path), boxes.boxed(lambda rng, _: rng.random(), 1.0)()
+    with where() as source:
+        how = STREAM, Asking(), source, 8, Clock(None)
+        tries = [BoxDraws(box, (0, 1), *how) for _ in range(2)]
+        for draws in tries:
+            draws.shelf = shelves.of(STREAM, "box")
+            for first, stop in ((0, 2), (2, 5)):
+                draws.draw(first, stop)
+    assert tries[0].paces == tries[1].paces
+    assert [len(paces) for paces in tries[1].paces] == [5, 5]
+    assert all(0 < pace < 60 for paces in tries[1].paces for pace in paces)
+
+
+def test_a_few_outputs_are_timed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "perf_counter", iter(range(100)).__next__)
+    for rows, paces in ((8, [1 / 8] * 4), (3, [1 / 9]), (16, [1 / 16] * 4), (1, [])):
+        timer = timing.Timer()
+        for _ in range(4):
+            timer.drew(rows)
+        assert timer.paces == pytest.approx(paces)
+
+
+def test_a_weak_effect_is_found_in_fewer_draws(looks: list[tuple[float, int]]) -> None:
+    def for_another_norm(rng: np.random.Generator, data: Any) -> Any:
+        """Ten numbers with the noise of one: each gives away a little."""
+        x = 4 * np.clip(np.nan_to_num(data), 0, 1).mean()
+        return np.full(10, 0.4 * x) + rng.laplace(0, 1, 10)
+
+    found = searched(for_another_norm, 1.0, 40_000, run={"seconds": 600.0, "stop": "decided"})
+    assert found.estimate.p_value < 1e-3
+    assert found.query.trials[0] < 10_000  # without looks 16,096

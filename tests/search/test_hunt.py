@@ -1,0 +1,222 @@
+"""A search finds what is wrong, accuses nobody who is right, and is the same every time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+import pytest
+from support.searches import Three, spec
+
+import dpframe
+from dpframe import HostMechanism, Mechanism, Neighbourhood, PureDP, Values
+from dpframe.commands.audit import load, make_plan
+from dpframe.commands.plan import outlook
+from dpframe.engine import run as engine
+from dpframe.engine.checkpoint import Store
+from dpframe.engine.ledger import Ledger
+from dpframe.errors import SpecError
+from dpframe.search import arms
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dpframe import Claim, Pair
+
+
+def found(*mechanisms: Any, plugins: tuple[Any, ...] = (), **more: Any) -> Any:
+    return dpframe.audit(spec(*mechanisms, **more), plugins=(Three, *plugins)).cells
+
+
+def test_the_wrong_one_is_found_and_the_right_one_is_not_accused() -> None:
+    right, wrong = found("laplace", "laplace-half-scale", trials=30_000)
+    assert (right.verdict, wrong.verdict) == ("consistent", "violated")
+    assert wrong.estimate.epsilon_lower > 1.1
+    assert right.estimate.epsilon_lower <= 1.0
+    for cell in (right, wrong):
+        assert cell.search.neighbourhood.use == "three"
+        assert cell.search.pairs == 2  # the third has nothing to tell apart
+        assert 29_000 < cell.trials[0] <= 30_000
+        assert cell.pair.use == "values"
+        assert cell.looks is None
+        assert cell.estimate.anytime
+        assert len(cell.estimate.wealth) > 3
+        assert cell.counts == [
+            [n - k, k] for n, k in zip(cell.search.trials, cell.search.hits, strict=True)
+        ]
+    hits = wrong.search.hits
+    assert (hits[1] > hits[0]) == (wrong.search.more_likely == "D′")
+    assert "logistic scores" in wrong.search.event
+
+
+class Metric(Mechanism, name="metric"):
+    """Noise of scale 1: the claim is the distance, and half of it where `mistaken`."""
+
+    mistaken: bool = False
+
+    def claim(self, pair: Pair) -> Claim:
+        return PureDP(pair.distance(1) / (2 if self.mistaken else 1))
+
+    def sample(self, key: Any, data: Any, n: int) -> Any:
+        return data + jax.random.laplace(key, (n, *data.shape))
+
+
+def test_a_claim_may_differ_from_pair_to_pair() -> None:
+    tables = [
+        {"use": "metric", "params": {"mistaken": wrong}, "label": str(wrong)}
+        for wrong in (False, True)
+    ]
+    right, wrong = found(*tables, plugins=(Metric,), trials=30_000)
+    assert (right.verdict, wrong.verdict) == ("consistent", "violated")
+    for cell, factor in ((right, 1), (wrong, 2)):
+        distance = sum(
+            abs(a - b) for a, b in zip(cell.pair.params["d0"], cell.pair.params["d1"], strict=True)
+        )
+        assert cell.claim.epsilon == distance / factor
+        assert 0.5 * distance < cell.estimate.epsilon_lower <= distance
+
+
+class Box(HostMechanism, name="box"):
+    """Half the noise that it claims, as a black box."""
+
+    def claim(self, pair: Pair) -> Claim:
+        return PureDP(0.5 * pair.distance(1))
+
+    def sample(self, rng: np.random.Generator, data: Any, n: int) -> Any:
+        return data + rng.laplace(size=(n, *np.shape(data)))
+
+
+def test_black_boxes_are_searched_too() -> None:
+    (cell,) = found({"use": "box"}, plugins=(Box,), trials=6_000)
+    assert (cell.status, cell.verdict) == ("ok", "violated")
+
+
+def counted(store: Store, threads: int) -> Any:
+    loaded = load(spec("laplace-half-scale"), plugins=[Three])
+    (result,) = engine.run(make_plan(loaded), store=store, threads=threads)
+    return result
+
+
+def test_an_interrupted_search_goes_on_and_earns_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = counted(Store(), 1)
+    assert whole.estimate is not None
+    assert counted(Store(), 3).estimate == whole.estimate
+    draw, rounds = arms.Arm.draw, []
+
+    def interrupted(self: Any, chunks: int, count: Any) -> Any:
+        rounds.append(chunks)
+        if len(rounds) == 9:
+            raise KeyboardInterrupt
+        return draw(self, chunks, count)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(arms.Arm, "draw", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            counted(Store(tmp_path), 1)
+    pieces: list[Any] = []
+    of = arms.Learned.of
+    monkeypatch.setattr(arms.Learned, "of", lambda self, *a: (pieces.append(a), of(self, *a))[1])
+    again = counted(Store(tmp_path), 1)
+    resumed = len(pieces)
+    assert (again.estimate, again.witness) == (whole.estimate, whole.witness)
+    pieces.clear()
+    counted(Store(tmp_path), 1)
+    assert not pieces  # all of it is stored
+    counted(Store(), 1)
+    assert 0 < resumed < len(pieces)
+
+
+def test_another_search_of_the_same_draws_is_another_look(tmp_path: Path) -> None:
+    def looked(**more: Any) -> Any:
+        loaded = load(spec("laplace", trials=3_000, **more), plugins=[Three])
+        (result,) = engine.run(make_plan(loaded), ledger=Ledger([tmp_path]))
+        return result
+
+    first, same = looked(), looked()
+    assert first.looks.number == same.looks.number == 1
+    assert first.estimate == same.estimate
+    other = looked(attack=[{"use": "projection"}])
+    assert other.looks.number == 2
+    assert 1 - other.query.confidence == pytest.approx((1 - first.query.confidence) / 6)
+    assert "look 2 at these draws" in other.estimate.notes[1]
+    assert looked().looks.number == 1
+
+
+@pytest.mark.parametrize(
+    ("tables", "reason"),
+    [
+        ({"search": {"use": "threes"}}, "unknown neighbourhood 'threes'"),
+        ({"search": {"use": "three", "params": {"low": 1}}}, "no parameter|unknown parameter"),
+        ({"search": {"use": "three"}, "pair": {"use": "zeros-ones"}}, "in place of"),
+        ({"estimator": [{"use": "threshold"}]}, "asked at any time"),
+        ({"sweep": {"search.length": [1, 2]}}, "cannot be swept"),
+    ],
+)
+def test_mistakes_in_a_spec(tables: dict[str, Any], reason: str) -> None:
+    with pytest.raises(SpecError, match=reason):
+        load(spec("laplace", **tables), plugins=[Three])
+
+
+def test_too_few_trials_are_said_to_be() -> None:
+    (cell,) = found("laplace", trials=300)
+    assert cell.status == "failed"
+    assert "a search takes" in str(cell.reason)
+
+
+def test_the_mechanism_is_one_and_the_same_for_all_pairs() -> None:
+    (cell,) = found({"use": "laplace", "params": {"epsilon": 1.0}})
+    assert "params.sensitivity" in str(cell.reason)
+
+
+def test_a_search_ends_once_it_is_decided() -> None:
+    run = {"chunk": 256, "stop": "decided"}
+    right, wrong = found("laplace", "laplace-half-scale", trials=30_000, run=run)
+    assert right.trials[0] > 29_000
+    assert wrong.trials[0] < 20_000
+    assert (right.verdict, wrong.verdict) == ("consistent", "violated")
+
+
+def test_a_plan_knows_of_searches() -> None:
+    loaded = load(spec("laplace", trials=5_000), plugins=[Three])
+    found = outlook(loaded)
+    assert (found["searches"], found["draws"], found["m"]) == (1, 10_000, 1)
+
+
+class Many(Neighbourhood, name="many"):
+    """A hundred pairs."""
+
+    adjacency = "replace one record"
+
+    def propose(self, rng: np.random.Generator, history: Any) -> Any:
+        return [Values(d0=(0.0,), d1=(n / 100,)) for n in range(1, 101) if not history]
+
+
+def test_proposals_leave_trials_to_bet_on() -> None:
+    table = {"use": "laplace", "params": {"epsilon": 1.0, "sensitivity": 1.0}}
+    (cell,) = found(table, plugins=(Many,), search={"use": "many"}, run={"chunk": 64}, trials=4_000)
+    assert cell.status == "ok"
+    assert cell.search.pairs < 20
+    assert len(cell.estimate.wealth) > 10
+
+
+class Told(Neighbourhood, name="told"):
+    """Proposes a pair in which nothing differs, and one in which something does."""
+
+    adjacency = "replace one record"
+
+    def propose(self, rng: np.random.Generator, history: Any) -> Any:
+        HISTORIES.append([(one.pair.params()["d1"], one.draws > 0) for one in history])
+        return [Values(d0=(0.0,), d1=(d,)) for d in (0.0, 1.0)] if not history else ()
+
+
+HISTORIES: list[Any] = []
+
+
+def test_a_neighbourhood_is_told_of_all_that_it_proposed() -> None:
+    HISTORIES.clear()
+    table = {"use": "laplace", "params": {"epsilon": 1.0, "sensitivity": 1.0}}
+    found(table, plugins=(Told,), search={"use": "told"}, run={"chunk": 64}, trials=20_000)
+    assert HISTORIES[-1] == [([0.0], False), ([1.0], True)]

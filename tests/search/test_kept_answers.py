@@ -1,0 +1,148 @@
+"""A search of a black box that is interrupted goes on with the answers that it has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from support.searches import Three, spec
+
+from dpframe import HostMechanism, PureDP
+from dpframe.commands.audit import load, make_plan
+from dpframe.engine.checkpoint import Store
+from dpframe.engine.run import run
+from dpframe.search.box_draws import Round, Shelf, Shelves
+from dpframe.workers.in_process import Here
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from dpframe.results.build import CellResult
+
+TRIALS = 2_000
+OWN = np.random.default_rng(5)
+
+
+class Noisy(HostMechanism):
+    """Keeps its claim."""
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(1.0)
+
+    def release(self, rng: np.random.Generator, data: Any) -> float:
+        return float(np.sum(data) + rng.laplace(scale=3.0))
+
+
+class Seeded(Noisy, name="seeded"):
+    """Repeatable."""
+
+
+class Unseeded(Noisy, name="unseeded"):
+    """The same, with randomness of its own."""
+
+    seedable = False
+
+    def release(self, rng: np.random.Generator, data: Any) -> float:
+        return super().release(OWN, data)
+
+
+class Killed(Here):
+    """Draws in this process, until it is killed."""
+
+    def __init__(self, after: float = np.inf) -> None:
+        super().__init__()
+        self.after = after
+
+    def lend(self, *args: Any) -> Any:
+        if self.calls > self.after:
+            raise KeyboardInterrupt
+        return super().lend(*args)
+
+
+def searched(name: str, store: Store, after: float = np.inf) -> tuple[CellResult, int]:
+    """The result, and how many releases it took."""
+    document = spec({"use": name}, trials=TRIALS)
+    del document["attack"], document["run"]
+    source = Killed(after)
+    loaded = load(document, plugins=[Three, Seeded, Unseeded])
+    (result,) = run(make_plan(loaded, source), source=source, store=store, threads=1)
+    return result, source.calls
+
+
+def shown(result: CellResult) -> list[Any]:
+    assert result.reason is None, result.reason
+    found = result.estimate
+    assert found is not None
+    return [found.wealth, found.epsilon, found.epsilon_lower, result.witness, result.counts]
+
+
+@pytest.fixture(scope="module")
+def whole() -> tuple[CellResult, int]:
+    return searched("seeded", Store())
+
+
+@pytest.mark.parametrize("damage", [0, 300])
+def test_it_ends_as_one_that_was_not_interrupted(
+    whole: tuple[CellResult, int], tmp_path: Path, damage: int
+) -> None:
+    made = 0
+    for after in (500, 1_200):
+        with pytest.raises(KeyboardInterrupt):
+            searched("seeded", Store(tmp_path), after)
+        made = after
+        (largest,) = sorted(tmp_path.glob("*.answers"), key=lambda f: f.stat().st_size)[-1:]
+        if damage:  # as if it had been killed while it wrote
+            largest.write_bytes(largest.read_bytes()[:-damage])
+    result, calls = searched("seeded", Store(tmp_path))
+    assert shown(result) == shown(whole[0])
+    if not damage:
+        assert calls < whole[1] - made / 4
+
+
+def test_what_cannot_be_drawn_again_is_not_lost(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        searched("unseeded", Store(tmp_path), 1_200)
+    kept = {file: file.read_bytes() for file in tmp_path.glob("*.answers")}
+    assert sum(map(len, kept.values())) > 1_000
+    result, calls = searched("unseeded", Store(tmp_path))
+    assert calls + 1_000 < sum(result.trials)
+    for file, content in kept.items():  # it has gone on behind what there was
+        assert file.read_bytes().startswith(content)
+    again, _ = searched("unseeded", Store(tmp_path))
+    assert shown(again) == shown(result)
+    assert shown(searched("unseeded", Store())[0]) != shown(result)
+
+
+def test_they_go_with_the_record_and_with_a_fresh_start(tmp_path: Path) -> None:
+    for forget in (Store.drop_answers, Store.clear):
+        with pytest.raises(KeyboardInterrupt):
+            searched("seeded", Store(tmp_path), 500)
+        (tmp_path / "mine.answers").write_text("not of a run")
+        assert len(list(tmp_path.glob("*.answers"))) > 1
+        forget(Store(tmp_path))
+        assert [file.name for file in tmp_path.glob("*.answers")] == ["mine.answers"]
+
+
+def rounds(rows: int) -> Iterator[Round]:
+    for number in range(4):
+        sides = [np.full((rows, 4), number * 10 + side, np.uint64) for side in (1, 2)]
+        yield Round((sides[0], sides[1]), {None, (2,)}, bool(number), {}, ([1e-3], [2e-3, 0.5]))
+
+
+def test_a_shelf_gives_what_it_got_as_far_as_there_is_room(tmp_path: Path) -> None:
+    file = tmp_path / "a.answers"
+    shelf = Shelf(file, [300])
+    for number, one in enumerate(rounds(8)):
+        shelf.save(number, number + 1, one, {1: "number", 10: "other", 3: "unknown"})
+    again = Shelf(file, [300])
+    first = again.load(0, 1)
+    assert first is not None
+    assert (first.natives, first.one, first.words) == ({None, (2,)}, False, {1: "number"})
+    assert first.paces == ([1e-3], [2e-3, 0.5])
+    assert first.sides[0].dtype == np.uint64
+    assert first.sides[1].tolist() == [[2, 2, 2, 2]] * 8
+    assert again.load(0, 2) is None
+    assert [again.load(n, n + 1) is not None for n in range(4)] == [True, True, False, False]
+    assert Shelves(None).of(None, None).load(0, 1) is None  # type: ignore[arg-type]

@@ -1,0 +1,302 @@
+"""What a search has earned: as a loop would have it, and seldom much where the claim is true."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import bdtrc
+
+from dpframe.search.wealth import FINE, GRID, Ladder, Point, Seen, Wealth, farthest, largest_loss
+from dpframe.stats.betting import choose, events, pay, project
+
+CUTS = np.linspace(-3.0, 4.0, 15)
+
+
+def laplace(rng: np.random.Generator, size: int, shift: float) -> Seen:
+    drawn = rng.laplace(0, size=size), rng.laplace(shift, size=size)
+    return Seen(np.array([[np.sum(x >= cut) for cut in CUTS] for x in drawn]), size)
+
+
+def plus(a: Seen, b: Seen) -> Seen:
+    return Seen(a.above + b.above, a.trials + b.trials)
+
+
+def test_it_is_what_a_loop_over_events_and_losses_gives() -> None:
+    rng = np.random.default_rng(1)
+    seen, wealth, delta = laplace(rng, 60, 1.5), Wealth(0.01), 0.01
+    claim, chosen = Point(0.4, 0.01), GRID[[0, 150 * FINE, 300 * FINE + 3]]
+    naive: dict[float, list[float]] = {e: [0.0, 0.0] for e in (claim.epsilon, *chosen)}
+    best, whole = dict.fromkeys(naive, 0.0), 0.0
+    for drawn in (100, 200, 300):
+        fresh = laplace(rng, 40, 1.5)
+        for epsilon, ways in naive.items():
+            before = (events(*seen) + 0.5) / (seen.trials + 1)
+            # Losses of the grid that lie close together have the event of the first of them.
+            coarse = GRID[300 * FINE] if epsilon == chosen[2] else epsilon
+            slope = math.exp(coarse)
+            zs = [
+                (p - slope * q - delta) / math.sqrt(slope**2 * q * (1 - q) + p * (1 - p))
+                for q, p in before
+            ]
+            slope = math.exp(epsilon)
+            event = int(np.argmax(zs))
+            q, p = before[event]
+            if p <= slope * q + delta:
+                continue
+            y, x = events(*fresh)[event]
+            n = fresh.trials
+            nearest = project(np.array([q]), np.array([p]), np.array([slope]), delta)
+            for way, (bq, bp) in enumerate(
+                ((q, p), ((q + nearest[0][0]) / 2, (p + nearest[1][0]) / 2))
+            ):
+                (q0,), (p0,) = project(np.array([bq]), np.array([bp]), np.array([slope]), delta)
+                ways[way] += x * math.log(bp / p0) + (n - x) * math.log((1 - bp) / (1 - p0))
+                ways[way] += y * math.log(bq / q0) + (n - y) * math.log((1 - bq) / (1 - q0))
+            best[epsilon] = max(best[epsilon], np.logaddexp(*ways) - math.log(2))
+        wealth.bet(seen, fresh, (claim,), 1.0, drawn)
+        seen = plus(seen, fresh)
+        # Of the half that is divided among arms the first has a half, and nobody else has bet.
+        mean = np.exp(np.logaddexp(*naive[claim.epsilon]) - math.log(2))
+        whole = max(whole, math.log(mean / 2 + (mean + 1) / 4))
+    assert wealth.best == pytest.approx(whole, rel=1e-9)
+    assert wealth.best > 1
+    places = np.searchsorted(GRID, chosen)
+    # Either purse of the first pair has a quarter of the whole, and it was bet on from the start.
+    assert wealth._ladders[0].best[places] == pytest.approx(
+        [best[e] - math.log(2) for e in chosen], rel=1e-9
+    )
+    assert [drawn for drawn, _ in wealth.history] == [100, 200, 300]
+
+
+def test_a_round_does_not_choose_its_own_bet() -> None:
+    """The same past, two different rounds: what is bet on is the same in both."""
+    rng = np.random.default_rng(2)
+    past, point = laplace(rng, 300, 1.0), Point(0.2, 0.0)
+    bet = choose(*past, np.exp([point.epsilon]), point.delta)
+    for shift in (-3.0, 3.0):
+        fresh, wealth = laplace(rng, 50, shift), Wealth(0.0)
+        wealth.bet(past, fresh, (point,), 1.0, 50)
+        assert wealth.together == pytest.approx(
+            pay(fresh.above, 50, bet, np.exp([point.epsilon]), 0.0)[:, 0]
+        )
+
+
+def searched(rng: np.random.Generator, claimed: float, rounds: int) -> Wealth:
+    """Four pairs, of which one has the claimed loss and others less; the luckiest is followed."""
+    shifts, wealth = (1.0, 0.5, 0.9, 1.0), Wealth(0.0)
+    arms = [laplace(rng, 30, shift) for shift in shifts]
+    claim = (Point(claimed, 0.0),)
+    for drawn in range(rounds):
+        zs = [guess.z if (guess := farthest(arm, claim)) else -math.inf for arm in arms]
+        arm = int(np.argmax(zs))
+        fresh = laplace(rng, max(10, arms[arm].trials // 3), shifts[arm])
+        wealth.bet(arms[arm], fresh, claim, 1.0, drawn, arm)
+        arms[arm] = plus(arms[arm], fresh)
+    return wealth
+
+
+def test_a_true_claim_is_seldom_refuted_however_lucky_the_pair() -> None:
+    """False-alarm rate 1e-6 for each level."""
+    rng, audits = np.random.default_rng(3), 150
+    best = np.array([searched(rng, 1.0, 8).best for _ in range(audits)])
+    for error in (0.5, 0.2):
+        above = int(np.sum(best >= -math.log(error)))
+        assert above == 0 or bdtrc(above - 1, audits, error) > 1e-6
+    assert np.sum(best > 0) > audits / 10  # not vacuous: bets are won
+
+
+def test_a_false_claim_is_refuted_and_the_bound_comes_near() -> None:
+    wealth = searched(np.random.default_rng(4), 0.5, 36)
+    assert wealth.best > 10
+    bounds = [wealth.bound(0.05, number) for number in range(4)]
+    assert 0.7 < max(bounds) <= 1.0
+    assert wealth.open(0.05) > max(bounds)
+
+
+def test_losses_are_in_units_of_the_first_pair() -> None:
+    """A pair of twice the claimed loss, at twice the distance, says the same of the claim."""
+    past, fresh = (laplace(np.random.default_rng(seed), 3000, 2.0) for seed in (5, 6))
+    bounds = []
+    for scale in (1.0, 2.0):
+        wealth = Wealth(0.0)
+        wealth.bet(past, fresh, (), scale, 1)
+        bounds.append(wealth.bound(0.05))
+    assert bounds[0] > 1.5
+    assert bounds[1] == pytest.approx(bounds[0] / 2, rel=0.02)
+
+
+def test_a_bound_is_earned_by_its_own_pair() -> None:
+    """One pair loses 20 times its claim and the other 1.5 times, in whatever order they come."""
+    for first in (0, 1):
+        wealth, rng = Wealth(0.0), np.random.default_rng(7)
+        pairs = {first: (2.0, 0.1), 1 - first: (1.5, 1.0)}
+        for number, (shift, claimed) in sorted(pairs.items()):
+            past, fresh = (laplace(rng, 20_000, shift) for _ in range(2))
+            wealth.bet(past, fresh, (Point(claimed, 0.0),), claimed, 1, number)
+        for number, (shift, claimed) in pairs.items():
+            assert 0.85 * shift < wealth.bound(0.05, number) * claimed <= shift
+        assert wealth.open(0.05) > wealth.bound(0.05, first) > 15  # what is worth betting against
+        assert wealth.bound(0.05, 2) == 0.0
+
+
+@pytest.mark.parametrize("led", [False, True])
+def test_the_bounds_of_all_pairs_hold_together(led: bool) -> None:
+    """What each pair has to earn adds up to the error: at most 1e-6 of a false alarm."""
+    rng, audits, error = np.random.default_rng(8), 150, 0.4
+    wrong = lucky = 0
+    for _ in range(audits):
+        wealth, arms = Wealth(0.0, led=led), [laplace(rng, 30, 0.3) for _ in range(4)]
+        for drawn in range(12):
+            arm = int(np.argmax([farthest(a, (Point(0.3, 0.0),)).z for a in arms]))  # type: ignore[union-attr]
+            fresh = laplace(rng, max(10, arms[arm].trials // 3), 0.3)
+            if led and drawn > 4:
+                wealth.lead(arm)
+            wealth.bet(arms[arm], fresh, (), 1.0, drawn, arm)
+            arms[arm] = plus(arms[arm], fresh)
+        wrong += any(wealth.bound(error, number) > 0.3 for number in range(4))
+        lucky += any(np.any(ladder.now > 0) for ladder in wealth._ladders.values())
+    assert wrong == 0 or bdtrc(wrong - 1, audits, error) > 1e-6
+    assert lucky > audits / 10  # not vacuous
+
+
+def test_pairs_that_lose_do_not_ruin_the_one_that_is_found() -> None:
+    rng, claim = np.random.default_rng(7), (Point(0.3, 0.0),)
+    wealth, nothing, much = Wealth(0.0), 0.0, laplace(rng, 400, 1.0)
+    for number in range(1, 12):  # each is as lucky as to be bet on, and loses
+        lucky = Seen(np.array([[5], [25]]), 100)
+        unlucky = Seen(np.array([[60], [40]]), 500)
+        nothing += wealth.bet(lucky, unlucky, claim, 1.0, number, number)
+    assert nothing < -100
+    for drawn in range(20, 26):
+        fresh = laplace(rng, 400, 1.0)
+        wealth.bet(much, fresh, claim, 1.0, drawn, 12)
+        much = plus(much, fresh)
+    assert wealth.best > 10
+    assert wealth.best <= np.logaddexp(*wealth.apart[12]) - math.log(2 * 2 * 12 * 13) + 1e-9
+
+
+def test_a_late_pair_has_the_purse_of_the_first_if_it_is_the_first_that_is_bet_on() -> None:
+    """Forty pairs before it showed nothing: rounds on which nothing is bet cost nothing."""
+    claim, wealths = (Point(0.3, 0.0),), []
+    for late in (0, 40):
+        rng, wealth = np.random.default_rng(9), Wealth(0.0)
+        seen = laplace(rng, 400, 1.0)
+        for number in range(late):
+            inside = Seen(np.array([[50], [50]]), 100)
+            assert wealth.bet(inside, inside, claim, 1.0, number, number, 2.0) == 0.0
+        for drawn in range(50, 56):
+            fresh = laplace(rng, 400, 1.0)
+            wealth.bet(seen, fresh, claim, 1.0, drawn, late, 2.0)
+            seen = plus(seen, fresh)
+        wealths.append(wealth)
+    assert wealths[1].best == pytest.approx(wealths[0].best, rel=1e-12)
+    assert wealths[0].best > 10
+    # Of what a bound is earned with, half is divided in the order of the pairs.
+    assert 0.8 * wealths[0].bound(0.05, 0) < wealths[1].bound(0.05, 40) < wealths[0].bound(0.05, 0)
+
+
+@pytest.mark.parametrize("led", [False, True])
+def test_shares_of_the_error_add_up_to_one_at_most(led: bool) -> None:
+    """However pairs come to be bet on, and to lead."""
+    rng, wealth = np.random.default_rng(10), Wealth(0.0, led=led)
+    seen, claim = laplace(rng, 400, 1.0), (Point(0.3, 0.0),)
+    order = rng.permutation(40).tolist()
+    for drawn, number in enumerate(order + order[::-1]):
+        if led and number % 2:
+            wealth.lead(number)
+        wealth.bet(seen, laplace(rng, 10, 1.0), claim if number % 3 else (), 1.0, drawn, number)
+    shares = [share for ladder in wealth._ladders.values() for share, _ in ladder.purses.values()]
+    assert 0.85 < sum(shares) <= 1 + 1e-12
+    assert len(shares) == 40 + 26 + 20 * led
+
+
+def test_who_leads_has_a_purse_of_its_own() -> None:
+    """It is worth something where many pairs were proposed, and bet on, before."""
+    bounds = []
+    for leads in (False, True):
+        rng, wealth = np.random.default_rng(11), Wealth(0.0, led=True)
+        seen = laplace(rng, 2000, 1.0)
+        if leads:
+            wealth.lead(99)
+        fresh = laplace(rng, 2000, 1.0)
+        wealth.bet(seen, fresh, (), 1.0, 1, 99)
+        bounds.append(wealth.bound(0.05, 99))
+    assert bounds[0] + 0.03 < bounds[1] < 1.0
+
+
+def test_who_leads_again_and_again_leads_once() -> None:
+    wealth, seen = Wealth(0.0, led=True), laplace(np.random.default_rng(12), 400, 1.0)
+    for number in (7, 7, 7, 9):
+        wealth.lead(number)
+        wealth.bet(seen, seen, (), 1.0, 1, number)
+    shares = [wealth._ladders[number].purses["led"][0] for number in (7, 9)]
+    assert shares == pytest.approx([1 / 3 / 2, 1 / 3 / 6])
+
+
+def test_a_purse_has_earned_nothing_before_it_is_opened() -> None:
+    ladder, at = Ladder(0.5), np.arange(3)
+    ladder.pay(at, np.full((2, 3), 4.0))
+    for _ in range(2):  # who has it gets no other
+        ladder.open("led", 0.25)
+    assert np.exp(ladder.log_wealth(at)) == pytest.approx(0.5 * math.exp(4) + 0.25)
+    ladder.pay(at, np.full((2, 3), 1.0))
+    assert np.exp(ladder.log_wealth(at)) == pytest.approx(0.5 * math.exp(5) + 0.25 * math.e)
+
+
+def test_no_bound_rests_on_what_the_sampler_does_not_resolve() -> None:
+    """Forty of a million on one side and none on the other: floats have such outputs."""
+    rare, far = Seen(np.array([[0], [40]]), 10**6), Seen(np.array([[0], [40_000]]), 10**6)
+    for fresh, resolution, least, most in ((rare, 0.0, 1.0, 9.0), (rare, 1e-4, 0.0, 0.0)):
+        wealth = Wealth(0.0, resolution)
+        wealth.bet(fresh, fresh, (), 1.0, 1)
+        assert least <= wealth.bound(0.05) <= most
+    wealth = Wealth(0.0, 1e-4)
+    wealth.bet(far, far, (), 1.0, 1)
+    assert 5.0 < wealth.bound(0.05) < math.log(0.04 / 1e-4)
+    wealth, less = Wealth(0.0, 1e-4), Seen(np.array([[0], [10_000]]), 10**6)
+    wealth.bet(far, less, (), 1.0, 1)  # the past suggests more than is true
+    assert 4.0 < wealth.bound(0.05) < math.log(0.01 / 1e-4)
+    assert largest_loss(far, 0.0, 1e-4) < math.log(0.04 / 1e-4) < largest_loss(far, 0.0)
+
+
+def test_distance_is_in_standard_errors() -> None:
+    """Of the difference of two shares, of which one is multiplied by e^ε."""
+    seen, claim = Seen(np.array([[100], [400]]), 1000), (Point(0.2, 0.01),)
+    guess = farthest(seen, claim)
+    assert guess is not None
+    q, p, slope = 100.5 / 1001, 400.5 / 1001, math.exp(0.2)
+    error = math.sqrt((slope**2 * q * (1 - q) + p * (1 - p)) / 1000)
+    assert guess.z == pytest.approx((p - slope * q - 0.01) / error)
+    more = farthest(Seen(100 * seen.above, 100_000), claim)
+    assert more is not None
+    assert more.z == pytest.approx(10 * guess.z, rel=0.01)
+
+
+def test_the_most_that_could_be_earned_is_of_the_rounds_that_were_bet_on() -> None:
+    wealth, claim = Wealth(0.0), (Point(5.0, 0.0),)
+    told = Seen(np.array([[0], [32]]), 32)
+    for drawn in (32, 64):  # most draws of a search may go into proposals
+        wealth.bet(told, told, claim, 1.0, drawn, drawn)
+        assert wealth.most == wealth.best == 0.0  # so few cannot tell, however loud they are
+    far = Seen(np.array([[0], [2000]]), 2000)
+    wealth.bet(far, far, claim, 1.0, 4000, 1)
+    assert wealth.most > 0 < wealth.best
+    quiet, seen = Wealth(0.0), laplace(np.random.default_rng(1), 2000, 0.1)
+    quiet.bet(seen, seen, claim, 1.0, 2000)
+    assert quiet.best == 0.0 < quiet.most
+
+
+def test_ends() -> None:
+    nothing, all_of_one = Seen(np.zeros((2, 1), int), 1), Seen(np.array([[0], [9]]), 9)
+    wealth = Wealth(0.0)
+    wealth.bet(nothing, all_of_one, (Point(1.0, 0.0),), 1.0, 10)
+    assert (wealth.best, wealth.bound(0.05)) == (0.0, 0.0)
+    assert farthest(all_of_one, ()) is None
+    assert farthest(all_of_one, (Point(1.0, 1.5), Point(1e9, 0.0))) is None
+    assert largest_loss(nothing, 0.9) == -math.inf
+    for drawn in range(60):
+        wealth.bet(all_of_one, all_of_one, (Point(1.0, 0.0),), 1.0, drawn)
+    assert math.isfinite(wealth.best)
+    assert 1.0 < wealth.bound(0.05) < 40

@@ -1,0 +1,405 @@
+"""Answers as kinds, values and numbers: equal codes for what is equal to the bit, and only then."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import math
+import random
+import struct
+import sys
+from collections import OrderedDict, namedtuple
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from support import processes
+
+from dpframe.interfaces.attack import ABSENT, Answers
+from dpframe.workers.program import answer_encoding as encoding
+from dpframe.workers.program.answer_encoding import (
+    UnreadableError,
+    encode,
+    encode_raised,
+    layouts,
+    reader,
+)
+
+
+def kind(answer, *attributes):
+    return encode(answer, attributes)[0]
+
+
+def numbers(answer, *attributes):
+    return encode(answer, attributes)[2]
+
+
+class Colour(Enum):
+    RED = 1
+    BLUE = 2
+
+
+@dataclasses.dataclass
+class Fit:
+    slope: float
+    names: list
+
+
+class Model:
+    def __init__(self, weights):
+        self.weights, self._secret = weights, object()
+
+
+class Slotted:
+    __slots__ = ("x",)
+
+    def __init__(self, x):
+        self.x = x
+
+
+class Secret:
+    def __init__(self):
+        self._x = 1
+
+
+class Nothing:
+    pass
+
+
+Point = namedtuple("Point", "x y")
+OTHER_NAN = struct.unpack("<d", struct.pack("<Q", 0x7FF8000000000001))[0]
+NAN = float("nan")
+HERSELF: list = []
+HERSELF.append(HERSELF)
+
+DIFFERENT = [
+    *(0.0, -0.0, NAN, OTHER_NAN, math.inf, -math.inf, 1.0, 1, True, np.float64(1), np.float32(1)),
+    *(np.int8(1), np.int64(1), np.uint64(1), np.bool_(True), 1 + 0j, "1", b"1", bytearray(b"1")),
+    *(None, False, 0, -1, 255, -256, 256, 2**63, 2**64, -(2**63), 10**400, 2**53, 2**53 + 1),
+    *(Fraction(1), Decimal(1), Decimal("1.0"), Decimal("nan"), 5e-324, math.nextafter(1, 2)),
+    *("", "a", "\ud800", "é", "e\u0301", b"", b"\x00", "nan", "None"),
+    *([], (), {}, set(), frozenset(), [1], [1.0], [True], (1,), [[1]], [1, 1], {1}, {1: 1}),
+    *([0.0], [-0.0], [NAN], [1.0, 2.0], [2.0, 1.0], [1.0, 2], [[1.0], [2.0]], [[1.0, 2.0], []]),
+    *({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 1.0, "b": 2}, {"a": 1}, {"a": None}, {"ab": 1}),
+    *(OrderedDict(a=1), {1, 2}, {"1", 2}, Point(1, 2), (1, 2), Colour.RED, Colour.BLUE),
+    *(Fit(1.0, []), Fit(1.0, ["a"]), Fit(-0.0, []), Model(1.0), Model(2.0), Slotted(1), Slotted(2)),
+    *(HERSELF, [HERSELF], range(3), range(0, 3, 2), ValueError("x"), TypeError("x"), int, float),
+    *(datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1), datetime.timedelta(1)),
+    *(np.zeros(2), np.zeros(2, np.float32), np.zeros((2, 1)), np.zeros(0), -np.zeros(2)),
+    *(np.zeros((0, 3)), np.array(0.0), np.array([1, 2]), np.array([True]), np.array(["a", "b"])),
+    *(np.array([b"a"]), np.array([None, 1]), np.array([1, None]), np.array([1.0, 2j])),
+    *(np.array("2020-01-01", "M8[D]"), np.array("2020-01-01", "M8[s]"), np.array(["ab"])),
+    *(
+        np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")]).view(np.recarray),
+        np.array([[1.0, 2.0]]),
+        np.array([[1.0, 2.0], None], object),
+    ),
+    *(np.ma.array([1.0, 2.0], mask=[0, 1]), np.ma.array([1.0, 2.0], mask=[0, 0])),
+    np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")]),
+    np.array([(1, 2.0)], [("a", "i4"), ("c", "f8")]),
+]
+
+
+def test_different_answers_have_different_values():
+    values = [encode(answer)[1] for answer in DIFFERENT]
+    clashes = [
+        (DIFFERENT[i], DIFFERENT[j])
+        for i in range(len(values))
+        for j in range(i)
+        if values[i] == values[j]
+    ]
+    assert clashes == []
+    assert len({encoding.code(value) for value in values}) == len(values)
+
+
+def test_the_same_answer_made_twice_has_the_same_value():
+    def fresh():
+        return [
+            {"b": [1.5, None, "x"], "a": (np.arange(3), {3, 1, 2})},
+            Model(np.ones(2)),
+            np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+            {"x" * 3, "y" * 3},
+        ]
+
+    assert [encode(x) for x in fresh()] == [encode(x) for x in fresh()]
+    assert encode(np.arange(6.0).reshape(2, 3)) == encode(fresh()[2])
+    assert encode(np.arange(4.0)[::2]) == encode(np.array([0.0, 2.0]))
+
+
+def test_the_order_of_bytes_is_no_part_of_a_value_but_the_type_is_the_same():
+    big, small = np.array([1.0, 2.0], ">f8"), np.array([1.0, 2.0], "<f8")
+    assert encode(big) == encode(small)
+
+
+def random_answer(rng: random.Random, depth=0):
+    """An answer as a tree of typed bits, from which it can be made again: (what, how to make)."""
+    which = rng.randrange(12 if depth < 3 else 8)
+    if which == 0:
+        bits = rng.choice([0, 1 << 63, 0x7FF8 << 48, 0x3FF0 << 48, rng.getrandbits(64)])
+        return ("float", bits), lambda: struct.unpack("<d", struct.pack("<Q", bits))[0]
+    if which == 1:
+        number = rng.choice([0, 1, -1, 2**63, rng.getrandbits(70)])
+        return ("int", number), lambda: number
+    if which == 2:
+        flag = rng.random() < 0.5
+        return ("bool", flag), lambda: flag
+    if which in (3, 4):
+        text = "".join(rng.choice("aé\ud800\x00=#") for _ in range(rng.randrange(4)))
+        content = text.encode("utf-8", "surrogatepass")
+        return (("str", text), lambda: text) if which == 3 else (("b", content), lambda: content)
+    if which == 5:
+        return ("none",), lambda: None
+    if which in (6, 7):
+        dtype = rng.choice(["f8", "f4", "i8", "u1", "?"])
+        shape = rng.choice([(), (0,), (1,), (2,), (1, 2), (2, 1)])
+        held = np.zeros(shape, dtype)
+        if held.size:
+            held.flat[0] = rng.randrange(2)
+        return ("array", dtype, shape, held.tobytes()), held.copy
+    parts = [random_answer(rng, depth + 1) for _ in range(rng.randrange(4))]
+    whats, makes = tuple(w for w, _ in parts), [m for _, m in parts]
+    if which == 8:
+        return ("list", whats), lambda: [m() for m in makes]
+    if which == 9:
+        return ("tuple", whats), lambda: tuple(m() for m in makes)
+    keys = rng.sample(["a", "b", "aa", 1, None, 2.5], len(parts))
+    if which == 10:
+        return ("dict", tuple(map(repr, keys)), whats), lambda: dict(
+            zip(keys, (m() for m in makes), strict=True)
+        )
+    return ("set", frozenset(map(repr, keys))), lambda: set(keys)
+
+
+def test_values_are_equal_exactly_where_answers_are_equal_to_the_bit():
+    rng = random.Random(13)
+    seen: dict = {}
+    for _ in range(4000):
+        what, make = random_answer(rng)
+        answer = make()
+        found = encode(answer)
+        assert found[1] == encode(make())[1]
+        assert seen.setdefault(found[1], what) == what
+    assert len(seen) == len(set(seen.values())) > 500
+
+
+def test_values_do_not_depend_on_the_process():
+    script = (
+        "import importlib.util as u, sys; where = [sys.argv[1].rpartition('/')[0]]\n"
+        "s = u.spec_from_file_location('alone', sys.argv[1], submodule_search_locations=where)\n"
+        "m = sys.modules['alone'] = u.module_from_spec(s); s.loader.exec_module(m)\n"
+        "e, c = m.encode, m.code\n"
+        "print([c(e(x)[1]) for x in [{'b', 'a', 'c'}, {'k': {'z', 'y'}}, frozenset(range(9)),"
+        " [1.5, None], object, ValueError('x')]])"
+    )
+    answers = [{"b", "a", "c"}, {"k": {"z", "y"}}, frozenset(range(9)), [1.5, None], object]
+    here = [encoding.code(encode(x)[1]) for x in [*answers, ValueError("x")]]
+    for seed in ("1", "2"):
+        words = ("-S", "-c", script, encoding.__file__)
+        done = processes.run(*words, PYTHONHASHSEED=seed)
+        assert done.stdout.strip() == str(here)
+
+
+def test_numbers_in_texts_are_numbers():
+    assert numbers('{"mean": -0.25, "n": 3}') == [-0.25, 3.0]
+    assert kind('{"mean": 1e9,\n "n": 12}') == 'str like {"mean": #, "n": #}'
+    assert numbers("0110") == [0.0, 1.0, 1.0, 0.0]
+    assert kind("0110") == "str like 4 bits"
+    assert len(numbers("q1")) == len(numbers("no number")) == 1
+    assert kind("q1") == "str"
+    marker = numbers({"a": "n = 3"})[0]
+    assert numbers({"a": "n = 4"}) == [marker, 4.0]
+    assert numbers({"a": "m = 4"})[0] != marker
+    # How many there are may vary; what is no text keeps its place.
+    assert numbers(["from 1 to 2", 7.0])[1:] == [7.0, 1.0, 2.0]
+
+
+def test_short_answers_in_words():
+    words = encoding.in_words
+    assert words([True, False] * 5).startswith("[True, False, True")
+    assert (
+        words({"a": {"b": (1, None)}, "c": np.zeros(2)})
+        == "{'a': {'b': (1, None)}, 'c': [0.0, 0.0]}"
+    )
+    assert words({"y", "x"}) == "{'x', 'y'}"
+    assert len(words(["x" * 50] * 10)) == encoding.LONGEST
+    assert words(list(range(40))) is None
+    assert words([object()]) is None
+
+
+def test_kinds_in_words():
+    assert kind(1.5) == "float"
+    assert kind(NAN) == "float, NaN"
+    assert kind(-math.inf) == "float, -inf"
+    assert [kind(x) for x in (1, True, None, "x", b"ab")] == [
+        *("int", "bool", "None", "str", "bytes of length 2")
+    ]
+    assert kind(np.float64(2)) == "float64 scalar"
+    assert kind(np.zeros((3, 1))) == "float64 array of shape (3, 1)"
+    assert kind(np.array([1, NAN, math.inf])) == (
+        "float64 array of shape (3,) with NaN at 2 and inf at 3"
+    )
+    assert kind(np.full(100, NAN)) == "float64 array of shape (100,) with NaN"
+    assert kind({"b": 1.0, "a": [1, 2]}) == "dict (b: float, a: list of 2 int)"
+    assert kind([1, 2.0]) == "list of 2 (int, float)"
+    assert kind(Point(1, "a")) == "Point (x: int, y: str)"
+    assert kind(Model(1.0)) == "Model (weights: float)"
+    assert kind(Model(1.0), "weights") == "Model (weights: float)"
+    assert len(kind({str(i): i for i in range(1000)})) < 300
+    assert kind({str(i): i for i in range(1000)}) != kind({str(i): 1.0 for i in range(1000)})
+
+
+def test_numbers_in_their_order():
+    assert numbers({"b": 2, "a": [1.5, True]}) == [1.5, 1.0, 2.0]
+    assert numbers({"bb": 2, "a": 1, "c": 3}) == [1.0, 2.0, 3.0]
+    assert numbers(np.array([[1, 2], [3, 4]])) == [1.0, 2.0, 3.0, 4.0]
+    assert numbers(b"\x81") == [1, 0, 0, 0, 0, 0, 0, 1]
+    assert numbers([2**70, 10**400]) == [2.0**70, sys.float_info.max]
+    assert numbers(3 + 4j) == [3.0, 4.0]
+    assert numbers(np.float32(0.1)) == [float(np.float32(0.1))]
+    assert numbers("a") == numbers("a") != numbers("b")
+    assert numbers(None)[0] is encoding.ABSENT_NUMBER
+    assert len(numbers(np.zeros(10**6))) == len(numbers([0.0] * 10**5)) == 8192
+    assert numbers(Model([1.0, 2.0])) == [1.0, 2.0]
+
+
+def test_exceptions_by_class_and_message_without_its_numbers():
+    found = [encode_raised(ValueError(f"array of length {n} at {hex(n + 2**40)}")) for n in (3, 12)]
+    assert found[0][0] == found[1][0] == "raises ValueError: array of length # at 0x"
+    assert found[0][1] != found[1][1]
+    assert found[0][2] == [3.0]
+    at = [encode_raised(ValueError(f"{hex(n + 2**40)}")) for n in (3, 12)]
+    assert at[0] == at[1]
+    assert encode_raised(KeyError("x"))[0] == "raises KeyError: 'x'"
+    assert encode_raised(SystemExit())[0] == "raises SystemExit"
+    assert encode_raised(TypeError("dtype float64 of [1. 2. -3e5]"))[0] == (
+        "raises TypeError: dtype float64 of [#]"
+    )
+
+    class OddError(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    assert encode_raised(OddError())[0] == "raises OddError"
+    assert len(encode_raised(ValueError("word " * 10**5))[0]) < 300
+
+
+def test_what_shows_nothing_is_refused(monkeypatch):
+    class Slots:
+        __slots__ = ("__value", "__weakref__")
+
+        def __init__(self):
+            self.__value = 3
+
+    for hidden in (iter([]), np.random.default_rng(3), Secret(), Slots()):
+        with pytest.raises(UnreadableError, match="shows nothing: say in `attributes`"):
+            encode(hidden)
+    assert kind(Nothing()) == "Nothing ()"
+    deep: list = []
+    for _ in range(100):
+        deep = [deep]
+    with pytest.raises(UnreadableError, match="nested deeper"):
+        encode(deep)
+    assert reader.MOST_PARTS == 1 << 20
+    monkeypatch.setattr(reader, "MOST_PARTS", 5_000)
+    assert encode(["a"] * 4_000)
+    with pytest.raises(UnreadableError, match="more than"):
+        encode(["a"] * 5_001)
+
+
+def test_data_frames_by_their_columns():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"b": [1.0, NAN], "a": ["x", "y"]})
+    assert kind(frame).startswith("DataFrame (index: 2 rows; 'b': float64, 2 float")
+    assert numbers(frame)[0] == 1.0
+    changed = [frame.assign(b=frame.b.astype("float32")), frame[["a", "b"]], frame[::-1]]
+    changed += [frame.rename(columns={"a": "c"}), frame.set_index("a"), frame.a, frame.b]
+    changed += [frame.assign(a=frame.a.astype("category"))]
+    changed += [frame.assign(a=pandas.Categorical(["x", "y"], ["x", "y", "z"]))]
+    assert len({encode(each)[1] for each in [frame, *changed]}) == 10
+    assert encode(frame.copy()) == encode(frame)
+
+
+def test_a_row_is_what_answers_lay_out():
+    found = encode([1.5, None, NAN])
+    row = np.frombuffer(encoding.row(*found, 4, 0.25), "<u8")
+    answers = Answers(row[None])
+    assert answers.kinds[0] == encoding.code_of_kind(found[0])
+    assert answers.values[0] == encoding.code(found[1])
+    assert answers.seconds[0] == 0.25
+    assert answers.absent.tolist() == [[False, True, False, True]]
+    assert answers.numbers[0, 0] == 1.5
+    assert np.isnan(answers.numbers[0, 1:]).all()
+    assert encoding.ABSENT == ABSENT
+    short = np.frombuffer(encoding.row(*found, 1), "<u8")
+    assert len(short) == 4
+
+
+class Name(str):
+    __slots__ = ()
+
+
+def _some(rng):
+    """Something that a box may answer with, of which little differs from time to time."""
+    ones = [1.5, -0.0, math.nan, math.inf, -math.inf, 5e-324, 1e308, 7, -300, 1 << 80, True, False]
+    ones += [None, "x", [1.0], np.float64(2.0), struct.unpack("<d", b"\1" * 6 + b"\xf8\x7f")[0]]
+    keys = ["b", "a", "ä", "", Name("a"), np.str_("b"), 1, True, None]
+    number = rng.randrange(4)
+    values = [rng.choice(ones[: rng.choice([6, 13, 17])]) for _ in range(number)]
+    shape = rng.choice([dict, list, tuple])
+    pairs = zip(rng.sample(keys, number), values, strict=True)
+    return shape(pairs if shape is dict else values)
+
+
+def test_what_is_remembered_of_tables_and_lists_changes_nothing(monkeypatch):
+    """To the bit, and where nothing is, too."""
+    answers = [_some(random.Random(seed)) for seed in range(4000)]
+
+    def told():
+        found = [encode(answer) for answer in answers]
+        nothing = encoding.ABSENT_NUMBER
+        return [
+            (k, v, struct.pack(f"<{len(n)}d", *n), [x is nothing for x in n]) for k, v, n in found
+        ]
+
+    monkeypatch.setattr(layouts, "_layouts", {})
+    quick = told()
+    assert sum(layout is not None for layout in layouts._layouts.values()) > 100
+    monkeypatch.setattr(encoding, "layout_of", lambda answer: None)
+    assert told() == quick
+
+
+def test_so_many_layouts_are_remembered_and_no_more(monkeypatch):
+    monkeypatch.setattr(layouts, "_layouts", {})
+    monkeypatch.setattr(layouts, "MOST_LAYOUTS", 3)
+    found = {encode({f"k{i}": i})[1] for i in range(9)}
+    assert len(found) == 9
+    assert len(layouts._layouts) == 3
+    assert encode({"k8": 8})[1] in found
+
+
+class Named(str):
+    """A text that says something else of itself."""
+
+    def __str__(self):
+        return "other"
+
+    def __hash__(self):
+        return 3
+
+
+def test_what_is_remembered_of_keys_and_texts_changes_nothing(monkeypatch):
+    answers = [
+        {"b": 1.0, "a": [1, "row 7"], "c": {"z": None, "é 2": (1, 2.0)}},
+        {"a": 1, Named("b"): 2},
+        {Named("b 5"): [Named("n = 4"), "n = 4"]},
+        {"a": "x" * 200, "b": "\ud800"},
+        [{"b": 1, "a": "t"}, {"a": "t", "b": 1}],
+        {f"k{i}": [i] for i in range(100)},
+    ]
+    quick = [encode(answer) for answer in answers * 2]
+    monkeypatch.setattr(reader, "MOST_KEYS", 0)
+    monkeypatch.setattr(reader, "MOST_KNOWN", 0)
+    assert [encode(answer) for answer in answers * 2] == quick
+    assert numbers([Named("n = 4")])[1:] == [4.0]

@@ -1,0 +1,193 @@
+"""Batches of answers: the fast ways give what the slow one gives, and exceptions are answers."""
+
+from __future__ import annotations
+
+import math
+import signal
+
+import numpy as np
+import pytest
+
+from dpframe import Answers, host_mechanism
+from dpframe.workers.program import answer_encoding as encoding
+from dpframe.workers.program.answer_encoding import UnreadableError
+from dpframe.workers.program.sampling import Asked, Scribe
+
+NAN, INF = math.nan, math.inf
+
+
+def slowly(answers, width):
+    rows = [encoding.row(*encoding.encode(answer), width) for answer in answers]
+    return np.frombuffer(b"".join(rows), "<u8").reshape(len(answers), -1)
+
+
+def rng():
+    return np.random.default_rng(3)
+
+
+FLOATS = [1.5, -0.0, 0.0, NAN, INF, -INF, 1.5, 5e-324]
+BATCHES = {
+    "floats": FLOATS,
+    "float": [2.0],
+    "ints": [1, 2, 10**400, -5, 1],
+    "bools": [True, False, True],
+    "texts": ["a", "b", "a", ""],
+    "mixed": [1, 1.0, True, None, "1", b"1", (1, 2.0), {"a": [1.0, NAN]}],
+    "scalars": list(np.array(FLOATS)),
+    "float32 scalars": list(np.array(FLOATS, np.float32)),
+    "bool scalars": list(np.array([True, False])),
+    "integer scalars": list(np.array([1, 2**63 - 1, -5])),
+    "arrays": [np.array([x, 1.0, NAN]) for x in FLOATS],
+    "wide arrays": [np.full((2, 40), x) for x in FLOATS],
+    "empty arrays": [np.zeros((0, 3)), np.zeros((0, 3))],
+    "arrays of many shapes": [np.zeros(1), np.zeros(2), np.zeros(2, np.float32)],
+    "small integers": [np.array([1, -2], np.int8), np.array([3, 1], np.int8)],
+    "arrays without dims": [np.array(1.0), np.array(NAN)],
+    "big-endian": [np.array([1.0, 2.0], ">f8"), np.array([NAN, 2.0], ">f8")],
+    "long double": [np.array([1.0], np.longdouble)] * 2,
+    "large arrays": [np.arange(9000.0), np.arange(9000.0) + 1],
+    "objects": [np.array([None, 1.5]), np.array(["a"], object)],
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_batches_are_laid_out_as_one_answer_at_a_time(name):
+    answers = BATCHES[name]
+    scribe = Scribe(())
+    for width in (None, 1, 4, 64):
+        rows = scribe.lay_out(Asked([scribe.held(a) for a in answers], []), width)
+        assert rows.dtype == np.uint64
+        assert (rows == slowly(answers, rows.shape[1] - 3)).all()
+
+
+@pytest.mark.parametrize("dims", [(), (3,), (2, 40), (0,), (9000,)])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "u1", "?"])
+def test_the_rows_of_an_array_are_answers(dims, dtype):
+    block = (rng().normal(size=(5, *dims)) * 10).astype(dtype)
+    if block.dtype.kind == "f" and block.size:
+        block[1] = NAN
+        block.reshape(5, -1)[2, 0] = -INF
+    rows = Scribe(()).lay_out(Asked(block, []), 8)
+    assert (rows == slowly(list(block), 8)).all()
+
+
+def test_what_a_box_answers_does_not_change_with_its_buffers():
+    held = np.zeros(2)
+    table = {"x": 0}
+
+    def release(rng, data):
+        held[0] += 1
+        table["x"] += 1
+        return held if data else table
+
+    box = host_mechanism(release=release)()
+    for data in (True, False):
+        scribe = Scribe(())
+        asked = scribe.ask(box, rng(), data, 3, raises=True, time=False)
+        numbers = Answers(scribe.lay_out(asked, None)).numbers[:, 0]
+        assert (np.diff(numbers) == 1).all()
+
+
+def test_exceptions_are_answers():
+    def release(rng, data):
+        raise data(f"no more than {rng.integers(10, 99)}")
+
+    box = host_mechanism(release=release)()
+    for kind in (ValueError, KeyError, SystemExit, RecursionError):
+        scribe = Scribe(())
+        asked = scribe.ask(box, rng(), kind, 4, raises=True, time=False)
+        answers = Answers(scribe.lay_out(asked, 2), scribe.words)
+        assert answers.raised.all()
+        assert len(set(answers.kinds.tolist())) == 1
+        assert len(set(answers.values.tolist())) > 1
+        assert answers.words[int(answers.kinds[0])].startswith(f"raises {kind.__name__}: ")
+        assert (answers.numbers[:, 0] >= 10).all()
+        assert answers.absent[:, 1].all()
+        with pytest.raises(kind):
+            scribe.ask(box, rng(), kind, 4, raises=False, time=False)
+    for kind in (MemoryError, KeyboardInterrupt):
+        with pytest.raises(kind):
+            Scribe(()).ask(box, rng(), kind, 4, raises=True, time=False)
+    assert not Answers(Scribe(()).lay_out(Asked([1.0, "x"], []), 1)).raised.any()
+
+
+def test_a_sample_is_asked_for_one_at_a_time():
+    def sample(rng, data, n):
+        if rng.random() < 0.5:
+            raise ValueError("unlucky")
+        return np.full((n, 2), 7.0)
+
+    scribe = Scribe(())
+    box = host_mechanism(sample)()
+    asked = scribe.ask(box, rng(), None, 20, raises=True, time=True)
+    answers = Answers(scribe.lay_out(asked, 2))
+    assert 0 < answers.raised.sum() < 20
+    assert (answers.numbers[~answers.raised] == 7.0).all()
+    assert (answers.seconds > 0).all()
+    two = host_mechanism(lambda rng, data, n: np.zeros(2), name="two")()
+    with pytest.raises(UnreadableError, match="one row"):
+        scribe.ask(two, rng(), None, 1, raises=True, time=False)
+
+
+def test_words_for_kinds_and_for_values_that_come_again():
+    scribe = Scribe(())
+    rows = scribe.lay_out(Asked(["yes", "no", 1.25, 1.5], []), 1)
+    rows = scribe.lay_out(Asked(["yes", "no", 1.25, 1.75], []), 1)
+    words = scribe.take_words(100)
+    assert {words[int(code)] for code in rows[:, 0]} == {"str", "float"}
+    assert [words.get(int(code)) for code in rows[:, 1]] == ["'yes'", "'no'", "1.25", None]
+    scribe.lay_out(Asked(["yes", None], []), 1)
+    assert list(scribe.take_words(100).values()) == ["None"]
+
+
+def test_texts_in_lists_have_words_from_the_first_time_on():
+    scribe = Scribe(())
+    rows = scribe.lay_out(Asked([["b", 1.0], {"k": ("user 7",)}], []), None)
+    words = {code >> 32: text for code, text in scribe.take_words(100).items()}
+    markers = Answers(rows).numbers[:, 0].astype(int).tolist()
+    assert [words[marker] for marker in markers] == ["'b'", "'user 7'"]
+
+
+def test_attributes_say_what_is_read():
+    class Model:
+        def __init__(self, noise):
+            self.coef, self.noise = np.array([1.0]), noise
+
+    answers = [Model(1.0), Model(2.0)]
+
+    def values(*attributes):
+        scribe = Scribe(attributes)
+        rows = scribe.lay_out(Asked([scribe.held(a) for a in answers], []), 4)
+        return len(set(rows[:, 1].tolist()))
+
+    assert values() == 2
+    assert values("coef") == 1
+
+
+def test_a_release_that_takes_too_long_is_an_exception(monkeypatch):
+    monkeypatch.setattr("dpframe.workers.program.limit.AGAIN", 0.01)
+
+    def release(rng, data):
+        while rng.random() < 0.5:
+            try:
+                while True:
+                    pass
+            except OSError:  # a TimeoutError is one: then it is asked again
+                if data == "stubborn":
+                    continue
+                raise
+        return 1.0
+
+    box = host_mechanism(release=release)()
+    before = signal.getsignal(signal.SIGALRM)
+    for data in ("", "stubborn"):
+        scribe = Scribe(())
+        ways = {"raises": True, "time": False, "limit": 0.01}
+        answers = Answers(scribe.lay_out(scribe.ask(box, rng(), data, 8, **ways), 1), scribe.words)
+        if not data:
+            assert 0 < answers.raised.sum() < 8
+            assert "raises TimeoutError: no answer within # s" in answers.words.values()
+    with pytest.raises(TimeoutError):
+        scribe.ask(box, rng(), "", 8, raises=False, time=False, limit=0.01)
+    assert signal.getsignal(signal.SIGALRM) == before
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0

@@ -1,0 +1,259 @@
+"""Audits of black boxes that answer with anything: exceptions, tables, lists, times."""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import Any
+
+import numpy as np
+import pytest
+from support.black_boxes import cells, notes, spec
+
+from dpframe import Attack, HostMechanism, PureDP
+from dpframe.interfaces.attack import Answers
+from dpframe.workers.pool import Workers
+
+TRIALS = 640
+
+
+class Raises(Attack, name="raises"):
+    """Takes exceptions for signs of D′."""
+
+    gives = "decision"
+
+    def see(self, answers: Answers) -> Any:
+        return answers.raised
+
+    def score(self, state: Any, outputs: Any) -> Any:
+        return outputs
+
+
+class Large(Attack, name="large"):
+    """Takes large numbers for signs of D′; sees the numbers in the shape in which they came."""
+
+    gives = "decision"
+
+    def score(self, state: Any, outputs: Any) -> Any:
+        return outputs.reshape(len(outputs), -1)[:, 0] > 0.5
+
+
+class Together(Attack, name="together"):
+    """Sees answers beside others."""
+
+    gives = "decision"
+
+    def see(self, answers: Answers) -> Any:
+        return np.cumsum(answers.numbers[:, 0]) > 1
+
+    def score(self, state: Any, outputs: Any) -> Any:
+        return outputs
+
+
+class Answering(HostMechanism, name="answering"):
+    """Does what its parameter says."""
+
+    what: str = "raises"
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(20.0)
+
+    def release(self, rng: np.random.Generator, data: Any) -> Any:
+        high, noise = float(np.sum(data)) > 0, rng.random()
+        match self.what:
+            case "raises":
+                if noise < 0.25 + 0.5 * high:
+                    raise ValueError(f"{noise} is too small")
+                return noise
+            case "always raises":
+                raise ValueError("never mind")
+            case "raises only":
+                raise ValueError("large" if high else "small")
+            case "constant":
+                return {"a": [1.0, None]}
+            case "table":
+                return {"noise": noise + high, "text": "x"}
+            case "ignores the seed":
+                return np.random.default_rng().random()
+            case "unreadable":
+                return iter([])
+            case "memory":
+                raise MemoryError
+            case _:
+                return noise + high
+
+
+class Listing(HostMechanism, name="listing"):
+    """Gives lists, and raises for some."""
+
+    raises: bool = False
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(20.0)
+
+    def sample(self, rng: np.random.Generator, data: Any, n: int) -> Any:
+        found: list[Any] = [float(x) for x in rng.random(n) + np.sum(data)]
+        if self.raises:
+            found = [ValueError("no") if x > 1.5 else x for x in found]
+        return found
+
+
+class Prepared(HostMechanism, name="prepared"):
+    """Counts how often its state is built."""
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(20.0)
+
+    def prepare(self, data: Any) -> Any:
+        if float(np.sum(data)) > 0:
+            raise RuntimeError("cannot be built")
+        BUILT.append(data)
+        return {"mean": float(np.mean(data))}
+
+    def release(self, rng: np.random.Generator, data: Any) -> Any:
+        return data["mean"] + rng.random()
+
+
+BUILT: list[Any] = []
+PLUGINS: list[Any] = [Raises, Large, Together, Answering, Listing, Prepared]
+
+
+def audited(attack: str, use: str = "answering", **params: Any) -> dict[str, Any]:
+    table = {"use": use, "params": params}
+    document = spec(table, attack=[{"use": attack}], trials=TRIALS)
+    (cell,) = cells(document, plugins=PLUGINS)
+    return cell
+
+
+def rates(cell: dict[str, Any]) -> list[float]:
+    """Shares of decisions for D′, on D and on D′."""
+    assert cell["status"] == "ok", cell["reason"]
+    (zero, one) = cell["counts"]
+    return [zero[1] / sum(zero), one[1] / sum(one)]
+
+
+def test_an_exception_is_an_answer():
+    cell = audited("raises", what="raises")
+    found = rates(cell)
+    assert abs(found[0] - 0.25) < 0.1
+    assert abs(found[1] - 0.75) < 0.1
+    assert "an exception is an answer" in notes(cell)
+
+
+def test_attacks_that_ask_for_nothing_see_the_numbers():
+    assert rates(audited("large", what="number")) == pytest.approx([0.5, 1.0], abs=0.1)
+    assert rates(audited("large", what="table")) == pytest.approx([0.5, 1.0], abs=0.1)
+    assert rates(audited("large", use="listing")) == pytest.approx([0.5, 1.0], abs=0.1)
+
+
+def test_a_list_may_hold_exceptions():
+    found = rates(audited("raises", use="listing", raises=True))
+    assert found == pytest.approx([0.0, 0.5], abs=0.1)
+
+
+def test_state_is_built_once_and_that_may_raise_too():
+    BUILT.clear()
+    assert rates(audited("raises", use="prepared")) == [0.0, 1.0]
+    assert 1 <= len(BUILT) <= 6  # once for each that holds the box: a look, the draws, the streams
+
+
+def test_answers_that_never_change_are_no_sign_of_a_fault():
+    assert rates(audited("raises", what="constant")) == [0.0, 0.0]
+
+
+def test_exceptions_alone_may_tell_the_datasets_apart():
+    assert rates(audited("raises", what="raises only")) == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("always raises", "all of the first .* answers.*it raises ValueError: never mind"),
+        ("ignores the seed", "gave other outputs the second time at the same address"),
+        ("unreadable", "an answer cannot be read: .*shows nothing: say in `attributes`"),
+        ("memory", "raised MemoryError"),
+    ],
+)
+def test_what_can_not_be_counted(what, says):
+    cell = audited("raises", what=what)
+    assert cell["status"] == "failed"
+    assert re.search(says, cell["reason"])
+
+
+def test_what_is_seen_depends_on_one_answer_alone():
+    cell = audited("together", what="number")
+    assert cell["status"] == "failed"
+    assert "it must look at every answer alone" in cell["reason"]
+
+
+def asked(
+    attack: str, use: str = "answering", what: str = "raises", **table: Any
+) -> dict[str, Any]:
+    """With more in the mechanism's table."""
+    mechanism = {"use": use, "params": {"what": what} if use == "answering" else {}, **table}
+    (cell,) = cells(
+        spec(mechanism, attack=[{"use": attack}], trials=TRIALS), plugins=[*PLUGINS, Late, Slow]
+    )
+    return cell
+
+
+class Late(HostMechanism, name="late"):
+    """Raises when it is asked for many at once, and for some that it is asked for alone."""
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(20.0)
+
+    def sample(self, rng: np.random.Generator, data: Any, n: int) -> Any:
+        if n > 1 or rng.random() < 0.5 * (np.sum(data) > 0):
+            raise ValueError("too many")
+        return rng.random((n, 2))
+
+
+class Slow(Attack, name="slow"):
+    """Takes answers for signs of D′ that took any time."""
+
+    gives = "decision"
+
+    def see(self, answers: Answers) -> Any:
+        return answers.seconds > 0
+
+    def score(self, state: Any, outputs: Any) -> Any:
+        return outputs
+
+
+def test_the_spec_says_whether_an_exception_fails_its_cell():
+    cell = asked("large", raises="fail")
+    assert (cell["status"], cell["verdict"]) == ("failed", None)
+    assert re.search("release raised ValueError: .* is too small", cell["reason"])
+    cell = asked("large", use="late")
+    assert re.search("sample raised ValueError: too many", cell["reason"])
+    cell = asked("raises", use="late", raises="answer")
+    assert rates(cell) == pytest.approx([0.0, 0.5], abs=0.1)
+
+
+def test_answers_are_timed_where_the_spec_says_so():
+    assert rates(asked("slow", what="number")) == [0.0, 0.0]
+    cell = asked("slow", what="number", outputs={"time": True})
+    assert rates(cell) == [1.0, 1.0]
+    assert "evidence of this machine alone" in notes(cell)
+
+
+class Deaf(HostMechanism, name="deaf"):
+    """Does not come back, and hears no signal."""
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(20.0)
+
+    def release(self, rng: np.random.Generator, data: Any) -> Any:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+        while True:
+            pass
+
+
+def test_what_nothing_interrupts_fails_its_cell(monkeypatch):
+    monkeypatch.setattr("dpframe.workers.pool.DEAF", 0.1)
+    document = spec({"use": "deaf", "limit": 0.01}, attack=[{"use": "raises"}], trials=TRIALS)
+    with Workers(2) as workers:
+        (cell,) = cells(document, workers, plugins=[Raises, Deaf])
+    assert cell["status"] == "failed"
+    assert "longer than the 0.01 s that it has, and could not be interrupted" in cell["reason"]

@@ -1,0 +1,402 @@
+"""The worker of other interpreters: what it can be run by, what it answers, and how it fails."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import random
+import struct
+import sys
+import time
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpframe.errors import SampleError
+from dpframe.interfaces.attack import Answers
+from dpframe.interfaces.mechanism import ForeignMechanism, ProgramFile
+from dpframe.sampling.address import Asking, Stream, host_seeds
+from dpframe.workers import process as foreign_start
+from dpframe.workers.pool import Workers
+from dpframe.workers.program import (
+    answer_encoding,
+    foreign,
+    foreign_rows,
+    foreign_system,
+    limit,
+    plain_data,
+    query_numbers,
+    timing,
+)
+from dpframe.workers.program.plain_data import pack
+from dpframe.workers.program.sampling import Asked, Scribe
+from dpframe.workers.scheduling import Load, Overdue, Request
+
+FOLDER = Path(foreign.__file__).parent
+PARTS = types.SimpleNamespace(
+    answer_encoding=answer_encoding,
+    foreign_rows=foreign_rows,
+    foreign_system=foreign_system,
+    limit=limit,
+    plain_data=plain_data,
+    query_numbers=query_numbers,
+    timing=timing,
+)
+
+BOX = """
+import os, random, sys, time
+
+def prepare(params, data):
+    what, calls = params["what"], []
+    if what == "unready":
+        raise ValueError("no noise for 0 records")
+    if what == "none":
+        return None
+
+    def release():
+        calls.append(1)
+        if what == "constant": return 1.5
+        if what == "noise": return sum(data) + random.random()
+        if what == "count": return len(calls)
+        if what == "raise": raise KeyError("record 17 of 20")
+        if what == "anything": return [None, "a", {"b": 2}, (1.0, float("nan"))][len(calls) % 4]
+        if what == "print": print("hello"); sys.stdout.flush(); return 1
+        if what == "die": os._exit(3)
+        if what == "hang": time.sleep(60)
+        if what == "write": os.write(4, b"nonsense" * 9); return 1
+        if what == "fork": os.fork(); return 1
+        if what == "threads": return [os.environ[n + "_NUM_THREADS"] for n in ("OMP", "RAYON")]
+        if what == "python": return [n for n in os.environ if n.startswith("PYTHON")]
+        return sys.path
+
+    return release
+
+def query(params, data):
+    return sum(data) / 3 if params["what"] != "raise" else 1 / 0
+"""
+
+
+class Program(ForeignMechanism, name="program-of-tests"):
+    """A box with a parameter that says what it does."""
+
+    module = ""
+    file: str
+    what: str = "constant"
+
+    def program(self) -> ProgramFile:
+        return ProgramFile(Path(self.file))
+
+    def arguments(self) -> dict[str, Any]:
+        return {"what": self.what}
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("boxes") / "box.py"
+    path.write_text(BOX, encoding="utf-8")
+    return str(path)
+
+
+def asked(what: str, box: str, rows: int = 8, chunks: int = 1, **how: Any) -> Any:
+    """What a server in this process tells a run that asks it."""
+    told: list[tuple[dict[str, Any], bytes]] = []
+    server = foreign.Server(PARTS, lambda header, content: told.append((header, content)))
+    data = (np.zeros(3), np.ones(3))
+    server.do(*foreign_start.task((Program(file=box, what=what),), data))
+    assert told.pop(0)[0]["tell"] == "loaded"
+    wanted = {"width": None, "raises": True, "time": False, "one": False, **how}
+    task = {"do": "draw", "lane": 0, "data": 1, "stream": [1, "a", 0, "eval"], "dataset": 1}
+    place = {"first": 0, "stop": chunks, "rows": rows, "answers": wanted}
+    server.do({**task, **place}, b"")
+    return told
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A server in this process leaves nothing."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(foreign_system, "limit", lambda more: None)
+    states = random.getstate(), np.random.get_state()
+    yield
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+
+
+SENT = [
+    str(file.relative_to(FOLDER))
+    for name in foreign_start.FILES
+    for file in (sorted((FOLDER / name).glob("*.py")) or [FOLDER / f"{name}.py"])
+]
+
+
+@pytest.mark.parametrize("name", SENT)
+def test_python_3_8_reads_all_of_it_and_nothing_has_to_be_installed(name: str) -> None:
+    source = (FOLDER / name).read_text(encoding="utf-8")
+    tree = ast.parse(source, feature_version=(3, 8))
+    typing_only = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CH" in ast.dump(n)]
+    hidden = {id(inner) for one in typing_only for inner in ast.walk(one)}
+    guarded = {
+        id(inner)
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Try) and "ImportError" in ast.dump(n)
+        for inner in ast.walk(n)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom) and id(node) not in hidden | guarded:
+            if getattr(node, "level", 0) == 1:
+                assert (FOLDER / name).with_name(f"{node.module}.py").is_file()  # a neighbour
+                continue
+            module = getattr(node, "module", None) or node.names[0].name
+            assert module.partition(".")[0] in sys.stdlib_module_names, module
+    # What only later versions have, and no parser notices.
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            assert node.attr not in {"removeprefix", "removesuffix", "bit_count"}, node.attr
+        if isinstance(node, ast.Call):
+            words = {keyword.arg for keyword in node.keywords}
+            assert not ({"strict"} & words and "zip" in ast.dump(node.func))
+            assert not (
+                isinstance(node.func, ast.Name)
+                and node.func.id == "isinstance"
+                and isinstance(node.args[1], ast.BinOp)
+            )
+
+
+def test_an_address_gives_the_seeds_of_other_workers() -> None:
+    stream = Stream(3, "group", 1, "eval")
+    assert foreign_system.seeds(list(stream), 5, 1) == host_seeds(stream, 5, 1).tobytes()
+
+
+def test_answers_are_those_of_other_workers(box: str) -> None:
+    (header, content), (done, _) = asked("anything", box, width=3)
+    assert done == {"tell": "done"}
+    found = Answers(np.frombuffer(content, "<u8").reshape(header["shape"]))
+    values = ["a", {"b": 2}, (1.0, float("nan")), None] * 2
+    scribe = Scribe(())
+    expected = scribe.lay_out(Asked([scribe.held(value) for value in values], []), 3)
+    np.testing.assert_array_equal(found.rows, expected)
+    kinds = {header["words"][str(kind)] for kind in found.kinds}
+    assert kinds == {scribe.words[kind] for kind in found.kinds.tolist()}
+
+
+def test_draws_depend_on_their_address_and_not_on_how_many_are_asked_for(box: str) -> None:
+    (header, content), _ = asked("noise", box, rows=4, chunks=3)
+    assert (header["chunks"], header["shape"], header["natives"]) == (3, [12, 4], [()])
+    assert asked("noise", box, rows=4, chunks=1)[0][1] == content[: 4 * 4 * 8]
+    numbers = Answers(np.frombuffer(content, "<u8").reshape(12, 4)).numbers[:, 0]
+    assert len({*numbers}) == 12
+    assert all(3 <= number < 4 for number in numbers)
+
+
+def test_state_is_built_once(box: str) -> None:
+    (_, content), _ = asked("count", box, rows=4, chunks=2)
+    assert [*Answers(np.frombuffer(content, "<u8").reshape(8, 4)).numbers[:, 0]] == [*range(1, 9)]
+
+
+def test_an_exception_is_an_answer_or_a_fault(box: str) -> None:
+    (header, content), _ = asked("raise", box)
+    assert "raises KeyError: 'record # of #'" in header["words"].values()
+    assert Answers(np.frombuffer(content, "<u8").reshape(header["shape"])).raised.all()
+    ((told, _),) = asked("raise", box, raises=False)
+    assert told["blame"] == "KeyError: 'record 17 of 20' (box.py:16)"
+    (unready, _), _ = asked("unready", box)
+    assert [*unready["words"].values()] == ["raises ValueError: no noise for # records"]
+    ((told, _),) = asked("none", box)
+    assert "prepare(params, data) returned NoneType" in told["why"]
+
+
+def test_time_is_told_where_it_is_asked_for(box: str) -> None:
+    (header, content), _ = asked("constant", box, time=True)
+    assert (Answers(np.frombuffer(content, "<u8").reshape(header["shape"])).seconds > 0).all()
+    (header, content), _ = asked("constant", box)
+    assert not Answers(np.frombuffer(content, "<u8").reshape(header["shape"])).seconds.any()
+
+
+@pytest.mark.parametrize("what", ["constant", "unready"])
+def test_what_a_few_answers_took_is_told(
+    box: str, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(timing, "perf_counter", lambda: 0.0)
+    ((header, _), _) = asked(what, box, rows=3, chunks=7)
+    assert header["paces"] == [0.0, 0.0]  # nine answers each, and three that are too few
+    ticks = itertools.count()
+    monkeypatch.setattr(timing, "perf_counter", lambda: 0.001 * next(ticks))
+    ((header, _), _) = asked(what, box, rows=8, chunks=2)
+    assert header["paces"] == pytest.approx([0.001 / 8, 0.001 / 8])
+
+
+def test_a_query_is_asked_without_a_draw(box: str) -> None:
+    told: list[Any] = []
+    server = foreign.Server(PARTS, lambda header, content: told.append((header, content)))
+    for what in ("constant", "raise"):
+        server.program = None
+        server.do(*foreign_start.task((Program(file=box, what=what),), (np.zeros(3), np.ones(3))))
+        server.do({"do": "query", "data": 1}, b"")
+    assert told[1] == (
+        {"tell": "queried", "raised": None, "form": "a number"},
+        b'["0x1.0000000000000p+0"]',
+    )
+    assert told[3][0]["raised"] == "ZeroDivisionError: division by zero"
+
+
+LATE = """
+import os
+
+def prepare(params, data):
+    import a_library_that_changes_the_environment
+    if params["what"] == "spoil":
+        os.environ["DPFRAME_A_LIBRARY"] = str(data)
+    return lambda: 1.5
+"""
+
+
+@pytest.mark.parametrize(("what", "at_last"), [("constant", "loaded"), ("spoil", "spoiled")])
+def test_what_an_import_changes_takes_no_new_process(
+    what: str, at_last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Libraries are often imported by `prepare`: they are not imported again for every pair."""
+    library = "import os\nos.environ['DPFRAME_A_LIBRARY'] = '1'\n"
+    (tmp_path / "a_library_that_changes_the_environment.py").write_text(library, encoding="utf-8")
+    (tmp_path / "late.py").write_text(LATE, encoding="utf-8")
+    monkeypatch.delitem(sys.modules, "a_library_that_changes_the_environment", raising=False)
+    monkeypatch.setenv("DPFRAME_A_LIBRARY", "0")
+    told: list[Any] = []
+    server = foreign.Server(PARTS, lambda header, content: told.append(header))
+    task = foreign_start.task((Program(file=str(tmp_path / "late.py"), what=what),), (0, 1))
+    where = {"stream": [1, "a", 0, "eval"], "first": 0, "stop": 1, "rows": 2, "answers": {}}
+    for then in ("loaded", at_last):
+        server.do(*task)
+        assert told.pop()["tell"] == then
+        for dataset in (0, 1):
+            server.do({"do": "draw", "lane": 0, "data": dataset, "dataset": dataset, **where}, b"")
+
+
+def test_what_cannot_be_used_is_said(box: str, tmp_path: Path) -> None:
+    told: list[Any] = []
+    server = foreign.Server(PARTS, lambda header, content: told.append(header))
+    load, data = foreign_start.task((Program(file=box),), (0, 1))
+    server.do({**load, "digest": "0"}, data)
+    assert "box.py has changed since the run began" in told.pop()["blame"]
+    empty = tmp_path / "empty.py"
+    empty.write_text("x = 1\n", encoding="utf-8")
+    server.do(*foreign_start.task((Program(file=str(empty)),), (0, 1)))
+    assert told.pop()["why"] == "empty.py has no function prepare(params, data)"
+    # One process runs one program: another one might find what this one has changed.
+    server.do(load, data)
+    assert told.pop()["tell"] == "spoiled"
+    absent = Load((Program(file=str(tmp_path / "absent.py")),), (0, 1))
+    with pytest.raises(SampleError, match="the program cannot be read"):
+        absent.message()
+    with pytest.raises(SampleError, match="a value of class object cannot be handed"):
+        Load((Program(file=box),), (object(), 1)).message()
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Workers]:
+    with Workers(2) as shared:
+        yield shared
+
+
+def drawn(workers: Workers, box: str, what: str, seconds: float = 30) -> Any:
+    """Four answers of a process of its own, and what it says of them."""
+    load = Load((Program(file=box, what=what),), (np.zeros(3), np.ones(3)))
+    stream = Stream(1, "a", 0, "eval")
+    request = Request(0, 1, stream, 1, 0, 1, 4, Asking())
+    with workers.lend(load) as (worker, *_):
+        rows = np.concatenate([*worker.draw(request, None, time.monotonic() + seconds)])
+        assert worker.told.paces == ()  # four are too few
+        return Answers(rows, worker.told.words)
+
+
+def test_a_process_answers_as_the_server_does(workers: Workers, box: str) -> None:
+    found = drawn(workers, box, "noise")
+    (_, content), _ = asked("noise", box, rows=4)
+    assert found.rows.tobytes() == content
+    assert [*drawn(workers, box, "constant").numbers[:, 0]] == [1.5] * 4
+    assert drawn(workers, box, "print").words  # what it prints goes elsewhere
+    threads = drawn(workers, box, "threads")
+    assert (threads.values == threads.values[0]).all()
+    _, value, _ = answer_encoding.encode(["1", "1"])
+    assert threads.values[0] == answer_encoding.code(value)
+    _, nothing, _ = answer_encoding.encode([])
+    assert drawn(workers, box, "python").values[0] == answer_encoding.code(nothing)
+    drawn(workers, box, "fork")
+
+
+@pytest.mark.parametrize(
+    ("what", "why"), [("die", "exit code 3"), ("write", "wrote between its answers")]
+)
+def test_a_fault_ends_its_process_and_no_other(
+    what: str, why: str, workers: Workers, box: str
+) -> None:
+    with pytest.raises(SampleError, match=why):
+        drawn(workers, box, what)
+    assert [*drawn(workers, box, "constant").numbers[:, 0]] == [1.5] * 4
+
+
+def test_what_hangs_is_ended_by_the_deadline(workers: Workers, box: str) -> None:
+    with pytest.raises(Overdue):
+        drawn(workers, box, "hang", seconds=0.5)
+
+
+def test_a_missing_package_is_said_with_its_line(workers: Workers, tmp_path: Path) -> None:
+    program = tmp_path / "needy.py"
+    program.write_text("import no_such_package\n\ndef prepare(p, d): pass\n", encoding="utf-8")
+    with pytest.raises(SampleError, match=r"No module named 'no_such_package' \(needy.py:1\)"):
+        drawn(workers, str(program), "")
+
+
+def test_there_has_to_be_such_an_interpreter(box: str) -> None:
+    with Workers(2, {"gone": "/bin/absent"}) as few:
+        for name, why in (
+            ("gone", "no worker process can be started"),
+            ("x", "no environment 'x'"),
+        ):
+            load = Load((Program(file=box, environment=name),), (0, 1))
+            with pytest.raises(SampleError, match=why), few.lend(load):
+                pass
+
+
+def test_data_come_back_as_they_were_or_as_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [
+        np.arange(6.0).reshape(2, 3),
+        np.array(["ab", "c"]),
+        np.array([True]),
+        np.float32(2.5),
+    ]
+    values += [
+        np.array([1, None, "x"], object),
+        np.array(3),
+        np.array([1], ">i4"),
+        np.zeros((0, 3)),
+    ]
+    for value in values:
+        found = plain_data.unpack(pack(value))
+        assert type(found) is type(value)
+        assert found.dtype == value.dtype.newbyteorder("<")
+        np.testing.assert_array_equal(found, value)
+    single = [None, True, 1, -(10**30), 1.5, 1j, "a\ud800", b"x", (1, [2, {3}]), {"a": 1, 2: None}]
+    assert [plain_data.unpack(pack(value)) for value in single] == single
+    assert [type(plain_data.unpack(pack(value))) for value in (True, 1, 1.0)] == [bool, int, float]
+    monkeypatch.setitem(sys.modules, "numpy", None)  # as where it is not installed
+    assert plain_data.unpack(pack(values[0])) == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    assert plain_data.unpack(pack(values[1])) == ["ab", "c"]
+    assert plain_data.unpack(pack(values[3])) == 2.5
+    assert plain_data.unpack(pack(values[4])) == [1, None, "x"]
+    assert plain_data.unpack(pack(values[7])) == []
+
+
+def test_what_is_damaged_is_no_data() -> None:
+    content = pack([1, "a"])
+    for damaged in (content[:-1], content + b"n", b"?" + struct.pack("<Q", 0)):
+        with pytest.raises(plain_data.UnfitError):
+            plain_data.unpack(damaged)
+    deep: Any = []
+    for _ in range(100):
+        deep = [deep]
+    with pytest.raises(plain_data.UnfitError, match="nested deeper"):
+        pack(deep)

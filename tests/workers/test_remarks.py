@@ -1,0 +1,79 @@
+"""What a box prints is printed once for it, from however many processes and releases."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpframe import HostMechanism, PureDP
+from dpframe.sampling.address import EVAL, Asking, Stream
+from dpframe.workers.pool import Workers
+from dpframe.workers.process import LONGEST, MOST, Remarks, things
+from dpframe.workers.scheduling import Load, Request
+
+if TYPE_CHECKING:
+    import pytest
+
+
+class Chatty(HostMechanism, name="chatty"):
+    """Warns with every release, as some libraries do, and says when it began."""
+
+    level: float
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(1.0)
+
+    def prepare(self, data: Any) -> Any:
+        sys.stdout.write(f"prepared at level {self.level}\n")
+        return data
+
+    def release(self, rng: np.random.Generator, data: Any) -> float:
+        warnings.simplefilter("always")
+        warnings.warn("nobody should rely on this", stacklevel=1)
+        return float(rng.laplace())
+
+
+def test_each_thing_is_printed_once_for_each_mechanism(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Workers(2) as workers:
+        for level in (1.0, 2.0):
+            for first in (0.0, 5.0)[: 3 - int(level)]:  # two pairs of one search, and another one
+                load = Load((Chatty(level=level),), (np.array([first]), np.ones(1)))
+                with workers.lend(load, 2) as lent:
+                    assert len(lent) == 2
+                    for worker in lent:
+                        where = (Stream(0, "g", 0, EVAL), 0, 0, 4, 8)
+                        request = Request(0, 0, *where, Asking(True, False, False, None))
+                        assert sum(map(len, worker.draw(request, None, None))) == 32
+    said = capsys.readouterr().err
+    # What is read late counts for the next mechanism; without any care there are 192 and 4.
+    assert 1 <= said.count("UserWarning: nobody should rely on this") <= 2
+    assert said.count("warnings.warn(") == said.count("UserWarning")  # its source, below it
+    assert 1 <= said.count("prepared at level 1.0\n") <= 2
+    assert said.count("prepared at level 2.0\n") == 1
+
+
+def test_a_thing_is_a_line_with_what_is_indented_below_it() -> None:
+    said = b"a.py:1: W: x\n  x()\nTraceback\n  File\n    y()\nValueError\nhalf"
+    found, rest = things(said)
+    assert found == [b"a.py:1: W: x\n  x()\n", b"Traceback\n  File\n    y()\n", b"ValueError\n"]
+    assert rest == b"half"
+    assert things(b"x" * (LONGEST + 1)) == ([b"x" * (LONGEST + 1) + b"\n"], b"")
+    assert things(b"  orphan\n") == ([b"  orphan\n"], b"")
+
+
+def test_nothing_is_lost_when_too_much_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    remarks = Remarks()
+    for number in range(MOST + 1):
+        remarks.take("", b"%d\n" % number)
+    for _ in range(2):
+        remarks.take("", b"late\n")
+        remarks.take("", b"0\n")
+    said = capsys.readouterr().err.split()
+    assert said.count("late") == 2
+    assert said.count("0") == 1
+    assert len(said) == MOST + 3
