@@ -56,8 +56,8 @@ LARGE = SPEC.replace("6_0", "20_0").replace("[8]", "[2, 8]").replace("[[attack]]
 
 OFTEN = """
 import sys
-from dpframe.engine.counts import checkpoint
-from dpframe.engine.addresses import chunks
+from dpframe.engine import checkpoint
+from dpframe.sampling import address as chunks
 checkpoint.INTERVAL = 0.0  # writes all the time, so that many kills meet one
 chunks.SEGMENT_ELEMENTS = 1 << 23
 sys.argv[0] = "dpframe"

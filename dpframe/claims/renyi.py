@@ -1,4 +1,10 @@
-"""Claims about Rényi divergences."""
+"""Claims about Rényi divergences.
+
+They become (ε, δ) by proposition 12 of [CanonneKS2020]: if D_α ≤ ε_α then
+δ(ε) ≤ exp((α − 1)(ε_α − ε)) (1 − 1/α)^{α−1} / α. Near ε = 0 the total variation distance says
+more. It is at most √(KL/2) (Pinsker) and √(1 − e^{−KL}) [Bretagnolle1979], and KL is
+at most every D_α of an order above 1.
+"""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ from dpframe.errors import PluginError
 from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import Estimator
 from dpframe.report.made import brief
-from dpframe.results.answer import text
 from dpframe.results.build import build
 from dpframe.results.model import EnvironmentRecord, PluginRecord, Record
+from dpframe.results.plain import text
 
 if TYPE_CHECKING:
     from dpframe.interfaces.plugin import Plugin

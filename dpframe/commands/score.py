@@ -17,9 +17,10 @@ from dpframe.errors import CellError, DpframeError, PluginError, ScoresError
 from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import Estimator, Query
 from dpframe.interfaces.plugin import names_in_specs, problems_of
-from dpframe.results.answer import checked, plain
+from dpframe.results.answer import checked
 from dpframe.results.build import curve_points, estimate_record
 from dpframe.results.model import SCHEMA
+from dpframe.results.plain import plain
 from dpframe.sampling.address import PILOT, Stream, host_generator
 from dpframe.scores.count import PILOT_MOST, PILOT_SHARE, roc
 from dpframe.scores.tables import as_scores, read_members, read_scores

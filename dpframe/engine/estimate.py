@@ -14,8 +14,9 @@ from dpframe.engine.checks import exact_shares, guarded
 from dpframe.engine.ledger import Inquiry, query_of
 from dpframe.engine.rounds import Rounds, Tally
 from dpframe.errors import CellError
-from dpframe.results.answer import checked, plain, shown
+from dpframe.results.answer import checked
 from dpframe.results.build import CellResult
+from dpframe.results.plain import plain, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,4 +1,9 @@
-"""Tests that refuse outputs that cannot be independent draws."""
+"""Whether the outputs of a mechanism can be independent draws: nothing else can be counted.
+
+Chances are exact for any distribution (`stats.exchangeable`, `stats.serial`), so one that answers 0
+with probability .9999, or always, is accused as little as one with continuous outputs. All tests of
+one pass together accuse a correct mechanism with a probability below `ERROR`.
+"""
 
 from __future__ import annotations
 

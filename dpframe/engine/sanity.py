@@ -1,4 +1,8 @@
-"""Compare a few chunks before anything is counted."""
+"""A look at a few chunks before anything counts: mistakes that would make every count worthless.
+
+Bounds are about independent outputs, each scored alone. Nothing raises an error where that is not
+so, and the counts look like any others; so it is tried out, on outputs that the audit itself makes.
+"""
 
 from __future__ import annotations
 

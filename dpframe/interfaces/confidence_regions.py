@@ -1,4 +1,10 @@
-"""Bounds on ε, p-values and trade-off points from simultaneous limits on both error rates."""
+"""From simultaneous limits on error rates to a bound on ε, a p-value and trade-off points.
+
+A *box* is a pair (FPR_up, FNR_up) of upper limits for one way of deciding between D and D′. A
+*staircase* is a union of boxes: the error rates lie in one of them, it is not said in which. If a
+set of boxes or staircases holds simultaneously with probability 1 − a, everything below holds with
+it.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.results.answer import plain, text
 from dpframe.results.model import (
     AskedRecord,
     AuditRecord,
@@ -33,6 +32,7 @@ from dpframe.results.model import (
     SummaryRecord,
     TruthRecord,
 )
+from dpframe.results.plain import plain, text
 from dpframe.results.store import digest_of
 from dpframe.results.verdict import FIRST_LOOK, Looks, judged, totals
 

@@ -24,8 +24,8 @@ from dpframe import __version__
 from dpframe.common.files import NotReadableError, read_regular
 from dpframe.common.text import printable
 from dpframe.errors import OutputError, RecordError
-from dpframe.results.answer import profile_problem, shown
 from dpframe.results.model import SCHEMA, Record, strict
+from dpframe.results.plain import profile_problem, shown
 from dpframe.results.verdict import (
     CONSISTENT,
     VIOLATED,

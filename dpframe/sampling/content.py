@@ -1,4 +1,8 @@
-"""Digests of the content of D and D′."""
+"""What D and D′ hold, as a digest: other data are other draws, even under the same parameters.
+
+Two values have the same digest where they hold the same, in every process: what order, type or bit
+tells them apart counts (−0.0 and 0.0, 1 and 1.0, NaNs of other payloads), where they lie does not.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""Threefry-2x32 with 13 rounds as a JAX key type, written so that XLA fuses it."""
+"""Threefry-2x32 with 13 rounds as a JAX key type, written so that XLA fuses it.
+
+The generator is Threefry-2x32 of [Salmon2011]. Their library Random123 knows of no statistical flaw
+with 13 or more rounds; the generators of the paper pass TestU01's BigCrush. JAX's own key type is
+the same function with 20 rounds.
+
+Three choices make it fast. The rounds are unrolled, so that nothing goes through memory between
+them. Those of a chunk are a loop apart from what is made of the bits. A draw
+of up to 32 bits is word 0 of the block whose counter is the draw's flat index: nothing is
+concatenated, and each block is computed once. The two words are not combined by exclusive or,
+because round 13 ends in x1 = rotate(x1) ^ x0, which that would undo.
+"""
 
 from __future__ import annotations
 

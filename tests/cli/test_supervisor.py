@@ -13,7 +13,7 @@ from support.processes import HANGS, has_ended
 FRAME = """
 import os, sys, signal, time, threading, ctypes
 from dpframe.cli.process import listen
-from dpframe.cli import supervisor
+from dpframe.cli import process as supervisor
 from dpframe.cli.process import supervised
 supervisor.PATIENCE = supervisor.FAREWELL = {patience}
 def work():

@@ -1,4 +1,9 @@
-"""Plain values of Python as keys, as TOML and as JSON."""
+"""Any plain value of Python as something that can be a key, and as TOML and JSON have it.
+
+Neither has a word for what is missing, and a record writes NaN as a text; so these are tables:
+`{ missing = true }`, `{ text = "'nan'" }`, `{ bytes = "00ff" }`, and `{ dict = [[key, value], …] }`
+for a dict that would be read as one of these, or whose keys are no texts.
+"""
 
 from __future__ import annotations
 

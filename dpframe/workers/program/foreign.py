@@ -1,4 +1,10 @@
-"""A worker for another interpreter, without dependencies."""
+"""A worker for another interpreter: one file for Python 3.8 and later, without dependencies.
+
+It speaks what `serve` speaks: tasks come on standard input and answers leave on standard output,
+both as frames. The box is a plain module, `prepare(params, data)`, which returns a function of no
+arguments that makes one release; nothing here imports dpframe, NumPy or anything installed.
+`start` gets the files beside it that it works with, as modules.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Answers of a box in another interpreter, laid out as rows."""
+"""Answers of a box in another interpreter, laid out as rows; see `foreign`.
+
+Python 3.8 and its standard library are all that it uses.
+"""
 
 from __future__ import annotations
 

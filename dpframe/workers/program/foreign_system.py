@@ -1,4 +1,7 @@
-"""Process settings of a worker in another interpreter."""
+"""What a worker in another interpreter has to do with its process; see `foreign`.
+
+Python 3.8 and its standard library are all that it uses.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Messages between a run and its worker processes: a JSON header and bytes."""
+"""Messages between a run and its worker processes: a JSON header and bytes.
+
+Whatever speaks this can be a worker. A frame is a mark (4 bytes), the length of the header (4
+bytes) and of the rest (8 bytes), both with the most significant byte first, then the header, then
+the rest. A box may write into any pipe that it finds: what has no mark is no frame.
+"""
 
 from __future__ import annotations
 

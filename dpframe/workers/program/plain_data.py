@@ -1,4 +1,9 @@
-"""Data as typed bytes."""
+"""Data as typed bytes, for an interpreter that may have neither dpframe nor NumPy.
+
+This file is also read by such interpreters: Python 3.8 and its standard library are all that it
+uses, and nothing that it reads is code. A value is a letter and what follows it; arrays stay arrays
+where NumPy can be imported, and become nested lists where it cannot; frames need pandas.
+"""
 
 from __future__ import annotations
 

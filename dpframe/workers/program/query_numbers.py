@@ -1,4 +1,8 @@
-"""Numbers in the answer of a query, exactly, as text."""
+"""The numbers in the answer of a query without noise, exactly, as text.
+
+This file imports nothing but what every Python from 3.8 has, so that a worker in another
+interpreter can be given it.
+"""
 
 from __future__ import annotations
 

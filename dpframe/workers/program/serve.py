@@ -1,4 +1,8 @@
-"""The loop of a worker process."""
+"""The loop of a worker process: take in a black box and its data, draw, answer.
+
+Tasks come on standard input and answers leave on standard output, both as frames. The box itself
+sees an empty standard input, and what it prints goes to standard error.
+"""
 
 from __future__ import annotations
 

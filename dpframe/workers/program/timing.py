@@ -1,4 +1,7 @@
-"""Durations of outputs."""
+"""What outputs take, with all that is done for them, a few at a time; see `foreign`.
+
+Python 3.8 and its standard library are all that it uses.
+"""
 
 from __future__ import annotations
 
