@@ -16,8 +16,8 @@ output within that bit of a threshold is counted differently, and attacks that l
 matrices add in an order that depends on the number of cores. So on another machine a few counts may
 differ by ones; store before a change and compare after it on one machine.
 
-Not stored: times and memory, sentences (assumptions, and reasons and notes of judged cells; the
-notes are counted), and long lists: of floats a few are kept, of whole numbers a digest. A spec
+Not stored: times and memory, sentences, and all but 24 cells of a large spec; of long lists of
+whole numbers there is a digest, of floats a few. A spec
 whose plugin is not installed is left out, and said so; specs/libraries needs environments too.
 A search of a black box looks at more answers at a time if the box is fast, so its path may depend
 on the machine; none of these specs searches one.
@@ -104,8 +104,8 @@ OVERRIDES = {
 FLOATS, DRAWS = 1e-9, 1e-5
 """Relative tolerances."""
 
-MOST = 24
-"""Numbers of a list that are stored as they are."""
+MOST, CELLS = 8, 24
+"""Numbers of a list, and cells of a spec, that are stored; of more, a digest or a sample."""
 
 
 # Runs.
@@ -131,9 +131,15 @@ def run(spec: Path) -> dict[str, Any]:
         "audit": record["audit"],
         "seed": record["seed"],
         "summary": {k: v for k, v in summary.items() if k not in ("seconds", "peak_rss_bytes")},
-        "cells": {_name(cell): _cell(cell) for cell in record["cells"]},
-        "skipped": {str(place): skip for place, skip in enumerate(record["skipped"])},
+        "cells": {_name(cell): _cell(cell) for cell in thinned(record["cells"])},
+        "skipped": {str(n): skip["reason"] for n, skip in enumerate(thinned(record["skipped"]))},
     }
+
+
+def thinned(cells: list[Any]) -> list[Any]:
+    """Return at most CELLS of them, evenly spread."""
+    places = np.linspace(0, len(cells) - 1, min(len(cells), CELLS))
+    return [cells[round(place)] for place in places]
 
 
 def _name(cell: dict[str, Any]) -> str:
@@ -141,40 +147,15 @@ def _name(cell: dict[str, Any]) -> str:
 
 
 def _cell(cell: dict[str, Any]) -> dict[str, Any]:
-    kept = {
-        key: cell[key]
-        for key in (
-            *("status", "seed", "trials", "counts", "exact_shares", "statistic", "draws"),
-            *("draw_group", "verdict", "expected", "p_value", "p_adjusted", "searched", "basis"),
-        )
-    }
+    estimate = cell["estimate"] or {}
+    kept = {key: cell[key] for key in ("status", "trials", "draw_group", "verdict")}
+    kept |= {key: cell[key] for key in ("p_value", "p_adjusted")}
+    kept |= {key: estimate.get(key) for key in ("epsilon", "epsilon_lower", "epsilon_upper")}
+    kept["counts"] = shortened(_plain(cell["counts"]))
+    kept["wealth"] = shortened(_plain(estimate.get("wealth") or []))
+    kept["witness"] = (cell["search"] or {}).get("event")
     kept["reason"] = cell["reason"] if cell["status"] == "failed" else None
-    kept["looks"] = cell["looks"] and [look["trials"] for look in cell["looks"]]
-    kept["pair"] = {key: cell["pair"][key] for key in ("digest", "params")}
-    for part in ("claim", "truth", "search", "exact"):
-        kept[part] = cell[part] and dict(cell[part])
-    if kept["search"]:
-        kept["search"]["neighbourhood"] = kept["search"]["neighbourhood"]["use"]
-    if kept["exact"]:
-        del kept["exact"]["notes"]
-        for witness in kept["exact"]["witnesses"]:
-            del witness["words"]
-    if (estimate := cell["estimate"]) is not None:
-        notes = len(estimate["notes"])
-        kept["estimate"] = {**estimate, "notes": notes}
-        del kept["estimate"]["assumption"]
-    if kept["claim"]:
-        del kept["claim"]["parameters"]
-    flat = dict(_flat(kept))
-    return {key: value for key, value in flat.items() if value is not None and value != []}
-
-
-def _flat(table: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{before}{key}.")
-        else:
-            yield before + key, shortened(_plain(value))
+    return {key: value for key, value in kept.items() if value is not None and value != []}
 
 
 def shortened(value: Any) -> Any:
