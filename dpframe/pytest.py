@@ -198,7 +198,7 @@ def _told(outcome: Any) -> Record:
 
 
 def _place(out: str | os.PathLike[str] | None) -> Callable[[], Path]:
-    """Where the record goes; the directory is made when it is needed."""
+    """Directory of the record, made when it is needed."""
     return lambda: _directory() if out is None else Path(out)
 
 

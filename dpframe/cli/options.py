@@ -59,7 +59,7 @@ def records(incomplete: str) -> list[str]:
 
 
 class Device(StrEnum):
-    """Where JAX runs."""
+    """The devices that JAX can run on."""
 
     cpu = "cpu"
     gpu = "gpu"

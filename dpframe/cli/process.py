@@ -237,7 +237,7 @@ class _Watch:
         return os.waitstatus_to_exitcode(status) if ended else None
 
     def _last_word(self) -> bytes:
-        """What the child said just before it ended; whoever it left behind may hold the pipe."""
+        """Read the child's last word without waiting: a process that it left may hold the pipe."""
         os.set_blocking(self.told, False)
         with contextlib.suppress(BlockingIOError):
             return os.read(self.told, 1)

@@ -24,7 +24,7 @@ _results: list[TextIO] = []
 
 
 def results() -> TextIO:
-    """Where a command prints what it was asked for."""
+    """Return the stream for the results of a command."""
     return _results[-1] if _results else sys.stdout
 
 
@@ -82,7 +82,7 @@ def _diverted(number: int) -> Iterator[None]:
 
 
 def _open_standard_error() -> None:
-    """Where it is closed, the next file that is opened would take its number and its prints."""
+    """Open standard error if it is closed: the next file would take its number and its prints."""
     try:
         os.fstat(2)
     except OSError:
@@ -133,7 +133,7 @@ def _has(encoding: str, char: str) -> bool:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where a command prints tables and colours."""
+    """Return the console for tables and colours."""
     from rich.console import Console
     from rich.segment import Segment
 

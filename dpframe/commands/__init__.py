@@ -1,1 +1,1 @@
-"""What dpframe can be asked to do: one verb each."""
+"""The commands of dpframe, one verb each."""

@@ -54,7 +54,7 @@ MOST = 400
 """Characters of a dataset."""
 
 MARGIN = 2.0
-"""Of the budget that is proposed to whoever decided nothing."""
+"""Factor of the budget that the message proposes if nothing was decided."""
 
 
 def sentence(record: Record) -> str:
@@ -186,11 +186,11 @@ RNG = ("rng", "generator", "random_state", "random", "key", "seed")
 
 
 class Noiseless(NamedTuple):
-    """What a function would release without its noise."""
+    """The value that a function would release without its noise."""
 
     query: Callable[[Any], Any]
     sensitivity: float | None
-    """What the noise is made for."""
+    """The sensitivity that the noise is made for."""
     norm: float
 
 
@@ -243,7 +243,7 @@ def module_of(release: Callable[..., Any]) -> str:
 
 
 def takes_generator(release: Callable[..., Any]) -> bool:
-    """Whether a function is called with a generator before the data.
+    """True if the function takes a generator before the data.
 
     Raises:
         DpframeError: it takes neither one nor two arguments, or is no function.
@@ -331,7 +331,7 @@ UNLIMITED = 2**40
 
 
 OUTPUTS = ("time", "bits")
-"""What may count as an answer beside what a function returns."""
+"""Other things than the return value that may count as an answer."""
 
 ASKED: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "raises": ('"answer" or "fail"', lambda value: value in ("answer", "fail")),
@@ -344,11 +344,11 @@ ASKED: dict[str, tuple[str, Callable[[Any], bool]]] = {
         ),
     ),
 }
-"""How a function may be asked, and what each of these must be."""
+"""The ways of calling a function, and the type of each setting."""
 
 
 class Terms(NamedTuple):
-    """What is claimed, and what the audit may cost."""
+    """The claim, and the budget of the audit."""
 
     epsilon: float | None
     delta: float
@@ -358,11 +358,11 @@ class Terms(NamedTuple):
     trials: int | None
     seed: int
     noiseless: Noiseless | None = None
-    """What is compared exactly."""
+    """The query whose answers are compared exactly."""
     attributes: tuple[str, ...] = ()
-    """What is read of an answer that is an object."""
+    """Attributes that are read of an answer that is an object."""
     asked: Mapping[str, Any] = MappingProxyType({})
-    """How it is asked, by the keys of a mechanism's table in a spec; None for a default."""
+    """Settings of the call, by the keys of a mechanism's table; None for a default."""
 
     def claimed(self) -> Claim:
         """The claim; raises DpframeError where there is none, or two."""
@@ -395,12 +395,12 @@ class Terms(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of an audit."""
+    """The outcome of an audit."""
 
     record: Record
     sentence: str
     error: Exception | None
-    """What the test fails with."""
+    """The error that the test fails with."""
 
 
 def over_one_pair(

@@ -41,7 +41,7 @@ LARGEST_SEED = 2**63
 
 
 class Training(NamedTuple):
-    """What is handed to an audit, as classes and their parameters."""
+    """The classes of an audit, and their parameters."""
 
     mechanism: type[HostMechanism]
     code: str
@@ -96,7 +96,7 @@ def training(
             return np.stack([_scores(train, rng, data[int(which)]) for _ in range(n)])
 
     class Trainset(Pair, name="training-data"):
-        """Which of the two datasets a model is trained on; the data are the mechanism's."""
+        """A pair of indices: the datasets travel with the mechanism."""
 
         adjacency = getattr(pair, "adjacency", "as given")
         digest: str
@@ -137,7 +137,7 @@ def datasets(pair: Any) -> tuple[Any, Any]:
 
 
 def name_of(train: Callable[..., Any]) -> str:
-    """What reports call a function."""
+    """Return the name of a function for reports."""
     inner = getattr(train, "func", train)  # of a partial
     found = str(getattr(inner, "__name__", type(inner).__name__))
     return "train" if not found.isidentifier() else found

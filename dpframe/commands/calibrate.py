@@ -1,4 +1,4 @@
-"""How often bounds exceed a known truth: the input of `dpframe calibrate`."""
+"""Count how often bounds exceed a known truth: the body of `dpframe calibrate`."""
 
 from __future__ import annotations
 

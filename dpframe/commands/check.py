@@ -83,7 +83,7 @@ TARGETS = {"mechanism": ("mechanism", "pair"), "attack": ("attack", "mechanism",
 
 @dataclasses.dataclass(frozen=True)
 class Conformance:
-    """What became of the promises of one plugin."""
+    """The results of the promises of one plugin."""
 
     entry: Entry
     params: dict[str, Any]
@@ -92,7 +92,7 @@ class Conformance:
 
     @property
     def kept(self) -> bool:
-        """Whether no promise is broken."""
+        """True if no promise is broken."""
         return all(found.result != "broken" for found in self.findings)
 
 

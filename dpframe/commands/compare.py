@@ -92,7 +92,7 @@ def comparison(loaded: Audit, display: Display | None = None) -> dict[str, Any]:
 
 
 def _line(result: CellResult) -> Any:
-    """What the repeats of a cell share."""
+    """The fields that the repeats of a cell share."""
     cell = result.cell
     labels = (cell.mechanism.label, cell.attack.label, cell.estimator.label)
     return labels, repr(cell.swept)

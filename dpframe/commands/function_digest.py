@@ -1,4 +1,4 @@
-"""What a function does, as a digest that is the same in every process.
+"""Digest a function by its code and the values that it reads, the same in every process.
 
 Pickled bytes are not: classes of a script are pickled under a random number. So a function of a
 script or a notebook is read part by part: its bytecode, what it closes over, and whatever it refers
@@ -138,7 +138,7 @@ def _names(code: types.CodeType) -> Iterator[str]:
 
 
 def _importable(value: Any) -> bool:
-    """Whether a worker process finds it by its name, instead of getting it as code."""
+    """True if a worker process can import it by name."""
     found: Any = sys.modules.get(value.__module__)
     if found is None or value.__module__ == "__main__":
         return False

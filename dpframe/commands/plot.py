@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ROC = "roc"
 """The kind of figure of scores made elsewhere."""
 MOST_BYTES = 64 << 20
-"""Of a table of numbers from elsewhere."""
+"""The largest table of published numbers, in bytes."""
 FORMATS = ("svg", "png", "pdf")
 
 
@@ -129,7 +129,7 @@ def _beside(path: str | os.PathLike[str] | None) -> Published | None:
 def subject(
     record: Record | Mapping[str, Any] | str | os.PathLike[str],
 ) -> Record | Mapping[str, Any]:
-    """What is to be drawn: a record, or an answer about scores made elsewhere.
+    """Read the subject of a figure: a record, or the output of `dpframe score --json`.
 
     Raises:
         RecordError: it is neither.

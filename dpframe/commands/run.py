@@ -52,7 +52,7 @@ def announce(record: Record, environment: Mapping[str, str], say: Callable[[str]
 
 
 def lines_of(record: Record) -> dict[str, int]:
-    """Where in its spec each mechanism stands, by label; of one that is not found nothing."""
+    """Find the line of each mechanism in the spec, by label."""
     try:
         spec: dict[str, Any] = tomli.loads(record.spec.text)
     except ValueError:
@@ -109,7 +109,7 @@ CHECKPOINT = "checkpoint"
 
 
 class Invocation(NamedTuple):
-    """What the caller decides about a run beside its spec."""
+    """Settings of a run that are not in its spec."""
 
     out: Path | None = None
     """Directory of the run; default: runs/<audit name>."""
@@ -204,7 +204,7 @@ def _earlier(directory: Path, warn: Callable[[str], None]) -> Record | None:
 
 
 def _looks(earlier: Record | None) -> dict[Any, list[Any]]:
-    """What a record knows of the looks at its draws; the ledger may have been lost."""
+    """Read the looks from a record, in case the ledger was lost."""
     looks: dict[Any, list[Any]] = {}
     for cell in earlier.cells if earlier else ():
         draws = (cell.seed, cell.draw_group, cell.repeat)
@@ -215,7 +215,7 @@ def _looks(earlier: Record | None) -> dict[Any, list[Any]]:
 
 
 def _complete(earlier: Record, plan: Plan) -> bool:
-    """Whether this run would come out as the earlier one did."""
+    """True if this run would repeat the earlier one."""
     audit = plan.audit
     drawn = {cell.id: (p.stream.group, p.data) for p in plan.passes for cell, _ in p.cells}
     # Cells that stop on their own have what they need, however few.

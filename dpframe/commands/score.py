@@ -46,16 +46,16 @@ class Candidate(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What the table calls it."""
+        """Its name in the table."""
         return self.entry.name
 
     def plugin(self) -> dict[str, Any]:
-        """What the record says about the plugin."""
+        """Its entry in the record."""
         entry = self.entry
         return plugin_record(entry.name, entry.distribution, entry.version, entry.cls).model_dump()
 
     def choice(self) -> dict[str, Any]:
-        """What the record says about the estimator in a row."""
+        """The entry of the estimator in a row."""
         name = self.entry.name
         return {"use": name, "label": name, "params": self.estimator.params()}
 
@@ -154,7 +154,7 @@ def answer(
     seed: int,
     asked: Sequence[Candidate],
 ) -> dict[str, Any]:
-    """What an answer says beside its rows.
+    """Return the fields of an answer other than its rows.
 
     Args:
         kind: which command answers.
@@ -264,7 +264,7 @@ def score(
 
 
 def _refuted(rows: list[dict[str, Any]], confidence: float) -> bool | None:
-    """Whether the claim is refuted by all lines together; None if none of them tested it.
+    """True if all rows together refute the claim; None if no row tested it.
 
     A line refutes at its own level. Together they pay for their number (Bonferroni), failed ones
     too, because which of them fail is not known beforehand.
@@ -283,7 +283,7 @@ class _Scores(NamedTuple):
     values: HostArray
 
     def described(self) -> dict[str, Any]:
-        """What the record says about them."""
+        """Their entries in the record."""
         values = self.values
         lacking = 0 if values.dtype == np.bool_ else int(np.count_nonzero(np.isnan(values)))
         return {"name": self.name, "scores": len(values), "nan": lacking, "type": str(values.dtype)}
@@ -321,7 +321,7 @@ def _taken(scores: Any, name: str, column: str | None) -> _Scores:
 def _row(
     candidate: Candidate, scores: tuple[HostArray, HostArray], query: Query, seed: int
 ) -> dict[str, Any]:
-    """What one estimator says; every one gets the same generator, so none disturbs another."""
+    """Ask one estimator; each gets the same generator, so the order does not matter."""
     estimator = candidate.estimator
     rng = host_generator(Stream(seed, "score", 0, PILOT))
     certified = False

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 
 def takes_canaries(estimator: Estimator) -> bool:
-    """Whether an estimator has something to say of the canaries of one run."""
+    """True if the estimator applies to the canaries of one run."""
     own = type(estimator).estimate_canaries is not Estimator.estimate_canaries
     statistic = estimator.statistic()
     return own or ("canaries" in statistic.accepts and not statistic.needs_pilot())
 
 
 def certifies(estimator: Estimator, claim: Claim | None) -> bool:
-    """Whether it takes canaries and bounds the loss by them."""
+    """True if it takes canaries and certifies a bound."""
     try:
         return takes_canaries(estimator) and bool(estimator.certifies_against(claim))
     except Exception:  # an author's; its row will say so
@@ -137,7 +137,7 @@ def row_of(
 
 
 def _most(estimator: Estimator, canaries: int, queries: list[Query]) -> list[Estimate]:
-    """What the estimator would say if every guess were right."""
+    """Estimate as if every guess were right."""
     try:
         layout = estimator.statistic().lay_out((2, canaries))
         counts = estimator.extreme(layout, (1, 0))
@@ -250,7 +250,7 @@ def score_one_run(
 
 
 def _refuted(rows: list[dict[str, Any]]) -> bool | None:
-    """Whether a verdict is violated; None if there is no verdict."""
+    """True if a verdict is violated; None if there is no verdict."""
     verdicts = [row["verdict"] for row in rows if row["verdict"] is not None]
     return VIOLATED in verdicts if verdicts else None
 

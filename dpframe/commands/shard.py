@@ -28,7 +28,7 @@ SCHEMA = 1
 
 
 class Counted(NamedTuple):
-    """What came of a shard."""
+    """The result of a shard."""
 
     directory: Path
     failed: dict[str, str]
@@ -123,7 +123,7 @@ def merge(
 
 
 def _about(loaded: Audit, shard: Shard) -> dict[str, Any]:
-    """What all shards of one run have in common, and which of them this is."""
+    """The fields common to all shards of a run, and the number of this one."""
     return {
         "schema": SCHEMA,
         "shard": list(shard),
@@ -148,7 +148,7 @@ def _write(directory: Path, content: dict[str, Any]) -> None:
 
 
 def _read(directory: Path) -> dict[str, Any]:
-    """What a directory says of the shard in it.
+    """Read the description of a shard from its directory.
 
     Raises:
         OutputError: there is none, or it was altered.

@@ -126,7 +126,7 @@ class CopyInput(Mechanism, name="copy-input"):
         return jnp.broadcast_to(data, (n, *data.shape))
 
     def log_density(self, data: Array, outputs: Array) -> Array:
-        """Of the one output that is possible, with respect to counting."""
+        """The log-density of the only possible output, with respect to counting."""
         same = jnp.all((outputs == data).reshape(len(outputs), -1), axis=1)
         return jnp.where(same, 0.0, -jnp.inf)
 

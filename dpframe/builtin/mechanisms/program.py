@@ -43,13 +43,13 @@ class Program(ForeignMechanism, name="program"):
     module: SpecFile  # type: ignore[misc]  # elsewhere the class says it
     """The file, relative to the spec; the command line names it too, with --plugin."""
     given: Given = Table("{}")
-    """What `prepare` gets as `params`."""
+    """Parameters that `prepare` receives as `params`."""
     epsilon: Annotated[float, Ge(0)] | None = None
     """The claim; default: nothing is claimed, and there is no verdict."""
     delta: Annotated[float, Ge(0), Lt(1)] = 0.0
     """The claim's δ."""
     seeded: bool = False
-    """Whether it draws all its randomness from `random`, `numpy.random` or what `seed(n)` gets."""
+    """True if its randomness comes from `random`, `numpy.random` or the argument of `seed(n)`."""
 
     spec_names = {"given": "params"}  # noqa: RUF012  # a class variable of every plugin
 

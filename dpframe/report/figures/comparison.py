@@ -125,7 +125,7 @@ def _panels(record: Record) -> list[Panel]:
 
 
 def _first(spot: Spot) -> CellRecord | None:
-    """Of replicates the first: they are no estimators to be compared."""
+    """Return the first replicate: replicates are not estimators to compare."""
     return next((cell for cell in spot.done if cell.estimate is not None), None)
 
 
@@ -147,7 +147,7 @@ def _draw(ax: Axes, panel: Panel) -> None:
 
 
 def _stretches(rows: list[Row], name: str) -> list[tuple[float, int, int]]:
-    """What is claimed, or true, and the rows from which and to which it is so."""
+    """Return each claimed or true loss with the range of rows that share it."""
     found: list[tuple[float, int, int]] = []
     for place, row in enumerate(rows):
         value = _references(row.cell).get(name)
@@ -190,7 +190,7 @@ def _values(cell: CellRecord) -> list[float]:
 
 
 def _references(cell: CellRecord) -> dict[str, float]:
-    """What is claimed and what is true of what was estimated."""
+    """Return the claimed and the true value of the estimated loss."""
     if cell.estimator.params.get("compositions", 1) != 1:
         return {}
     found = {}

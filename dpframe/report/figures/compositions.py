@@ -67,7 +67,7 @@ class Panel(NamedTuple):
     lines: dict[str, list[tuple[float, Spot]]]
     """By estimator: numbers of releases, ascending, and what was found of them."""
     single: list[Spot]
-    """What was certified of one release."""
+    """Certified cells of a single release."""
 
 
 def unfit_compositions(record: Record) -> str | None:
@@ -221,7 +221,7 @@ def _rest(estimator: Any) -> str:
 
 KEY = "audit.trials"
 RATE = -1 / 3
-"""Of the mean error, at least, with bins of Scott's width [Koskela2024, theorem 4]."""
+"""Slope of the mean error, at least, with bins of Scott's width [Koskela2024, theorem 4]."""
 MOST = 6
 """Lines in one figure."""
 
@@ -242,7 +242,7 @@ class Line(NamedTuple):
 
     @property
     def slope(self) -> float:
-        """Of the straight line through the mean errors, both logarithmic, by least squares."""
+        """Fit the slope of the mean errors on logarithmic axes by least squares."""
         return float(np.polyfit(np.log(self.trials), np.log(self.means), 1)[0])
 
 
@@ -317,7 +317,7 @@ def _lines(record: Record) -> list[Line]:
 
 
 def _error(cell: CellRecord) -> float | None:
-    """Of an estimated δ at ε = 0, which is the total variation distance; None where unknown."""
+    """Return the error of an estimated δ at ε = 0 (the total variation distance), if known."""
     if cell.estimate is None or "edges" not in cell.statistic:
         return None
     profiles = [cell.estimate.profile]
@@ -388,7 +388,7 @@ def _growths(record: Record) -> list[Growth]:
 
 
 def _names(lines: list[EvidenceLine], every: list[Growth]) -> list[str]:
-    """What tells cells from all others; of one alone the mechanism."""
+    """Name cells by what tells them apart; a single one by its mechanism."""
     parts = [growth.name.split(" · ") for growth in every]
     alike = len({len(part) for part in parts}) == 1
     columns = enumerate(zip(*parts, strict=True)) if alike else ()

@@ -66,11 +66,11 @@ class Subject(NamedTuple):
     """One for each estimator, that with the largest bound where δ or a parameter is swept; where
     nothing is certified, one for each value of a swept parameter of the estimator."""
     names: tuple[str, ...]
-    """Of the estimators, each with such a value."""
+    """Names of the estimators, each with such a value."""
 
 
 def subjects(record: Record) -> list[Subject]:
-    """What has curves of its own, in the order of the record."""
+    """List the settings that have curves of their own, in the order of the record."""
     found = groups(record.cells)
     several = len({group.names[1] for group in found}) > 1
     kept: dict[tuple[str, ...], dict[str, CellRecord]] = {}
@@ -175,7 +175,7 @@ def pair_curve(epsilon: float, delta: float) -> At:
 
 
 def claimed_curve(cell: CellRecord) -> At | None:
-    """What is claimed of the mechanism; None if nothing."""
+    """Return the claimed curve, if there is a claim."""
     claim = cell.claim
     if claim is None:
         return None

@@ -42,7 +42,7 @@ CLAIMED, TRUTH = "claimed", "exact (truth)"
 ESTIMATE, CERTIFIED = "estimate, no bound", "certified"
 
 BESIDE: Any = {"color": INK, "marker": "+", "markersize": 5.5, "ls": "none", "zorder": 4}
-"""What was found elsewhere."""
+"""Values found elsewhere."""
 
 RC: dict[str, Any] = {
     "axes.axisbelow": True,
@@ -82,11 +82,11 @@ RC: dict[str, Any] = {
     "ytick.minor.size": 1.4,
     "ytick.minor.width": 0.4,
 }
-"""What of matplotlib's settings is ours; for the rest its defaults hold, not those of a user."""
+"""Our settings of matplotlib; the rest are its defaults, not those of a user."""
 
 
 class Look(NamedTuple):
-    """How one line is told from the others."""
+    """The colour, marker and dashes of a line."""
 
     color: str
     marker: str
@@ -171,7 +171,7 @@ def promise(record: Record) -> str:
 
 
 def left_out(record: Record) -> list[str]:
-    """What of a record no figure shows."""
+    """Say which cells of a record no figure shows."""
     failed = sum(cell.status == "failed" for cell in record.cells)
     skipped = len(record.skipped)
     return [
@@ -181,13 +181,13 @@ def left_out(record: Record) -> list[str]:
 
 
 def repeats(record: Record) -> list[str]:
-    """What becomes of replicates."""
+    """Say how replicates are drawn."""
     count = 1 + max((cell.repeat for cell in record.cells), default=0)
     return [f"Means of {count} repeats; bars from the least to the largest."] if count > 1 else []
 
 
 def more(count: int, what: str) -> list[str]:
-    """What there was no room for."""
+    """Say what was left out for lack of room."""
     if count <= 0:
         return []
     return [f"1 more {what} is left out." if count == 1 else f"{count} more {what}s are left out."]
@@ -263,21 +263,21 @@ def curve_key(labels: Sequence[str], drawn: Collection[object]) -> list[Line2D]:
 
 
 DECADES = 3.0
-"""How far below the smallest claim a logarithmic axis reaches at most."""
+"""Decades that a logarithmic axis reaches below the smallest claim, at most."""
 WIDE = 20.0
 """Values whose largest is so many times the smallest are drawn on a logarithmic axis."""
 
 
 class Scale(NamedTuple):
-    """Where the losses of a figure stand on an axis."""
+    """The positions of losses on an axis."""
 
     log: bool
     low: float
     high: float
     infinite: bool
-    """Whether there is a band for ∞."""
+    """True if there is a band for ∞."""
     tiny: bool
-    """Whether there is a band for what lies below `low`, 0 among it."""
+    """True if there is a band for values below `low`, 0 included."""
 
     @property
     def band(self) -> float:
@@ -300,7 +300,7 @@ class Scale(NamedTuple):
         return self._shifted(self.low, -below), self._shifted(self.high, above)
 
     def place(self, value: float) -> float:
-        """Where a value is drawn; NaN where it is none."""
+        """Return the position of a value; NaN if it has none."""
         if value == math.inf:
             return self._shifted(self.high, self.band * 0.55)
         if value < self.low and self.tiny:
@@ -426,7 +426,7 @@ def _even(low: float, high: float) -> list[float]:
 
 
 LETTER, HANDLE, LEGEND_ROW = 0.052, 0.5, 0.15
-"""Of a legend: width of a letter, width of what stands before it, height of a row, in inches."""
+"""Sizes of a legend in inches: a letter, the sign before it, the height of a row."""
 FORMATS = ("svg", "png", "pdf")
 
 # No dates, and no names of versions: a record that did not change is drawn in the same bytes.

@@ -145,7 +145,7 @@ def _ticks(ax: Axes, table: Table) -> None:
 
 
 def _upright(table: Table) -> bool:
-    """Whether the names of the columns are too long to stand beside each other."""
+    """True if the column names are too long to print side by side."""
     return max(map(len, table.columns)) * min(len(table.columns), 12) > 45
 
 

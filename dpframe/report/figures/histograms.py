@@ -55,7 +55,7 @@ _THRESHOLD = re.compile(r"scores (?:from|above|below|up to) (-?[\d.]+(?:e[-+]?\d
 
 
 class Histogram(NamedTuple):
-    """What was counted of one attack on one mechanism."""
+    """The counts of one attack on one mechanism."""
 
     title: str
     edges: Floats
@@ -65,7 +65,7 @@ class Histogram(NamedTuple):
     nan: tuple[int, int]
     thresholds: tuple[float, ...] = ()
     exact: Floats | None = None
-    """How likely each bin is, where the mechanism knows; of scores, shape [2, k]."""
+    """Exact probability of each bin, if known; shape [2, k]."""
 
     @property
     def finest(self) -> int:
@@ -94,7 +94,7 @@ def histograms(record: Record) -> list[Histogram]:
 
 
 def _histogram(title: str, cell: CellRecord) -> Histogram | None:
-    """Of bins between recorded edges; the first count of a statistic with edges is that of NaN."""
+    """Return the histograms between recorded edges; the first count is that of NaN."""
     edges = cell.statistic.get("edges")
     counts: Any = cell.counts
     if not isinstance(edges, list) or not isinstance(counts, list) or len(edges) < 2:

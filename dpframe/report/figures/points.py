@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 def values(spot: Spot) -> list[float]:
-    """What is estimated and what is certified."""
+    """Return the estimated and the certified losses."""
     found = [spot.mean("epsilon"), certified(spot)]
     return [value for value in found if value is not None]
 
 
 def published(spot: Spot, beside: Published | None) -> float | None:
-    """What was found elsewhere."""
+    """Values found elsewhere."""
     return None if beside is None else beside.of(spot.cells[0])
 
 
@@ -40,17 +40,17 @@ def certified(spot: Spot) -> float | None:
 
 
 def claimed(spot: Spot) -> float | None:
-    """What is claimed of what was estimated."""
+    """Return the claimed loss."""
     return spot.claim if _single(spot) else None
 
 
 def _single(spot: Spot) -> bool:
-    """Whether one release is looked at: claim and truth in a record are those of one."""
+    """True for one release: claim and truth of a record are those of one release."""
     return all(cell.estimator.params.get("compositions", 1) == 1 for cell in spot.cells)
 
 
 def exact(spot: Spot) -> float | None:
-    """What is true of what was estimated, where it is known."""
+    """Return the true loss, if it is known."""
     truths = [cell.truth.epsilon for cell in spot.cells if cell.truth is not None]
     return truths[0] if truths and _single(spot) else None
 
@@ -222,9 +222,9 @@ class Line(NamedTuple):
 
     label: str
     place: int
-    """Which of the figure's lines it is: lines of other panels with this place look alike."""
+    """Index of the line in the figure; lines with one index look alike in all panels."""
     variant: int
-    """Which of the mechanisms that share the panel it belongs to."""
+    """Index of its mechanism among those that share the panel."""
     marks: tuple[tuple[float, Spot], ...]
     """Value of the swept key, and the cells there."""
 
@@ -237,16 +237,16 @@ class Panel(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a figure over a swept parameter shows."""
+    """The layout of a figure over a swept parameter."""
 
     key: str
     """The swept key along the horizontal axis."""
     line_key: str | None
-    """What tells the lines apart: a swept key, `estimator`, or nothing."""
+    """The key that tells the lines apart: a swept key, `estimator`, or None."""
     labels: tuple[str, ...]
-    """Of the lines, by their places."""
+    """Labels of the lines, by index."""
     ordered: bool
-    """Whether the lines have an order, as numbers do."""
+    """True if the lines are ordered, as numbers are."""
     panels: tuple[Panel, ...]
     dropped: int
     """Lines left out, because there are too many."""
@@ -329,7 +329,7 @@ def _some(values: list[Any]) -> list[Any]:
 
 
 def _panel(group: Group, spot: Spot, key: str, line_key: str | None) -> tuple[str, ...]:
-    """What a panel is named by: mechanism, attack, estimator, and the keys that are left."""
+    """Name a panel by mechanism, attack, estimator, and the remaining keys."""
     rest = [k for k in group.keys if k not in (key, line_key)]
     estimator = "" if line_key == "estimator" else group.names[2]
     fixed = ", ".join(f"{_spoken(short(k, group.swept))} {setting(spot.values[k])}" for k in rest)

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpframe.common.text import did_you_mean
 from dpframe.errors import DpframeError
-from dpframe.report.figures import comparison, compositions, curves, heat_map, roc, sweep
-from dpframe.report.figures import comparison as best_order
-from dpframe.report.figures import compositions as convergence
-from dpframe.report.figures import compositions as wealth
-from dpframe.report.figures import curves as profile
-from dpframe.report.figures import curves as tradeoff
-from dpframe.report.figures import histograms as inverse_cdf
-from dpframe.report.figures import histograms as scores
-from dpframe.report.figures import histograms as total_variation
-from dpframe.report.figures import roc as threshold_curve
+from dpframe.report.figures import (
+    comparison,
+    compositions,
+    curves,
+    heat_map,
+    histograms,
+    roc,
+    sweep,
+)
 from dpframe.report.figures.drawing import settings
 from dpframe.report.figures.points import kept
 
@@ -31,7 +30,7 @@ class Kind(NamedTuple):
     """One kind of figure."""
 
     meaning: str
-    """What it shows."""
+    """The contents of the figure."""
     unfit: Callable[[Record], str | None]
     """Why a record cannot be drawn so; None if it can."""
     draw: Callable[[Record], Picture]
@@ -41,9 +40,9 @@ KINDS = {
     "sweep": Kind("loss against the swept parameter, beside the claim", sweep.unfit, sweep.draw),
     "heat-map": Kind("certified ε / claimed ε, a cell each", heat_map.unfit, heat_map.draw),
     "trade-off": Kind(
-        "false negatives against false positives", curves.unfit_curves, tradeoff.draw_tradeoff
+        "false negatives against false positives", curves.unfit_curves, curves.draw_tradeoff
     ),
-    "profile": Kind("δ against ε", curves.unfit_curves, profile.draw_profile),
+    "profile": Kind("δ against ε", curves.unfit_curves, curves.draw_profile),
     "comparison": Kind(
         "estimators beside each other", comparison.unfit_comparison, comparison.draw_comparison
     ),
@@ -54,34 +53,36 @@ KINDS = {
     ),
     "threshold-curve": Kind(
         "μ against the threshold",
-        threshold_curve.unfit_threshold_curve,
-        threshold_curve.draw_threshold_curve,
+        roc.unfit_threshold_curve,
+        roc.draw_threshold_curve,
     ),
     "total-variation": Kind(
         "distance of histograms against their bins",
-        total_variation.unfit_total_variation,
-        total_variation.draw_total_variation,
+        histograms.unfit_total_variation,
+        histograms.draw_total_variation,
     ),
     "convergence": Kind(
         "error of a distance against the draws",
-        convergence.unfit_convergence,
-        convergence.draw_convergence,
+        compositions.unfit_convergence,
+        compositions.draw_convergence,
     ),
     "best-order": Kind(
         "how well each divergence determines σ",
-        best_order.unfit_best_order,
-        best_order.draw_best_order,
+        comparison.unfit_best_order,
+        comparison.draw_best_order,
     ),
     "scores": Kind(
-        "histograms of the scores on D and on D′", scores.unfit_scores, scores.draw_scores
+        "histograms of the scores on D and on D′", histograms.unfit_scores, histograms.draw_scores
     ),
     "inverse-cdf": Kind(
         "what a uniform variable becomes, on D and on D′",
-        inverse_cdf.unfit_inverse_cdf,
-        inverse_cdf.draw_inverse_cdf,
+        histograms.unfit_inverse_cdf,
+        histograms.draw_inverse_cdf,
     ),
     "wealth": Kind(
-        "evidence against the claim, as draws are added", wealth.unfit_wealth, wealth.draw_wealth
+        "evidence against the claim, as draws are added",
+        compositions.unfit_wealth,
+        compositions.draw_wealth,
     ),
 }
 """The first that fits a record is its default."""

@@ -193,7 +193,7 @@ class Cut(NamedTuple):
     low: float
     high: float
     exact: float
-    """What the exact error rates would give; NaN where they are not known."""
+    """Return the value of the exact error rates; NaN if they are unknown."""
 
 
 def unfit_threshold_curve(record: Record) -> str | None:
@@ -276,7 +276,7 @@ def _threshold_curve_curves(record: Record) -> dict[str, list[Cut]]:
 
 
 def _cut(cell: CellRecord) -> Cut | None:
-    """Of decisions at a fixed threshold, from their counts."""
+    """Return the rates of decisions at a fixed threshold, from their counts."""
     threshold, counts, estimate = cell.statistic.get("threshold"), cell.counts, cell.estimate
     if cell.estimator.use != "gdp" or estimate is None or not isinstance(threshold, int | float):
         return None

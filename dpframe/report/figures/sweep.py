@@ -185,7 +185,7 @@ def _band(ax: Axes, panel: Panel, scaled: Scale) -> None:
 
 
 def _reference(ax: Axes, panel: Panel, plan: Plan, name: str, style: Any, scaled: Scale) -> None:
-    """What is claimed, or what is true, once for lines that share it."""
+    """Draw the claimed or true loss, once for lines that share it."""
     known = [(line, _known(line, name)) for line in panel.lines]
     told = {tuple(found) for _, found in known if found}
     drawn = set()
@@ -205,7 +205,7 @@ def _reference(ax: Axes, panel: Panel, plan: Plan, name: str, style: Any, scaled
 
 
 def _known(line: Line, name: str) -> list[tuple[float, float]]:
-    """What is claimed, or true, along a line."""
+    """Return the claimed or true losses along a line."""
     pick = losses.claimed if name == CLAIMED else losses.exact
     return [(x, value) for x, spot in line.marks if (value := pick(spot)) is not None]
 
@@ -279,7 +279,7 @@ def _sign(face: str, label: str, dashes: Any) -> Line2D:
 
 
 def _own_claims(plan: Plan) -> list[str]:
-    """What is claimed has the colours of the lines where they differ in it."""
+    """Say that claims have the colours of the lines if they differ."""
     for panel in plan.panels[:MOST_PANELS]:
         if len({tuple(found) for line in panel.lines if (found := _known(line, CLAIMED))}) > 1:
             return ["Thick, without signs: what is claimed for the line of the same shade."]
