@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpframe.common.machine import StuckError, patiently
-from dpframe.spec.audit import Audit, RunSettings
+from dpframe.spec.audit import Audit, RunSettings, Source
 from dpframe.spec.cells import Grid, SearchGrid
 from dpframe.spec.document import UnfitError, plain
 from dpframe.spec.expect import read_rules
@@ -98,7 +98,7 @@ def build(
         cells=tuple(settled(cells, environments)),
         skipped=tuple(skipped),
         run=RunSettings(**sections.run.model_dump()),
-        source=document.source(texts),
+        source=Source(document.path, document.sha256, document.text, texts),
         wanted=wanted,
         environments=environments,
     )
