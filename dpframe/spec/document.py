@@ -36,7 +36,7 @@ class Document:
     sha256: str
     data: dict[str, Any]
     origins: dict[Path, str] = dataclasses.field(default_factory=dict)
-    """What an override has set, and the command-line option that did."""
+    """Paths that an override has set, and its command-line option."""
     fixed: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Keys such as "pair.dim" that an override gave one value for the whole audit."""
     narrowed: set[str] = dataclasses.field(default_factory=set)
