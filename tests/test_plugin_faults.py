@@ -21,7 +21,7 @@ from support.faulty_plugins import ATTACK, FAILED, FINE, HEAD, SKIPPED, Fault, o
 
 import dpframe
 from dpframe.common import text as blame
-from dpframe.common.text import printable
+from dpframe.common.text import escape
 from dpframe.errors import SpecError
 from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import exchange
@@ -83,7 +83,7 @@ def spec(fault: Fault) -> dict[str, Any]:
 
 def clean(text: str, says: str) -> None:
     """Nothing in it harms a terminal, and it says what it should."""
-    assert printable(text, "\n") == text
+    assert escape(text, "\n") == text
     assert "Traceback" not in text
     assert re.search(says, text), text
 

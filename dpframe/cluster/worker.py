@@ -23,7 +23,7 @@ import jax
 import numpy as np
 
 from dpframe import __version__
-from dpframe.common.text import blame
+from dpframe.common.text import error_message
 from dpframe.engine.fingerprint import code_digest
 from dpframe.environments import places as place
 from dpframe.environments.places import NoAnswerError
@@ -421,7 +421,7 @@ def _answered(done: str, sent: Sent, do: Callable[[Any], Any]) -> Answer:
     except CellError as error:
         return "failed", str(error)
     except Exception as error:  # of this machine: memory, a disk; another one may do better
-        return "broken", blame(error)
+        return "broken", error_message(error)
 
 
 def _in_pieces(parcel: Parcel, lanes: tuple[int, ...], index: int, segment: Segment) -> Any:
@@ -513,7 +513,7 @@ def answer(sent: Sent, asked: Asked, is_wanted: Any = lambda: True) -> Answer:
     try:
         return _drawing_answered(sent, asked, is_wanted)
     except Exception as error:  # of this machine: memory, a disk; another one may do better
-        return "broken", blame(error)
+        return "broken", error_message(error)
 
 
 def _drawing_answered(sent: Sent, asked: Asked, is_wanted: Any) -> Answer:

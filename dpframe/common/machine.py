@@ -224,7 +224,7 @@ def doing(thread: int | None) -> str | None:
     return None if call is None else call.what
 
 
-def patiently(work: Callable[[], T], seconds: float | None) -> T:
+def with_timeout(work: Callable[[], T], seconds: float | None) -> T:
     """What a call gives, if no authors' code in it takes too long.
 
     Args:

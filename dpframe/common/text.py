@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # has.
 
 
-def printable(text: str, keep: str = "") -> str:
+def escape(text: str, keep: str = "") -> str:
     """The same text with every character that is no letter, sign or blank written as its number.
 
     Args:
@@ -40,7 +40,7 @@ LONGEST = 200
 def shown(value: object) -> str:
     """What a message calls a value, whatever its `repr` does."""
     try:
-        found = printable(repr(value))
+        found = escape(repr(value))
     except Exception:
         return f"a {type(value).__name__}"
     return found if len(found) <= LONGEST else f"{found[:LONGEST]}…"
@@ -121,7 +121,7 @@ _AUTHORS = _OURS / "builtin"
 _printed: set[str] = set()
 
 
-def blame(error: BaseException) -> str:
+def error_message(error: BaseException) -> str:
     """`ZeroDivisionError: division by zero (noisy_sum.py:14)`."""
     return f"{type(error).__name__}: {said(error)}"
 
@@ -141,7 +141,7 @@ def message(error: BaseException) -> str:
         text = f"its message raised {type(other).__name__}"
     whole = " ".join(text.split())
     line = whole if len(whole) <= SHORT else text.strip().splitlines()[0]
-    line = printable(line.strip()) or "no message"
+    line = escape(line.strip()) or "no message"
     return line if len(line) <= LONGEST_BLAME else line[: LONGEST_BLAME - 1] + "…"
 
 
@@ -157,7 +157,7 @@ def place(error: BaseException) -> str:
     # Whoever was called first is the author; what that called in other packages is not.
     home = _home(theirs[0][0])
     file, line = [at for at in theirs if _home(at[0]) == home][-1]
-    return printable(f"{_short(Path(file), home)}:{line}")
+    return escape(f"{_short(Path(file), home)}:{line}")
 
 
 def raised_in(error: BaseException, cls: type) -> bool:
@@ -208,5 +208,5 @@ def _print_once(error: BaseException) -> None:
         return
     if text not in _printed:
         _printed.add(text)
-        sys.stderr.write(printable(text, "\n"))
+        sys.stderr.write(escape(text, "\n"))
         sys.stderr.flush()

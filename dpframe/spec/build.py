@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from dpframe.common.machine import StuckError, patiently
+from dpframe.common.machine import StuckError, with_timeout
 from dpframe.environments.places import Wanted
 from dpframe.interfaces.registry import Registry
 from dpframe.spec.audit import Audit, RunSettings, Source
@@ -159,7 +159,7 @@ def _build(
 def _patiently(work: Callable[[], T], seconds: float | None, problems: Problems) -> T:
     """Run plugin code with a time limit; a call that takes longer is a mistake."""
     try:
-        return patiently(work, seconds)
+        return with_timeout(work, seconds)
     except StuckError as stuck:
         problems.add(stuck.place, str(stuck))
         problems.raise_if_any()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpframe.common.text import closest, cut, did_you_mean, listed, printable
+from dpframe.common.text import closest, cut, did_you_mean, escape, listed
 from dpframe.errors import SpecError
 from dpframe.spec.document import Document, dotted, holds
 from dpframe.spec.document import Path as Place
@@ -59,7 +59,7 @@ class Problems:
         option = option or self._document.origin(path)
         line = None if option else self._document.line(path)
         where = cut(option) if option else place(self._document.path, line)
-        head = printable(": ".join(part for part in (where, dotted(path), message) if part))
+        head = escape(": ".join(part for part in (where, dotted(path), message) if part))
         self._found.setdefault(head, _Problem(line, head, hints))
 
     def raise_if_any(self) -> None:
@@ -74,7 +74,7 @@ class Problems:
             lines.append(quote(problem.line, self._document.locator.lines[problem.line - 1]))
         for hint in problem.hints:
             worded = hint if isinstance(hint, str) else hint()
-            lines += [f"   {printable(line)}" for line in worded.split("\n") if line]
+            lines += [f"   {escape(line)}" for line in worded.split("\n") if line]
         return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dpframe.common.machine import at_work
-from dpframe.common.text import blame
+from dpframe.common.text import error_message
 from dpframe.errors import ParameterError
 from dpframe.interfaces.plugin import Plugin
 from dpframe.interfaces.plugin_files import beside
@@ -90,11 +90,13 @@ def _check_value(plugin: Plugin) -> None:
     try:
         hash(plugin)
     except Exception as error:
-        raise TypeError(f"cannot be hashed (tuples instead of lists): {blame(error)}") from error
+        raise TypeError(
+            f"cannot be hashed (tuples instead of lists): {error_message(error)}"
+        ) from error
     try:
         json.dumps(plugin.params())
     except Exception as error:
-        raise TypeError(f"cannot be written down: {blame(error)}") from error
+        raise TypeError(f"cannot be written down: {error_message(error)}") from error
 
 
 def explain(error: BaseException) -> str:
@@ -103,4 +105,4 @@ def explain(error: BaseException) -> str:
         text = " ".join(str(error).split()) if isinstance(error, ValueError) else ""
     except Exception:
         text = ""
-    return text or blame(error)
+    return text or error_message(error)
