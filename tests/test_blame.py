@@ -11,7 +11,7 @@ import pytest
 
 from dpframe import Mechanism, Pair
 from dpframe.builtin.mechanisms.discrete import Geometric
-from dpframe.common import text as blame
+from dpframe.common import text
 from dpframe.common.text import message, place, raised_in
 from dpframe.engine.checks import guarded
 from dpframe.errors import CellError
@@ -113,7 +113,7 @@ def test_a_message_is_one_line(error: BaseException, text: str) -> None:
 
 def test_a_long_line_is_cut() -> None:
     found = message(ValueError("x" * 10_000))
-    assert len(found) == blame.LONGEST_BLAME
+    assert len(found) == text.LONGEST_LINE
     assert found.endswith("…")
 
 
@@ -126,8 +126,8 @@ def test_the_whole_traceback_is_printed_once_if_it_is_asked_for(
         return capsys.readouterr().err
 
     assert told() == ""
-    monkeypatch.setattr(blame, "_printed", set())
-    monkeypatch.setenv(blame.SWITCH, "1")
+    monkeypatch.setattr(text, "_printed", set())
+    monkeypatch.setenv(text.SWITCH, "1")
     first, second = told(), told()
     assert "Traceback (most recent call last)" in first
     assert first.rstrip().endswith("ZeroDivisionError: division by zero")

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpframe.common import machine as patience
+from dpframe.common import machine
 from dpframe.common.machine import StuckError, at_work, doing, with_timeout
 
 
 @pytest.fixture
 def over(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    monkeypatch.setattr(patience, "PATIENCE", 0.02)
-    monkeypatch.setattr(patience, "TICK", 0.001)
+    monkeypatch.setattr(machine, "GRACE", 0.02)
+    monkeypatch.setattr(machine, "TICK", 0.001)
     event = threading.Event()
     yield event
     event.set()
