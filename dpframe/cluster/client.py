@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpframe.cluster.worker import Sent
     from dpframe.common.types import HostArray, Tree
     from dpframe.sampling.address import Segment
-    from dpframe.sampling.programs import Parcel, Place, Recipe
+    from dpframe.sampling.programs import CountTask, DrawTask, Place
 
 
 # Calls of functions on the workers of a Dask scheduler, whatever happens to either.
@@ -379,7 +379,7 @@ class Cluster:
         return enlarged(segments, self.threads)
 
     def count(
-        self, parcel: Parcel, lanes: Sequence[int], index: int, segment: Segment
+        self, task: CountTask, lanes: Sequence[int], index: int, segment: Segment
     ) -> tuple[Tree, ...]:
         """Counts of a segment, as `count_segment` gives them.
 
@@ -387,15 +387,15 @@ class Cluster:
             CellError: no worker can count it.
             Stopped: the run ends.
         """
-        classes = plugin_classes([parcel.padded[0], *parcel.attacks])
-        classes += map(type, parcel.statistics)
-        job = Job(parcel, lambda: jax.tree.map(_plain, parcel), tuple(dict.fromkeys(classes)))
+        classes = plugin_classes([task.padded[0], *task.attacks])
+        classes += map(type, task.statistics)
+        job = Job(task, lambda: jax.tree.map(_plain, task), tuple(dict.fromkeys(classes)))
         told, found, _ = self.ask(work.answer_counted, job, tuple(lanes), index, segment)
         if told != "counted":
             raise CellError(found)
         return found  # type: ignore[no-any-return]
 
-    def draw(self, recipe: Recipe, place: Place, until: float | None) -> list[HostArray]:
+    def draw(self, task: DrawTask, place: Place, until: float | None) -> list[HostArray]:
         """Outputs or scores, as `drawn` gives them.
 
         Raises:
@@ -403,9 +403,9 @@ class Cluster:
             Overdue: it is too late.
             Stopped: the run ends.
         """
-        attacks = [attack for of_lane in recipe.scoring for attack, _ in of_lane]
-        classes = tuple(plugin_classes([*recipe.mechanisms, *attacks]))
-        job = Job(recipe, lambda: jax.tree.map(_plain, recipe), classes)
+        attacks = [attack for of_lane in task.scoring for attack, _ in of_lane]
+        classes = tuple(plugin_classes([*task.mechanisms, *attacks]))
+        job = Job(task, lambda: jax.tree.map(_plain, task), classes)
         told, found, _ = self.ask(work.answer_drawn, job, place, until=until)
         if told != "drawn":
             raise CellError(found)

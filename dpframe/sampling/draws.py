@@ -28,7 +28,7 @@ from dpframe.sampling.address import (
     for_jax,
     on_device,
 )
-from dpframe.sampling.programs import Place, Recipe, drawn
+from dpframe.sampling.programs import DrawTask, Place, drawn
 from dpframe.workers.in_process import Here
 from dpframe.workers.process import available_cores
 from dpframe.workers.scheduling import Daemons, Load, Overdue, Pace, Request, Stopped, handed_out
@@ -169,7 +169,7 @@ class Draws:
         if self.on_host:
             return [np.concatenate(parts) for parts in self.from_box(stream, lane, which)]
         where = [((lane, index), chunks) for index, chunks in which]
-        return [outputs for (outputs,) in self._made(self._recipe, stream, where)]
+        return [outputs for (outputs,) in self._made(self._draw_task, stream, where)]
 
     def from_box(self, stream: str, lane: int, which: Sequence[Which]) -> list[list[HostArray]]:
         """Outputs of a black box, in the order of their chunks; drawn in this process."""
@@ -190,28 +190,28 @@ class Draws:
             ]
 
     @cached_property
-    def _recipe(self) -> Recipe:
+    def _draw_task(self) -> DrawTask:
         the_pass = self.the_pass
         mechanisms = tuple(unstacked(one, self.dtype) for one in the_pass.mechanisms)
         where = self.data, the_pass.stream, self.prng, self.dtype.name, the_pass.rows
-        return Recipe(mechanisms, *where)
+        return DrawTask(mechanisms, *where)
 
     def _scores_by_chunks(self, own: Any) -> Iterator[list[Outputs]]:
         the_pass = self.the_pass
-        recipe = self._recipe._replace(scoring=tuple(tuple(pairs) for pairs in own))
+        task = self._draw_task._replace(scoring=tuple(tuple(pairs) for pairs in own))
         stream, wanted = PILOT, self.wanted[PILOT]
         if the_pass.anytime:
             stream, wanted = EVAL, first_end(the_pass)
         chunks = range(-(-wanted // the_pass.rows))
         lanes = [lane for lane, pairs in enumerate(own) if pairs]
         where = [((lane, index), chunks) for lane in lanes for index in (0, 1)]
-        found = iter(self._made(recipe, stream, where))
+        found = iter(self._made(task, stream, where))
         for pairs in own:
             both = (next(found), next(found)) if pairs else ([], [])
             yield [(d0[:wanted], d1[:wanted]) for d0, d1 in zip(*both, strict=True)]
 
-    def _made(self, recipe: Recipe, stream: str, which: Sequence[Which]) -> list[list[HostArray]]:
-        """For some chunks of lanes and datasets what the recipe gives, by whoever is soonest."""
+    def _made(self, task: DrawTask, stream: str, which: Sequence[Which]) -> list[list[HostArray]]:
+        """For some chunks of lanes and datasets what the task gives, by whoever is soonest."""
 
         def place(of: tuple[int, int], chunks: range) -> Place:
             return Place(stream, *of, chunks.start, chunks.stop)
@@ -221,7 +221,7 @@ class Draws:
                 raise Stopped
             if self.until is not None and time.monotonic() > self.until:
                 raise Overdue  # and nobody waits
-            return drawn(recipe, place(of, chunks))
+            return drawn(task, place(of, chunks))
 
         away, pace = self.away, Pace(self._nbytes)
         if away is not None and self._pays(which):
@@ -230,7 +230,7 @@ class Draws:
                 tasks = handed_out(
                     which,
                     pace,
-                    lambda *one: draw(recipe, place(*one), until),
+                    lambda *one: draw(task, place(*one), until),
                     away.pool,
                     away.tasks,
                 )
@@ -253,9 +253,9 @@ class Draws:
     def seconds(self) -> float:
         """What a chunk takes here, once the program is compiled."""
         place = Place(FIT, 0, 0, 0, 1)
-        drawn(self._recipe, place)
+        drawn(self._draw_task, place)
         started = time.monotonic()
-        drawn(self._recipe, place)
+        drawn(self._draw_task, place)
         return time.monotonic() - started
 
     @property

@@ -230,7 +230,7 @@ def score_given(attack: Any, state: Tree, outputs: Array) -> Array:
 # All that decides what a segment of a pass counts: a value that any process can count from.
 
 
-class Parcel(NamedTuple):
+class CountTask(NamedTuple):
     """A pass over a mechanism that JAX traces, once its attacks have learned."""
 
     zeros: Any
@@ -255,12 +255,12 @@ class Parcel(NamedTuple):
 
 
 def count_segment(
-    parcel: Parcel, lanes: Sequence[int], index: int, segment: Segment
+    task: CountTask, lanes: Sequence[int], index: int, segment: Segment
 ) -> tuple[Tree, ...]:
-    """Counts of a segment of one dataset: a pure function; call it in the parcel's precision.
+    """Counts of a segment of one dataset: a pure function; call it in the task's precision.
 
     Args:
-        parcel: what is counted.
+        task: what is counted.
         lanes: which of its lanes.
         index: of the dataset.
         segment: which chunks.
@@ -269,36 +269,36 @@ def count_segment(
         Per scorer; every leaf [padded lanes, attacks, …], those asked for first, and before that
         [slices, …] where the segment has some.
     """
-    mechanisms, states, layouts = _of(parcel, lanes)
-    width = chunks_at_once(parcel.rows * parcel.elements)
-    slots = parcel.in_rounds and (width == 1 or bool(segment.slices))
-    found: tuple[Tree, ...] = _in_slots(parcel) if slots else parcel.zeros
+    mechanisms, states, layouts = _of(task, lanes)
+    width = chunks_at_once(task.rows * task.elements)
+    slots = task.in_rounds and (width == 1 or bool(segment.slices))
+    found: tuple[Tree, ...] = _in_slots(task) if slots else task.zeros
     most = MOST_CHUNKS
     for first in range(segment.first, max(segment.stop, segment.first + 1), most):
         stop = min(segment.stop, first + most)
         keys = np.zeros((most, 2), np.uint32)
-        keys[: stop - first] = chunk_keys(parcel.stream, parcel.prng, index, first, stop)
+        keys[: stop - first] = chunk_keys(task.stream, task.prng, index, first, stop)
         span = Span(np.int32(first), np.int32(stop), np.int32(segment.limit))
         found = count_chunks(
             found,
             mechanisms,
             np.int32(len(lanes)),
-            Scoring(parcel.attacks, states, layouts),
-            Origin(keys, parcel.data[index], np.int32(index)),
-            _up_to_slices(span, parcel.rows, segment.slices) if slots else span,
-            statistics=parcel.statistics,
-            rows=parcel.rows,
-            prng=parcel.prng,
+            Scoring(task.attacks, states, layouts),
+            Origin(keys, task.data[index], np.int32(index)),
+            _up_to_slices(span, task.rows, segment.slices) if slots else span,
+            statistics=task.statistics,
+            rows=task.rows,
+            prng=task.prng,
             width=1 if slots else width,
         )
     return jax.tree.map(partial(_of_slots, slices=segment.slices), found) if slots else found
 
 
-def _in_slots(parcel: Parcel) -> tuple[Tree, ...]:
+def _in_slots(task: CountTask) -> tuple[Tree, ...]:
     """Counts of nothing for every place where a round may end: one program for all rounds."""
-    most = most_slices(parcel.rows) + 1
+    most = most_slices(task.rows) + 1
     found: tuple[Tree, ...] = jax.tree.map(
-        lambda leaf: np.zeros((most, *np.shape(leaf)), leaf.dtype), parcel.zeros
+        lambda leaf: np.zeros((most, *np.shape(leaf)), leaf.dtype), task.zeros
     )
     return found
 
@@ -319,12 +319,12 @@ def _of_slots(leaf: Any, slices: tuple[tuple[int, int], ...]) -> HostArray:
     return np.diff(counts[: len(slices) + 1], axis=0) if slices else counts[0]
 
 
-def _of(parcel: Parcel, lanes: Sequence[int]) -> tuple[Any, Any, Any]:
+def _of(task: CountTask, lanes: Sequence[int]) -> tuple[Any, Any, Any]:
     """Mechanisms, states and layouts, those of some lanes first; one program serves all."""
-    if len(lanes) == parcel.lanes:
-        return parcel.padded
-    order = np.resize(np.array(lanes), len(jax.tree.leaves(parcel.zeros)[0]))
-    found: tuple[Any, Any, Any] = jax.tree.map(lambda leaf: leaf[order], parcel.padded)
+    if len(lanes) == task.lanes:
+        return task.padded
+    order = np.resize(np.array(lanes), len(jax.tree.leaves(task.zeros)[0]))
+    found: tuple[Any, Any, Any] = jax.tree.map(lambda leaf: leaf[order], task.padded)
     return found
 
 
@@ -335,7 +335,7 @@ def _of(parcel: Parcel, lanes: Sequence[int]) -> tuple[Any, Any, Any]:
 # the scores travel: a model has thousands of numbers, and a pilot looks at one of them.
 
 
-class Recipe(NamedTuple):
+class DrawTask(NamedTuple):
     """A mechanism of every lane of a pass, and where its outputs come from."""
 
     mechanisms: tuple[Any, ...]
@@ -375,22 +375,22 @@ class Away(Protocol):
         """Threads that wait for them."""
 
     def count(
-        self, parcel: Parcel, lanes: Sequence[int], index: int, segment: Segment
+        self, task: CountTask, lanes: Sequence[int], index: int, segment: Segment
     ) -> tuple[Tree, ...]:
         """What `count_segment` gives."""
 
-    def draw(self, recipe: Recipe, place: Place, until: float | None) -> list[HostArray]:
+    def draw(self, task: DrawTask, place: Place, until: float | None) -> list[HostArray]:
         """What `drawn` gives; raises Overdue when it is too late, on the monotonic clock."""
 
 
-def drawn(recipe: Recipe, place: Place) -> list[HostArray]:
+def drawn(task: DrawTask, place: Place) -> list[HostArray]:
     """Outputs of some chunks, or their scores.
 
     A chunk is drawn, and scored, by one call of a program for chunks: so it is the same to the bit
     whoever asks for it, and beside whatever else.
 
     Args:
-        recipe: what is drawn.
+        task: what is drawn.
         place: which of it.
 
     Returns:
@@ -399,21 +399,21 @@ def drawn(recipe: Recipe, place: Place) -> list[HostArray]:
     Raises:
         CellError: the author's mistake.
     """
-    with jax.enable_x64(recipe.precision == "float64"):
-        stream = recipe.stream.of(place.stream)
-        keys = chunk_keys(stream, recipe.prng, place.dataset, place.first, place.stop)
-        chunks = [_of_key(recipe, place, key) for key in keys]
+    with jax.enable_x64(task.precision == "float64"):
+        stream = task.stream.of(place.stream)
+        keys = chunk_keys(stream, task.prng, place.dataset, place.first, place.stop)
+        chunks = [_of_key(task, place, key) for key in keys]
         return [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
 
 
-def _of_key(recipe: Recipe, place: Place, key: HostArray) -> list[HostArray]:
-    origin = Origin(key, recipe.data[place.dataset], np.int32(place.dataset))
-    mechanism = recipe.mechanisms[place.lane]
-    how: Any = {"rows": recipe.rows, "prng": recipe.prng}
+def _of_key(task: DrawTask, place: Place, key: HostArray) -> list[HostArray]:
+    origin = Origin(key, task.data[place.dataset], np.int32(place.dataset))
+    mechanism = task.mechanisms[place.lane]
+    how: Any = {"rows": task.rows, "prng": task.prng}
     outputs = guarded("sample", lambda: draw_chunk(mechanism, origin, **how))
-    if not recipe.scoring:
+    if not task.scoring:
         return [np.asarray(outputs)]
     calls: list[Callable[[], Any]] = [
-        partial(score_given, *one, outputs) for one in recipe.scoring[place.lane]
+        partial(score_given, *one, outputs) for one in task.scoring[place.lane]
     ]
     return [np.asarray(guarded("score", call)) for call in calls]

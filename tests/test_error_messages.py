@@ -58,7 +58,7 @@ def test_the_place_is_the_last_line_of_the_authors_own(package: Any) -> None:
 
 def test_libraries_are_not_to_blame() -> None:
     error = caught(lambda: np.zeros(3).reshape(2, 2))
-    assert place(error).startswith("test_blame.py:")
+    assert place(error).startswith("test_error_messages.py:")
     error.__traceback__ = None
     assert place(error) == ""
 
@@ -76,7 +76,7 @@ def test_what_a_built_in_asks_of_a_pair_is_the_pairs() -> None:
     error = caught(lambda: Geometric(epsilon=1.0).resolve(Broken()))
     assert raised_in(error, Broken)
     assert not raised_in(error, Mechanism)
-    assert place(error).startswith("test_blame.py:")
+    assert place(error).startswith("test_error_messages.py:")
 
 
 def test_a_built_in_is_an_author_too() -> None:
