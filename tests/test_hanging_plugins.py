@@ -17,7 +17,7 @@ from support.faulty_plugins import FAILED, MISTAKE, counting, of
 from test_plugin_faults import Point, spec
 
 import dpframe
-from dpframe.common import machine as patience
+from dpframe.common import machine
 from dpframe.engine import passes as work
 from dpframe.engine import schedule
 from dpframe.errors import SpecError
@@ -59,7 +59,7 @@ def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     over = threading.Event()
     before = set(threading.enumerate())
     monkeypatch.setattr(builtins, "wait_for_the_end_of_the_test", over.wait, raising=False)
-    monkeypatch.setattr(patience, "PATIENCE", 0.5)
+    monkeypatch.setattr(machine, "GRACE", 0.5)
     monkeypatch.setattr(work, "FIRST_PATIENCE", 0.5)
     monkeypatch.setattr(work, "PATIENCE", 0.5)
     monkeypatch.setattr(schedule, "FAREWELL", 0.05)

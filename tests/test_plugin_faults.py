@@ -20,8 +20,8 @@ from support.faults_of_specs import SPEC
 from support.faulty_plugins import ATTACK, FAILED, FINE, HEAD, SKIPPED, Fault, of
 
 import dpframe
-from dpframe.common import text as blame
-from dpframe.common.text import printable
+from dpframe.common import text
+from dpframe.common.text import escape
 from dpframe.errors import SpecError
 from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import exchange
@@ -83,7 +83,7 @@ def spec(fault: Fault) -> dict[str, Any]:
 
 def clean(text: str, says: str) -> None:
     """Nothing in it harms a terminal, and it says what it should."""
-    assert printable(text, "\n") == text
+    assert escape(text, "\n") == text
     assert "Traceback" not in text
     assert re.search(says, text), text
 
@@ -158,8 +158,8 @@ use = "precision"
 def test_the_whole_traceback_is_there_for_the_asking(
     asked: bool, installed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(blame.SWITCH, "0")  # put back afterwards
-    monkeypatch.setattr(blame, "_printed", set())
+    monkeypatch.setenv(text.SWITCH, "0")  # put back afterwards
+    monkeypatch.setattr(text, "_printed", set())
     installed(RUNNING["sample raises"].source)
     (tmp_path / "spec.toml").write_text(TOML)
     done = command_line.dpframe(

@@ -9,7 +9,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
-from dpframe.common.text import printable
+from dpframe.common.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +104,7 @@ def say(text: str, *, stderr: bool = False) -> None:
     """Prints lines of text, to standard output or to standard error."""
     stream = sys.stderr if stderr else results()
     encoding = stream.encoding or "utf-8"
-    shown = printable(text, _KEPT).encode(encoding, "backslashreplace").decode(encoding)
+    shown = escape(text, _KEPT).encode(encoding, "backslashreplace").decode(encoding)
     stream.write(f"{shown}\n")
 
 
@@ -144,7 +144,7 @@ def console(*, stderr: bool = False) -> Console:
                 if segment.control or segment.text.isprintable():
                     yield segment
                 else:
-                    yield Segment(printable(segment.text, _KEPT), segment.style)
+                    yield Segment(escape(segment.text, _KEPT), segment.style)
 
         def on_broken_pipe(self) -> None:  # rich would exit with code 1, which means "violated"
             raise BrokenPipeError

@@ -16,7 +16,7 @@ import jax
 from dpframe.cluster import worker as drawing
 from dpframe.cluster import worker as work
 from dpframe.cluster.worker import pack, plugin_classes, versions
-from dpframe.common.text import blame
+from dpframe.common.text import error_message
 from dpframe.errors import CellError, DpframeError
 from dpframe.workers.scheduling import Overdue, Stopped
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpframe.cluster.worker import Sent
     from dpframe.common.types import HostArray, Tree
     from dpframe.sampling.address import Segment
-    from dpframe.sampling.programs import Parcel, Place, Recipe
+    from dpframe.sampling.programs import CountTask, DrawTask, Place
 
 
 # Calls of functions on the workers of a Dask scheduler, whatever happens to either.
@@ -176,7 +176,9 @@ class Connection:
             except Exception as error:  # whatever a connection that breaks is called
                 failed += future is not None and future.status == "error"
                 if failed >= FAILED:
-                    raise CellError(f"workers cannot take a task in: {blame(error)}") from None
+                    raise CellError(
+                        f"workers cannot take a task in: {error_message(error)}"
+                    ) from None
                 if time.monotonic() > patience:
                     raise CellError(f"the scheduler is gone: {error}") from None
                 self._reconnect(client, patience)
@@ -377,7 +379,7 @@ class Cluster:
         return enlarged(segments, self.threads)
 
     def count(
-        self, parcel: Parcel, lanes: Sequence[int], index: int, segment: Segment
+        self, task: CountTask, lanes: Sequence[int], index: int, segment: Segment
     ) -> tuple[Tree, ...]:
         """Counts of a segment, as `count_segment` gives them.
 
@@ -385,15 +387,15 @@ class Cluster:
             CellError: no worker can count it.
             Stopped: the run ends.
         """
-        classes = plugin_classes([parcel.padded[0], *parcel.attacks])
-        classes += map(type, parcel.statistics)
-        job = Job(parcel, lambda: jax.tree.map(_plain, parcel), tuple(dict.fromkeys(classes)))
+        classes = plugin_classes([task.padded[0], *task.attacks])
+        classes += map(type, task.statistics)
+        job = Job(task, lambda: jax.tree.map(_plain, task), tuple(dict.fromkeys(classes)))
         told, found, _ = self.ask(work.answer_counted, job, tuple(lanes), index, segment)
         if told != "counted":
             raise CellError(found)
         return found  # type: ignore[no-any-return]
 
-    def draw(self, recipe: Recipe, place: Place, until: float | None) -> list[HostArray]:
+    def draw(self, task: DrawTask, place: Place, until: float | None) -> list[HostArray]:
         """Outputs or scores, as `drawn` gives them.
 
         Raises:
@@ -401,9 +403,9 @@ class Cluster:
             Overdue: it is too late.
             Stopped: the run ends.
         """
-        attacks = [attack for of_lane in recipe.scoring for attack, _ in of_lane]
-        classes = tuple(plugin_classes([*recipe.mechanisms, *attacks]))
-        job = Job(recipe, lambda: jax.tree.map(_plain, recipe), classes)
+        attacks = [attack for of_lane in task.scoring for attack, _ in of_lane]
+        classes = tuple(plugin_classes([*task.mechanisms, *attacks]))
+        job = Job(task, lambda: jax.tree.map(_plain, task), classes)
         told, found, _ = self.ask(work.answer_drawn, job, place, until=until)
         if told != "drawn":
             raise CellError(found)

@@ -23,7 +23,7 @@ import jax
 import numpy as np
 
 from dpframe import __version__
-from dpframe.common.text import blame
+from dpframe.common.text import error_message
 from dpframe.engine.fingerprint import code_digest
 from dpframe.environments import places as place
 from dpframe.environments.places import NoAnswerError
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from dpframe.common.types import HostArray
     from dpframe.environments.places import Environment
     from dpframe.sampling.address import Segment, Shape
-    from dpframe.sampling.programs import Parcel, Place
+    from dpframe.sampling.programs import CountTask, Place
     from dpframe.workers.scheduling import Lent, Request
 
 
@@ -321,11 +321,11 @@ def _versions(names: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-# What a worker of a cluster does: it unpacks a parcel once, and counts or draws parts of it.
+# What a worker of a cluster does: it unpacks a task once, and counts or draws parts of it.
 
 
 KEPT = 8
-"""Parcels that a worker keeps unpacked."""
+"""Count tasks that a worker keeps unpacked."""
 
 _known: OrderedDict[str, Any] = OrderedDict()
 _lock = threading.Lock()
@@ -388,15 +388,15 @@ def count(sent: Sent, lanes: tuple[int, ...], index: int, segment: Segment) -> A
     """Counts a segment.
 
     Args:
-        sent: the parcel.
+        sent: the task.
         lanes: which of its lanes.
         index: of the dataset.
         segment: which chunks.
     """
 
-    def counted(parcel: Parcel) -> Any:
-        with jax.enable_x64(parcel.precision == "float64"):
-            return _in_pieces(parcel, lanes, index, segment)
+    def counted(task: CountTask) -> Any:
+        with jax.enable_x64(task.precision == "float64"):
+            return _in_pieces(task, lanes, index, segment)
 
     return _answered("counted", sent, counted)
 
@@ -405,10 +405,10 @@ def draw(sent: Sent, place: Place) -> Answer:
     """Draws some chunks.
 
     Args:
-        sent: the recipe.
+        sent: the task.
         place: which chunks.
     """
-    return _answered("drawn", sent, lambda recipe: drawn(recipe, place))
+    return _answered("drawn", sent, lambda task: drawn(task, place))
 
 
 def _answered(done: str, sent: Sent, do: Callable[[Any], Any]) -> Answer:
@@ -421,15 +421,15 @@ def _answered(done: str, sent: Sent, do: Callable[[Any], Any]) -> Answer:
     except CellError as error:
         return "failed", str(error)
     except Exception as error:  # of this machine: memory, a disk; another one may do better
-        return "broken", blame(error)
+        return "broken", error_message(error)
 
 
-def _in_pieces(parcel: Parcel, lanes: tuple[int, ...], index: int, segment: Segment) -> Any:
+def _in_pieces(task: CountTask, lanes: tuple[int, ...], index: int, segment: Segment) -> Any:
     """Counts of a segment of any size: a device counts in 32 bits what it draws in one call."""
-    step, total = pieces(parcel.rows, parcel.elements), None
+    step, total = pieces(task.rows, task.elements), None
     for first in range(segment.first, segment.stop, step):
         piece = segment._replace(first=first, stop=min(first + step, segment.stop))
-        counted = count_segment(parcel, lanes, index, piece)
+        counted = count_segment(task, lanes, index, piece)
         more = jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), counted)
         total = more if total is None else jax.tree.map(np.add, total, more)
     return total
@@ -513,7 +513,7 @@ def answer(sent: Sent, asked: Asked, is_wanted: Any = lambda: True) -> Answer:
     try:
         return _drawing_answered(sent, asked, is_wanted)
     except Exception as error:  # of this machine: memory, a disk; another one may do better
-        return "broken", blame(error)
+        return "broken", error_message(error)
 
 
 def _drawing_answered(sent: Sent, asked: Asked, is_wanted: Any) -> Answer:

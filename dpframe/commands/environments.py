@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
-    from dpframe.environments.places import Entry
+    from dpframe.environments.places import Environment
 
 
 def build(
@@ -25,7 +25,7 @@ def build(
     *,
     allow_source: bool = False,
     tell: Callable[[str], None] = print,
-) -> list[Entry]:
+) -> list[Environment]:
     """Builds the environments of a spec that are not there yet; one that fails stops no other.
 
     Args:
@@ -55,7 +55,7 @@ def build(
     return made
 
 
-def remove(names: Sequence[str], *, everything: bool = False) -> list[Entry]:
+def remove(names: Sequence[str], *, everything: bool = False) -> list[Environment]:
     """Removes environments by their names, whatever is in them, finished or not.
 
     Raises:

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from dpframe.commands.audit import load_plugins, plugin_record, versions
-from dpframe.common.text import blame
+from dpframe.common.text import error_message
 from dpframe.errors import CellError, DpframeError, PluginError, ScoresError
 from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import Estimator, Query
@@ -339,7 +339,7 @@ def _row(
         status, reason = "skipped", str(error)
     except Exception as error:  # a plugin's mistake is a line of the table
         estimate = None
-        status, reason = "failed", blame(error)
+        status, reason = "failed", error_message(error)
     seconds = time.perf_counter() - started
     return {
         "estimator": candidate.choice(),

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpframe.commands.audit import load_plugins
 from dpframe.commands.score import answer, candidates, check_confidence, deltas_of
-from dpframe.common.text import blame
+from dpframe.common.text import error_message
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.estimator import Estimator, Query
 from dpframe.results.answer import checked
@@ -88,7 +88,7 @@ def row_of(
             raise  # the canaries are at fault
         status, reason = "skipped", str(error)
     except Exception as error:  # a plugin's mistake is a line of the table
-        status, reason = "failed", blame(error)
+        status, reason = "failed", error_message(error)
     row: dict[str, Any] = {
         "estimator": candidate.choice(),
         "status": status,

@@ -7,16 +7,15 @@ import stat
 import tempfile
 from pathlib import Path
 
-_AT_A_TIME = 1 << 20
-"""Bytes; Python would make room for all that a file may have."""
+_AT_A_TIME = 1 << 20  # bytes; Python would make room for all that a file may have
 
 
 class NotReadableError(Exception):
-    """A file that is not read, with the reason in words."""
+    """A file cannot be read; the message is the reason."""
 
 
 def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
-    """Reads a whole file, and never waits for one that has no end.
+    """Read a whole file, and never wait for one that has no end.
 
     Args:
         path: a regular file, or a link to one.
@@ -28,7 +27,7 @@ def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
         NotReadableError: it is no regular file, too large, or cannot be read.
     """
     try:
-        # Without waiting, because opening a pipe waits for somebody to write to it.
+        # Without waiting, because opening a pipe waits for a writer.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except (FileNotFoundError, IsADirectoryError):
         raise
@@ -53,11 +52,11 @@ def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def write_whole(file: Path, data: bytes, mode: int = 0o600) -> None:
-    """Writes a file under another name first; what was there before is replaced.
+    """Write a file under another name first, then replace what was there before.
 
     Args:
-        file: the file; its directory is there.
-        data: all that it has then.
+        file: the file; its directory exists.
+        data: its new content.
         mode: its permissions.
 
     Raises:

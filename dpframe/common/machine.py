@@ -9,27 +9,21 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-
-# What this machine has, so that nothing is begun that it cannot hold.
-
+from typing import Any, NamedTuple, TypeVar
 
 _CONTROL_GROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
+# What the processes of a control group may have and do have, in versions 2 and 1.
 _FILES = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
-"""Of a control group, versions 2 and 1: what its processes may have and do have."""
 
 
 def free_bytes() -> int | None:
-    """Memory that this process may still take without anything being pushed out or killed.
+    """Return the memory that this process may still take without swapping or being killed.
 
     Returns:
-        None where the system does not tell.
+        None if the system does not tell.
     """
     free = [left for left in (_of_system(), *map(_of_group, _groups())) if left is not None]
     return min(free, default=None)
@@ -37,14 +31,14 @@ def free_bytes() -> int | None:
 
 @contextlib.contextmanager
 def within(more: int | None) -> Iterator[None]:
-    """Lets whoever asks for more memory than this meet a `MemoryError`.
+    """Raise `MemoryError` if the process asks for more memory than this meanwhile.
 
     Without it the system gives what it does not have, and kills the process that uses it.
 
     Args:
         more: bytes beyond what the process has now; None for no limit. Kept on Linux only.
     """
-    used = _status().get("VmData")
+    used = _table(Path("/proc/self/status")).get("VmData")
     if more is None or used is None:
         yield
         return
@@ -61,10 +55,6 @@ def within(more: int | None) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
-def _status() -> dict[str, int]:
-    return _table(Path("/proc/self/status"))
-
-
 def _of_system() -> int | None:
     available = _table(Path("/proc/meminfo")).get("MemAvailable")
     if available is not None:
@@ -76,7 +66,7 @@ def _of_system() -> int | None:
 
 
 def _table(file: Path) -> dict[str, int]:
-    """The numbers of a file of lines like `MemAvailable:  123 kB`."""
+    """Read the numbers of a file of lines like `MemAvailable:  123 kB`."""
     try:
         lines = file.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
@@ -86,97 +76,81 @@ def _table(file: Path) -> dict[str, int]:
     return {name: int(word[0]) for name, word in words if word and word[0].isdigit()}
 
 
-def _groups() -> list[Path]:
-    """The control groups of this process, from its own up to that of the whole machine."""
+def _groups() -> Iterator[Path]:
+    """List the control groups of this process, from its own up to that of the whole machine."""
     try:
         lines = _OWN_GROUPS.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
-        return []
-    found = []
+        return
     for line in lines:
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if controllers in ("", "memory"):
             own = _CONTROL_GROUPS / controllers / path.lstrip("/")
-            found += [own, *own.parents]
-    return [group for group in found if group.is_relative_to(_CONTROL_GROUPS)]
+            yield from (g for g in (own, *own.parents) if g.is_relative_to(_CONTROL_GROUPS))
 
 
 def _of_group(group: Path) -> int | None:
-    """What a control group has left; None if it sets no limit."""
-    for limit, usage in _FILES:
+    """Return what a control group has left; None if it sets no limit."""
+    for names in _FILES:
         try:
-            most, used = ((group / name).read_text(encoding="ascii") for name in (limit, usage))
-            return max(0, int(most) - int(used))
+            most, used = (int((group / name).read_text(encoding="ascii")) for name in names)
+            return max(0, most - used)
         except (OSError, ValueError):  # no such file, or "max"
             continue
     return None
 
 
-# The processes that a process started, and those that these started: where one ends, all do.
-#
-# A program that begins a session of its own is in nobody's process group any more; it is still a
-# descendant, as long as somebody above it adopts what its parents leave. On Linux only; elsewhere
-# there is nothing to read, and nothing is done.
-
-
-_PROCESSES = Path("/proc")
-_ADOPT = 36
-"""PR_SET_CHILD_SUBREAPER"""
+# Process trees, on Linux only. A program that begins a session of its own leaves its process group
+# but is still a descendant, as long as a process above it adopts what its parents leave. psutil
+# reads every process of the machine for this and takes 55 times as long.
 
 
 def adopt() -> None:
-    """Makes this process the parent of every descendant whose own parent has ended."""
+    """Make this process the parent of every descendant whose own parent has ended."""
     if sys.platform == "linux":
         import ctypes
 
-        ctypes.CDLL(None).prctl(_ADOPT, 1)
+        ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
 
 
 def descendants(process: int) -> list[int]:
-    """Numbers of the processes below one, the nearest first."""
-    found, place = [process], 0
-    while place < len(found):
-        for listed in _PROCESSES.glob(f"{found[place]}/task/*/children"):
+    """Return the numbers of the processes below one, the nearest first."""
+    found = [process]
+    for number in found:  # grows meanwhile
+        for listed in Path("/proc").glob(f"{number}/task/*/children"):
             with contextlib.suppress(OSError):  # it has ended meanwhile
                 found += map(int, listed.read_text(encoding="ascii").split())
-        place += 1
     return found[1:]
 
 
 def running(process: int) -> bool:
-    """Whether a process is there and has not ended."""
+    """True if a process is there and has not ended; a zombie has."""
     try:
-        about = (_PROCESSES / str(process) / "stat").read_text(encoding="ascii", errors="replace")
+        about = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return False
     return about.rpartition(")")[2].split()[0] not in "ZX"
 
 
 def end(processes: list[int]) -> None:
-    """Kills processes, whatever they are doing."""
+    """Kill processes, whatever they are doing."""
     for process in processes:
         with contextlib.suppress(OSError):
             os.kill(process, getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
-# Waits for authors' code as long as a time budget allows, and no longer.
-#
-# No thread can be ended from outside. So code that may hang runs in a thread of its own, which is
-# left behind if it does: it keeps nobody, and nothing that it still finds is used.
-
-
 T = TypeVar("T")
 
-PATIENCE = 10.0
-"""Seconds beyond a time budget that a call of authors' code gets while nothing is counted."""
+GRACE = 10.0
+"""Seconds beyond a time budget that a call of plugin code gets while nothing is counted."""
 
 TICK = 0.05
 """Seconds between two looks at the clock."""
 
 
 class StuckError(Exception):
-    """Authors' code did not come back; the message says whose.
+    """A call of plugin code exceeded its time limit; the message names the call.
 
     Args:
         what: was called.
@@ -196,12 +170,12 @@ class _Call(NamedTuple):
 
 
 _calls: dict[int, _Call] = {}
-"""By thread: the call of authors' code that is going on, the outermost if there are several."""
+"""By thread: the call of plugin code that is going on, the outermost if there are several."""
 
 
 @contextlib.contextmanager
 def at_work(what: str, place: Any = None) -> Iterator[None]:
-    """While authors' code is called.
+    """Note that this thread calls plugin code meanwhile.
 
     Args:
         what: is called.
@@ -219,24 +193,27 @@ def at_work(what: str, place: Any = None) -> Iterator[None]:
 
 
 def doing(thread: int | None) -> str | None:
-    """What authors' code a thread is calling."""
+    """Return the plugin code that a thread is calling."""
     call = None if thread is None else _calls.get(thread)
     return None if call is None else call.what
 
 
-def patiently(work: Callable[[], T], seconds: float | None) -> T:
-    """What a call gives, if no authors' code in it takes too long.
+def with_timeout(work: Callable[[], T], seconds: float | None) -> T:
+    """Call plugin code with a time limit.
+
+    No thread can be ended from outside. If the call times out, its thread is abandoned and its
+    result ignored.
 
     Args:
         work: is called in another thread, so that its contexts must be its own.
-        seconds: the time budget; None waits for ever, in this thread.
+        seconds: the time budget; None for no limit and no other thread.
 
     Raises:
-        StuckError: some code of authors takes longer than that and the patience for it.
+        StuckError: a call under `at_work` takes longer than that and a grace period.
     """
     if seconds is None:
         return work()
-    limit = seconds + PATIENCE
+    limit = seconds + GRACE
     done: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
 
     def run() -> None:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpframe.common.machine import at_work
-from dpframe.common.text import blame, shown
+from dpframe.common.text import error_message, shown
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import KINDS_OF_SCORES
 from dpframe.interfaces.mechanism import HostMechanism, Mechanism
@@ -44,7 +44,7 @@ def guarded(what: str, call: Callable[[], Any]) -> Any:
     except CellError:
         raise
     except (Exception, SystemExit) as error:  # exit() would end the run
-        raise CellError(f"{what} raised {blame(error)}{_hint(error)}") from error
+        raise CellError(f"{what} raised {error_message(error)}{_hint(error)}") from error
 
 
 def _hint(error: BaseException) -> str:

@@ -33,7 +33,7 @@ from dpframe.sampling.address import (
 )
 from dpframe.sampling.content import data_digest
 from dpframe.sampling.draws import Draws, learn
-from dpframe.sampling.programs import Parcel, count_segment
+from dpframe.sampling.programs import CountTask, count_segment
 from dpframe.workers.trial_call import check_seen_alone, seen
 
 if TYPE_CHECKING:
@@ -365,7 +365,7 @@ class DeviceWork(Work):
         the_pass = self.the_pass
         mechanisms = stack(the_pass.mechanisms, self.dtype)
         zeros, *padded = pad((self.zeros, mechanisms, self.states, self.layouts), self.lanes)
-        self.parcel = Parcel(
+        self.count_task = CountTask(
             zeros,
             (padded[0], padded[1], padded[2]),
             self.attacks,
@@ -410,6 +410,6 @@ class DeviceWork(Work):
         self, count: Callable[..., Any], index: int, segment: Segment
     ) -> tuple[Segment, tuple[Tree, ...]]:
         """What `draw_and_count` gives, by this process or by others."""
-        call = partial(count, self.parcel, tuple(self.active), index, segment)
+        call = partial(count, self.count_task, tuple(self.active), index, segment)
         counted: tuple[Tree, ...] = guarded("counting", call)
         return segment, counted

@@ -22,7 +22,7 @@ from typing import (
 import jax
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from dpframe.common.text import blame, shown
+from dpframe.common.text import error_message, shown
 from dpframe.errors import PluginError
 
 # The base of every plugin: a frozen, keyword-only dataclass that JAX can trace.
@@ -349,7 +349,7 @@ def unreadable(cls: type[Plugin]) -> str | None:
     try:
         parameters(cls)
     except Exception as error:
-        return f"the parameters of {cls.__name__} cannot be described: {blame(error)}"
+        return f"the parameters of {cls.__name__} cannot be described: {error_message(error)}"
     return None
 
 

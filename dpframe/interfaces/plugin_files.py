@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic_core import core_schema
 
 from dpframe.common.files import NotReadableError, read_regular
-from dpframe.common.text import blame, printable
+from dpframe.common.text import error_message, escape
 from dpframe.errors import PluginError
 
 if TYPE_CHECKING:
@@ -225,9 +225,9 @@ def _explained(path: Path, error: BaseException) -> str:
     """What is wrong with a file, and where."""
     if isinstance(error, SyntaxError) and error.lineno:
         where = path if Path(error.filename or "").name == path.name else Path(str(error.filename))
-        line = printable((error.text or "").strip())
+        line = escape((error.text or "").strip())
         return f"{where}:{error.lineno}: {error.msg}" + (f"\n   {line}" if line else "")
-    return f"{path}: {blame(error)}"
+    return f"{path}: {error_message(error)}"
 
 
 def _code_of(file: PluginFile) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpframe.common.text import printable
+from dpframe.common.text import escape
 from dpframe.report import sentences
 from dpframe.report.files import formats
 from dpframe.report.group import called_place, called_skipped, repeated
@@ -125,7 +125,7 @@ def _command(file: str, line: int | None, title: str, message: str) -> str:
 
 
 def _data(text: str) -> str:
-    shown = printable(text, "\r\n")
+    shown = escape(text, "\r\n")
     return shown.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -22,7 +22,7 @@ from pydantic_core import from_json
 
 from dpframe import __version__
 from dpframe.common.files import NotReadableError, read_regular
-from dpframe.common.text import printable
+from dpframe.common.text import escape
 from dpframe.errors import OutputError, RecordError
 from dpframe.results.model import SCHEMA, Record, strict
 from dpframe.results.plain import profile_problem, shown
@@ -580,7 +580,7 @@ def _first_problem(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_context=False)[0]
     place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"])
     more = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""
-    place = printable(place.lstrip("."))
+    place = escape(place.lstrip("."))
     given = "" if first["type"] == "missing" else f", not {shown(first['input'])}"
     message = first["msg"][:1].lower() + first["msg"][1:]
     return f"not a whole record: {place or 'the record'}: {message}{given}{more}"

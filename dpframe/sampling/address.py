@@ -1,4 +1,10 @@
-"""Addresses of random draws, and the chunks that draws are cut into."""
+"""Addresses of random draws, and the chunks that draws are cut into.
+
+The address of a draw is (seed, draw group, repeat, stream, chunk, dataset). The first four, a
+`Stream`, are hashed into a base key. Chunk and dataset are folded in, by NumPy for all chunks of a
+segment at once, so that programs are handed keys and derive none. Keys are made here and nowhere
+else, and nothing ever stores one.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +13,7 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -19,28 +26,16 @@ from dpframe.interfaces.pair import as_traced
 from dpframe.sampling import threefry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from dpframe.common.types import Array, HostArray, Key, Tree
     from dpframe.interfaces.pair import Pair
     from dpframe.spec.audit import Cell, RunSettings
 
 
-# Where every random draw comes from: its address, and the key that is a hash of the address.
-#
-# The address of a draw is (seed, draw group, repeat, stream, chunk, dataset). The first four, a
-# `Stream`, are hashed into a base key; chunk and dataset are folded in, by NumPy for all chunks
-# of a
-# segment at once, so that programs are handed keys and derive none. Keys are made here and
-# nowhere
-# else, and nothing ever stores one.
-
-
 SCHEME = 1
-"""Changes when addresses come to mean other draws, so that old counts are never mixed with new."""
+"""Must change if addresses come to mean other draws: old counts are never mixed with new."""
 
 HOST = "as the pair made them"
-"""In the address of a black box in place of a precision; changes as the scheme does."""
+"""Stands in the address of a black box in place of a precision; part of the scheme."""
 
 FIT, LEARNER, PILOT, EVAL = "fit", "fit-learner", "pilot", "eval"
 """Streams: what attacks learn from, their own randomness, what chooses, what bounds."""
@@ -58,18 +53,18 @@ class Stream(NamedTuple):
     stream: str
 
     def of(self, name: str) -> Stream:
-        """Another stream of the same seed, draw group and repeat."""
+        """Return another stream of the same seed, draw group and repeat."""
         return self._replace(stream=name)
 
 
 def draw_group(cell: Cell, *, data: str, precision: str, prng: str, rows: int) -> str:
-    """Stable 64-bit hash, in hex, of everything that determines random draws and nothing else.
+    """Hash everything that determines random draws and nothing else: 64 bits, in hex.
 
     Traced floats such as ε are not part of it, so all their values share one set of draws.
 
     Args:
         cell: gives the mechanism's distribution, name and static parameters, and the pair.
-        data: digest of D and D′, which a pair may read from a file. Not used where the class says
+        data: digest of D and D′, which a pair may read from a file. Not used if the class declares
             that its parameters say all.
         precision: "float32" or "float64"; black boxes know neither.
         prng: name of the generator.
@@ -95,11 +90,11 @@ def draw_group(cell: Cell, *, data: str, precision: str, prng: str, rows: int) -
 
 
 def evidence_of(cell: Cell, *, data: str, precision: str) -> Stream:
-    """What the looks at a cell's draws are kept under: all that its author did not choose to vary.
+    """Return the name under which the looks at a cell's draws are kept.
 
-    Where other draws can be had without a word in the spec that says so, they are the same
-    evidence, drawn again: with other chunks or another generator, and of a black box without a seed
-    whatever seed there is.
+    It holds all that the spec's author did not choose to vary. Draws with other chunks or another
+    generator are the same evidence, drawn again; so are those of a black box that takes no seed,
+    whatever the seed.
 
     Args:
         cell: gives the mechanism's distribution, name and static parameters, and the pair.
@@ -112,36 +107,37 @@ def evidence_of(cell: Cell, *, data: str, precision: str) -> Stream:
 
 
 GENERATORS: dict[str, Any] = {threefry.NAME: threefry.IMPL, "threefry2x32": "threefry2x32"}
-"""What JAX takes for each name that a spec may give; "threefry2x32" is JAX's own."""
+"""JAX's name for each name that a spec may give; "threefry2x32" is JAX's own."""
 
 _ROUNDS = {threefry.NAME: threefry.ROUNDS, "threefry2x32": 20}
 
 
 def generator_name(name: str) -> str:
-    """The generator's proper name, for the record."""
+    """Return the generator's proper name, for the record."""
     return threefry.NAME if name == "default" else name
 
 
 def base_key(stream: Stream, prng: str) -> Key:
-    """The key of a stream; `chunk_key` goes on from it."""
+    """Return the key of a stream; `chunk_key` goes on from it."""
     return _key(_words(stream, 8), prng)
 
 
 def base_keys(streams: Sequence[Stream], prng: str) -> Key:
-    """The keys of many streams at once, shape [streams]."""
+    """Return the keys of many streams at once, shape [streams]."""
     return _key(np.stack([_words(stream, 8) for stream in streams]), prng)
 
 
 def chunk_key(base: Key, chunk: Array, dataset: Array) -> Key:
-    """The key of one chunk of one dataset; traced. D and D′ never share draws."""
+    """Return the key of one chunk of one dataset; traced. D and D′ never share draws."""
     key: Key = jax.random.fold_in(jax.random.fold_in(base, chunk), dataset)
     return key
 
 
 def chunk_keys(stream: Stream, prng: str, dataset: int, first: int, stop: int) -> HostArray:
-    """The words of what `chunk_key` gives for chunks first … stop − 1, uint32 [chunks, 2].
+    """Return the words of the keys of chunks first … stop − 1, uint32 [chunks, 2].
 
-    Made by NumPy: a program that derives keys itself takes a third longer to compile.
+    They equal those of `chunk_key`. NumPy makes them, because a program that derives keys itself
+    takes a third longer to compile.
     """
     chunks = np.arange(first, stop, dtype=np.uint32)
     rounds, none = _ROUNDS[prng], np.zeros_like(chunks)
@@ -152,19 +148,19 @@ def chunk_keys(stream: Stream, prng: str, dataset: int, first: int, stop: int) -
 
 
 def key_of(words: Any, prng: str) -> Key:
-    """The key of two words that `chunk_keys` gave; traced."""
+    """Return the key of two words that `chunk_keys` gave; traced."""
     key: Key = jax.random.wrap_key_data(words, impl=GENERATORS[prng])
     return key
 
 
 def host_generator(stream: Stream, chunk: int = 0, dataset: int = 0) -> np.random.Generator:
-    """NumPy's counterpart of `base_key` and `chunk_key`, for what JAX does not trace."""
+    """Return NumPy's counterpart of `base_key` and `chunk_key`, for what JAX does not trace."""
     seeds = np.random.SeedSequence([*_words(stream, 32).tolist(), chunk, dataset])
     return np.random.Generator(np.random.PCG64DXSM(seeds))
 
 
 def host_seeds(stream: Stream, chunk: int = 0, dataset: int = 0) -> Any:
-    """Eight 32-bit words for generators that a whole process shares; others than those above."""
+    """Return eight 32-bit words for generators that a whole process shares; unlike those above."""
     place = _words(stream, 32).tobytes() + chunk.to_bytes(8, "little") + bytes([dataset])
     found = hashlib.blake2b(place, digest_size=32, person=b"shared").digest()
     return np.frombuffer(found, "<u4")
@@ -177,18 +173,17 @@ def _key(words: Any, prng: str) -> Key:
 
 @functools.lru_cache(maxsize=64)
 def _words(stream: Stream, size: int) -> Any:
-    """The hash of a stream, as 32-bit words."""
+    """Hash a stream to 32-bit words."""
     return np.frombuffer(bytes.fromhex(digest(list(stream), size)), "<u4")
 
 
 def digest(content: Any, size: int = 8) -> str:
-    """Hash of JSON content as `size` bytes in hex; the same on every machine."""
+    """Hash JSON content to `size` bytes in hex; the same on every machine."""
     text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=size).hexdigest()
 
 
-# How draws are cut into chunks. A chunk is the unit of randomness, never of convenience.
-
+# A chunk is the unit of randomness, never of convenience.
 
 CHUNK_ELEMENTS = 1 << 16
 """Output coordinates per chunk; a chunk of float32 then stays in the cache of one core."""
@@ -197,8 +192,8 @@ SEGMENT_ELEMENTS = 1 << 28
 """Output coordinates per device call: about a second of work, so that progress is smooth."""
 
 HOST_ROWS = 16
-"""Releases per chunk of a black box, each of which may take a second; what is begun is drawn whole,
-and what is interrupted is lost. Few if a release is cheap: `[run] chunk` asks for more."""
+"""Releases per chunk of a black box, each of which may take a second. A chunk is drawn whole, or
+lost if it is interrupted. If releases are cheap, `[run] chunk` should ask for more."""
 
 
 class Segment(NamedTuple):
@@ -206,21 +201,20 @@ class Segment(NamedTuple):
 
     first: int
     stop: int
-    limit: int
-    """Rows counted of each chunk; below the chunk's rows only for a tail."""
+    limit: int  # rows counted of each chunk; below the chunk's rows only for a tail
     slices: tuple[tuple[int, int], ...] = ()
     """Rows of its only chunk that are counted apart, from the first up to the last of each; the
     counts then have one more axis, before all others."""
 
 
 def rows_per_chunk(output_shape: tuple[int, ...], *, on_host: bool = False) -> int:
-    """Rows of a chunk: a power of two, from the output's shape alone.
+    """Return the rows of a chunk: a power of two, from the output's shape alone.
 
     Neither memory nor device may change it, because it is part of the address of every draw.
 
     Args:
         output_shape: of one output.
-        on_host: whether plain Python makes it.
+        on_host: True if plain Python makes it.
     """
     most = CHUNK_ELEMENTS // max(1, math.prod(output_shape))
     if on_host:
@@ -229,7 +223,7 @@ def rows_per_chunk(output_shape: tuple[int, ...], *, on_host: bool = False) -> i
 
 
 def pieces(rows: int, elements: int) -> int:
-    """Chunks that one call of a device draws, for about a second of work.
+    """Return the number of chunks that one call of a device draws in about a second.
 
     Args:
         rows: rows per chunk.
@@ -247,15 +241,15 @@ def segments(
     slow: bool = False,
     times: int = 1,
 ) -> Iterator[Segment]:
-    """Cuts the chunks from `done` on into segments; a tail chunk is drawn whole and cut.
+    """Cut the chunks from `done` on into segments; a tail chunk is drawn whole and cut.
 
     Args:
         trials: rows wanted in all.
         rows: rows per chunk.
         elements: coordinates per row.
         done: whole chunks already counted.
-        slow: whether every chunk is a segment of its own.
-        times: how many times as large as usual segments are.
+        slow: True if every chunk is a segment of its own.
+        times: size of segments over their usual size.
     """
     whole, tail = divmod(trials, rows)
     step = times * (1 if slow else pieces(rows, elements))
@@ -265,31 +259,24 @@ def segments(
         yield Segment(whole, whole + 1, tail)
 
 
-# What one output of a mechanism looks like.
-
-
 class Asking(NamedTuple):
-    """How a black box is asked that may answer with anything."""
+    """The terms on which a black box is asked that may answer with anything."""
 
-    raises: bool = True
-    """Whether an exception is an answer."""
-    time: bool = False
-    """Whether the time that each answer took is part of it."""
-    one: bool = False
-    """Whether `sample` is asked for one answer at a time."""
-    limit: float | None = None
-    """Seconds after which an answer is taken for a TimeoutError."""
+    raises: bool = True  # an exception is an answer
+    time: bool = False  # the time that each answer took is part of it
+    one: bool = False  # `sample` is asked for one answer at a time
+    limit: float | None = None  # seconds after which an answer counts as a TimeoutError
 
 
 class Shape(NamedTuple):
-    """What one output of a mechanism looks like."""
+    """The shape and type of one output of a mechanism."""
 
     dims: tuple[int, ...]
     dtype: np.dtype[Any]
     asking: Asking | None = None
-    """Of answers of any kind, which are then rows of 64-bit words: how they are asked for."""
+    """For answers of any kind, which are rows of 64-bit words: the terms of asking."""
     native: tuple[int, ...] | None = None
-    """Of such answers: the shape of their numbers, where all came in one shape."""
+    """For such answers: the shape of their numbers, if all came in one shape."""
 
     def __str__(self) -> str:
         if self.asking is not None:
@@ -298,24 +285,21 @@ class Shape(NamedTuple):
 
     @property
     def width(self) -> int:
-        """How many numbers of an answer are laid out."""
+        """Number of numbers of an answer that are laid out."""
         return self.dims[0] - BEFORE
 
 
 def of_answers(asking: Asking, numbers: int, native: Sequence[int] | None) -> Shape:
-    """The shape of answers of any kind.
+    """Return the shape of answers of any kind.
 
     Args:
-        asking: how they are asked for.
+        asking: the terms of asking.
         numbers: in the widest that came; rounded up, so that programs are shared.
-        native: the shape of their numbers, where all came in one shape.
+        native: the shape of their numbers, if all came in one shape.
     """
     width = 1 << max(0, numbers - 1).bit_length()
     shape = None if native is None else tuple(native)
     return Shape((BEFORE + width,), np.dtype(np.uint64), asking, shape)
-
-
-# A shard of a run: which part of the draws of each pass is counted here.
 
 
 class Shard(NamedTuple):
@@ -328,9 +312,9 @@ class Shard(NamedTuple):
         return f"{self.number}/{self.of}"
 
     def chunks(self, trials: int, rows: int) -> range:
-        """Whole chunks of each dataset that are counted in it; together the shards have all.
+        """Return the whole chunks of each dataset that are counted in it; the shards share all.
 
-        The trials after the last whole chunk are left to whoever adds the shards up.
+        The trials after the last whole chunk are left to the command that adds the shards up.
 
         Args:
             trials: of each dataset, in the whole run.
@@ -340,48 +324,36 @@ class Shard(NamedTuple):
         return range(whole * (self.number - 1) // self.of, whole * self.number // self.of)
 
     def owns(self, place: int) -> bool:
-        """Whether what cannot be divided is done in it.
+        """True if work that cannot be divided is done in it, given its number from 0.
 
-        What is bet on in a round depends on all rounds before, so cells that bet, and searches, go
-        to one shard whole.
-
-        Args:
-            place: among all that cannot be divided, from 0.
+        A bet depends on all rounds before, so cells that bet, and searches, go to one shard whole.
         """
         return place % self.of == self.number - 1
 
 
 def windowed(key: str, window: range) -> str:
-    """Under which a store keeps the counts of some chunks only.
-
-    Args:
-        key: of the counts of all.
-        window: the chunks.
-    """
+    """Return the key of the counts of some chunks, given the key of the counts of all."""
     return f"{key}@{window.start}-{window.stop}"
 
 
 def window_of(key: str) -> tuple[str, range] | None:
-    """The key of the counts of all chunks, and which chunks these are; None if they are all."""
+    """Return the key of the counts of all chunks, and these chunks; None if they are all."""
     found = re.fullmatch(r"(.*)@(\d+)-(\d+)", key)
     return found and (found[1], range(int(found[2]), int(found[3])))
 
 
-# The precision of a run: in which dtype parameters, datasets and outputs are held.
-
-
 def run_dtype(run: RunSettings) -> np.dtype[Any]:
-    """The dtype of floating leaves and datasets."""
+    """Return the dtype of floating leaves and datasets."""
     return np.dtype(run.precision)
 
 
 def precision_of(run: RunSettings) -> Any:
-    """Context in which JAX has the run's precision; it belongs to a thread."""
+    """Return a context in which JAX has the run's precision; it belongs to a thread."""
     return jax.enable_x64(run.precision == "float64")
 
 
 def dataset(made: Tree, dtype: np.dtype[Any]) -> Tree:
-    """A dataset as a pair made it, with floating data in the run's dtype."""
+    """Return a dataset as a pair made it, with floating data in the run's dtype."""
 
     def held(data: Any) -> HostArray:
         array = np.asarray(data)
@@ -391,29 +363,24 @@ def dataset(made: Tree, dtype: np.dtype[Any]) -> Tree:
 
 
 def both_as_made(pair: Pair) -> tuple[Any, Any]:
-    """D and D′ as the pair makes them, nothing rounded."""
+    """Return D and D′ as the pair makes them, nothing rounded."""
     return pair.d0, pair.d1
 
 
 def for_jax(made: tuple[Any, Any], dtype: np.dtype[Any]) -> tuple[Tree, Tree]:
-    """D and D′ as a traced mechanism gets them: padded where their sizes differ.
-
-    Args:
-        made: as the pair made them.
-        dtype: of floating data.
-    """
+    """Return D and D′ as a traced mechanism gets them: padded if their sizes differ."""
     d0, d1 = as_traced(*made)
     return dataset(d0, dtype), dataset(d1, dtype)
 
 
 def for_a_box(made: tuple[Any, Any]) -> tuple[Any, Any]:
-    """D and D′ as a black box gets them: the pair's own values, in arrays that NumPy knows."""
+    """Return D and D′ as a black box gets them: the pair's own values, NumPy arrays for JAX's."""
     d0, d1 = (np.asarray(data) if isinstance(data, jax.Array) else data for data in made)
     return d0, d1
 
 
 def shape_of_dataset(pair: Pair, dtype: np.dtype[Any]) -> Tree:
-    """A dataset of zeros, shaped like those of a pair, that takes no memory."""
+    """Return a dataset of zeros, shaped like those of a pair, that takes no memory."""
 
     def like(data: Any) -> HostArray:
         array = np.asarray(data)
@@ -424,15 +391,15 @@ def shape_of_dataset(pair: Pair, dtype: np.dtype[Any]) -> Tree:
 
 
 def on_device(dtype: np.dtype[Any], run: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype in which an attack sees outputs: floating ones in the run's precision."""
+    """Return the dtype in which an attack sees outputs: floating ones in the run's precision."""
     return run if jnp.issubdtype(dtype, jnp.floating) else dtype
 
 
 def as_scored(outputs: HostArray, run: np.dtype[Any]) -> HostArray:
-    """Outputs made outside of JAX, in the dtype in which attacks see them."""
+    """Convert outputs made outside of JAX to the dtype in which attacks see them."""
     return outputs.astype(on_device(outputs.dtype, run))
 
 
 def can_be_nan(dtype: np.dtype[Any]) -> bool:
-    """Whether values of a dtype can be NaN; NumPy alone does not know bfloat16."""
+    """True if values of a dtype can be NaN; NumPy alone does not know bfloat16."""
     return bool(jnp.issubdtype(dtype, jnp.inexact))

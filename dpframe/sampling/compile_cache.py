@@ -1,4 +1,9 @@
-"""Compile programs for the device at hand and keep them between runs."""
+"""Compile programs for the device at hand and keep them between runs.
+
+JAX keeps what it compiles under a key that is made of the lowered program, so each process traces
+and lowers all of its programs anew: 0.05 s each, which is most of what a run with few draws takes.
+Programs that have a `program_key` are kept under that, and found again without being traced.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +15,10 @@ import pickle
 import stat
 import threading
 import zlib
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -28,87 +34,68 @@ from dpframe.sampling.program_keys import (
     unchanged,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-
-# Entries that know their key: what is damaged, or was copied over another entry, is none.
-
-
-DIGEST = 32
-"""Bytes before the content."""
-
-
-def sealed(key: str, content: bytes) -> bytes:
-    """Content with a digest of it and its key."""
-    return hashlib.blake2b(key.encode() + b"\0" + content, digest_size=DIGEST).digest() + content
-
-
-def unsealed(key: str, entry: bytes) -> bytes:
-    """The content of an entry.
-
-    Raises:
-        ValueError: it is not what was sealed under this key.
-    """
-    content = entry[DIGEST:]
-    if sealed(key, content) != entry:
-        raise ValueError("not what was written")
-    return content
-
-
-# Compiled programs that are found again without being traced.
-#
-# JAX keeps what it compiles under a key that is made of the lowered program, so that each process
-# traces and lowers all of its programs anew: .05 s each, which is most of what a run with few
-# draws
-# takes. What has a `program_key` is kept under that.
-
-
 T = TypeVar("T")
 
 _kept_in: list[Path] = []
-"""Where programs are kept, if they are."""
+"""The directory of programs, if they are kept."""
 
 
 def keep_executables(directory: Path | None) -> None:
-    """Keeps whole programs in a directory from now on; None: no longer.
+    """Keep whole programs in a directory from now on; None: no longer.
 
     Args:
-        directory: nobody else may write to it, since what it holds is run.
+        directory: no other user may write to it, since its programs are run.
     """
     _kept_in[:] = [] if directory is None else [directory]
 
 
 def directory() -> Path | None:
-    """Where programs are kept."""
+    """Return the directory of programs, if they are kept."""
     return _kept_in[0] if _kept_in else None
 
 
-class Executables:
-    """The programs of one function.
+def compiled(static: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Program]:
+    """Decorate a function of arrays; it is compiled on first use, not on import.
 
     Args:
-        function: what is traced.
-        lower: gives what `jax.jit` lowers a call to.
+        static: names of the keyword arguments that select a program.
     """
+    return lambda function: Program(function, static)
 
-    def __init__(self, function: Callable[..., Any], lower: Callable[..., Any]) -> None:
-        self._function, self._lower = function, lower
+
+class Program:
+    """A function that is compiled with the options that suit the device."""
+
+    def __init__(self, function: Callable[..., Any], static: tuple[str, ...]) -> None:
+        functools.update_wrapper(self, function)
+        self._function, self._static = function, static
         self._found: dict[Any, Any] = {}
         self._locks: dict[Any, threading.Lock] = {}
 
-    def __len__(self) -> int:
-        return sum(found is not None for found in self._found.values())
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.keys() <= set(self._static):
+            found = self._find(args, kwargs)
+            if found is not None:
+                return found(*args)
+        return self._jitted(*args, **kwargs)
 
-    def find(self, args: tuple[Any, ...], static: dict[str, Any]) -> Callable[..., Any] | None:
-        """The program for some arguments.
+    @functools.cached_property
+    def _jitted(self) -> Any:
+        return jax.jit(
+            self._function, static_argnames=self._static, compiler_options=compiler_options()
+        )
+
+    def programs(self) -> int:
+        """Return the number of programs that it has been compiled to."""
+        kept = sum(found is not None for found in self._found.values())
+        return int(self._jitted._cache_size()) + kept
+
+    def _find(self, args: tuple[Any, ...], static: dict[str, Any]) -> Callable[..., Any] | None:
+        """Find or compile the program for some arguments; None if `jax.jit` has to do it.
 
         Args:
             args: arrays, and trees of them.
             static: the keyword arguments that select a program; it is called without them.
-
-        Returns:
-            None where `jax.jit` has to do it.
         """
         kept = directory()
         if kept is None or jax.default_backend() != "cpu" or len(jax.devices()) != 1:
@@ -118,36 +105,31 @@ class Executables:
             return None
         arrays = tuple((leaf.dtype, leaf.shape, is_weak(leaf)) for leaf in leaves)
         try:
-            place = (kept, structure, arrays, tuple(static.items()), settings())
+            place = (kept, structure, arrays, tuple(static.items()), _settings())
         except UnknownError:
             return None
         if place not in self._found:
             with self._locks.setdefault(place, threading.Lock()):
                 if place not in self._found:
-                    self._found[place] = self._made(kept, args, static)
+                    self._found[place] = self._load_or_compile(args, static)
         found: Callable[..., Any] | None = self._found[place]
         return found
 
-    def _made(self, kept: Path, args: tuple[Any, ...], static: dict[str, Any]) -> Any:
-        try:
-            key = program_key(self._function, settings_in_words(), args, static)
-        except UnknownError:
+    def _load_or_compile(self, args: tuple[Any, ...], static: dict[str, Any]) -> Any:
+        entry = _Entry.of(self._function, args, static, "program")
+        if entry is None:
             return None
-        file = kept / f"{key}-program"
-        try:
-            return _loaded(unsealed(key, file.read_bytes()), args)
-        except Exception:  # none yet, or none that this version can load
-            lowered = self._lowered(args, static)
-        with compiled_anew() as anew:
+        with contextlib.suppress(Exception):  # none yet, or none that this version can load
+            return _loaded(entry.read(), args)
+        lowered = self._lowered(args, static)
+        with _compiled_anew() as anew:
             found = lowered.compile()
-        with contextlib.suppress(Exception):  # a program that cannot be kept runs as well
-            content = _content(found)
-            if anew.asked and unchanged(self._function, args, static) and settled():
-                write_whole(file, sealed(key, content))
+        if anew.asked:
+            entry.write(lambda: _content(found))
         return found
 
     def _lowered(self, args: tuple[Any, ...], static: dict[str, Any]) -> Any:
-        return self._lower(*args, **static)
+        return self._jitted.lower(*args, **static)
 
 
 def remembered(
@@ -156,57 +138,97 @@ def remembered(
     static: dict[str, Any],
     find: Callable[[], T],
 ) -> T:
-    """What a trace shows, without the trace where it was made before.
+    """Return the result of a trace, without the trace if it was made before.
 
     Args:
-        function: what is traced; what is found depends on what its key does, and on no more.
-        args: for which arrays.
-        static: for which keyword arguments.
-        find: traces; what it gives can be pickled.
+        function: is traced; the result depends on what its key does, and on no more.
+        args: arrays of the trace.
+        static: keyword arguments of the trace.
+        find: traces; its result can be pickled.
     """
-    if (kept := directory()) is None:
+    entry = _Entry.of(function, args, static, "trace")
+    if entry is None:
         return find()
-    try:
-        key = program_key(function, settings_in_words(), args, static)
-    except UnknownError:
-        return find()
-    file = kept / f"{key}-trace"
     with contextlib.suppress(Exception):  # none yet
-        known: T = pickle.loads(unsealed(key, file.read_bytes()))
+        known: T = pickle.loads(entry.read())
         return known
     found = find()
-    with contextlib.suppress(Exception):
-        if unchanged(function, args, static) and settled():
-            write_whole(file, sealed(key, pickle.dumps(found)))
+    entry.write(lambda: pickle.dumps(found))
     return found
 
 
+class _Entry:
+    """The file of a program, or of the result of a trace, under the key of the program."""
+
+    def __init__(self, key: str, file: Path, is_unchanged: Callable[[], bool]) -> None:
+        self._key, self._file, self._is_unchanged = key, file, is_unchanged
+
+    @classmethod
+    def of(
+        cls, function: Callable[..., Any], args: Any, static: dict[str, Any], kind: str
+    ) -> _Entry | None:
+        """Return the entry of a call; None if nothing is kept or the program has no key."""
+        if (kept := directory()) is None:
+            return None
+        try:
+            key = program_key(function, settings_in_words(), args, static)
+        except UnknownError:
+            return None
+        return cls(key, kept / f"{key}-{kind}", lambda: unchanged(function, args, static))
+
+    def read(self) -> bytes:
+        """Return the content; raise OSError or ValueError if there is none."""
+        return _unsealed(self._key, self._file.read_bytes())
+
+    def write(self, content: Callable[[], bytes]) -> None:
+        """Keep the content if it is certain that it belongs to the key."""
+        with contextlib.suppress(Exception):  # a program that cannot be kept runs as well
+            made = content()
+            if self._is_unchanged() and settled():
+                write_whole(self._file, _sealed(self._key, made))
+
+
+_DIGEST = 32  # bytes before the content of a file
+
+
+def _sealed(key: str, content: bytes) -> bytes:
+    """Put a digest of content and key before it: a damaged or copied entry is none."""
+    return hashlib.blake2b(key.encode() + b"\0" + content, digest_size=_DIGEST).digest() + content
+
+
+def _unsealed(key: str, entry: bytes) -> bytes:
+    """Return the content of an entry; raise ValueError if it was not sealed under this key."""
+    content = entry[_DIGEST:]
+    if _sealed(key, content) != entry:
+        raise ValueError("not what was written")
+    return content
+
+
 class _Anew(threading.local):
-    """Whether this thread compiles something that must not come from JAX's own cache.
+    """True if this thread compiles something that must not come from JAX's own cache.
 
     What was loaded from there cannot be written out again: it lacks its functions.
     """
 
     now = False
-    asked = False
-    """Whether JAX asked its cache, and was told that there is nothing."""
+    asked = False  # JAX asked its cache, and was told that there is nothing
 
 
-ANEW = _Anew()
+_ANEW = _Anew()
 
 
 @contextlib.contextmanager
-def compiled_anew() -> Iterator[_Anew]:
-    """Keeps JAX's own cache out of what is compiled meanwhile, by this thread."""
-    ANEW.now, ANEW.asked = True, False
+def _compiled_anew() -> Iterator[_Anew]:
+    """Keep JAX's own cache out of what is compiled meanwhile, by this thread."""
+    _ANEW.now, _ANEW.asked = True, False
     try:
-        yield ANEW
+        yield _ANEW
     finally:
-        ANEW.now = False
+        _ANEW.now = False
 
 
-def settings() -> tuple[Any, ...]:
-    """All settings of JAX that make other programs; those of this thread, too.
+def _settings() -> tuple[Any, ...]:
+    """Return all settings of JAX that make other programs; those of this thread, too.
 
     Raises:
         UnknownError: this version of JAX does not tell them: they have no public name.
@@ -221,22 +243,22 @@ def settings() -> tuple[Any, ...]:
 
 
 def settings_in_words() -> tuple[str, ...]:
-    """The same as texts, and those of the whole process, too; of some only what they are.
+    """Return the same as texts, and those of the whole process, too; of some only their types.
 
-    Where compiled programs lie makes no other program, nor does how the device was chosen: which
-    one it is, is another part of the key.
+    The directory of compiled programs makes no other program, nor does the choice of the device:
+    the device itself is another part of the key.
     """
     whole = {
         name: value
         for name, value in jax.config.values.items()
         if "cache" not in name and name not in ("jax_platforms", "jax_platform_name")
     }
-    return *map(_said, settings()), *map(_said, sorted(whole.items()))
+    return *map(_worded, _settings()), *map(_worded, sorted(whole.items()))
 
 
-def _said(value: Any) -> str:
+def _worded(value: Any) -> str:
     if isinstance(value, tuple):
-        return f"({', '.join(map(_said, value))})"
+        return f"({', '.join(map(_worded, value))})"
     plain = isinstance(value, str | int | float | Enum | None)
     return repr(value) if plain else type(value).__qualname__
 
@@ -245,7 +267,7 @@ def _content(program: Any) -> bytes:
     from jax.experimental.serialize_executable import serialize
 
     payload, _, structure = serialize(program)
-    # A structure cannot be pickled, what is so structured can.
+    # A structure cannot be pickled, a value of that structure can.
     example = jax.tree.unflatten(structure, range(structure.num_leaves))
     return zlib.compress(pickle.dumps((payload, example)), 1)
 
@@ -258,18 +280,15 @@ def _loaded(content: bytes, args: tuple[Any, ...]) -> Any:
     return deserialize_and_load(payload, inside, outside)
 
 
-# Compiled programs on disk: native code that will be run, so nobody else may write it.
-
-
 SWITCH = "DPFRAME_CACHE"
 """Environment variable: a directory, or "off". Default: the user's cache directory."""
 
 
 def keep_compiled_programs(warn: Callable[[str], None] = lambda _: None) -> Path | None:
-    """Makes JAX keep what it compiles; a directory that JAX was given already stays.
+    """Make JAX keep what it compiles; a directory that JAX was given already stays.
 
     Args:
-        warn: told why nothing is kept, where that is not asked for.
+        warn: receives the reason if nothing is kept against the user's wish.
 
     Returns:
         The directory; None if nothing is kept.
@@ -301,7 +320,7 @@ def keep_compiled_programs(warn: Callable[[str], None] = lambda _: None) -> Path
 
 
 def _unsafe(directory: Path) -> str | None:
-    """Why a program from this directory should not be run."""
+    """Return the reason why a program from this directory should not be run."""
     if not hasattr(os, "geteuid"):
         return None
     found = directory.stat()
@@ -313,37 +332,37 @@ def _unsafe(directory: Path) -> str | None:
 
 
 class BoundCache:
-    """A cache of JAX whose entries know their key: one that was copied over another is none."""
+    """A cache of JAX whose entries know their key: an entry copied over another is none."""
 
     def __init__(self, entries: Any) -> None:
         self._entries = entries
         self._path = entries._path
 
     def get(self, key: str) -> bytes | None:
-        """The entry, or None, and then there is room for a new one."""
-        if ANEW.now:
-            ANEW.asked = True
+        """Return the entry, or None, and then there is room for a new one."""
+        if _ANEW.now:
+            _ANEW.asked = True
             return None
         found: bytes | None = self._entries.get(key)
         if found is None:
             return None
         try:
-            return unsealed(key, found)
+            return _unsealed(key, found)
         except ValueError:
             with contextlib.suppress(OSError):
                 (Path(self._path) / f"{key}-cache").unlink(missing_ok=True)
             return None
 
     def put(self, key: str, value: bytes) -> None:
-        """Keeps an entry under its key."""
-        if not ANEW.now:
-            self._entries.put(key, sealed(key, value))
+        """Keep an entry under its key."""
+        if not _ANEW.now:
+            self._entries.put(key, _sealed(key, value))
 
 
 def _bind_entries() -> None:
-    """Puts a `BoundCache` around what JAX opens; where it is made otherwise, entries stay as are.
+    """Put a `BoundCache` around what JAX opens, which has no public way to name a cache.
 
-    JAX has no public way to name a cache of one's own.
+    Versions of JAX that open it otherwise keep their entries as they are.
     """
     try:
         from jax._src import compilation_cache
@@ -362,56 +381,9 @@ def _bind_entries() -> None:
     compilation_cache.get_file_cache = bound
 
 
-# Compiling for the device at hand.
-
-
-def compiled(static: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Program]:
-    """Decorates a function of arrays; it is compiled on first use, not on import.
-
-    Args:
-        static: names of the keyword arguments that select a program.
-    """
-    return lambda function: Program(function, static)
-
-
-class Program:
-    """A function that is compiled with the options that suit the device."""
-
-    def __init__(self, function: Callable[..., Any], static: tuple[str, ...]) -> None:
-        functools.update_wrapper(self, function)
-        self._function, self._static = function, static
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if kwargs.keys() <= set(self._static):
-            found = self.executables.find(args, kwargs)
-            if found is not None:
-                return found(*args)
-        return self.jitted(*args, **kwargs)
-
-    @functools.cached_property
-    def executables(self) -> Executables:
-        """Its programs that were found without being traced, or are kept to be."""
-
-        def lower(*args: Any, **kwargs: Any) -> Any:
-            return self.jitted.lower(*args, **kwargs)
-
-        return Executables(self._function, lower)
-
-    @functools.cached_property
-    def jitted(self) -> Any:
-        """The function under `jax.jit`."""
-        return jax.jit(
-            self._function, static_argnames=self._static, compiler_options=compiler_options()
-        )
-
-    def programs(self) -> int:
-        """How many programs it has been compiled to."""
-        return int(self.jitted._cache_size()) + len(self.executables)
-
-
 @functools.cache
 def compiler_options() -> dict[str, Any]:
-    """Options for every program: 512-bit vectors where XLA knows of them.
+    """Return options for every program: 512-bit vectors if XLA knows of them.
 
     LLVM prefers 256 bits on every CPU; these loops run up to 1.9 times as fast with 512. A
     processor without them ignores the option; a version of XLA that does not know it raises.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from dpframe.common.text import blame, shown
+from dpframe.common.text import error_message, shown
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _reduced(value: Any) -> list[Any]:
         made, arguments, *rest = parts
         return [made, arguments, *(_listed(part) for part in rest)]
     except Exception as error:  # whatever its author raises
-        raise _unknown(value, blame(error)) from error
+        raise _unknown(value, error_message(error)) from error
 
 
 def _listed(part: Any) -> Any:

@@ -1,9 +1,15 @@
-"""Draws of whole streams, and what attacks and statistics learn from them."""
+"""Draws of whole streams, and what attacks and statistics learn from them.
+
+The engine owns this split: learners see the fit stream, pilots the pilot stream, and neither sees a
+draw that a bound is computed from. Anytime estimators have no pilot: their statistics see the first
+round, on which nothing is bet.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,27 +22,15 @@ from dpframe.engine.rounds import ends
 from dpframe.engine.trace import resolved, score_dims, unstacked
 from dpframe.interfaces.attack import Target
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.sampling import programs
-from dpframe.sampling.address import (
-    EVAL,
-    FIT,
-    LEARNER,
-    PILOT,
-    as_scored,
-    base_key,
-    for_a_box,
-    for_jax,
-    on_device,
-)
-from dpframe.sampling.programs import Place, Recipe, drawn
+from dpframe.sampling import address, programs
+from dpframe.sampling.address import EVAL, FIT, LEARNER, PILOT, as_scored
+from dpframe.sampling.programs import DrawTask, Place, drawn
+from dpframe.workers import scheduling
 from dpframe.workers.in_process import Here
 from dpframe.workers.process import available_cores
-from dpframe.workers.scheduling import Daemons, Load, Overdue, Pace, Request, Stopped, handed_out
 from dpframe.workers.trial_call import seen, seen_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from dpframe.common.types import HostArray, Tree
     from dpframe.engine.plan import Pass
     from dpframe.interfaces.attack import Attack
@@ -44,9 +38,6 @@ if TYPE_CHECKING:
     from dpframe.sampling.programs import Away
     from dpframe.spec.audit import RunSettings
     from dpframe.workers.scheduling import Which
-
-
-# Outputs of whole streams: what learners and pilots see before anything is counted.
 
 
 Outputs = tuple[Any, Any]
@@ -59,7 +50,7 @@ RATE = 5e7
 
 
 def first_end(the_pass: Pass) -> int:
-    """Draws of the first round on each dataset."""
+    """Return the number of draws of the first round on each dataset."""
     return ends(the_pass.trials, the_pass.rows, whole=the_pass.dear)[0]
 
 
@@ -67,11 +58,11 @@ class Draws:
     """Outputs of the streams of a pass, drawn when first asked for, kept for one lane.
 
     Args:
-        the_pass: whose draws.
-        run: how many draws the fit and pilot streams have.
+        the_pass: the pass.
+        run: its settings, such as the sizes of the fit and pilot streams.
         prng: name of the generator.
         made: the two datasets, as the pair made them.
-        away: who draws elsewhere what takes long; None: all is drawn here.
+        away: other processes that draw what takes long; None: all is drawn here.
     """
 
     def __init__(
@@ -85,45 +76,45 @@ class Draws:
         run = resolved(run, the_pass.mechanisms[0], the_pass.trials)
         self.the_pass, self.prng, self.made, self.away = the_pass, prng, made, away
         self.until: float | None = None
-        """When nobody waits any longer for what is drawn, on the monotonic clock."""
+        """End of the time for drawing, on the monotonic clock."""
         self.leaving = threading.Event()
         """Set when the run ends early: what takes long is drawn no further."""
         self.dtype = np.dtype(run.precision)
         self.wanted = {FIT: run.fit or 0, PILOT: run.pilot or 0, EVAL: the_pass.trials}
         self._kept: dict[str, tuple[int, Outputs]] = {}
         self._first: tuple[int, Outputs] | None = None
-        self._box: Load | None = None
+        self._box: scheduling.Load | None = None
 
     @cached_property
     def data(self) -> tuple[Tree, Tree]:
-        """D and D′ as a mechanism gets them that JAX traces."""
-        return for_jax(self.made, self.dtype)
+        """D and D′ as a traced mechanism gets them."""
+        return address.for_jax(self.made, self.dtype)
 
     @property
     def on_host(self) -> bool:
-        """Whether the mechanism is a black box."""
+        """True if the mechanism is a black box."""
         return isinstance(self.the_pass.mechanisms[0], HostMechanism)
 
     @property
     def by_chunks(self) -> bool:
-        """Whether scores are all that is kept of a pilot, see `Pass`."""
+        """True if scores are all that is kept of a pilot, see `Pass`."""
         return self.the_pass.by_chunks
 
     def outputs(self, stream: str, lane: int) -> Outputs:
-        """Outputs on D and on D′, each [n, *output dims]."""
+        """Return outputs on D and on D′, each [n, *output dims]."""
         if stream not in self._kept or self._kept[stream][0] != lane:
             self._kept[stream] = (lane, self.both(stream, lane))
         return self._kept[stream][1]
 
     def both(self, stream: str, lane: int) -> Outputs:
-        """Outputs of a stream on D and on D′, each [n, *output dims]; drawn whenever asked for."""
+        """Draw a stream on D and on D′, each [n, *output dims]; nothing is kept."""
         wanted = self.wanted[stream]
         chunks = range(-(-wanted // self.the_pass.rows))
         d0, d1 = self.of_chunks(stream, lane, [(0, chunks), (1, chunks)])
         return d0[:wanted], d1[:wanted]
 
     def first_round(self, lane: int) -> Outputs:
-        """Outputs of the first round of the counted stream, each [n, *output dims]."""
+        """Return the first round of the counted stream, each [n, *output dims]."""
         if self._first is None or self._first[0] != lane:
             wanted = first_end(self.the_pass)
             d0, d1 = self.first_chunks(lane, range(-(-wanted // self.the_pass.rows)))
@@ -131,17 +122,17 @@ class Draws:
         return self._first[1]
 
     def first_chunks(self, lane: int, chunks: range) -> list[HostArray]:
-        """Outputs of the first chunks of the counted stream on D and on D′."""
+        """Draw the first chunks of the counted stream on D and on D′."""
         return self.of_chunks(EVAL, lane, [(0, chunks), (1, chunks)])
 
     def nothing(self) -> Outputs:
-        """No outputs at all, for an attack that does not learn."""
+        """Return no outputs at all, for an attack that does not learn."""
         shape = self.the_pass.shape
-        empty = np.zeros((0, *shape.dims), on_device(shape.dtype, self.dtype))
+        empty = np.zeros((0, *shape.dims), address.on_device(shape.dtype, self.dtype))
         return empty, empty
 
     def scores(self, scoring: Sequence[Sequence[tuple[Attack, Tree]]]) -> Iterator[list[Outputs]]:
-        """Scores of the draws by which layouts are chosen: of the pilot, or of the first round.
+        """Score the draws by which layouts are chosen: the pilot, or the first round.
 
         Args:
             scoring: for every lane attacks, with what they learned.
@@ -165,85 +156,76 @@ class Draws:
             yield found
 
     def of_chunks(self, stream: str, lane: int, which: Sequence[Which]) -> list[HostArray]:
-        """Outputs of some chunks of a stream, for each part of `which` [n, *output dims]."""
+        """Draw some chunks of a stream, for each part of `which` [n, *output dims]."""
         if self.on_host:
             return [np.concatenate(parts) for parts in self.from_box(stream, lane, which)]
         where = [((lane, index), chunks) for index, chunks in which]
-        return [outputs for (outputs,) in self._made(self._recipe, stream, where)]
+        return [outputs for (outputs,) in self._made(self._draw_task, stream, where)]
 
     def from_box(self, stream: str, lane: int, which: Sequence[Which]) -> list[list[HostArray]]:
-        """Outputs of a black box, in the order of their chunks; drawn in this process."""
-        return [self._by_this_process(stream, lane, *one) for one in which]
-
-    def _by_this_process(
-        self, stream: str, lane: int, index: int, chunks: range
-    ) -> list[HostArray]:
+        """Draw from a black box in this process, in the order of the chunks."""
         the_pass: Any = self.the_pass
         if self._box is None:
-            self._box = Load(the_pass.mechanisms, for_a_box(self.made))
-        where = the_pass.stream.of(stream), index, chunks.start, chunks.stop, the_pass.rows
-        request = Request(lane, index, *where)
-        with Here().lend(self._box) as (worker, *_):
-            return [
-                as_scored(outputs, self.dtype)
-                for outputs in worker.draw(request, the_pass.shape, None)
-            ]
+            self._box = scheduling.Load(the_pass.mechanisms, address.for_a_box(self.made))
+        found = []
+        for index, chunks in which:
+            where = the_pass.stream.of(stream), index, chunks.start, chunks.stop, the_pass.rows
+            request = scheduling.Request(lane, index, *where)
+            with Here().lend(self._box) as (worker, *_):
+                outputs = worker.draw(request, the_pass.shape, None)
+                found.append([as_scored(one, self.dtype) for one in outputs])
+        return found
 
     @cached_property
-    def _recipe(self) -> Recipe:
+    def _draw_task(self) -> DrawTask:
         the_pass = self.the_pass
         mechanisms = tuple(unstacked(one, self.dtype) for one in the_pass.mechanisms)
         where = self.data, the_pass.stream, self.prng, self.dtype.name, the_pass.rows
-        return Recipe(mechanisms, *where)
+        return DrawTask(mechanisms, *where)
 
     def _scores_by_chunks(self, own: Any) -> Iterator[list[Outputs]]:
         the_pass = self.the_pass
-        recipe = self._recipe._replace(scoring=tuple(tuple(pairs) for pairs in own))
+        task = self._draw_task._replace(scoring=tuple(tuple(pairs) for pairs in own))
         stream, wanted = PILOT, self.wanted[PILOT]
         if the_pass.anytime:
             stream, wanted = EVAL, first_end(the_pass)
         chunks = range(-(-wanted // the_pass.rows))
         lanes = [lane for lane, pairs in enumerate(own) if pairs]
         where = [((lane, index), chunks) for lane in lanes for index in (0, 1)]
-        found = iter(self._made(recipe, stream, where))
+        found = iter(self._made(task, stream, where))
         for pairs in own:
             both = (next(found), next(found)) if pairs else ([], [])
             yield [(d0[:wanted], d1[:wanted]) for d0, d1 in zip(*both, strict=True)]
 
-    def _made(self, recipe: Recipe, stream: str, which: Sequence[Which]) -> list[list[HostArray]]:
-        """For some chunks of lanes and datasets what the recipe gives, by whoever is soonest."""
+    def _made(self, task: DrawTask, stream: str, which: Sequence[Which]) -> list[list[HostArray]]:
+        """Draw some chunks of lanes and datasets, here or away, whichever is free."""
 
         def place(of: tuple[int, int], chunks: range) -> Place:
             return Place(stream, *of, chunks.start, chunks.stop)
 
         def here(of: tuple[int, int], chunks: range) -> list[HostArray]:
             if self.leaving.is_set():
-                raise Stopped
+                raise scheduling.Stopped
             if self.until is not None and time.monotonic() > self.until:
-                raise Overdue  # and nobody waits
-            return drawn(recipe, place(of, chunks))
+                raise scheduling.Overdue
+            return drawn(task, place(of, chunks))
 
-        away, pace = self.away, Pace(self._nbytes)
+        away, pace, until = self.away, scheduling.Pace(self._nbytes), self.until
+        hand_out = partial(scheduling.handed_out, which, pace)
         if away is not None and self._pays(which):
-            draw, until = away.draw, self.until
+            draw = away.draw
             with at_work("sample"):
-                tasks = handed_out(
-                    which,
-                    pace,
-                    lambda *one: draw(recipe, place(*one), until),
-                    away.pool,
-                    away.tasks,
-                )
+                tasks = hand_out(lambda *one: draw(task, place(*one), until), away.pool, away.tasks)
         elif self.the_pass.slow and jax.default_backend() == "cpu":
             # One model after the other would keep one core busy.
             with at_work("sample"):
-                tasks = handed_out(which, pace, here, Daemons(), available_cores())
+                tasks = hand_out(here, scheduling.Daemons(), available_cores())
         else:
             tasks = [[here(*one)] for one in which]
         return [[np.concatenate(each) for each in zip(*parts, strict=True)] for parts in tasks]
 
     def _pays(self, which: Sequence[Which]) -> bool:
-        """Whether others are asked. A mechanism that did not say that it is slow is tried out."""
+        """True if drawing away pays. A mechanism that is not declared slow is timed."""
         if self.the_pass.slow:
             return True
         number = sum(len(chunks) for _, chunks in which)
@@ -251,30 +233,22 @@ class Draws:
 
     @cached_property
     def seconds(self) -> float:
-        """What a chunk takes here, once the program is compiled."""
+        """Seconds that a chunk takes here, once the program is compiled."""
         place = Place(FIT, 0, 0, 0, 1)
-        drawn(self._recipe, place)
+        drawn(self._draw_task, place)
         started = time.monotonic()
-        drawn(self._recipe, place)
+        drawn(self._draw_task, place)
         return time.monotonic() - started
 
     @property
     def _nbytes(self) -> int:
-        """Of the outputs of a chunk."""
+        """Size of the outputs of a chunk in bytes."""
         row = max(1, self.the_pass.elements) * self.the_pass.shape.dtype.itemsize
         return self.the_pass.rows * row
 
 
-# What attacks learn and statistics fix before the draws that are counted.
-#
-# The engine owns this split: learners see the fit stream, pilots the pilot stream, and neither
-# sees a draw that a bound is computed from. Anytime estimators have no pilot: their statistics
-# see
-# the first round, on which nothing is bet.
-
-
 def learn(draws: Draws) -> tuple[tuple[Tree, ...], tuple[Tree, ...]]:
-    """Fits the attacks and binds the statistics of a pass.
+    """Fit the attacks and bind the statistics of a pass.
 
     Args:
         draws: outputs of the pass; the fit stream and the pilot stream are asked for.
@@ -283,9 +257,19 @@ def learn(draws: Draws) -> tuple[tuple[Tree, ...], tuple[Tree, ...]]:
         States and layouts, one tree per scorer, every leaf [lanes, attacks, …].
     """
     the_pass = draws.the_pass
-    fitted = [_fitted(draws, lane) for lane in range(len(the_pass.mechanisms))]
-    wanted = _to_score(the_pass)
-    scores = draws.scores([[(one, states[one]) for one in wanted] for states in fitted])
+    pairs = [(scorer, attack) for scorer in the_pass.scorers for attack in scorer.attacks]
+    attacks = list(dict.fromkeys(attack for _, attack in pairs))
+    fitted = [  # lane by lane, because the draws of one lane are kept
+        {attack: _fit(draws, lane, attack) for attack in attacks}
+        for lane in range(len(the_pass.mechanisms))
+    ]
+    # Decisions that are fed round by round need no scores for their layout.
+    wanted = dict.fromkeys(
+        attack
+        for scorer, attack in pairs
+        if scorer.statistic.needs_pilot() and not (the_pass.anytime and attack.gives == "decision")
+    )
+    scores = draws.scores([[(one, known[one]) for one in wanted] for known in fitted])
     states: list[list[list[Tree]]] = [[] for _ in the_pass.scorers]
     layouts: list[list[list[Tree]]] = [[] for _ in the_pass.scorers]
     for known, pilots in zip(fitted, scores, strict=True):
@@ -301,30 +285,13 @@ def learn(draws: Draws) -> tuple[tuple[Tree, ...], tuple[Tree, ...]]:
     return tuple(map(_grid, states)), tuple(map(_grid, layouts))
 
 
-def _fitted(draws: Draws, lane: int) -> dict[Attack, Tree]:
-    """What every attack learns of a lane, whose draws are kept while it is its turn."""
-    attacks = [attack for scorer in draws.the_pass.scorers for attack in scorer.attacks]
-    return {attack: _fit(draws, lane, attack) for attack in dict.fromkeys(attacks)}
-
-
-def _to_score(the_pass: Pass) -> list[Attack]:
-    """Attacks whose scores say where the layout of a statistic stands."""
-    found = [
-        attack
-        for scorer in the_pass.scorers
-        for attack in scorer.attacks
-        if scorer.statistic.needs_pilot() and not (the_pass.anytime and attack.gives == "decision")
-    ]
-    return list(dict.fromkeys(found))
-
-
 def _fit(draws: Draws, lane: int, attack: Attack) -> Tree:
     if not attack.has_fit():
         return ()
     the_pass = draws.the_pass
     dims = seen_shape(attack, the_pass.shape, draws.dtype).dims
     target = Target(the_pass.mechanisms[lane], the_pass.pair, dims)
-    key = base_key(the_pass.stream.of(LEARNER), draws.prng)
+    key = address.base_key(the_pass.stream.of(LEARNER), draws.prng)
     drawn = draws.outputs(FIT, lane) if learns(attack) else draws.nothing()
     d0, d1 = (seen(attack, part, the_pass.shape, draws.dtype) for part in drawn)
     return arrays("fit", guarded("fit", lambda: attack.fit(key, target, (d0, d1))))
@@ -337,12 +304,11 @@ def _bind(
         shape = seen_shape(attack, draws.the_pass.shape, draws.dtype)
         dims = score_dims(attack, state, shape, draws.dtype)
         return arrays("lay_out", guarded("lay_out", lambda: statistic.lay_out(dims)))
-    # Of decisions that are fed round by round there is nothing that draws would tell.
     both = [np.zeros(0, np.bool_)] * 2 if scores is None else scores
     return arrays("bind", guarded("bind", lambda: statistic.bind(*both)))
 
 
 def _grid(rows: list[list[Tree]]) -> Tree:
-    """Stacks trees of [lanes][attacks] into one tree with leaves [lanes, attacks, …]."""
+    """Stack trees of [lanes][attacks] into one tree with leaves [lanes, attacks, …]."""
     columns = [jax.tree.map(lambda *leaves: np.stack(leaves), *row) for row in rows]
     return jax.tree.map(lambda *leaves: np.stack(leaves), *columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -12,55 +13,41 @@ import numpy as np
 from dpframe.engine.checks import check_updated, guarded
 from dpframe.engine.rounds import most_slices
 from dpframe.engine.trace import check_outputs, check_scores, each_lane
-from dpframe.sampling.address import chunk_keys, key_of
+from dpframe.sampling.address import Segment, Stream, chunk_keys, key_of
 from dpframe.sampling.compile_cache import compiled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from dpframe.common.types import Array, HostArray, Key, Tree
     from dpframe.interfaces.mechanism import Mechanism
     from dpframe.interfaces.statistic import Statistic
-    from dpframe.sampling.address import Segment, Stream
     from dpframe.workers.scheduling import Pool
 
 
-# The programs that run on the device: draw, score, count.
-
-
 class Scoring(NamedTuple):
-    """What is done with outputs, per scorer."""
+    """Attacks with what they learned, and layouts of statistics, per scorer."""
 
-    attacks: tuple[Any, ...]
-    """Stacked; every leaf [attacks]."""
-    states: tuple[Tree, ...]
-    """What the attacks learned; every leaf [lanes, attacks, …], inside a lane [attacks, …]."""
-    layouts: tuple[Tree, ...]
-    """What the pilots of the statistics fixed; shaped like the states."""
+    attacks: tuple[Any, ...]  # stacked; every leaf [attacks]
+    states: tuple[Tree, ...]  # every leaf [lanes, attacks, …], inside a lane [attacks, …]
+    layouts: tuple[Tree, ...]  # what the pilots of the statistics fixed; shaped like the states
 
 
 class Origin(NamedTuple):
-    """Where draws come from."""
+    """The keys and the data of draws."""
 
-    keys: Any
-    """Words of the keys of consecutive chunks, uint32 [chunks or more, 2]; of one chunk [2]."""
+    keys: Any  # words of keys of consecutive chunks, uint32 [chunks or more, 2]; of one chunk [2]
     data: Any
-    dataset: Any
-    """0 or 1, an integer scalar."""
+    dataset: Any  # 0 or 1, an integer scalar
 
 
 class Span(NamedTuple):
-    """Which draws: chunks first … stop − 1, and of each the first `limit` rows.
-
-    Where they come from begins with the keys of the first of them.
-    """
+    """Chunks first … stop − 1, and of each the first `limit` rows; the first has the first key."""
 
     first: Any
     stop: Any
     limit: Any
     ends: Any = None
-    """Where rounds may end within the first chunk, int32 [slots]: the counts then have slots before
-    all other axes. Everything goes into slot 0; but from first = −1 on the first chunk is counted
+    """Ends of rounds within the first chunk, int32 [slots]: the counts then have slots before all
+    other axes. Everything goes into slot 0; but from first = −1 on the first chunk is counted
     again for each step, up to the end of its slot. None: no slots."""
 
 
@@ -69,14 +56,14 @@ ACCELERATOR_ELEMENTS = 1 << 24
 
 
 def chunks_at_once(elements: int) -> int:
-    """How many chunks of so many coordinates one step of the loop makes; changes no count."""
+    """Return the number of chunks that one step of the loop makes; it changes no count."""
     if jax.default_backend() == "cpu":
         return 1  # what one core makes at a time should stay in its cache
     return max(1, ACCELERATOR_ELEMENTS // elements)
 
 
 MOST_CHUNKS = 1 << 13
-"""How many keys a counting program takes: the chunks of any segment of usual size."""
+"""Keys that a counting program takes: the chunks of any segment of usual size."""
 
 
 @compiled(static=("statistics", "rows", "prng", "width"))
@@ -93,16 +80,16 @@ def count_chunks(
     prng: str,
     width: int = 1,
 ) -> tuple[Tree, ...]:
-    """Draws, scores and counts chunks of one dataset in one loop on the device.
+    """Draw, score and count chunks of one dataset in one loop on the device.
 
     Args:
         counts: per scorer the counts to add to; every leaf [padded lanes, attacks, …], before that
-            [slots, …] where the span has some.
+            [slots, …] if the span has some.
         mechanisms: stacked; every leaf [padded lanes].
-        lanes: how many of the lanes are real.
+        lanes: number of real lanes.
         scoring: attacks, states and layouts, lanes padded.
-        origin: where the draws come from, with MOST_CHUNKS keys.
-        span: which draws; with slots the width is 1.
+        origin: keys and data of the draws, with MOST_CHUNKS keys.
+        span: the chunks to count; with slots the width is 1.
         statistics: one per scorer.
         rows: rows per chunk.
         prng: name of the generator.
@@ -163,12 +150,12 @@ def count_given(
     *,
     statistics: tuple[Statistic, ...],
 ) -> tuple[Tree, ...]:
-    """Scores and counts outputs made elsewhere: one chunk of one lane.
+    """Score and count outputs made elsewhere: one chunk of one lane.
 
     Args:
         counts: per scorer the counts to add to; every leaf [attacks, …].
         scoring: attacks, states and layouts of this lane.
-        outputs: shape [rows, *output dims]; or such an array per scorer, of what each sees.
+        outputs: shape [rows, *output dims]; or such an array per scorer.
         dataset: its index.
         limit: rows counted.
         statistics: one per scorer.
@@ -184,7 +171,7 @@ def count_outputs(
     limit: Array,
     statistics: tuple[Statistic, ...],
 ) -> tuple[Tree, ...]:
-    """Adds the first `limit` outputs of one lane to the counts; traced."""
+    """Add the first `limit` outputs of one lane to the counts; traced."""
     seen = outputs if isinstance(outputs, tuple) else (outputs,) * len(statistics)
     rows = seen[0].shape[0]
     keep = jnp.arange(rows, dtype=jnp.int32) < limit
@@ -208,12 +195,12 @@ def count_outputs(
 
 @compiled(static=("rows", "prng"))
 def draw_chunk(mechanism: Mechanism, origin: Origin, *, rows: int, prng: str) -> Array:
-    """The outputs of one chunk, shape [rows, *output dims]: for learning and for looking."""
+    """Draw one chunk, shape [rows, *output dims], for learning and for checks."""
     return sampled(mechanism, key_of(origin.keys, prng), origin.data, rows)
 
 
 def sampled(mechanism: Mechanism, key: Key, data: Array, rows: int) -> Array:
-    """The outputs of one chunk, one per row asked for; traced."""
+    """Draw one chunk and check its shape; traced."""
     outputs = mechanism.sample(key, data, rows)
     check_outputs(outputs, rows)
     return outputs
@@ -221,140 +208,113 @@ def sampled(mechanism: Mechanism, key: Key, data: Array, rows: int) -> Array:
 
 @compiled()
 def score_given(attack: Any, state: Tree, outputs: Array) -> Array:
-    """Scores of given outputs, shape [n]: for the pilot and for looking."""
+    """Score given outputs, shape [n], for the pilot and for checks."""
     scores: Array = attack.score(state, outputs)
     check_scores(scores, outputs.shape[0], attack.gives)
     return scores
 
 
-# All that decides what a segment of a pass counts: a value that any process can count from.
+class CountTask(NamedTuple):
+    """All that decides the counts of a pass over a traced mechanism, once its attacks have learned.
 
+    Any process can count segments from it.
+    """
 
-class Parcel(NamedTuple):
-    """A pass over a mechanism that JAX traces, once its attacks have learned."""
-
-    zeros: Any
-    """Per scorer counts of nothing; every leaf [padded lanes, attacks, …]."""
-    padded: tuple[Tree, Tree, Tree]
-    """Mechanisms, states and layouts; every leaf [padded lanes, …]."""
-    attacks: tuple[Any, ...]
-    """Stacked, per scorer."""
+    zeros: Any  # per scorer counts of nothing; every leaf [padded lanes, attacks, …]
+    padded: tuple[Tree, Tree, Tree]  # mechanisms, states, layouts; every leaf [padded lanes, …]
+    attacks: tuple[Any, ...]  # stacked, per scorer
     statistics: tuple[Statistic, ...]
-    data: tuple[Tree, ...]
-    """D and D′, in the precision of the run."""
+    data: tuple[Tree, ...]  # D and D′, in the precision of the run
     stream: Stream
     prng: str
     precision: str
     lanes: int
-    rows: int
-    """Of a chunk."""
-    elements: int
-    """Coordinates of one output."""
-    in_rounds: bool
-    """Whether rounds end within the first chunk."""
+    rows: int  # of a chunk
+    elements: int  # coordinates of one output
+    in_rounds: bool  # whether rounds end within the first chunk
 
 
 def count_segment(
-    parcel: Parcel, lanes: Sequence[int], index: int, segment: Segment
+    task: CountTask, lanes: Sequence[int], index: int, segment: Segment
 ) -> tuple[Tree, ...]:
-    """Counts of a segment of one dataset: a pure function; call it in the parcel's precision.
+    """Count a segment of one dataset: a pure function; call it in the task's precision.
 
     Args:
-        parcel: what is counted.
-        lanes: which of its lanes.
+        task: the pass.
+        lanes: its lanes to count.
         index: of the dataset.
-        segment: which chunks.
+        segment: the chunks.
 
     Returns:
         Per scorer; every leaf [padded lanes, attacks, …], those asked for first, and before that
-        [slices, …] where the segment has some.
+        [slices, …] if the segment has some.
     """
-    mechanisms, states, layouts = _of(parcel, lanes)
-    width = chunks_at_once(parcel.rows * parcel.elements)
-    slots = parcel.in_rounds and (width == 1 or bool(segment.slices))
-    found: tuple[Tree, ...] = _in_slots(parcel) if slots else parcel.zeros
-    most = MOST_CHUNKS
-    for first in range(segment.first, max(segment.stop, segment.first + 1), most):
-        stop = min(segment.stop, first + most)
-        keys = np.zeros((most, 2), np.uint32)
-        keys[: stop - first] = chunk_keys(parcel.stream, parcel.prng, index, first, stop)
-        span = Span(np.int32(first), np.int32(stop), np.int32(segment.limit))
+    padded = task.padded
+    if len(lanes) < task.lanes:  # one program serves all; those asked for come first
+        order = np.resize(np.array(lanes), len(jax.tree.leaves(task.zeros)[0]))
+        padded = jax.tree.map(lambda leaf: leaf[order], padded)
+    mechanisms, states, layouts = padded
+    width = chunks_at_once(task.rows * task.elements)
+    found: tuple[Tree, ...] = task.zeros
+    ends = None
+    if task.in_rounds and (width == 1 or segment.slices):
+        # A slot for every place where a round may end: one program for all rounds.
+        ends = np.zeros(most_slices(task.rows) + 1, np.int32)
+        found = jax.tree.map(lambda leaf: np.zeros((len(ends), *np.shape(leaf)), leaf.dtype), found)
+        width = 1
+    for first in range(segment.first, max(segment.stop, segment.first + 1), MOST_CHUNKS):
+        stop = min(segment.stop, first + MOST_CHUNKS)
+        keys = np.zeros((MOST_CHUNKS, 2), np.uint32)
+        keys[: stop - first] = chunk_keys(task.stream, task.prng, index, first, stop)
+        span = Span(np.int32(first), np.int32(stop), np.int32(segment.limit), ends)
+        if segment.slices and ends is not None:
+            # The first chunk up to where its slices begin and end, as often as that is.
+            upto = [segment.slices[0][0], *(end for _, end in segment.slices)]
+            ends[: len(upto)] = upto
+            span = span._replace(first=np.int32(-1), stop=np.int32(len(upto) - 1))
         found = count_chunks(
             found,
             mechanisms,
             np.int32(len(lanes)),
-            Scoring(parcel.attacks, states, layouts),
-            Origin(keys, parcel.data[index], np.int32(index)),
-            _up_to_slices(span, parcel.rows, segment.slices) if slots else span,
-            statistics=parcel.statistics,
-            rows=parcel.rows,
-            prng=parcel.prng,
-            width=1 if slots else width,
+            Scoring(task.attacks, states, layouts),
+            Origin(keys, task.data[index], np.int32(index)),
+            span,
+            statistics=task.statistics,
+            rows=task.rows,
+            prng=task.prng,
+            width=width,
         )
-    return jax.tree.map(partial(_of_slots, slices=segment.slices), found) if slots else found
+    number = len(segment.slices)
+
+    def counted(leaf: Any) -> HostArray:
+        """Return counts of slices, from those of the rows before each end; else slot 0."""
+        counts = np.asarray(leaf)
+        return np.diff(counts[: number + 1], axis=0) if number else counts[0]
+
+    result: tuple[Tree, ...] = found if ends is None else jax.tree.map(counted, found)
+    return result
 
 
-def _in_slots(parcel: Parcel) -> tuple[Tree, ...]:
-    """Counts of nothing for every place where a round may end: one program for all rounds."""
-    most = most_slices(parcel.rows) + 1
-    found: tuple[Tree, ...] = jax.tree.map(
-        lambda leaf: np.zeros((most, *np.shape(leaf)), leaf.dtype), parcel.zeros
-    )
-    return found
+class DrawTask(NamedTuple):
+    """All that decides what a traced mechanism gives: any process can draw from it.
 
+    What attacks learn from travels as it is. What a pilot sees is scored where it is drawn, and
+    only the scores travel: a model has thousands of numbers, and a pilot looks at one of them.
+    """
 
-def _up_to_slices(span: Span, rows: int, slices: tuple[tuple[int, int], ...]) -> Span:
-    """The first chunk up to where its slices begin and end, as often as that is."""
-    ends = np.zeros(most_slices(rows) + 1, np.int32)
-    if not slices:
-        return span._replace(ends=ends)
-    found = [slices[0][0], *(end for _, end in slices)]
-    ends[: len(found)] = found
-    return Span(np.int32(-1), np.int32(len(found) - 1), span.limit, ends)
-
-
-def _of_slots(leaf: Any, slices: tuple[tuple[int, int], ...]) -> HostArray:
-    """Counts of slices, from those of the rows before each end; without slices those of slot 0."""
-    counts = np.asarray(leaf)
-    return np.diff(counts[: len(slices) + 1], axis=0) if slices else counts[0]
-
-
-def _of(parcel: Parcel, lanes: Sequence[int]) -> tuple[Any, Any, Any]:
-    """Mechanisms, states and layouts, those of some lanes first; one program serves all."""
-    if len(lanes) == parcel.lanes:
-        return parcel.padded
-    order = np.resize(np.array(lanes), len(jax.tree.leaves(parcel.zeros)[0]))
-    found: tuple[Any, Any, Any] = jax.tree.map(lambda leaf: leaf[order], parcel.padded)
-    return found
-
-
-# All that decides what a mechanism that JAX traces gives: a value that any process can draw from.
-#
-# What attacks learn from travels as it is. What a pilot sees is scored where it is drawn, and
-# only
-# the scores travel: a model has thousands of numbers, and a pilot looks at one of them.
-
-
-class Recipe(NamedTuple):
-    """A mechanism of every lane of a pass, and where its outputs come from."""
-
-    mechanisms: tuple[Any, ...]
-    """One per lane, leaves in the dtype of the run."""
-    data: tuple[Tree, Tree]
-    """D and D′, in the precision of the run."""
-    stream: Stream
-    """Of the pass: what is drawn says which of its streams."""
+    mechanisms: tuple[Any, ...]  # one per lane, leaves in the dtype of the run
+    data: tuple[Tree, Tree]  # D and D′, in the precision of the run
+    stream: Stream  # of the pass; a `Place` names one of its streams
     prng: str
     precision: str
-    rows: int
-    """Of a chunk."""
+    rows: int  # of a chunk
     scoring: tuple[tuple[tuple[Any, Tree], ...], ...] = ()
     """For every lane attacks, with what they learned, whose scores are wanted in place of outputs;
-    empty where outputs are."""
+    empty if outputs are."""
 
 
 class Place(NamedTuple):
-    """Which chunks of which draws."""
+    """Consecutive chunks of one stream, lane and dataset."""
 
     stream: str
     lane: int
@@ -368,30 +328,30 @@ class Away(Protocol):
 
     @property
     def tasks(self) -> int:
-        """How many of them are best under way at once."""
+        """Number of tasks that are best under way at once."""
 
     @property
     def pool(self) -> Pool:
         """Threads that wait for them."""
 
     def count(
-        self, parcel: Parcel, lanes: Sequence[int], index: int, segment: Segment
+        self, task: CountTask, lanes: Sequence[int], index: int, segment: Segment
     ) -> tuple[Tree, ...]:
-        """What `count_segment` gives."""
+        """Return what `count_segment` gives."""
 
-    def draw(self, recipe: Recipe, place: Place, until: float | None) -> list[HostArray]:
-        """What `drawn` gives; raises Overdue when it is too late, on the monotonic clock."""
+    def draw(self, task: DrawTask, place: Place, until: float | None) -> list[HostArray]:
+        """Return what `drawn` gives; raise Overdue after `until`, on the monotonic clock."""
 
 
-def drawn(recipe: Recipe, place: Place) -> list[HostArray]:
-    """Outputs of some chunks, or their scores.
+def drawn(task: DrawTask, place: Place) -> list[HostArray]:
+    """Draw some chunks, and score them if the task says so.
 
     A chunk is drawn, and scored, by one call of a program for chunks: so it is the same to the bit
-    whoever asks for it, and beside whatever else.
+    in every process, and beside any other chunks.
 
     Args:
-        recipe: what is drawn.
-        place: which of it.
+        task: the mechanism and its data.
+        place: the chunks.
 
     Returns:
         One array, the outputs; or the scores under each attack. Shape [n, …].
@@ -399,21 +359,17 @@ def drawn(recipe: Recipe, place: Place) -> list[HostArray]:
     Raises:
         CellError: the author's mistake.
     """
-    with jax.enable_x64(recipe.precision == "float64"):
-        stream = recipe.stream.of(place.stream)
-        keys = chunk_keys(stream, recipe.prng, place.dataset, place.first, place.stop)
-        chunks = [_of_key(recipe, place, key) for key in keys]
-        return [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
+    stream, mechanism = task.stream.of(place.stream), task.mechanisms[place.lane]
 
+    def chunk(key: HostArray) -> list[HostArray]:
+        origin = Origin(key, task.data[place.dataset], np.int32(place.dataset))
+        draw = partial(draw_chunk, mechanism, origin, rows=task.rows, prng=task.prng)
+        outputs = guarded("sample", draw)
+        if not task.scoring:
+            return [np.asarray(outputs)]
+        calls = [partial(score_given, *one, outputs) for one in task.scoring[place.lane]]
+        return [np.asarray(guarded("score", call)) for call in calls]
 
-def _of_key(recipe: Recipe, place: Place, key: HostArray) -> list[HostArray]:
-    origin = Origin(key, recipe.data[place.dataset], np.int32(place.dataset))
-    mechanism = recipe.mechanisms[place.lane]
-    how: Any = {"rows": recipe.rows, "prng": recipe.prng}
-    outputs = guarded("sample", lambda: draw_chunk(mechanism, origin, **how))
-    if not recipe.scoring:
-        return [np.asarray(outputs)]
-    calls: list[Callable[[], Any]] = [
-        partial(score_given, *one, outputs) for one in recipe.scoring[place.lane]
-    ]
-    return [np.asarray(guarded("score", call)) for call in calls]
+    with jax.enable_x64(task.precision == "float64"):
+        keys = chunk_keys(stream, task.prng, place.dataset, place.first, place.stop)
+        return [np.concatenate(parts) for parts in zip(*map(chunk, keys), strict=True)]

@@ -15,17 +15,14 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.extend.random import define_prng_impl
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 NAME: Final = "threefry2x32-13"
 """The generator's name in specs and records."""
@@ -34,7 +31,7 @@ ROUNDS: Final = 13
 """Rounds of the key type; the known-answer vectors of Random123 cover 13, 20 and 32."""
 
 _LOOP_OF_THEIR_OWN: Final = range(1 << 12, (1 << 18) + 1)
-"""How many draws are made, on a CPU, before anything is made of them; if more they leave its cache.
+"""Numbers of draws that are made, on a CPU, before anything else; more would leave its cache.
 
 A loop over rounds and a logarithm takes as long as its chain of instructions, since a processor
 sees only two or three turns of it ahead; of two short loops it sees enough.
@@ -48,7 +45,7 @@ _WIDTHS: Final = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
 def blocks(key: Any, counter: Any, rounds: int = ROUNDS) -> Any:
-    """Encrypts counters under a key; of NumPy's arrays or of JAX's.
+    """Encrypt counters under a key; in NumPy's arrays or in JAX's.
 
     Args:
         key: two uint32 arrays.
@@ -78,7 +75,7 @@ is most of what a program costs that is compiled already."""
 
 
 def _seed(seed: jax.Array) -> jax.Array:
-    """The key of an integer seed: bits 32 to 63, then bits 0 to 31, as JAX's own key type does."""
+    """Return the key of an integer seed: bits 32 to 63, then 0 to 31, as in JAX's own key type."""
     if seed.shape:
         raise TypeError(f"a seed is a scalar, not an array of shape {seed.shape}")
     low = seed.astype(np.uint32)
@@ -89,18 +86,18 @@ def _seed(seed: jax.Array) -> jax.Array:
 
 
 def _fold_in(key: jax.Array, data: Any) -> jax.Array:
-    """The block at counter (0, data). It is draw number `data` too: fold a key, or draw from it."""
+    """Return the block at counter (0, data). It is draw `data` too: fold a key, or draw."""
     number = jnp.asarray(data).astype(np.uint32)
     return jnp.stack(threefry2x32((key[0], key[1]), (jnp.zeros_like(number), number)))
 
 
 def _split(key: jax.Array, shape: Sequence[int]) -> jax.Array:
-    """The blocks at counters 0, 1, …: `_fold_in` of the same numbers."""
+    """Return the blocks at counters 0, 1, …: `_fold_in` of the same numbers."""
     return jnp.stack(_blocks(key, shape), axis=-1).reshape(*shape, 2)
 
 
 def _random_bits(key: jax.Array, bit_width: int, shape: Sequence[int]) -> jax.Array:
-    """One block per draw: word 0, both words for 64 bits, the low bits of word 0 for 8 and 16."""
+    """Draw from one block each: word 0, both words for 64 bits, low bits of word 0 for 8 and 16."""
     if bit_width not in _WIDTHS:
         raise TypeError(f"bit width {bit_width}: must be 8, 16, 32 or 64")
     dtype = _WIDTHS[bit_width]

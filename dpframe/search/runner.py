@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpframe.common.text import blame
+from dpframe.common.text import error_message
 from dpframe.errors import CellError
 from dpframe.results.build import CellResult
 from dpframe.search.finding import finding
@@ -141,7 +141,7 @@ class Crew:
         except CellError as error:
             return CellResult(cell=cell, reason=str(error), exact=hunt.sensitivity.found)
         except Exception as error:  # an author's, met where nobody expected it
-            return CellResult(cell=cell, reason=blame(error))
+            return CellResult(cell=cell, reason=error_message(error))
 
     def _count(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
         if self._stopping.is_set():

@@ -19,95 +19,37 @@ if TYPE_CHECKING:
     from dpframe.interfaces.pair import Neighbourhood, Pair
 
 
-# Names cells so that a name outlives every change to the spec that leaves the cell alone.
-
-
-_LONGEST_SLUG = 100
-_HASH_DIGITS = 12
-
-
-class Identity:
-    """The id of a cell, of which the repeats of one cell share all but the end.
-
-    It hashes what the cell *is*: plugins, labels, effective parameters, swept values, repeat.
-    Position does not count, nor does what the whole audit has in common, such as trials, seed,
-    δ and confidence, unless the spec sweeps it.
-
-    Args:
-        labels: of mechanism, attack and estimator.
-        plugins: what identifies each plugin and its parameters, plain JSON values.
-        swept: swept keys and this cell's values.
-    """
-
-    def __init__(self, labels: list[str], plugins: list[Any], swept: list[tuple[str, Any]]) -> None:
-        swept = [(key, _same_if_equal(value)) for key, value in swept]
-        values = [f"{key.partition('.')[2]}-{_short(value)}" for key, value in swept]
-        self._slug = "-".join(filter(None, map(_slug, [*labels, *values])))[:_LONGEST_SLUG]
-        what = [labels, plugins, sorted(swept, key=lambda pair: pair[0])]
-        self._content = json.dumps(what, sort_keys=True, default=str)
-
-    def of_repeat(self, repeat: int) -> str:
-        """The id of one repeat; the first has none in its slug."""
-        digest = hashlib.sha256(f"{self._content}|{repeat}".encode()).hexdigest()[:_HASH_DIGITS]
-        suffix = f"-r{repeat}" if repeat else ""
-        return f"{self._slug}{suffix}-{digest}"
-
-
-def _same_if_equal(value: Any) -> Any:
-    """10 for 10.0: a spec may write either."""
-    if isinstance(value, list):
-        return [_same_if_equal(inner) for inner in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _short(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str)
-
-
-@functools.lru_cache(4096)
-def _slug(text: str) -> str:
-    ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    return re.sub(r"[^a-z0-9.]+", "-", ascii_text.lower()).strip("-.")
-
-
-# An audit as the engine receives it: every choice made, every default filled.
-
-
 P = TypeVar("P")
 
 
 @dataclasses.dataclass(frozen=True)
 class Choice(Generic[P]):
-    """A plugin with its parameters, as one cell uses it."""
+    """A plugin with its parameters, as one cell uses it.
 
-    use: str
-    """The plugin's bare name."""
+    All fields after `value` concern black boxes only.
+    """
+
+    use: str  # the plugin's bare name
     label: str
     distribution: str
     version: str
     value: P
     raises: str | None = None
-    """Of a black box: whether an exception is an "answer", or makes its cells "fail"; None: it is
-    where the box gives releases, and in a search."""
-    time: bool = False
-    """Of a black box: whether the time that an answer takes is part of it."""
-    limit: float | None = None
-    """Of a black box: seconds that one answer may take."""
-    bits: bool = False
-    """Of a black box: whether a search without attacks of its own looks at last bits."""
-    environment: str = ""
-    """Digest of what is installed where it runs; "" for this interpreter."""
+    """An exception is an "answer" or makes the cells "fail". None: it is an answer in a search and
+    from a black box that gives releases."""
+    time: bool = False  # whether the time that an answer takes is part of it
+    limit: float | None = None  # seconds that one answer may take
+    bits: bool = False  # whether a search without attacks of its own looks at last bits
+    environment: str = ""  # digest of what is installed where it runs; "" for this interpreter
 
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """Where a cell is searched for the pair and the event that refute its claim."""
+    """The neighbourhood and attacks with which a cell is searched for a refuted pair."""
 
-    mechanism: Choice[Mechanism | HostMechanism]
-    """As the spec gives it; each pair resolves it for itself."""
+    mechanism: Choice[Mechanism | HostMechanism]  # as the spec gives it, not resolved for a pair
     neighbourhood: Choice[Neighbourhood]
-    attacks: tuple[Choice[Attack], ...]
-    """All are played on every draw."""
+    attacks: tuple[Choice[Attack], ...]  # all are played on every draw
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,8 +59,7 @@ class Cell:
     id: str
     """Stable slug plus hash; does not depend on the cell's position in the spec."""
     repeat: int
-    mechanism: Choice[Mechanism | HostMechanism]
-    """Resolved for the pair."""
+    mechanism: Choice[Mechanism | HostMechanism]  # resolved for the pair
     pair: Choice[Pair]
     attack: Choice[Attack]
     estimator: Choice[Estimator]
@@ -130,11 +71,9 @@ class Cell:
     """Family-wise level of the audit this cell belongs to, not of the cell alone."""
     trials: int
     seed: int
-    expected: str | None
-    """The verdict that the last matching [[expect]] rule names."""
+    expected: str | None  # the verdict that the last matching [[expect]] rule names
     search: Search | None = None
-    """What stands in place of one pair and one attack; these are then the first, and once the
-    search is over its witness."""
+    """Replaces pair and attack, which are the first of the search and, after it, its witness."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,18 +86,16 @@ class Skip:
     estimator: str
     swept: tuple[tuple[str, Any], ...]
     reason: str
-    expected: str | None = None
-    """The verdict that [[expect]] names all the same; it cannot be met."""
+    expected: str | None = None  # the verdict that [[expect]] names all the same; it cannot be met
 
 
 class Source(NamedTuple):
-    """Where the audit came from."""
+    """The file that the audit came from."""
 
     path: str
     sha256: str
     text: str
-    overrides: tuple[str, ...]
-    """`KEY=VALUE` as given on the command line."""
+    overrides: tuple[str, ...]  # `KEY=VALUE` as given on the command line
 
 
 class RunSettings(NamedTuple):
@@ -185,12 +122,59 @@ class Audit:
     skipped: tuple[Skip, ...]
     run: RunSettings
     source: Source
-    wanted: tuple[Wanted, ...] = ()
-    """The environments that the spec describes."""
-    environments: tuple[Environment, ...] = ()
-    """Those that mechanisms run in, as they are found here."""
+    wanted: tuple[Wanted, ...] = ()  # the environments that the spec describes
+    environments: tuple[Environment, ...] = ()  # those that mechanisms run in, as found here
 
     @property
     def interpreters(self) -> dict[str, str]:
         """Path of the Python of each environment that can be used, by its name."""
         return {one.name: one.interpreter for one in self.environments if not one.problem}
+
+
+_LONGEST_SLUG = 100
+_HASH_DIGITS = 12
+
+
+def cell_ids(
+    labels: list[str], plugins: list[Any], swept: list[tuple[str, Any]], repeats: int
+) -> list[str]:
+    """Return the ids of all repeats of a cell, which differ in their ends; the first has no `-r`.
+
+    An id outlives every change to the spec that leaves the cell alone. It hashes what the cell
+    *is*: plugins, labels, effective parameters, swept values, repeat. Position does not count, nor
+    does what the whole audit has in common, such as trials, seed, δ and confidence, unless swept.
+
+    Args:
+        labels: of mechanism, attack and estimator.
+        plugins: what identifies each plugin and its parameters, plain JSON values.
+        swept: swept keys and this cell's values.
+        repeats: number of ids.
+    """
+    swept = [(key, _same_if_equal(value)) for key, value in swept]
+    values = [
+        f"{key.partition('.')[2]}-{value if isinstance(value, str) else _json(value)}"
+        for key, value in swept
+    ]
+    slug = "-".join(filter(None, map(_slug, [*labels, *values])))[:_LONGEST_SLUG]
+    content = _json([labels, plugins, sorted(swept, key=lambda pair: pair[0])], sort_keys=True)
+    ids = []
+    for repeat in range(repeats):
+        digest = hashlib.sha256(f"{content}|{repeat}".encode()).hexdigest()[:_HASH_DIGITS]
+        ids.append(f"{slug}{f'-r{repeat}' if repeat else ''}-{digest}")
+    return ids
+
+
+_json = functools.partial(json.dumps, default=str)
+
+
+def _same_if_equal(value: Any) -> Any:
+    """Return 10 for 10.0: a spec may write either."""
+    if isinstance(value, list):
+        return [_same_if_equal(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+@functools.lru_cache(4096)
+def _slug(text: str) -> str:
+    ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9.]+", "-", ascii_text.lower()).strip("-.")

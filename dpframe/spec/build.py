@@ -1,30 +1,28 @@
-"""From a document to an audit: every mistake found, every default filled, every cell named."""
+"""Build an audit: find every mistake, fill every default, name every cell."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeVar
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from dpframe.common.machine import StuckError, patiently
-from dpframe.spec.audit import Audit, RunSettings
+from pydantic import ValidationError
+
+from dpframe.common.machine import StuckError, with_timeout
+from dpframe.environments.places import Wanted
+from dpframe.interfaces.registry import Registry
+from dpframe.spec.audit import Audit, RunSettings, Source
 from dpframe.spec.cells import Grid, SearchGrid
-from dpframe.spec.document import UnfitError, plain
+from dpframe.spec.document import Document, UnfitError, plain
+from dpframe.spec.environments import environments_in_use, settled, wanted_of
 from dpframe.spec.expect import read_rules
-from dpframe.spec.model import SEARCHED_BY
-from dpframe.spec.problems import Problems
-from dpframe.spec.sweep import Override, apply, parse, read_axes
-from dpframe.spec.tables import read_sections
-from dpframe.spec.uses import find_members, look, make_variants, settled, wanted_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from dpframe.interfaces.registry import Registry
-    from dpframe.spec.document import Document
-    from dpframe.spec.model import AuditTable, RunTable
-    from dpframe.spec.sweep import Axis
-    from dpframe.spec.uses import Member, Members, Variants
-
+from dpframe.spec.model import ENVIRONMENTS, SEARCHED_BY, AuditTable
+from dpframe.spec.problems import Problems, findings
+from dpframe.spec.sweep import Axis, Override, apply, parse, read_axes
+from dpframe.spec.tables import from_mapping, read, read_environments, read_sections
+from dpframe.spec.uses import Members, find_members
+from dpframe.spec.variants import make_variants
 
 T = TypeVar("T")
 
@@ -32,34 +30,88 @@ MOST_CELLS = 200_000
 """More cells than anybody reads; a slip in a sweep should not fill the memory."""
 
 
-def build(
-    document: Document,
+def load_audit(
+    path: str | os.PathLike[str],
+    *,
     registry: Registry,
     overrides: Sequence[str] = (),
     trials: int | None = None,
     seed: int | None = None,
     pythons: Mapping[str, str] | None = None,
 ) -> Audit:
-    """Builds the audit that a document describes.
+    """Read the spec in a file.
 
     Args:
-        document: a spec; overrides change its tables.
-        registry: where plugins are looked up.
-        overrides: `KEY=VALUE` texts, applied in order.
+        path: a TOML file.
+        registry: the plugins it may name, see `dpframe.interfaces.registry.load`.
+        overrides: `KEY=VALUE` texts as `--set` takes them, applied in order.
         trials: takes precedence over `audit.trials`, swept or not.
         seed: takes precedence over `audit.seed`, swept or not.
         pythons: paths of interpreters, by the names of the environments that they stand for.
 
     Raises:
-        SpecError: with every mistake found.
+        SpecError: the file cannot be read or is not a valid spec; lists every mistake.
     """
+    return _build(read(path), registry, overrides, {"trials": trials, "seed": seed}, pythons or {})
+
+
+def audit_from_dict(
+    data: Mapping[str, Any],
+    *,
+    registry: Registry,
+    overrides: Sequence[str] = (),
+    trials: int | None = None,
+    seed: int | None = None,
+) -> Audit:
+    """Build an audit from the tables of a spec as Python values, as a notebook has them.
+
+    Args:
+        data: what parsing the TOML would give; tuples and NumPy scalars are welcome.
+        registry: the plugins it may name, `dpframe.interfaces.registry.load(local=[MyMechanism])`.
+        overrides: `KEY=VALUE` texts as `--set` takes them, applied in order.
+        trials: takes precedence over `audit.trials`, swept or not.
+        seed: takes precedence over `audit.seed`, swept or not.
+
+    Raises:
+        SpecError: not a valid spec; lists every mistake.
+    """
+    return _build(from_mapping(data), registry, overrides, {"trials": trials, "seed": seed}, {})
+
+
+def environments_of(path: str | os.PathLike[str]) -> tuple[Wanted, ...]:
+    """Return the environments that the spec in a file describes; look at nothing else in it.
+
+    Raises:
+        SpecError: the file cannot be read, or the table is not valid; lists every mistake.
+    """
+    document = read(path)
     problems = Problems(document)
-    options = {"trials": trials, "seed": seed}
-    given = {name: value for name, value in options.items() if value is not None}
-    changes = parse(overrides, problems)
-    for name, value in given.items():
+    tables = document.data.get("environments", {})
+    try:
+        ENVIRONMENTS.validate_python(tables)
+    except ValidationError as error:
+        for finding in findings(error, tables, "key"):
+            problems.add(("environments", *finding.path), finding.message, finding.hint)
+    found = wanted_of(read_environments(document.data), problems)
+    problems.raise_if_any()
+    return found
+
+
+def _build(
+    document: Document,
+    registry: Registry,
+    overrides: Sequence[str],
+    options: Mapping[str, int | None],
+    pythons: Mapping[str, str],
+) -> Audit:
+    problems = Problems(document)
+    changes, texts = parse(overrides, problems), [*overrides]
+    for name, value in options.items():
+        if value is None:
+            continue
         try:
             changes.append(Override(f"audit.{name}", plain(value), f"--{name} {value}"))
+            texts.append(f"audit.{name}={value}")
         except UnfitError as error:
             problems.add((), error.message, option=f"--{name}")
     apply(document, changes, registry, problems)
@@ -71,10 +123,11 @@ def build(
     axes = read_axes(document, members, problems)
     _check_size(members, axes, sections.audit, problems)
     seconds = sections.run.seconds if sections.run is not None else None
-    variants = _patiently(lambda: _make_all_variants(members, axes, problems), seconds, problems)
-    _check_stop(sections.run, members, problems)
+    variants = _patiently(lambda: make_variants(members, axes, problems), seconds, problems)
+    if sections.run is not None and sections.run.stop != "never":
+        _check_anytime(members, problems)
     wanted = wanted_of(sections.environments, problems)
-    environments = look(document, wanted, pythons or {}, variants, problems)
+    environments = environments_in_use(document, wanted, pythons, variants, problems)
     rules = read_rules(document, sections, members, axes, problems)
     problems.raise_if_any()
 
@@ -91,35 +144,32 @@ def build(
     if not problems:
         rules.check_all_matched(axes, problems)
     problems.raise_if_any()
-    texts = (*overrides, *(f"audit.{name}={value}" for name, value in given.items()))
     return Audit(
         name=sections.audit.name,
         multiplicity=sections.audit.multiplicity,
         cells=tuple(settled(cells, environments)),
         skipped=tuple(skipped),
         run=RunSettings(**sections.run.model_dump()),
-        source=document.source(texts),
+        source=Source(document.path, document.sha256, document.text, tuple(texts)),
         wanted=wanted,
         environments=environments,
     )
 
 
 def _patiently(work: Callable[[], T], seconds: float | None, problems: Problems) -> T:
-    """What authors' code is called for; a call that takes longer than a budget is a mistake."""
+    """Run plugin code with a time limit; a call that takes longer is a mistake."""
     try:
-        return patiently(work, seconds)
+        return with_timeout(work, seconds)
     except StuckError as stuck:
         problems.add(stuck.place, str(stuck))
         problems.raise_if_any()
         raise
 
 
-def _check_stop(run: RunTable | None, members: Members, problems: Problems) -> None:
-    """Whether a cell can stop at all: only anytime estimators may be asked before the end."""
-    if run is None or run.stop == "never" or "estimator" in members.broken:
-        return
+def _check_anytime(members: Members, problems: Problems) -> None:
+    """Cells can stop early only if an estimator may be asked before the end."""
     classes: list[Any] = [member.entry.cls for member in members.of_kind["estimator"]]
-    if not any(cls.anytime for cls in classes):
+    if "estimator" not in members.broken and not any(cls.anytime for cls in classes):
         problems.add(
             ("run", "stop"),
             'is "decided", and no estimator is valid at every number of trials',
@@ -131,22 +181,9 @@ def _check_size(
     members: Members, axes: list[Axis], audit: AuditTable | None, problems: Problems
 ) -> None:
     of_pairs = ("pair", "neighbourhood")  # each mechanism goes with one
-    sizes = [
-        len(found) for kind, found in members.of_kind.items() if found and kind not in of_pairs
-    ]
+    sizes = [len(found) for kind, found in members.of_kind.items() if kind not in of_pairs]
     sizes += [len(axis.values) for axis in axes]
-    cells = math.prod(sizes) * (audit.repeats if audit else 1)
+    cells = math.prod(filter(None, sizes)) * (audit.repeats if audit else 1)
     if cells > MOST_CELLS:
         problems.add(("sweep",), f"makes {cells:,} cells; dpframe takes up to {MOST_CELLS:,}")
         problems.raise_if_any()  # looking at each of them would take too long
-
-
-def _make_all_variants(
-    members: Members, axes: list[Axis], problems: Problems
-) -> dict[Member, Variants]:
-    made = {}
-    for kind, of_kind in members.of_kind.items():
-        for member in of_kind:
-            own = [axis for axis in axes if axis.group == kind and axis.name in member.names]
-            made[member] = make_variants(member, own, problems)
-    return made

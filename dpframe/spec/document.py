@@ -1,259 +1,26 @@
-"""A spec as it was read, and the line of each key."""
+"""Hold a spec as it was read, and find the line of each key."""
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
 import json
 import re
+from collections.abc import Mapping
 from datetime import date, time
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import tomli
 
 from dpframe.common.text import cut
-from dpframe.spec.audit import Source
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-
-# Finds the line of a key, whatever TOML syntax wrote it.
-#
-# tomli reads TOML and forgets where it stood. So a second pass over the text, which is known to
-# be
-# TOML, notes where every key and every element of a list begins. It must find exactly what tomli
-# found, in the same order; if not, no line is named at all, which is better than a wrong one.
-
 
 Path = tuple[str | int, ...]
 """Keys and list indices from the root of the document."""
 
+DEEPEST = 32
+"""Steps of a path; nothing in a spec needs more, and recursion must not run out of stack."""
 
-def holds(data: Any, path: Path) -> bool:
-    """Whether a parsed document has something at the path."""
-    for step in path:
-        if isinstance(step, int):
-            if not (isinstance(data, list) and 0 <= step < len(data)):
-                return False
-        elif not (isinstance(data, dict) and step in data):
-            return False
-        data = data[step]
-    return True
-
-
-class Locator:
-    """Line numbers of key paths in one TOML text.
-
-    Args:
-        text: valid TOML, lines ending in a newline without carriage return.
-    """
-
-    def __init__(self, text: str) -> None:
-        self.lines = text.split("\n")
-        self._root = _read(text) or _NOTHING
-
-    def line(self, path: Path) -> int | None:
-        """The line, counted from 1, where a path begins to exist; None if it never does.
-
-        An element of a list that spans several lines is found on its own line.
-        """
-        node: _Node | int = self._root
-        for step in path:
-            if isinstance(node, int) or not holds(node.inside, (step,)):
-                return None
-            node = node.inside[step]
-        return node if isinstance(node, int) else node.line
-
-
-class _Node(NamedTuple):
-    """A table or a list; any other value is only the number of its line."""
-
-    line: int
-    inside: Any
-    """A dict or a list of nodes and line numbers."""
-
-
-_NOTHING = _Node(1, {})
-
-
-def _read(text: str) -> _Node | None:
-    """The nodes of a whole text; None if they are not what tomli finds."""
-    try:
-        root = _Reader(text).document()
-        return root if _agree(root, tomli.loads(text)) else None
-    except (_LostError, RecursionError):
-        return None
-
-
-def _agree(node: _Node | int, value: Any) -> bool:
-    """Whether a node has the keys of a value, in its order, and so on inside of it."""
-    if not isinstance(value, dict | list):
-        return isinstance(node, int)
-    if isinstance(node, int) or type(node.inside) is not type(value):
-        return False
-    if isinstance(value, dict):
-        return list(node.inside) == list(value) and all(
-            _agree(node.inside[key], value[key]) for key in value
-        )
-    return len(node.inside) == len(value) and all(map(_agree, node.inside, value))
-
-
-_BLANK = re.compile(r"[ \t]*+")
-_GAP = re.compile(r"(?:[ \t\n]|#[^\n]*)*+")
-_KEY = re.compile(r"""[A-Za-z0-9_-]++|"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+'""")
-# Up to two quotes may stand before the three that end a string.
-_STRING = re.compile(
-    r'"""(?:[^"\\]++|\\.|"(?!""))*+"""(?:"{0,2})'
-    r"|'''(?:[^']++|'(?!''))*+'''(?:'{0,2})"
-    r'|"(?:[^"\\\n]++|\\.)*+"'
-    r"|'[^'\n]*+'",
-    re.DOTALL,
-)
-_OTHER = re.compile(r"[^,\]}#\n]+")
-"""A number, a date or a boolean."""
-
-
-class _LostError(Exception):
-    """The text is not what it was expected to be."""
-
-
-class _Reader:
-    """One pass over a text."""
-
-    def __init__(self, text: str) -> None:
-        self._text, self._at = text, 0
-        self._ends = [match.start() for match in re.finditer("\n", text)]
-
-    def document(self) -> _Node:
-        """The nodes of the whole text."""
-        root = table = _Node(1, {})
-        self._skip(_GAP)
-        while self._at < len(self._text):
-            if self._text[self._at] == "[":
-                table = self._header(root)
-            else:
-                self._entry(table)
-            self._skip(_GAP)
-        return root
-
-    def _header(self, root: _Node) -> _Node:
-        """Reads [key] or [[key]]; gives the table that it opens."""
-        line = self._line()
-        brackets = 2 if self._text.startswith("[[", self._at) else 1
-        self._at += brackets
-        *outer, last = self._keys()
-        self._expect("]" * brackets)
-        table = _down(root, outer, line)
-        if brackets == 1:
-            return _down(table, [last], line)
-        tables = table.inside.setdefault(last, _Node(line, []))
-        if isinstance(tables, int) or not isinstance(tables.inside, list):
-            raise _LostError
-        tables.inside.append(_Node(line, {}))
-        new: _Node = tables.inside[-1]
-        return new
-
-    def _entry(self, table: _Node) -> None:
-        """Reads key = value."""
-        line = self._line()
-        *outer, last = self._keys()
-        self._expect("=")
-        self._skip(_BLANK)
-        table = _down(table, outer, line)
-        table.inside[last] = self._value(line)
-
-    def _value(self, line: int) -> _Node | int:
-        """Reads a value; `line` is where what has it begins."""
-        if self._text.startswith("[", self._at):
-            return self._list(line)
-        if self._text.startswith("{", self._at):
-            return self._table(line)
-        quoted = self._text.startswith(('"', "'"), self._at)
-        self._take(_STRING if quoted else _OTHER)
-        return line
-
-    def _list(self, line: int) -> _Node:
-        node = _Node(line, [])
-        self._at += 1
-        while not self._next_is("]"):
-            node.inside.append(self._value(self._line()))
-            if not self._next_is(","):
-                self._expect("]")
-                break
-        return node
-
-    def _table(self, line: int) -> _Node:
-        node = _Node(line, {})
-        self._at += 1
-        while not self._next_is("}"):
-            self._entry(node)
-            if not self._next_is(","):
-                self._expect("}")
-                break
-        return node
-
-    def _keys(self) -> list[str]:
-        """Reads a key with its dots."""
-        keys = []
-        while True:
-            self._skip(_BLANK)
-            keys.append(_unquoted(self._take(_KEY)))
-            self._skip(_BLANK)
-            if not self._text.startswith(".", self._at):
-                return keys
-            self._at += 1
-
-    def _line(self) -> int:
-        return bisect.bisect_left(self._ends, self._at) + 1
-
-    def _skip(self, what: re.Pattern[str]) -> None:
-        match = what.match(self._text, self._at)
-        self._at = match.end() if match else self._at
-
-    def _take(self, what: re.Pattern[str]) -> str:
-        match = what.match(self._text, self._at)
-        if match is None:
-            raise _LostError
-        self._at = match.end()
-        return match.group()
-
-    def _expect(self, what: str) -> None:
-        if not self._text.startswith(what, self._at):
-            raise _LostError
-        self._at += len(what)
-
-    def _next_is(self, what: str) -> bool:
-        """Goes past blanks, lines and comments, and past `what` if it comes then."""
-        self._skip(_GAP)
-        found = self._text.startswith(what, self._at)
-        self._at += len(what) if found else 0
-        return found
-
-
-def _down(node: _Node, keys: list[str], line: int) -> _Node:
-    """The table under some keys, made where it is not there yet; of a list the last one."""
-    for key in keys:
-        child = node.inside.setdefault(key, _Node(line, {}))
-        if not isinstance(child, int) and isinstance(child.inside, list) and child.inside:
-            child = child.inside[-1]
-        if isinstance(child, int) or not isinstance(child.inside, dict):
-            raise _LostError
-        node = child
-    return node
-
-
-def _unquoted(key: str) -> str:
-    if key[0] not in "\"'":
-        return key
-    # Whatever escapes there are, tomli knows them.
-    return key[1:-1] if "\\" not in key else next(iter(tomli.loads(f"{key} = 0")))
-
-
-# A spec as it was read, with what is needed to say where something stands.
-
-
+_WIDEST = 64  # bits of an integer, as TOML has them
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -264,13 +31,12 @@ class Document:
     `data` and `origins` change while overrides are applied, and not afterwards.
     """
 
-    path: str
-    """As the user wrote it; empty for a document that was never a file."""
+    path: str  # as the user wrote it; empty for a document that was never a file
     text: str
     sha256: str
     data: dict[str, Any]
     origins: dict[Path, str] = dataclasses.field(default_factory=dict)
-    """What an override has set, and the command-line option that did."""
+    """Paths that an override has set, and its command-line option."""
     fixed: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Keys such as "pair.dim" that an override gave one value for the whole audit."""
     narrowed: set[str] = dataclasses.field(default_factory=set)
@@ -281,33 +47,146 @@ class Document:
         """Finds lines in the text."""
         return Locator(self.text)
 
+    @property
+    def swept(self) -> list[tuple[str, Path, Any]]:
+        """The keys of [sweep], with paths and values; none if it is no table."""
+        sweep = self.data.get("sweep")
+        return flatten(sweep, ("sweep",)) if isinstance(sweep, dict) else []
+
     def origin(self, path: Path) -> str | None:
-        """The option that set this path, or something that contains it."""
-        for length in range(len(path), 0, -1):
-            if path[:length] in self.origins:
-                return self.origins[path[:length]]
-        return None
+        """Return the option that set this path, or something that contains it."""
+        parts = (path[:length] for length in range(len(path), 0, -1))
+        return next((self.origins[part] for part in parts if part in self.origins), None)
 
     def line(self, path: Path) -> int | None:
-        """The line of the longest part of a path that the text has; None if it has nothing."""
+        """Return the line of the longest part of a path that the text has, if any."""
         if not self.path:
             return None
-        for length in range(len(path), 0, -1):
-            if (line := self.locator.line(path[:length])) is not None:
-                return line
-        return None
+        lines = (self.locator.line(path[:length]) for length in range(len(path), 0, -1))
+        return next((line for line in lines if line is not None), None)
 
-    def has(self, path: Path) -> bool:
-        """Whether the document, overrides included, has something at the path."""
-        return holds(self.data, path)
 
-    def source(self, overrides: tuple[str, ...]) -> Source:
-        """What the record keeps of it."""
-        return Source(self.path, self.sha256, self.text, overrides)
+class Locator:
+    """Line numbers of key paths in one TOML text.
+
+    tomli forgets where things stood. So a copy of the text has line numbers in place of all values
+    and in every list and table, and tomli reads it too. If that copy has other keys or elements
+    than the text, no line is known, because a wrong line would be worse.
+
+    Args:
+        text: valid TOML, lines ending in a newline without carriage return.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.lines = text.split("\n")
+        try:
+            self._root = _nodes(tomli.loads(_numbered(text)), tomli.loads(text))
+        except (_LostError, tomli.TOMLDecodeError, RecursionError):
+            self._root = _Node(1, {})
+
+    def line(self, path: Path) -> int | None:
+        """Return the line, counted from 1, where a path begins to exist; None if it never does.
+
+        An element of a list that spans several lines is found on its own line.
+        """
+        node = self._root
+        for step in path:
+            if not holds(node.inside, (step,)):
+                return None
+            node = node.inside[step]
+        return node.line
+
+
+class _Node(NamedTuple):
+    line: int
+    inside: Any  # a dict or a list of nodes; None for any other value
+
+
+class _LostError(Exception):
+    """The numbered copy has other keys or elements than the text."""
+
+
+_OWN_LINE = "line of this table"
+# Up to two quotes may stand before the three that end a string.
+_TOKEN = re.compile(
+    r"#[^\n]*|[\n\[\]{},=]"
+    r'|"""(?:[^"\\]++|\\.|"(?!""))*+"""(?:"{0,2})'
+    r"|'''(?:[^']++|'(?!''))*+'''(?:'{0,2})"
+    r'|"(?:[^"\\\n]++|\\.)*+"'
+    r"|'[^'\n]*+'"
+    r"|[^\s\[\]{},=#\"'][^\n\[\]{},=#\"']*+",
+    re.DOTALL,
+)
+
+
+def _numbered(text: str) -> str:
+    """Put line numbers for all values, first in lists, and under a key of their own in tables."""
+    parts: list[str] = []
+    opened: list[tuple[str, int]] = []  # brackets of values, with their lines
+    line, value, header = 1, False, False  # value: one comes next, not a key
+    for token in _TOKEN.findall(f"{text}\n"):
+        new = token
+        if token == "\n":
+            new = f'\n"{_OWN_LINE}" = {line}\n' if header else "" if opened else "\n"
+            header = False
+        elif token[0] == "#":
+            new = ""
+        elif token == "=":
+            value = True
+        elif token == ",":
+            value = opened[-1][0] == "["
+        elif token in "[{" and value:
+            opened.append((token, line))
+            value = token == "["
+            new = f"[{line}," if value else token
+        elif token in "]}" and opened:
+            begun = opened.pop()[1]
+            value = False
+            if token == "}":
+                new = f'{"" if parts[-1] in "{," else ","}"{_OWN_LINE}" = {begun}}}'
+        elif token == "]":
+            header = True
+        elif value:
+            new, value = str(line), False
+        line += token.count("\n")
+        if new:
+            parts.append(new)
+    return "".join(parts)
+
+
+def _nodes(lines: Any, value: Any) -> _Node:
+    """Join a value with the lines of the numbered copy; what begins first in it is its line."""
+    if isinstance(value, dict) and isinstance(lines, dict):
+        own = [lines.pop(_OWN_LINE)] if _OWN_LINE in lines else []
+        if list(lines) != list(value):
+            raise _LostError
+        inside: Any = {key: _nodes(lines[key], value[key]) for key in value}
+        return _Node(min([*own, *(node.line for node in inside.values())], default=1), inside)
+    if isinstance(value, list) and isinstance(lines, list):
+        own = lines[: len(lines) - len(value)]  # none for an array of tables
+        inside = list(map(_nodes, lines[len(own) :], value))
+        if len(own) > 1 or len(inside) < len(value):
+            raise _LostError
+        return _Node(min([*own, *(node.line for node in inside)]), inside)
+    if not isinstance(lines, int) or isinstance(value, dict | list):
+        raise _LostError
+    return _Node(lines, None)
+
+
+def holds(data: Any, path: Path) -> bool:
+    """True if a parsed document has something at the path."""
+    for step in path:
+        if isinstance(step, int):
+            if not (isinstance(data, list) and 0 <= step < len(data)):
+                return False
+        elif not (isinstance(data, dict) and step in data):
+            return False
+        data = data[step]
+    return True
 
 
 def flatten(table: Mapping[str, Any], path: Path) -> list[tuple[str, Path, Any]]:
-    """Lists (dotted key, path, value), so that quoted and nested keys read the same."""
+    """List (dotted key, path, value), so that quoted and nested keys read the same."""
     flat = []
     for key, value in table.items():
         if isinstance(value, dict) and value:
@@ -319,7 +198,7 @@ def flatten(table: Mapping[str, Any], path: Path) -> list[tuple[str, Path, Any]]
 
 
 def dotted(path: Path) -> str:
-    """A path as one reads it: `mechanism[1].params.epsilon`."""
+    """Write a path as one reads it: `mechanism[1].params.epsilon`."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -331,13 +210,6 @@ def dotted(path: Path) -> str:
     return text
 
 
-DEEPEST = 32
-"""Steps of a path; nothing in a spec needs more, and what reads it must not run out of stack."""
-
-WIDEST = 64
-"""Bits of an integer, as TOML has them."""
-
-
 class UnfitError(Exception):
     """A value that no spec can have."""
 
@@ -347,7 +219,7 @@ class UnfitError(Exception):
 
 
 def plain(value: Any, path: Path = ()) -> Any:
-    """Values as JSON has them: lists for tuples, numbers for NumPy scalars, text for dates.
+    """Return a value as JSON has it: lists for tuples, numbers for NumPy scalars, text for dates.
 
     Args:
         value: a table, or anything inside of one.
@@ -368,8 +240,8 @@ def plain(value: Any, path: Path = ()) -> Any:
             raise UnfitError(path, "holds characters that are not Unicode")
         return value
     if isinstance(value, int):
-        if value.bit_length() > WIDEST:
-            raise UnfitError(path, f"is an integer of more than {WIDEST} bits")
+        if value.bit_length() > _WIDEST:
+            raise UnfitError(path, f"is an integer of more than {_WIDEST} bits")
         return value
     if hasattr(value, "tolist"):
         return plain(value.tolist(), path)

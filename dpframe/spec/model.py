@@ -73,7 +73,7 @@ class Table(BaseModel):
 
 
 class AuditTable(Table):
-    """What is asked of the audit as a whole."""
+    """Settings of the audit as a whole."""
 
     name: FileName
     """Names the audit, and the directory under `runs/` where its record goes."""
@@ -86,7 +86,7 @@ class AuditTable(Table):
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     """Confidence of all verdicts together."""
     multiplicity: Literal["holm", "bonferroni", "none"] = "holm"
-    """How the error is divided among the cells."""
+    """Correction by which the error is divided among the cells."""
     repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1
     """Independent replicates of every cell, reported as mean and standard deviation."""
 
@@ -101,7 +101,7 @@ class PairTable(Table):
 
 
 class SearchTable(Table):
-    """Where to look for the pair that refutes a claim, in place of [pair]."""
+    """A search for the pair that refutes a claim, in place of [pair]."""
 
     use: str
     """Name of a neighbourhood plugin, or distribution/name."""
@@ -115,13 +115,13 @@ class EntryTable(Table):
     use: str
     """Name of a plugin, or distribution/name."""
     label: Label | None = None
-    """What reports and [[expect]] call it; unique; default: the plugin's name."""
+    """Name in reports and [[expect]]; unique; default: the plugin's name."""
     params: dict[str, Any] = {}
     """Its parameters. A swept key takes precedence."""
 
 
 class OwnSearchTable(Table):
-    """Where [search] looks for the pair that refutes the claim of one mechanism."""
+    """Data of one mechanism, in which [search] looks for a pair that refutes its claim."""
 
     use: str | None = None
     """Name of a neighbourhood plugin, or distribution/name; default: that of [search]."""
@@ -130,31 +130,31 @@ class OwnSearchTable(Table):
 
 
 class OutputsTable(Table):
-    """What counts as an answer of a black box beside what it gives."""
+    """Parts of a black box's answer beside its return value."""
 
     time: bool = False
-    """Whether the time that an answer took is part of it. What that shows is evidence of one
+    """If true, the time that an answer took is part of it. Evidence from time holds for one
     machine."""
     bits: bool = False
-    """Whether a search looks at the last bits of floating-point numbers: whoever sees all digits
-    can tell right mechanisms that add floating-point noise apart by them."""
+    """If true, a search looks at the last bits of floating-point numbers. They tell correct
+    mechanisms with floating-point noise apart if all digits are published."""
 
 
 class MechanismTable(EntryTable):
     """A mechanism."""
 
     raises: Literal["answer", "fail"] | None = None
-    """Of a black box: whether an exception is an answer like others, or makes its cells fail.
-    Default: "answer" where it gives releases one at a time, in a search, and for attacks that look
-    at answers; else "fail"."""
+    """For a black box: an exception is an answer like others, or makes its cells fail. Default:
+    "answer" if it gives releases one at a time, in a search, and for attacks that look at answers;
+    else "fail"."""
     limit: Annotated[float, Field(gt=0)] | None = None
-    """Of a black box: seconds that one answer may take; one that takes longer raises TimeoutError.
-    Default: as long as it likes, within `[run] seconds`."""
+    """For a black box: seconds that one answer may take; one that takes longer raises TimeoutError.
+    Default: no limit but `[run] seconds`."""
     outputs: OutputsTable | None = None
-    """Of a black box: what counts as its answer."""
+    """For a black box: the parts of its answer."""
     environment: str | None = None
-    """Where it runs, for one that is a module of its own: a name in [environments] or of --python;
-    default: this interpreter."""
+    """Environment of a mechanism that is a module of its own: a name in [environments] or of
+    --python; default: this interpreter."""
 
     search: OwnSearchTable | None = None
     """Data of its own: what [search] has, for this mechanism alone."""
@@ -164,8 +164,8 @@ class EnvironmentTable(Table):
     """A set of packages in which a mechanism runs; `dpframe environments build` installs it."""
 
     requirements: list[Annotated[str, AfterValidator(_requirement)]]
-    """What is installed, as pip takes it: names with versions, such as "opendp==0.14.2". Those that
-    begin with "--no-deps " are installed last, without what they need."""
+    """Packages to install, as pip takes them: names with versions, such as "opendp==0.14.2". Those
+    that begin with "--no-deps " are installed last, without their dependencies."""
     python: Annotated[str, AfterValidator(_version)] | None = None
     """Version of Python, such as "3.11"; default: that of dpframe."""
 
@@ -181,7 +181,7 @@ class ExpectTable(Table):
 
 
 class RunTable(Table):
-    """How the draws are made. None of it changes what is measured, except the precision."""
+    """Settings of the draws. Only the precision changes what is measured."""
 
     precision: Literal["float32", "float64"] = "float32"
     """Floating-point type of the simulation."""
@@ -195,12 +195,12 @@ class RunTable(Table):
     prng: Literal["default", "threefry2x32-13", "threefry2x32"] = "default"
     """Pseudo-random number generator of traced mechanisms."""
     seconds: Annotated[float, Field(gt=0)] | None = None
-    """Time budget of a pass: after so many seconds its cells are judged by the trials they got."""
+    """Time budget of a pass: after this many seconds, cells are judged by the trials they got."""
     stop: Literal["never", "decided"] = "never"
-    """When a cell of an anytime estimator ends: at `trials`, or once its claim is violated or
-    nothing that it can show reaches it. Other estimators need all of their trials."""
+    """End of a cell of an anytime estimator: at `trials`, or once its claim is violated or out of
+    reach. Other estimators need all of their trials."""
     device: Literal["cpu", "gpu"] | None = None
-    """Where traced mechanisms run; default: the fastest there is."""
+    """Device of traced mechanisms; default: the fastest available."""
 
 
 Environments = dict[Label, Annotated[EnvironmentTable, BeforeValidator(_as_table)]]
@@ -215,17 +215,17 @@ class SpecTable(Table):
     schema_: Annotated[Literal[1], BeforeValidator(_no_boolean), Field(alias="schema")]
     """Version of this format."""
     audit: AuditTable
-    """What is asked of the audit as a whole."""
+    """Settings of the audit as a whole."""
     pair: PairTable
     """The neighbouring datasets."""
     search: SearchTable | None = None
-    """Where to look for a pair, in place of [pair]; attacks and estimator then have defaults."""
+    """A search for a pair, in place of [pair]; attacks and estimator then have defaults."""
     mechanism: Mechanisms
-    """What is audited."""
+    """Mechanisms to audit."""
     attack: Entries
-    """What tells outputs on D from outputs on D′."""
+    """Attacks, which tell outputs on D from outputs on D′."""
     estimator: Entries
-    """What turns counts into estimates and bounds."""
+    """Estimators, which turn counts into estimates and bounds."""
     sweep: dict[str, Any] = {}
     """Keys such as "mechanism.epsilon", each with a list of values; cells are the cross product."""
     expect: list[ExpectTable] = []
@@ -234,7 +234,7 @@ class SpecTable(Table):
     """Names of sets of packages, each a list of requirements, or a table with the version of Python
     too. Nothing is installed before `dpframe environments build`."""
     run: RunTable = RunTable()
-    """How the draws are made."""
+    """Settings of the draws."""
 
 
 VIEWS = (
@@ -248,10 +248,10 @@ VIEWS = (
     "labels",
     "time",
 )
-"""What a search of a black box looks at in its answers."""
+"""Parts of a black box's answers that a search looks at."""
 
 OBSERVED = ("bits", "time")
-"""Of these what a spec must say that observers have it: a right mechanism leaks by them too."""
+"""Those that count only if the spec says so, because correct mechanisms leak by them too."""
 
 SEARCHED_BY: dict[str, list[dict[str, Any]]] = {
     "attack": [
@@ -261,8 +261,7 @@ SEARCHED_BY: dict[str, list[dict[str, Any]]] = {
     ],
     "estimator": [{"use": "betting"}],
 }
-"""What a spec with [search] has unless it says otherwise; of the attacks each mechanism is met by
-those that are for its kind."""
+"""Defaults of a spec with [search]; each mechanism meets the attacks that suit its kind."""
 
 SWEEPABLE = ("seed", "trials", "delta", "confidence")
 """Keys of [audit] that may differ between cells."""

@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpframe.common.text import closest, cut, did_you_mean, listed, printable
+from dpframe.common.text import closest, cut, did_you_mean, escape, listed
 from dpframe.errors import SpecError
-from dpframe.spec.document import dotted, holds
+from dpframe.spec.document import Document, dotted, holds
+from dpframe.spec.document import Path as Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
-    from dpframe.spec.document import Path as DocumentPath
+Hint = str | Callable[[], str]
+"""Further lines of a message; what takes time to word is worded only when it is shown."""
 
-
-# Collects every mistake in a spec and words it with its place and a way out.
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-
-    from dpframe.spec.document import Document
-    from dpframe.spec.document import Path as Place
-
-    Hint = str | Callable[[], str]
-    """A further line of a message; one that takes time to word is worded when it is shown."""
-
-SHOWN = 50
-"""Mistakes that are worded; of the others only the number is told."""
-
+_SHOWN = 50  # mistakes that are worded; of the others only the number is told
 _LONGEST_LINE = 100
 _LONGEST_VALUE = 60
 
@@ -58,11 +43,11 @@ class Problems:
 
     @property
     def folder(self) -> Path:
-        """Where the document lies: files that it names are relative to it."""
+        """The folder of the document: files that it names are relative to it."""
         return Path(self._document.path).parent if self._document.path else Path()
 
     def add(self, path: Place, message: str, *hints: Hint, option: str | None = None) -> None:
-        """Notes a mistake; the same message at the same place counts once.
+        """Note a mistake; the same message at the same place counts once.
 
         Args:
             path: where it stands; the longest part of it that the text has gives the line.
@@ -74,69 +59,58 @@ class Problems:
         option = option or self._document.origin(path)
         line = None if option else self._document.line(path)
         where = cut(option) if option else place(self._document.path, line)
-        head = printable(": ".join(part for part in (where, dotted(path), message) if part))
+        head = escape(": ".join(part for part in (where, dotted(path), message) if part))
         self._found.setdefault(head, _Problem(line, head, hints))
 
     def raise_if_any(self) -> None:
-        """Raises SpecError with all of them, in the order of the file."""
+        """Raise SpecError with all of them, in the order of the file."""
         if self._found:
             in_order = sorted(self._found.values(), key=lambda problem: problem.line or 0)
-            raise SpecError([self._worded(problem) for problem in in_order[:SHOWN]], len(in_order))
+            raise SpecError([self._worded(problem) for problem in in_order[:_SHOWN]], len(in_order))
 
     def _worded(self, problem: _Problem) -> str:
         lines = [problem.head]
         if problem.line is not None:
-            text = self._document.locator.lines[problem.line - 1]
-            lines.append(quote(problem.line, text))
+            lines.append(quote(problem.line, self._document.locator.lines[problem.line - 1]))
         for hint in problem.hints:
             worded = hint if isinstance(hint, str) else hint()
-            lines += [f"   {printable(line)}" for line in worded.split("\n") if line]
+            lines += [f"   {escape(line)}" for line in worded.split("\n") if line]
         return "\n".join(lines)
 
 
 def place(path: str, line: int | None) -> str:
-    """`file:line`, or as much of it as is known."""
+    """Return `file:line`, or as much of it as is known."""
     return f"{path}:{line}" if line is not None else path
 
 
 def quote(number: int, text: str) -> str:
-    """A line of the spec with its number, short and harmless on a terminal."""
+    """Return a line of the spec with its number, short and harmless on a terminal."""
     start = text[: _LONGEST_LINE + 1]
     shown = "".join(char if char.isprintable() else " " for char in start)
     return f"{number:>5} | {cut(shown, _LONGEST_LINE).rstrip()}"
 
 
 def accepts(known: Iterable[str], wrong: object = None) -> Callable[[], str]:
-    """The line that says what is allowed and, if something is close, what was probably meant."""
+    """Name what is allowed and, if something is close, what was probably meant."""
     names = known if isinstance(known, tuple | dict) else tuple(known)
-    return functools.partial(_accepts, names, wrong)
-
-
-def _accepts(names: Collection[str], wrong: object) -> str:
-    return f"accepts: {listed(names) or 'nothing'}{did_you_mean(names, wrong)}"
+    return lambda: f"accepts: {listed(names) or 'nothing'}{did_you_mean(names, wrong)}"
 
 
 def describe(params: Mapping[str, Any]) -> str:
-    """Parameters as a reader would write them."""
+    """Write parameters as a reader would."""
     return listed(f"{name} = {show(value)}" for name, value in params.items())
 
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
-
-
 def show(value: Any) -> str:
-    """A value as a spec would write it, or its beginning."""
+    """Write a value as a spec would, or its beginning."""
     if isinstance(value, str):
         value = value[: _LONGEST_VALUE + 1]
     text = ""
-    for part in _ENCODER.iterencode(value):
+    for part in json.JSONEncoder(ensure_ascii=False, default=str).iterencode(value):
         text += part[: _LONGEST_VALUE + 1]
         if len(text) > _LONGEST_VALUE:
             break
     return cut(text, _LONGEST_VALUE)
-
-
-# Words what pydantic found wrong in the terms of a spec.
 
 
 _MISSING = {"missing", "missing_argument", "missing_keyword_only_argument"}
@@ -156,26 +130,21 @@ _KINDS_OF_VALUE = {
     "string_too_short": "should not be empty",
     "too_short": "should not be empty",
 }
-
-
-MOST_WHOLE = 2**53
-"""Larger numbers are whole as floats, whatever their author had in mind."""
+_MOST_WHOLE = 2**53  # larger floats are always whole, whatever was meant
 
 
 class Finding(NamedTuple):
-    """One mistake, relative to what was validated."""
+    """One mistake that pydantic found, relative to what was validated."""
 
-    path: DocumentPath
+    path: Place
     message: str
     hint: Hint = ""
-    unknown: bool = False
-    """The key should not be there, and leaving it out mends the rest."""
-    missing: str | None = None
-    """The key that should be there; `path` is then where it should be."""
+    unknown: bool = False  # the key should not be there, and leaving it out mends the rest
+    missing: str | None = None  # the key that should be there; `path` is then where it should be
 
 
 def findings(error: ValidationError, value: Any, noun: str, owner: str = "") -> list[Finding]:
-    """The mistakes in a value, one per place.
+    """Word the mistakes in a value in the terms of a spec, one per place.
 
     Args:
         error: what pydantic raised for it.
@@ -183,32 +152,22 @@ def findings(error: ValidationError, value: Any, noun: str, owner: str = "") -> 
         noun: what a key is called here, "key" or "parameter".
         owner: what the keys belong to, for example " of mechanism 'laplace'".
     """
-    found: dict[tuple[DocumentPath, str | None], Finding] = {}
+    found: dict[tuple[Place, str | None], Finding] = {}
+    unknown: dict[Place, list[str]] = {}
     for details in error.errors(include_url=False):
         finding = _finding(details, value, noun, owner)
-        place = (finding.path, finding.missing)
-        known = found.setdefault(place, finding)
+        known = found.setdefault((finding.path, finding.missing), finding)
         if known.message != finding.message:  # the members of a union, each with its complaint
-            found[place] = known._replace(message=f"{known.message}, or {finding.message}")
-    return _without_consequences(list(found.values()))
-
-
-def _without_consequences(found: list[Finding]) -> list[Finding]:
-    """Leaves out that `epsilon` is missing where `epsilom` is unknown: it is one mistake."""
-    unknown: dict[DocumentPath, list[str]] = {}
-    for finding in found:
+            message = f"{known.message}, or {finding.message}"
+            found[finding.path, finding.missing] = known._replace(message=message)
         if finding.unknown:
             unknown.setdefault(finding.path[:-1], []).append(str(finding.path[-1]))
+    # That `epsilon` is missing where `epsilom` is unknown is one mistake.
     return [
-        finding
-        for finding in found
-        if not (finding.missing and misspelt(finding.missing, unknown.get(finding.path, ())))
+        one
+        for one in found.values()
+        if not (one.missing and closest(unknown.get(one.path, ()), one.missing))
     ]
-
-
-def misspelt(name: str, unknown: Iterable[str]) -> bool:
-    """Whether one of the unknown keys of a table looks like this name."""
-    return closest(unknown, name) is not None
 
 
 def _finding(details: ErrorDetails, value: Any, noun: str, owner: str) -> Finding:
@@ -226,12 +185,12 @@ def _finding(details: ErrorDetails, value: Any, noun: str, owner: str) -> Findin
     message = _KINDS_OF_VALUE.get(kind) or details["msg"].removeprefix("Value error, ")
     message = re.sub(r"^Input should", "should", message)
     whole = kind == "int_type" and isinstance(got, float) and got.is_integer()
-    hint = f"write {int(got):_}" if whole and abs(got) < MOST_WHOLE else ""
+    hint = f"write {int(got):_}" if whole and abs(got) < _MOST_WHOLE else ""
     return Finding(path, message if kind in _EMPTY else f"{message}, got {show(got)}", hint)
 
 
-def _existing(value: Any, location: Sequence[str | int]) -> DocumentPath:
-    """The part of a location that the value has; pydantic adds names of union members to it."""
+def _existing(value: Any, location: Sequence[str | int]) -> Place:
+    """Return the part of a location that the value has; pydantic adds names of union members."""
     path: list[str | int] = []
     for step in location:
         if not holds(value, (step,)):

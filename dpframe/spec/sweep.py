@@ -4,79 +4,68 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Iterable
+from typing import Any, NamedTuple
 
 import tomli
 from pydantic import ValidationError
 
 from dpframe.common.text import cut, did_you_mean
 from dpframe.errors import DpframeError, PluginError
-from dpframe.interfaces.plugin import json_schema
-from dpframe.spec.document import UnfitError, dotted, flatten, plain
+from dpframe.interfaces.plugin import Plugin, json_schema, names_in_specs
+from dpframe.interfaces.registry import Registry
+from dpframe.spec.document import Document, Path, UnfitError, dotted, plain
 from dpframe.spec.model import KINDS, SWEEPABLE, AuditTable
-from dpframe.spec.problems import accepts, findings, show
-from dpframe.spec.uses import parameter_names
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
-
-    from dpframe.interfaces.plugin import Plugin
-    from dpframe.interfaces.registry import Registry
-    from dpframe.spec.document import Document, Path
-    from dpframe.spec.problems import Problems
-    from dpframe.spec.uses import Members
-
-
-# The axes of a sweep: each key with its values, checked against what has such a key.
+from dpframe.spec.problems import Problems, accepts, findings, show
+from dpframe.spec.uses import Member, Members
 
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """One swept key."""
+    """One swept key with its values."""
 
-    key: str
-    """For example "mechanism.epsilon"."""
+    group: str  # a kind of plugin, "pair" or "audit"
+    name: str  # of the parameter
     path: Path
     values: tuple[Any, ...]
 
     @property
-    def group(self) -> str:
-        """What has the key: a kind of plugin, "pair" or "audit"."""
-        return self.key.partition(".")[0]
+    def key(self) -> str:
+        """For example "mechanism.epsilon"."""
+        return f"{self.group}.{self.name}"
 
-    @property
-    def name(self) -> str:
-        """The parameter."""
-        return self.key.partition(".")[2]
+    def is_of(self, member: Member) -> bool:
+        """True if the member has this parameter."""
+        return self.group == member.kind and self.name in member.names
 
 
 def read_axes(document: Document, members: Members, problems: Problems) -> list[Axis]:
-    """The axes in the order of the spec."""
-    sweep = document.data.get("sweep")
-    names = {kind: dict.fromkeys(members.names(kind)) for kind in (*KINDS, "pair")}
+    """Return the axes in the order of the spec."""
+    names = {
+        kind: dict.fromkeys(name for member in members.of_kind[kind] for name in member.names)
+        for kind in (*KINDS, "pair")
+    }
     names["audit"] = dict.fromkeys(SWEEPABLE)
     axes: dict[str, Axis] = {}
-    for key, path, values in flatten(sweep, ("sweep",)) if isinstance(sweep, dict) else ():
+    for key, path, values in document.swept:
         group, _, name = key.partition(".")
         if name not in names.get(group, ()):
             # A plugin that could not be found may have the key.
             if group not in members.broken:
                 _unknown(key, path, names, problems)
-            continue
-        if not isinstance(values, list):
+        elif not isinstance(values, list):
             problems.add(path, f"should be a list of values, got {show(values)}")
         elif not values:
             problems.add(path, "is an empty list, so there is nothing to run")
         elif key in axes:
             problems.add(path, f"is already swept by {dotted(axes[key].path)}")
         else:
-            axes[key] = Axis(key, path, tuple(values))
+            axes[key] = Axis(group, name, path, tuple(values))
             _check_values(axes[key], problems)
     return list(axes.values())
 
 
 def _unknown(key: str, path: Path, names: dict[str, dict[str, None]], problems: Problems) -> None:
-    """Notes a key that nothing has."""
     group, _, name = key.partition(".")
     every = [f"{group}.{name}" for group, of in names.items() for name in of]
     if group in KINDS or group == "pair":
@@ -87,7 +76,7 @@ def _unknown(key: str, path: Path, names: dict[str, dict[str, None]], problems: 
 
 
 def _check_values(axis: Axis, problems: Problems) -> None:
-    """Repetitions, and the values of [audit]; a plugin's are checked where it is made."""
+    """Check for repetitions, and the values of [audit]; variants check those of plugins."""
     first: dict[Hashable, int] = {}
     for position, value in enumerate(axis.values):
         earlier = first.setdefault(freeze(value), position)
@@ -105,7 +94,7 @@ def _check_values(axis: Axis, problems: Problems) -> None:
 
 
 def freeze(value: Any) -> Hashable:
-    """A hashable stand-in; equal for equal numbers (1 and 1.0), different for 1 and true."""
+    """Return a hashable stand-in; equal for equal numbers (1 and 1.0), different for 1 and true."""
     if isinstance(value, bool):
         return ("bool", value)
     if isinstance(value, int | float | str):
@@ -113,34 +102,19 @@ def freeze(value: Any) -> Hashable:
     return ("json", json.dumps(value, sort_keys=True, default=str))
 
 
-# Applies `--set KEY=VALUE`, `--trials` and `--seed` to a spec.
-
-
 _GROUPS = (*KINDS, "pair", "search", "audit", "run")
 
 
-@dataclasses.dataclass(frozen=True)
-class Override:
-    """One key that the command line sets."""
+class Override(NamedTuple):
+    """One key that `--set KEY=VALUE`, `--trials` or `--seed` sets."""
 
     key: str
     value: Any
-    option: str
-    """As the user wrote it, for messages."""
-
-    @property
-    def group(self) -> str:
-        """The part of the key before the dot."""
-        return self.key.partition(".")[0]
-
-    @property
-    def name(self) -> str:
-        """The part of the key after the dot."""
-        return self.key.partition(".")[2]
+    option: str  # as the user wrote it, for messages
 
 
 def parse(texts: Iterable[str], problems: Problems) -> list[Override]:
-    """Reads `KEY=VALUE` texts; a VALUE that is not TOML is a string."""
+    """Read `KEY=VALUE` texts; a VALUE that is not TOML is a string."""
     overrides = []
     for text in texts:
         key, equals, value = text.partition("=")
@@ -161,7 +135,7 @@ def parse(texts: Iterable[str], problems: Problems) -> list[Override]:
 
 
 def read_parameters(kind: str, texts: Iterable[str]) -> dict[str, Any]:
-    """Reads `KIND.X=VALUE` texts where no spec is changed.
+    """Read `KIND.X=VALUE` texts for a command that has no spec.
 
     Args:
         kind: the only one that makes sense there.
@@ -183,28 +157,6 @@ def read_parameters(kind: str, texts: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-def apply(
-    document: Document, overrides: Iterable[Override], registry: Registry, problems: Problems
-) -> None:
-    """Changes the tables of a document, one override after the other."""
-    for override in overrides:
-        swept = _swept_path(document, override.key)
-        if swept and isinstance(override.value, list):
-            document.narrowed.add(override.key)
-            _put(document, swept, override)
-            continue
-        if swept:
-            document.narrowed.add(override.key)
-            document.fixed[override.key] = override.value
-            _remove(document.data, swept)
-        elif override.key in document.fixed:
-            document.fixed[override.key] = override.value
-        if override.group in ("audit", "run"):
-            _set_option(document, override)
-        else:
-            _set_parameter(document, override, registry, problems)
-
-
 def _value(text: str) -> Any:
     try:
         parsed = tomli.loads(f"value = {text}")
@@ -217,55 +169,68 @@ def _value(text: str) -> Any:
     return plain(parsed["value"]) if len(parsed) == 1 else text.strip()
 
 
-def _set_option(document: Document, override: Override) -> None:
-    if (
-        isinstance(override.value, list)
-        and override.group == "audit"
-        and override.name in SWEEPABLE
-    ):
-        _put(document, ("sweep", override.key), override)
-    else:
-        _put(document, (override.group, override.name), override)
+def apply(
+    document: Document, overrides: Iterable[Override], registry: Registry, problems: Problems
+) -> None:
+    """Change the tables of a document, one override after the other."""
+    for override in overrides:
+        key, value = override.key, override.value
+        group, _, name = key.partition(".")
+        swept = next((path for other, path, _ in document.swept if other == key), None)
+        if swept:
+            document.narrowed.add(key)
+            if isinstance(value, list):
+                _put(document, swept, override)
+                continue
+            _remove(document.data, swept)
+        if swept or key in document.fixed:
+            document.fixed[key] = value
+        if group not in ("audit", "run"):
+            _set_parameter(document, override, registry, problems)
+        elif isinstance(value, list) and group == "audit" and name in SWEEPABLE:
+            _put(document, ("sweep", key), override)
+        else:
+            _put(document, (group, name), override)
 
 
 def _set_parameter(
     document: Document, override: Override, registry: Registry, problems: Problems
 ) -> None:
-    """Sets a parameter of every plugin that has it; several values for it are a sweep."""
-    uses = _uses(document, override.group)
-    classes = {path: _class(registry, override.group, use) for path, use in uses.items()}
-    takers = {
-        path: cls for path, cls in classes.items() if cls and override.name in parameter_names(cls)
+    """Set a parameter of every plugin that has it; several values for it are a sweep."""
+    group, _, name = override.key.partition(".")
+    classes = {
+        path: _class(registry, "neighbourhood" if group == "search" else group, use)
+        for path, use in _uses(document.data, group).items()
     }
+    names = {path: names_in_specs(cls).values() for path, cls in classes.items() if cls}
+    takers = [path for path, known in names.items() if name in known]
     if not takers:
         if all(classes.values()):  # an unknown plugin might have had it, and is reported anyway
-            known = sorted({f for cls in classes.values() if cls for f in parameter_names(cls)})
-            message = f"no {override.group} has a parameter {cut(override.name)!r}"
-            problems.add((), message, accepts(known, override.name), option=override.option)
-        return
-    several = isinstance(override.value, list)
-    if several and not any(_takes_list(cls, override.name) for cls in takers.values()):
+            message = f"no {group} has a parameter {cut(name)!r}"
+            known = sorted({name for of_one in names.values() for name in of_one})
+            problems.add((), message, accepts(known, name), option=override.option)
+    elif isinstance(override.value, list) and not any(
+        _takes_list(classes[path], name) for path in takers
+    ):
         document.fixed.pop(override.key, None)
         _put(document, ("sweep", override.key), override)
-        return
-    for path in takers:
-        _put(document, (*path, "params", override.name), override)
+    else:
+        for path in takers:
+            _put(document, (*path, "params", name), override)
 
 
-def _uses(document: Document, kind: str) -> dict[Path, Any]:
-    """Where plugins of a kind are named, in a document that may be full of mistakes."""
-    value = document.data.get(kind)
-    single = kind in ("pair", "search")
-    tables: dict[Path, Any] = {(kind,): value} if single else {}
-    if isinstance(value, list) and not single:
-        tables = {(kind, position): table for position, table in enumerate(value)}
+def _uses(data: dict[str, Any], kind: str) -> dict[Path, Any]:
+    """Return the plugin names of a kind, in a document that may be full of mistakes."""
+    if kind in ("pair", "search"):
+        tables: dict[Path, Any] = {(kind,): data.get(kind)}
+    else:
+        tables = {(kind, position): table for position, table in enumerate(_list(data.get(kind)))}
     uses = {path: table.get("use") for path, table in tables.items() if isinstance(table, dict)}
     if kind == "search":
-        for position, mechanism in enumerate(_list(document.data.get("mechanism"))):
+        for position, mechanism in enumerate(_list(data.get("mechanism"))):
             own = mechanism.get("search") if isinstance(mechanism, dict) else None
             if isinstance(own, dict):
-                use = own.get("use", uses.get((kind,)))
-                uses["mechanism", position, kind] = use
+                uses["mechanism", position, kind] = own.get("use", uses.get((kind,)))
     return uses
 
 
@@ -274,7 +239,6 @@ def _list(value: Any) -> list[Any]:
 
 
 def _class(registry: Registry, kind: str, use: Any) -> type[Plugin] | None:
-    kind = "neighbourhood" if kind == "search" else kind
     try:
         entry = registry.get(kind, use) if isinstance(use, str) else None
     except PluginError:
@@ -282,15 +246,9 @@ def _class(registry: Registry, kind: str, use: Any) -> type[Plugin] | None:
     return entry.cls if entry else None
 
 
-def _takes_list(cls: type[Plugin], name: str) -> bool:
+def _takes_list(cls: Any, name: str) -> bool:
     schema = json_schema(cls)["properties"][name]
     return any(form.get("type") == "array" for form in (schema, *schema.get("anyOf", ())))
-
-
-def _swept_path(document: Document, key: str) -> Path | None:
-    sweep = document.data.get("sweep")
-    flat = flatten(sweep, ("sweep",)) if isinstance(sweep, dict) else []
-    return next((path for swept, path, _ in flat if swept == key), None)
 
 
 def _put(document: Document, path: Path, override: Override) -> None:
@@ -298,14 +256,14 @@ def _put(document: Document, path: Path, override: Override) -> None:
     for step in path[:-1]:
         table = table.setdefault(step, {}) if isinstance(table, dict) else table[step]
         if not isinstance(table, dict | list):
-            return  # a value where a table should be: a mistake that stage 1 reports
+            return  # a value where a table should be: a mistake that `read_sections` reports
     if isinstance(table, dict):
         table[str(path[-1])] = override.value
         document.origins[path] = override.option
 
 
 def _remove(table: dict[str, Any], path: Path) -> None:
-    """Removes a key, and the tables around it that it leaves empty."""
+    """Remove a key, and the tables around it that it leaves empty."""
     key = str(path[0])
     if len(path) > 1:
         _remove(table[key], path[1:])

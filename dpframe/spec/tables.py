@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
 import os
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import tomli
 from pydantic import ValidationError
@@ -17,44 +19,19 @@ from pydantic import ValidationError
 from dpframe.common.files import NotReadableError, read_regular
 from dpframe.common.text import closest, listed
 from dpframe.errors import PluginError, SpecError
-from dpframe.spec.document import Document, UnfitError, flatten, plain
-from dpframe.spec.model import (
-    ENTRIES,
-    ENVIRONMENTS,
-    KINDS,
-    PLACES,
-    AuditTable,
-    EntryTable,
-    EnvironmentTable,
-    ExpectTable,
-    MechanismTable,
-    OutputsTable,
-    OwnSearchTable,
-    PairTable,
-    RunTable,
-    SearchTable,
-    SpecTable,
-    Table,
-    Verdict,
-)
-from dpframe.spec.problems import Finding, Problems, accepts, findings, misspelt, place, quote, show
-from dpframe.spec.uses import parameter_names
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dpframe.interfaces.registry import Registry
-
-
-# Reads the tables of a spec, from a file or as Python values.
-
+from dpframe.interfaces.plugin import names_in_specs
+from dpframe.interfaces.registry import Registry
+from dpframe.spec import model
+from dpframe.spec.document import Document, UnfitError, plain
+from dpframe.spec.model import KINDS, AuditTable, EntryTable, ExpectTable, SpecTable
+from dpframe.spec.problems import Finding, Problems, accepts, findings, place, quote, show
 
 MOST_BYTES = 4 << 20
-"""Of a file; a spec of ten thousand mechanisms has a tenth."""
+"""Bytes of a spec; one of ten thousand mechanisms has a tenth."""
 
 
 def read(path: str | os.PathLike[str]) -> Document:
-    """Reads and parses a spec.
+    """Read and parse a spec.
 
     Raises:
         SpecError: the file is missing, unreadable, too large, not UTF-8 or not TOML.
@@ -71,16 +48,22 @@ def read(path: str | os.PathLike[str]) -> Document:
     try:
         data = tomli.loads(written)
     except tomli.TOMLDecodeError as error:
-        raise SpecError([_of_a_run(name, text) or _syntax_error(name, text, error)]) from None
+        message = error.msg[:1].lower() + error.msg[1:]
+        no_toml = _no_toml(name, text, error.lineno, f"{message}, column {error.colno}")
+        raise SpecError([_of_a_run(name, text) or no_toml]) from None
     except RecursionError:
         raise SpecError([f"{name}: is nested too deeply"]) from None
     except ValueError:  # what Python says of so long a number
-        raise SpecError([_too_long(name, text)]) from None
+        most = sys.get_int_max_str_digits()
+        digits = re.search(rf"(?:\d_?){{{most + 1}}}", text)
+        line = text[: digits.start() if digits else 0].count("\n") + 1
+        message = f"an integer has more than {most} digits"
+        raise SpecError([_no_toml(name, text, line, message)]) from None
     return _checked(Document(name, text, hashlib.sha256(raw).hexdigest(), data))
 
 
 def from_mapping(data: Mapping[str, Any]) -> Document:
-    """A document from Python values, as a notebook has them; its text is their JSON form.
+    """Make a document of Python values, as a notebook has them; its text is their JSON form.
 
     Raises:
         SpecError: a value cannot stand in a spec.
@@ -106,8 +89,10 @@ def _bytes(path: Path, name: str) -> bytes:
         return read_regular(path, MOST_BYTES)
     except FileNotFoundError:
         message = f"{name}: no such file"
-        if similar := _similar(path):
-            message += f"; did you mean {similar!r}?"
+        with contextlib.suppress(OSError):
+            names = [found.name for found in path.parent.iterdir() if found.suffix == ".toml"]
+            if close := closest(names, path.name):
+                message += f"; did you mean {str(path.with_name(close))!r}?"
     except IsADirectoryError:
         message = f"{name}: is a directory; a spec is a TOML file"
         if (path / "record.json").exists():
@@ -120,17 +105,8 @@ def _bytes(path: Path, name: str) -> bytes:
     raise SpecError([message]) from None
 
 
-def _similar(path: Path) -> str | None:
-    try:
-        names = [found.name for found in path.parent.iterdir() if found.suffix == ".toml"]
-    except OSError:
-        return None
-    close = closest(names, path.name)
-    return str(path.with_name(close)) if close else None
-
-
 def _of_a_run(name: str, text: str) -> str | None:
-    """What to say of a file that is no spec but the record of a run, or another answer."""
+    """Say so if a file is the record of a run, or other JSON that dpframe printed."""
     if not text.lstrip().startswith("{"):
         return None
     try:
@@ -153,67 +129,53 @@ def _record(name: str, more: str = "") -> str:
     )
 
 
-def _syntax_error(name: str, text: str, error: tomli.TOMLDecodeError) -> str:
-    message = error.msg[:1].lower() + error.msg[1:]
-    return _at(name, text, error.lineno, f"{message}, column {error.colno}")
-
-
-def _too_long(name: str, text: str) -> str:
-    most = sys.get_int_max_str_digits()
-    digits = re.search(rf"(?:\d_?){{{most + 1}}}", text)
-    number = text[: digits.start() if digits else 0].count("\n") + 1
-    return _at(name, text, number, f"an integer has more than {most} digits")
-
-
-def _at(name: str, text: str, line: int, message: str) -> str:
+def _no_toml(name: str, text: str, line: int, message: str) -> str:
     lines = text.split("\n")
     line = min(line, len(lines))
     return f"{place(name, line)}: is not TOML: {message}\n{quote(line, lines[line - 1])}"
 
 
-# Stage 1: checks the shape of a spec and hands on every table that is whole.
-#
-# A table with a mistake does not keep the others from being checked further, so that the user
-# sees all mistakes at once.
+T = TypeVar("T", bound=model.Table)
 
-
-T = TypeVar("T", bound=Table)
-
-_MODELS: dict[str | int, type[Table]] = {
+_MODELS: dict[str | int, type[model.Table]] = {
     "audit": AuditTable,
-    "pair": PairTable,
-    "search": SearchTable,
+    "pair": model.PairTable,
+    "search": model.SearchTable,
     "expect": ExpectTable,
-    "environments": EnvironmentTable,
-    "run": RunTable,
+    "environments": model.EnvironmentTable,
+    "run": model.RunTable,
     **dict.fromkeys(KINDS, EntryTable),
-    "mechanism": MechanismTable,
+    "mechanism": model.MechanismTable,
 }
-_WITHIN: dict[str | int, type[Table]] = {"outputs": OutputsTable, "search": OwnSearchTable}
+_WITHIN: dict[str | int, type[model.Table]] = {
+    "outputs": model.OutputsTable,
+    "search": model.OwnSearchTable,
+}
 _LISTS = (*KINDS, "expect")
-
-_KIND_AT = {**{kind: kind for kind in KINDS}, **{at: kind for kind, at in PLACES.items()}}
+_KIND_AT = {**{kind: kind for kind in KINDS}, **{at: kind for kind, at in model.PLACES.items()}}
 
 
 @dataclasses.dataclass(frozen=True)
 class Sections:
-    """The tables that are whole; None or absent is one with a mistake."""
+    """The tables that are whole; None or absent is one with a mistake.
+
+    A table with a mistake does not keep the others from being checked further, so that the user
+    sees all mistakes at once.
+    """
 
     audit: AuditTable | None
-    run: RunTable | None
-    pair: PairTable | None
-    entries: dict[str, dict[int, EntryTable]]
-    """Kind to position to entry."""
+    run: model.RunTable | None
+    pair: model.PairTable | None
+    entries: dict[str, dict[int, EntryTable]]  # kind to position to entry
     broken: frozenset[str]
     """Kinds, "pair" and "neighbourhood" included, of which an entry is missing here."""
     expect: dict[int, ExpectTable]
-    search: SearchTable | None = None
-    """In place of the pair."""
-    environments: dict[str, EnvironmentTable] = dataclasses.field(default_factory=dict)
+    search: model.SearchTable | None  # in place of the pair
+    environments: dict[str, model.EnvironmentTable]
 
 
 def read_sections(document: Document, registry: Registry, problems: Problems) -> Sections:
-    """Checks the whole document against the model."""
+    """Check the whole document against the model."""
     data = document.data
     searches = "search" in data
     if searches and "pair" in data:
@@ -224,132 +186,115 @@ def read_sections(document: Document, registry: Registry, problems: Problems) ->
         for finding in findings(error, data, "key"):
             _report(finding, document, registry, problems)
     _require_trials(document, problems)
-    of_pair = PLACES["neighbourhood" if searches else "pair"]
-    only = _whole(_MODELS[of_pair], _mended(of_pair, data.get(of_pair), registry))
-    entries = {
-        kind: _each(ENTRIES.get(kind, EntryTable), _all_mended(kind, data, registry))
-        for kind in KINDS
-    }
-    broken = {kind for kind in KINDS if len(entries[kind]) != _length(data.get(kind))}
+    kind = "neighbourhood" if searches else "pair"
+    at = model.PLACES[kind]
+    only = _whole(_MODELS[at], _mended(at, data.get(at), registry))
+    broken = set() if only else {kind}
+    entries: dict[str, dict[int, EntryTable]] = {}
+    for kind in KINDS:
+        tables = data.get(kind)
+        mended = [_mended(kind, t, registry) for t in tables] if isinstance(tables, list) else []
+        entries[kind] = _each(model.ENTRIES.get(kind, EntryTable), mended)
+        if not isinstance(tables, list) or len(entries[kind]) != len(tables):
+            broken.add(kind)
     return Sections(
         audit=_whole(AuditTable, data.get("audit")),
-        run=_whole(RunTable, data.get("run", {})),
-        pair=only if isinstance(only, PairTable) else None,
+        run=_whole(model.RunTable, data.get("run", {})),
+        pair=only if isinstance(only, model.PairTable) else None,
         entries=entries,
-        broken=frozenset(broken if only else broken | {"neighbourhood" if searches else "pair"}),
+        broken=frozenset(broken),
         expect=_each(ExpectTable, _with_any_verdict(data.get("expect"))),
-        search=only if isinstance(only, SearchTable) else None,
+        search=only if isinstance(only, model.SearchTable) else None,
         environments=read_environments(data),
     )
 
 
-def read_environments(data: Any) -> dict[str, EnvironmentTable]:
-    """The environments that are whole."""
+def read_environments(data: Mapping[str, Any]) -> dict[str, model.EnvironmentTable]:
+    """Return the environments if all of them are whole."""
     tables = data.get("environments")
     try:
-        found = ENVIRONMENTS.validate_python(tables if isinstance(tables, dict) else {})
+        return model.ENVIRONMENTS.validate_python(tables if isinstance(tables, dict) else {})
     except ValidationError:
         return {}
-    return found
 
 
 def _report(finding: Finding, document: Document, registry: Registry, problems: Problems) -> None:
     path, hints = finding.path, [finding.hint]
     message = finding.message
     if finding.unknown:
-        model = SpecTable if len(path) == 1 else _WITHIN.get(path[-2], _MODELS[path[0]])
-        hints.append(accepts(_keys(model), path[-1]))
-        *table, key = path
-        if key in (found := _misplaced(path[0], _tables_at(document.data, table), registry)):
-            use = f"{path[0]} {_tables_at(document.data, table)['use']!r}"
+        of = SpecTable if len(path) == 1 else _WITHIN.get(path[-2], _MODELS[path[0]])
+        *around, key = path
+        hints.append(accepts(_keys(of), key))
+        table: Any = document.data
+        for step in around:
+            table = table[step]
+        if key in (found := _misplaced(path[0], table, registry)):
+            use = f"{path[0]} {table['use']!r}"
             hints.append(f"a parameter of {use}: write params.{key} = {show(found[str(key)])}")
     elif finding.missing and not path:
-        message = f"{_header(finding.missing)} is missing"
+        name = finding.missing
+        header = f"[[{name}]]" if name in _LISTS else f"[{name}]"
+        message = f"{'schema = 1' if name == 'schema' else header} is missing"
     elif len(path) == 1 and path[0] in _LISTS and isinstance(document.data[path[0]], dict):
         message, hints = "is one table and should be a list", [f"write [[{path[0]}]]"]
     problems.add(path, message, *hints)
 
 
-def _tables_at(data: Any, path: Sequence[str | int]) -> Any:
-    for step in path:
-        data = data[step]
-    return data
-
-
-_TAKEN = tuple(MechanismTable.model_fields)
-"""Keys of a plugin's table that mean what they mean there, whatever the plugin's parameters."""
-
-
-def _keys(model: type[Table]) -> list[str]:
-    return [field.alias or name for name, field in model.model_fields.items()]
+def _keys(of: type[model.Table]) -> list[str]:
+    return [field.alias or name for name, field in of.model_fields.items()]
 
 
 def _misplaced(kind: Any, table: Any, registry: Registry) -> dict[str, Any]:
-    """What stands beside `params` in the table of a plugin and is a parameter of it."""
+    """Return what stands beside `params` in the table of a plugin and is a parameter of it."""
     try:
-        entry = registry.get(_KIND_AT[kind], table["use"]) if kind in _KIND_AT else None
+        entry = registry.get(_KIND_AT[kind], table["use"])
     except (PluginError, LookupError, TypeError):
         return {}
-    names = parameter_names(entry.cls) if entry else ()
-    return {name: table[name] for name in names if name in table and name not in _TAKEN}
+    # Keys of a plugin's table mean what they mean there, whatever the plugin's parameters.
+    taken = model.MechanismTable.model_fields
+    names = names_in_specs(entry.cls).values() if entry else ()
+    return {name: table[name] for name in names if name in table and name not in taken}
 
 
 def _mended(kind: str, table: Any, registry: Registry) -> Any:
-    """A table with its misplaced parameters in their place, so that none is said to be missing."""
+    """Put misplaced parameters in their place, so that none is said to be missing."""
     misplaced = _misplaced(kind, table, registry)
     if not misplaced or not isinstance(params := table.get("params", {}), dict):
         return table
     return {**table, "params": misplaced | params}
 
 
-def _all_mended(kind: str, data: dict[str, Any], registry: Registry) -> Any:
-    tables = data.get(kind)
-    return [_mended(kind, t, registry) for t in tables] if isinstance(tables, list) else tables
-
-
-def _header(key: str) -> str:
-    if key == "schema":
-        return "schema = 1"
-    return f"[[{key}]]" if key in _LISTS else f"[{key}]"
-
-
 def _require_trials(document: Document, problems: Problems) -> None:
-    audit, sweep = document.data.get("audit"), document.data.get("sweep")
-    swept = {key for key, _, _ in flatten(sweep, ("sweep",))} if isinstance(sweep, dict) else set()
-    if not isinstance(audit, dict) or "trials" in audit or "audit.trials" in swept:
+    audit = document.data.get("audit")
+    swept = any(key == "audit.trials" for key, _, _ in document.swept)
+    if not isinstance(audit, dict) or "trials" in audit or swept:
         return
     unknown = [key for key in audit if key not in AuditTable.model_fields]
-    if not misspelt("trials", unknown):
+    if closest(unknown, "trials") is None:
         problems.add(("audit",), "key 'trials' is missing", "give it here or with --trials")
 
 
-def _whole(model: type[T], value: Any) -> T | None:
-    """The table, without keys that should not be there; None if anything else is wrong."""
+def _whole(of: type[T], value: Any) -> T | None:
+    """Return the table without keys that should not be there; None if anything else is wrong."""
     if isinstance(value, dict):
-        value = {key: value[key] for key in _keys(model) if key in value}
+        value = {key: value[key] for key in _keys(of) if key in value}
     try:
-        return model.model_validate(value)
+        return of.model_validate(value)
     except ValidationError:
         return None
 
 
-def _each(model: type[T], value: Any) -> dict[int, T]:
-    tables = enumerate(value if isinstance(value, list) else [])
-    read = {position: _whole(model, table) for position, table in tables}
+def _each(of: type[T], tables: list[Any]) -> dict[int, T]:
+    read = {position: _whole(of, table) for position, table in enumerate(tables)}
     return {position: table for position, table in read.items() if table is not None}
 
 
-def _with_any_verdict(rules: Any) -> Any:
-    """The rules with a verdict in place of a wrong one, so that their `where` is checked too."""
-    if not isinstance(rules, list):
-        return rules
+def _with_any_verdict(rules: Any) -> list[Any]:
+    """Give rules with a wrong verdict any other, so that their `where` is checked too."""
+    known = get_args(model.Verdict)
     return [
-        rule
-        if not isinstance(rule, dict) or rule.get("verdict") in get_args(Verdict)
-        else {**rule, "verdict": get_args(Verdict)[0]}
-        for rule in rules
+        {**rule, "verdict": known[0]}
+        if isinstance(rule, dict) and rule.get("verdict") not in known
+        else rule
+        for rule in (rules if isinstance(rules, list) else ())
     ]
-
-
-def _length(value: Any) -> int | None:
-    return len(value) if isinstance(value, list) else None

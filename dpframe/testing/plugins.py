@@ -13,7 +13,7 @@ import numpy as np
 import tomli
 from pydantic import ValidationError
 
-from dpframe.common.text import blame
+from dpframe.common.text import error_message
 from dpframe.errors import DpframeError
 from dpframe.interfaces.pair import same
 from dpframe.interfaces.plugin import (
@@ -68,7 +68,7 @@ def _examined(subject: Any, promise: str, trial: Callable[[Any], None]) -> Findi
     except AssertionError as wrong:
         return Finding(promise, "broken", str(wrong) or "an assertion failed")
     except Exception as error:
-        return Finding(promise, "broken", blame(error))
+        return Finding(promise, "broken", error_message(error))
     return Finding(promise, "kept", "")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpframe.common.text import blame
+from dpframe.common.text import error_message
 from dpframe.errors import SampleError
 from dpframe.workers.program.querying import asked_of, heard
 from dpframe.workers.program.sampling import Refused, Sampler
@@ -101,7 +101,7 @@ class _Inline:
             raise SampleError(str(refused)) from None
         except BaseException as error:
             what = called(type(self.sampler.mechanisms[request.lane]))
-            raise RaisedError(f"{what} raised {blame(error)}") from error
+            raise RaisedError(f"{what} raised {error_message(error)}") from error
 
     def query(self, data: int, deadline: float | None) -> Queried:
         """See `Lent`; nothing ends it."""

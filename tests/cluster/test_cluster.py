@@ -169,9 +169,9 @@ def test_a_segment_of_any_size_is_counted_in_pieces(monkeypatch: pytest.MonkeyPa
         def times(self, segments: float) -> int:
             return 3
 
-        def count(self, parcel: Any, lanes: Any, index: int, segment: Any) -> Any:
+        def count(self, task: Any, lanes: Any, index: int, segment: Any) -> Any:
             told.append(segment.stop - segment.first)
-            return work._in_pieces(parcel, lanes, index, segment)
+            return work._in_pieces(task, lanes, index, segment)
 
         def stop(self) -> None:
             pass

@@ -13,7 +13,6 @@ import pytest
 from support.command_line import dpframe, worked
 
 from dpframe.environments import build as building
-from dpframe.environments import places as lock
 from dpframe.environments import places as place
 from dpframe.environments.places import Wanted
 from dpframe.errors import DpframeError
@@ -71,11 +70,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def whole(wanted: Wanted, *installed: str) -> Path:
     """An environment that looks as if it had been built."""
-    folder = place.folder_of(wanted)
+    folder = wanted.folder
     python = place.interpreter_in(folder)
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)
-    building._finish(wanted, folder, "3.11.0", installed)
+    building._finish(wanted, "3.11.0", installed)
     return folder
 
 
@@ -91,7 +90,7 @@ def test_building_listing_removing(here: Path) -> None:
     written = (here / "lib-2.0.lock").read_text(encoding="utf-8")
     assert "\nnoisylib==2.0\n" in written
     assert "://" not in written
-    entry = place.read(place.folder_of(ONE))
+    entry = place.read(ONE.folder)
     assert not entry.problem
     assert "noisylib==1.0" in place.ask(str(entry.interpreter))[1]
 
@@ -123,15 +122,15 @@ def test_another_list_is_another_environment() -> None:
         ONE._replace(python="3.9"),
         ONE._replace(requirements=(*ONE.requirements, "numpy")),
     ]
-    assert len({place.folder_of(one) for one in (ONE, *others)}) == 4
+    assert len({one.folder for one in (ONE, *others)}) == 4
     two = ONE._replace(requirements=("b", "a"))
-    assert place.folder_of(two) == place.folder_of(two._replace(requirements=("a", "b")))
+    assert two.folder == two._replace(requirements=("a", "b")).folder
 
 
 def test_an_environment_that_is_half_there_is_none(here: Path) -> None:
     how = "dpframe environments build spec.toml"
     assert f"'lib 1.0' is not built; run: {how}" in place.found(ONE, how).problem
-    folder = place.folder_of(ONE)
+    folder = ONE.folder
     (folder / "bin").mkdir(parents=True)
     assert "(it is unfinished)" in place.found(ONE, how).problem
     assert "lib-1.0" in dpframe("environments", "list", cwd=here).stdout
@@ -172,7 +171,7 @@ def test_two_builds_of_one_environment_wait_for_each_other(here: Path) -> None:
         building.build(ONE, here / "spec.toml", allow_source=False, tell=tell)
 
     other = threading.Thread(target=build)
-    with building._alone(place.folder_of(ONE), said.append):
+    with building._alone(ONE.folder, said.append):
         other.start()
         assert waits.wait(60)
         assert not (here / "lib-1.0.lock").exists()
@@ -182,12 +181,12 @@ def test_two_builds_of_one_environment_wait_for_each_other(here: Path) -> None:
 
 
 def test_a_lock_of_other_requirements_does_not_count(tmp_path: Path) -> None:
-    path = lock.path_of(tmp_path / "spec.toml", ONE)
-    path.write_text(lock.text_of(ONE, "3.11.1", ["noisylib==1.0"]), encoding="utf-8")
+    path = place.lock_of(tmp_path / "spec.toml", ONE)
+    path.write_text(place.lock_text(ONE, "3.11.1", ["noisylib==1.0"]), encoding="utf-8")
     assert path.name == "lib-1.0.lock"
-    assert lock.usable(path, ONE)
-    assert not lock.usable(path, ONE._replace(requirements=("noisylib",)))
-    assert not lock.usable(path, ONE._replace(python="3.9"))
+    assert place.lock_is_of(path, ONE)
+    assert not place.lock_is_of(path, ONE._replace(requirements=("noisylib",)))
+    assert not place.lock_is_of(path, ONE._replace(python="3.9"))
 
 
 def test_a_run_installs_nothing_and_says_what_to_do(here: Path) -> None:

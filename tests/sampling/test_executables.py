@@ -38,13 +38,13 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def lowered(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Grows whenever something is traced and lowered."""
     found: list[int] = []
-    make = executables.Executables._lowered
+    make = Program._lowered
 
     def counted(self: Any, *args: Any) -> Any:
         found.append(1)
         return make(self, *args)
 
-    monkeypatch.setattr(executables.Executables, "_lowered", counted)
+    monkeypatch.setattr(Program, "_lowered", counted)
     return found
 
 

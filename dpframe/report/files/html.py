@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from dpframe.common.text import printable
+from dpframe.common.text import escape
 from dpframe.errors import DpframeError
 from dpframe.report import sentences, words
 from dpframe.report.group import (
@@ -596,4 +596,4 @@ def _shown(value: Any) -> Any:
     """What an expression of a template prints; markup of our own stays as it is."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
-    return printable(value, "\n\t")
+    return escape(value, "\n\t")

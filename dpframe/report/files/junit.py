@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree
 
-from dpframe.common.text import printable
+from dpframe.common.text import escape
 from dpframe.report import sentences, words
 from dpframe.report.group import called_place, called_skipped, repeated
 from dpframe.report.sentences import Kind, Outcome, outcome, skipped
@@ -125,4 +125,4 @@ def _seconds(value: float) -> str:
 
 def _text(text: str) -> str:
     """Text that XML can hold: it has no way to write most control characters."""
-    return printable(text, "\n")
+    return escape(text, "\n")

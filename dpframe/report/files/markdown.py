@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from dpframe.common.text import printable
+from dpframe.common.text import escape
 from dpframe.report import sentences, words
 from dpframe.report.group import (
     attack_of,
@@ -41,7 +41,7 @@ _NOTHING = "<!-- -->"
 
 def plain(text: object, most: int = LONGEST) -> str:
     """Text from anywhere, for the middle of a line."""
-    shown = printable(" ".join(str(text).split()))
+    shown = escape(" ".join(str(text).split()))
     if len(shown) > most:
         shown = f"{shown[:most]}…"
     shown = _MARKS.sub(r"\\\1", "".join(_ENTITIES.get(char, char) for char in shown))
@@ -52,7 +52,7 @@ def plain(text: object, most: int = LONGEST) -> str:
 
 def code(text: str, most: int) -> str:
     """Text as a block that nothing in it can end."""
-    shown = printable(text.replace("\r\n", "\n"), "\n\t")
+    shown = escape(text.replace("\r\n", "\n"), "\n\t")
     if len(shown) > most:
         shown = f"{shown[:most]}\n…"
     longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)

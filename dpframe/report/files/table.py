@@ -11,7 +11,7 @@ import io
 import json
 from typing import TYPE_CHECKING, Any
 
-from dpframe.common.text import printable
+from dpframe.common.text import escape
 from dpframe.report.group import attack_of
 from dpframe.results.model import in_words, strict
 
@@ -128,5 +128,5 @@ def _text(text: str) -> str:
 
     What begins like a formula gets an apostrophe in front, which is how spreadsheets mark text.
     """
-    shown = printable(text, "\n\t\r")
+    shown = escape(text, "\n\t\r")
     return f"'{shown}" if shown.startswith(_FORMULA) else shown

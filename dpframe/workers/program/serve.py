@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dpframe.common.machine import adopt, descendants, end, free_bytes, within
-from dpframe.common.text import blame
+from dpframe.common.text import error_message
 from dpframe.workers.program import frames
 from dpframe.workers.program.frames import Frame
 from dpframe.workers.program.protect import differences, imported, surroundings
@@ -95,7 +95,9 @@ class _Server:
             self.answer({"tell": "refused", "why": str(refused)})
         except BaseException as error:  # whatever a box raises is the box's
             try:
-                self.answer({"tell": "raised", "type": type(error).__name__, "blame": blame(error)})
+                self.answer(
+                    {"tell": "raised", "type": type(error).__name__, "blame": error_message(error)}
+                )
             except BaseException:  # the box broke what everybody uses
                 os._exit(1)
 

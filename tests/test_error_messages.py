@@ -11,7 +11,7 @@ import pytest
 
 from dpframe import Mechanism, Pair
 from dpframe.builtin.mechanisms.discrete import Geometric
-from dpframe.common import text as blame
+from dpframe.common import text
 from dpframe.common.text import message, place, raised_in
 from dpframe.engine.checks import guarded
 from dpframe.errors import CellError
@@ -58,7 +58,7 @@ def test_the_place_is_the_last_line_of_the_authors_own(package: Any) -> None:
 
 def test_libraries_are_not_to_blame() -> None:
     error = caught(lambda: np.zeros(3).reshape(2, 2))
-    assert place(error).startswith("test_blame.py:")
+    assert place(error).startswith("test_error_messages.py:")
     error.__traceback__ = None
     assert place(error) == ""
 
@@ -76,7 +76,7 @@ def test_what_a_built_in_asks_of_a_pair_is_the_pairs() -> None:
     error = caught(lambda: Geometric(epsilon=1.0).resolve(Broken()))
     assert raised_in(error, Broken)
     assert not raised_in(error, Mechanism)
-    assert place(error).startswith("test_blame.py:")
+    assert place(error).startswith("test_error_messages.py:")
 
 
 def test_a_built_in_is_an_author_too() -> None:
@@ -113,7 +113,7 @@ def test_a_message_is_one_line(error: BaseException, text: str) -> None:
 
 def test_a_long_line_is_cut() -> None:
     found = message(ValueError("x" * 10_000))
-    assert len(found) == blame.LONGEST_BLAME
+    assert len(found) == text.LONGEST_LINE
     assert found.endswith("…")
 
 
@@ -126,8 +126,8 @@ def test_the_whole_traceback_is_printed_once_if_it_is_asked_for(
         return capsys.readouterr().err
 
     assert told() == ""
-    monkeypatch.setattr(blame, "_printed", set())
-    monkeypatch.setenv(blame.SWITCH, "1")
+    monkeypatch.setattr(text, "_printed", set())
+    monkeypatch.setenv(text.SWITCH, "1")
     first, second = told(), told()
     assert "Traceback (most recent call last)" in first
     assert first.rstrip().endswith("ZeroDivisionError: division by zero")

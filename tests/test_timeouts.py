@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpframe.common import machine as patience
-from dpframe.common.machine import StuckError, at_work, doing, patiently
+from dpframe.common import machine
+from dpframe.common.machine import StuckError, at_work, doing, with_timeout
 
 
 @pytest.fixture
 def over(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    monkeypatch.setattr(patience, "PATIENCE", 0.02)
-    monkeypatch.setattr(patience, "TICK", 0.001)
+    monkeypatch.setattr(machine, "GRACE", 0.02)
+    monkeypatch.setattr(machine, "TICK", 0.001)
     event = threading.Event()
     yield event
     event.set()
@@ -25,20 +25,20 @@ def over(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
 @pytest.mark.parametrize("seconds", [None, 1e9])
 def test_what_comes_back_is_handed_on(seconds: float | None) -> None:
-    assert patiently(lambda: 7, seconds) == 7
+    assert with_timeout(lambda: 7, seconds) == 7
 
     def breaks() -> None:
         with at_work("it"):
             raise SystemExit(3)
 
     with pytest.raises(SystemExit, match="3"):
-        patiently(breaks, seconds)
+        with_timeout(breaks, seconds)
     assert doing(threading.get_ident()) is None
 
 
 def test_without_a_budget_there_is_no_other_thread() -> None:
-    assert patiently(threading.current_thread, None) is threading.current_thread()
-    assert patiently(threading.current_thread, 1e9) is not threading.current_thread()
+    assert with_timeout(threading.current_thread, None) is threading.current_thread()
+    assert with_timeout(threading.current_thread, 1e9) is not threading.current_thread()
 
 
 def test_who_does_not_come_back_is_named(over: threading.Event) -> None:
@@ -49,7 +49,7 @@ def test_who_does_not_come_back_is_named(over: threading.Event) -> None:
             over.wait()
 
     with pytest.raises(StuckError, match=r"^fit did not come back within 0.03 s") as caught:
-        patiently(work, 0.01)
+        with_timeout(work, 0.01)
     assert caught.value.place == ("attack", 1)
 
 
@@ -60,4 +60,4 @@ def test_work_of_ours_may_take_its_time(over: threading.Event) -> None:
         over.wait(0.2)
         return "done"
 
-    assert patiently(work, 0.01) == "done"
+    assert with_timeout(work, 0.01) == "done"

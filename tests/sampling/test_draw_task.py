@@ -16,7 +16,7 @@ from dpframe.commands.audit import make_plan
 from dpframe.sampling import draws as draws_module
 from dpframe.sampling.address import FIT, both_as_made
 from dpframe.sampling.draws import Draws
-from dpframe.sampling.programs import Place, Recipe, drawn
+from dpframe.sampling.programs import DrawTask, Place, drawn
 from dpframe.workers.scheduling import Daemons, Pace, Stopped, handed_out
 
 
@@ -32,9 +32,9 @@ class Near:
     def count(self, *_: Any) -> Any:
         raise AssertionError
 
-    def draw(self, recipe: Recipe, place: Place, until: float | None) -> Any:
+    def draw(self, task: DrawTask, place: Place, until: float | None) -> Any:
         self.asked.append(place)
-        return drawn(recipe, place)
+        return drawn(task, place)
 
 
 @pytest.fixture
@@ -56,14 +56,14 @@ def test_outputs_are_the_same_whoever_draws_them(near: Near) -> None:
         here, there = of(document).outputs(FIT, lane), of(document, near).outputs(FIT, lane)
         assert [one.tobytes() for one in here] == [one.tobytes() for one in there]
         assert [one.shape for one in there] == [(50, 2)] * 2
-        in_turn = drawn(of(document)._recipe, Place(FIT, lane, 0, 0, 13))
+        in_turn = drawn(of(document)._draw_task, Place(FIT, lane, 0, 0, 13))
         assert here[0].tobytes() == in_turn[0][:50].tobytes()  # and not by several threads
-        other = drawn(of(document)._recipe, Place(FIT, lane, 1, 0, 13))
+        other = drawn(of(document)._draw_task, Place(FIT, lane, 1, 0, 13))
         assert here[1].tobytes() == other[0][:50].tobytes()
         same = of(document)
         for index in (0, 1):
-            recipe = same._recipe._replace(data=(same._recipe.data[index],) * 2)
-            found = drawn(recipe, Place(FIT, lane, 1, 0, 13))[0]
+            task = same._draw_task._replace(data=(same._draw_task.data[index],) * 2)
+            found = drawn(task, Place(FIT, lane, 1, 0, 13))[0]
             assert (found.tobytes() == other[0].tobytes()) == index
     assert near.asked
     assert not (here[0] == here[1]).any()
