@@ -149,5 +149,5 @@ def _smallest_level(
         return 1.0
     if low[1] > 0:
         return least
-    found = crossing_between(depth, low, high, tolerance=TOLERANCE)
+    found = crossing_between(depth, high, low, tolerance=TOLERANCE)
     return math.exp(origin + found[1])
