@@ -23,8 +23,8 @@ from dpframe.builtin.estimators.events import (
     estimate_from_events,
     geometric,
     grid,
-    largest_shown,
 )
+from dpframe.builtin.estimators.upper_limits import largest_shown
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 from dpframe.stats.one_run import binned_exposures, exposure_epsilon
 
