@@ -215,6 +215,11 @@ class Events(NamedTuple):
         return Events(*(column[list(chosen)] for column in self))
 
 
+def joined(parts: Sequence[Events]) -> Events:
+    """Join events of several kinds."""
+    return Events(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
 def rank_events(ladder: Bins | Sorted, ranks: Ints, weight: Floats, share: Floats) -> Events:
     """Count the events beyond the given ranks of the false scores."""
     same = np.ones(len(ranks), np.int64)
@@ -283,7 +288,7 @@ def estimate_from_events(
         rates: estimated (FPR, TPR) of many events, shape [k, 2], for the privacy profile.
         notes: remarks for the record.
     """
-    events = Events(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    events = joined(parts)
     at_level = events.staircases(1 - query.confidence)
     said = np.array([epsilon_of(one[None], query.delta) for one in at_level])
     best = int(said.argmax())
