@@ -212,12 +212,12 @@ class Events(NamedTuple):
 
     def only(self, chosen: Sequence[int]) -> Events:
         """Some of the events."""
-        return Events(*(column[list(chosen)] for column in self))
+        return Events._make(column[list(chosen)] for column in self)
 
 
 def joined(parts: Sequence[Events]) -> Events:
     """Join events of several kinds."""
-    return Events(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return Events._make(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
 def rank_events(ladder: Bins | Sorted, ranks: Ints, weight: Floats, share: Floats) -> Events:
