@@ -31,7 +31,7 @@ class Query(NamedTuple):
     confidence: float
     """Level of this one bound; the engine has already divided the error among the cells."""
     claim: Claim | None
-    """What is claimed, if anything."""
+    """The claim, if any."""
     resolution: float = 0.0
     """Probabilities below this measure the sampler, not the mechanism (float32: 1e-6)."""
 

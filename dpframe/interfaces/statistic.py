@@ -22,7 +22,7 @@ class Statistic(ABC):
     """
 
     accepts: ClassVar[frozenset[str]]
-    """Which scores it takes: "decision" (boolean), "score" (float), "canaries", or several."""
+    """The scores it takes: "decision" (boolean), "score" (float), "canaries", or several."""
 
     def bind(self, pilot0: HostArray, pilot1: HostArray) -> Tree:
         """Fix thresholds or edges from scores of the pilot stream. Optional; runs on the host.

@@ -79,7 +79,7 @@ class Table(Protocol):
 
     @property
     def titles(self) -> Sequence[str]:
-        """Of the columns, in their order; empty texts where there are none."""
+        """Titles of the columns, in order; empty texts if there are none."""
 
     def column(self, place: int) -> HostArray:
         """Return the values of one column; raises ScoresError if they are not numbers."""

@@ -263,7 +263,7 @@ GROWN = 1.4  # draws are this many times as many before bets are worked out agai
 
 
 class State(NamedTuple):
-    """What is known after some rounds."""
+    """The counts and earnings of the rounds so far."""
 
     rounds: tuple[tuple[Ints, int], ...] = ()
     """Draws at or above each cut, shape [2, cuts], and how many draws on each side."""

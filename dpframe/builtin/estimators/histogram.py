@@ -9,8 +9,6 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from dpframe import (
-    Array,
-    BinCounts,
     Claim,
     Estimate,
     Estimator,
@@ -29,24 +27,14 @@ from dpframe.builtin.estimators.choice import choose
 from dpframe.builtin.estimators.events import (
     DISTINCT,
     UP,
+    PilotGrid,
     bin_counts,
     binned_rates,
     distinct,
     estimate_from_events,
 )
 from dpframe.builtin.estimators.upper_limits import largest_shown
-from dpframe.stats.histograms import (
-    best_events,
-    canonne_radius,
-    common_deviation,
-    histogram_epsilon,
-    normal_roughness,
-    one_sided_radius,
-    privacy_profile,
-    ratio_order,
-    scott_width,
-    total_variation,
-)
+from dpframe.stats import histograms
 from dpframe.stats.tradeoff import tradeoff_hull, tradeoff_of_profile
 
 Points = tuple[tuple[float, float], ...]
@@ -67,7 +55,7 @@ QUARTILES = 1.3489795003921634
 
 
 @dataclasses.dataclass(frozen=True)
-class PilotBins(BinCounts):
+class PilotBins(PilotGrid):
     """Counts in bins of equal width, the outermost ones open, and the pilot's own counts.
 
     Without a number of bins the counts are finer than the histogram (see `first_bins`). If the
@@ -83,18 +71,8 @@ class PilotBins(BinCounts):
         pilot = np.stack([bin_counts(edges, scores) for scores in (pilot0, pilot1)])
         return {"edges": edges, "pilot": pilot, "deviation": np.float64(deviation)}
 
-    def edges(self, layout: Tree) -> Array:
-        edges: Array = layout["edges"]
-        return edges
-
     def describe(self, layout: Tree) -> dict[str, Any]:
-        return {
-            **super().describe(layout),
-            # As short as their precision allows: a float32 has half the digits of its float64.
-            "edges": [float(str(edge)) for edge in np.asarray(layout["edges"])],
-            "pilot": np.asarray(layout["pilot"]).tolist(),
-            "deviation": float(layout["deviation"]),
-        }
+        return {**super().describe(layout), "deviation": float(layout["deviation"])}
 
     def _edges(self, pilots: tuple[HostArray, HostArray]) -> tuple[HostArray, float]:
         """Return edges, and the deviation that decides how many to leave out; 0 for none."""
@@ -111,7 +89,7 @@ class PilotBins(BinCounts):
             t = np.arange(1, self.bins) / self.bins
             return (low * (1 - t) + high * t).astype(dtype), 0.0
         t = np.arange(FINE + 1) / FINE
-        deviation = common_deviation(*(_deviation(scores) for scores in finite))
+        deviation = histograms.common_deviation(*(_deviation(scores) for scores in finite))
         return (low * (1 - t) + high * t).astype(dtype), deviation
 
     def _range(self, finite: list[Floats]) -> tuple[float, float]:
@@ -181,7 +159,8 @@ def _merged(edges: HostArray, deviation: float, trials: tuple[int, int]) -> int:
     """Return the number of fine bins that make one of Scott's width."""
     n = 2 / sum(1 / max(1, count) for count in trials)
     # In units of the deviation, so that no power of it overflows.
-    width = float(scott_width(normal_roughness(1.0), normal_roughness(1.0), n))
+    roughness = histograms.normal_roughness(1.0)
+    width = float(histograms.scott_width(roughness, roughness, n))
     whole = float(edges[-1]) / deviation - float(edges[0]) / deviation
     return max(1, min(FINE, round(width * FINE / whole))) if whole > 0 else 1
 
@@ -205,11 +184,11 @@ class Binned(Estimator):
     """An estimator from the histograms of the scores, in bins of equal width."""
 
     bins: Annotated[int, Ge(2), Le(MOST_BINS)] | None = None
-    """How many, the two open ones included; default: of Scott's width for these trials."""
+    """Number of bins, the two open ones included; default: of Scott's width for these trials."""
     low: float | None = None
-    """Where the range begins; default: from the pilot."""
+    """Lower end of the range; default: from the pilot."""
     high: float | None = None
-    """Where it ends; default: from the pilot."""
+    """Upper end of the range; default: from the pilot."""
 
     def check(self) -> None:
         if self.low is not None and self.high is not None and not self.low < self.high:
@@ -241,7 +220,7 @@ def points(x: Floats, y: Floats) -> Points:
 def profile_of(found: Histograms) -> Points:
     """Return points (ε, δ) of the larger divergence of both directions."""
     epsilons = np.linspace(0.0, largest_epsilon(found), POINTS)
-    return points(epsilons, privacy_profile(found.p, found.q, epsilons))
+    return points(epsilons, histograms.privacy_profile(found.p, found.q, epsilons))
 
 
 def estimated_curve(profile: Callable[[Floats], Floats], found: Histograms) -> Points:
@@ -282,9 +261,9 @@ class Histogram(Binned, name="histogram"):
     )
 
     mode: Literal["sound", "paper"] = "sound"
-    """Whether the bound is valid at finite samples, or the paper's interval."""
+    """A bound that is valid at finite samples, or the paper's interval."""
     sharp: bool | None = None
-    """Whether the radius is the sharper, one-sided one; default: in mode "sound"."""
+    """Use the sharper, one-sided radius; default: in mode "sound"."""
 
     def certifies_against(self, claim: Claim | None) -> bool:
         return self.mode == "sound"
@@ -301,13 +280,13 @@ class Histogram(Binned, name="histogram"):
         estimate = estimate_from_boxes(
             boxes,
             query,
-            epsilon=histogram_epsilon(found.p, found.q, query.delta),
+            epsilon=histograms.histogram_epsilon(found.p, found.q, query.delta),
             epsilon_upper=np.inf,
             profile=profile_of(found),
             notes=(
                 f"{found.bins} bins; all of their events within {q_radius:.3g} on D and "
                 f"{p_radius:.3g} on D′",
-                f"total variation {total_variation(found.p, found.q):.6g}",
+                f"total variation {histograms.total_variation(found.p, found.q):.6g}",
             ),
         )
         return estimate._replace(tradeoff=tuple(tradeoff_hull(estimate.tradeoff)))
@@ -315,7 +294,7 @@ class Histogram(Binned, name="histogram"):
     def radii(self, found: Histograms, error: float) -> tuple[float, float]:
         """Return the errors of the histograms on D and on D′, each at this error level."""
         sharp = self.mode == "sound" if self.sharp is None else self.sharp
-        radius = one_sided_radius if sharp else canonne_radius
+        radius = histograms.one_sided_radius if sharp else histograms.canonne_radius
         q_radius, p_radius = radius(found.trials, found.bins, error).tolist()
         return q_radius, p_radius
 
@@ -329,17 +308,20 @@ class Histogram(Binned, name="histogram"):
         radius = max(self.radii(found, 1 - query.confidence))
 
         def lowered(epsilons: Floats) -> Floats:
-            deltas = privacy_profile(found.p, found.q, epsilons) - (1 + np.exp(epsilons)) * radius
+            deltas = (
+                histograms.privacy_profile(found.p, found.q, epsilons)
+                - (1 + np.exp(epsilons)) * radius
+            )
             return np.maximum(deltas, 0.0)
 
         return Estimate(
-            epsilon=histogram_epsilon(found.p, found.q, query.delta),
+            epsilon=histograms.histogram_epsilon(found.p, found.q, query.delta),
             interval=(epsilon_of(widened(found, (radius, radius)), query.delta), np.inf),
             tradeoff=estimated_curve(lowered, found),
             profile=profile_of(found),
             notes=(
                 f"{found.bins} bins; radius {radius:.3g}",
-                f"total variation {total_variation(found.p, found.q):.6g}",
+                f"total variation {histograms.total_variation(found.p, found.q):.6g}",
                 UNSOUND,
             ),
         )
@@ -350,7 +332,7 @@ def widened(found: Histograms, radii: tuple[float, float]) -> Floats:
 
     In the reverse direction, in which an event speaks for D, its complement has the same box.
     """
-    events = best_events(found.p, found.q)
+    events = histograms.best_events(found.p, found.q)
     return np.minimum(np.stack([events.fpr + radii[0], events.fnr + radii[1]], axis=1), 1.0)
 
 
@@ -375,7 +357,7 @@ class HistogramSplit(Binned, name="histogram-split"):
     )
 
     bins: Annotated[int, Ge(2), Le(MOST_BINS)] = 20
-    """How many, the two open ones included. With more, their order is less certain."""
+    """Number of bins, the two open ones included. With more, their order is less certain."""
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         if not all(query.trials):  # the pilot took the only score
@@ -414,7 +396,7 @@ def rising_ratio(learned: Histograms) -> Ints:
     """
     n0, n1 = learned.trials.tolist()
     more = (learned.counts + 1) / np.array([[n0], [n1]])
-    order: Ints = ratio_order(more[0], more[1]).astype(np.int64)
+    order: Ints = histograms.ratio_order(more[0], more[1]).astype(np.int64)
     return order
 
 

@@ -104,9 +104,9 @@ class PLDComposition(Binned, name="pld-composition"):
     reference: ClassVar[str] = "[Koskela2024, equation 9.1] (arXiv:2406.04827)"
 
     compositions: Annotated[int, Ge(1)] = 1
-    """How many releases."""
+    """Number of releases."""
     empty: Literal["merge", "drop", "infinity"] = "merge"
-    """What becomes of bins that one dataset never hit."""
+    """Treatment of bins that one dataset never hit."""
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         found = grouped(layout, counts, query.trials)
@@ -199,9 +199,9 @@ class TVParameter(Binned, name="tv-parameter"):
     reference: ClassVar[str] = "[Koskela2024, section 7, lemma 2] (arXiv:2406.04827)"
 
     sampling_probability: Annotated[float, Gt(0), Le(1)] = 1.0
-    """With which the record is in the sample; 1 for no sampling."""
+    """Probability that the record is in the sample; 1 for no sampling."""
     mode: Literal["sound", "paper"] = "sound"
-    """Whether both histograms' errors are paid for, or one, as the paper does."""
+    """Pay for both histograms' errors, or for one, as the paper does."""
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         found = grouped(layout, counts, query.trials)

@@ -26,16 +26,8 @@ from dpframe import (
     Tree,
 )
 from dpframe.builtin.estimators.histogram import PilotBins
+from dpframe.stats import one_run
 from dpframe.stats.gaussian import gaussian_epsilon
-from dpframe.stats.one_run import (
-    approximate_blow_up,
-    one_run_epsilon,
-    one_run_fdp_epsilon,
-    one_run_fdp_p_value,
-    one_run_gaussian_mu,
-    one_run_p_value,
-    one_run_rejects,
-)
 
 FAR = 4.5
 """Members may be so many half standard deviations of a coin away from half, once in many runs."""
@@ -100,7 +92,7 @@ SIDES: dict[Side, dict[str, float]] = {
     "in": {"in": 1.0},
     "out": {"out": 1.0},
 }
-"""Which guesses are tried, and their shares of the error."""
+"""The guesses of each choice, and their shares of the error."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -257,8 +249,8 @@ class Guesses(Estimator):
     )
 
     guesses: tuple[Annotated[int, Ge(1)], ...] | None = None
-    """How many canaries to guess about, in each run; several share the error. Default: m, m/2,
-    m/4, … of m canaries."""
+    """Numbers of canaries to guess about in each run, which share the error. Default: m, m/2, m/4,
+    … of m canaries."""
     side: Side = "any"
     """Guess the highest scores to be in and as many of the lowest to be out ("both"), only "in",
     only "out", or try all three ("any")."""
@@ -369,7 +361,7 @@ def _point(one: Guessed, delta: float) -> float:
 
 
 class OneRun(Guesses, name="one-run"):
-    """How many guesses about the canaries of one run are right, against what ε allows.
+    """The number of right guesses about the canaries of one run, against what ε allows.
 
     Each of m canaries was in the data with probability ½. Of those whose scores are highest it is
     guessed that they were in, of the lowest that they were not. If whether one of them is in
@@ -387,9 +379,9 @@ class OneRun(Guesses, name="one-run"):
 
     def lower(self, one: Guessed, delta: float, error: float, least: float) -> float:
         counts = one.canaries, one.guesses, one.correct
-        if one_run_p_value(*counts, least, delta) > error:
+        if one_run.one_run_p_value(*counts, least, delta) > error:
             return least
-        return one_run_epsilon(*counts, delta, error)
+        return one_run.one_run_epsilon(*counts, delta, error)
 
     def level(self, one: Guessed, claim: Claim, most: float, query: Query, slack: float) -> float:
         return min(_level(one, claim, delta, slack) for delta in _deltas(claim, query))
@@ -416,7 +408,7 @@ def _level(one: Guessed, claim: Claim, delta: float, slack: float) -> float:
     raised = delta + slack * (1 + math.exp(min(epsilon, 700.0)))
     if epsilon == math.inf or raised >= 1:
         return 1.0
-    return one_run_p_value(one.canaries, one.guesses, one.correct, epsilon, raised)
+    return one_run.one_run_p_value(one.canaries, one.guesses, one.correct, epsilon, raised)
 
 
 DIGITS = 2.0**-52
@@ -424,7 +416,7 @@ DIGITS = 2.0**-52
 
 
 class OneRunFDP(Guesses, name="one-run-fdp"):
-    """How many guesses about the canaries of one run are right, against a whole trade-off curve.
+    """The number of right guesses about the canaries of one run, against a trade-off curve.
 
     As `one-run`, but the claim is tested as the curve that it is [Mahloujifar2024]: a
     recursion over the number of right guesses follows what a curve allows when one canary is
@@ -439,20 +431,22 @@ class OneRunFDP(Guesses, name="one-run-fdp"):
         counts = one.canaries, one.guesses, one.correct
 
         def blow_up(x: float) -> float:
-            return approximate_blow_up(x, least, delta)
+            return one_run.approximate_blow_up(x, least, delta)
 
-        if not one_run_rejects(*counts, blow_up, error):
+        if not one_run.one_run_rejects(*counts, blow_up, error):
             return least
-        return one_run_fdp_epsilon(*counts, delta, error)
+        return one_run.one_run_fdp_epsilon(*counts, delta, error)
 
     def level(self, one: Guessed, claim: Claim, most: float, query: Query, slack: float) -> float:
         counts, blow_up = (one.canaries, one.guesses, one.correct), _blow_up(claim, slack)
-        if not one_run_rejects(*counts, blow_up, most):
+        if not one_run.one_run_rejects(*counts, blow_up, most):
             return most
-        return one_run_fdp_p_value(*counts, blow_up)
+        return one_run.one_run_fdp_p_value(*counts, blow_up)
 
     def remarks(self, best: Guessed, error: float, query: Query) -> tuple[str, ...]:
-        mu = one_run_gaussian_mu(best.canaries, best.guesses, best.correct, error * best.share)
+        mu = one_run.one_run_gaussian_mu(
+            best.canaries, best.guesses, best.correct, error * best.share
+        )
         text = f"assuming Gaussian noise, μ is at least {mu:.4g}"
         if query.delta:
             text += f", ε at least {float(gaussian_epsilon(query.delta, mu)):.4g}"

@@ -45,11 +45,11 @@ class OneShot(Estimator, name="one-shot"):
     )
 
     law: Literal["normal", "histogram"] = "normal"
-    """What stands for the distributions of the scores."""
+    """Model of the distributions of the scores."""
     dimension: Annotated[int, Ge(2)] | None = None
     """d, if the scores are cosines: those of canaries out are then N(0, 1/d), not fitted."""
     bins: Annotated[int, Ge(2), Le(MOST_BINS)] | None = None
-    """Of the histograms; default: of Scott's width."""
+    """Bins of the histograms; default: of Scott's width."""
 
     def check(self) -> None:
         if self.law == "histogram" and self.dimension is not None:

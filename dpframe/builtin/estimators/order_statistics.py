@@ -171,7 +171,7 @@ class OrderStatistics(Estimator, name="order-statistics"):
     )
 
     direction: Literal["either", "up", "down"] = "either"
-    """Whether larger scores mean D′ ("up", as attacks should have it), D, or may mean either."""
+    """Larger scores mean D′ ("up", as attacks should have it), D ("down"), or either."""
 
     def statistic(self) -> Statistic:
         return PilotGrid()

@@ -229,7 +229,7 @@ class LimitedThreshold(OneThreshold):
     limits: Limits = "clopper-pearson"
     """Exact limits of the error rates, or approximate ones that certify nothing."""
     direction: Direction = "either"
-    """Whether larger scores mean D′ ("up", as attacks should have it), D, or may mean either."""
+    """Larger scores mean D′ ("up", as attacks should have it), D ("down"), or either."""
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
         bins = np.asarray(layout["pilot"]).shape[1] if layout else 2
