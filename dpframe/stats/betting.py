@@ -103,11 +103,7 @@ def events(above: Ints, trials: Ints | int) -> Ints:
     """Count every event, shape [..., 4 cuts, 2]: on the multiplied side, on the other.
 
     An event is the scores above or below a cut, taken as evidence for D′ (D is multiplied) or for
-    D.
-
-    Args:
-        above: draws at or above each cut, shape [..., 2, cuts]: on D, on D′.
-        trials: draws on each side, shape [...].
+    D. `above` counts draws at or above each cut, shape [..., 2, cuts]: on D, on D′.
     """
     below = np.asarray(trials)[..., None, None] - above
     said_of_one = np.swapaxes(np.concatenate([above, below], axis=-1), -1, -2)
@@ -115,13 +111,9 @@ def events(above: Ints, trials: Ints | int) -> Ints:
 
 
 def choose(above: Ints, trials: int, slope: Floats, delta: Floats | float) -> Bet:
-    """Choose, against each ε, the event farthest outside the claim in standard errors.
+    """Choose, against each slope e^ε, shape [ε], the event farthest outside in standard errors.
 
-    Args:
-        above: all draws before the round that is bet on, shape [2, cuts].
-        trials: the number of those draws on each side.
-        slope: e^ε, shape [ε].
-        delta: δ of all of them, or of each.
+    `above` and `trials` are all draws before the round that is bet on; δ is one, or one for each ε.
     """
     guess = (events(above, trials) + 0.5) / (trials + 1)
     q, p = guess[:, 0, None], guess[:, 1, None]
@@ -139,7 +131,7 @@ def pay(above: Ints, trials: int, bet: Bet, slope: Floats, delta: Floats | float
 def earned(
     hits: Ints, trials: Ints | int, bet: Bet, slope: Floats, delta: Floats | float
 ) -> Floats:
-    """Return what two bets earn: one on the guess, one half-way from it to the claim.
+    """Return the ln of two factors, shape [2, ε]: a bet on the guess, one half-way to the claim.
 
     Args:
         hits: counts of each event on the multiplied side and on the other, shape [ε, 2].
@@ -147,9 +139,6 @@ def earned(
         bet: chosen before the round.
         slope: e^ε, shape [ε].
         delta: δ of all of them, or of each.
-
-    Returns:
-        Logarithms of the factors, shape [2, ε].
     """
     outside = bet.p > slope * bet.q + delta
     q0, p0 = project(bet.q, bet.p, slope, delta)
@@ -202,11 +191,7 @@ class History(NamedTuple):
 
 
 def history(rounds: list[tuple[Ints, int]]) -> History:
-    """Build the history of rounds in order; nothing is bet on the first.
-
-    Args:
-        rounds: draws at or above each cut, shape [2, cuts], and the number of draws on each side.
-    """
+    """Build the history of rounds in order, each (draws at or above each cut, draws per side)."""
     above = np.stack([one for one, _ in rounds]).astype(np.int64)
     trials = np.array([size for _, size in rounds], np.int64)
     before = np.cumsum(above, axis=0)[:-1]
@@ -265,11 +250,6 @@ def _path(past: History, epsilons: Floats, delta: float) -> Floats:
 
 def suspected(past: History, slope: Floats, delta: Floats | float) -> tuple[Floats, Floats]:
     """Compare every event with every claim, as `choose` does, before each round.
-
-    Args:
-        past: the rounds.
-        slope: e^ε, shape [ε].
-        delta: δ of all of them, or of each.
 
     Returns:
         The guesses, shape [rounds, events, 2], and the standard errors by which each lies outside

@@ -212,14 +212,10 @@ def exchangeable_limits(tests: npt.ArrayLike, error: float, order: int) -> Limit
 
 
 def lidp_epsilon(present: Limits, absent: Limits, delta: float) -> float:
-    """Return ln((p₁ − δ)/p₀) for a lower limit of p₁ and an upper limit of p₀; at least 0.
+    """Return ln((p₁ − δ)/p₀), at least 0: a lower limit of lifted ε [Pillutla2023, definition 2].
 
-    Lifted (ε, δ)-DP bounds it by ε [Pillutla2023, definition 2].
-
-    Args:
-        present: limits of the probability that a canary tests 1 if all K canaries are in.
-        absent: the same for a canary left out, with the other K − 1 in.
-        delta: in [0, 1).
+    p₁ is the lower limit of the probability that a canary tests 1 if all K canaries are in, p₀ the
+    upper limit for a canary left out, with the other K − 1 in.
     """
     above = present.lower - delta
     if above <= absent.upper:
@@ -252,16 +248,10 @@ class Exceedance(NamedTuple):
 
 
 def exceedance(failures: int, repeats: int, promised: float, error: float) -> Exceedance:
-    """Compare a number of failures with the promised rate.
+    """Compare a number of failures out of `repeats` with the promised rate, in (0, 1).
 
-    The interval is that of [Clopper1934] with half of the error on each side, so a kept promise is
-    called broken with probability at most error / 2.
-
-    Args:
-        failures: how often a bound exceeded the truth.
-        repeats: the number of audits.
-        promised: highest failure rate promised, in (0, 1).
-        error: 1 − confidence of the interval.
+    The interval, at 1 − error, is that of [Clopper1934] with half of the error on each side, so a
+    kept promise is called broken with probability at most error / 2.
     """
     low = float(clopper_pearson_lower(failures, repeats, error / 2))
     high = float(clopper_pearson_upper(failures, repeats, error / 2))

@@ -110,12 +110,7 @@ def outside_mass(posterior: Posterior, curve: Curve, kinks: Sequence[float] = ()
 
     One minus equation 2.5 of [Koskela2024]. The integral over FNR has the closed form Pr[FNR <
     f(FPR)] + Pr[TPR < f(TNR)], whose second term is the reversed attack; an integral over FPR is
-    left.
-
-    Args:
-        posterior: of the error rates.
-        curve: f, a trade-off curve.
-        kinks: false-positive rates at which f is not smooth; naming them gains digits.
+    left. Naming the FPR of kinks of the curve gains digits.
     """
     a, b = posterior.false_negatives + 0.5, posterior.true_positives + 0.5
 

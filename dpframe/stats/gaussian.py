@@ -31,14 +31,10 @@ def gaussian_delta(epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
 
 
 def gaussian_epsilon(delta: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
-    """Return the ε ≥ 0 from which on δ(ε) ≤ `delta`; inf if there is none.
+    """Return the ε ≥ 0 from which on δ(ε) ≤ `delta`; inf if there is none. δ in [0, 1], μ ≥ 0.
 
     ln δ is concave in ε, because δ(ε) is the tail integral of a log-concave function. So Newton's
     method, started above the root, approaches it without passing it: rounding leaves ε too large.
-
-    Args:
-        delta: in [0, 1].
-        mu: at least 0; both broadcast.
     """
     d, m = _broadcast(delta, mu)
     epsilon = np.where((d == 0) & (m > 0), np.inf, 0.0)
@@ -65,14 +61,7 @@ def gaussian_mu_at(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
     """Return the largest μ with δ(ε) ≤ `delta`: that of the analytic Gaussian mechanism.
 
     A query of ℓ2 sensitivity Δ is (ε, δ)-DP with noise of standard deviation Δ/μ, and with no less
-    [Balle2018, theorem 8]. By bisection: δ(ε) increases with μ.
-
-    Args:
-        epsilon: at least 0.
-        delta: in [0, 1]; both broadcast.
-
-    Returns:
-        0 at δ = 0, inf at δ = 1.
+    [Balle2018, theorem 8]. By bisection: δ(ε) increases with μ. 0 at δ = 0, inf at δ = 1.
     """
     e, d = _broadcast(epsilon, delta)
     found = np.where(d < 1, 0.0, np.inf)

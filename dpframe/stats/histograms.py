@@ -26,13 +26,7 @@ class Events(NamedTuple):
 
 
 def hockey_stick(p: npt.ArrayLike, q: npt.ArrayLike, epsilon: npt.ArrayLike) -> Floats:
-    """Return H_{e^ε}(P‖Q) = Σ_j [p_j − e^ε q_j]₊ [Koskela2024, equation 2.1].
-
-    Args:
-        p: frequencies, shape [k].
-        q: frequencies, the same shape.
-        epsilon: any real numbers, any shape; the result has the same.
-    """
+    """Return H_{e^ε}(P‖Q) = Σ_j [p_j − e^ε q_j]₊ [Koskela2024, equation 2.1], shaped as ε."""
     first, second = np.asarray(p, np.float64), np.asarray(q, np.float64)
     growth = np.exp(np.minimum(np.asarray(epsilon, np.float64), LARGEST_EPSILON))
     return np.asarray(np.maximum(first - growth[..., None] * second, 0.0).sum(axis=-1))
@@ -70,15 +64,10 @@ def best_events(p: npt.ArrayLike, q: npt.ArrayLike) -> Events:
 
 
 def histogram_epsilon(p: npt.ArrayLike, q: npt.ArrayLike, delta: float) -> float:
-    """Return the smallest ε ≥ 0 with δ(ε) ≤ `delta`.
+    """Return the smallest ε ≥ 0 with δ(ε) ≤ `delta`, in [0, 1).
 
     Over the best events E, max{ln((P(E) − δ)/Q(E)), ln((Q(Eᶜ) − δ)/P(Eᶜ))}: with two bins this is
     equation 6.2. Inf if the bins that one side leaves empty hold more than δ of the other.
-
-    Args:
-        p: frequencies, shape [k].
-        q: frequencies, the same shape.
-        delta: in [0, 1).
     """
     if not (np.any(p) and np.any(q)):
         return 0.0  # nothing was counted

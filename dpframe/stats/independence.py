@@ -29,11 +29,7 @@ CERTAIN = 0.0  # the logarithm of 1
 
 
 def halves(values: Floats) -> Bools:
-    """Mark the high values: above the median, or at it, whichever is nearer to half of them.
-
-    Args:
-        values: of any shape; NaN is low.
-    """
+    """Mark values above the median, or at it, whichever is nearer to half of them; NaN is low."""
     known = values[~np.isnan(values)]
     if not known.size:
         return np.zeros(values.shape, bool)
@@ -68,12 +64,7 @@ def log_chance_of_neighbours(high: Bools, lag: int) -> float:
 
 
 def log_chance_of_step(x: Bools, y: Bools) -> float:
-    """Bound the chance of so many, or so few, draws that are high together; Fisher's test.
-
-    Args:
-        x: of the first sample, shape [n].
-        y: of the second, from any distribution, shape [n].
-    """
+    """Bound the chance of so many, or so few, draws high in both samples; Fisher's test."""
     n, first, second = len(x), int(x.sum()), int(y.sum())
     both = np.arange(max(0, first + second - n), min(first, second) + 1)
     logs = _log_choose(first, both) + _log_choose(n - first, second - both)
@@ -88,39 +79,27 @@ def _two_sided(logs: Floats, values: Ints, found: int) -> float:
 
 
 def log_chance_of_copies(rows: Ints, copies: int) -> float:
-    """Bound the chance that independently drawn chunks all equal this one.
+    """Bound the chance that `copies` independently drawn chunks are all equal to this one.
 
     Of the orders of all their rows, those count in which every chunk holds the same sequence.
-
-    Args:
-        rows: of one chunk, shape [n].
-        copies: the number of equal chunks, this one included.
     """
     times = np.unique(rows, return_counts=True)[1]
     return _log_orders(times) - _log_orders(copies * times)
 
 
 def log_chance_of_constants(rows: Ints) -> float:
-    """Bound the chance that all rows of each chunk are equal, given the number of each value.
-
-    Args:
-        rows: shape [chunks, n]; every chunk is constant.
-    """
+    """Bound the chance that all chunks are constant, given the number of each value."""
     times = np.unique(rows[:, 0], return_counts=True)[1]
     return _log_orders(times) - _log_orders(rows.shape[1] * times)
 
 
 def log_chance_of_company(rows: Ints, seed: int = 0) -> float:
-    """Bound the chance that so many of the equal rows stand in the same chunk.
+    """Bound the chance that so many of the equal rows, shape [chunks, n], stand in the same chunk.
 
     Equal rows are paired at random, rare values first, at most a quarter as many pairs as rows.
     Whatever became of earlier pairs, the places of the next are equally likely to be any two of
     those left, at least half of all. So they share a chunk with at most a probability that does not
     depend on the values, and the number of pairs that do is stochastically below a binomial one.
-
-    Args:
-        rows: shape [chunks, n].
-        seed: for the pairs.
     """
     chunks, n = rows.shape
     first, second = _pairs(rows.reshape(-1), seed, most=rows.size // 4)
@@ -138,11 +117,6 @@ def log_chance_of_sharing(x: Ints, y: Ints, seed: int = 0) -> float:
     with a probability θ of its own, independently of all others, and a pair of equal rows would lie
     in both samples with probability 2θ(1 − θ) ≤ 1/2. Sizes are fixed, which multiplies every chance
     by at most the inverse of the probability that a Poisson number equals its mean.
-
-    Args:
-        x: rows of the first sample.
-        y: rows of the second.
-        seed: for the pairs.
     """
     pooled = np.concatenate([x, y])
     times = np.unique(pooled, return_inverse=True, return_counts=True)
@@ -162,10 +136,6 @@ def log_chance_of_matches(x: Ints, y: Ints) -> float:
     One half of the rows is compared place by place, the other half with rows one further; both
     numbers of matches are binomial with the same probability, so given their sum the first is
     hypergeometric (Fisher's exact test).
-
-    Args:
-        x: rows of the first sample, shape [n].
-        y: rows of the second, shape [n].
     """
     half = len(x) // 2
     matches = int(np.sum(x[:half] == y[:half]))

@@ -108,11 +108,8 @@ def evidence_below(hits: Ints, trials: int, slope: Floats, delta: Floats | float
     likelihood of the truth if that is in the hypothesis, so the evidence ever exceeds 1/a with
     probability at most a [Ville1939].
 
-    Args:
-        hits: on the side multiplied by e^ε and on the other, shape [events, 2].
-        trials: draws on each side.
-        slope: e^ε; broadcasts with [events].
-        delta: δ; broadcasts too.
+    `hits` counts on the side multiplied by e^ε and on the other, shape [events, 2], out of `trials`
+    each; slope e^ε and δ broadcast with [events].
     """
     of_q, of_p = hits[..., 0], hits[..., 1]
     q, p = of_q / trials, of_p / trials
@@ -129,13 +126,7 @@ def reaches(hits: Ints, trials: int, delta: float, error: float) -> float:
     """Return an upper limit of the largest loss of any of the events, at any time; inf if none.
 
     The number of events costs nothing: if one of them reaches ε, denying it of all rejects that
-    one.
-
-    Args:
-        hits: shape [events, 2], as above.
-        trials: draws on each side, at least 1.
-        delta: δ of the loss.
-        error: probability that the limit is wrong, at any time.
+    one. Arguments as above, at least one trial; `error` is the probability that the limit is wrong.
     """
     wanted = -np.log(error)
     # An event that refutes a loss which another reaches cannot have the highest limit.

@@ -147,13 +147,9 @@ DIGITS = 6  # of what is written; δ is rounded down
 def certified_profile(staircases: npt.ArrayLike) -> tuple[tuple[float, float], ...]:
     """Return points (ε, δ) of `certified_delta`, from ε = 0 to where it reaches 0.
 
-    Between two points the δ of the right one holds, because a profile does not increase.
-
-    Args:
-        staircases: upper limits (FPR, FNR), shape [k, corners, 2], or [k, 2] for boxes.
-
-    Returns:
-        By ascending ε; none if nothing is certified at any δ.
+    None if nothing is certified. Between two points the δ of the right one holds, because a profile
+    does not increase. Takes staircases of upper limits (FPR, FNR), shape [k, corners, 2], or boxes,
+    [k, 2].
     """
     limits = np.asarray(staircases, np.float64)
     limits = np.clip(limits[:, None, :] if limits.ndim == 2 else limits, 0.0, 1.0)
@@ -248,14 +244,10 @@ def fit_gdp_mu(
 
 
 def matching_mu(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
-    """Return the μ of the Gaussian curve through (ε, δ); 0 at δ = 0, inf at δ ≥ 1.
+    """Return the μ of the Gaussian curve through (ε, δ), ε ≥ 0; 0 at δ = 0, inf at δ ≥ 1.
 
     Newton's method on ln δ_μ(ε), whose derivative in μ is φ(ε/μ − μ/2)/δ_μ(ε), kept inside a
     bracket.
-
-    Args:
-        epsilon: at least 0.
-        delta: in [0, 1]; both broadcast.
     """
     e, d = np.broadcast_arrays(np.asarray(epsilon, np.float64), np.asarray(delta, np.float64))
     found = np.where(d >= 1, np.inf, 0.0)

@@ -83,12 +83,7 @@ class Book(NamedTuple):
     def played(self, lines: Lines, past: History) -> tuple[Book, Floats]:
         """Bet on rounds: in each against the line that the draws before it contradict most.
 
-        Args:
-            lines: of the claim; without any, nothing is bet.
-            past: the rounds, each with the draws before it.
-
-        Returns:
-            The new book, and the logarithm of the wealth after each round, shape [rounds, 2].
+        Returns the new book, and the logarithm of the wealth after each round, shape [rounds, 2].
         """
         # Without the empty groups; the widened one is empty first.
         groups = [group for group in lines.group if group.stop > group.start]

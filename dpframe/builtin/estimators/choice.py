@@ -55,15 +55,10 @@ class Chosen(NamedTuple):
 
 
 def choose(pilot: Ints, families: Sequence[Family], query: Query, share: float) -> list[Chosen]:
-    """Choose events for a bound at the query's δ, and one against its claim.
+    """Choose events for a bound at the query's δ, and one against its claim, by the pilot's counts.
 
     The latter only if the claim is not about that δ alone: another event may refute it best.
-
-    Args:
-        pilot: the pilot's counts, shape [2, bins].
-        families: the events to choose from.
-        query: what will be asked of the draws to come.
-        share: of the error, to be divided among the events.
+    `share` of the error is divided among the events.
     """
     views = [_View(family, family.bins(pilot), query) for family in families]
     best = max(views, key=lambda view: float(view.promise.max()))

@@ -279,14 +279,9 @@ def estimate_from_events(
     rates: Floats,
     notes: tuple[str, ...] = (),
 ) -> Estimate:
-    """Build a certified estimate.
+    """Build a certified estimate from events whose shares of the error sum to at most 1.
 
-    Args:
-        parts: events whose shares of the error sum to at most 1.
-        query: what is asked.
-        shown: the most that the attack can show.
-        rates: estimated (FPR, TPR) of many events, shape [k, 2], for the privacy profile.
-        notes: remarks for the record.
+    `rates` are estimated (FPR, TPR) of many events, shape [k, 2], for the privacy profile.
     """
     events = joined(parts)
     at_level = events.staircases(1 - query.confidence)

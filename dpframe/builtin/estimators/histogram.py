@@ -128,13 +128,7 @@ class Histograms(NamedTuple):
 
 
 def grouped(layout: Tree, counts: Ints, trials: tuple[int, int]) -> Histograms:
-    """Return the histograms of some counts; the bins depend on the layout and the trials alone.
-
-    Args:
-        layout: of `PilotBins`.
-        counts: shape [2, edges + 2].
-        trials: the numbers for which the width is optimised.
-    """
+    """Return the histograms of some counts; bins depend on layout and `trials` alone."""
     starts = first_bins(layout, trials)
     return Histograms(np.add.reduceat(np.asarray(counts, np.int64), starts, axis=1))
 

@@ -137,12 +137,7 @@ class PLDComposition(Binned, name="pld-composition"):
 
 
 def without_empty(counts: Ints, how: str) -> Ints:
-    """Remove bins that one dataset never hit, shape [2, fewer]; see the class.
-
-    Args:
-        counts: shape [2, k].
-        how: "merge", "drop" or "infinity".
-    """
+    """Treat bins that one dataset never hit: "merge", "drop" or "infinity"; see the class."""
     counts = counts[:, counts.any(axis=0)]
     if how == "infinity":
         return counts
@@ -161,12 +156,7 @@ def without_empty(counts: Ints, how: str) -> Ints:
 
 
 def loss_distribution(without: Floats, with_record: Floats) -> Any:
-    """Return the privacy loss distributions of both directions, as one of dp-accounting's.
-
-    Args:
-        without: frequencies on D, shape [k].
-        with_record: frequencies on D′, shape [k].
-    """
+    """Return the privacy loss distributions of both directions, from frequencies."""
     from dp_accounting.pld import privacy_loss_distribution
 
     lower, upper = (

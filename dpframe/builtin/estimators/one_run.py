@@ -47,9 +47,6 @@ def check_coins(canaries: int, runs: int, members: int, even: int, far: int) -> 
         members: canaries that were in, in all runs.
         even: runs with exactly half of the canaries in.
         far: runs with |2 · members − m| > FAR √m.
-
-    Raises:
-        DpframeError: they were not decided by fair coins.
     """
     n = canaries * runs
     few = min(members, n - members)
@@ -162,13 +159,7 @@ class GuessCounts(Statistic):
 
 
 def of_each_run(xp: Any, layout: Tree, runs: Any) -> dict[str, Any]:
-    """Count each run, first axis the run; traced, or on the host.
-
-    Args:
-        xp: jax.numpy or numpy.
-        layout: of `GuessCounts`.
-        runs: scores and memberships, shape [n, 2, m].
-    """
+    """Count each run of shape [n, 2, m], first axis the run, by jax.numpy (traced) or numpy."""
     m = runs.shape[-1]
     shuffled = runs[..., np.random.default_rng(m).permutation(m)]
     values = xp.where(xp.isnan(shuffled[:, 0]), -xp.inf, shuffled[:, 0])

@@ -45,11 +45,8 @@ from dpframe.stats.one_run import binned_exposures, exposure_epsilon
 def exposure_note(counts: npt.ArrayLike, delta: float = 0.0) -> str:
     """Describe the median and mean exposure of the scores on D′ among those on D in one line.
 
-    [Carlini2019]; the loss beside it is that of [Jagielski2023].
-
-    Args:
-        counts: scores in bins, shape [2, bins], bins in ascending order; at least one on each side.
-        delta: δ of that loss.
+    [Carlini2019]; the loss at δ beside it is that of [Jagielski2023]. Counts of ascending bins,
+    shape [2, bins], at least one on each side.
     """
     most = math.log2(np.asarray(counts, np.float64)[0].sum())
     exposures, weights = binned_exposures(counts)
@@ -282,13 +279,8 @@ class Precision(Estimator, name="precision"):
 def largest_loss(numerators: Floats, denominators: Floats, delta: float) -> float:
     """Return the largest ln((Pr[guess|one] − δ)/Pr[guess|other]) over both guesses and directions.
 
-    Args:
-        numerators: Pr[guess|dataset], shape [guess, dataset].
-        denominators: the same, for use below the bar.
-        delta: in [0, 1).
-
-    Returns:
-        At least 0; inf if a guess that occurs on one side never occurs on the other.
+    Probabilities above and below the bar have shape [guess, dataset]. At least 0; inf if a guess
+    that occurs on one side never occurs on the other.
     """
     losses = [0.0]
     for guess in (0, 1):

@@ -55,13 +55,9 @@ def rises(pilot: Ints) -> bool:
 def best_cut(pilot: Ints, promise: Promise, query: Query, *, rising: bool) -> int:
     """Return the bin, from 1, at which to decide: the most promising one for the draws to come.
 
-    If none promises anything, the one that separates the pilot's own scores best.
-
-    Args:
-        pilot: counts in bins, shape [2, bins].
-        promise: maps upper limits (FPR, FNR), as arrays, to their worth; at most 0 for nothing.
-        query: what will be asked of the draws to come.
-        rising: True if the bins from there on mean D′, False if those below do.
+    If none promises anything, the one that separates the pilot's own scores best. `promise` maps
+    upper limits (FPR, FNR), as arrays, to their worth; at most 0 for nothing. If `rising`, the bins
+    from there on mean D′, else those below.
     """
     trials = np.maximum(pilot.sum(axis=1), 1)[:, None]
     above = _above(pilot)[:, 1:]
@@ -108,12 +104,7 @@ def decisions(
 ) -> list[Decisions]:
     """Return the decision rules to be paid for: one, or both directions if no pilot chose.
 
-    Args:
-        layout: of `PilotThresholds`; `()` if the threshold was given.
-        counts: shape [2, bins] or, for a given threshold, [2, 2].
-        direction: "up" if large scores mean D′, "down" if they mean D, or "either".
-        promise: see `best_cut`.
-        query: what is asked.
+    The layout is that of `PilotThresholds`, or `()` if the threshold was given.
     """
     if not layout:
         ways = {"up": (True,), "down": (False,), "either": (True, False)}[direction]

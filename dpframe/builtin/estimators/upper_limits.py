@@ -31,13 +31,7 @@ def largest_shown(
 
     The first is tried only if there are enough trials for it whatever is counted; then each has
     half of the error. Both hold together at the confidence, so the counts may decide which is
-    reported.
-
-    Args:
-        chosen: cuts that the pilot chose.
-        counts: shape [2, bins].
-        query: what is asked.
-        edges: between the bins; None if the bins are not in the order of the score.
+    reported. `edges` is None if the bins are not in the order of the score.
     """
     error = 1 - query.confidence
     half = error / 2
@@ -86,11 +80,7 @@ def possible(trials: tuple[int, int], delta: float, error: float) -> bool:
 def every_cut_shows(counts: Ints, edges: HostArray, delta: float, error: float) -> float:
     """Limit the loss of every cut of the score, in both directions, from above; inf for none.
 
-    Args:
-        counts: of `BinCounts`, shape [2, edges + 2].
-        edges: ascending, repeated ones allowed, in the dtype of the scores.
-        delta: in [0, 1).
-        error: probability that the limit is too small.
+    `counts` are those of `BinCounts`, shape [2, edges + 2]; `edges` ascend, in the dtype of scores.
     """
     tops, bottoms = _limits(counts, error / 2)
     exact = np.arange(1, counts.shape[1])
