@@ -25,6 +25,7 @@ from dpframe import (
     Statistic,
     Tree,
 )
+from dpframe.builtin.estimators.events import beyond, epsilon_at
 from dpframe.stats.betting import (
     MOST_AT_ONCE,
     Bet,
@@ -159,7 +160,9 @@ def cuts(scores0: HostArray, scores1: HostArray) -> HostArray:
     info = np.finfo(dtype)
     ends = np.array([info.min, np.inf], dtype)
     wide = distinct.astype(np.float64)
-    outer = _beyond(wide)
+    outer = np.zeros(0)
+    if len(wide):
+        outer = beyond(wide, BEYOND, 1000, otherwise=float(np.abs(wide).max()) or 1.0)
     room = EDGES - 2 - len(outer)
     if len(own) > room:
         own = own[np.linspace(0, len(own) - 1, room).round().astype(int)]
@@ -173,19 +176,6 @@ def cuts(scores0: HostArray, scores1: HostArray) -> HostArray:
         every = np.concatenate([own, between.astype(dtype), outer.astype(dtype), ends])
     edges = np.unique(every[every > -np.inf])[:EDGES]
     return np.concatenate([edges, np.full(EDGES - len(edges), np.inf, dtype)]).astype(dtype)
-
-
-def _beyond(values: Floats) -> Floats:
-    """Return edges outside of the extremes, in steps that grow from the tail's scale."""
-    if not len(values):
-        return np.zeros(0)
-    inner = min(len(values) - 1, round(np.sqrt(len(values))))
-    steps = np.geomspace(0.02, 1000, BEYOND)
-    largest = np.abs(values).max() or 1.0
-    above = values[-1] + steps * ((values[-1] - values[-1 - inner]) or largest)
-    below = values[0] - steps * ((values[inner] - values[0]) or largest)
-    both = np.concatenate([above, below])
-    return np.asarray(both[np.isfinite(both)], np.float64)
 
 
 def above(counts: HostArray) -> HostArray:
@@ -350,7 +340,7 @@ class Betting(Estimator, name="betting"):
         best = int(choose(state.above, state.trials, slope, query.delta).event[0])
         none = query.claim is None
         return Estimate(
-            epsilon=_loss(hits[best] / state.trials, query.delta),
+            epsilon=epsilon_at(*(hits[best] / state.trials).tolist(), query.delta),
             epsilon_lower=lower,
             epsilon_upper=limit,
             epsilon_upper_of="every event" if _decided(state) else "chosen thresholds",
@@ -433,10 +423,3 @@ def _caught_up(state: State, query: Query) -> State:
 
 def _decided(state: State) -> bool:
     return state.above is not None and state.above.shape[1] == 1
-
-
-def _loss(rates: HostArray, delta: float) -> float:
-    q, p = float(rates[0]), float(rates[1])
-    if p <= delta:
-        return 0.0
-    return max(0.0, math.log((p - delta) / q)) if q > 0 else math.inf

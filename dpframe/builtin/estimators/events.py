@@ -65,7 +65,7 @@ def grid(pilot0: HostArray, pilot1: HostArray) -> HostArray:
         pilots = [pilot[np.isfinite(pilot)].astype(np.float64) for pilot in (pilot0, pilot1)]
         levels = (EDGES - 2 * BEYOND - 2) // 4
         quantiles = [_tails(np.sort(scores), levels) for scores in pilots if len(scores)]
-        values = np.concatenate([*quantiles, _beyond(np.concatenate(pilots))])
+        values = np.concatenate([*quantiles, beyond(np.sort(np.concatenate(pilots)), BEYOND, 30)])
         # What is not finite has a bin of its own.
         values = np.append(values, [np.finfo(dtype).min, np.inf])
     edges = np.unique(values.astype(dtype))
@@ -89,13 +89,19 @@ def _tails(scores: Floats, levels: int) -> Floats:
     )
 
 
-def _beyond(scores: Floats) -> Floats:
-    """Return edges outside of the extremes, in steps that grow from the tail's scale."""
-    scores = np.sort(scores)
-    inner = min(len(scores) - 1, round(np.sqrt(len(scores))))
-    steps = np.geomspace(0.02, 30, BEYOND)
-    above = scores[-1] + steps * (scores[-1] - scores[-1 - inner])
-    below = scores[0] - steps * (scores[inner] - scores[0])
+def beyond(ascending: Floats, number: int, reach: float, otherwise: float = 0.0) -> Floats:
+    """Return edges outside of the extremes, in steps that grow from the scale of each tail.
+
+    Args:
+        ascending: finite scores, at least one.
+        number: edges on each side.
+        reach: the largest step, in units of the tail's scale.
+        otherwise: the scale of a tail without spread.
+    """
+    inner = min(len(ascending) - 1, round(np.sqrt(len(ascending))))
+    steps = np.geomspace(0.02, reach, number)
+    above = ascending[-1] + steps * ((ascending[-1] - ascending[-1 - inner]) or otherwise)
+    below = ascending[0] - steps * ((ascending[inner] - ascending[0]) or otherwise)
     both: Floats = np.concatenate([above, below])
     found: Floats = both[np.isfinite(both)]
     return found

@@ -192,16 +192,13 @@ class PilotThresholds(PilotGrid):
     accepts: ClassVar[frozenset[str]] = frozenset({"decision", "score"})
 
     def bind(self, pilot0: HostArray, pilot1: HostArray) -> dict[str, HostArray]:
-        return super().bind(*(_as_scores(pilot) for pilot in (pilot0, pilot1)))
+        pilots = (pilot0, pilot1)
+        return super().bind(*(p.astype(np.float32) if p.dtype == np.bool_ else p for p in pilots))
 
     def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
         if scores.dtype == np.bool_:
             scores = scores.astype(self.edges(layout).dtype)
         return super().update(layout, counts, dataset, scores, keep)
-
-
-def _as_scores(pilot: HostArray) -> HostArray:
-    return pilot.astype(np.float32) if pilot.dtype == np.bool_ else pilot
 
 
 class OneThreshold(Estimator):
