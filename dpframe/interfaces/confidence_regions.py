@@ -1,35 +1,25 @@
-"""From simultaneous limits on error rates to a bound on ε, a p-value and trade-off points.
+"""Bounds on ε, p-values and trade-off points from joint limits on both error rates.
 
-A *box* is a pair (FPR_up, FNR_up) of upper limits for one way of deciding between D and D′. A
-*staircase* is a union of boxes: the error rates lie in one of them, it is not said in which. If a
-set of boxes or staircases holds simultaneously with probability 1 − a, everything below holds with
-it.
+A box is a pair (FPR_up, FNR_up) of upper limits for one way of deciding between D and D′. A staircase
+is a union of boxes; the error rates lie in one of them. If a set of boxes or staircases holds
+simultaneously with probability 1 − a, everything derived from it here does.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dpframe.interfaces.estimator import Contrast, Estimate, Share
+from dpframe.claims import Claim
+from dpframe.common.types import Floats
+from dpframe.interfaces.estimator import Contrast, Estimate, Query, Share, UpperOf
 from dpframe.stats.roots import crossing_between
 from dpframe.stats.tradeoff import certified_profile
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dpframe.claims import Claim
-    from dpframe.common.types import Floats
-    from dpframe.interfaces.estimator import Query, UpperOf
-
-
-SMALLEST_P = 1e-300
-"""p-values are floored here, never 0."""
-
-TOLERANCE = 1e-12
-"""Of the logarithm of a p-value, relative to 1 + how far it is above the smallest."""
+SMALLEST_P = 1e-300  # p-values are floored here, never 0
+TOLERANCE = 1e-12  # of the logarithm of a p-value, relative to 1 + how far it is above the smallest
 
 
 def estimate_from_boxes(
@@ -43,21 +33,20 @@ def estimate_from_boxes(
     notes: tuple[str, ...] = (),
     shares: Sequence[float] = (),
 ) -> Estimate:
-    """Builds a certified estimate.
+    """Build a certified estimate.
 
     Args:
-        boxes: maps an error level a in (0, 1] to an array of (FPR_up, FNR_up), shape [k, 2] for
-            k boxes or [k, corners, 2] for k staircases, that hold simultaneously with
-            probability at least 1 − a, everything chosen on the way paid for. Must shrink as a
-            grows.
+        boxes: maps an error level a in (0, 1] to upper limits (FPR, FNR), shape [k, 2] for k boxes
+            or [k, corners, 2] for k staircases, that hold together with probability at least 1 − a,
+            every choice made on the way paid for. Must shrink as a grows.
         query: what is asked.
         epsilon: the point value.
-        epsilon_upper: what this attack can show at most, at the same confidence.
+        epsilon_upper: the most that this attack can show, at the same confidence.
         epsilon_upper_of: what that limits.
         profile: points (ε, δ) of the estimated privacy profile.
         notes: remarks for the record.
-        shares: of the error, one per box or staircase, if each by itself fails with no more than
-            its share of it; sum to at most 1.
+        shares: of the error, one per box or staircase, if each alone fails with no more than its
+            share of it; sum to at most 1.
     """
     at_level = boxes(1 - query.confidence)
     claim = query.claim
@@ -90,7 +79,7 @@ def estimate_from_boxes(
 
 
 def epsilon_of(boxes: Floats, delta: float) -> float:
-    """Largest ε ≥ 0 that the boxes rule out at δ: sup {ε : some box lies below f_{ε,δ}}.
+    """Return the largest ε ≥ 0 that the boxes rule out at δ: sup {ε : some box lies below f_{ε,δ}}.
 
     max over boxes (x, y) of ln((1 − δ − y)/x) and ln((1 − δ − x)/y) [Kairouz2015, theorem 2.1]
     [Koskela2024, equation 6.2]; of a staircase, the least over its corners.
@@ -114,12 +103,12 @@ def epsilon_of(boxes: Floats, delta: float) -> float:
 
 
 def rejects(boxes: Floats, claim: Claim) -> bool:
-    """Whether some box, or a whole staircase, lies strictly below the claimed trade-off curve."""
+    """True if a box, or a whole staircase, lies strictly below the claimed trade-off curve."""
     return _depth(boxes, claim) > 0
 
 
 def _depth(boxes: Floats, claim: Claim) -> float:
-    """How far below the claimed curve the lowest box or staircase lies; not above 0 if none."""
+    """Return how far the lowest box or staircase lies below the claim; not above 0 if none does."""
     if not boxes.size:
         return -math.inf
     corners = np.minimum(np.maximum(_staircases(boxes), 0.0), 1.0)  # faster than np.clip
@@ -133,7 +122,7 @@ def _staircases(boxes: Floats) -> Floats:
 
 
 def _clearest(boxes: Floats, claim: Claim) -> Contrast:
-    """Bound and claim at the δ where the bound stands highest above the claim."""
+    """Compare bound and claim at the δ at which the bound exceeds the claim most."""
     contrasts = [
         Contrast(delta, epsilon_of(boxes, delta), claim.epsilon_at(delta))
         for delta in claim.telling_deltas
@@ -144,7 +133,7 @@ def _clearest(boxes: Floats, claim: Claim) -> Contrast:
 def _smallest_level(
     boxes: Callable[[float], Floats], claim: Claim, slack: float, least: float = SMALLEST_P
 ) -> float:
-    """Smallest a ≥ least at which `boxes(a)`, each limit raised by `slack`, rejects the claim."""
+    """Find the least a ≥ `least` at which `boxes(a) + slack` rejects the claim."""
     origin = math.log(least)
 
     def depth(log_ratio: float) -> float:
@@ -155,5 +144,5 @@ def _smallest_level(
         return 1.0
     if low[1] > 0:
         return least
-    found = crossing_between(depth, low, high, tolerance=TOLERANCE)
+    found = crossing_between(depth, high, low, tolerance=TOLERANCE)
     return math.exp(origin + found[1])

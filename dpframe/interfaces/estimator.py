@@ -5,21 +5,15 @@ from __future__ import annotations
 import contextlib
 import inspect
 import typing
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
+
+from dpframe.claims import Claim
+from dpframe.common.types import HostArray, Tree
 from dpframe.interfaces.attack import KINDS_OF_SCORES, Attack
 from dpframe.interfaces.plugin import Plugin, require
 from dpframe.interfaces.statistic import BinCounts, Statistic
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from dpframe.claims import Claim
-    from dpframe.common.types import HostArray, Tree
-
-
-# The public boundary for estimators: they turn counts into an estimate and a bound.
-
 
 Settled = Literal["violated", "unreachable"]
 """Why a cell need not go on: its claim is refuted, or nothing that it can show reaches it."""
@@ -28,7 +22,7 @@ UpperOf = Literal["every event", "every cut", "chosen thresholds"]
 
 
 class Query(NamedTuple):
-    """What is asked of an estimator."""
+    """The question to an estimator."""
 
     trials: tuple[int, int]
     """Draws counted on D and on D′."""
@@ -37,7 +31,7 @@ class Query(NamedTuple):
     confidence: float
     """Level of this one bound; the engine has already divided the error among the cells."""
     claim: Claim | None
-    """What is claimed, if anything."""
+    """The claim, if any."""
     resolution: float = 0.0
     """Probabilities below this measure the sampler, not the mechanism (float32: 1e-6)."""
 
@@ -51,17 +45,16 @@ class Contrast(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What one event certifies by itself, and what was paid for it."""
+    """The bound of one event by itself, and the error spent on it."""
 
     error: float
     """Its share of the error; the shares of an estimate sum to at most 1."""
     epsilon_lower: float
-    """The loss is at least this, but for that share of the error; `Estimate.epsilon_lower` is the
-    largest of them."""
+    """Lower bound of the loss at that share; `Estimate.epsilon_lower` is the largest of them."""
 
 
 class Estimate(NamedTuple):
-    """What an estimator found. Bounds are None where it does not certify."""
+    """The result of an estimator. Bounds are None if it does not certify."""
 
     epsilon: float
     """Point value in nats; may be inf."""
@@ -69,53 +62,50 @@ class Estimate(NamedTuple):
     """The loss is at least this, with probability at least `Query.confidence`; finite."""
     epsilon_upper: float | None = None
     """The most that *this attack* can show, at the same confidence; never a bound on the
-    mechanism. Inf where the counts set no limit. What was limited is said by the next field."""
+    mechanism. Inf if the counts set no limit."""
     epsilon_upper_of: UpperOf = "chosen thresholds"
-    """What `epsilon_upper` limits: every event that the attack's decisions make, every cut of its
-    scores, or nothing but the thresholds that the spec or the pilot chose."""
+    """The events that `epsilon_upper` limits: all that the attack's decisions make, all cuts of its
+    scores, or only the thresholds that the spec or the pilot chose."""
     interval: tuple[float, float] | None = None
-    """Limits on ε, at the same confidence, that are approximate, Bayesian or assume more than the
-    bound does; never a bound."""
+    """Approximate or Bayesian limits on ε, or ones with further assumptions; never a bound."""
     p_value: float | None = None
     """Smallest level at which the claim is rejected, by inverting the same bound."""
     p_resolved: float | None = None
     """The same with every error rate raised by `Query.resolution`."""
     contrast: Contrast | None = None
-    """Bound and claim at the δ that says most about the claim."""
+    """Bound and claim at the δ at which the bound exceeds the claim most."""
     tradeoff: tuple[tuple[float, float], ...] = ()
     """Certified points (FPR, FNR): the mechanism's trade-off curve runs below or through each."""
     profile: tuple[tuple[float, float], ...] = ()
     """Points (ε, δ) of the estimated privacy profile."""
     notes: tuple[str, ...] = ()
     shares: tuple[Share, ...] = ()
-    """How the error is shared among events, in an order that does not depend on the counts; empty
-    where limits hold for all events at once. `dpframe calibrate` tests each share by itself."""
+    """The error spent on each event, in an order independent of counts; empty if limits hold for
+    all events at once. `dpframe calibrate` tests each share by itself."""
     profile_lower: tuple[tuple[float, float], ...] = ()
-    """Certified points (ε, δ), by ascending ε: δ(ε) is at least this, for all ε together and with
-    `epsilon_lower`. `estimate_from_boxes` makes them of the same boxes."""
+    """Certified points (ε, δ), by ascending ε: lower bounds of δ(ε), valid for all ε together and
+    with `epsilon_lower`. `estimate_from_boxes` makes them of the same boxes."""
     wealth: tuple[tuple[int, float], ...] = ()
-    """Points (draws on each side, logarithm of the wealth against the claim), in order; only of
-    anytime estimators."""
+    """Points (draws on each side, ln of the wealth against the claim), if `anytime`."""
 
 
 class Estimator(Plugin, kind="estimator"):
     """Turns the counts of a statistic into an estimate.
 
-    The class says whether it certifies, that is whether its bound is valid at finite samples,
-    and under which assumption; `reference` names the theorem that its numbers rest on.
-    `estimate_from_boxes` derives bound, p-value and trade-off points
-    from one function, so that they cannot disagree.
+    The class says if it certifies, that is if its bound is valid at finite samples, and under which
+    assumption. `estimate_from_boxes` derives bound, p-value and trade-off points from one function,
+    so that they cannot disagree.
     """
 
     certifies: ClassVar[bool]
-    """Whether the bound is valid at finite samples; see `certifies_against`."""
+    """True if the bound is valid at finite samples; see `certifies_against`."""
     assumption: ClassVar[str]
-    """Under which assumption."""
+    """The assumption under which it is."""
     anytime: ClassVar[bool] = False
-    """Whether it is fed round by round, by `observe`, and valid at every number of trials at
-    once. What it does in a round it has chosen from the rounds before."""
+    """True if it is fed round by round, by `observe`, and valid at every number of trials at once.
+    It chooses what it does in a round from the rounds before."""
     reference: ClassVar[str] = ""
-    """The theorem, or another source, that its numbers rest on. Records and reports repeat it."""
+    """The theorem, or another source, behind its numbers. Records and reports repeat it."""
 
     @classmethod
     def check_definition(cls) -> None:
@@ -132,15 +122,15 @@ class Estimator(Plugin, kind="estimator"):
         require(cls, "reference", str)
 
     def certifies_against(self, claim: Claim | None) -> bool:
-        """Whether the bound is valid for these parameters and this claim."""
+        """True if the bound is valid for these parameters and this claim."""
         return self.certifies
 
     def statistic(self) -> Statistic:
-        """The statistic whose counts `estimate` reads."""
+        """Return the statistic whose counts `estimate` reads."""
         raise NotImplementedError
 
     def estimate(self, layout: Tree, counts: Tree, query: Query) -> Estimate:
-        """Runs on the host, in float64.
+        """Estimate ε from counts; runs on the host, in float64.
 
         Args:
             layout: what the statistic's `bind` returned.
@@ -150,26 +140,24 @@ class Estimator(Plugin, kind="estimator"):
         raise NotImplementedError
 
     def observe(self, state: Any, layout: Tree, counts: Tree, query: Query) -> Any:
-        """Takes in one round; only asked where `anytime` is True. Runs on the host.
+        """Take in one round; only called if `anytime` is True. Runs on the host.
 
-        The statistic is bound to the scores of the first round, so that one may choose, and
-        nothing may be bet on it. Any later round may be played by what was chosen from the rounds
-        before, and is then there to choose from.
+        The statistic is bound to the scores of the first round, so nothing may be bet on that
+        round. A later round may only be played by choices made from the rounds before it.
 
         Args:
-            state: what it returned for the round before; None for the first. The engine keeps it
-                and does not look into it.
+            state: what it returned for the round before; None for the first. Opaque to the engine.
             layout: what the statistic's `bind` returned.
             counts: the statistic's counts of this round alone, int64.
             query: what is asked; `trials` are those of this round, as many on D as on D′.
 
         Returns:
-            The new state. The old one stays as it is.
+            The new state. The old one must not change.
         """
         raise NotImplementedError
 
     def settled(self, state: Any, layout: Tree, query: Query) -> Settled | None:
-        """Whether more rounds could change the verdict; asked after each under `stop = "decided"`.
+        """Say if the verdict is settled; called after each round under `stop = "decided"`.
 
         Args:
             state: of the last round.
@@ -178,8 +166,8 @@ class Estimator(Plugin, kind="estimator"):
 
         Returns:
             "violated" once the claim is refuted at the error 1 − `confidence`; "unreachable" once
-            nothing that the statistic's events show can reach the claim, at the same error; else
-            None. The default knows what `conclude` says.
+            none of the statistic's events can refute it, at the same error; else None. The default
+            asks `conclude`.
         """
         found = self.conclude(state, layout, query)
         if found.p_resolved is not None and found.p_resolved <= 1 - query.confidence:
@@ -190,13 +178,7 @@ class Estimator(Plugin, kind="estimator"):
         return "unreachable" if limit < claim.epsilon_at(query.delta) else None
 
     def conclude(self, state: Any, layout: Tree, query: Query) -> Estimate:
-        """What all rounds so far say; the same as `estimate`, of a state.
-
-        Args:
-            state: of the last round.
-            layout: what the statistic's `bind` returned.
-            query: what is asked; its `trials` are those of all rounds so far.
-        """
+        """Estimate from all rounds so far; arguments as for `settled`."""
         raise NotImplementedError
 
     def estimate_scores(
@@ -205,10 +187,10 @@ class Estimator(Plugin, kind="estimator"):
         query: Query,
         rng: np.random.Generator,
     ) -> Estimate:
-        """Estimates from scores made elsewhere; runs on the host.
+        """Estimate from scores made elsewhere; runs on the host.
 
-        The default hands a random tenth of them to the statistic's pilot, if it has one, and
-        counts the rest.
+        The default hands a random tenth of them to the statistic's pilot, if it has one, and counts
+        the rest.
 
         Args:
             scores: on D and on D′, each of shape [n]: booleans or floats.
@@ -223,13 +205,13 @@ class Estimator(Plugin, kind="estimator"):
     def estimate_canaries(
         self, scores: HostArray, members: HostArray, query: Query, rng: np.random.Generator
     ) -> Estimate:
-        """Estimates from the canaries of one run that was made elsewhere; runs on the host.
+        """Estimate from the canaries of one run made elsewhere; runs on the host.
 
         The default counts them as one release, if the statistic takes canaries.
 
         Args:
             scores: larger means more like a member, shape [m].
-            members: whether each canary was in, shape [m], booleans; by fair coins.
+            members: True for the canaries that were in, by fair coins; shape [m].
             query: what is asked.
             rng: for estimators that need it.
         """
@@ -239,23 +221,20 @@ class Estimator(Plugin, kind="estimator"):
         return self.estimate(layout, counts, query._replace(trials=(1, 0)))
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Tree:
-        """The counts that speak most loudly against any claim at this number of trials.
+        """Return the strongest possible counts against any claim at this number of trials.
 
-        They decide between `consistent` and `inconclusive`. Required where `certifies` is True.
+        They decide between `consistent` and `inconclusive`. Required if `certifies` is True.
         """
         raise NotImplementedError
 
 
-# What plugins hand to each other: what an attack gives, and what an estimator takes.
-
-
 def exchange(cls: type[Plugin]) -> dict[str, Any]:
-    """What a plugin class gives or takes, as JSON values; {} for a mechanism or a pair.
+    """Return what a plugin class gives or takes, as JSON values; {} for a mechanism or a pair.
 
-    An attack: `gives`, "decision", "score" or "canaries". An estimator: `takes`, those of them
-    that its statistic accepts; `bins`, whether it counts scores in bins or above thresholds;
-    `raw_scores`, whether it reads scores made elsewhere as they are; `certifies`, `assumption` and
-    `reference`. What cannot be known without parameters is None.
+    An attack: `gives`, "decision", "score" or "canaries". An estimator: `takes`, those of them that
+    its statistic accepts; `bins`, True if it counts scores in bins, False for thresholds;
+    `raw_scores`, True if it reads scores made elsewhere as they are; `certifies`, `assumption` and
+    `reference`. Values that depend on parameters are None.
     """
     if issubclass(cls, Attack):
         return {"gives": cls.gives}
@@ -274,8 +253,8 @@ def exchange(cls: type[Plugin]) -> dict[str, Any]:
 
 
 def _statistic(cls: type[Estimator]) -> type[Statistic] | None:
-    """Class of the statistic, with default parameters; else the one that the author annotated."""
-    # An author's code, which needs parameters that have no default, or fails: both are no news.
+    """Return the class of the statistic with default parameters, else the annotated one."""
+    # Plugin code may need parameters without a default, or fail; neither is reported here.
     with contextlib.suppress(Exception, SystemExit):
         return type(cls().statistic())
     with contextlib.suppress(Exception):

@@ -1,32 +1,31 @@
-"""Mergeable summaries of scores."""
+"""Statistics: mergeable counts of scores."""
 
 from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 
-if TYPE_CHECKING:
-    from dpframe.common.types import Array, HostArray, Tree
+from dpframe.common.types import Array, HostArray, Tree
 
 
 class Statistic(ABC):
     """Integer counts over scores, which add.
 
-    Instances are hashable, and equal instances of one attack share a pass over the draws.
-    Counts add: those of two sets of draws together are, leaf by leaf, the sum of the counts of
-    each. The engine relies on it to count in any order and on any number of devices. Counts of
-    one call stay below 2³¹; the totals are kept in int64.
+    Instances are hashable, and equal instances of one attack share a pass over the draws. The
+    counts of two sets of draws together are, leaf by leaf, the sum of the counts of each; so the
+    engine counts in any order and on any number of devices. Counts of one call stay below 2³¹;
+    totals are kept in int64.
     """
 
     accepts: ClassVar[frozenset[str]]
-    """Which scores it takes: "decision" (boolean), "score" (float), "canaries", or several."""
+    """The scores it takes: "decision" (boolean), "score" (float), "canaries", or several."""
 
     def bind(self, pilot0: HostArray, pilot1: HostArray) -> Tree:
-        """Fixes thresholds or edges from scores of the pilot stream. Optional; runs on the host.
+        """Fix thresholds or edges from scores of the pilot stream. Optional; runs on the host.
 
         Args:
             pilot0: scores on D, shape [n].
@@ -38,51 +37,48 @@ class Statistic(ABC):
         return ()
 
     def lay_out(self, dims: tuple[int, ...]) -> Tree:
-        """Fixes what follows from the shape of a score; only asked where there is no `bind`.
+        """Return the layout that follows from the shape of a score; called if there is no `bind`.
 
         Args:
             dims: () for decisions and scores, (2, m) for m canaries.
-
-        Returns:
-            The layout: a pytree of arrays; `()` if there is nothing to fix.
         """
         return ()
 
     @classmethod
     def needs_pilot(cls) -> bool:
-        """Whether the statistic has a `bind` of its own, and so needs draws for it."""
+        """True if the class has its own `bind`, which needs draws of a pilot."""
         return cls.bind is not Statistic.bind
 
     @abstractmethod
     def zero(self, layout: Tree) -> Tree:
-        """Counts of no draws at all: a pytree of int32 arrays, first axis the dataset (0 or 1)."""
+        """Return the counts of no draws: a pytree of int32 arrays, first axis the dataset."""
 
     @abstractmethod
     def update(
         self, layout: Tree, counts: Tree, dataset: Array, scores: Array, keep: Array
     ) -> Tree:
-        """Adds scores to the counts; traced.
+        """Add scores to the counts; traced.
 
         Args:
-            layout: what `bind` returned.
+            layout: what `bind` or `lay_out` returned.
             counts: the counts so far.
             dataset: 0 or 1, a traced integer.
             scores: shape [n]; of canaries [n, 2, m], scores and memberships.
-            keep: boolean, shape [n]; scores where it is False are not counted.
+            keep: boolean, shape [n]; scores at False are not counted.
 
         Returns:
             The new counts.
         """
 
     def describe(self, layout: Tree) -> dict[str, Any]:
-        """The statistic for the record: JSON values; a subclass adds its edges or thresholds."""
+        """Describe the statistic in JSON values; a subclass adds its edges or thresholds."""
         fields: dict[str, Any] = dataclasses.asdict(self) if dataclasses.is_dataclass(self) else {}
         return {"name": type(self).__name__, **fields}
 
 
 @dataclasses.dataclass(frozen=True)
 class DecisionCounts(Statistic):
-    """How often the attack decided D (index 0) and D′ (index 1): `counts[dataset][decision]`."""
+    """Counts of the decisions for D (index 0) and D′ (index 1): `counts[dataset][decision]`."""
 
     accepts: ClassVar[frozenset[str]] = frozenset({"decision"})
 
@@ -96,24 +92,21 @@ class DecisionCounts(Statistic):
 
 
 def count_true(mask: Array) -> Array:
-    """How many entries of a boolean array [n] are True, as int32; traced.
+    """Count the True entries of a boolean array [n], as int32; traced.
 
-    Sums groups of 32 in bytes first: XLA fuses so short a sum with what made the mask, and a long
-    one it does not.
+    Groups of 32 are summed in bytes first: XLA fuses so short a sum with the code that made the
+    mask, and a long one it does not.
     """
-    if mask.size % _GROUP == 0:
-        mask = jnp.sum(mask.reshape(-1, _GROUP), axis=1, dtype=jnp.uint8)
+    if mask.size % 32 == 0:
+        mask = jnp.sum(mask.reshape(-1, 32), axis=1, dtype=jnp.uint8)
     return jnp.sum(mask, dtype=jnp.int32)
 
 
-_GROUP = 32
-
-
 def _reached(edges: Array, scores: Array) -> Array:
-    """How many of the edges [k] are at most each score, as int32; traced.
+    """Count the edges [k] that are at most each score, as int32; traced.
 
-    Halving an interval needs an edge of each score's own, and to gather those is what takes the
-    time; so the first halvings compare every score with the same few edges.
+    Bisection gathers an edge for each score, which takes most of the time; so the first halvings
+    compare every score with the same few edges.
     """
     number = edges.shape[0]
     halvings = number.bit_length()
@@ -129,23 +122,22 @@ def _reached(edges: Array, scores: Array) -> Array:
     return jnp.minimum(found, number)  # infinity reaches what was appended
 
 
-_TOGETHER = 4
-"""Halvings, so 15 edges."""
+_TOGETHER = 4  # halvings, so 15 edges
 
 
 class BinCounts(Statistic):
-    """How many scores fall into each bin: `counts[dataset][bin]`.
+    """Counts of scores in bins: `counts[dataset][bin]`.
 
     A subclass is a frozen dataclass whose `bind` fixes the edges from the pilot. Edges e_1 ≤ … ≤
-    e_k make k + 2 bins: bin 0 holds NaN, bin 1 what is below e_1 (−inf included), bin j + 1 what
-    is in [e_j, e_{j+1}), the last what is at least e_k. So bin > j means score ≥ e_j. Repeated
-    edges make empty bins, which pads a list of edges to a fixed length.
+    e_k make k + 2 bins: bin 0 holds NaN, bin 1 scores below e_1 (−inf included), bin j + 1 those in
+    [e_j, e_{j+1}), the last those of at least e_k. So bin > j means score ≥ e_j. Repeated edges
+    make empty bins, which pads a list of edges to a fixed length.
     """
 
     accepts: ClassVar[frozenset[str]] = frozenset({"score"})
 
     def edges(self, layout: Tree) -> Array:
-        """The edges in a layout, shape [k]; override where the layout holds more than them."""
+        """Return the edges in a layout, shape [k]; override if the layout holds more than them."""
         edges: Array = layout
         return edges
 
@@ -158,6 +150,4 @@ class BinCounts(Statistic):
         return counts.at[dataset, bins].add(keep.astype(counts.dtype))
 
     def describe(self, layout: Tree) -> dict[str, Any]:
-        import numpy as np
-
         return {**super().describe(layout), "edges": np.asarray(self.edges(layout)).tolist()}

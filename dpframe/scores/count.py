@@ -1,38 +1,27 @@
-"""Count scores that were made elsewhere as the engine counts its own."""
+"""Count scores made elsewhere as the engine counts its own, and their ROC curve."""
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
 
+from dpframe.common.types import HostArray, Ints, Tree
 from dpframe.errors import DpframeError
 from dpframe.interfaces.attack import in_words
+from dpframe.interfaces.statistic import Statistic
 
-if TYPE_CHECKING:
-    from dpframe.common.types import HostArray, Ints, Tree
-    from dpframe.interfaces.statistic import Statistic
-
-
-# Scores that were made elsewhere, counted as the engine counts its own.
-
-
-ROWS = 1 << 20
-"""Scores counted at a time: int32 counts of one call cannot overflow."""
-
-PILOT_SHARE = 0.1
-"""Share of the scores that a statistic with a pilot gets to see."""
-
-PILOT_MOST = 100_000
-"""No pilot needs more; the rest is worth more where it is counted."""
+ROWS = 1 << 20  # scores counted at a time: int32 counts of one call cannot overflow
+PILOT_SHARE = 0.1  # share of the scores that a statistic with a pilot gets to see
+PILOT_MOST = 100_000  # no pilot needs more; the rest is worth more where it is counted
 
 
 def count_scores(
     statistic: Statistic, scores: tuple[HostArray, HostArray], rng: np.random.Generator
 ) -> tuple[Tree, Tree, tuple[int, int]]:
-    """Binds a statistic and counts scores with it.
+    """Bind a statistic and count scores with it.
 
     Args:
         statistic: what to count.
@@ -40,7 +29,7 @@ def count_scores(
         rng: decides which scores the pilot sees; no score is both seen and counted.
 
     Returns:
-        Bound, counts (int64), and how many scores were counted per dataset.
+        Layout, counts (int64), and the number of scores counted per dataset.
 
     Raises:
         DpframeError: the statistic does not take such scores.
@@ -65,12 +54,12 @@ def count_scores(
 def count_canaries(
     statistic: Statistic, scores: HostArray, members: HostArray
 ) -> tuple[Tree, Tree]:
-    """Counts the canaries of one run, as one release on D.
+    """Count the canaries of one run, as one release on D.
 
     Args:
         statistic: what to count.
         scores: shape [m].
-        members: whether each canary was in, shape [m].
+        members: True for canaries that were in, shape [m].
 
     Returns:
         Layout and counts (int64).
@@ -94,7 +83,7 @@ def count_canaries(
 
 
 def _split(values: HostArray, rng: np.random.Generator) -> tuple[HostArray, HostArray]:
-    """A random part for the pilot, and the rest: scores may come sorted."""
+    """Draw a random part for the pilot, because scores may be sorted; return it and the rest."""
     size = max(1, min(int(len(values) * PILOT_SHARE), PILOT_MOST))
     chosen = np.zeros(len(values), bool)
     chosen[rng.choice(len(values), size, replace=False)] = True
@@ -103,7 +92,7 @@ def _split(values: HostArray, rng: np.random.Generator) -> tuple[HostArray, Host
 
 @functools.partial(jax.jit, static_argnums=0)
 def update(statistic: Statistic, *arguments: Any) -> Any:
-    """`statistic.update`, compiled once for equal statistics."""
+    """Call `statistic.update`, compiled once for equal statistics."""
     return statistic.update(*arguments)
 
 
@@ -124,17 +113,13 @@ def _counted(statistic: Statistic, layout: Tree, scores: tuple[HostArray, HostAr
     return total
 
 
-# What thresholds on scores give: true positives against false positives, counted.
-
-
-MOST = 200
-"""Ranks of each side at which a threshold is placed, if there are more."""
+MOST = 200  # ranks of each side at which a threshold is placed, if there are more
 
 
 def roc(outside: HostArray, inside: HostArray) -> list[list[float]]:
-    """Points (FPR, TPR) of deciding "with the record" from some score up.
+    """Return points (FPR, TPR) of deciding "with the record" from some score up.
 
-    Of many scores only some are thresholds, on both sides: ranks that lie evenly, and evenly on a
+    If there are many scores only some are thresholds: ranks of both sides, evenly and on a
     logarithmic scale from both ends, so that rare errors are resolved. NaN is below every number.
 
     Args:
@@ -142,7 +127,7 @@ def roc(outside: HostArray, inside: HostArray) -> list[list[float]]:
         inside: scores on D′, shape [m].
 
     Returns:
-        Shape [k][2], from (0, 0) to (1, 1), rising in both; empty if a side is. Frequencies, and no
+        Shape [k][2], from (0, 0) to (1, 1), rising in both; empty if a side is. Frequencies, no
         bound.
     """
     if not (len(outside) and len(inside)):
@@ -161,7 +146,7 @@ def _ordered(values: HostArray) -> HostArray:
 
 
 def _ranks(count: int) -> Ints:
-    """Places in a sorted column: all, or some."""
+    """Choose places in a sorted column: all, or some."""
     if count <= 3 * MOST:
         return np.arange(count)
     near = np.unique(np.geomspace(1, count, MOST).astype(np.int64))

@@ -5,45 +5,38 @@ from __future__ import annotations
 import csv
 import importlib
 import io
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from dpframe.common.files import NotReadableError, read_regular
 from dpframe.common.text import did_you_mean, listed
+from dpframe.common.types import HostArray
 from dpframe.errors import ScoresError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from dpframe.common.types import HostArray
-
-
-# Which column of a table is meant: by its title, its place, or what is usual.
-
 
 USUAL = {
     "--column": ("score", "scores"),
     "--member": ("member", "members", "membership", "is_member"),
 }
-"""Titles that need not be named, in small letters, by what the user calls the choice."""
+"""Usual titles, in lower case, for each option."""
 
 
 def chosen(
     table: Table, option: str, wanted: str | None, path: Path, default: int | None = None
 ) -> int:
-    """The place of a column that a user may have named, from 0.
+    """Find the column, from 0, that a user named or that has a usual title.
 
     Args:
         table: the file's content.
-        option: what the user calls the choice, a key of `USUAL`.
-        wanted: what the user named, if anything: a title, or a place from 1.
+        option: the command-line option, a key of `USUAL`.
+        wanted: the user's choice, if any: a title, or a place from 1.
         path: of the file.
-        default: the place that is taken if no title is usual and there are two columns.
+        default: the place taken if no title is usual and there are two columns.
 
     Raises:
-        ScoresError: it cannot be known; says which there are.
+        ScoresError: the column is unknown or ambiguous; lists the columns.
     """
     titles = list(table.titles)
     if wanted is not None:
@@ -77,12 +70,7 @@ def _there_are(titles: Sequence[str]) -> str:
     return f"there are {listed([title or '(without a title)' for title in titles])}"
 
 
-# Tables of scores from files: the one place that reads them.
-
-
-MOST_BYTES = 1 << 32
-"""Of a .csv file, which is read as a whole; an .npy file is not."""
-
+MOST_BYTES = 1 << 32  # of a .csv file, which is read as a whole; an .npy file is not
 BOOLEANS = {"true": True, "false": False}
 
 
@@ -91,23 +79,23 @@ class Table(Protocol):
 
     @property
     def titles(self) -> Sequence[str]:
-        """Of the columns, in their order; empty texts where there are none."""
+        """Titles of the columns, in order; empty texts if there are none."""
 
     def column(self, place: int) -> HostArray:
-        """The values of one column; raises ScoresError where these are no numbers."""
+        """Return the values of one column; raises ScoresError if they are not numbers."""
 
 
 def read_table(path: Path) -> Table:
-    """Reads a .csv, .parquet, .npz or .npy file.
+    """Read a .csv, .parquet, .npz or .npy file.
 
-    An .npy file is mapped into memory, not loaded. In a .csv file "nan" and "inf" are numbers like
-    any other, and nothing is a mistake. A .parquet file needs pandas.
+    An .npy file is mapped into memory, not loaded. In a .csv file "nan" and "inf" are numbers; an
+    empty field is a mistake. A .parquet file needs pandas.
 
     Args:
-        path: the file; its ending says what it is.
+        path: the file; its suffix gives the format.
 
     Raises:
-        ScoresError: the file is not there, cannot be read, or holds something else.
+        ScoresError: the file is missing, cannot be read, or holds something else.
     """
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
@@ -139,7 +127,7 @@ class _Arrays:
 
 
 class _Texts:
-    """A .csv file; only the columns that are asked for need be numbers."""
+    """A .csv file; only the requested columns must be numbers."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path, self.text = path, text.rstrip(" \r\n")
@@ -165,7 +153,7 @@ class _Texts:
         return np.array(values, np.bool_ if all(decided) else np.float64)
 
     def _cells(self, place: int) -> Iterator[tuple[int, str]]:
-        """Line and text of each value of a column."""
+        """Yield line and text of each value of a column."""
         rows = self._rows()
         if self.titled:
             next(rows)
@@ -194,7 +182,7 @@ def _problem(text: str, *, decisions: bool) -> str:
 
 
 def number_of(text: str) -> float | bool | None:
-    """A number, or a word for a truth value; None if it is neither."""
+    """Parse a number, or a word for a truth value; None if it is neither."""
     text = text.strip().lower()
     try:
         return BOOLEANS[text] if text in BOOLEANS else float(text)
@@ -277,22 +265,19 @@ _READERS: dict[str, Callable[[Path], Table]] = {
 }
 
 
-# Scores from files: one column of numbers or booleans.
-
-
 def read_scores(path: Path, column: str | None = None) -> HostArray:
-    """Reads scores from a .npy, .npz, .csv or .parquet file.
+    """Read scores from a .npy, .npz, .csv or .parquet file.
 
     Args:
-        path: the file; its ending says what it is.
-        column: title of the column, or its place from 1; default: the only one, or the one whose
-            title is usual.
+        path: the file; its suffix gives the format.
+        column: title of the column, or its place from 1; default: the only one, or the one with a
+            usual title.
 
     Returns:
-        Shape [n], as `as_scores` gives them.
+        Shape [n], as from `as_scores`.
 
     Raises:
-        ScoresError: the file is not there, cannot be read, or holds something else.
+        ScoresError: the file is missing, cannot be read, or holds something else.
     """
     table = read_table(path)
     if not table.titles:
@@ -304,17 +289,17 @@ def read_scores(path: Path, column: str | None = None) -> HostArray:
 
 
 def as_scores(values: Any, name: str) -> HostArray:
-    """Checks that values are scores.
+    """Check that values are scores.
 
     Args:
         values: shape [n] or [n, 1], booleans, floats or integers; NaN and infinities are scores.
-        name: what messages call them.
+        name: their name in messages.
 
     Returns:
         Shape [n]: booleans, float32 or float64. Integers become float64.
 
     Raises:
-        ScoresError: there is none, more than one column, or something that is no number.
+        ScoresError: there are none, more than one column, or values that are not numbers.
     """
     try:
         array = np.asarray(values)
@@ -335,25 +320,20 @@ def as_scores(values: Any, name: str) -> HostArray:
     return array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64, copy=False)
 
 
-# Scores with memberships, from one file: of records, or of the canaries of one run.
-
-
 class Canaries(NamedTuple):
     """The canaries of one run."""
 
-    scores: HostArray
-    """Larger means more like a member, shape [m], float32 or float64."""
-    members: HostArray
-    """Which were in, shape [m], booleans."""
+    scores: HostArray  # larger means more like a member, shape [m], float32 or float64
+    members: HostArray  # which were in, shape [m], booleans
 
 
 def as_canaries(scores: Any, members: Any, name: str) -> Canaries:
-    """Checks that values are scores and memberships of the same canaries.
+    """Check that values are scores and memberships of the same canaries.
 
     Args:
-        scores: shape [m], as `as_scores` takes them; booleans count as 0 and 1.
+        scores: shape [m], as for `as_scores`; booleans count as 0 and 1.
         members: shape [m], booleans, or numbers that are 0 or 1.
-        name: what messages call them.
+        name: their name in messages.
 
     Raises:
         ScoresError: they are not.
@@ -365,11 +345,7 @@ def as_canaries(scores: Any, members: Any, name: str) -> Canaries:
 
 
 def as_members(scores: Any, members: Any, name: str) -> tuple[HostArray, HostArray]:
-    """The same, with booleans left as they are: decisions.
-
-    Returns:
-        Scores and memberships, shape [m] each.
-    """
+    """Check scores and memberships, shape [m] each, but keep decisions boolean."""
     values = as_scores(scores, f"{name}: scores")
     inside = as_scores(members, f"{name}: members")
     if len(values) != len(inside):
@@ -381,29 +357,25 @@ def as_members(scores: Any, members: Any, name: str) -> tuple[HostArray, HostArr
 
 
 def read_canaries(path: Path, column: str | None = None, member: str | None = None) -> Canaries:
-    """Reads canaries from a file; arguments and exceptions are those of `read_members`."""
+    """Read canaries from a file; arguments and exceptions are those of `read_members`."""
     return as_canaries(*_both(path, column, member), str(path))
 
 
 def read_members(
     path: Path, column: str | None = None, member: str | None = None
 ) -> tuple[HostArray, HostArray]:
-    """Reads scores and memberships from a .csv, .parquet, .npz or .npy file.
+    """Read scores and memberships, shape [m] each, from a .csv, .parquet, .npz or .npy file.
 
-    Columns, or arrays of an .npz file, are found by the titles that are usual; of two columns
-    without such titles the first is the score. A membership is 1 or 0, in a .csv file also true or
-    false.
+    Columns, or arrays of an .npz file, are found by usual titles; of two columns without such
+    titles the first is the score. A membership is 1 or 0, in a .csv file also true or false.
 
     Args:
-        path: the file; its ending says what it is.
+        path: the file; its suffix gives the format.
         column: title of the scores, or their place from 1.
         member: the same of the memberships.
 
-    Returns:
-        Scores and memberships, shape [m] each.
-
     Raises:
-        ScoresError: the file is not there, cannot be read, or holds something else.
+        ScoresError: the file is missing, cannot be read, or holds something else.
     """
     return as_members(*_both(path, column, member), str(path))
 

@@ -1,60 +1,43 @@
-"""Testing by betting: evidence against a claim that is valid at any time."""
+"""Testing by betting: evidence against a claim that is valid at any time.
+
+Draws come in rounds. Before a round, an event and a guess of its two probabilities are chosen from
+the earlier rounds; the round then multiplies the wealth by what the bet pays. Under a true claim
+wealth is a supermartingale whatever is chosen, so it ever exceeds 1/a with probability at most a
+[Ville1939]; see [Shafer2021] for tests in terms of bets. Thresholds, directions and looks cost
+nothing, and no draws are set aside.
+
+A claim (ε, δ) bounds every event S in both orders of D and D′: p ≤ e^ε q + δ for its probabilities
+p on one side and q on the other. Against one event the bet is the likelihood ratio of the guess
+(q̂, p̂) to its projection (q₀, p₀) on that half-plane, the nearest point in KL(p̂‖p) + KL(q̂‖q)
+(after [Turner2024]). The mean of a factor is (1 + u)(1 + v) with u + v ≤ 0 under the claim, because
+(u, v) = 0 is the line that supports the half-plane there; so it is at most ((2 + u + v)/2)² ≤ 1.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import rel_entr
 
-# Testing by betting: evidence against a claim that may be looked at at any time.
-#
-# Draws come in rounds. Before a round an event and a guess of its two probabilities are chosen
-# from
-# the rounds before; the round then multiplies the wealth by what the bet pays. If the claim is
-# true,
-# wealth stays a supermartingale, whatever is chosen, so that it exceeds 1/a at any time with
-# probability a at most [Ville1939]; see [Shafer2021] for tests in terms of bets. Nothing is paid
-# for
-# thresholds, directions or looks, and no draw is set aside: what was bet on chooses the next
-# event.
-#
-# A claim (ε, δ) is about every event S and both orders of D and D′: p ≤ e^ε q + δ for the
-# probabilities p of S on one side and q on the other. Against one event the bet is the likelihood
-# ratio of the guess (q̂, p̂) to its projection (q₀, p₀) on that half-plane, the point of it that
-# is
-# nearest in KL(p̂‖p) + KL(q̂‖q) (after [Turner2024]). The mean of a factor is (1 + u)(1 + v) with
-# u + v ≤ 0 under the claim, because (u, v) = 0 is the line that supports the half-plane there; so
-# it
-# is at most ((2 + u + v)/2)² ≤ 1.
-
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Floats = npt.NDArray[np.float64]
-    Ints = npt.NDArray[np.int64]
+from dpframe.common.types import Floats, Ints
 
 STEPS = 10
 """Newton's steps after a closed solution, which rounding leaves inexact where it is small."""
 
-CLOSE = 1e-12
-"""Of a step, as a share of what it leads to: the next one would be its square."""
-
-DEAR = 0.1
-"""A round is not bet on if what rounding does to the bet costs more, as a logarithm."""
-
+CLOSE = 1e-12  # relative size of a step after which the next would be its square
+DEAR = 0.1  # rounds whose rounding costs more, as a logarithm, are not bet on
 TINY = 1e-300
 
 
 def project(q: Floats, p: Floats, slope: Floats, delta: Floats | float) -> tuple[Floats, Floats]:
-    """The nearest point of the line p = e^ε q + δ to a guess above it.
+    """Return the nearest point of the line p = e^ε q + δ to a guess above it.
 
     Args:
-        q: guessed probability on the side that is multiplied, in (0, 1).
+        q: guessed probability on the side multiplied by e^ε, in (0, 1).
         p: on the other side, in (0, 1), above the line.
-        slope: e^ε; broadcasts with q and p.
-        delta: δ in [0, 1); broadcasts too.
+        slope: e^ε.
+        delta: δ in [0, 1); all four broadcast.
 
     Returns:
         (q₀, p₀), the minimiser of KL(p‖p₀) + KL(q‖q₀) on the line.
@@ -81,7 +64,7 @@ def project(q: Floats, p: Floats, slope: Floats, delta: Floats | float) -> tuple
             steep = slope * (one + dy * (1 - 2 * x) + dx * (1 - 2 * y)) + two
             step = np.where(close, 0.0, rise / np.where(steep > 0, steep, np.inf))
             x = x - step
-            # Who is there stays there: what is found does not depend on who else is looked at.
+            # Settled entries stay, so that a result does not depend on the rest of its batch.
             close |= np.abs(step) <= CLOSE * x
             if close.all():
                 break
@@ -90,9 +73,9 @@ def project(q: Floats, p: Floats, slope: Floats, delta: Floats | float) -> tuple
 
 
 def _cubic(q: Floats, p: Floats, slope: Floats, delta: Floats) -> Floats:
-    """e^ε q₀ from where the derivative of the distance is 0, multiplied by its denominators.
+    """e^ε q₀ at which the derivative of the distance vanishes: a root of a cubic.
 
-    Of the three roots, which are all real, one is negative and one is beyond p₀ = 1.
+    Of its three real roots one is negative and one lies beyond p₀ = 1.
     """
     scale = -slope / 2
     b = scale * (1 + q + (1 - 3 * delta + p) / slope)
@@ -105,89 +88,22 @@ def _cubic(q: Floats, p: Floats, slope: Floats, delta: Floats) -> Floats:
     return np.asarray(2 * np.sqrt(down) * np.cos(angle - 2 * np.pi / 3) - third, np.float64)
 
 
-class Evidence(NamedTuple):
-    """What bets against each of several ε have earned."""
-
-    above: Ints
-    """Draws at or above each cut in the rounds so far, shape [2, cuts]: on D, on D′."""
-    trials: int
-    """Draws so far, on each side."""
-    log_wealth: Floats
-    """Of each way to guess, against each ε, shape [2, ε]."""
-    best: Floats
-    """Largest logarithm of their mean so far, shape [ε]."""
-
-
-def nothing(cuts: int, epsilons: int) -> Evidence:
-    """Before the first round: a wealth of 1 against every ε."""
-    zeros = np.zeros((2, epsilons))
-    return Evidence(np.zeros((2, cuts), np.int64), 0, zeros, np.zeros(epsilons))
-
-
-def played(
-    evidence: Evidence, above: Ints, trials: int, epsilons: Floats, delta: float
-) -> Evidence:
-    """Bets on one round, and keeps its draws for what is chosen next.
-
-    Args:
-        evidence: of the rounds before.
-        above: draws of this round at or above each cut, shape [2, cuts].
-        trials: draws of this round on each side: the proof is for pairs of draws.
-        epsilons: what is bet against, shape [ε].
-        delta: δ of all of them.
-    """
-    log_wealth, best = evidence.log_wealth, evidence.best
-    if evidence.trials:
-        slope = np.exp(np.asarray(epsilons, np.float64))
-        bet = choose(evidence.above, evidence.trials, slope, delta)
-        log_wealth = log_wealth + pay(above, trials, bet, slope, delta)
-        best = np.maximum(best, np.logaddexp(*log_wealth) - np.log(2))
-    return Evidence(evidence.above + above, evidence.trials + trials, log_wealth, best)
-
-
-def refuted(evidence: Evidence, error: float) -> npt.NDArray[np.bool_]:
-    """Which ε are refuted at an error level, at whatever time this is asked, shape [ε]."""
-    return np.asarray(evidence.best >= -np.log(error))
-
-
-def lower_bound(evidence: Evidence, epsilons: Floats, error: float) -> float:
-    """The loss is at least this, with probability 1 − error at all times together.
-
-    Args:
-        evidence: against each ε of the grid.
-        epsilons: ascending, shape [ε].
-        error: the level.
-
-    Returns:
-        The last ε below which every one of the grid is refuted; 0 if the first is not.
-    """
-    kept = np.flatnonzero(~refuted(evidence, error))
-    first = int(kept[0]) if len(kept) else len(epsilons)
-    return float(max(0.0, epsilons[first - 1])) if first else 0.0
-
-
 class Bet(NamedTuple):
-    """What is bet on in a round, against each ε; all of shape [ε]."""
+    """The bets of one round, one against each ε; all fields have shape [ε]."""
 
-    event: Ints
-    """Which one of `events`."""
-    q: Floats
-    """Its guessed probability on the side that is multiplied by e^ε."""
-    p: Floats
-    """On the other side; a guess that the claim allows is not bet on."""
+    event: Ints  # which one of `events`
+    q: Floats  # its guessed probability on the side that is multiplied by e^ε
+    p: Floats  # on the other side; a guess that the claim allows is not bet on
     z: Floats
     """How far the guess lies outside of the claim: in standard errors, once multiplied by the
     square root of the number of draws that it was guessed from."""
 
 
 def events(above: Ints, trials: Ints | int) -> Ints:
-    """Counts of every event, shape [..., 4 cuts, 2]: on the multiplied side, on the other.
+    """Count every event, shape [..., 4 cuts, 2]: on the multiplied side, on the other.
 
-    An event is a cut with what is above or below it, said of D′ (D is multiplied) or of D.
-
-    Args:
-        above: draws at or above each cut, shape [..., 2, cuts]: on D, on D′.
-        trials: draws on each side, shape [...].
+    An event is the scores above or below a cut, taken as evidence for D′ (D is multiplied) or for
+    D. `above` counts draws at or above each cut, shape [..., 2, cuts]: on D, on D′.
     """
     below = np.asarray(trials)[..., None, None] - above
     said_of_one = np.swapaxes(np.concatenate([above, below], axis=-1), -1, -2)
@@ -195,13 +111,9 @@ def events(above: Ints, trials: Ints | int) -> Ints:
 
 
 def choose(above: Ints, trials: int, slope: Floats, delta: Floats | float) -> Bet:
-    """The event against each ε that lies farthest outside in standard errors, and its guess.
+    """Choose, against each slope e^ε, shape [ε], the event farthest outside in standard errors.
 
-    Args:
-        above: of all that was drawn before the round that is bet on, shape [2, cuts].
-        trials: draws of it on each side.
-        slope: e^ε, shape [ε].
-        delta: δ of all of them, or of each.
+    `above` and `trials` are all draws before the round that is bet on; δ is one, or one for each ε.
     """
     guess = (events(above, trials) + 0.5) / (trials + 1)
     q, p = guess[:, 0, None], guess[:, 1, None]
@@ -212,35 +124,21 @@ def choose(above: Ints, trials: int, slope: Floats, delta: Floats | float) -> Be
 
 
 def pay(above: Ints, trials: int, bet: Bet, slope: Floats, delta: Floats | float) -> Floats:
-    """What two bets earn in a round: one on the guess, one half-way from it to the claim.
-
-    Args:
-        above: of the round, shape [2, cuts].
-        trials: draws of the round on each side: the proof is for pairs of draws.
-        bet: chosen before.
-        slope: e^ε, shape [ε].
-        delta: δ of all of them, or of each.
-
-    Returns:
-        Logarithms of the factors, shape [2, ε].
-    """
+    """Return `earned` for a round given as draws at or above each cut, shape [2, cuts]."""
     return earned(events(above, trials)[bet.event], trials, bet, slope, delta)
 
 
 def earned(
     hits: Ints, trials: Ints | int, bet: Bet, slope: Floats, delta: Floats | float
 ) -> Floats:
-    """What two bets earn in a round, given how often their events happened.
+    """Return the ln of two factors, shape [2, ε]: a bet on the guess, one half-way to the claim.
 
     Args:
-        hits: on the multiplied side and on the other, shape [ε, 2].
-        trials: draws of the round on each side.
-        bet: chosen before.
+        hits: counts of each event on the multiplied side and on the other, shape [ε, 2].
+        trials: draws of the round on each side, equal because the proof is for pairs of draws.
+        bet: chosen before the round.
         slope: e^ε, shape [ε].
         delta: δ of all of them, or of each.
-
-    Returns:
-        Logarithms of the factors, shape [2, ε].
     """
     outside = bet.p > slope * bet.q + delta
     q0, p0 = project(bet.q, bet.p, slope, delta)
@@ -257,11 +155,11 @@ def earned(
 def _excess(
     bet: tuple[Floats, Floats], base: tuple[Floats, Floats], slope: Floats, delta: Floats | float
 ) -> Floats:
-    """By how much a point that is not quite the nearest lets a pair of draws pay too much.
+    """Bound the logarithm by which a pair of draws is overpaid if a projection is inexact.
 
-    The mean of what a pair pays, 1 + u + v + uv, is a quadratic function of q on the line; its
-    largest value there, less 1, is 0 at the nearest point, and is given back elsewhere. So what
-    rounding does to a projection costs evidence, and makes none.
+    The mean of what a pair pays, 1 + u + v + uv, is a quadratic function of q on the line. Its
+    largest value there less 1 is 0 at the nearest point, and is given back elsewhere. So rounding
+    in a projection costs evidence and never creates any.
     """
     (bet_q, bet_p), (q, p) = bet, base
     with np.errstate(all="ignore"):  # what is not bet on may be anything
@@ -277,78 +175,40 @@ def _log_ratio(hits: Ints, trials: Ints | int, bet: Floats, base: Floats) -> Flo
     return np.asarray(paid, np.float64)
 
 
-# A bound from bets: which ε of a fixed grid the wealth refutes.
-#
-# Bets against ε are bets against every smaller ε as well, whose claims allow less. So a grid can
-# be
-# coarse and fine at once: each point of the fine one is bet against by its own bets and, with a
-# hundredth of the wealth, by those against the end of its part of the coarse one. Where these
-# alone
-# earn enough the whole part is refuted, and the fine points in it need not be looked at.
-
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    BettingBoundFloats = npt.NDArray[np.float64]
-    BettingBoundInts = npt.NDArray[np.int64]
-
-COARSE = np.concatenate([[0.0], 0.01 * 1.08 ** np.arange(108)])
-"""ε from 0 to 38: ends of the parts."""
-
-FINE = 64
-"""Points of each part: a bound is rounded down by about a thousandth of itself."""
-
-SHARED = 0.01
-"""Share of the wealth against a fine point that bets against the end of its part."""
-
-MOST_AT_ONCE = 2_000_000
-"""Numbers of events, rounds and ε that are looked at together."""
+COARSE = np.concatenate([[0.0], 0.01 * 1.08 ** np.arange(108)])  # ε from 0 to 38: ends of the parts
+FINE = 64  # points of each part: a bound is rounded down by about a thousandth of itself
+SHARED = 0.01  # share of the wealth against a fine point that bets against the end of its part
+MOST_AT_ONCE = 2_000_000  # numbers of events, rounds and ε that are looked at together
 
 
 class History(NamedTuple):
-    """What came before each round, and what came in it."""
+    """Draws before each round and in it."""
 
-    before: BettingBoundInts
-    """Draws at or above each cut before it, shape [rounds, 2, cuts]."""
-    drawn: BettingBoundInts
-    """Draws before it on each side, shape [rounds]."""
-    above: BettingBoundInts
-    """Those of the round, shape [rounds, 2, cuts]."""
-    trials: BettingBoundInts
-    """Draws of the round, shape [rounds]."""
+    before: Ints  # draws at or above each cut before it, shape [rounds, 2, cuts]
+    drawn: Ints  # draws before it on each side, shape [rounds]
+    above: Ints  # those of the round, shape [rounds, 2, cuts]
+    trials: Ints  # draws of the round, shape [rounds]
 
 
-def history(rounds: list[tuple[BettingBoundInts, int]]) -> History:
-    """Of rounds in order; nothing is bet on the first.
-
-    Args:
-        rounds: draws at or above each cut, shape [2, cuts], and how many draws on each side.
-    """
+def history(rounds: list[tuple[Ints, int]]) -> History:
+    """Build the history of rounds in order, each (draws at or above each cut, draws per side)."""
     above = np.stack([one for one, _ in rounds]).astype(np.int64)
     trials = np.array([size for _, size in rounds], np.int64)
     before = np.cumsum(above, axis=0)[:-1]
     return History(before, np.cumsum(trials)[:-1], above[1:], trials[1:])
 
 
-def best_wealth(
-    past: History, epsilons: BettingBoundFloats, delta: float
-) -> tuple[BettingBoundFloats, BettingBoundFloats]:
-    """Wealth against each ε over time, as `betting.played` earns it.
-
-    Returns:
-        Logarithms, shape [rounds, ε], and the same of the largest so far.
-    """
-    path = _path(past, epsilons, delta)
-    return path, np.maximum.accumulate(path, axis=0)
-
-
 def bound(past: History, delta: float, error: float) -> float:
-    """The loss is at least this, with probability 1 − error at all times together."""
+    """Bound the loss from below, with probability 1 − error at all times together.
+
+    A bet against ε is also a bet against every smaller ε, whose claim allows less. So each point of
+    a fine grid is refuted by its own bets plus, with a hundredth of the wealth, those against the
+    end of its part of a coarse grid. If the latter suffice alone, the fine points are skipped.
+    """
     if not len(past.trials):
         return 0.0
     wanted = -np.log(error)
-    # Against a loss that no round was told of nothing is bet.
+    # Nothing is bet against a loss beyond what any past round suggests.
     ends = COARSE[: np.searchsorted(COARSE, _largest_loss(past, delta)) + 2]
     coarse = _path(past, ends, delta)
     surely = coarse.max(axis=0) + np.log(SHARED) >= wanted
@@ -370,13 +230,13 @@ def bound(past: History, delta: float, error: float) -> float:
 
 
 def _largest_loss(past: History, delta: float) -> float:
-    """The largest that the draws before any round suggest of any event."""
+    """The largest loss of any event that the draws before any round suggest."""
     guess = _guesses(past)
     excess = np.maximum(guess[..., 1] - delta, 1e-300)
     return float(np.log(excess / guess[..., 0]).max())
 
 
-def _path(past: History, epsilons: BettingBoundFloats, delta: float) -> BettingBoundFloats:
+def _path(past: History, epsilons: Floats, delta: float) -> Floats:
     slope = np.exp(epsilons)
     cuts = past.above.shape[2]
     size = max(1, MOST_AT_ONCE // (4 * cuts * len(slope)))
@@ -388,19 +248,12 @@ def _path(past: History, epsilons: BettingBoundFloats, delta: float) -> BettingB
     return np.asarray(np.logaddexp(*log_wealth) - np.log(2), np.float64)
 
 
-def suspected(
-    past: History, slope: BettingBoundFloats, delta: BettingBoundFloats | float
-) -> tuple[BettingBoundFloats, BettingBoundFloats]:
-    """What the draws before each round say of every event, as `betting.choose` sees it.
-
-    Args:
-        past: the rounds.
-        slope: e^ε, shape [ε].
-        delta: δ of all of them, or of each.
+def suspected(past: History, slope: Floats, delta: Floats | float) -> tuple[Floats, Floats]:
+    """Compare every event with every claim, as `choose` does, before each round.
 
     Returns:
-        The guesses, shape [rounds, events, 2], and by how many standard errors each lies outside of
-        each claim, shape [rounds, events, ε].
+        The guesses, shape [rounds, events, 2], and the standard errors by which each lies outside
+        of each claim, shape [rounds, events, ε].
     """
     guess = _guesses(past)
     q, p = guess[..., 0, None], guess[..., 1, None]
@@ -408,11 +261,11 @@ def suspected(
     return guess, np.asarray((p - slope * q - delta) / np.sqrt(noise), np.float64)
 
 
-def _guesses(past: History) -> BettingBoundFloats:
+def _guesses(past: History) -> Floats:
     return np.asarray((events(past.before, past.drawn) + 0.5) / (past.drawn[:, None, None] + 1))
 
 
-def _factors(past: History, slope: BettingBoundFloats, delta: float) -> BettingBoundFloats:
+def _factors(past: History, slope: Floats, delta: float) -> Floats:
     """Logarithms of what rounds pay, shape [2, rounds, ε]."""
     guess, z = suspected(past, slope, delta)
     event = np.argmax(z, axis=1)
@@ -422,31 +275,20 @@ def _factors(past: History, slope: BettingBoundFloats, delta: float) -> BettingB
     return earned(hits, past.trials[:, None], bet, slope, delta)
 
 
-# How fast bets against a claim grow where the truth is known.
+def growth_rate(q: Floats, p: Floats, slope: Floats, delta: Floats) -> float:
+    """Return the largest expected growth of ln(wealth) per pair of draws, for a known truth.
 
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    GrowthRateFloats = npt.NDArray[np.float64]
-
-
-def growth_rate(
-    q: GrowthRateFloats, p: GrowthRateFloats, slope: GrowthRateFloats, delta: GrowthRateFloats
-) -> float:
-    """Largest expected growth of ln of the wealth with each pair of draws.
-
-    A bet on the truth itself grows by the distance of the truth to the claim, KL(p‖p₀) + KL(q‖q₀)
-    at the nearest point (q₀, p₀) that the claim allows.
+    A bet on the truth itself grows by its distance to the claim, KL(p‖p₀) + KL(q‖q₀) at the nearest
+    point (q₀, p₀) that the claim allows.
 
     Args:
-        q: probability of each event on the side that is multiplied, shape [events].
+        q: probability of each event on the side multiplied by e^ε, shape [events].
         p: on the other side.
         slope: e^ε of each half-plane p ≤ e^ε q + δ that the claim implies, shape [lines].
         delta: its δ.
 
     Returns:
-        0 where no event lies outside.
+        0 if no event lies outside.
     """
     q, p = np.clip(q, 1e-15, 1 - 1e-15)[:, None], np.clip(p, 1e-15, 1 - 1e-15)[:, None]
     q0, p0 = project(q, p, slope, delta)

@@ -1,27 +1,22 @@
-"""Confidence limits for a binomial probability."""
+"""Confidence limits for a binomial probability: exact, Jeffreys', and for exchangeable tests."""
 
 from __future__ import annotations
 
 import bisect
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
+from dpframe.common.types import Floats
 from dpframe.stats.roots import bisection_each
 
-# Exact one-sided confidence limits for a binomial probability [Clopper1934].
+Bools = npt.NDArray[np.bool_]
+Indices = npt.NDArray[np.intp]
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
-
-    Floats = npt.NDArray[np.float64]
-    Bools = npt.NDArray[np.bool_]
-    Indices = npt.NDArray[np.intp]
 
 TOLERANCE = 1e-6
 """Relative error of a limit's tail probability beyond which SciPy's inverse is not believed."""
@@ -35,10 +30,10 @@ LARGEST = 1e8
 def clopper_pearson_upper(
     successes: npt.ArrayLike, trials: npt.ArrayLike, error: npt.ArrayLike
 ) -> Floats:
-    """Upper limit of p: Pr[p ≤ limit] ≥ 1 − error, whatever p is.
+    """Return the exact upper limit of p: Pr[p ≤ limit] ≥ 1 − error, whatever p is [Clopper1934].
 
-    The limit is the p at which Pr[Bin(n, p) ≤ k] = error, that is the 1 − error quantile of
-    Beta(k + 1, n − k); 1 at k = n.
+    The limit is the p at which Pr[Bin(n, p) ≤ k] = error, the 1 − error quantile of Beta(k + 1, n −
+    k); 1 at k = n.
 
     Args:
         successes: k, counts in [0, n].
@@ -62,10 +57,10 @@ def clopper_pearson_upper(
 def clopper_pearson_lower(
     successes: npt.ArrayLike, trials: npt.ArrayLike, error: npt.ArrayLike
 ) -> Floats:
-    """Lower limit of p: Pr[p ≥ limit] ≥ 1 − error, whatever p is.
+    """Return the exact lower limit of p: Pr[p ≥ limit] ≥ 1 − error, whatever p is [Clopper1934].
 
-    The limit is the p at which Pr[Bin(n, p) ≥ k] = error, that is the error quantile of
-    Beta(k, n − k + 1); 0 at k = 0.
+    The limit is the p at which Pr[Bin(n, p) ≥ k] = error, the error quantile of Beta(k, n − k + 1);
+    0 at k = 0.
 
     Args:
         successes: k, counts in [0, n].
@@ -90,13 +85,13 @@ def _broadcast(*values: npt.ArrayLike) -> tuple[Floats, ...]:
 
 
 def _where(inside: Bools, every: tuple[Floats, ...]) -> tuple[Floats, ...]:
-    """The entries inside, flat."""
+    """Select the entries inside, flat."""
     everything = inside.all()
     return tuple(array.ravel() if everything else array[inside] for array in every)
 
 
 def _filled(inside: Bools, limits: Floats, otherwise: float) -> Floats:
-    """Limits of the entries inside, and what the others are."""
+    """Scatter the limits of the entries inside; `otherwise` for the others."""
     if inside.all():
         return limits.reshape(inside.shape)
     filled = np.full(inside.shape, otherwise)
@@ -105,16 +100,12 @@ def _filled(inside: Bools, limits: Floats, otherwise: float) -> Floats:
 
 
 def _checked(found: Floats, tail: Callable[[Floats, Indices], Floats], error: Floats) -> Floats:
-    """Limits whose tail probability really is the error.
+    """Replace limits whose tail probability is not the error.
 
     SciPy's inverse of the beta distribution is wrong in places (1.17: where a parameter is exactly
-    1000; NaN near errors of 1e-300), its forward function is not. Where the two disagree the limit
-    is bisected, and ends on its conservative side.
-
-    Args:
-        found: limits from the inverse.
-        tail: tail probability at a limit, for the entries with the given indices; monotone.
-        error: what it should be.
+    1000; NaN near errors of 1e-300), its forward function is not. If the two disagree, the limit is
+    bisected and ends on its conservative side. `tail` is monotone and takes limits and indices of
+    entries.
     """
     everything: Any = slice(None)
     with np.errstate(invalid="ignore"):
@@ -134,22 +125,11 @@ def _checked(found: Floats, tail: Callable[[Floats, Indices], Floats], error: Fl
     return fixed
 
 
-# Limits for a binomial probability from its posterior under Jeffreys' prior.
-
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    JeffreysFloats = npt.NDArray[np.float64]
-
-
-def jeffreys_upper(
-    successes: npt.ArrayLike, trials: npt.ArrayLike, error: npt.ArrayLike
-) -> JeffreysFloats:
-    """The 1 − error quantile of Beta(k + ½, n − k + ½), the posterior of p given k of n.
+def jeffreys_upper(successes: npt.ArrayLike, trials: npt.ArrayLike, error: npt.ArrayLike) -> Floats:
+    """Return the 1 − error quantile of Beta(k + ½, n − k + ½), the posterior of p given k of n.
 
     Approximate: over all p its coverage scatters around 1 − error and dips below [Brown2001]. As
-    they advise it is 1 at k = n, so that it never is below k/n for an error below ½.
+    they advise it is 1 at k = n, so it is never below k/n for an error below ½.
 
     Args:
         successes: k, counts in [0, n].
@@ -161,33 +141,10 @@ def jeffreys_upper(
     return np.where(k == n, 1.0, special.betainccinv(k + 0.5, n - k + 0.5, a))
 
 
-def jeffreys_lower(
-    successes: npt.ArrayLike, trials: npt.ArrayLike, error: npt.ArrayLike
-) -> JeffreysFloats:
-    """The `error` quantile of Beta(k + ½, n − k + ½), and 0 at k = 0.
-
-    Args:
-        successes: k, counts in [0, n].
-        trials: n ≥ 0.
-        error: one-sided error, in [1e-100, 1]; all three broadcast.
-    """
+def jeffreys_lower(successes: npt.ArrayLike, trials: npt.ArrayLike, error: npt.ArrayLike) -> Floats:
+    """Return the `error` quantile of Beta(k + ½, n − k + ½), and 0 at k = 0; arguments as above."""
     k, n, a = (np.asarray(value, np.float64) for value in (successes, trials, error))
     return np.where(k == 0, 0.0, special.betaincinv(k + 0.5, n - k + 0.5, a))
-
-
-# Limits for a probability from several exchangeable tests per trial [Pillutla2023].
-#
-# Each trial puts K canaries into the data and tests each of them. The tests of a trial are
-# dependent,
-# but exchangeable, so their mean varies less than a single test, and its variance is known from
-# the
-# moments of a few of them. Limits are those of [Wilson1927], so they hold for many trials only.
-
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    LidpFloats = npt.NDArray[np.float64]
 
 
 class Limits(NamedTuple):
@@ -198,13 +155,13 @@ class Limits(NamedTuple):
 
 
 def exchangeable_moments(tests: npt.ArrayLike) -> tuple[float, float, float, float]:
-    """Unbiased estimates of μ_j = Pr[j given tests of one trial are all 1], for j = 1 … 4.
+    """Estimate μ_j = Pr[j given tests of one trial are all 1] without bias, for j = 1 … 4.
 
     Args:
         tests: zeros and ones, shape [n, K], K ≥ 1.
 
     Returns:
-        NaN where j is above K.
+        NaN for j above K.
     """
     matrix = np.asarray(tests, np.float64)
     k, ones = matrix.shape[1], matrix.sum(axis=1)
@@ -216,12 +173,13 @@ def exchangeable_moments(tests: npt.ArrayLike) -> tuple[float, float, float, flo
 
 
 def exchangeable_limits(tests: npt.ArrayLike, error: float, order: int) -> Limits:
-    """Asymptotic limits of the probability that a test is 1 [Pillutla2023, section 4].
+    """Return asymptotic limits of the probability that a test is 1 [Pillutla2023, section 4].
 
-    Order 1 allows for the variance that the mean of a trial has if all its tests agree. Order 2
-    uses an upper limit of μ₂, the probability that two tests agree in being 1, at half of the
-    error. Order 4 finds that limit in the same way from upper limits of μ₃ and μ₄, all at a quarter
-    of the error.
+    Each trial tests each of its K canaries. The tests of a trial are exchangeable, so their mean
+    varies less than a single test, and moments of a few of them bound its variance; limits as in
+    [Wilson1927]. Order 1 allows for the variance if all tests of a trial agree. Order 2 uses an
+    upper limit of μ₂, the probability that two tests are both 1, at half of the error. Order 4
+    bounds μ₂ in the same way from upper limits of μ₃ and μ₄, each at a quarter of the error.
 
     Args:
         tests: zeros and ones, shape [n, K]; K ≥ order.
@@ -229,7 +187,7 @@ def exchangeable_limits(tests: npt.ArrayLike, error: float, order: int) -> Limit
         order: 1, 2 or 4.
 
     Raises:
-        ValueError: there is no such order, or it is above K.
+        ValueError: the order is unknown or above K.
     """
     n, k = np.shape(tests)
     if order not in (1, 2, 4):
@@ -254,14 +212,10 @@ def exchangeable_limits(tests: npt.ArrayLike, error: float, order: int) -> Limit
 
 
 def lidp_epsilon(present: Limits, absent: Limits, delta: float) -> float:
-    """ln((p₁ − δ)/p₀) with a lower limit of p₁ and an upper limit of p₀; at least 0.
+    """Return ln((p₁ − δ)/p₀), at least 0: a lower limit of lifted ε [Pillutla2023, definition 2].
 
-    Lifted (ε, δ)-DP bounds it by ε [Pillutla2023, definition 2].
-
-    Args:
-        present: of the probability that the test of a canary is 1, with all K canaries in.
-        absent: the same of a canary that was left out, with the other K − 1 in.
-        delta: in [0, 1).
+    p₁ is the lower limit of the probability that a canary tests 1 if all K canaries are in, p₀ the
+    upper limit for a canary left out, with the other K − 1 in.
     """
     above = present.lower - delta
     if above <= absent.upper:
@@ -270,10 +224,7 @@ def lidp_epsilon(present: Limits, absent: Limits, delta: float) -> float:
 
 
 def _wilson(mean: float, n: int, error: float, *, linear: float, constant: float) -> Limits:
-    """Where n (μ − mean)² = z² v(μ), for a variance v(μ) = linear μ + constant − μ².
-
-    No variance is above ¼, so the limits are no wider than that.
-    """
+    """Solve n (μ − mean)² = z² v(μ) for a variance v(μ) = linear μ + constant − μ², at most ¼."""
     z = -float(special.ndtri(error))
     a = n + z * z
     b = 2 * n * mean + z * z * linear
@@ -285,9 +236,6 @@ def _wilson(mean: float, n: int, error: float, *, linear: float, constant: float
     return Limits(min(lower, mean), max(upper, mean))  # whatever rounding does
 
 
-# How often something happened that should not, and whether that can be chance.
-
-
 class Exceedance(NamedTuple):
     """A rate of failures, with an interval around it."""
 
@@ -296,21 +244,14 @@ class Exceedance(NamedTuple):
     high: float
     alarm: int | None
     """Fewest failures that would have shown a broken promise; None if no number would."""
-    broken: bool
-    """Whether the interval lies above what was promised."""
+    broken: bool  # whether the interval lies above what was promised
 
 
 def exceedance(failures: int, repeats: int, promised: float, error: float) -> Exceedance:
-    """Compares a number of failures with what was promised.
+    """Compare a number of failures out of `repeats` with the promised rate, in (0, 1).
 
-    The interval is that of [Clopper1934], half of the error on each side. So a kept promise is
-    called broken with probability at most error / 2.
-
-    Args:
-        failures: how often a bound exceeded the truth.
-        repeats: of how many.
-        promised: highest failure rate that was promised, in (0, 1).
-        error: 1 − confidence of the interval.
+    The interval, at 1 − error, is that of [Clopper1934] with half of the error on each side, so a
+    kept promise is called broken with probability at most error / 2.
     """
     low = float(clopper_pearson_lower(failures, repeats, error / 2))
     high = float(clopper_pearson_upper(failures, repeats, error / 2))
@@ -319,7 +260,7 @@ def exceedance(failures: int, repeats: int, promised: float, error: float) -> Ex
 
 
 def _alarm(repeats: int, promised: float, error: float) -> int | None:
-    """Fewest failures whose lower limit lies above what was promised; the limit rises with them."""
+    """Fewest failures whose lower limit, which rises with them, exceeds the promise."""
 
     def shown(failures: int) -> bool:
         return float(clopper_pearson_lower(failures, repeats, error)) > promised

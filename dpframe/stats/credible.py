@@ -1,33 +1,28 @@
-"""Posterior mass of a privacy region, and credible limits from it."""
+"""Posterior mass of a privacy region, and credible limits from it.
+
+Bayesian, with Jeffreys' prior on both error rates; coverage is not guaranteed.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
 
+from dpframe.common.types import Floats
 from dpframe.stats.roots import crossing
 
-# Expectations under a Beta distribution, by its quantile function.
+Curve = Callable[[Floats], Floats]
 
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import numpy.typing as npt
-
-    Floats = npt.NDArray[np.float64]
-
-REACH = 8.0
-"""Standard deviations on each side of the median: the tails beyond have mass 1e-15."""
-
+REACH = 8.0  # standard deviations on each side of the median: the tails beyond have mass 1e-15
 PANELS = 32
 
-NODES = 12
-"""Gauss-Legendre nodes of a panel."""
+NODES = 12  # Gauss-Legendre nodes of a panel
 
 
 def beta_integral(
@@ -37,11 +32,11 @@ def beta_integral(
     kinks: Sequence[float] = (),
     kinks_from_1: Sequence[float] = (),
 ) -> float:
-    """E[g(X, 1 − X)] for X ~ Beta(a, b).
+    """Return E[g(X, 1 − X)] for X ~ Beta(a, b).
 
-    The quantile function is integrated along a normal scale, where it is nearly straight whatever
-    a and b are. Panels with a kink are split there. What changes over much less than a tenth of a
-    standard deviation is not resolved.
+    The quantile function is integrated along a normal scale, on which it is nearly straight for any
+    a and b. Panels with a kink are split. Changes over much less than a tenth of a standard
+    deviation are not resolved.
 
     Args:
         function: g, for arrays of X and 1 − X; both are given without cancellation.
@@ -75,7 +70,7 @@ def _panels(a: float, b: float) -> tuple[Floats, Floats, Floats]:
 
 
 def _nodes(ends: Floats, a: float, b: float) -> tuple[Floats, Floats, Floats]:
-    """Quantiles, their distances from 1, and their weights, between ends on the normal scale."""
+    """Return quantiles, their distances from 1, and weights, between ends on the normal scale."""
     unit, weight = _unit_nodes()
     half = np.diff(ends)[:, None] / 2
     z = ((ends[:-1, None] + half) + half * unit).ravel()
@@ -91,26 +86,11 @@ def _nodes(ends: Floats, a: float, b: float) -> tuple[Floats, Floats, Floats]:
 
 @functools.cache
 def _unit_nodes() -> tuple[Floats, Floats]:
-    """Gauss-Legendre nodes and weights on [−1, 1]."""
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     return nodes, weights
 
 
-# Posterior mass of a privacy region, and credible limits from it.
-#
-# Bayesian: with Jeffreys' prior on both error rates, and no promise about coverage.
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import numpy.typing as npt
-
-    CredibleFloats = npt.NDArray[np.float64]
-    Curve = Callable[[CredibleFloats], CredibleFloats]
-
-TOLERANCE = 1e-9
-"""Of a limit, relative to 1 + its value."""
+TOLERANCE = 1e-9  # of a limit, relative to 1 + its value
 
 
 class Posterior(NamedTuple):
@@ -126,20 +106,15 @@ class Posterior(NamedTuple):
 
 
 def outside_mass(posterior: Posterior, curve: Curve, kinks: Sequence[float] = ()) -> float:
-    """Posterior mass outside of the region between a trade-off curve and its reflection.
+    """Return the posterior mass outside of the region between a trade-off curve and its reflection.
 
-    One minus equation 2.5 of [Koskela2024]. The integral over FNR has a closed form,
-    Pr[FNR < f(FPR)] + Pr[TPR < f(TNR)], which leaves an integral over FPR. The second term is the
-    attack turned round.
-
-    Args:
-        posterior: of the error rates.
-        curve: f, a trade-off curve.
-        kinks: false-positive rates where f is not smooth; naming them gains digits.
+    One minus equation 2.5 of [Koskela2024]. The integral over FNR has the closed form Pr[FNR <
+    f(FPR)] + Pr[TPR < f(TNR)], whose second term is the reversed attack; an integral over FPR is
+    left. Naming the FPR of kinks of the curve gains digits.
     """
     a, b = posterior.false_negatives + 0.5, posterior.true_positives + 0.5
 
-    def outside(fpr: CredibleFloats, tnr: CredibleFloats) -> CredibleFloats:
+    def outside(fpr: Floats, tnr: Floats) -> Floats:
         return np.asarray(special.betainc(a, b, curve(fpr)) + special.betainc(b, a, curve(tnr)))
 
     law = posterior.false_positives + 0.5, posterior.true_negatives + 0.5
@@ -147,7 +122,7 @@ def outside_mass(posterior: Posterior, curve: Curve, kinks: Sequence[float] = ()
 
 
 def region_mass(posterior: Posterior, curve: Curve, kinks: Sequence[float] = ()) -> float:
-    """P_f, the posterior mass of the region that a curve allows (equation 2.5)."""
+    """Return P_f, the posterior mass of the region that a curve allows (equation 2.5)."""
     return 1 - outside_mass(posterior, curve, kinks)
 
 
@@ -158,16 +133,16 @@ def credible_limits(
     guess: float,
     spread: float,
 ) -> list[float]:
-    """Parameters of a family of growing regions at which they reach given masses.
+    """Find the parameters at which a family of growing regions reaches given masses.
 
     Args:
         mass_outside: maps the parameter, at least 0, to the posterior mass outside of its region.
         levels: masses in (0, 1).
-        guess: about where the mass is a half.
+        guess: about the parameter of mass ½.
         spread: about the standard deviation of the parameter, above 0.
 
     Returns:
-        For each level the parameter; 0 where the region of parameter 0 holds more.
+        A parameter for each level; 0 if the region of parameter 0 holds more.
     """
 
     def limit(level: float) -> float:
@@ -184,15 +159,10 @@ def credible_limits(
 
 
 def credible_epsilon(posterior: Posterior, delta: float, levels: Sequence[float]) -> list[float]:
-    """Quantiles of ε at δ: where the (ε, δ)-region has the posterior masses `levels`.
+    """Return the quantiles of ε at δ at which the (ε, δ)-region has the posterior masses `levels`.
 
     [Zanella2023]: the levels a/2 and 1 − a/2 give an equal-tailed interval, the level a alone a
     one-sided lower limit.
-
-    Args:
-        posterior: of the error rates.
-        delta: in [0, 1).
-        levels: masses in (0, 1).
     """
     rest = 1 - delta
     fn, tp, fp, tn = posterior
@@ -204,7 +174,7 @@ def credible_epsilon(posterior: Posterior, delta: float, levels: Sequence[float]
     def outside(epsilon: float) -> float:
         growth = math.exp(epsilon)
 
-        def curve(x: CredibleFloats) -> CredibleFloats:
+        def curve(x: Floats) -> Floats:
             return np.clip(np.maximum(rest - growth * x, (rest - x) / growth), 0.0, 1.0)
 
         return outside_mass(posterior, curve, (rest / (1 + growth), rest))

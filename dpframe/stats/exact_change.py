@@ -1,30 +1,23 @@
-"""By how much a query changes, without any rounding: floats are rational numbers."""
+"""Exact size of the change of a query: floats are rational numbers, so nothing is rounded."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+from typing import NamedTuple
 
 Number = int | float | Fraction
 
 ROUNDING = Fraction(1, 1_000_000)
-"""Part of a sensitivity by which a change may exceed it and is called rounding.
-
-The loss of noise that is scaled to a sensitivity grows in proportion to the change. A millionth of
-it is what no number of draws resolves here, and about what sums of a few floats are off by.
-"""
+"""Part of a sensitivity by which a change may exceed it and be called rounding: about the error of
+sums of a few floats. Loss grows in proportion, and no number of draws here resolves a millionth."""
 
 
 class Change(NamedTuple):
     """The size of a change."""
 
-    power: Fraction
-    """The change itself; its square in the Euclidean norm."""
+    power: Fraction  # the change itself; its square in the Euclidean norm
     norm: float
 
     @property
@@ -33,11 +26,7 @@ class Change(NamedTuple):
         return _root(self.power) if self.norm == 2 else _float(self.power)
 
     def factor(self, sensitivity: float) -> float:
-        """The change over a sensitivity, rounded; inf where that is 0.
-
-        Args:
-            sensitivity: finite, at least 0.
-        """
+        """Return the change over a finite sensitivity, rounded; inf if that is 0."""
         if not self.power:
             return 0.0
         if not sensitivity:
@@ -47,24 +36,13 @@ class Change(NamedTuple):
         return _float(self.power / Fraction(sensitivity))
 
     def exceeds(self, sensitivity: float, slack: Fraction = ROUNDING) -> bool:
-        """Whether the change is larger than a sensitivity, decided without rounding.
-
-        Args:
-            sensitivity: finite, at least 0.
-            slack: part of the sensitivity that is allowed beyond it.
-        """
+        """Compare with a finite sensitivity, raised by a part `slack` of it, without rounding."""
         allowed = Fraction(sensitivity) * (1 + slack)
         return self.power > (allowed**2 if self.norm == 2 else allowed)
 
 
 def change(before: Sequence[Number], after: Sequence[Number], norm: float) -> Change:
-    """The norm of the difference of two vectors of finite numbers.
-
-    Args:
-        before: on D.
-        after: on D′, as many.
-        norm: 1, 2 or inf.
-    """
+    """Return the norm (1, 2 or inf) of the difference of two vectors of finite numbers."""
     ratios = [
         (*x.as_integer_ratio(), *y.as_integer_ratio())
         for x, y in zip(before, after, strict=True)
@@ -85,9 +63,9 @@ def change(before: Sequence[Number], after: Sequence[Number], norm: float) -> Ch
 
 
 def unlike(before: Sequence[Number], after: Sequence[Number]) -> int | None:
-    """The first place at which one vector has a number and the other NaN or an infinity.
+    """Find the first place at which one vector has a number and the other NaN or an infinity.
 
-    The same infinity on both sides, or NaN on both, is no difference.
+    Equal infinities, or NaN in both, are no difference.
     """
     for place, (x, y) in enumerate(zip(before, after, strict=True)):
         if not (_finite(x) and _finite(y)) and _word(x) != _word(y):
@@ -98,7 +76,7 @@ def unlike(before: Sequence[Number], after: Sequence[Number]) -> int | None:
 def finite_parts(
     before: Sequence[Number], after: Sequence[Number]
 ) -> tuple[list[Number], list[Number]]:
-    """The places at which both are finite."""
+    """Keep the places at which both vectors are finite."""
     both = [(x, y) for x, y in zip(before, after, strict=True) if _finite(x) and _finite(y)]
     return [x for x, _ in both], [y for _, y in both]
 
@@ -119,7 +97,7 @@ def _float(number: Fraction) -> float:
 
 
 def _root(number: Fraction) -> float:
-    """The square root, also of what no float holds."""
+    """Return the square root, also of numbers beyond the range of floats."""
     if not number:
         return 0.0
     half = (number.numerator.bit_length() - number.denominator.bit_length()) // 2

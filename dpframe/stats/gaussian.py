@@ -3,44 +3,27 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
+from dpframe.common.types import Floats
 from dpframe.stats.roots import Judged, bisection_each, newton_each
-
-# The curve of two normal distributions with unit variance, a distance μ apart.
-
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Floats = npt.NDArray[np.float64]
 
 STEPS = 100
 ROOT_2 = math.sqrt(2)
 
 
 def gaussian_tradeoff(fpr: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
-    """f(x) = Φ(Φ⁻¹(1 − x) − μ) [Dong2022, equation 6].
-
-    Args:
-        fpr: in [0, 1].
-        mu: at least 0; both broadcast.
-    """
+    """Return f(x) = Φ(Φ⁻¹(1 − x) − μ) [Dong2022, equation 6]; x in [0, 1], μ ≥ 0."""
     x, m = _broadcast(fpr, mu)
     # Φ⁻¹(1 − x) as −Φ⁻¹(x), which keeps its digits near 0; no curve is above 1 − x.
     return np.asarray(np.minimum(special.ndtr(-special.ndtri(x) - m), 1 - x))
 
 
 def gaussian_delta(epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
-    """δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) [Balle2018, theorem 8].
-
-    Args:
-        epsilon: at least 0.
-        mu: at least 0; both broadcast.
-    """
+    """Return δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) [Balle2018, theorem 8]; ε, μ ≥ 0 broadcast."""
     e, m = _broadcast(epsilon, mu)
     delta = np.zeros(e.shape)
     delta[m > 0] = np.exp(_log_delta(e[m > 0], m[m > 0])[0])
@@ -48,15 +31,10 @@ def gaussian_delta(epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
 
 
 def gaussian_epsilon(delta: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
-    """The ε ≥ 0 from which on δ(ε) ≤ `delta`; inf where there is none.
+    """Return the ε ≥ 0 from which on δ(ε) ≤ `delta`; inf if there is none. δ in [0, 1], μ ≥ 0.
 
     ln δ is concave in ε, because δ(ε) is the tail integral of a log-concave function. So Newton's
-    method, begun above the root, comes down to it without passing it: what rounding leaves is on
-    the side of a larger ε.
-
-    Args:
-        delta: in [0, 1].
-        mu: at least 0; both broadcast.
+    method, started above the root, approaches it without passing it: rounding leaves ε too large.
     """
     d, m = _broadcast(delta, mu)
     epsilon = np.where((d == 0) & (m > 0), np.inf, 0.0)
@@ -80,17 +58,10 @@ def gaussian_epsilon(delta: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
 
 
 def gaussian_mu_at(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
-    """The largest μ with δ(ε) ≤ `delta`: that of the analytic Gaussian mechanism.
+    """Return the largest μ with δ(ε) ≤ `delta`: that of the analytic Gaussian mechanism.
 
     A query of ℓ2 sensitivity Δ is (ε, δ)-DP with noise of standard deviation Δ/μ, and with no less
-    [Balle2018, theorem 8]. By bisection: δ(ε) increases with μ.
-
-    Args:
-        epsilon: at least 0.
-        delta: in [0, 1]; both broadcast.
-
-    Returns:
-        0 at δ = 0, inf at δ = 1.
+    [Balle2018, theorem 8]. By bisection: δ(ε) increases with μ. 0 at δ = 0, inf at δ = 1.
     """
     e, d = _broadcast(epsilon, delta)
     found = np.where(d < 1, 0.0, np.inf)
@@ -108,7 +79,7 @@ def gaussian_mu_at(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
 
 
 def _log_delta(epsilon: Floats, mu: Floats) -> tuple[Floats, Floats]:
-    """Logarithms of δ(ε) and of −δ′(ε) = e^ε Φ(−μ/2 − ε/μ), for μ > 0."""
+    """Return the logarithms of δ(ε) and of −δ′(ε) = e^ε Φ(−μ/2 − ε/μ), for μ > 0."""
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         low, high = epsilon / mu - mu / 2, epsilon / mu + mu / 2
         # e^ε φ(high) = φ(low), so both terms share the factor exp(−low²/2).
@@ -127,30 +98,20 @@ def _broadcast(*values: npt.ArrayLike) -> tuple[Floats, ...]:
     return tuple(np.broadcast_arrays(*(np.asarray(value, np.float64) for value in values)))
 
 
-# The parameter μ of Gaussian differential privacy, from the error rates of a test.
-
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    GdpFloats = npt.NDArray[np.float64]
-
-
-def gaussian_mu(fpr: npt.ArrayLike, fnr: npt.ArrayLike) -> GdpFloats:
-    """The μ whose curve passes through (FPR, FNR): Φ⁻¹(1 − FPR) − Φ⁻¹(FNR).
+def gaussian_mu(fpr: npt.ArrayLike, fnr: npt.ArrayLike) -> Floats:
+    """Return the μ whose curve passes through (FPR, FNR): Φ⁻¹(1 − FPR) − Φ⁻¹(FNR).
 
     With upper limits of both rates this is equation 2.4 of [Koskela2024]: the point lies below the
-    curve of every smaller μ, so a mechanism with these error rates is μ′-GDP for none of them.
-    Whatever the mechanism, that much is true; that its loss is ε(δ) of this μ, is true of a
-    Gaussian mechanism only.
+    curve of every smaller μ, so a mechanism with these error rates is μ′-GDP for none of them. This
+    is true of any mechanism; that its loss is ε(δ) of this μ is true only of a Gaussian one.
 
     Args:
         fpr: in [0, 1].
         fnr: in [0, 1]; both broadcast.
 
     Returns:
-        Negative above the diagonal FPR + FNR = 1; infinite where one rate is 0 and the other is
-        below 1; 0 at (0, 1) and (1, 0), which every curve passes through.
+        Negative above the diagonal FPR + FNR = 1; infinite if one rate is 0 and the other below 1;
+        0 at (0, 1) and (1, 0), which every curve passes through.
     """
     x, y = np.broadcast_arrays(np.asarray(fpr, np.float64), np.asarray(fnr, np.float64))
     corner = (np.minimum(x, y) == 0) & (np.maximum(x, y) == 1)
@@ -159,19 +120,11 @@ def gaussian_mu(fpr: npt.ArrayLike, fnr: npt.ArrayLike) -> GdpFloats:
     return np.asarray(0.0 - special.ndtri(inner[0]) - special.ndtri(inner[1]), np.float64)
 
 
-# The trade-off curve of the Gaussian mechanism on a Poisson sample.
-
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    SubsampledFloats = npt.NDArray[np.float64]
-
 SUBSAMPLED_STEPS = 200
 
 
-def subsampled_gaussian_tradeoff(fpr: npt.ArrayLike, q: float, sigma: float) -> SubsampledFloats:
-    """The curve of (1 − q) N(0, σ²) + q N(1, σ²) and N(0, σ²), the worse direction at each place.
+def subsampled_gaussian_tradeoff(fpr: npt.ArrayLike, q: float, sigma: float) -> Floats:
+    """Return the worse of both curves of (1 − q) N(0, σ²) + q N(1, σ²) against N(0, σ²).
 
     With G the curve of N(0, σ²) and N(1, σ²), x* = G(x*) and f_q(x) = q G(x) + (1 − q)(1 − x), it
     is f_q up to x*, f_q⁻¹ from f_q(x*) on, and between them the line of slope −1 that joins the two
@@ -192,17 +145,16 @@ def subsampled_gaussian_tradeoff(fpr: npt.ArrayLike, q: float, sigma: float) -> 
     return np.clip(curve, 0.0, 1 - x)
 
 
-def _mixture_quantile(probability: SubsampledFloats, q: float, mu: float) -> SubsampledFloats:
-    """The w at which q Φ(w − μ) + (1 − q) Φ(w) is a probability in (0, 1)."""
-    # Each is found in the tail it belongs to, where it has its digits.
+def _mixture_quantile(probability: Floats, q: float, mu: float) -> Floats:
+    """Solve q Φ(w − μ) + (1 − q) Φ(w) = probability, in (0, 1), for w."""
+    # Each is solved in its own tail, where it keeps its digits.
     side = np.where(probability > 0.5, -1.0, 1.0)
     wanted = np.where(side > 0, probability, 1 - probability)
     z = side * special.ndtri(wanted)
 
-    def judge(w: SubsampledFloats) -> Judged:
+    def judge(w: Floats) -> Judged:
         value = q * special.ndtr(side * (w - mu)) + (1 - q) * special.ndtr(side * w)
-        # Newton's method for the logarithm. That of a mixture may be bent either way, so that a
-        # step may leave the bracket.
+        # Newton's method for the logarithm; a mixture's may bend either way and leave the bracket.
         with np.errstate(divide="ignore", invalid="ignore"):
             density = q * _density(w - mu) + (1 - q) * _density(w)
             newton = w - side * np.log(value / wanted) * value / density
@@ -211,5 +163,5 @@ def _mixture_quantile(probability: SubsampledFloats, q: float, mu: float) -> Sub
     return newton_each(judge, z + mu, z, z + mu, tolerance=1e-15, least=1.0, steps=SUBSAMPLED_STEPS)
 
 
-def _density(w: SubsampledFloats) -> SubsampledFloats:
+def _density(w: Floats) -> Floats:
     return np.asarray(np.exp(-(w * w) / 2) / np.sqrt(2 * np.pi))

@@ -1,60 +1,49 @@
-"""Divergences of histograms."""
+"""Divergences of histograms, their sampling error, bin widths, and Gaussian noise from them."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
-# The hockey-stick divergence of histograms, and of a Gaussian on a Poisson sample.
+from dpframe.common.types import Floats
 
+Indices = npt.NDArray[np.intp]
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Floats = npt.NDArray[np.float64]
-    Indices = npt.NDArray[np.intp]
 
 LARGEST_EPSILON = 700.0
 """e^700 is finite in float64; a ratio of two nonzero frequencies is far smaller."""
 
 
 class Events(NamedTuple):
-    """The events that tell two histograms apart best, from saying nothing to saying everything."""
+    """The events that best tell two histograms apart, from the empty one to the whole."""
 
-    fpr: Floats
-    """Q(E), ascending, shape [k + 1]."""
-    fnr: Floats
-    """1 − P(E), descending, the same shape."""
+    fpr: Floats  # Q(E), ascending, shape [k + 1]
+    fnr: Floats  # 1 − P(E), descending, the same shape
 
 
 def hockey_stick(p: npt.ArrayLike, q: npt.ArrayLike, epsilon: npt.ArrayLike) -> Floats:
-    """H_{e^ε}(P‖Q) = Σ_j [p_j − e^ε q_j]₊ [Koskela2024, equation 2.1].
-
-    Args:
-        p: frequencies, shape [k].
-        q: frequencies, the same shape.
-        epsilon: any real numbers, any shape; the result has the same.
-    """
+    """Return H_{e^ε}(P‖Q) = Σ_j [p_j − e^ε q_j]₊ [Koskela2024, equation 2.1], shaped as ε."""
     first, second = np.asarray(p, np.float64), np.asarray(q, np.float64)
     growth = np.exp(np.minimum(np.asarray(epsilon, np.float64), LARGEST_EPSILON))
     return np.asarray(np.maximum(first - growth[..., None] * second, 0.0).sum(axis=-1))
 
 
 def privacy_profile(p: npt.ArrayLike, q: npt.ArrayLike, epsilon: npt.ArrayLike) -> Floats:
-    """δ(ε): the larger divergence of the two directions, shape of `epsilon`."""
+    """Return δ(ε): the larger divergence of the two directions, shape of `epsilon`."""
     return np.maximum(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon))
 
 
 def total_variation(p: npt.ArrayLike, q: npt.ArrayLike) -> float:
-    """½ Σ |p_j − q_j|, the divergence at ε = 0 (equation 2.3)."""
+    """Return ½ Σ |p_j − q_j|, the divergence at ε = 0 (equation 2.3)."""
     return float(np.abs(np.asarray(p, np.float64) - np.asarray(q, np.float64)).sum() / 2)
 
 
 def ratio_order(p: npt.ArrayLike, q: npt.ArrayLike) -> Indices:
-    """Bins from the largest p_j/q_j to the smallest; bins with neither count as ratio 1."""
+    """Order bins from the largest p_j/q_j to the smallest; empty bins count as ratio 1."""
     first, second = np.asarray(p, np.float64), np.asarray(q, np.float64)
     both = first + second
     share = np.where(both > 0, first, 0.5) / np.where(both > 0, both, 1.0)
@@ -62,14 +51,10 @@ def ratio_order(p: npt.ArrayLike, q: npt.ArrayLike) -> Indices:
 
 
 def best_events(p: npt.ArrayLike, q: npt.ArrayLike) -> Events:
-    """The k + 1 unions of the first bins by falling ratio p_j/q_j.
+    """Return the k + 1 unions of the first bins by falling ratio p_j/q_j.
 
-    For every real ε one of them maximises P(E) − e^ε Q(E), namely the bins with p_j > e^ε q_j; so
-    H_{e^ε}(P‖Q) = max over them. Their complements do the same for H_{e^ε}(Q‖P).
-
-    Args:
-        p: frequencies, shape [k].
-        q: frequencies, the same shape.
+    For every real ε one of them, the bins with p_j > e^ε q_j, maximises P(E) − e^ε Q(E); so
+    H_{e^ε}(P‖Q) is the maximum over them. Their complements do the same for H_{e^ε}(Q‖P).
     """
     order = ratio_order(p, q)
     first, second = np.asarray(p, np.float64)[order], np.asarray(q, np.float64)[order]
@@ -79,15 +64,10 @@ def best_events(p: npt.ArrayLike, q: npt.ArrayLike) -> Events:
 
 
 def histogram_epsilon(p: npt.ArrayLike, q: npt.ArrayLike, delta: float) -> float:
-    """Smallest ε ≥ 0 with δ(ε) ≤ `delta`; inf where one side's empty bins hold more than that.
+    """Return the smallest ε ≥ 0 with δ(ε) ≤ `delta`, in [0, 1).
 
-    Over the best events E, max{ln((P(E) − δ)/Q(E)), ln((Q(Eᶜ) − δ)/P(Eᶜ))}: with two bins this
-    is equation 6.2.
-
-    Args:
-        p: frequencies, shape [k].
-        q: frequencies, the same shape.
-        delta: in [0, 1).
+    Over the best events E, max{ln((P(E) − δ)/Q(E)), ln((Q(Eᶜ) − δ)/P(Eᶜ))}: with two bins this is
+    equation 6.2. Inf if the bins that one side leaves empty hold more than δ of the other.
     """
     if not (np.any(p) and np.any(q)):
         return 0.0  # nothing was counted
@@ -104,17 +84,17 @@ def histogram_epsilon(p: npt.ArrayLike, q: npt.ArrayLike, delta: float) -> float
 def subsampled_gaussian_hockey_stick(
     epsilon: npt.ArrayLike, q: float, sigma: float, *, reverse: bool = False
 ) -> Floats:
-    """H_{e^ε}(P‖Q) of P = q N(1, σ²) + (1 − q) N(0, σ²) and Q = N(0, σ²), or of Q and P.
+    """Return H_{e^ε}(P‖Q) of P = q N(1, σ²) + (1 − q) N(0, σ²) and Q = N(0, σ²), or of Q and P.
 
     The density ratio 1 − q + q e^{(2x − 1)/(2σ²)} rises in x, so the best event is a half-line (the
-    pair of [Koskela2024, section 3]; q = 1 is their equation 2.2). Reversed it is 0 from
-    ε = −ln(1 − q) on.
+    pair of [Koskela2024, section 3]; q = 1 is their equation 2.2). Reversed it is 0 from ε = −ln(1
+    − q) on.
 
     Args:
         epsilon: any real numbers up to 700.
         q: sampling probability in (0, 1].
         sigma: positive.
-        reverse: whether Q comes first.
+        reverse: True if Q comes first.
     """
     e = np.asarray(epsilon, np.float64)
     ratio = np.exp(-e if reverse else e)  # of the densities, where the event begins
@@ -132,76 +112,47 @@ def subsampled_gaussian_hockey_stick(
     return np.asarray(np.where(inside, np.maximum(mixture - np.exp(e) * there, 0), 1 - np.exp(e)))
 
 
-# How far a histogram is from the distribution it was drawn from, in total variation.
-
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    CanonneFloats = npt.NDArray[np.float64]
-
-
-def canonne_radius(
-    trials: npt.ArrayLike, bins: npt.ArrayLike, error: npt.ArrayLike
-) -> CanonneFloats:
-    """τ with Pr[TV(P, P̂) > τ] ≤ error: √(max{k, 2 ln(2/error)}/n).
+def canonne_radius(trials: npt.ArrayLike, bins: npt.ArrayLike, error: npt.ArrayLike) -> Floats:
+    """Return τ with Pr[TV(P, P̂) > τ] ≤ error: √(max{k, 2 ln(2/error)}/n), at most 1.
 
     Lemma 2 of [Koskela2024], after theorem 1 of [Canonne2020]: the mean of TV is at most ½√(k/n),
-    and McDiarmid's inequality bounds how far it is exceeded.
+    and McDiarmid's inequality bounds its excess.
 
     Args:
         trials: n ≥ 1.
         bins: k ≥ 1, empty ones included.
         error: in (0, 1]; all three broadcast.
-
-    Returns:
-        Above 0, and at most 1, which no distance exceeds.
     """
     n, k, a = (np.asarray(value, np.float64) for value in (trials, bins, error))
     return np.asarray(np.minimum(np.sqrt(np.maximum(k, 2 * np.log(2 / a)) / n), 1.0))
 
 
-def one_sided_radius(
-    trials: npt.ArrayLike, bins: npt.ArrayLike, error: npt.ArrayLike
-) -> CanonneFloats:
-    """The same with ½√(k/n) + √(ln(1/error)/(2n)), never larger than `canonne_radius`.
+def one_sided_radius(trials: npt.ArrayLike, bins: npt.ArrayLike, error: npt.ArrayLike) -> Floats:
+    """Return the sharper τ = ½√(k/n) + √(ln(1/error)/(2n)), never larger than `canonne_radius`.
 
     One score moves TV by at most 1/n, so TV exceeds its mean by t with probability at most
-    exp(−2nt²) [McDiarmid1989]. Only the upper tail counts; nothing is rounded up to τ/2.
-
-    Args:
-        trials: n ≥ 1.
-        bins: k ≥ 1, empty ones included.
-        error: in (0, 1]; all three broadcast.
+    exp(−2nt²) [McDiarmid1989]. Only the upper tail counts; nothing is rounded up to τ/2. Arguments
+    as above.
     """
     n, k, a = (np.asarray(value, np.float64) for value in (trials, bins, error))
     return np.asarray(np.minimum(np.sqrt(k / n) / 2 + np.sqrt(-np.log(a) / (2 * n)), 1.0))
 
 
 def free_bins(error: float) -> int:
-    """How many bins cost `canonne_radius` nothing: ⌊2 ln(2/error)⌋."""
+    """Return the number of bins that cost `canonne_radius` nothing: ⌊2 ln(2/error)⌋."""
     return math.floor(2 * math.log(2 / error))
 
-
-# How wide the bins of a histogram should be [Scott1979].
-
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    ScottFloats = npt.NDArray[np.float64]
 
 NORMAL = 2 * 3 ** (1 / 3) * math.pi ** (1 / 6)
 """3.4908…: width = NORMAL · σ · n^{−1/3} for two normal distributions (equation 4.2)."""
 
-SMALLEST = 1e-100
-"""Deviations below it count as this, so that their cubes stay finite."""
+SMALLEST = 1e-100  # deviations below it count as this, so that their cubes stay finite
 
 
 def scott_width(
     roughness_p: npt.ArrayLike, roughness_q: npt.ArrayLike, trials: npt.ArrayLike
-) -> ScottFloats:
-    """(12/(∫p′² + ∫q′²))^{1/3} n^{−1/3}: the best width for the sum of both densities' errors.
+) -> Floats:
+    """Return (12/(∫p′² + ∫q′²))^{1/3} n^{−1/3}, the best width for both densities [Scott1979].
 
     Equation 4.1 of [Koskela2024]: with it the hockey-stick divergence of the histograms approaches
     the true one in the mean as n^{−1/3}, for every order (theorem 4).
@@ -215,17 +166,17 @@ def scott_width(
     return np.asarray(np.cbrt(12 / (total * np.asarray(trials, np.float64))))
 
 
-def normal_roughness(sigma: npt.ArrayLike) -> ScottFloats:
-    """∫p′² of a normal density: 1/(4 √π σ³)."""
+def normal_roughness(sigma: npt.ArrayLike) -> Floats:
+    """Return ∫p′² of a normal density: 1/(4 √π σ³)."""
     cube = np.asarray(sigma, np.float64) ** 3
     return np.asarray(1 / (4 * math.sqrt(math.pi) * cube))
 
 
 def common_deviation(sigma_p: float, sigma_q: float) -> float:
-    """The σ that, for both densities, gives the width that two normal ones of their own σ need.
+    """Return the common σ whose width is the best one for normal densities of their own σ.
 
     (2/(σ_P^{−3} + σ_Q^{−3}))^{1/3}, between the smaller one and 1.26 times it. A distribution
-    without any spread is left out; 0 if neither has one.
+    without spread is left out; 0 if neither has one.
     """
     found = [sigma for sigma in (sigma_p, sigma_q) if sigma > SMALLEST]
     if not found:
@@ -234,42 +185,26 @@ def common_deviation(sigma_p: float, sigma_q: float) -> float:
     return least * float(np.cbrt(len(found) / sum((least / sigma) ** 3 for sigma in found)))
 
 
-# One number says all: from the total variation distance to the noise of a Gaussian mechanism.
-
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    TvParameterFloats = npt.NDArray[np.float64]
-
 ROOT_8 = math.sqrt(8)
 
 
-def gaussian_total_variation(
-    sigma: npt.ArrayLike, sampling_probability: float = 1.0
-) -> TvParameterFloats:
-    """TV = q (2 Φ(1/(2σ)) − 1) of N(0, σ²) and (1 − q) N(0, σ²) + q N(1, σ²).
+def gaussian_total_variation(sigma: npt.ArrayLike, sampling_probability: float = 1.0) -> Floats:
+    """Return TV = q (2 Φ(1/(2σ)) − 1) of N(0, σ²) and (1 − q) N(0, σ²) + q N(1, σ²).
 
     Equation 5.1 of [Koskela2024], and Figure 14 with q below 1.
-
-    Args:
-        sigma: positive.
-        sampling_probability: q in (0, 1].
     """
     return np.asarray(sampling_probability * special.erf(1 / (ROOT_8 * np.asarray(sigma))))
 
 
-def sigma_of_total_variation(
-    tv: npt.ArrayLike, sampling_probability: float = 1.0
-) -> TvParameterFloats:
-    """The inverse: σ = 1/(2 Φ⁻¹((TV/q + 1)/2)) (section 7).
+def sigma_of_total_variation(tv: npt.ArrayLike, sampling_probability: float = 1.0) -> Floats:
+    """Return the inverse: σ = 1/(2 Φ⁻¹((TV/q + 1)/2)) (section 7).
 
     Args:
         tv: at least 0.
         sampling_probability: q in (0, 1].
 
     Returns:
-        Inf at TV = 0; 0 where TV is q or more, which no noise explains.
+        Inf at TV = 0; 0 if TV is q or more, which no noise explains.
     """
     share = np.clip(np.asarray(tv, np.float64) / sampling_probability, 0.0, 1.0)
     slope = special.erfinv(share)
@@ -277,29 +212,22 @@ def sigma_of_total_variation(
         return np.asarray(1 / (ROOT_8 * slope))
 
 
-def hockey_stick_slope(epsilon: npt.ArrayLike, sigma: npt.ArrayLike) -> TvParameterFloats:
-    """∂H_{e^ε}/∂σ = −φ(1/(2σ) − εσ)/σ² of N(0, σ²) and N(1, σ²).
+def hockey_stick_slope(epsilon: npt.ArrayLike, sigma: npt.ArrayLike) -> Floats:
+    """Return ∂H_{e^ε}/∂σ = −φ(1/(2σ) − εσ)/σ² of N(0, σ²) and N(1, σ²); ε ≥ 0 and σ > 0 broadcast.
 
     Negative everywhere: each order alone determines σ (lemma 1 of section 7). An error in the
     divergence becomes an error in σ by its inverse (equation 7.1).
-
-    Args:
-        epsilon: at least 0.
-        sigma: positive; both broadcast.
     """
     e, s = np.asarray(epsilon, np.float64), np.asarray(sigma, np.float64)
     z = 1 / (2 * s) - e * s
     return np.asarray(-np.exp(-(z * z) / 2) / (math.sqrt(2 * math.pi) * s * s))
 
 
-def most_sensitive_order(sigma: npt.ArrayLike) -> TvParameterFloats:
-    """α* = e^{1/(2σ²)}, where the divergence of order α changes most with σ (Figure 7).
+def most_sensitive_order(sigma: npt.ArrayLike) -> Floats:
+    """Return α* = e^{1/(2σ²)}, where the divergence of order α changes most with σ (Figure 7).
 
-    It is where the slope's exponent vanishes. An error of the divergence that grows as 1 + α, as
-    in lemma 3, moves the optimum to α = 1: the total variation distance.
-
-    Args:
-        sigma: positive.
+    The exponent of the slope vanishes there. An error of the divergence that grows as 1 + α, as in
+    lemma 3, moves the optimum to α = 1: the total variation distance.
     """
     with np.errstate(over="ignore"):
         return np.asarray(np.exp(1 / (2 * np.asarray(sigma, np.float64) ** 2)))

@@ -1,38 +1,26 @@
-"""Confidence regions for two error rates at once, and adjustment for multiple claims."""
+"""Joint confidence regions for two error rates, limits of the loss, and multiple claims.
+
+A bound on ε needs an upper limit of one rate and a lower limit of another. Two limits at α/2 each
+cover both rates at their worst at once; a joint test need not, and gains the difference between a
+sum of two standard errors and the root of their squares.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 from scipy.special import betaln, xlog1py, xlogy
 
+from dpframe.common.types import Floats, Ints
 from dpframe.stats.betting import project
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 
-# Confidence regions for two error rates at once, tighter than two intervals.
-#
-# A bound on ε needs an upper limit of one rate and a lower limit of another. Two limits that hold
-# together at α/2 each cover the case that both are at their worst; a joint test need not, and
-# gains
-# what a sum of two standard errors loses against the root of their squares.
-
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Floats = npt.NDArray[np.float64]
-
 CAP = 0.1
-"""Share of the error spent on each rate alone; the rest goes to their weighted sum.
+"""Share of the error spent on each rate alone; the rest goes to their weighted sum. It keeps the
+region small if the weights turn out wrong. Between 0.02 and 0.2 it hardly matters."""
 
-The two caps keep the region small where the weights turn out wrong. Between 0.02 and 0.2 the share
-hardly matters.
-"""
-
-CORNERS = 64
-"""Steps of the staircase that covers a region."""
+CORNERS = 64  # steps of the staircase that covers a region
 
 
 def joint_staircases(
@@ -43,7 +31,7 @@ def joint_staircases(
     weight: npt.ArrayLike,
     error: npt.ArrayLike,
 ) -> Floats:
-    """Staircases that contain (FPR, FNR) with probability at least 1 − error, for each event.
+    """Return staircases that each contain their (FPR, FNR) with probability at least 1 − error.
 
     Let U(x) = Pr[Bin(n, x) ≤ false] and V(p) = Pr[Bin(n′, p) ≥ true] be the exact one-sided
     p-values of the two rates. They are independent, and at the true rates each is at most u with
@@ -51,18 +39,18 @@ def joint_staircases(
 
         w Φ⁻¹(1 − U(x)) + √(1 − w²) Φ⁻¹(1 − V(p)) ≥ Φ⁻¹(1 − (1 − 2κ)a).
 
-    The sum on the left is at most as large as a standard normal variable (Stouffer's combination
-    with weights [Liptak1958]), so the three together happen with probability at most a at the true
-    rates, whatever they are. κ is `CAP`. The region shrinks as a grows.
+    The sum on the left is at most a standard normal variable (Stouffer's combination with weights
+    [Liptak1958]), so at the true rates one of the three happens with probability at most a. κ is
+    `CAP`. The region shrinks as a grows.
 
     The same holds if the event is {score > t} with t the r-th largest of the n scores on which it
     is false, and `false` is r − 1: then 1 − F(t) is at most a Beta(r, n − r + 1) variable, of which
     U(x) is the upper tail, and given t the other count is binomial.
 
     Args:
-        false: how often the event happened where it should not, integers, shape [k].
+        false: counts of the event on the dataset against which it speaks, integers, shape [k].
         trials_false: out of how many.
-        true: how often it happened where it should, shape [k].
+        true: counts on the other dataset, shape [k].
         trials_true: out of how many.
         weight: w in (0, 1), the share of the false positives; must not depend on these counts.
         error: a in (0, 1]; all broadcast.
@@ -84,23 +72,12 @@ def joint_staircases(
     return np.stack([fpr, 1 - tpr], axis=-1)
 
 
-# The loss that one way of deciding shows.
-
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    ThresholdFloats = npt.NDArray[np.float64]
-
-
-def threshold_epsilon(
-    fpr: npt.ArrayLike, fnr: npt.ArrayLike, delta: npt.ArrayLike
-) -> ThresholdFloats:
-    """max{0, ln((1 − δ − FNR)/FPR), ln((1 − δ − FPR)/FNR)}, in nats.
+def threshold_epsilon(fpr: npt.ArrayLike, fnr: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
+    """Return the loss of one decision rule: max{0, ln((1 − δ − FNR)/FPR), ln((1 − δ − FPR)/FNR)}.
 
     Equation 6.2 of [Koskela2024], after [Kairouz2015, theorem 2.1]: no (ε, δ)-DP mechanism with a
     smaller ε has these error rates. With upper limits of both rates it is a lower limit of ε
-    [Jagielski2020]; with lower limits it is an upper limit of what this way of deciding shows.
+    [Jagielski2020]; with lower limits, an upper limit of the loss that this rule shows.
 
     Args:
         fpr: in [0, 1].
@@ -108,7 +85,7 @@ def threshold_epsilon(
         delta: in [0, 1); all broadcast.
 
     Returns:
-        inf where a rate is 0 and the other leaves something above δ.
+        Inf if a rate is 0 and the other leaves something above δ.
     """
     x, y, d = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in (fpr, fnr, delta)))
     above, below = np.stack([1 - d - y, 1 - d - x]), np.stack([x, y])
@@ -118,43 +95,21 @@ def threshold_epsilon(
     return np.asarray(losses.max(axis=0), np.float64)
 
 
-# What events can show at most, at every number of draws at once.
-#
-# Against "this event shows a loss of at least ε" the evidence is the likelihood of the counts
-# under
-# Jeffreys' mixture, divided by the largest likelihood that the hypothesis allows [Wasserman2020].
-# The mixture's ratio to the likelihood of the truth is a martingale of mean 1, and the
-# denominator is
-# at least the likelihood of the truth if that is in the hypothesis, so the evidence exceeds 1/a
-# at
-# any time with probability a at most [Ville1939]. Nothing is paid for the number of events: if
-# one of
-# them reaches ε, saying that none does means to reject that one.
+LARGEST = 40.0  # ε beyond which no limit is told
+STEPS = (6, 5, 5, 5, 5)  # bisections; so many at a time are made together
 
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+def evidence_below(hits: Ints, trials: int, slope: Floats, delta: Floats | float) -> Floats:
+    """Return the logarithm of the evidence that events do not reach a loss, valid at any time.
 
-    ReachFloats = npt.NDArray[np.float64]
-    Ints = npt.NDArray[np.int64]
+    The evidence is the likelihood of the counts under Jeffreys' mixture, divided by the largest
+    likelihood that a loss of at least ε allows [Wasserman2020]. The mixture's ratio to the
+    likelihood of the truth is a martingale of mean 1, and the denominator is at least the
+    likelihood of the truth if that is in the hypothesis, so the evidence ever exceeds 1/a with
+    probability at most a [Ville1939].
 
-LARGEST = 40.0
-"""ε beyond which no limit is told."""
-
-STEPS = (6, 5, 5, 5, 5)
-"""Bisections; so many at a time are made together."""
-
-
-def evidence_below(
-    hits: Ints, trials: int, slope: ReachFloats, delta: ReachFloats | float
-) -> ReachFloats:
-    """Logarithm of the evidence that events do not reach a loss.
-
-    Args:
-        hits: on the side that is multiplied by e^ε and on the other, shape [events, 2].
-        trials: draws on each side.
-        slope: e^ε; broadcasts with [events].
-        delta: δ; broadcasts too.
+    `hits` counts on the side multiplied by e^ε and on the other, shape [events, 2], out of `trials`
+    each; slope e^ε and δ broadcast with [events].
     """
     of_q, of_p = hits[..., 0], hits[..., 1]
     q, p = of_q / trials, of_p / trials
@@ -168,19 +123,16 @@ def evidence_below(
 
 
 def reaches(hits: Ints, trials: int, delta: float, error: float) -> float:
-    """Upper limit of the largest loss that any of the events shows; inf if there is none.
+    """Return an upper limit of the largest loss of any of the events, at any time; inf if none.
 
-    Args:
-        hits: shape [events, 2], as above.
-        trials: draws on each side, at least 1.
-        delta: δ of the loss.
-        error: that the limit is wrong, at any time.
+    The number of events costs nothing: if one of them reaches ε, denying it of all rejects that
+    one. Arguments as above, at least one trial; `error` is the probability that the limit is wrong.
     """
     wanted = -np.log(error)
-    # Few events can have the highest limit: one that refutes what another reaches has not.
+    # An event that refutes a loss which another reaches cannot have the highest limit.
     low, high, left = 0.0, LARGEST, hits
     for steps in STEPS:
-        # Wherever so many bisections may come to is looked at together; all halves are exact.
+        # All places that so many bisections may reach, at once; halving is exact.
         parts = 1 << steps
         width = (high - low) / parts
         inner = low + width * np.arange(1, parts)
@@ -194,28 +146,16 @@ def reaches(hits: Ints, trials: int, delta: float, error: float) -> float:
     return float(high) if high < LARGEST else np.inf
 
 
-def _log_mixture(hits: Ints, trials: int) -> ReachFloats:
+def _log_mixture(hits: Ints, trials: int) -> Floats:
     return np.asarray(betaln(hits + 0.5, trials - hits + 0.5) - betaln(0.5, 0.5), np.float64)
 
 
-def _log_likelihood(hits: Ints, trials: int, rate: ReachFloats) -> ReachFloats:
+def _log_likelihood(hits: Ints, trials: int, rate: Floats) -> Floats:
     return np.asarray(xlogy(hits, rate) + xlog1py(trials - hits, -rate), np.float64)
 
 
-# Adjustment of p-values for the number of claims tested.
-
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    HolmFloats = npt.NDArray[np.float64]
-
-
-def holm(p_values: npt.ArrayLike, m: int) -> HolmFloats:
-    """Adjusted p-values of Holm's step-down procedure [Holm1979].
-
-    Valid under any dependence. A claim is rejected at family-wise level α where its adjusted
-    p-value is at most α.
+def holm(p_values: npt.ArrayLike, m: int) -> Floats:
+    """Adjust p-values by Holm's step-down procedure [Holm1979], valid under any dependence.
 
     Args:
         p_values: shape [k], k ≤ m; the other m − k tests count as never rejected.
@@ -229,11 +169,6 @@ def holm(p_values: npt.ArrayLike, m: int) -> HolmFloats:
     return adjusted
 
 
-def bonferroni(p_values: npt.ArrayLike, m: int) -> HolmFloats:
-    """Adjusted p-values of Bonferroni's procedure: p·m, at most 1.
-
-    Args:
-        p_values: shape [k].
-        m: number of tests planned.
-    """
+def bonferroni(p_values: npt.ArrayLike, m: int) -> Floats:
+    """Adjust p-values, shape [k], by Bonferroni's procedure for m planned tests: p·m, at most 1."""
     return np.minimum(np.asarray(p_values, np.float64) * m, 1.0)

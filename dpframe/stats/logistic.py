@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy import special
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Floats = npt.NDArray[np.float64]
+from dpframe.common.types import Floats
 
 STEPS = 100
-BLOCK = 1 << 14
-"""Rows weighted at a time; a weighted copy of all of them would double the memory."""
-
+BLOCK = 1 << 14  # rows weighted at a time; a weighted copy of all of them would double the memory
 TOLERANCE = 1e-10
 
 
 def logistic_regression(rows: Floats, labels: Floats, ridge: float) -> tuple[float, Floats]:
-    """Maximises the mean log-likelihood less ½ ridge ‖w‖², by Newton's method with halved steps.
+    """Maximise the mean log-likelihood less ½ ridge ‖w‖², by Newton's method with halved steps.
 
     Args:
         rows: features, shape [n, k]; best standardised.

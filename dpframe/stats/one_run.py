@@ -1,30 +1,28 @@
-"""Auditing one training run with many canaries."""
+"""Auditing one training run with many canaries, each in the data with probability ½.
+
+A guesser decides for r of m canaries whether they are in, abstains from the others, and is right
+about v. The number of guesses must be fixed beforehand or paid for. A claimed trade-off curve f
+enters by its inverse blow-up function x ↦ f(1 − x), the least probability, with the record
+exchanged, of an event of probability x.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
+from dpframe.common.types import Floats
 from dpframe.stats.roots import crossing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
-# Auditors of a single training run: many canaries, each in the data with probability ½.
-#
-# A guesser says of r of m canaries whether they are in, abstains from the others, and is right
-# about
-# v. How many guesses to make must be fixed beforehand or paid for.
 
 
 def one_run_p_value(
     canaries: int, guesses: int, correct: int, epsilon: float, delta: float
 ) -> float:
-    """p-value of the claim of (ε, δ)-DP [Steinke2023, theorem 5.2].
+    """Return the p-value of the claim of (ε, δ)-DP [Steinke2023, theorem 5.2].
 
     p = β(v) + 2mδ max_{1 ≤ i ≤ v} (β(v − i) − β(v))/i, at most 1, where β(w) = Pr[Bin(r, q) ≥ w]
     and q = e^ε/(1 + e^ε).
@@ -46,15 +44,7 @@ def one_run_p_value(
 
 
 def one_run_epsilon(canaries: int, guesses: int, correct: int, delta: float, error: float) -> float:
-    """Lower limit of ε at δ: up to there every p-value is at most the error [Steinke2023].
-
-    Args:
-        canaries: m.
-        guesses: r ≤ m.
-        correct: v ≤ r.
-        delta: in [0, 1).
-        error: in (0, 1).
-    """
+    """Return a lower limit of ε at δ: up to it every p-value is at most the error."""
 
     def excess(epsilon: float) -> float:
         return one_run_p_value(canaries, guesses, correct, epsilon, delta) - error
@@ -62,15 +52,7 @@ def one_run_epsilon(canaries: int, guesses: int, correct: int, delta: float, err
     return crossing(excess)
 
 
-# One training run against a whole trade-off curve [Mahloujifar2024].
-#
-# A claimed curve f enters by its inverse blow-up function x ↦ f(1 − x): at least so probable is,
-# with
-# the record exchanged, an event of probability x.
-
-
-SMALLEST_ERROR = 1e-12
-"""No p-value is below; so near to 1 a curve that is given as 1 − x has lost its digits."""
+SMALLEST_ERROR = 1e-12  # of a p-value; so near to 1 a curve given as 1 − x has lost its digits
 
 
 def one_run_rejects(
@@ -81,19 +63,18 @@ def one_run_rejects(
     error: float,
     choices: int = 2,
 ) -> bool:
-    """Whether a claimed trade-off curve is rejected [Mahloujifar2024].
+    """Return True if a claimed trade-off curve is rejected [Mahloujifar2024].
 
-    Suppose that so many guesses are right with probability at least the error. Their recursion
-    then follows, from v correct guesses down to none, how much of the probability that a guess is
-    right (r) and that it is wrong (h) this would take; more than there is, and the curve is
-    refuted.
+    Suppose that so many guesses are right with probability at least the error. Their recursion then
+    follows, from v correct guesses down to none, the probability that this takes of right (r) and
+    of wrong guesses (h); if it is more than there is, the curve is refuted.
 
     Args:
         canaries: m.
         guesses: c′ ≤ m, the most that are made.
         correct: c ≤ c′.
-        blow_up: the inverse blow-up function of the curve, convex and increasing on [0, 1]:
-            x ↦ Φ(Φ⁻¹(x) − μ) for μ-GDP.
+        blow_up: the inverse blow-up function of the curve, convex and increasing on [0, 1]: x ↦
+            Φ(Φ⁻¹(x) − μ) for μ-GDP.
         error: in (0, 1).
         choices: k, from which the canary was drawn: 2 for in or out.
     """
@@ -113,14 +94,7 @@ def one_run_rejects(
 def one_run_fdp_p_value(
     canaries: int, guesses: int, correct: int, blow_up: Callable[[float], float]
 ) -> float:
-    """Smallest error at which a claimed curve is rejected, at least `SMALLEST_ERROR`.
-
-    Args:
-        canaries: m.
-        guesses: c′ ≤ m.
-        correct: c ≤ c′.
-        blow_up: see `one_run_rejects`.
-    """
+    """Return the smallest error at which a curve is rejected, at least `SMALLEST_ERROR`."""
     origin = math.log(SMALLEST_ERROR)
 
     def rejected(log_ratio: float) -> float:
@@ -136,44 +110,27 @@ def one_run_fdp_p_value(
 def one_run_fdp_epsilon(
     canaries: int, guesses: int, correct: int, delta: float, error: float
 ) -> float:
-    """Lower limit of ε at δ: the curves of (ε, δ)-DP are rejected up to there.
-
-    Holds for any mechanism; `one_run_gaussian_mu` does not.
-
-    Args:
-        canaries: m.
-        guesses: c′ ≤ m.
-        correct: c ≤ c′.
-        delta: in [0, 1).
-        error: in (0, 1).
-    """
+    """Return a lower limit of ε at δ for any mechanism: (ε, δ)-DP is rejected up to it."""
     return _rejected_up_to(
         canaries, guesses, correct, error, lambda e: lambda x: approximate_blow_up(x, e, delta)
     )
 
 
 def one_run_gaussian_mu(canaries: int, guesses: int, correct: int, error: float) -> float:
-    """Lower limit of μ, for mechanisms that are Gaussian: the smallest not rejected.
-
-    Args:
-        canaries: m.
-        guesses: c′ ≤ m.
-        correct: c ≤ c′.
-        error: in (0, 1).
-    """
+    """Return a lower limit of μ, for Gaussian mechanisms: the smallest μ not rejected."""
     return _rejected_up_to(
         canaries, guesses, correct, error, lambda mu: lambda x: gaussian_blow_up(x, mu)
     )
 
 
 def approximate_blow_up(x: float, epsilon: float, delta: float) -> float:
-    """The inverse blow-up function of (ε, δ)-DP: max{0, 1 − δ − e^ε (1 − x), e^−ε (x − δ)}."""
+    """Return max{0, 1 − δ − e^ε (1 − x), e^−ε (x − δ)}, that of (ε, δ)-DP."""
     steep = 1 - delta - math.exp(min(epsilon, 700.0)) * (1 - x)
     return max(0.0, steep, math.exp(-epsilon) * (x - delta))
 
 
 def gaussian_blow_up(x: float, mu: float) -> float:
-    """The inverse blow-up function of μ-GDP: Φ(Φ⁻¹(x) − μ)."""
+    """Return Φ(Φ⁻¹(x) − μ), that of μ-GDP."""
     return float(special.ndtr(special.ndtri(x) - mu))
 
 
@@ -184,7 +141,7 @@ def _rejected_up_to(
     error: float,
     curves: Callable[[float], Callable[[float], float]],
 ) -> float:
-    """The parameter up to which the curves of a family are rejected."""
+    """Find the parameter up to which the curves of a family are rejected."""
 
     def excess(parameter: float) -> float:
         blow_up = curves(parameter)
@@ -193,21 +150,12 @@ def _rejected_up_to(
     return crossing(excess)
 
 
-# Exposure: how far a canary's score stands out among those of canaries that were left out.
-
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Floats = npt.NDArray[np.float64]
-
-
 def exposures(scores: npt.ArrayLike, reference: npt.ArrayLike) -> Floats:
-    """log₂ n − log₂ rank of each score among n reference scores, in bits [Carlini2019].
+    """Return log₂ n − log₂ rank of each score among n reference scores, in bits [Carlini2019].
 
-    The rank is 1 plus the number of reference scores that are at least as large, but no more than
-    n: ties count against the canary. So an exposure is between 0 and log₂ n; without any leak it is
-    about 1 bit in the median and log₂ e = 1.44 bits in the mean.
+    The rank is 1 plus the number of reference scores at least as large, but at most n: ties count
+    against the canary. So an exposure is between 0 and log₂ n; without any leak it is about 1 bit
+    in the median and log₂ e = 1.44 bits in the mean.
 
     Args:
         scores: with the canary, shape [k]; larger means more like the canary being in. NaN is
@@ -221,16 +169,13 @@ def exposures(scores: npt.ArrayLike, reference: npt.ArrayLike) -> Floats:
 
 
 def binned_exposures(counts: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """The same from counts: exposures of the bins and how many scores have each.
+    """Return the exposures of bins, in bits and ascending, and the number of scores that have each.
 
-    All scores of a bin count as ties, so exposures come out too small rather than too large.
+    All scores of a bin count as ties, so exposures are too small rather than too large.
 
     Args:
         counts: shape [2, bins], bins in ascending order of scores; row 0 without the canary, with
             at least one score, row 1 with it.
-
-    Returns:
-        Exposures in bits, ascending, and the counts of row 1.
     """
     reference, canaries = np.asarray(counts, np.float64)
     n = reference.sum()
@@ -239,17 +184,11 @@ def binned_exposures(counts: npt.ArrayLike) -> tuple[Floats, Floats]:
 
 
 def exposure_epsilon(exposure: float, delta: float = 0.0) -> float:
-    """The loss that a median exposure stands for [Jagielski2023]: ln((½ − δ) 2^exposure).
+    """Return ln((½ − δ) 2^exposure), the loss that a median exposure suggests [Jagielski2023].
 
     With the median of the canaries' scores as threshold, TPR is ½ and FPR is 2^−exposure. So the
-    loss is (exposure − 1) ln 2 at δ = 0: the first bit is chance. An estimate, no bound.
-
-    Args:
-        exposure: the median exposure, in bits.
-        delta: in [0, 1).
-
-    Returns:
-        At least 0.
+    loss is (exposure − 1) ln 2 at δ = 0: the first bit is chance. At least 0. An estimate, no
+    bound.
     """
     if delta >= 0.5:
         return 0.0
@@ -257,7 +196,7 @@ def exposure_epsilon(exposure: float, delta: float = 0.0) -> float:
 
 
 def _sortable(scores: npt.ArrayLike) -> Floats:
-    """Scores in which NaN is smaller than everything else, −inf included."""
+    """Copy scores such that NaN sorts below everything else, −inf included."""
     values = np.array(scores, np.float64)
     values[values == -np.inf] = np.finfo(np.float64).min
     values[np.isnan(values)] = -np.inf

@@ -1,8 +1,7 @@
 """The loss between two normal distributions that differ in mean and variance.
 
-This is the estimate of one-shot audits with random canaries [AndrewK2024], where the cosines
-of canaries with the model are normal: N(0, 1/d) for those left out of training, and with a mean and
-a variance of their own for those in it.
+One-shot audits with random canaries [AndrewK2024] estimate it: the cosines of canaries with the
+model are normal, N(0, 1/d) for those left out, with a fitted mean and variance for those in.
 """
 
 from __future__ import annotations
@@ -20,11 +19,9 @@ class Normal(NamedTuple):
     """A normal distribution."""
 
     mean: float
-    deviation: float
-    """Above 0."""
+    deviation: float  # above 0
 
     def log_mass(self, low: float, high: float) -> float:
-        """The logarithm of Pr[low < Y < high]."""
         left, right = (low - self.mean) / self.deviation, (high - self.mean) / self.deviation
         if left + right > 0:  # the tail that keeps its digits
             left, right = -right, -left
@@ -33,13 +30,7 @@ class Normal(NamedTuple):
 
 
 def normals_epsilon(delta: float, first: Normal, second: Normal) -> float:
-    """Smallest ε ≥ 0 with δ(ε) ≤ `delta` in both directions, or 1e9. An estimate, no bound.
-
-    Args:
-        delta: in (0, 1).
-        first: one distribution.
-        second: the other.
-    """
+    """Return the smallest ε ≥ 0 with δ(ε) ≤ `delta` > 0 in both directions, at most 1e9."""
 
     def excess(epsilon: float) -> float:
         forth = normals_log_delta(epsilon, first, second)
@@ -49,15 +40,7 @@ def normals_epsilon(delta: float, first: Normal, second: Normal) -> float:
 
 
 def normals_log_delta(epsilon: float, first: Normal, second: Normal) -> float:
-    """The logarithm of δ(ε) in one direction.
-
-    δ(ε) = Pr₁[L > ε] − e^ε Pr₂[L > ε], where L is the log-ratio of the densities.
-
-    Args:
-        epsilon: at least 0.
-        first: the distribution under which the event is more frequent.
-        second: the other one.
-    """
+    """Return the logarithm of δ(ε) = Pr₁[L > ε] − e^ε Pr₂[L > ε], L being the log-ratio."""
     pieces = _where_the_loss_exceeds(epsilon, first, second)
     ours, theirs = (
         float(np.logaddexp.reduce([law.log_mass(*piece) for piece in pieces], initial=-math.inf))
@@ -70,7 +53,7 @@ def normals_log_delta(epsilon: float, first: Normal, second: Normal) -> float:
 def _where_the_loss_exceeds(
     epsilon: float, first: Normal, second: Normal
 ) -> list[tuple[float, float]]:
-    """Intervals where a y² + b y + c, the log-ratio of the densities minus ε, is positive."""
+    """Find where a y² + b y + c, the log-ratio of the densities less ε, is positive."""
     (m1, s1), (m2, s2) = first, second
     a = (s2**-2 - s1**-2) / 2
     b = m1 / s1**2 - m2 / s2**2

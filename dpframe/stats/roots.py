@@ -1,24 +1,22 @@
-"""Where something that changes once along a line does so: all root finding of dpframe.
+"""Root finding for increasing functions and predicates.
 
-`bisection` and `bisection_each` ask a question that is answered no up to a place and yes beyond it;
-`newton_each` does so in fewer steps where there is a derivative, `crossing` where there is none.
+`bisection` and `bisection_each` take predicates, `newton_each` a derivative, `crossing` neither.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from dpframe.common.types import Floats
 
-    import numpy.typing as npt
+Bools = npt.NDArray[np.bool_]
+Point = tuple[float, float]
 
-    Floats = npt.NDArray[np.float64]
-    Bools = npt.NDArray[np.bool_]
-    Point = tuple[float, float]
 
 STEPS = 300
 
@@ -26,16 +24,16 @@ STEPS = 300
 def bisection(
     beyond: Callable[[float], bool], low: float, high: float, *, tolerance: float = 0.0
 ) -> tuple[float, float]:
-    """Narrows a bracket around the place from which on something holds.
+    """Narrow a bracket around the place from which on a predicate holds.
 
     Args:
-        beyond: whether a place is beyond it.
-        low: not beyond it; not asked.
-        high: beyond it; not asked.
+        beyond: the predicate; asked at neither end.
+        low: where it does not hold.
+        high: where it holds.
         tolerance: width of the last bracket, relative to max{1, |high|}; 0 for neighbouring floats.
 
     Returns:
-        The last bracket: a place that is not beyond, and one that is.
+        The last bracket: a place where it does not hold, and one where it does.
     """
     while high - low > tolerance * max(1.0, abs(high)):
         middle = (low + high) / 2
@@ -51,14 +49,7 @@ def bisection(
 def bisection_each(
     beyond: Callable[[Floats], Bools], low: Floats, high: Floats, *, steps: int
 ) -> tuple[Floats, Floats]:
-    """The same for many places at a time.
-
-    Args:
-        beyond: for each place whether it is beyond, shape [k].
-        low: not beyond, shape [k].
-        high: beyond, shape [k].
-        steps: how often brackets are halved.
-    """
+    """Halve many brackets, shape [k], `steps` times; see `bisection`."""
     for _ in range(steps):
         middle = (low + high) / 2
         is_beyond = beyond(middle)
@@ -67,14 +58,11 @@ def bisection_each(
 
 
 class Judged(NamedTuple):
-    """What is known at some places, for `newton_each`; each of shape [k]."""
+    """Judgements of some places, for `newton_each`; each of shape [k]."""
 
-    beyond: Bools
-    """Whether the root has been passed."""
-    exact: Bools
-    """Whether the place will do."""
-    newton: Floats
-    """Where Newton's method goes next; anything where it does not know."""
+    beyond: Bools  # whether the root has been passed
+    exact: Bools  # whether the place will do
+    newton: Floats  # where Newton's method goes next; anything where it does not know
 
 
 def newton_each(
@@ -87,16 +75,16 @@ def newton_each(
     least: float,
     steps: int,
 ) -> Floats:
-    """Roots by Newton's method, kept inside brackets: a step that leaves one halves it instead.
+    """Find roots by Newton's method inside brackets; a step that leaves one halves it instead.
 
     Args:
-        judge: what is known at places, shape [k].
+        judge: judges places, shape [k].
         start: where to begin, shape [k].
         low: at or below the roots, shape [k].
-        high: at or above them, inf where nothing is known, shape [k].
+        high: at or above them, inf if unknown, shape [k].
         tolerance: of a root, relative to max{`least`, |root|}.
         least: see `tolerance`.
-        steps: how many at most.
+        steps: the most that are made.
     """
     place = start
     for _ in range(steps):
@@ -121,18 +109,16 @@ def crossing(
     most: float = 700.0,
     tolerance: float = 1e-12,
 ) -> float:
-    """The place x in [0, most] where an increasing function becomes positive.
+    """Find the place x in [0, most] at which an increasing function becomes positive.
 
-    A bracket is grown from a guess in doubling steps, then narrowed by Chandrupatla's method
-    [Chandrupatla1997]: inverse quadratic interpolation where the last three points allow it,
-    bisection elsewhere. Of the last bracket the lower end is returned, where the function is not
-    positive.
+    A bracket grows from a guess in doubling steps, then `crossing_between` narrows it. Its lower
+    end, where the function is not positive, is returned.
 
     Args:
         function: increasing; may jump, and may be infinite.
         guess: where to look first; at least 0.
-        spread: how far off the guess may be; above 0.
-        most: no place beyond it is looked at.
+        spread: expected error of the guess; above 0.
+        most: no place beyond it is tried.
         tolerance: width of the last bracket, relative to 1 + x.
 
     Returns:
@@ -147,33 +133,27 @@ def crossing(
             return x
         there = (x, function(x))
         if (there[1] > 0) == up:
-            return _narrowed(function, there, here, tolerance)[0]
+            return crossing_between(function, there, here, tolerance=tolerance)[0]
         here, spread = there, 2 * spread
 
 
 def crossing_between(
-    function: Callable[[float], float], low: Point, high: Point, *, tolerance: float
+    function: Callable[[float], float], last: Point, across: Point, *, tolerance: float
 ) -> tuple[float, float]:
-    """Narrows a bracket around the place where an increasing function becomes positive.
+    """Narrow a bracket around the place at which an increasing function becomes positive.
 
-    By Chandrupatla's method, as in `crossing`.
+    By Chandrupatla's method [Chandrupatla1997]: inverse quadratic interpolation if the last three
+    points allow it, else bisection.
 
     Args:
-        function: increasing; may jump.
-        low: a place of at least 0 where it is not positive, and its value there.
-        high: a place where it is, and its value there.
+        function: increasing; may jump, and may be infinite.
+        last: a place of at least 0 and its value.
+        across: a place beyond the root, seen from there, and its value.
         tolerance: width of the last bracket, relative to 1 + its lower end.
 
     Returns:
-        The last bracket: a place where it is not positive, and one where it is.
+        The last bracket: a place where the function is not positive, and one where it is.
     """
-    return _narrowed(function, high, low, tolerance)
-
-
-def _narrowed(
-    function: Callable[[float], float], last: Point, across: Point, tolerance: float
-) -> tuple[float, float]:
-    """Narrows the bracket between the last point and the one across the root."""
     share = 0.5
     for _ in range(STEPS):
         x = last[0] + share * (across[0] - last[0])
@@ -192,7 +172,7 @@ def _narrowed(
 
 
 def _share(last: Point, across: Point, before: Point) -> float:
-    """Where to look next, from the last point (0) to the one across the root (1)."""
+    """Choose the next place, as a share of the way from the last point to the one across."""
     (x, f), (x_across, f_across), (x_before, f_before) = last, across, before
     if not all(map(math.isfinite, (f, f_across, f_before))) or f_before == f_across:
         return 0.5

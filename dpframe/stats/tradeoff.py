@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from decimal import ROUND_FLOOR, Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
+from dpframe.common.types import Floats
 from dpframe.stats.gaussian import gaussian_delta
 from dpframe.stats.roots import Judged, newton_each
 
-# The lower convex hull of points, the one shape behind profiles, bands and plots.
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    Point = tuple[float, float]
+Point = tuple[float, float]
 
 
 def falling_hull(points: Iterable[Point]) -> list[Point]:
-    """The falling part of the lower convex hull, by ascending x.
+    """Return the falling part of the lower convex hull, by ascending x.
 
     It begins at the leftmost point, the lowest of several, and ends at the lowest one. A point on
     the segment between two others is left out (monotone chain [Andrew1979]).
-
-    Args:
-        points: (x, y), any order, at least one.
     """
     hull: list[Point] = []
     for point in sorted(points):
@@ -41,17 +35,11 @@ def falling_hull(points: Iterable[Point]) -> list[Point]:
 
 
 def tradeoff_hull(points: Iterable[Point]) -> list[Point]:
-    """The lower convex hull of points (FPR, FNR) and of (0, 1) and (1, 0), by ascending FPR.
+    """Return the lower convex hull of points (FPR, FNR) and of (0, 1) and (1, 0), by ascending FPR.
 
     A trade-off curve is convex, starts at or below (0, 1) and ends at (1, 0) [Dong2022, proposition
     2.2]. So if it passes below or through every point, it does not rise above the hull: unlike
     lemma 7 applied to a lowered profile, this is a rigorous upper bound.
-
-    Args:
-        points: in [0, 1] × [0, 1].
-
-    Returns:
-        Corners of the hull, from (0, ≤ 1) to (1, 0).
     """
     hull = falling_hull([*points, (0.0, 1.0), (1.0, 0.0)])
     if hull[-1][0] < 1:  # an FNR of 0 was reached before (1, 0)
@@ -60,38 +48,26 @@ def tradeoff_hull(points: Iterable[Point]) -> list[Point]:
 
 
 def _is_above(a: Point, b: Point, c: Point) -> bool:
-    """Whether b is on or above the segment from a to c."""
+    """True if b is on or above the segment from a to c."""
     return (a[1] - b[1]) * (c[0] - b[0]) <= (b[1] - c[1]) * (b[0] - a[0])
 
 
-# A trade-off curve from points of a privacy profile.
-
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Floats = npt.NDArray[np.float64]
-
-LARGEST_EPSILON = 700.0
-"""e^700 is finite in float64; a point further out says nothing anyway."""
+LARGEST_EPSILON = 700.0  # e^700 is finite in float64; a point further out says nothing anyway
 
 
 class Envelope(NamedTuple):
     """The largest of some lines, at each place."""
 
-    breaks: Floats
-    """Where one line gives way to the next, ascending, shape [m − 1]."""
-    slopes: Floats
-    """Shape [m], ascending."""
-    heights: Floats
-    """Of the lines at `anchors`, shape [m]."""
+    breaks: Floats  # where one line gives way to the next, ascending, shape [m − 1]
+    slopes: Floats  # shape [m], ascending
+    heights: Floats  # of the lines at `anchors`, shape [m]
     anchors: Floats
     """A place on each line; 0 or near where it reaches 0, so that small values keep digits."""
 
     def at(self, x: npt.ArrayLike) -> Floats:
-        """The envelope, and 0 where it is negative.
+        """Evaluate the envelope, and 0 where it is negative.
 
-        A line that is not the largest at some place only gives too little there, so rounding in
+        A line that is not the largest at a place only gives too little there, so rounding in
         `breaks` cannot give too much.
         """
         places = np.asarray(x, np.float64)
@@ -101,14 +77,14 @@ class Envelope(NamedTuple):
 
 
 def tradeoff_envelope(epsilons: npt.ArrayLike, deltas: npt.ArrayLike) -> Envelope:
-    """The curve max_i max{0, 1 − δ_i − e^{ε_i} x, e^{−ε_i}(1 − δ_i − x)}.
+    """Return the curve max_i max{0, 1 − δ_i − e^{ε_i} x, e^{−ε_i}(1 − δ_i − x)}.
 
     This is Algorithm 1 of [Koskela2024], after their lemma 7. With finitely many points of a
-    privacy profile the curve is nowhere above the true one, and equal to it where a line touches.
+    privacy profile the curve is nowhere above the true one, and touches it along each line.
 
     Args:
         epsilons: at least 0, any order; those that are not finite are left out.
-        deltas: in [0, 1], one for each.
+        deltas: in [0, 1], one for each; the larger of both directions.
 
     Returns:
         The lines that are largest somewhere, from the steepest to the flattest.
@@ -137,38 +113,21 @@ def tradeoff_envelope(epsilons: npt.ArrayLike, deltas: npt.ArrayLike) -> Envelop
     )
 
 
-# Trade-off curves from a privacy profile, of both directions and of one.
-
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    TradeoffFloats = npt.NDArray[np.float64]
-
-
 def tradeoff_of_profile(
     fpr: npt.ArrayLike, epsilons: npt.ArrayLike, deltas: npt.ArrayLike
-) -> TradeoffFloats:
-    """max_i max{0, 1 − δ_i − e^{ε_i} x, e^{−ε_i}(1 − δ_i − x)}, the curve of both directions.
-
-    Lemma 7 of [Koskela2024], at the points of the profile that are given.
-
-    Args:
-        fpr: in [0, 1], any shape.
-        epsilons: at least 0, shape [m].
-        deltas: δ(ε), the larger one of both directions, shape [m].
-    """
+) -> Floats:
+    """Evaluate `tradeoff_envelope` at false-positive rates in [0, 1], any shape."""
     return tradeoff_envelope(epsilons, deltas).at(fpr)
 
 
 def one_sided_tradeoff(
     fpr: npt.ArrayLike, epsilons: npt.ArrayLike, deltas: npt.ArrayLike
-) -> TradeoffFloats:
-    """T(Q, P)(x) = sup_ε {1 − H_{e^ε}(P‖Q) − e^ε x}, over the ε that are given.
+) -> Floats:
+    """Return T(Q, P)(x) = sup_ε {1 − H_{e^ε}(P‖Q) − e^ε x}, over the ε that are given.
 
-    An event of Q-probability x has P-probability at most e^ε x + H_{e^ε}(P‖Q), whatever ε is; the
-    curve is the best of these lines. Lemma 7 takes the worse direction at each order, which gives
-    the symmetrised, convex curve of both. For this one alone ε runs over all real numbers.
+    An event of Q-probability x has P-probability at most e^ε x + H_{e^ε}(P‖Q) for every ε. Lemma 7
+    takes the worse direction at each order, which gives the symmetrised, convex curve of both; for
+    this one alone ε runs over all real numbers.
 
     Args:
         fpr: type I error under Q, in [0, 1], any shape.
@@ -181,33 +140,16 @@ def one_sided_tradeoff(
     return np.asarray(np.maximum(lines.max(axis=-1, initial=0.0), 0.0))
 
 
-# A certified privacy profile: what limits on error rates say about δ(ε), for every ε at once.
-
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    CertifiedProfileFloats = npt.NDArray[np.float64]
-
-
-POINTS = 21
-"""Of a written profile."""
-DIGITS = 6
-"""Of what is written; δ is rounded down."""
-LARGEST = 700.0
-"""e^700 is finite in float64."""
+POINTS = 21  # of a written profile
+DIGITS = 6  # of what is written; δ is rounded down
 
 
 def certified_profile(staircases: npt.ArrayLike) -> tuple[tuple[float, float], ...]:
-    """Points (ε, δ) of `certified_delta`, from ε = 0 to where it reaches 0.
+    """Return points (ε, δ) of `certified_delta`, from ε = 0 to where it reaches 0.
 
-    Between two points the δ of the right one holds, because a profile does not increase.
-
-    Args:
-        staircases: upper limits (FPR, FNR), shape [k, corners, 2], or [k, 2] for boxes.
-
-    Returns:
-        By ascending ε; none if nothing is certified at any δ.
+    None if nothing is certified. Between two points the δ of the right one holds, because a profile
+    does not increase. Takes staircases of upper limits (FPR, FNR), shape [k, corners, 2], or boxes,
+    [k, 2].
     """
     limits = np.asarray(staircases, np.float64)
     limits = np.clip(limits[:, None, :] if limits.ndim == 2 else limits, 0.0, 1.0)
@@ -218,7 +160,7 @@ def certified_profile(staircases: npt.ArrayLike) -> tuple[tuple[float, float], .
     telling = np.isfinite(worst) & (worst > 1)  # one without any limit says nothing
     if not telling.any():
         return ()
-    end = min(float(np.log(worst[telling].max())), LARGEST)
+    end = min(float(np.log(worst[telling].max())), LARGEST_EPSILON)
     epsilons = [float(f"{epsilon:.{DIGITS}g}") for epsilon in np.linspace(0, end, POINTS)]
     deltas = certified_delta(limits[telling], epsilons).tolist()
     return tuple((e, _rounded_down(d)) for e, d in zip(epsilons, deltas, strict=True))
@@ -229,12 +171,12 @@ def _rounded_down(value: float) -> float:
     return float(exact.quantize(Decimal((0, (1,), exact.adjusted() - DIGITS + 1)), ROUND_FLOOR))
 
 
-def certified_delta(staircases: npt.ArrayLike, epsilons: npt.ArrayLike) -> CertifiedProfileFloats:
-    """max_j min over corners (x, y) of max(1 − y − e^ε x, 1 − x − e^ε y), and at least 0.
+def certified_delta(staircases: npt.ArrayLike, epsilons: npt.ArrayLike) -> Floats:
+    """Return max_j min over corners (x, y) of max(1 − y − e^ε x, 1 − x − e^ε y), and at least 0.
 
-    The error rates of event j lie below or on one of its corners, it is not said which; and δ(ε) is
-    at least 1 − FNR − e^ε FPR for any event, in both directions [Kairouz2015, theorem 2.1]. So if
-    the staircases hold together with some probability, δ(ε) ≥ this holds with it for all ε at once.
+    The error rates of event j lie below or on an unknown one of its corners, and δ(ε) is at least 1
+    − FNR − e^ε FPR for any event, in both directions [Kairouz2015, theorem 2.1]. So if the
+    staircases hold together with some probability, so does δ(ε) ≥ this for all ε at once.
 
     Args:
         staircases: upper limits (FPR, FNR), shape [k, corners, 2].
@@ -252,57 +194,40 @@ def certified_delta(staircases: npt.ArrayLike, epsilons: npt.ArrayLike) -> Certi
     return np.asarray(np.maximum(either.min(axis=1).max(axis=0), 0.0))
 
 
-# The Gaussian curve that lies just above a privacy profile, over a stated range.
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
-
-    ProfileFitFloats = npt.NDArray[np.float64]
-
-PLACES = 400
-"""How many ε of the range are compared."""
-
+PLACES = 400  # how many ε of the range are compared
 STEPS = 200
 
 ROUNDS, FINER = 5, 65
 """The end of a range is looked for on a grid, and again between two of its places."""
 
-FURTHEST = 700.0
-"""No ε beyond it is looked at."""
+FURTHEST = 700.0  # no ε beyond it is looked at
 
 
 class ProfileFit(NamedTuple):
-    """A fitted μ, and the range that it is about."""
+    """A fitted μ and its range."""
 
-    mu: float
-    """The smallest μ whose curve is nowhere below the profile within the range."""
-    epsilon: float
-    """Where it touches."""
-    epsilon_max: float
-    """The range is [0, epsilon_max]."""
+    mu: float  # the smallest μ whose curve is nowhere below the profile within the range
+    epsilon: float  # where it touches
+    epsilon_max: float  # the range is [0, epsilon_max]
 
 
 def fit_gdp_mu(
-    profile: Callable[[ProfileFitFloats], ProfileFitFloats],
+    profile: Callable[[Floats], Floats],
     *,
     epsilon_max: float | None = None,
     delta_min: float | None = None,
     places: int = PLACES,
 ) -> ProfileFit:
-    """The sup over a range of ε of the μ with δ_μ(ε) = profile(ε).
+    """Return the sup over a range of ε of the μ with δ_μ(ε) = profile(ε).
 
     Appendix A of [Koskela2024] looks for the μ at which the profiles of a subsampled Gaussian and
-    of a Gaussian touch. There is no such point: μ(ε) rises towards 1/σ, so the result is what the
-    range makes it, and the range belongs to the result.
+    of a Gaussian touch. There is none: μ(ε) rises towards 1/σ, so the result depends on the range.
 
     Args:
         profile: δ(ε), decreasing; takes and returns arrays.
         epsilon_max: the range ends here; default: only where δ(ε) falls below `delta_min`.
         delta_min: the range ends where δ(ε) falls below it; default: it does not.
-        places: how many ε of the range are compared, its ends included.
+        places: the number of ε compared, both ends included.
 
     Raises:
         ValueError: neither end of the range was given.
@@ -318,15 +243,11 @@ def fit_gdp_mu(
     return ProfileFit(float(mus[best]), float(epsilons[best]), end)
 
 
-def matching_mu(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> ProfileFitFloats:
-    """The μ of the Gaussian curve that passes through (ε, δ); 0 at δ = 0, inf at δ ≥ 1.
+def matching_mu(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
+    """Return the μ of the Gaussian curve through (ε, δ), ε ≥ 0; 0 at δ = 0, inf at δ ≥ 1.
 
     Newton's method on ln δ_μ(ε), whose derivative in μ is φ(ε/μ − μ/2)/δ_μ(ε), kept inside a
     bracket.
-
-    Args:
-        epsilon: at least 0.
-        delta: in [0, 1]; both broadcast.
     """
     e, d = np.broadcast_arrays(np.asarray(epsilon, np.float64), np.asarray(delta, np.float64))
     found = np.where(d >= 1, np.inf, 0.0)
@@ -336,7 +257,7 @@ def matching_mu(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> ProfileFitFloat
     z = special.ndtri(d)
     low = np.maximum(z + np.sqrt(z * z + 2 * e), 0.0)
 
-    def judge(mu: ProfileFitFloats) -> Judged:
+    def judge(mu: Floats) -> Judged:
         value = gaussian_delta(e, mu)
         density = np.exp(-((e / mu - mu / 2) ** 2) / 2) / math.sqrt(2 * math.pi)
         useful = (value > 0) & (density > 0)
@@ -358,10 +279,8 @@ def matching_mu(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> ProfileFitFloat
     return found
 
 
-def _last_above(
-    profile: Callable[[ProfileFitFloats], ProfileFitFloats], delta: float, end: float
-) -> float:
-    """The largest ε ≤ `end` with profile(ε) ≥ delta, to 8 digits; 0 if there is none."""
+def _last_above(profile: Callable[[Floats], Floats], delta: float, end: float) -> float:
+    """Find the largest ε ≤ `end` with profile(ε) ≥ delta, to 8 digits; 0 if none."""
     low, high = 0.0, end
     for _ in range(ROUNDS):
         grid = np.linspace(low, high, FINER)

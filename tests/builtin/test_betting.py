@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import bdtrc
+from support import round_by_round
 from support.naive_bets import wealth
 
 from dpframe import ApproxDP, GaussianDP, PureDP, Query
@@ -198,13 +199,13 @@ def test_the_bound_is_that_of_a_whole_grid() -> None:
     rounds = [(above(counts), int(counts[0].sum())) for counts in some_rounds(5, 12, 6)]
     past = history(rounds)
     found = bound(past, 0.0, 0.05)
-    evidence = betting.nothing(5, 1)
+    evidence = round_by_round.nothing(5, 1)
     for draws, size in rounds:
-        evidence = betting.played(evidence, draws, size, np.array([found]), 0.0)
+        evidence = round_by_round.played(evidence, draws, size, np.array([found]), 0.0)
     assert evidence.best[0] > -math.log(0.05) - 0.02
-    further = betting.nothing(5, 1)
+    further = round_by_round.nothing(5, 1)
     for draws, size in rounds:
-        further = betting.played(further, draws, size, np.array([found * 1.01]), 0.0)
+        further = round_by_round.played(further, draws, size, np.array([found * 1.01]), 0.0)
     assert further.best[0] < -math.log(0.05)
 
 

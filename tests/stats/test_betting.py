@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 from scipy.special import bdtrc
+from support import round_by_round
 
 from dpframe.stats import betting
 
@@ -24,13 +25,13 @@ def rounds(n: int) -> list[int]:
 
 def audited(
     rng: np.random.Generator, n: int, epsilons: np.ndarray, shift: float = 1.0
-) -> betting.Evidence:
+) -> round_by_round.Evidence:
     """Laplace noise around 0 and around `shift`, whose loss is exactly that."""
-    evidence = betting.nothing(len(CUTS), len(epsilons))
+    evidence = round_by_round.nothing(len(CUTS), len(epsilons))
     for size in rounds(n):
         drawn = [np.sort(rng.laplace(place, size=size)) for place in (0, shift)]
         above = np.stack([size - np.searchsorted(part, CUTS) for part in drawn])
-        evidence = betting.played(evidence, above, size, epsilons, 0.0)
+        evidence = round_by_round.played(evidence, above, size, epsilons, 0.0)
     return evidence
 
 
@@ -119,10 +120,10 @@ def test_bounds_come_near_the_loss() -> None:
     grid = np.linspace(0, 1.5, 61)
     rng = np.random.default_rng(4)
     few, many = audited(rng, 1_000, grid), audited(rng, 30_000, grid)
-    assert 0.6 <= betting.lower_bound(few, grid, 0.05) <= 1
-    assert 0.9 <= betting.lower_bound(many, grid, 0.05) <= 1
+    assert 0.6 <= round_by_round.lower_bound(few, grid, 0.05) <= 1
+    assert 0.9 <= round_by_round.lower_bound(many, grid, 0.05) <= 1
     # Against what is not true wealth grows, also from the other side.
-    assert betting.lower_bound(audited(rng, 3_000, grid, -1.0), grid, 0.05) > 0.7
+    assert round_by_round.lower_bound(audited(rng, 3_000, grid, -1.0), grid, 0.05) > 0.7
 
 
 def test_what_is_bet_on_does_not_choose_its_own_event() -> None:
@@ -132,7 +133,7 @@ def test_what_is_bet_on_does_not_choose_its_own_event() -> None:
     bet = betting.choose(before.above, before.trials, slope, 0.0)
     for size in (0, 50):
         above = np.stack([np.full(len(CUTS), size), np.zeros(len(CUTS), int)])
-        after = betting.played(before, above, 50, np.array([0.5]), 0.0)
+        after = round_by_round.played(before, above, 50, np.array([0.5]), 0.0)
         own = betting.pay(above, 50, bet, slope, 0.0)
         assert np.array_equal(after.log_wealth, before.log_wealth + own)
 
@@ -140,16 +141,16 @@ def test_what_is_bet_on_does_not_choose_its_own_event() -> None:
 def test_ends() -> None:
     """The first round pays nothing; empty rounds, all and none above a cut stay finite."""
     grid = np.array([0.0, 1.0, 50.0])
-    evidence = betting.nothing(3, 3)
+    evidence = round_by_round.nothing(3, 3)
     for above, size in (([[0, 0, 0], [0, 0, 0]], 0), ([[9, 9, 9], [0, 0, 0]], 9)):
-        evidence = betting.played(evidence, np.array(above), size, grid, 0.0)
+        evidence = round_by_round.played(evidence, np.array(above), size, grid, 0.0)
         assert not evidence.log_wealth.any()
     for _ in range(30):
-        evidence = betting.played(evidence, np.array([[9, 9, 9], [0, 0, 0]]), 9, grid, 0.0)
+        evidence = round_by_round.played(evidence, np.array([[9, 9, 9], [0, 0, 0]]), 9, grid, 0.0)
         assert np.isfinite(evidence.log_wealth).all()
-    assert betting.lower_bound(evidence, grid, 0.05) == 1.0
-    assert betting.lower_bound(betting.nothing(3, 3), grid, 0.05) == 0.0
-    assert betting.refuted(evidence, 0.05).tolist() == [True, True, False]
+    assert round_by_round.lower_bound(evidence, grid, 0.05) == 1.0
+    assert round_by_round.lower_bound(round_by_round.nothing(3, 3), grid, 0.05) == 0.0
+    assert round_by_round.refuted(evidence, 0.05).tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-13, 1e-6, 0.4])

@@ -1,15 +1,31 @@
-"""The anytime estimator: bets against the claim."""
+"""The anytime estimator: bets against the claim, round by round."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dpframe import BinCounts, DecisionCounts, Estimate, Estimator, Query, Statistic
+from dpframe import (
+    Array,
+    BinCounts,
+    Claim,
+    DecisionCounts,
+    Estimate,
+    Estimator,
+    Floats,
+    HostArray,
+    Ints,
+    Query,
+    Settled,
+    Statistic,
+    Tree,
+)
+from dpframe.builtin.estimators.events import beyond, epsilon_at
 from dpframe.stats.betting import (
     MOST_AT_ONCE,
     Bet,
@@ -23,37 +39,22 @@ from dpframe.stats.betting import (
 )
 from dpframe.stats.joint import evidence_below, reaches
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from dpframe import Array, Claim, Floats, HostArray, Ints, Settled, Tree
-
-
-# Bets against what is claimed: a wealth, and how it grew.
-
-
-TINY = 1e-300
-"""No p-value is below."""
-
-MOST = 690.0
-"""Logarithms of larger wealths give smaller ones."""
-
-MOST_GROWTH = 600.0
-"""ε whose exponential is still far from the largest float."""
+TINY = 1e-300  # no p-value is below
+MOST = 690.0  # logarithms of larger wealths give smaller ones
+MOST_GROWTH = 600.0  # ε whose exponential is still far from the largest float
 
 
 class Lines(NamedTuple):
-    """Half-planes p ≤ e^ε q + δ in which a claim holds every event."""
+    """Half-planes p ≤ e^ε q + δ that contain every event under a claim."""
 
     slope: Floats
     delta: Floats
-    group: tuple[slice, slice]
-    """Those of the claim as it is, and of the claim widened by what is not resolved."""
+    group: tuple[slice, slice]  # of the exact claim, and of the claim widened by the resolution
 
 
 @functools.lru_cache(maxsize=256)
 def lines(claim: Claim, resolution: float) -> Lines:
-    """What a claim says at each δ, exactly and where rates are known up to `resolution` only."""
+    """Return the claim at each δ, exactly and widened by rates known only up to `resolution`."""
     said = [(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
     said = [(epsilon, delta) for epsilon, delta in said if epsilon <= MOST_GROWTH]
     slope = np.exp(np.array([epsilon for epsilon, _ in said], np.float64))
@@ -69,30 +70,24 @@ def lines(claim: Claim, resolution: float) -> Lines:
 
 
 class Book(NamedTuple):
-    """What bets against a claim have earned, as it is and widened."""
+    """The earnings of bets against a claim, exact and widened."""
 
-    log_wealth: Floats = np.zeros((2, 2))
-    """Of each of the two ways to guess, shape [ways, 2]."""
-    best: Floats = np.zeros(2)
-    """Largest logarithm of their mean so far."""
+    log_wealth: Floats = np.zeros((2, 2))  # of each of the two ways to guess, shape [ways, 2]
+    best: Floats = np.zeros(2)  # largest logarithm of their mean so far
 
     @property
     def p_values(self) -> tuple[float, float]:
-        """Valid at every number of draws at once."""
+        """p-values valid at every number of draws at once."""
         exact, widened = (max(math.exp(-w) if w < MOST else 0.0, TINY) for w in self.best.tolist())
         return min(exact, 1.0), min(max(exact, widened), 1.0)
 
     def played(self, lines: Lines, past: History) -> tuple[Book, Floats]:
-        """Bets on rounds: in each against the line that the draws before it contradict most.
+        """Bet on rounds: in each against the line that the draws before it contradict most.
 
-        Args:
-            lines: of the claim; against none of them nothing is bet.
-            past: the rounds, each with what came before it.
-
-        Returns:
-            The new book, and the logarithm of the wealth after each round, shape [rounds, 2].
+        Returns the new book, and the logarithm of the wealth after each round, shape [rounds, 2].
         """
-        groups = _some(lines.group)
+        # Without the empty groups; the widened one is empty first.
+        groups = [group for group in lines.group if group.stop > group.start]
         factors = np.zeros((2, len(past.trials), 2))
         size = max(1, MOST_AT_ONCE // (4 * past.above.shape[2] * max(1, len(lines.slope))))
         for at in range(0, len(past.trials) if groups else 0, size):
@@ -104,7 +99,7 @@ class Book(NamedTuple):
 
 
 def _factors(lines: Lines, groups: list[slice], past: History) -> Floats:
-    """Logarithms of what rounds pay, shape [2, rounds, groups]."""
+    """Return the logarithms of what rounds pay, shape [2, rounds, groups]."""
     guess, z = suspected(past, lines.slope, lines.delta)
     rounds, places = np.arange(len(z))[:, None], []
     for group in groups:
@@ -119,26 +114,15 @@ def _factors(lines: Lines, groups: list[slice], past: History) -> Floats:
     return earned(drawn[rounds, event], past.trials[:, None], bet, *of)
 
 
-def _some(groups: tuple[slice, slice]) -> list[slice]:
-    """Those that are not empty; the widened ones are empty first."""
-    return [group for group in groups if group.stop > group.start]
-
-
-# Counts between cuts that a few scores fix, or of decisions.
-
-
-EDGES = 320
-"""Cuts of scores; fewer of them are told apart from one another."""
-
-BEYOND = 44
-"""Cuts outside of the extremes, on each side."""
+EDGES = 320  # cuts of scores; fewer of them are told apart from one another
+BEYOND = 44  # cuts outside of the extremes, on each side
 
 
 @dataclasses.dataclass(frozen=True)
 class Cuts(BinCounts):
-    """Scores between edges, and decisions as they are: `counts[dataset][bin or decision]`.
+    """Counts of scores between edges, and of decisions: `counts[dataset][bin or decision]`.
 
-    The edges come from the scores of the first round, which nothing is bet on.
+    The edges come from the scores of the first round, on which nothing is bet.
     """
 
     accepts: ClassVar[frozenset[str]] = frozenset({"decision", "score"})
@@ -162,10 +146,10 @@ class Cuts(BinCounts):
 
 
 def cuts(scores0: HostArray, scores1: HostArray) -> HostArray:
-    """Edges in ascending order, padded with inf, shape [EDGES], in the dtype of the scores.
+    """Return ascending edges padded with inf, shape [EDGES], in the dtype of the scores.
 
-    At every value, and just above those that are there twice: atoms are then told from what is
-    around them. Between values and beyond the extremes as far as there is room.
+    Edges lie at every value, just above repeated ones to isolate atoms, and between values and
+    beyond the extremes as far as there is room.
     """
     dtype = scores0.dtype
     values = np.sort(np.concatenate([scores0, scores1]))
@@ -176,7 +160,9 @@ def cuts(scores0: HostArray, scores1: HostArray) -> HostArray:
     info = np.finfo(dtype)
     ends = np.array([info.min, np.inf], dtype)
     wide = distinct.astype(np.float64)
-    outer = _beyond(wide)
+    outer = np.zeros(0)
+    if len(wide):
+        outer = beyond(wide, BEYOND, 1000, otherwise=float(np.abs(wide).max()) or 1.0)
     room = EDGES - 2 - len(outer)
     if len(own) > room:
         own = own[np.linspace(0, len(own) - 1, room).round().astype(int)]
@@ -192,43 +178,18 @@ def cuts(scores0: HostArray, scores1: HostArray) -> HostArray:
     return np.concatenate([edges, np.full(EDGES - len(edges), np.inf, dtype)]).astype(dtype)
 
 
-def _beyond(values: Floats) -> Floats:
-    """Outside of the extremes, in steps that grow from a fraction of the tail's scale."""
-    if not len(values):
-        return np.zeros(0)
-    inner = min(len(values) - 1, round(np.sqrt(len(values))))
-    steps = np.geomspace(0.02, 1000, BEYOND)
-    largest = np.abs(values).max() or 1.0
-    above = values[-1] + steps * ((values[-1] - values[-1 - inner]) or largest)
-    below = values[0] - steps * ((values[inner] - values[0]) or largest)
-    both = np.concatenate([above, below])
-    return np.asarray(both[np.isfinite(both)], np.float64)
-
-
 def above(counts: HostArray) -> HostArray:
-    """Draws at or above each cut, from counts in bins, shape [2, bins − 1]."""
+    """Count draws at or above each cut, from counts in bins, shape [2, bins − 1]."""
     return np.cumsum(counts[:, ::-1], axis=1, dtype=np.int64)[:, -2::-1]
 
 
-# Rounds of draws whose order is not known, or does not matter.
-#
-# Draws that are independent and alike are as good in any order. So counts of all of them are
-# dealt
-# out to rounds as a shuffled deck would be, by dice that know nothing of them.
-
-
-FIRST = 64
-"""Draws of the first round, on each side."""
-
-GROWTH, LEAST = 9, 8
-"""A round is one of so many parts of all before it, and at least so many draws."""
-
-MOST_SPLIT = 10**9
-"""Draws that NumPy deals out exactly."""
+FIRST = 64  # draws of the first round, on each side
+GROWTH, LEAST = 9, 8  # a round is one of so many parts of all before it, and at least so many draws
+MOST_SPLIT = 10**9  # draws that NumPy deals out exactly
 
 
 def sizes(trials: int) -> list[int]:
-    """Draws of each round, on each side; the last one is what is left."""
+    """Return the draws of each round, on each side; the last one takes the rest."""
     found, total = [], 0
     while total < trials:
         size = max(LEAST, total // GROWTH) if total else FIRST
@@ -238,9 +199,10 @@ def sizes(trials: int) -> list[int]:
 
 
 def rounds_of_counts(counts: HostArray) -> Iterator[Ints]:
-    """Counts of each round, from those of all of them, shape [2, bins].
+    """Deal counts, shape [2, bins], out to rounds as a shuffled deck, by fixed dice.
 
-    With fewer draws on one side some of the other are left out.
+    Independent draws are as good in any order. If one side has fewer draws, some of the other are
+    left out.
     """
     left = counts.astype(np.int64)
     trials = int(min(left.sum(axis=1)))
@@ -259,7 +221,7 @@ def rounds_of_counts(counts: HostArray) -> Iterator[Ints]:
 def rounds_of_scores(
     scores: tuple[HostArray, HostArray], rng: np.random.Generator
 ) -> tuple[HostArray, Iterator[Ints]]:
-    """Edges from the first of the scores, and the counts of each round between them."""
+    """Return edges from the first of the scores, and the counts of each round between them."""
     mixed = [rng.permutation(np.asarray(part)) for part in scores]
     if mixed[0].dtype == np.bool_:
         edges, bins, number = np.zeros(0, np.float32), [p.astype(np.int64) for p in mixed], 2
@@ -282,28 +244,22 @@ def rounds_of_scores(
     return edges, dealt()
 
 
-# The estimator that may be looked at at any time.
-
-
-GROWN = 1.4
-"""Draws are this many times as many before bets are worked out again."""
+GROWN = 1.4  # draws are this many times as many before bets are worked out again
 
 
 class State(NamedTuple):
-    """What is known after some rounds."""
+    """The counts and earnings of the rounds so far."""
 
     rounds: tuple[tuple[Ints, int], ...] = ()
     """Draws at or above each cut, shape [2, cuts], and how many draws on each side."""
-    above: Ints | None = None
-    """All of them together."""
+    above: Ints | None = None  # all of them together
     trials: int = 0
-    book: Book = Book()
-    """What was earned against the claim."""
+    book: Book = Book()  # what was earned against the claim
     path: tuple[tuple[int, float], ...] = ()
     """Draws on each side, and the logarithm of the wealth against the claim."""
     settled_at: int = 0
-    """Draws on each side of the rounds that the book knows. What a bet earns is worked out for
-    several rounds at a time, which changes nothing: it depends on the rounds before it alone."""
+    """Draws on each side in the rounds that are in the book. Several rounds are entered at a time,
+    which changes nothing: a bet depends only on the rounds before its own."""
 
 
 class Betting(Estimator, name="betting"):
@@ -356,10 +312,10 @@ class Betting(Estimator, name="betting"):
         slope, delta = against.slope[against.group[0]], against.delta[against.group[0]]
         if state.above is None or not state.trials or not len(slope):
             return None
-        # Every event, also those that hardly ever happened: one of them may show the violation.
+        # Every event, however rare: one of them may show the violation.
         hits, wanted = events(state.above, state.trials), -math.log(error)
         rarest = hits[None, hits.sum(axis=1).argmin()]
-        # Where one is out of reach of proof, the rest need none.
+        # If one cannot be ruled out, the rest need not be looked at.
         for some in (hits,) if _decided(state) else (rarest, hits):
             found = evidence_below(some[:, None], state.trials, slope, delta)
             if np.any(found < wanted):
@@ -369,7 +325,8 @@ class Betting(Estimator, name="betting"):
     def conclude(self, state: State, layout: Tree, query: Query) -> Estimate:
         error = 1 - query.confidence
         if state.above is None or not state.trials:
-            return _nothing(query)
+            p_value = None if query.claim is None else 1.0
+            return Estimate(0.0, 0.0, math.inf, p_value=p_value, p_resolved=p_value)
         state = _caught_up(state, query)
         assert state.above is not None
         lower = bound(history(list(state.rounds)), query.delta, error)
@@ -383,7 +340,7 @@ class Betting(Estimator, name="betting"):
         best = int(choose(state.above, state.trials, slope, query.delta).event[0])
         none = query.claim is None
         return Estimate(
-            epsilon=_loss(hits[best] / state.trials, query.delta),
+            epsilon=epsilon_at(*(hits[best] / state.trials).tolist(), query.delta),
             epsilon_lower=lower,
             epsilon_upper=limit,
             epsilon_upper_of="every event" if _decided(state) else "chosen thresholds",
@@ -419,16 +376,16 @@ LOSSES = np.array([0.0, *np.geomspace(0.01, 20, 24)])
 """Against which the events are chosen whose loss is limited."""
 
 TELLING = 4.0
-"""Standard errors by which an event must show a loss to be limited; more than the luckiest of
-hundreds of cuts shows."""
+"""Standard errors by which an event must show a loss to be limited: more than chance among hundreds
+of cuts."""
 
 
 def _limited(state: State, delta: Floats) -> tuple[Ints, int]:
-    """Events whose loss is limited, and draws that did not choose them.
+    """Return the events whose loss is limited, and the number of draws that did not choose them.
 
-    All of them for decisions. Of scores, cuts so far out that nothing was counted beyond them set
-    no limit. So the first half of the draws chooses the cuts that show a loss, and the other half
-    limits how much they show.
+    Decisions have few events, all of which are limited. Far-out cuts of scores, beyond which
+    nothing was counted, set no limit; so the first half of the draws chooses the cuts that show a
+    loss, and the other half limits it.
     """
     assert state.above is not None
     if _decided(state):
@@ -447,7 +404,7 @@ def _limited(state: State, delta: Floats) -> tuple[Ints, int]:
 
 
 def _caught_up(state: State, query: Query) -> State:
-    """With a book of all rounds."""
+    """Enter all rounds in the book."""
     path = state.path
     if query.claim is None or len(path) == len(state.rounds):
         return state._replace(settled_at=state.trials)
@@ -466,15 +423,3 @@ def _caught_up(state: State, query: Query) -> State:
 
 def _decided(state: State) -> bool:
     return state.above is not None and state.above.shape[1] == 1
-
-
-def _loss(rates: HostArray, delta: float) -> float:
-    q, p = float(rates[0]), float(rates[1])
-    if p <= delta:
-        return 0.0
-    return max(0.0, math.log((p - delta) / q)) if q > 0 else math.inf
-
-
-def _nothing(query: Query) -> Estimate:
-    p_value = None if query.claim is None else 1.0
-    return Estimate(0.0, 0.0, math.inf, p_value=p_value, p_resolved=p_value)

@@ -1,26 +1,20 @@
-"""The events that a pilot chooses."""
+"""Choose the events to test from the counts of a pilot."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
 
+from dpframe import Claim, Floats, Ints, Query
 from dpframe.builtin.estimators.events import Bins, Events, Family
 from dpframe.stats.joint import CAP
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dpframe import Claim, Floats, Ints, Query
-
-
 CAUTION = 1.5
-"""Standard errors by which the pilot's rates are worsened before they are compared.
-
-Without it the pilot would choose the events that it was lucky with.
-"""
+"""Standard errors by which the pilot's rates are worsened before they are compared; without it the
+pilot would choose the events that it was lucky with."""
 
 BESIDE = 4.0
 """The chosen rank is tried together with a rarer and a more frequent one, by this factor."""
@@ -35,8 +29,7 @@ class Chosen(NamedTuple):
     """An event for the draws to come."""
 
     family: Family
-    cut: int
-    """Steps of the ladder."""
+    cut: int  # steps of the ladder
     rank: int
     """Rank of the false score beyond which the event begins; 0: the event is the fixed cut."""
     weight: float
@@ -62,16 +55,10 @@ class Chosen(NamedTuple):
 
 
 def choose(pilot: Ints, families: Sequence[Family], query: Query, share: float) -> list[Chosen]:
-    """Chooses events for a bound at the query's δ, and one against its claim.
+    """Choose events for a bound at the query's δ, and one against its claim, by the pilot's counts.
 
-    The latter only if the claim is not about that δ alone: then the event that refutes it may be
-    quite another.
-
-    Args:
-        pilot: the pilot's counts, shape [2, bins].
-        families: which events there are to choose from.
-        query: what will be asked of the draws to come.
-        share: of the error, to be divided among the events.
+    The latter only if the claim is not about that δ alone: another event may refute it best.
+    `share` of the error is divided among the events.
     """
     views = [_View(family, family.bins(pilot), query) for family in families]
     best = max(views, key=lambda view: float(view.promise.max()))
@@ -101,7 +88,7 @@ class _View:
 
     @property
     def promise(self) -> Floats:
-        """Predicted bound on ε of every cut, shape [steps + 1]; −inf where there is none."""
+        """Predict the bound on ε of every cut, shape [steps + 1]; −inf for none."""
         fpr, tpr = self.cautious_fpr, self.cautious_tpr
         n, n_true = self.trials
         weight = self.weights(fpr, tpr)
@@ -111,7 +98,7 @@ class _View:
         return np.where(low > 0, np.log(np.maximum(low, 1e-300) / high), -np.inf)
 
     def weights(self, fpr: Floats, tpr: Floats) -> Floats:
-        """The share of the false positives in the standard error of ln((TPR − δ)/FPR)."""
+        """Return the share of the false positives in the standard error of ln((TPR − δ)/FPR)."""
         n, n_true = self.trials
         false = 1 / np.maximum(n * fpr, 1)
         above = np.maximum(tpr - self.delta, 1e-9)
@@ -119,7 +106,7 @@ class _View:
         return np.asarray(np.clip(np.sqrt(false / (false + true)), 0.5, 0.995), np.float64)
 
     def against(self, claim: Claim) -> Floats:
-        """Standard errors by which every cut is expected to lie below the claimed curve."""
+        """Predict by how many standard errors every cut lies below the claimed curve."""
         x, y = self.cautious_fpr, 1 - self.cautious_tpr
         inside = np.clip(x, 0, 1)
         step = 1e-4 * np.minimum(inside, 1 - inside) + 1e-12
@@ -133,7 +120,7 @@ class _View:
         return np.asarray((f - y) / noise, np.float64)
 
     def around(self, cut: int, share: float) -> list[Chosen]:
-        """The event at a cut, and a rarer and a more frequent one."""
+        """Return the event at a cut, and a rarer and a more frequent one."""
         factors = (1 / BESIDE, 1.0, BESIDE)
         found: dict[tuple[int, int], Chosen] = {}
         for factor, part in zip(factors, SHARES, strict=True):
@@ -145,13 +132,13 @@ class _View:
         return list(found.values())
 
     def event(self, cut: int, factor: float, share: float) -> Chosen:
-        """An event whose false positives are `factor` times as frequent as those of a cut."""
+        """Return an event with `factor` times as many false positives as a cut."""
         ladder, (n, _) = self.ladder, self.trials
         wanted = self.fpr[cut] * factor
         if factor != 1:
             last = len(ladder.false) - 1
             cut = int(np.clip(np.searchsorted(self.fpr, wanted, side="right") - 1, 0, last))
-        # The steps with false scores on both sides of the cut; those without say nothing of ties.
+        # Only steps with false scores, on both sides of the cut, tell something about ties.
         filled = np.unique(ladder.false)
         at = int(np.searchsorted(filled, ladder.false[cut]))
         steps = np.diff(filled[max(at - 1, 0) : at + 2])
@@ -165,12 +152,12 @@ class _View:
 
 
 def _upper(count: Floats, z: Floats | float) -> Floats:
-    """Upper limit of a Poisson mean, z standard errors up [Wilson1931]."""
+    """Return the upper limit of a Poisson mean, z standard errors up [Wilson1931]."""
     return np.asarray(count * (1 - 1 / (9 * count) + z / (3 * np.sqrt(count))) ** 3, np.float64)
 
 
 def _lower(count: Floats, trials: int, z: Floats | float) -> Floats:
-    """Lower limit of a binomial mean, z standard errors down, roughly; 0 for none."""
+    """Approximate the lower limit of a binomial mean, z standard errors down; 0 for none."""
     some = np.maximum(count, 1e-3)
     spread = z * np.sqrt(np.maximum(1 - some / trials, 0)) / (3 * np.sqrt(some))
     return np.asarray(

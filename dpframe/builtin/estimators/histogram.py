@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from dpframe import (
-    BinCounts,
     Claim,
     Estimate,
     Estimator,
+    Floats,
     Ge,
+    HostArray,
+    Ints,
     Le,
     Query,
+    Statistic,
+    Tree,
     epsilon_of,
     estimate_from_boxes,
 )
@@ -22,56 +27,39 @@ from dpframe.builtin.estimators.choice import choose
 from dpframe.builtin.estimators.events import (
     DISTINCT,
     UP,
+    PilotGrid,
     bin_counts,
     binned_rates,
     distinct,
     estimate_from_events,
-    largest_shown,
 )
-from dpframe.stats.histograms import (
-    best_events,
-    canonne_radius,
-    common_deviation,
-    histogram_epsilon,
-    normal_roughness,
-    one_sided_radius,
-    privacy_profile,
-    ratio_order,
-    scott_width,
-    total_variation,
-)
+from dpframe.builtin.estimators.upper_limits import largest_shown
+from dpframe.stats import histograms
 from dpframe.stats.tradeoff import tradeoff_hull, tradeoff_of_profile
 
-if TYPE_CHECKING:
-    from dpframe import Array, Floats, HostArray, Ints, Statistic, Tree
-
-
-# Scores in bins of equal width, and the histograms that the counts make.
+Points = tuple[tuple[float, float], ...]
 
 
 FINE = 1022
-"""Bins between the two open ones that are counted where the width is chosen later: the width is
-Scott's rule at the number of trials, which the pilot does not know."""
+"""Bins counted between the two open ones if the width is chosen later: Scott's rule depends on the
+number of trials, which the pilot does not know."""
 
 MOST_BINS = 100_000
 """As many as the pilot has draws; more would be empty, and take memory all the same."""
 
-OUTSIDE = 0.001
-"""Share of a pilot's scores that each open end may hold where no range is given."""
-
-REPEATED = 4
-"""Values count as discrete if the pilot met each of them so often in the mean."""
+OUTSIDE = 0.001  # share of a pilot's scores that each open end may hold where no range is given
+REPEATED = 4  # values count as discrete if the pilot met each of them so often in the mean
 
 QUARTILES = 1.3489795003921634
 """Interquartile range of a normal distribution, in standard deviations."""
 
 
 @dataclasses.dataclass(frozen=True)
-class PilotBins(BinCounts):
-    """Counts in bins of equal width, the outermost ones open, and the pilot's counts beside them.
+class PilotBins(PilotGrid):
+    """Counts in bins of equal width, the outermost ones open, and the pilot's own counts.
 
-    Without a number of bins the counts are finer than the histogram will be (see `first_bins`).
-    If the pilot has few distinct values and no range was given, each gets a bin instead.
+    Without a number of bins the counts are finer than the histogram (see `first_bins`). If the
+    pilot has few distinct values and no range was given, each gets a bin instead.
     """
 
     bins: int | None
@@ -83,21 +71,11 @@ class PilotBins(BinCounts):
         pilot = np.stack([bin_counts(edges, scores) for scores in (pilot0, pilot1)])
         return {"edges": edges, "pilot": pilot, "deviation": np.float64(deviation)}
 
-    def edges(self, layout: Tree) -> Array:
-        edges: Array = layout["edges"]
-        return edges
-
     def describe(self, layout: Tree) -> dict[str, Any]:
-        return {
-            **super().describe(layout),
-            # As short as their precision allows: a float32 has half the digits of its float64.
-            "edges": [float(str(edge)) for edge in np.asarray(layout["edges"])],
-            "pilot": np.asarray(layout["pilot"]).tolist(),
-            "deviation": float(layout["deviation"]),
-        }
+        return {**super().describe(layout), "deviation": float(layout["deviation"])}
 
     def _edges(self, pilots: tuple[HostArray, HostArray]) -> tuple[HostArray, float]:
-        """Edges, and the deviation that decides how many of them to leave out; 0 for none."""
+        """Return edges, and the deviation that decides how many to leave out; 0 for none."""
         dtype, values = pilots[0].dtype, distinct(*pilots)
         most = FINE + 1 if self.bins is None else self.bins - 1
         few = min(DISTINCT, most, sum(map(len, pilots)) // REPEATED)
@@ -111,7 +89,7 @@ class PilotBins(BinCounts):
             t = np.arange(1, self.bins) / self.bins
             return (low * (1 - t) + high * t).astype(dtype), 0.0
         t = np.arange(FINE + 1) / FINE
-        deviation = common_deviation(*(_deviation(scores) for scores in finite))
+        deviation = histograms.common_deviation(*(_deviation(scores) for scores in finite))
         return (low * (1 - t) + high * t).astype(dtype), deviation
 
     def _range(self, finite: list[Floats]) -> tuple[float, float]:
@@ -126,12 +104,11 @@ class PilotBins(BinCounts):
 class Histograms(NamedTuple):
     """Counts of the same bins on both datasets."""
 
-    counts: Ints
-    """Shape [2, k]; NaN comes first if it has a bin of its own, then ascending scores."""
+    counts: Ints  # shape [2, k]; NaN comes first if it has a bin of its own, then ascending scores
 
     @property
     def bins(self) -> int:
-        """k, all that must be paid for."""
+        """k, the number of bins that the error pays for."""
         return int(self.counts.shape[1])
 
     @property
@@ -151,23 +128,17 @@ class Histograms(NamedTuple):
 
 
 def grouped(layout: Tree, counts: Ints, trials: tuple[int, int]) -> Histograms:
-    """The histograms of some counts; the bins depend on the layout and the trials alone.
-
-    Args:
-        layout: of `PilotBins`.
-        counts: shape [2, edges + 2].
-        trials: for how many the width is to be best.
-    """
+    """Return the histograms of some counts; bins depend on layout and `trials` alone."""
     starts = first_bins(layout, trials)
     return Histograms(np.add.reduceat(np.asarray(counts, np.int64), starts, axis=1))
 
 
 def first_bins(layout: Tree, trials: tuple[int, int]) -> Ints:
-    """The counted bin with which each bin of the histogram begins, shape [k].
+    """Return the counted bin with which each bin of the histogram begins, shape [k].
 
-    Fine bins are merged until they are as wide as Scott's rule has it [Koskela2024, equation 4.1],
-    each density taken for a normal one. NaN has a bin of its own if the pilot met
-    one; otherwise it joins the lowest bin, and costs nothing.
+    Fine bins are merged to the width of Scott's rule [Koskela2024, equation 4.1], as if each
+    density were normal. NaN has a bin of its own if the pilot met one; otherwise it joins the
+    lowest bin, at no cost.
     """
     edges, pilot = np.asarray(layout["edges"]), np.asarray(layout["pilot"])
     deviation = float(layout["deviation"])
@@ -179,16 +150,17 @@ def first_bins(layout: Tree, trials: tuple[int, int]) -> Ints:
 
 
 def _merged(edges: HostArray, deviation: float, trials: tuple[int, int]) -> int:
-    """How many fine bins make one of Scott's width."""
+    """Return the number of fine bins that make one of Scott's width."""
     n = 2 / sum(1 / max(1, count) for count in trials)
     # In units of the deviation, so that no power of it overflows.
-    width = float(scott_width(normal_roughness(1.0), normal_roughness(1.0), n))
+    roughness = histograms.normal_roughness(1.0)
+    width = float(histograms.scott_width(roughness, roughness, n))
     whole = float(edges[-1]) / deviation - float(edges[0]) / deviation
     return max(1, min(FINE, round(width * FINE / whole))) if whole > 0 else 1
 
 
 def _deviation(scores: Floats) -> float:
-    """Standard deviation, or the interquartile range's if that is smaller: for heavy tails."""
+    """Return the standard deviation, or that of the quartiles if smaller, for heavy tails."""
     largest = float(np.abs(scores).max(initial=0.0))
     if largest == 0:
         return 0.0
@@ -202,18 +174,15 @@ def _inner(ascending: Floats) -> int:
     return int(OUTSIDE * len(ascending))
 
 
-# What the estimators from histograms share: parameters, and the statistic that they name.
-
-
 class Binned(Estimator):
     """An estimator from the histograms of the scores, in bins of equal width."""
 
     bins: Annotated[int, Ge(2), Le(MOST_BINS)] | None = None
-    """How many, the two open ones included; default: of Scott's width for these trials."""
+    """Number of bins, the two open ones included; default: of Scott's width for these trials."""
     low: float | None = None
-    """Where the range begins; default: from the pilot."""
+    """Lower end of the range; default: from the pilot."""
     high: float | None = None
-    """Where it ends; default: from the pilot."""
+    """Upper end of the range; default: from the pilot."""
 
     def check(self) -> None:
         if self.low is not None and self.high is not None and not self.low < self.high:
@@ -223,51 +192,35 @@ class Binned(Estimator):
         return PilotBins(self.bins, self.low, self.high)
 
 
-# The privacy profile of two histograms, and the curve that it makes: estimates, no bounds.
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dpframe import Floats
-
-    Points = tuple[tuple[float, float], ...]
-
-POINTS = 200
-"""Points of a profile. With 25 a curve made from it would be up to 0.003 too low."""
-
-LINES = 400
-"""Points of a profile from which a curve is made here."""
+POINTS = 200  # points of a profile. With 25 a curve made from it would be up to 0.003 too low
+LINES = 400  # points of a profile from which a curve is made here
 
 RATES = np.concatenate([[0.0], np.geomspace(1e-5, 0.1, 9), np.linspace(0.15, 1.0, 18)])
 """False-positive rates at which an estimated curve is given."""
 
 
 def largest_epsilon(found: Histograms) -> float:
-    """The largest ln of a ratio of two counted frequencies, at least 1: beyond it nothing falls."""
+    """Return the largest |ln| of a ratio of two counted frequencies, at least 1."""
     both = (found.p > 0) & (found.q > 0)
     ratios = np.abs(np.log(found.p[both] / found.q[both]))
     return max(1.0, float(ratios.max(initial=0.0)))
 
 
 def points(x: Floats, y: Floats) -> Points:
-    """Pairs of plain numbers."""
+    """Pair plain numbers."""
     return tuple(zip(x.tolist(), y.tolist(), strict=True))
 
 
 def profile_of(found: Histograms) -> Points:
-    """Points (ε, δ) of the larger divergence of both directions."""
+    """Return points (ε, δ) of the larger divergence of both directions."""
     epsilons = np.linspace(0.0, largest_epsilon(found), POINTS)
-    return points(epsilons, privacy_profile(found.p, found.q, epsilons))
+    return points(epsilons, histograms.privacy_profile(found.p, found.q, epsilons))
 
 
 def estimated_curve(profile: Callable[[Floats], Floats], found: Histograms) -> Points:
-    """Points (FPR, FNR) of the curve that lemma 7 makes of a profile."""
+    """Return points (FPR, FNR) of the curve that lemma 7 makes of a profile."""
     epsilons = np.linspace(0.0, largest_epsilon(found), LINES)
     return points(RATES, tradeoff_of_profile(RATES, epsilons, profile(epsilons)))
-
-
-# The histogram method: both densities in bins, and the hockey-stick divergence of the two.
 
 
 UNSOUND = (
@@ -302,9 +255,9 @@ class Histogram(Binned, name="histogram"):
     )
 
     mode: Literal["sound", "paper"] = "sound"
-    """Whether the bound is valid at finite samples, or the paper's interval."""
+    """A bound that is valid at finite samples, or the paper's interval."""
     sharp: bool | None = None
-    """Whether the radius is the sharper, one-sided one; default: in mode "sound"."""
+    """Use the sharper, one-sided radius; default: in mode "sound"."""
 
     def certifies_against(self, claim: Claim | None) -> bool:
         return self.mode == "sound"
@@ -321,21 +274,21 @@ class Histogram(Binned, name="histogram"):
         estimate = estimate_from_boxes(
             boxes,
             query,
-            epsilon=histogram_epsilon(found.p, found.q, query.delta),
+            epsilon=histograms.histogram_epsilon(found.p, found.q, query.delta),
             epsilon_upper=np.inf,
             profile=profile_of(found),
             notes=(
                 f"{found.bins} bins; all of their events within {q_radius:.3g} on D and "
                 f"{p_radius:.3g} on D′",
-                f"total variation {total_variation(found.p, found.q):.6g}",
+                f"total variation {histograms.total_variation(found.p, found.q):.6g}",
             ),
         )
         return estimate._replace(tradeoff=tuple(tradeoff_hull(estimate.tradeoff)))
 
     def radii(self, found: Histograms, error: float) -> tuple[float, float]:
-        """How far the histograms on D and on D′ may be off, each at this error."""
+        """Return the errors of the histograms on D and on D′, each at this error level."""
         sharp = self.mode == "sound" if self.sharp is None else self.sharp
-        radius = one_sided_radius if sharp else canonne_radius
+        radius = histograms.one_sided_radius if sharp else histograms.canonne_radius
         q_radius, p_radius = radius(found.trials, found.bins, error).tolist()
         return q_radius, p_radius
 
@@ -345,36 +298,36 @@ class Histogram(Binned, name="histogram"):
         return counts
 
     def _of_the_paper(self, found: Histograms, query: Query) -> Estimate:
-        """The interval of section 4.3: one radius for both histograms, at all of the error."""
+        """Return the interval of section 4.3: one radius for both, at all of the error."""
         radius = max(self.radii(found, 1 - query.confidence))
 
         def lowered(epsilons: Floats) -> Floats:
-            deltas = privacy_profile(found.p, found.q, epsilons) - (1 + np.exp(epsilons)) * radius
+            deltas = (
+                histograms.privacy_profile(found.p, found.q, epsilons)
+                - (1 + np.exp(epsilons)) * radius
+            )
             return np.maximum(deltas, 0.0)
 
         return Estimate(
-            epsilon=histogram_epsilon(found.p, found.q, query.delta),
+            epsilon=histograms.histogram_epsilon(found.p, found.q, query.delta),
             interval=(epsilon_of(widened(found, (radius, radius)), query.delta), np.inf),
             tradeoff=estimated_curve(lowered, found),
             profile=profile_of(found),
             notes=(
                 f"{found.bins} bins; radius {radius:.3g}",
-                f"total variation {total_variation(found.p, found.q):.6g}",
+                f"total variation {histograms.total_variation(found.p, found.q):.6g}",
                 UNSOUND,
             ),
         )
 
 
 def widened(found: Histograms, radii: tuple[float, float]) -> Floats:
-    """Boxes of the best events, shape [k + 1, 2], if the histograms are off by no more than radii.
+    """Return the boxes of the best events, shape [k + 1, 2], for histograms within radii.
 
-    In the reverse direction, where an event says D, its complement has the very same box.
+    In the reverse direction, in which an event speaks for D, its complement has the same box.
     """
-    events = best_events(found.p, found.q)
+    events = histograms.best_events(found.p, found.q)
     return np.minimum(np.stack([events.fpr + radii[0], events.fnr + radii[1]], axis=1), 1.0)
-
-
-# Events that a histogram of the pilot teaches, tested on the draws that are counted.
 
 
 class HistogramSplit(Binned, name="histogram-split"):
@@ -398,7 +351,7 @@ class HistogramSplit(Binned, name="histogram-split"):
     )
 
     bins: Annotated[int, Ge(2), Le(MOST_BINS)] = 20
-    """How many, the two open ones included. With more, their order is less certain."""
+    """Number of bins, the two open ones included. With more, their order is less certain."""
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         if not all(query.trials):  # the pilot took the only score
@@ -430,14 +383,14 @@ class HistogramSplit(Binned, name="histogram-split"):
 
 
 def rising_ratio(learned: Histograms) -> Ints:
-    """Bins by rising ratio of their frequencies on D′ and on D.
+    """Order bins by rising ratio of their frequencies on D′ and on D.
 
-    One more score counts in every bin on both sides: otherwise a bin with a single score would
-    stand before all others.
+    Every bin gets one more score on both sides; otherwise a bin with a single score would come
+    before all others.
     """
     n0, n1 = learned.trials.tolist()
     more = (learned.counts + 1) / np.array([[n0], [n1]])
-    order: Ints = ratio_order(more[0], more[1]).astype(np.int64)
+    order: Ints = histograms.ratio_order(more[0], more[1]).astype(np.int64)
     return order
 
 

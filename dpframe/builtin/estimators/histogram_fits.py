@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from dpframe import Estimate, Ge, Gt, Le, Lt, Query, SubsampledGaussianDP
+from dpframe import Estimate, Floats, Ge, Gt, Ints, Le, Lt, Query, SubsampledGaussianDP, Tree
 from dpframe.builtin.estimators.histogram import (
     LINES,
     POINTS,
@@ -33,15 +33,7 @@ from dpframe.stats.histograms import (
 )
 from dpframe.stats.tradeoff import fit_gdp_mu, tradeoff_of_profile
 
-if TYPE_CHECKING:
-    from dpframe import Floats, Ints, Tree
-
-
-# The Gaussian curve that touches the histograms' privacy profile from above.
-
-
-LARGEST = 1e3
-"""A μ from which on nothing is private; histograms without a common bin have μ = ∞."""
+LARGEST_MU = 1e3  # a μ from which on nothing is private; histograms without a common bin have μ = ∞
 
 
 class GDPFit(Binned, name="gdp-fit"):
@@ -73,9 +65,9 @@ class GDPFit(Binned, name="gdp-fit"):
             profile, epsilon_max=self.epsilon_max, delta_min=self.delta_min, places=POINTS
         )
         epsilons = np.linspace(0.0, max(1.0, fit.epsilon_max), POINTS)
-        drawn = min(fit.mu, LARGEST)
+        drawn = min(fit.mu, LARGEST_MU)
         return Estimate(
-            epsilon=float(gaussian_epsilon(query.delta, drawn)) if drawn < LARGEST else math.inf,
+            epsilon=float(gaussian_epsilon(query.delta, drawn)) if drawn < LARGEST_MU else math.inf,
             tradeoff=points(RATES, gaussian_tradeoff(RATES, drawn)),
             profile=points(epsilons, gaussian_delta(epsilons, drawn)),
             notes=(
@@ -85,11 +77,7 @@ class GDPFit(Binned, name="gdp-fit"):
         )
 
 
-# A privacy loss distribution from two histograms, composed with itself.
-
-
-DISCRETIZATION = 1e-4
-"""Spacing of the grid of privacy losses, that of dp-accounting itself."""
+DISCRETIZATION = 1e-4  # spacing of the grid of privacy losses, that of dp-accounting itself
 
 BIASED = (
     "an estimate and never a bound: sampling noise in the histograms biases it upward, and bins "
@@ -116,9 +104,9 @@ class PLDComposition(Binned, name="pld-composition"):
     reference: ClassVar[str] = "[Koskela2024, equation 9.1] (arXiv:2406.04827)"
 
     compositions: Annotated[int, Ge(1)] = 1
-    """How many releases."""
+    """Number of releases."""
     empty: Literal["merge", "drop", "infinity"] = "merge"
-    """What becomes of bins that one dataset never hit."""
+    """Treatment of bins that one dataset never hit."""
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         found = grouped(layout, counts, query.trials)
@@ -149,12 +137,7 @@ class PLDComposition(Binned, name="pld-composition"):
 
 
 def without_empty(counts: Ints, how: str) -> Ints:
-    """Counts without bins that one dataset never hit, shape [2, fewer]; see the class.
-
-    Args:
-        counts: shape [2, k].
-        how: "merge", "drop" or "infinity".
-    """
+    """Treat bins that one dataset never hit: "merge", "drop" or "infinity"; see the class."""
     counts = counts[:, counts.any(axis=0)]
     if how == "infinity":
         return counts
@@ -173,12 +156,7 @@ def without_empty(counts: Ints, how: str) -> Ints:
 
 
 def loss_distribution(without: Floats, with_record: Floats) -> Any:
-    """The privacy loss distributions of both directions, as one of dp-accounting's.
-
-    Args:
-        without: frequencies on D, shape [k].
-        with_record: frequencies on D′, shape [k].
-    """
+    """Return the privacy loss distributions of both directions, from frequencies."""
     from dp_accounting.pld import privacy_loss_distribution
 
     lower, upper = (
@@ -190,11 +168,7 @@ def loss_distribution(without: Floats, with_record: Floats) -> Any:
     )
 
 
-# The noise of a Gaussian mechanism from the total variation distance, and ε from the noise.
-
-
-LARGEST_TV_PARAMETER = 700.0
-"""Beyond it no profile is drawn."""
+LARGEST_EPSILON = 700.0  # beyond it no profile is drawn
 
 
 class TVParameter(Binned, name="tv-parameter"):
@@ -215,9 +189,9 @@ class TVParameter(Binned, name="tv-parameter"):
     reference: ClassVar[str] = "[Koskela2024, section 7, lemma 2] (arXiv:2406.04827)"
 
     sampling_probability: Annotated[float, Gt(0), Le(1)] = 1.0
-    """With which the record is in the sample; 1 for no sampling."""
+    """Probability that the record is in the sample; 1 for no sampling."""
     mode: Literal["sound", "paper"] = "sound"
-    """Whether both histograms' errors are paid for, or one, as the paper does."""
+    """Pay for both histograms' errors, or for one, as the paper does."""
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         found = grouped(layout, counts, query.trials)
@@ -227,7 +201,7 @@ class TVParameter(Binned, name="tv-parameter"):
         sigma, most, least = sigma_of_total_variation(within, q).tolist()
         epsilon, low, high = (_loss(q, one, query.delta) for one in (sigma, most, least))
         drawn = 0 < sigma < math.inf
-        epsilons = np.linspace(0.0, min(max(1.0, epsilon), LARGEST_TV_PARAMETER), POINTS)
+        epsilons = np.linspace(0.0, min(max(1.0, epsilon), LARGEST_EPSILON), POINTS)
         deltas = subsampled_gaussian_hockey_stick(epsilons, q, sigma) if drawn else epsilons
         return Estimate(
             epsilon=epsilon,
@@ -242,7 +216,7 @@ class TVParameter(Binned, name="tv-parameter"):
         )
 
     def margin(self, found: Histograms, error: float) -> float:
-        """By how much the total variation of the histograms may differ from that of their laws."""
+        """Bound the error of the total variation of the histograms."""
         if self.mode == "paper":
             return float(canonne_radius(found.trials, found.bins, error).max())
         return float(one_sided_radius(found.trials, found.bins, error / 2).sum())

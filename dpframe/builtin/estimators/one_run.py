@@ -5,57 +5,48 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from dpframe import Contrast, DpframeError, Estimate, Estimator, Ge, Query, Statistic
-from dpframe.builtin.estimators.histogram import PilotBins
-from dpframe.stats.gaussian import gaussian_epsilon
-from dpframe.stats.one_run import (
-    approximate_blow_up,
-    one_run_epsilon,
-    one_run_fdp_epsilon,
-    one_run_fdp_p_value,
-    one_run_gaussian_mu,
-    one_run_p_value,
-    one_run_rejects,
+from dpframe import (
+    Array,
+    Claim,
+    Contrast,
+    DpframeError,
+    Estimate,
+    Estimator,
+    Ge,
+    HostArray,
+    Query,
+    Statistic,
+    Tree,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dpframe import Array, Claim, HostArray, Tree
-
-
-# Whether memberships can have been decided by fair coins, as auditing one run supposes.
-
+from dpframe.builtin.estimators.histogram import PilotBins
+from dpframe.stats import one_run
+from dpframe.stats.gaussian import gaussian_epsilon
 
 FAR = 4.5
 """Members may be so many half standard deviations of a coin away from half, once in many runs."""
 
-IMPOSSIBLE = 1e-6
-"""Fair coins are refused with a probability below; three looks share it."""
-
+IMPOSSIBLE = 1e-6  # fair coins are refused with a probability below; three looks share it
 RULE = "each canary must be in with probability ½, independently of all others"
 
 
 def check_coins(canaries: int, runs: int, members: int, even: int, far: int) -> None:
-    """Refuses memberships that fair coins would make with probability below 1e-6.
+    """Refuse memberships that fair coins would make with probability below 1e-6.
 
-    It cannot see every dependence: one run with exactly half of its canaries in looks as usual.
+    Not every dependence shows: one run with exactly half of its canaries in looks as usual.
 
     Args:
         canaries: m, of each run.
-        runs: how many there are.
+        runs: the number of runs.
         members: canaries that were in, in all runs.
         even: runs with exactly half of the canaries in.
         far: runs with |2 · members − m| > FAR √m.
-
-    Raises:
-        DpframeError: they were not decided by fair coins.
     """
     n = canaries * runs
     few = min(members, n - members)
@@ -70,7 +61,7 @@ def check_coins(canaries: int, runs: int, members: int, even: int, far: int) -> 
 
 
 def coin_notes(canaries: int, runs: int, even: int) -> tuple[str, ...]:
-    """A remark where one run has exactly half of its canaries in, as it should rarely have."""
+    """Remark on one run with exactly half of its canaries in, which is rare."""
     if runs != 1 or not even or _half(canaries) > 0.1:
         return ()
     return (
@@ -80,23 +71,17 @@ def coin_notes(canaries: int, runs: int, even: int) -> tuple[str, ...]:
 
 
 def _half(canaries: int) -> float:
-    """Probability that exactly half of them are in."""
+    """Return the probability that exactly half of the canaries are in."""
     if canaries % 2:
         return 0.0
     k = canaries / 2
     return math.exp(math.lgamma(canaries + 1) - 2 * math.lgamma(k + 1) - canaries * math.log(2))
 
 
-# Guesses which canaries are members, from their scores, and how many of them are right.
-
-
 Side = Literal["any", "both", "in", "out"]
 
-RUNGS = 8
-"""Of the default ladder m, m/2, m/4, … of guesses."""
-
-FEWEST = 8
-"""It ends where so few guesses could hardly show anything."""
+RUNGS = 8  # of the default ladder m, m/2, m/4, … of guesses
+FEWEST = 8  # it ends where so few guesses could hardly show anything
 
 SIDES: dict[Side, dict[str, float]] = {
     "any": {"both": 0.5, "in": 0.25, "out": 0.25},
@@ -104,17 +89,17 @@ SIDES: dict[Side, dict[str, float]] = {
     "in": {"in": 1.0},
     "out": {"out": 1.0},
 }
-"""Which guesses are tried, and their shares of the error."""
+"""The guesses of each choice, and their shares of the error."""
 
 
 @dataclasses.dataclass(frozen=True)
 class GuessCounts(Statistic):
-    """How many guesses are right, for each of some numbers of guesses.
+    """Counts of right guesses, for each of some numbers of guesses.
 
-    The highest scores are guessed to be members, the lowest not to be, and the rest is abstained
-    from. NaN counts as −inf. Ties are broken by a shuffle that is fixed beforehand: the order in
-    which canaries come may tell members from others. Runs add up: r guesses in each of t
-    independent runs of m canaries are rt guesses in one run of mt.
+    The highest scores are guessed to be members, the lowest not to be; no guess is made about the
+    rest. NaN counts as −inf. Ties are broken by a fixed shuffle, because the order in which
+    canaries come may tell members from others. Runs add up: r guesses in each of t independent runs
+    of m canaries are rt guesses in one run of mt.
     """
 
     guesses: tuple[int, ...] | None
@@ -123,7 +108,7 @@ class GuessCounts(Statistic):
     accepts: ClassVar[frozenset[str]] = frozenset({"canaries"})
 
     def lay_out(self, dims: tuple[int, ...]) -> dict[str, Any]:
-        """m, and for each rule how many are guessed to be in and out, and its share of the error.
+        """Return m, and for each rule its guesses in and out and its share of the error.
 
         Raises:
             ValueError: more guesses than canaries.
@@ -163,7 +148,7 @@ class GuessCounts(Statistic):
         return {name: added(counts[name], found[name]) for name in counts}
 
     def count(self, layout: Tree, runs: HostArray) -> Any:
-        """The same on the host, of runs on D′, shape [n, 2, m]: nothing has to be compiled."""
+        """Count on the host, for runs on D′, shape [n, 2, m]; nothing is compiled."""
         found = of_each_run(np, layout, runs)
         totals = {name: np.asarray(each).sum(0, dtype=np.int64) for name, each in found.items()}
         return {name: np.stack([0 * total, total]) for name, total in totals.items()}
@@ -174,13 +159,7 @@ class GuessCounts(Statistic):
 
 
 def of_each_run(xp: Any, layout: Tree, runs: Any) -> dict[str, Any]:
-    """What is counted of each run, first axis the run; traced, or on the host.
-
-    Args:
-        xp: jax.numpy or numpy.
-        layout: of `GuessCounts`.
-        runs: scores and memberships, shape [n, 2, m].
-    """
+    """Count each run of shape [n, 2, m], first axis the run, by jax.numpy (traced) or numpy."""
     m = runs.shape[-1]
     shuffled = runs[..., np.random.default_rng(m).permutation(m)]
     values = xp.where(xp.isnan(shuffled[:, 0]), -xp.inf, shuffled[:, 0])
@@ -205,13 +184,10 @@ def _ladder(m: int) -> list[int]:
 
 
 def _split(side: str, guesses: int) -> tuple[int, int]:
-    """How many are guessed to be in, and out."""
+    """Split guesses into in and out."""
     if side == "both":
         return guesses - guesses // 2, guesses // 2
     return (guesses, 0) if side == "in" else (0, guesses)
-
-
-# Canaries in bins, those that were in and those that were out apart.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,20 +219,16 @@ class InAndOut(Statistic):
         return {**self.bins.describe(layout), "name": type(self).__name__}
 
 
-# What several numbers of guesses certify together, each with its share of the error.
-
-
 SMALLEST_P = 1e-300
 
 
 class Guessed(NamedTuple):
-    """One number of guesses and what came of it."""
+    """One number of guesses and its result."""
 
     canaries: int
     guesses: int
     correct: int
-    share: float
-    """Of the error."""
+    share: float  # of the error
 
 
 class Guesses(Estimator):
@@ -268,8 +240,8 @@ class Guesses(Estimator):
     )
 
     guesses: tuple[Annotated[int, Ge(1)], ...] | None = None
-    """How many canaries to guess about, in each run; several share the error. Default: m, m/2,
-    m/4, … of m canaries."""
+    """Numbers of canaries to guess about in each run, which share the error. Default: m, m/2, m/4,
+    … of m canaries."""
     side: Side = "any"
     """Guess the highest scores to be in and as many of the lowest to be out ("both"), only "in",
     only "out", or try all three ("any")."""
@@ -291,11 +263,11 @@ class Guesses(Estimator):
 
     @abstractmethod
     def lower(self, one: Guessed, delta: float, error: float, least: float) -> float:
-        """The bound of one number of guesses, or anything not above `least`."""
+        """Return the bound of one number of guesses, or anything not above `least`."""
 
     @abstractmethod
     def level(self, one: Guessed, claim: Claim, most: float, query: Query, slack: float) -> float:
-        """Smallest error at which it rejects the claim, or anything not below `most`."""
+        """Return the smallest error at which it rejects the claim, or anything not below `most`."""
 
     def estimate(self, layout: Tree, counts: Any, query: Query) -> Estimate:
         m, runs = int(layout["canaries"]), sum(query.trials)
@@ -329,7 +301,7 @@ class Guesses(Estimator):
         )
 
     def largest(self, each: list[Guessed], delta: float, error: float) -> tuple[float, Guessed]:
-        """The largest bound at a δ, and of which number of guesses it is."""
+        """Return the largest bound at a δ, and the number of guesses that gives it."""
         bound, best = 0.0, max(each, key=lambda one: one.correct / one.guesses)
         for one in each:
             found = self.lower(one, delta, error * one.share, bound)
@@ -348,13 +320,13 @@ class Guesses(Estimator):
         return max(least, SMALLEST_P), telling
 
     def remarks(self, best: Guessed, error: float, query: Query) -> tuple[str, ...]:
-        """What else the best number of guesses says."""
+        """Return further notes on the best number of guesses."""
         return ()
 
     def contrast(
         self, each: list[Guessed], telling: Guessed, claim: Claim, query: Query
     ) -> Contrast | None:
-        """Bound and claim where they differ most."""
+        """Compare bound and claim at the δ where they differ most."""
         return None
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Any:
@@ -370,7 +342,7 @@ class Guesses(Estimator):
 
 
 def _point(one: Guessed, delta: float) -> float:
-    """ε at which so large a share of right guesses is what (ε, δ)-DP allows at most."""
+    """Return ε at which (ε, δ)-DP allows at most this share of right guesses."""
     right = one.correct / one.guesses
     if right <= 0.5:
         return 0.0
@@ -379,11 +351,8 @@ def _point(one: Guessed, delta: float) -> float:
     return max(0.0, math.log(max(right - delta, 1e-300) / (1 - right)))
 
 
-# Canaries of one run against (ε, δ)-DP.
-
-
 class OneRun(Guesses, name="one-run"):
-    """How many guesses about the canaries of one run are right, against what ε allows.
+    """The number of right guesses about the canaries of one run, against what ε allows.
 
     Each of m canaries was in the data with probability ½. Of those whose scores are highest it is
     guessed that they were in, of the lowest that they were not. If whether one of them is in
@@ -401,9 +370,9 @@ class OneRun(Guesses, name="one-run"):
 
     def lower(self, one: Guessed, delta: float, error: float, least: float) -> float:
         counts = one.canaries, one.guesses, one.correct
-        if one_run_p_value(*counts, least, delta) > error:
+        if one_run.one_run_p_value(*counts, least, delta) > error:
             return least
-        return one_run_epsilon(*counts, delta, error)
+        return one_run.one_run_epsilon(*counts, delta, error)
 
     def level(self, one: Guessed, claim: Claim, most: float, query: Query, slack: float) -> float:
         return min(_level(one, claim, delta, slack) for delta in _deltas(claim, query))
@@ -417,7 +386,7 @@ class OneRun(Guesses, name="one-run"):
 
 
 def _deltas(claim: Claim, query: Query) -> tuple[float, ...]:
-    """Points of the claimed curve.
+    """Return the points of the claimed curve at which it is tested.
 
     The theorem holds at each for every number of right guesses, so the smallest of their p-values
     costs nothing more.
@@ -430,10 +399,7 @@ def _level(one: Guessed, claim: Claim, delta: float, slack: float) -> float:
     raised = delta + slack * (1 + math.exp(min(epsilon, 700.0)))
     if epsilon == math.inf or raised >= 1:
         return 1.0
-    return one_run_p_value(one.canaries, one.guesses, one.correct, epsilon, raised)
-
-
-# Canaries of one run against a whole trade-off curve.
+    return one_run.one_run_p_value(one.canaries, one.guesses, one.correct, epsilon, raised)
 
 
 DIGITS = 2.0**-52
@@ -441,7 +407,7 @@ DIGITS = 2.0**-52
 
 
 class OneRunFDP(Guesses, name="one-run-fdp"):
-    """How many guesses about the canaries of one run are right, against a whole trade-off curve.
+    """The number of right guesses about the canaries of one run, against a trade-off curve.
 
     As `one-run`, but the claim is tested as the curve that it is [Mahloujifar2024]: a
     recursion over the number of right guesses follows what a curve allows when one canary is
@@ -456,20 +422,22 @@ class OneRunFDP(Guesses, name="one-run-fdp"):
         counts = one.canaries, one.guesses, one.correct
 
         def blow_up(x: float) -> float:
-            return approximate_blow_up(x, least, delta)
+            return one_run.approximate_blow_up(x, least, delta)
 
-        if not one_run_rejects(*counts, blow_up, error):
+        if not one_run.one_run_rejects(*counts, blow_up, error):
             return least
-        return one_run_fdp_epsilon(*counts, delta, error)
+        return one_run.one_run_fdp_epsilon(*counts, delta, error)
 
     def level(self, one: Guessed, claim: Claim, most: float, query: Query, slack: float) -> float:
         counts, blow_up = (one.canaries, one.guesses, one.correct), _blow_up(claim, slack)
-        if not one_run_rejects(*counts, blow_up, most):
+        if not one_run.one_run_rejects(*counts, blow_up, most):
             return most
-        return one_run_fdp_p_value(*counts, blow_up)
+        return one_run.one_run_fdp_p_value(*counts, blow_up)
 
     def remarks(self, best: Guessed, error: float, query: Query) -> tuple[str, ...]:
-        mu = one_run_gaussian_mu(best.canaries, best.guesses, best.correct, error * best.share)
+        mu = one_run.one_run_gaussian_mu(
+            best.canaries, best.guesses, best.correct, error * best.share
+        )
         text = f"assuming Gaussian noise, μ is at least {mu:.4g}"
         if query.delta:
             text += f", ε at least {float(gaussian_epsilon(query.delta, mu)):.4g}"
@@ -477,7 +445,7 @@ class OneRunFDP(Guesses, name="one-run-fdp"):
 
 
 def _blow_up(claim: Claim, slack: float) -> Callable[[float], float]:
-    """The map x ↦ f(1 − x) of a claimed curve, both error rates raised by the slack."""
+    """Return the map x ↦ f(1 − x) of a claimed curve, both error rates raised by the slack."""
 
     def blow_up(x: float) -> float:
         place = np.array([min(1.0, 1 - x + DIGITS + slack)])

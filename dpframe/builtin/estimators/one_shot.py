@@ -1,13 +1,13 @@
-"""An estimate from canaries in and out of one run, taken for two normal distributions."""
+"""The loss between canaries in and out of one run, taken for two normal distributions."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from dpframe import Estimate, Estimator, Ge, Le, Query, Statistic
+from dpframe import Estimate, Estimator, Ge, HostArray, Ints, Le, Query, Statistic, Tree
 from dpframe.builtin.estimators.events import bin_counts
 from dpframe.builtin.estimators.histogram import (
     MOST_BINS,
@@ -19,9 +19,6 @@ from dpframe.builtin.estimators.histogram import (
 from dpframe.builtin.estimators.one_run import InAndOut
 from dpframe.stats.histograms import histogram_epsilon, total_variation
 from dpframe.stats.one_shot import Normal, normals_epsilon
-
-if TYPE_CHECKING:
-    from dpframe import HostArray, Ints, Tree
 
 
 class OneShot(Estimator, name="one-shot"):
@@ -48,11 +45,11 @@ class OneShot(Estimator, name="one-shot"):
     )
 
     law: Literal["normal", "histogram"] = "normal"
-    """What stands for the distributions of the scores."""
+    """Model of the distributions of the scores."""
     dimension: Annotated[int, Ge(2)] | None = None
     """d, if the scores are cosines: those of canaries out are then N(0, 1/d), not fitted."""
     bins: Annotated[int, Ge(2), Le(MOST_BINS)] | None = None
-    """Of the histograms; default: of Scott's width."""
+    """Bins of the histograms; default: of Scott's width."""
 
     def check(self) -> None:
         if self.law == "histogram" and self.dimension is not None:
@@ -124,7 +121,7 @@ def _nothing(sizes: tuple[int, int]) -> Estimate:
 
 
 def _moments(values: Any, weights: Any) -> Normal:
-    """Mean and deviation; what is not finite is left out."""
+    """Return mean and deviation of the finite values."""
     use = np.isfinite(values) & (weights > 0)
     if not use.any():
         return Normal(0.0, 0.0)

@@ -1,13 +1,26 @@
-"""Estimators with thresholds at order statistics, and the estimate of the DPText paper."""
+"""Thresholds at order statistics, the default estimator; and the estimate of the DPText paper."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Sequence
+from typing import ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from dpframe import DecisionCounts, Estimate, Estimator, Query, Statistic, estimate_from_boxes
+from dpframe import (
+    DecisionCounts,
+    Estimate,
+    Estimator,
+    Floats,
+    HostArray,
+    Ints,
+    Query,
+    Statistic,
+    Tree,
+    estimate_from_boxes,
+)
 from dpframe.builtin.estimators.choice import choose
 from dpframe.builtin.estimators.events import (
     DISTINCT,
@@ -23,30 +36,17 @@ from dpframe.builtin.estimators.events import (
     estimate_from_events,
     geometric,
     grid,
-    largest_shown,
 )
+from dpframe.builtin.estimators.upper_limits import largest_shown
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 from dpframe.stats.one_run import binned_exposures, exposure_epsilon
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from dpframe import Floats, HostArray, Ints, Tree
-
-
-# Exposure as a remark in a report.
-
 
 def exposure_note(counts: npt.ArrayLike, delta: float = 0.0) -> str:
-    """Median and mean exposure of the scores on D′ among those on D, as one line.
+    """Describe the median and mean exposure of the scores on D′ among those on D in one line.
 
-    [Carlini2019]; the loss beside it is that of [Jagielski2023].
-
-    Args:
-        counts: scores in bins, shape [2, bins], bins in ascending order; at least one on each.
-        delta: δ of that loss.
+    [Carlini2019]; the loss at δ beside it is that of [Jagielski2023]. Counts of ascending bins,
+    shape [2, bins], at least one on each side.
     """
     most = math.log2(np.asarray(counts, np.float64)[0].sum())
     exposures, weights = binned_exposures(counts)
@@ -59,9 +59,6 @@ def exposure_note(counts: npt.ArrayLike, delta: float = 0.0) -> str:
     )
 
 
-# Order statistics of raw scores, without a pilot.
-
-
 Shares = tuple[tuple[Family, float], ...]
 
 DISCRETE_SHARE = 0.1
@@ -70,20 +67,17 @@ DISCRETE_SHARE = 0.1
 PILOT_SHARE = 0.1
 """Share of the scores that looks whether they are, and is not counted for fixed thresholds."""
 
-BINS = 512
-"""Order statistics between which scores are counted for their exposure."""
-
-FEWEST = 100
-"""With fewer scores nothing is kept for fixed thresholds."""
+BINS = 512  # order statistics between which scores are counted for their exposure
+FEWEST = 100  # with fewer scores nothing is kept for fixed thresholds
 
 
 def raw_events(
     scores: tuple[HostArray, HostArray], families: Shares, query: Query, rng: np.random.Generator
 ) -> list[Events]:
-    """Events beyond ranks of all scores, and fixed ones chosen by a few where scores are discrete.
+    """Return events beyond ranks of all scores, and fixed ones if the scores are discrete.
 
-    The scores are in ascending order. Both kinds are valid at their own share of the error, so it
-    does not matter that the same scores decide whether there are fixed ones.
+    A few scores decide on the fixed events. Both kinds are valid at their own share of the error,
+    so the same scores may decide if there are fixed ones.
     """
     small = min(len(values) for values in scores) < FEWEST
     kept = 0.0 if small else DISCRETE_SHARE
@@ -113,14 +107,14 @@ def _fixed_events(
 
 
 def _split(values: HostArray, rng: np.random.Generator) -> tuple[HostArray, HostArray]:
-    """A random part, because the scores are sorted, and the rest."""
+    """Draw a random part, because the scores are sorted; return it and the rest."""
     chosen = np.zeros(len(values), bool)
     chosen[rng.choice(len(values), int(len(values) * PILOT_SHARE), replace=False)] = True
     return values[chosen], values[~chosen]
 
 
 def rank_counts(scores: tuple[HostArray, HostArray]) -> HostArray:
-    """Counts between order statistics on D, dense at the top, from ascending scores; [2, bins]."""
+    """Count between order statistics of ascending scores on D, dense at the top; [2, bins]."""
     ranks = np.geomspace(1, len(scores[0]), BINS).astype(np.int64)
     edges = np.unique(scores[0][len(scores[0]) - ranks])
     cuts = [np.searchsorted(values, edges) for values in scores]
@@ -130,9 +124,9 @@ def rank_counts(scores: tuple[HostArray, HostArray]) -> HostArray:
 
 
 def ascending(scores: HostArray) -> HostArray:
-    """Scores as float64, sorted, in which NaN, its own atom below everything else, is −inf.
+    """Sort scores as float64, with NaN as −inf, an atom below everything else.
 
-    What was −inf becomes the least finite number: a rounding of scores like any other.
+    −inf becomes the least finite number: a rounding of scores like any other.
     """
     values = np.array(scores, np.float64)
     values[values == -np.inf] = np.finfo(np.float64).min
@@ -141,14 +135,10 @@ def ascending(scores: HostArray) -> HostArray:
     return values
 
 
-# The default estimator: thresholds at order statistics, with exact limits.
-
-
 LADDER_SHARE = 0.1
 """Share of the error that goes to the ranks 1, 3, 9, … where a pilot has chosen events."""
 
-REVERSED_SHARE = 0.1
-"""Share of the error for an attack whose scores run the wrong way round."""
+REVERSED_SHARE = 0.1  # share of the error for an attack whose scores run the wrong way round
 
 
 class OrderStatistics(Estimator, name="order-statistics"):
@@ -178,13 +168,13 @@ class OrderStatistics(Estimator, name="order-statistics"):
     )
 
     direction: Literal["either", "up", "down"] = "either"
-    """Whether larger scores mean D′ ("up", as attacks should have it), D, or may mean either."""
+    """Larger scores mean D′ ("up", as attacks should have it), D ("down"), or either."""
 
     def statistic(self) -> Statistic:
         return PilotGrid()
 
     def families(self) -> tuple[tuple[Family, float], ...]:
-        """Ends of the scores with what they say, and the share of the error of each."""
+        """Return the families of events with their shares of the error."""
         shares = {"up": (1.0, 0.0), "down": (0.0, 1.0)}.get(
             self.direction, (1 - REVERSED_SHARE, REVERSED_SHARE)
         )
@@ -236,11 +226,7 @@ class OrderStatistics(Estimator, name="order-statistics"):
         return counts
 
 
-# The estimate of the DPText paper, with a certified bound beside it.
-
-
-LIMITS = 4
-"""One-sided limits that share the error: lower and upper of Pr[1|D] and of Pr[1|D′]."""
+LIMITS = 4  # one-sided limits that share the error: lower and upper of Pr[1|D] and of Pr[1|D′]
 
 
 class Precision(Estimator, name="precision"):
@@ -291,15 +277,10 @@ class Precision(Estimator, name="precision"):
 
 
 def largest_loss(numerators: Floats, denominators: Floats, delta: float) -> float:
-    """Largest ln((Pr[guess|one] − δ)/Pr[guess|other]) over both guesses and both directions.
+    """Return the largest ln((Pr[guess|one] − δ)/Pr[guess|other]) over both guesses and directions.
 
-    Args:
-        numerators: Pr[guess|dataset], shape [guess, dataset].
-        denominators: the same, for use below the bar.
-        delta: in [0, 1).
-
-    Returns:
-        At least 0; inf where a guess that occurs on one side never occurs on the other.
+    Probabilities above and below the bar have shape [guess, dataset]. At least 0; inf if a guess
+    that occurs on one side never occurs on the other.
     """
     losses = [0.0]
     for guess in (0, 1):

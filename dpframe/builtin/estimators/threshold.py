@@ -1,21 +1,28 @@
-"""Estimators from one threshold."""
+"""Estimators from one threshold on the scores, given or chosen by a pilot."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
 from dpframe import (
+    Array,
+    Claim,
     DecisionCounts,
     Estimate,
     Estimator,
+    Floats,
     GaussianDP,
+    HostArray,
+    Ints,
     Query,
     Statistic,
+    Tree,
     estimate_from_boxes,
 )
 from dpframe.builtin.estimators.events import PilotGrid, profile
@@ -30,54 +37,27 @@ from dpframe.stats.gaussian import gaussian_epsilon, gaussian_mu
 from dpframe.stats.joint import threshold_epsilon
 from dpframe.stats.roots import crossing
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Promise = Callable[[Floats, Floats], Floats]
 
-    from dpframe import Array, Claim, Floats, HostArray, Ints, Tree
-
-
-# What a pilot chooses for one threshold: the direction, and where it is worth most.
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dpframe import Floats, Ints, Query
-
-    Promise = Callable[[Floats, Floats], Floats]
 
 CAUTION = 1.5
-"""Standard errors by which the pilot's rates are worsened before they are compared.
-
-Without it the pilot would choose the threshold that it was lucky with.
-"""
+"""Standard errors by which the pilot's rates are worsened before they are compared; without it the
+pilot would choose the threshold that it was lucky with."""
 
 
 def rises(pilot: Ints) -> bool:
-    """Whether large scores mean D′, by the largest difference that a threshold shows.
-
-    Args:
-        pilot: counts in bins, shape [2, bins].
-    """
+    """True if large scores mean D′, by the largest difference at any threshold of the pilot."""
     above = _above(pilot) / np.maximum(pilot.sum(axis=1), 1)[:, None]
     gains = above[1] - above[0]
     return bool(gains.max() >= -gains.min())
 
 
 def best_cut(pilot: Ints, promise: Promise, query: Query, *, rising: bool) -> int:
-    """The bin at which to decide: the one that promises most for the draws to come.
+    """Return the bin, from 1, at which to decide: the most promising one for the draws to come.
 
-    Where nothing is promised, the one that tells the pilot's own scores apart best.
-
-    Args:
-        pilot: counts in bins, shape [2, bins].
-        promise: what a way of deciding with upper limits (FPR, FNR) is worth, for arrays; at most
-            0 for nothing.
-        query: what will be asked of the draws to come.
-        rising: whether the bins from there on mean D′, or those below.
-
-    Returns:
-        At least 1, below the number of bins.
+    If none promises anything, the one that separates the pilot's own scores best. `promise` maps
+    upper limits (FPR, FNR), as arrays, to their worth; at most 0 for nothing. If `rising`, the bins
+    from there on mean D′, else those below.
     """
     trials = np.maximum(pilot.sum(axis=1), 1)[:, None]
     above = _above(pilot)[:, 1:]
@@ -91,33 +71,27 @@ def best_cut(pilot: Ints, promise: Promise, query: Query, *, rising: bool) -> in
 
 
 def _above(counts: Ints) -> Ints:
-    """How many scores are in each bin or a higher one, shape [2, bins]."""
+    """Count the scores in each bin or a higher one, shape [2, bins]."""
     found: Ints = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]
     return found
 
 
 def _upper(rate: Floats, trials: Ints, z: float) -> Floats:
-    """Upper limit of a rate, z standard errors up [Wilson1927]."""
+    """Return the upper limit of a rate, z standard errors up [Wilson1927]."""
     wide = z * z / trials
     spread = np.sqrt(rate * (1 - rate) * wide + wide * wide / 4)
     return np.asarray(np.minimum((rate + wide / 2 + spread) / (1 + wide), 1.0), np.float64)
-
-
-# One way of deciding between D and D′ by a threshold, and how often it was wrong.
 
 
 Direction = Literal["either", "up", "down"]
 
 
 class Decisions(NamedTuple):
-    """Counts of a way of deciding."""
+    """Counts of one decision rule."""
 
-    wrong: Ints
-    """False positives and false negatives."""
-    trials: Ints
-    """Out of how many: on D and on D′."""
-    when: str | None = None
-    """Which scores mean D′, in words, if that was chosen."""
+    wrong: Ints  # false positives and false negatives
+    trials: Ints  # out of how many: on D and on D′
+    when: str | None = None  # which scores mean D′, in words, if that was chosen
 
     @property
     def rates(self) -> Floats:
@@ -128,14 +102,9 @@ class Decisions(NamedTuple):
 def decisions(
     layout: Tree, counts: Ints, direction: Direction, promise: Promise, query: Query
 ) -> list[Decisions]:
-    """The ways of deciding that are to be paid for: one, or both directions if nothing chose.
+    """Return the decision rules to be paid for: one, or both directions if no pilot chose.
 
-    Args:
-        layout: of `PilotThresholds`; `()` if the threshold was given.
-        counts: shape [2, bins] of the one, [2, 2] of the other.
-        direction: whether large scores mean D′ ("up"), D ("down"), or may mean either.
-        promise: what a way of deciding with upper limits (FPR, FNR) is worth.
-        query: what is asked.
+    The layout is that of `PilotThresholds`, or `()` if the threshold was given.
     """
     if not layout:
         ways = {"up": (True,), "down": (False,), "either": (True, False)}[direction]
@@ -148,58 +117,46 @@ def decisions(
 
 
 def rises_in(layout: Tree, direction: Direction) -> bool:
-    """The direction that is taken; the pilot chooses it without knowing what is asked."""
+    """True if large scores are taken to mean D′; a pilot chooses without knowing the query."""
     if layout and direction == "either":
         return rises(np.asarray(layout["pilot"], np.int64))
     return direction != "down"
 
 
 def price(ways: list[Decisions]) -> str:
-    """A note on what was chosen and what was paid for."""
+    """Describe what was chosen and what was paid for."""
     if len(ways) > 1:
         return f"{len(ways)} ways of deciding paid for: either direction may mean D′"
     chosen = f", chosen by the pilot: scores {ways[0].when} mean D′" if ways[0].when else ""
     return f"1 way of deciding paid for{chosen}"
 
 
-def extreme_counts(layout: Tree, trials: tuple[int, int], direction: Direction) -> Ints:
-    """Counts of a perfect attack, in the direction that is taken."""
-    bins = np.asarray(layout["pilot"]).shape[1] if layout else 2
-    ends = (0, -1) if rises_in(layout, direction) else (-1, 0)
-    counts = np.zeros((2, bins), np.int64)
-    counts[0, ends[0]], counts[1, ends[1]] = trials
-    return counts
-
-
 def _decided(counts: Ints, cut: int, *, rising: bool) -> Decisions:
-    """Decides for D′ from a bin on, or below it."""
+    """Decide for D′ from a bin on, or below it."""
     high, low = counts[:, cut:].sum(axis=1), counts[:, :cut].sum(axis=1)
     positive, negative = (high, low) if rising else (low, high)
     return Decisions(np.array([positive[0], negative[1]]), counts.sum(axis=1))
 
 
 def _where(edges: HostArray, cut: int, *, rising: bool) -> str:
-    """The bins from a cut on, or those below it, in words; bin 0 is NaN, bin 1 below all edges."""
+    """Describe the bins from a cut on, or below it; bin 0 is NaN, bin 1 below all edges."""
     if cut == 1:
         return "other than NaN" if rising else "that are NaN"
     edge = f"{float(str(edges[cut - 2])):.6g}"
     return f"from {edge} on" if rising else f"below {edge}"
 
 
-# Limits of both error rates of some ways of deciding, which share an error.
-
-
 Limits = Literal["clopper-pearson", "jeffreys"]
 
 
 def upper_rates(ways: Sequence[Decisions], error: float, limits: Limits) -> Floats:
-    """Upper limits (FPR, FNR) of each of k ways, shape [k, 2]; each has 1/2k of the error."""
+    """Return upper limits (FPR, FNR) of k decision rules, shape [k, 2], each at error / 2k."""
     limit = {"clopper-pearson": clopper_pearson_upper, "jeffreys": jeffreys_upper}[limits]
     return limit(*_counted(ways), error / (2 * len(ways)))
 
 
 def lower_rates(ways: Sequence[Decisions], error: float, limits: Limits) -> Floats:
-    """Lower limits (FPR, FNR) of each of k ways, shape [k, 2]; each has 1/2k of the error."""
+    """Return lower limits (FPR, FNR) of k decision rules, shape [k, 2], each at error / 2k."""
     limit = {"clopper-pearson": clopper_pearson_lower, "jeffreys": jeffreys_lower}[limits]
     return limit(*_counted(ways), error / (2 * len(ways)))
 
@@ -208,12 +165,9 @@ def _counted(ways: Sequence[Decisions]) -> tuple[Ints, Ints]:
     return np.stack([way.wrong for way in ways]), np.stack([way.trials for way in ways])
 
 
-# Statistics of scores for one threshold: a given one, or one that the pilot chooses.
-
-
 @dataclasses.dataclass(frozen=True)
 class ThresholdCounts(Statistic):
-    """How often a score reached a given threshold: `counts[dataset][decision]`. NaN never does."""
+    """Counts of scores at or above a threshold: `counts[dataset][decision]`; NaN never is."""
 
     threshold: float
     accepts: ClassVar[frozenset[str]] = frozenset({"score"})
@@ -230,32 +184,21 @@ class ThresholdCounts(Statistic):
 class PilotThresholds(PilotGrid):
     """Counts between the thresholds that the pilot offers, and the pilot's own counts.
 
-    Which of them is best depends on δ and on the number of trials, which a statistic does not
-    know. So all are counted, and the estimator chooses by the pilot's counts alone. A decision is
-    the score 0 or 1.
+    The best threshold depends on δ and on the number of trials, which a statistic does not know. So
+    all are counted, and the estimator chooses by the pilot's counts alone. A decision is the score
+    0 or 1.
     """
 
     accepts: ClassVar[frozenset[str]] = frozenset({"decision", "score"})
 
     def bind(self, pilot0: HostArray, pilot1: HostArray) -> dict[str, HostArray]:
-        return super().bind(*(_as_scores(pilot) for pilot in (pilot0, pilot1)))
+        pilots = (pilot0, pilot1)
+        return super().bind(*(p.astype(np.float32) if p.dtype == np.bool_ else p for p in pilots))
 
     def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
         if scores.dtype == np.bool_:
             scores = scores.astype(self.edges(layout).dtype)
         return super().update(layout, counts, dataset, scores, keep)
-
-
-def _as_scores(pilot: HostArray) -> HostArray:
-    return pilot.astype(np.float32) if pilot.dtype == np.bool_ else pilot
-
-
-def threshold_statistic(threshold: float | None) -> Statistic:
-    """The statistic for a given threshold, or for one that the pilot chooses."""
-    return PilotThresholds() if threshold is None else ThresholdCounts(threshold)
-
-
-# What the estimators from one threshold share.
 
 
 class OneThreshold(Estimator):
@@ -265,22 +208,23 @@ class OneThreshold(Estimator):
     """Decide by scores at it; default: the pilot chooses."""
 
     def statistic(self) -> Statistic:
-        return threshold_statistic(self.threshold)
+        return PilotThresholds() if self.threshold is None else ThresholdCounts(self.threshold)
 
 
 class LimitedThreshold(OneThreshold):
-    """One with limits of both error rates, in a direction."""
+    """An estimator with limits of both error rates, in a direction."""
 
     limits: Limits = "clopper-pearson"
     """Exact limits of the error rates, or approximate ones that certify nothing."""
     direction: Direction = "either"
-    """Whether larger scores mean D′ ("up", as attacks should have it), D, or may mean either."""
+    """Larger scores mean D′ ("up", as attacks should have it), D ("down"), or either."""
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
-        return extreme_counts(layout, trials, self.direction)
-
-
-# The threshold attack: one way of deciding, and a limit of the loss that it shows.
+        bins = np.asarray(layout["pilot"]).shape[1] if layout else 2
+        ends = (0, -1) if rises_in(layout, self.direction) else (-1, 0)
+        counts = np.zeros((2, bins), np.int64)
+        counts[0, ends[0]], counts[1, ends[1]] = trials
+        return counts
 
 
 class ThresholdLoss(LimitedThreshold, name="threshold"):
@@ -344,9 +288,6 @@ class ThresholdLoss(LimitedThreshold, name="threshold"):
         )
 
 
-# Bayesian limits of the loss that one threshold shows.
-
-
 class Credible(OneThreshold, name="credible"):
     """Credible limits of ε from the posterior of both error rates; Bayesian, certifies nothing.
 
@@ -405,9 +346,6 @@ def claimed_mass(posterior: Posterior, claim: Claim) -> float:
     # Curves that are not smooth have their kink where they meet their own reflection.
     corner = crossing(above_diagonal, guess=0.25, spread=0.25, most=1.0)
     return region_mass(posterior, claim.tradeoff, [corner])
-
-
-# The parameter μ of a Gaussian mechanism, from one threshold.
 
 
 class GDP(LimitedThreshold, name="gdp"):
