@@ -32,7 +32,7 @@ def told(error: BaseException) -> str:
     return type(error).__name__ + (f": {message}" if message else "")
 
 
-def _form(answer: Any, found: list[str]) -> str:  # noqa: PLR0911  # one for each kind
+def _form(answer: Any, found: list[str]) -> str:
     if answer is None:
         return "None"
     if isinstance(answer, (bool, int)):
