@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ABSENT", "ABSENT_NUMBER", "LONGEST", "MOST_NUMBERS", "NAN", "WHOLE", "UnreadableError"]
 __all__ += ["code", "code_of_kind", "encode", "encode_raised", "flags", "in_short", "in_words"]
-__all__ += ["of_array", "row", "short", "sized_prefix", "texts_in"]
+__all__ += ["of_array", "packed", "row", "short", "sized_prefix", "texts_in"]
 
 
 def encode(answer: Any, attributes: Sequence[str] = ()) -> tuple[str, bytes, list[float]]:
@@ -56,8 +56,13 @@ def row(
     Returns:
         8 × (3 + width) bytes, of 64-bit words with the least significant byte first.
     """
+    return packed(code_of_kind(kind), code(value), numbers, width, seconds)
+
+
+def packed(kind: int, value: int, numbers: Sequence[float], width: int, seconds: float) -> bytes:
+    """Return a row like `row`, from the codes of kind and value."""
     padded = list(numbers[:width]) + [ABSENT_NUMBER] * (width - len(numbers))
-    return struct.pack(f"<QQd{width}d", code_of_kind(kind), code(value), seconds, *padded)
+    return struct.pack(f"<QQd{width}d", kind, value, seconds, *padded)
 
 
 # Small tables, lists and tuples of numbers: most mechanisms always answer in the same form.
