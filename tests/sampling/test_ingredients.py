@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import os
 import shutil
@@ -14,11 +15,13 @@ import jax
 import numpy as np
 import pytest
 
+import dpframe
 from dpframe import Attack
 from dpframe.builtin.attacks import fixed as majority_vote
 from dpframe.builtin.attacks.fixed import MajorityVote
 from dpframe.builtin.mechanisms import laplace as _laplace
 from dpframe.builtin.mechanisms.laplace import DPText, Laplace
+from dpframe.report import words
 from dpframe.sampling import program_keys as ingredients
 from dpframe.sampling import programs, threefry
 from dpframe.sampling.compile_cache import settings_in_words
@@ -72,8 +75,7 @@ def test_values_of_floats_and_arrays_are_no_part_of_it() -> None:
 
 def test_it_is_the_same_in_every_process() -> None:
     program = (
-        "from tests.engine.compiling import test_ingredients as t; "
-        "t.ingredients.settled = lambda: True; "
+        "from tests.sampling import test_ingredients as t; t.ingredients.settled = lambda: True; "
     )
     found = subprocess.run(
         [sys.executable, "-c", f"{program}print(t.made(), t.scoring(t.MajorityVote()))"],
@@ -173,6 +175,66 @@ def test_a_file_of_dpframe_changes_it(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def _append(file: Path) -> None:
     file.write_text(file.read_text() + "\n")
+
+
+def test_a_file_that_no_program_reaches_does_not_change_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digests = set()
+    for name in ("report/a.py", "cli/b.py", "pytest.py", "stats/c.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x = 1\n")
+        monkeypatch.setattr(ingredients, "PACKAGE", tmp_path)
+        forget()
+        digests.add(ingredients.code_of_package())
+    assert len(digests) == 2
+
+
+def imports_of(file: Path) -> Iterator[str]:
+    """Modules of dpframe that a file imports when it runs, and what it takes out of packages."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for_types = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for part in node.body
+        for inner in ast.walk(part)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import) and id(node) not in for_types:
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and id(node) not in for_types and not node.level:
+            for alias in node.names:
+                public = node.module == "dpframe" and dpframe._HOME.get(alias.name)
+                yield public or f"{node.module}.{alias.name}"
+
+
+def test_no_file_in_the_keys_imports_one_that_is_not() -> None:
+    covered = list(map(Path, ingredients.files()))
+    assert len(covered) > 100
+    for file in covered:
+        for module in imports_of(file):
+            top, *below = module.split(".")
+            assert top != "dpframe" or not below or below[0] not in ingredients.OUTSIDE, file
+
+
+def test_a_program_that_reaches_other_files_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def imports() -> Any:
+        from dpframe.commands import audit
+
+        return audit
+
+    def calls() -> Any:
+        return majority_vote.lax
+
+    for function in (imports, calls):
+        function.__module__ = Laplace.__module__
+    ingredients.reached(calls)
+    with pytest.raises(UnknownError, match=r"code of dpframe\.commands"):
+        ingredients.reached(imports)
+    monkeypatch.setattr(majority_vote, "lax", words)
+    with pytest.raises(UnknownError, match=r"code of dpframe\.report"):
+        ingredients.reached(calls)
 
 
 def test_files_that_may_have_changed_since_they_were_imported_have_none(
