@@ -12,21 +12,20 @@ from typing import Any, cast, get_args
 from dpframe.errors import CellError
 from dpframe.interfaces.estimator import Contrast, Estimate, UpperOf
 
-# Anything a plugin hands over as JSON values; never fails, so that no record is lost over it.
-
-
 DEEPEST = 50
-"""Readers of JSON give up somewhere; whoever nests deeper gets text."""
+"""Values nested deeper become text, because readers of JSON limit the depth."""
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """The value as lists, dictionaries with text keys, numbers, text, booleans and None.
+    """Return a value as JSON holds it: lists, dicts with text keys, numbers, text, bool and None.
+
+    It never fails, so that no record is lost over what a plugin returns.
 
     Args:
         value: NumPy and JAX arrays become lists; what has no counterpart becomes its `repr`.
         depth: how deep the value stands in another.
     """
-    if type(value) in (float, int):  # most are, and asking what else is a number takes long
+    if type(value) in (float, int):  # the usual types; the checks below are slow
         return value
     if value is None or isinstance(value, bool | str | Integral | Real):
         return _scalar(value)
@@ -47,12 +46,12 @@ def _scalar(value: Any) -> Any:
         return value
     try:
         return int(value) if isinstance(value, Integral) else float(value)
-    except Exception:  # a number of somebody's own that is none
+    except Exception:  # a number class of a plugin that fails to convert
         return shown(value)
 
 
 def shown(value: Any) -> str:
-    """What a message calls a value, whatever its `repr` does."""
+    """Return the `repr` of a value for a message, shortened; its type if `repr` fails."""
     try:
         found = text(repr(value))
     except Exception:
@@ -65,7 +64,7 @@ LONGEST = 200
 
 
 def text(value: str) -> str:
-    """Text that can be written: halves of UTF-16 pairs, as file names may have, are spelled out."""
+    """Return a text that UTF-8 can encode: lone surrogates, as in file names, are escaped."""
     return value.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
