@@ -11,6 +11,7 @@ import pytest
 
 from dpframe import Answers, host_mechanism
 from dpframe.workers.program import answer_encoding as encoding
+from dpframe.workers.program import scribe as scribes
 from dpframe.workers.program.answer_encoding import UnreadableError
 from dpframe.workers.program.mechanism_sampler import ArrayScribe as Scribe
 from dpframe.workers.program.mechanism_sampler import _only
@@ -149,6 +150,37 @@ def test_texts_in_lists_have_words_from_the_first_time_on():
     words = {code >> 32: text for code, text in scribe.take_words(100).items()}
     markers = Answers(rows).numbers[:, 0].astype(int).tolist()
     assert [words[marker] for marker in markers] == ["'b'", "'user 7'"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "shape"),
+    [
+        *((1, ()), (1.5, ()), (True, ()), (np.float32(1), ()), (np.zeros((2, 3)), (2, 3))),
+        *((None, None), ("a", None), (1j, None), ([1.0], None), (np.array([1j]), None)),
+        *((np.array(["a"]), None), (np.array([1], ">i8"), None), (np.str_("a"), None)),
+        *((np.ma.array([1.0]), None), (np.array([None]), None)),
+    ],
+)
+def test_numbers_and_arrays_of_real_numbers_have_a_native_shape(answer, shape):
+    for scribe in (Scribe(()), scribes.Scribe(())):
+        assert scribes.native_shapes([scribe.held(answer)]) == {shape}
+    error = Scribe(()).raised(ValueError("1"))
+    assert scribes.native_shapes([error, 1.0]) == {()}
+
+
+def test_rows_are_the_same_without_numpy():
+    for answers in BATCHES.values():
+        own, other = Scribe(()), scribes.Scribe(())
+        parts = [[*answers], [1.0, None]]
+        found = []
+        for scribe in (own, other):
+            laid_out = [
+                scribe.lay_out(Asked([scribe.held(one) for one in part], []), None)
+                for part in parts
+            ]
+            found.append(scribe.joined(laid_out, True))
+        assert found[0] == found[1]
+        assert own.words.items() >= other.words.items()
 
 
 def test_attributes_say_what_is_read():

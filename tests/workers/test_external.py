@@ -20,7 +20,7 @@ from dpframe.errors import SampleError
 from dpframe.interfaces.attack import Answers
 from dpframe.interfaces.mechanism import ForeignMechanism, ProgramFile
 from dpframe.sampling.address import Asking, Stream, host_seeds
-from dpframe.workers import process as foreign_start
+from dpframe.workers import process
 from dpframe.workers.pool import Workers
 from dpframe.workers.program import answer_encoding, module_sampler, plain_data, sampler, timing
 from dpframe.workers.program.frames import Frame
@@ -51,6 +51,8 @@ def prepare(params, data):
         if what == "anything": return [None, "a", {"b": 2}, (1.0, float("nan"))][len(calls) % 4]
         if what == "print": print("hello"); sys.stdout.flush(); return 1
         if what == "die": os._exit(3)
+        if what == "late" and len(calls) > 8: raise KeyError("late")
+        if what == "kinds": return {f"key {len(calls)}": 1}
         if what == "hang": time.sleep(60)
         if what == "write": os.write(4, b"nonsense" * 9); return 1
         if what == "fork": os.fork(); return 1
@@ -96,7 +98,7 @@ def asked(what: str, box: str, rows: int = 8, chunks: int = 1, **how: Any) -> An
     told: list[tuple[dict[str, Any], bytes]] = []
     server = answering(lambda *one: told.append(one))
     data = (np.zeros(3), np.ones(3))
-    server.do(Frame(*foreign_start.task((Program(file=box, what=what),), data)))
+    server.do(Frame(*process.task((Program(file=box, what=what),), data)))
     assert told.pop(0)[0]["tell"] == "loaded"
     wanted = {"width": None, "raises": True, "time": False, "one": False, **how}
     task = {"do": "draw", "lane": 0, "data": 1, "stream": [1, "a", 0, "eval"], "dataset": 1}
@@ -199,6 +201,28 @@ def test_an_exception_is_an_answer_or_a_fault(box: str) -> None:
     assert "prepare(params, data) returned NoneType" in told["why"]
 
 
+def test_what_came_before_a_fault_is_handed_on(box: str) -> None:
+    (header, _), (told, _) = asked("late", box, rows=4, chunks=3, raises=False)
+    assert (header["chunks"], header["shape"][0]) == (2, 8)
+    assert told["blame"].startswith("KeyError: 'late' (box.py:")
+
+
+def test_a_message_holds_so_many_words_and_the_next_one_the_rest(box: str) -> None:
+    told: list[Any] = []
+    server = answering(lambda header, _: told.append(header))
+    data = (np.zeros(3), np.ones(3))
+    server.do(Frame(*process.task((Program(file=box, what="kinds"),), data)))
+    for _ in range(2):
+        place = {"lane": 0, "data": 0, "dataset": 0, "stream": [1, "a", 0, "eval"]}
+        how = {"first": 0, "stop": 1, "rows": 200, "answers": {"raises": True}}
+        server.do(Frame({"do": "draw", **place, **how}))
+    words = [header["words"] for header in told if header["tell"] == "outputs"]
+    assert [len(some) for some in words] == [200, 200]
+    assert not words[0].keys() & words[1].keys()
+    server.do(Frame({"do": "draw", **place, **how, "rows": 300}))
+    assert len(told[-2]["words"]) == 256
+
+
 def test_time_is_told_where_it_is_asked_for(box: str) -> None:
     (header, content), _ = asked("constant", box, time=True)
     assert (Answers(np.frombuffer(content, "<u8").reshape(header["shape"])).seconds > 0).all()
@@ -223,7 +247,7 @@ def test_a_query_is_asked_without_a_draw(box: str) -> None:
     told: list[Any] = []
     server = answering(lambda *one: told.append(one))
     for what in ("constant", "raise"):
-        task = foreign_start.task((Program(file=box, what=what),), (np.zeros(3), np.ones(3)))
+        task = process.task((Program(file=box, what=what),), (np.zeros(3), np.ones(3)))
         server.do(Frame(*task))
         server.do(Frame({"do": "query", "data": 1}))
     assert told[1] == (
@@ -256,7 +280,7 @@ def test_what_an_import_changes_takes_no_new_process(
     monkeypatch.setenv("DPFRAME_A_LIBRARY", "0")
     told: list[Any] = []
     server = answering(lambda header, _: told.append(header))
-    task = foreign_start.task((Program(file=str(tmp_path / "late.py"), what=what),), (0, 1))
+    task = process.task((Program(file=str(tmp_path / "late.py"), what=what),), (0, 1))
     where = {"stream": [1, "a", 0, "eval"], "first": 0, "stop": 1, "rows": 2, "answers": {}}
     for then in ("loaded", at_last):
         server.do(Frame(*task))
@@ -269,12 +293,12 @@ def test_what_an_import_changes_takes_no_new_process(
 def test_what_cannot_be_used_is_said(box: str, tmp_path: Path) -> None:
     told: list[Any] = []
     server = answering(lambda header, _: told.append(header))
-    load, data = foreign_start.task((Program(file=box),), (0, 1))
+    load, data = process.task((Program(file=box),), (0, 1))
     server.do(Frame({**load, "digest": "0"}, data))
     assert "box.py has changed since the run began" in told.pop()["blame"]
     empty = tmp_path / "empty.py"
     empty.write_text("x = 1\n", encoding="utf-8")
-    server.do(Frame(*foreign_start.task((Program(file=str(empty)),), (0, 1))))
+    server.do(Frame(*process.task((Program(file=str(empty)),), (0, 1))))
     assert told.pop()["why"] == "empty.py has no function prepare(params, data)"
     # One process runs one program: another one might find what this one has changed.
     server.do(Frame(load, data))
