@@ -84,9 +84,27 @@ class Both(Pair, name="both"):
     d1 = property(lambda self: self.both[1])
 
 
+def in_itself(*others: Any, deep: bool = False, kind: type = list) -> Any:
+    """A list, a dict or an array that holds itself, or a list around it."""
+    found: Any = [None, *others]
+    if kind is dict:
+        found = dict(enumerate(found))
+    elif kind is np.ndarray:
+        found = np.array(found, object)
+    found[0] = [found] if deep else found
+    return found
+
+
 @pytest.mark.parametrize(
     ("one", "other", "alike"),
     [
+        (in_itself(1), in_itself(1), True),
+        (in_itself(1), in_itself(2), False),
+        (in_itself(1), in_itself(1, deep=True), False),
+        (in_itself(deep=True), [in_itself(deep=True)], False),
+        (in_itself(1, kind=dict), in_itself(1, kind=dict), True),
+        (in_itself(1, kind=np.ndarray), in_itself(1, kind=np.ndarray), True),
+        (in_itself(1, kind=np.ndarray), in_itself(2, kind=np.ndarray), False),
         ("a", "a", True),
         ("a", "b", False),
         (0.0, -0.0, False),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpframe.common.types import HostArray
     from dpframe.environments.places import Environment
     from dpframe.sampling.address import Shape
-    from dpframe.workers.program.querying import Queried
+    from dpframe.workers.program.query import Queried
     from dpframe.workers.scheduling import Lent, Load, Request, Source
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpframe.common.types import Floats, HostArray, Tree
 
 
-# Whether two datasets are the same: any Python values, in type and to the bit.
+# Equality of datasets.
 
 
 BLOCK = 1 << 20
@@ -25,53 +25,72 @@ BLOCK = 1 << 20
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are the same; NaN is the same as NaN, −0.0 is not 0.0, 1 is not 1.0.
+    """Compare two values bit for bit, types included.
 
-    Of what it does not know it says that they differ: a pair is played in vain then, and not left
-    out although there was something to tell apart.
+    NaN equals NaN, −0.0 is not 0.0, and 1 is not 1.0. Values of unknown types compare as
+    different, so that the pair is still tested.
 
     Args:
         one: any value.
         other: any value.
+    """
+    return _same(one, other, {}, {})
+
+
+def _same(one: Any, other: Any, within: dict[int, int], beside: dict[int, int]) -> bool:
+    """Compare two values inside others.
+
+    Args:
+        one: any value.
+        other: any value.
+        within: depths of the values around `one`, by identity: some hold themselves.
+        beside: the same of `other`.
     """
     one, other = (
         np.asarray(data) if isinstance(data, jax.Array) else data for data in (one, other)
     )
     if type(one) is not type(other):
         return False
+    if isinstance(one, dict | list | tuple | np.ndarray):
+        if id(one) in within or id(other) in beside:
+            return within.get(id(one)) == beside.get(id(other))
+        within, beside = {**within, id(one): len(within)}, {**beside, id(other): len(beside)}
     if isinstance(one, np.ndarray | np.generic):
-        return _same_arrays(np.asarray(one), np.asarray(other))
-    if isinstance(one, dict):
-        one, other = list(one.items()), list(other.items())  # their order is data too
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(same, one, other))
+        return _same_arrays(np.asarray(one), np.asarray(other), within, beside)
+    if isinstance(one, dict | list | tuple):
+        if isinstance(one, dict):  # the order of items is data too
+            one, other = ([x for item in each.items() for x in item] for each in (one, other))
+        parts = zip(one, other, strict=False)
+        return len(one) == len(other) and all(_same(x, y, within, beside) for x, y in parts)
     if isinstance(one, float):
         return repr(one) == repr(other)
     known = isinstance(one, int | str | bytes | bytearray | set | frozenset | None)
     return bool(one == other) if known else _same_objects(one, other)
 
 
-def _same_arrays(one: HostArray, other: HostArray) -> bool:
+def _same_arrays(
+    one: HostArray, other: HostArray, within: dict[int, int], beside: dict[int, int]
+) -> bool:
     if (one.dtype, one.shape) != (other.dtype, other.shape):
         return False
     if one.dtype.hasobject:
-        return same(one.tolist(), other.tolist())
+        return _same(one.tolist(), other.tolist(), within, beside)
     one, other = np.atleast_1d(one), np.atleast_1d(other)
     rows = max(1, BLOCK * len(one) // max(1, one.size))
     for first in range(0, len(one), rows):
         x, y = one[first : first + rows], other[first : first + rows]
-        alike = x == y
+        equal = x == y
         if x.dtype.kind == "f":
-            alike = (alike & (np.signbit(x) == np.signbit(y))) | ((x != x) & (y != y))  # noqa: PLR0124
+            equal = (equal & (np.signbit(x) == np.signbit(y))) | ((x != x) & (y != y))  # noqa: PLR0124
         elif x.dtype.kind not in "biu":
-            alike = alike | ((x != x) & (y != y))  # noqa: PLR0124
-        if not np.all(alike):
+            equal = equal | ((x != x) & (y != y))  # noqa: PLR0124
+        if not np.all(equal):
             return False
     return True
 
 
 def _same_objects(one: Any, other: Any) -> bool:
-    """Tables of pandas and polars column by column; anything else by its pickle."""
+    """Compare tables of pandas and polars column by column, anything else by its pickle."""
     if hasattr(one, "columns") and hasattr(one, "to_dict"):
         try:
             return same(_columns(one), _columns(other))
@@ -84,7 +103,7 @@ def _same_objects(one: Any, other: Any) -> bool:
 
 
 def _columns(table: Any) -> list[Any]:
-    """The index of a table, and name, type and values of its columns."""
+    """Return the index of a table, and name, type and values of its columns."""
     parts = [(str(name), str(table[name].dtype), np.asarray(table[name])) for name in table.columns]
     return [list(getattr(table, "index", ())), *parts]
 
@@ -249,7 +268,7 @@ EQUAL = "D and D′ are equal: there is nothing to tell apart, so nothing is tes
 
 
 def equal(pair: Pair) -> bool:
-    """Whether D and D′ are the same, in type and to the bit; NaN is the same as NaN."""
+    """True if D and D′ are the same, in type and to the bit; NaN equals NaN."""
     return same(pair.d0, pair.d1)
 
 

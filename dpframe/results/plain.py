@@ -10,17 +10,19 @@ from numbers import Integral, Real
 from typing import Any
 
 DEEPEST = 50
-"""Readers of JSON give up somewhere; whoever nests deeper gets text."""
+"""Values nested deeper become text, because readers of JSON limit the depth."""
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """The value as lists, dictionaries with text keys, numbers, text, booleans and None.
+    """Return a value as JSON holds it: lists, dicts with text keys, numbers, text, bool and None.
+
+    It never fails, so that no record is lost over what a plugin returns.
 
     Args:
         value: NumPy and JAX arrays become lists; what has no counterpart becomes its `repr`.
         depth: how deep the value stands in another.
     """
-    if type(value) in (float, int):  # most are, and asking what else is a number takes long
+    if type(value) in (float, int):  # the usual types; the checks below are slow
         return value
     if value is None or isinstance(value, bool | str | Integral | Real):
         return _scalar(value)
@@ -41,12 +43,12 @@ def _scalar(value: Any) -> Any:
         return value
     try:
         return int(value) if isinstance(value, Integral) else float(value)
-    except Exception:  # a number of somebody's own that is none
+    except Exception:  # a number class of a plugin that fails to convert
         return shown(value)
 
 
 def shown(value: Any) -> str:
-    """What a message calls a value, whatever its `repr` does."""
+    """Return the `repr` of a value for a message, shortened; its type if `repr` fails."""
     try:
         found = text(repr(value))
     except Exception:
@@ -59,15 +61,12 @@ LONGEST = 200
 
 
 def text(value: str) -> str:
-    """Text that can be written: halves of UTF-16 pairs, as file names may have, are spelled out."""
+    """Return a text that UTF-8 can encode: lone surrogates, as in file names, are escaped."""
     return value.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-# What points of a certified privacy profile have to be.
-
-
 def profile_problem(points: Sequence[Sequence[float]]) -> str | None:
-    """What keeps points (ε, δ) from being lower bounds on a privacy profile; None if nothing."""
+    """Say why points (ε, δ) cannot be lower bounds on a privacy profile; None if they can."""
     for epsilon, delta in points:
         if not (0 <= epsilon < math.inf and 0 <= delta <= 1):
             return f"has δ ≥ {delta} at ε = {epsilon}"

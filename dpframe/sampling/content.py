@@ -1,8 +1,4 @@
-"""What D and D′ hold, as a digest: other data are other draws, even under the same parameters.
-
-Two values have the same digest where they hold the same, in every process: what order, type or bit
-tells them apart counts (−0.0 and 0.0, 1 and 1.0, NaNs of other payloads), where they lie does not.
-"""
+"""Read Python values canonically: the same bytes for equal contents only, in every process."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ import hashlib
 import struct
 import sys
 import types
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -21,13 +16,13 @@ from dpframe.common.text import error_message, shown
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from dpframe.common.types import HostArray
 
 
 def data_digest(data: tuple[Any, Any]) -> str:
-    """Digest of D and D′ as a pair makes them, whatever the precision of the run.
+    """Return the digest of D and D′ as a pair makes them, whatever the precision of the run.
 
     Arrays and pytrees of arrays are read as a whole; every other value part by part.
 
@@ -38,7 +33,7 @@ def data_digest(data: tuple[Any, Any]) -> str:
     for one in data:
         arrays = _plain_arrays(one)
         if arrays is None:
-            _Reader(hasher.update).read(one)
+            Reader(hasher.update).read(one)
             continue
         leaves, structure = arrays
         hasher.update(str(structure).encode())
@@ -49,7 +44,7 @@ def data_digest(data: tuple[Any, Any]) -> str:
 
 
 def _plain_arrays(data: Any) -> tuple[list[HostArray], Any] | None:
-    """The leaves and the structure of a pytree of arrays; None if it is not one."""
+    """Return the leaves and the structure of a pytree of arrays; None if it is not one."""
     try:
         leaves, structure = jax.tree.flatten(data)
     except Exception:  # keys that have no order, lists that hold themselves
@@ -66,7 +61,7 @@ def _is_plain(leaf: Any) -> bool:
 
 
 def _is_bytes(dtype: np.dtype[Any]) -> bool:
-    """Whether the bytes of a number say all about it: no references, no padding."""
+    """True if the bytes of a number say all about it: no references, no padding."""
     return dtype.kind in "biufcSUmM" or (dtype.kind == "V" and dtype.names is None)
 
 
@@ -81,42 +76,64 @@ _SINGLE: dict[type, Callable[[Any], bytes]] = {
     type(None): lambda value: b"",
     type(Ellipsis): lambda value: b"",
 }
-_NAMED = (type, types.FunctionType, types.BuiltinFunctionType)
 
 
-class _Reader:
-    """Reads a value part by part; what it tells is the same for equal contents only.
+class Reader:
+    """Reads a value part by part.
 
     Args:
         tell: takes bytes in.
     """
 
     def __init__(self, tell: Callable[[bytes], object]) -> None:
-        self._tell = tell
+        self.tell = tell
         self._open: dict[int, int] = {}
-        """Values that are being read, by identity, and how deep they lie: some hold themselves."""
+        """Depths of the values that are being read, by identity: some hold themselves."""
 
     def read(self, value: Any) -> None:
-        """Reads one value."""
+        """Read one value."""
         kind = type(value)
         if kind in _SINGLE:
-            self._say(kind.__name__, _SINGLE[kind](value))
-        elif isinstance(value, _NAMED):
-            self._say("name", _importable(value).encode())
+            self.say(kind.__name__, _SINGLE[kind](value))
+        elif isinstance(value, type | types.FunctionType | types.BuiltinFunctionType):
+            self.read_code(value)
         elif id(value) in self._open:
-            self._say("itself", str(self._open[id(value)]).encode())
+            self.say("itself", str(self._open[id(value)]).encode())
         else:
             self._open[id(value)] = len(self._open)
             self._read_parts(value, kind)
             del self._open[id(value)]
+
+    def read_code(self, value: Any) -> None:
+        """Read a class or a function as its name, because code is no data."""
+        if not is_found_by_name(value):
+            raise _unknown(value, "it is not found under its name")
+        self.say("name", f"{value.__module__}:{value.__qualname__}".encode())
+
+    def parts_of(self, value: Any) -> list[Any]:
+        """Return what Python would make an object of again when it copies or pickles it."""
+        reduce = copyreg.dispatch_table.get(type(value))
+        try:
+            parts: Any = value.__reduce_ex__(4) if reduce is None else reduce(value)
+            if isinstance(parts, str):
+                return [type(value).__module__, parts]
+            made, arguments, *rest = parts
+            return [made, arguments, *(list(x) if hasattr(x, "__next__") else x for x in rest)]
+        except Exception as error:  # plugin code may raise anything
+            raise _unknown(value, error_message(error)) from error
+
+    def say(self, name: str, content: bytes) -> None:
+        """Tell a name and some bytes."""
+        self.tell(f"{len(name)} {name} {len(content)} ".encode())
+        self.tell(content)
 
     def _read_parts(self, value: Any, kind: type) -> None:
         if kind in (tuple, list):
             self._all(kind.__name__, value)
         elif kind is dict:
             self._all("dict", [part for item in value.items() for part in item])
-        elif kind in (set, frozenset):
-            self._all(kind.__name__, sorted(map(_alone, value)))  # they have no order of their own
+        elif kind in (set, frozenset):  # they have no order of their own
+            self._all(kind.__name__, sorted(map(self._digest_alone, value)))
         elif kind is np.ndarray:
             self._array("array", value)
         elif isinstance(value, np.generic):
@@ -124,61 +141,28 @@ class _Reader:
         elif isinstance(value, jax.Array) and _is_plain(value):
             self._array("array", np.asarray(value))
         else:
-            self._all("object", _reduced(value))
+            self._all("object", self.parts_of(value))
 
     def _array(self, name: str, value: HostArray) -> None:
-        self._say(name, f"{value.dtype}{value.shape}".encode())
+        self.say(name, f"{value.dtype}{value.shape}".encode())
         if _is_bytes(value.dtype):
-            self._say("bytes", np.ascontiguousarray(value).tobytes())
+            self.say("bytes", np.ascontiguousarray(value).tobytes())
         elif value.dtype.names is not None:
-            for field in value.dtype.names:  # between fields may lie anything
+            for field in value.dtype.names:  # the padding between fields is arbitrary
                 self._array(field, value[field])
         else:
             self._all("elements", value.reshape(-1).tolist())
 
     def _all(self, name: str, parts: Iterable[Any]) -> None:
         listed = list(parts)
-        self._say(name, str(len(listed)).encode())
+        self.say(name, str(len(listed)).encode())
         for part in listed:
             self.read(part)
 
-    def _say(self, name: str, content: bytes) -> None:
-        self._tell(f"{len(name)} {name} {len(content)} ".encode())
-        self._tell(content)
-
-
-def _alone(value: Any) -> bytes:
-    hasher = hashlib.blake2b(digest_size=16)
-    _Reader(hasher.update).read(value)
-    return hasher.digest()
-
-
-def _importable(value: Any) -> str:
-    """Where a class or a function is found: its code is no data."""
-    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
-    found: Any = sys.modules.get(str(module))
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    if found is not value:
-        raise _unknown(value, "it is not found under its name")
-    return f"{module}:{name}"
-
-
-def _reduced(value: Any) -> list[Any]:
-    """What an object would be made of again, in the way in which Python copies and pickles it."""
-    reduce = copyreg.dispatch_table.get(type(value))
-    try:
-        parts: Any = value.__reduce_ex__(4) if reduce is None else reduce(value)
-        if isinstance(parts, str):
-            return [type(value).__module__, parts]
-        made, arguments, *rest = parts
-        return [made, arguments, *(_listed(part) for part in rest)]
-    except Exception as error:  # whatever its author raises
-        raise _unknown(value, error_message(error)) from error
-
-
-def _listed(part: Any) -> Any:
-    return list(part) if hasattr(part, "__next__") else part
+    def _digest_alone(self, value: Any) -> bytes:
+        hasher = hashlib.blake2b(digest_size=16)
+        type(self)(hasher.update).read(value)
+        return hasher.digest()
 
 
 def _unknown(value: Any, why: str) -> CellError:
@@ -186,3 +170,33 @@ def _unknown(value: Any, why: str) -> CellError:
         f"D or D′ holds {shown(value)}, of which it cannot be said whether it is the same each "
         f"time: {why}; data are numbers, texts, arrays and what is made of them"
     )
+
+
+# Code.
+
+
+def is_found_by_name(value: Any) -> bool:
+    """True if an imported module holds a class or function under its name."""
+    found: Any = sys.modules.get(str(getattr(value, "__module__", None)))
+    for part in getattr(value, "__qualname__", "").split("."):
+        found = getattr(found, part, None)
+    return found is value
+
+
+def code_text(block: types.CodeType) -> tuple[str, set[str]]:
+    """Return a text of all that a code object does, and the names that it looks up.
+
+    Code inside it, such as comprehensions and inner functions, is included.
+    """
+    used = set(block.co_names)
+    parts = [block.co_code.hex(), repr((block.co_names, block.co_varnames, block.co_freevars))]
+    for value in block.co_consts:
+        if isinstance(value, types.CodeType):
+            text, inner = code_text(value)
+            parts.append(text)
+            used |= inner
+        elif isinstance(value, frozenset):
+            parts.append(repr(sorted(map(repr, value))))
+        else:
+            parts.append(repr(value))
+    return " ".join(parts), used

@@ -1,4 +1,9 @@
-"""Keys of compiled programs: a digest of everything that tracing depends on."""
+"""Keys of compiled programs: a digest of everything that tracing depends on.
+
+A key is found without tracing, so that a program that was compiled before need not be traced to be
+found. A program that is found wrongly would count something else. So whatever is not known to be
+covered has no key and is traced: every class that is not dpframe's own, for one.
+"""
 
 from __future__ import annotations
 
@@ -23,152 +28,34 @@ import dpframe
 from dpframe import __version__
 from dpframe.interfaces.plugin import Plugin
 from dpframe.sampling import threefry
+from dpframe.sampling.content import code_text, is_found_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+PACKAGE = Path(dpframe.__file__).parent
 
-# All code that a function or a class reaches, as it is in memory now.
-#
-# Files do not say what somebody has put in place of a function or of a constant.
+OUTSIDE = ("__main__", "cli", "commands", "pytest", "report", "templates", "testing")
+"""Parts of dpframe that no traced program can reach, because no other part imports them. Their
+files do not enter keys; a program that reaches them all the same has none."""
 
+SETTLED = 10.0
+"""Seconds before the start of this process in which no file may have changed: what the process
+imported is then what the files hold."""
 
-LIBRARIES = {"jax", "jaxlib", "numpy", "scipy", "ml_dtypes", "opt_einsum", "pydantic"}
-"""Known by their versions; no program with code of others but dpframe's has a key."""
+BEGAN = time.time()
 
-PLAIN = (str, bytes, int, float, complex, bool, type(None), type(...), range)
+_LIBRARIES = {"jax", "jaxlib", "numpy", "scipy", "ml_dtypes", "opt_einsum", "pydantic"}
+"""Known by their versions; a program with code of other libraries has no key."""
+
+_PLAIN = (str, bytes, int, float, complex, bool, type(None), type(...), range)
+
+_GENERATOR = [value for value in vars(threefry).values() if callable(value)]
+"""JAX reaches it through the type of the keys."""
 
 
 class UnknownError(Exception):
-    """Something in a program is not known well enough."""
-
-
-def reached(*roots: Any) -> list[str]:
-    """What they do, with all functions, classes and constants that they name; in one order.
-
-    Args:
-        roots: functions and classes.
-
-    Raises:
-        UnknownError: some of it is neither dpframe's nor a known library's.
-    """
-    found: dict[str, None] = {}
-    seen: set[int] = set()
-    waiting: list[tuple[str, Any, set[str]]] = [("", root, set()) for root in roots]
-    while waiting:
-        place, value, names = waiting.pop()
-        value = _unwrapped(value)
-        if isinstance(value, types.ModuleType):  # what of it is used is named
-            if value.__name__.partition(".")[0] == "dpframe":
-                inside = vars(value)
-                waiting += [
-                    (f"{value.__name__}.{name}", inside[name], names)
-                    for name in names & inside.keys()
-                ]
-        elif isinstance(value, tuple | list):
-            waiting += [(f"{place}.{number}", one, names) for number, one in enumerate(value)]
-        elif type(value) in PLAIN:
-            found[f"{place} = {value!r}"] = None
-        elif isinstance(value, np.ndarray | np.generic):
-            array = np.asarray(value)
-            found[f"{place} = {array.dtype} {array.shape} {array.tobytes().hex()}"] = None
-        elif isinstance(value, types.FunctionType | type):
-            found[f"{place} is {value.__module__}.{value.__qualname__}"] = None
-            if id(value) not in seen:
-                seen.add(id(value))
-                waiting += _inside(value, found)
-        else:
-            found[f"{place} is {type(value).__qualname__}"] = None
-    return sorted(found)
-
-
-def _inside(value: Any, found: dict[str, None]) -> Iterator[tuple[str, Any, set[str]]]:
-    """What a function or a class uses; what the function does goes into what is found."""
-    if not _known(value.__module__):
-        return
-    place = f"{value.__module__}.{value.__qualname__}"
-    if isinstance(value, type):
-        yield f"{place}.__bases__", value.__bases__, set()
-        for name, one in vars(value).items():
-            if not name.startswith(("__pydantic", "__doc__", "_abc_")):
-                yield f"{place}.{name}", one, set()
-        return
-    text, used = _text_of(value.__code__)
-    found[f"{place} does {text}"] = None
-    for name, one in _used(value, used):
-        yield f"{place}.{name}", one, used
-
-
-def _known(module: str | None) -> bool:
-    """Whether the code of a module is looked at; else its version says all of it."""
-    top = (module or "").partition(".")[0]
-    if top == "dpframe":
-        return True
-    if top in LIBRARIES or top in sys.stdlib_module_names or top.startswith("namedtuple_"):
-        return False
-    raise UnknownError(f"code of {module}")
-
-
-def _unwrapped(value: Any) -> Any:
-    """The function inside a method, a property, a partial or a jitted function."""
-    while True:
-        if isinstance(value, staticmethod | classmethod | types.MethodType):
-            value = value.__func__
-        elif isinstance(value, property):
-            return [part for part in (value.fget, value.fset) if part is not None]
-        elif isinstance(value, functools.cached_property):
-            value = value.func
-        elif isinstance(value, functools.partial):
-            return [value.func, *value.args, *value.keywords.values()]
-        elif not isinstance(value, type) and callable(getattr(value, "__wrapped__", None)):
-            value = value.__wrapped__
-        else:
-            return value
-
-
-def _text_of(block: types.CodeType) -> tuple[str, set[str]]:
-    """What a function does, and the names that it uses, those inside it included."""
-    used, parts = set(block.co_names), [block.co_code.hex(), repr(block.co_names)]
-    for value in block.co_consts:
-        if isinstance(value, types.CodeType):
-            text, inner = _text_of(value)
-            parts.append(text)
-            used |= inner
-        elif isinstance(value, frozenset):
-            parts.append(repr(sorted(map(repr, value))))
-        else:
-            parts.append(repr(value))
-    return " ".join(parts), used
-
-
-def _used(function: types.FunctionType, names: set[str]) -> Iterator[tuple[str, Any]]:
-    for name in names & function.__globals__.keys():
-        yield name, function.__globals__[name]
-    yield "defaults", function.__defaults__ or ()
-    yield from (function.__kwdefaults__ or {}).items()
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            yield name, cell.cell_contents
-        except ValueError:  # nothing is in it yet
-            continue
-
-
-# What a program is made from, as a digest: everything that its tracing would depend on.
-#
-# It is had without tracing, so that a program that was compiled before need not be traced to be
-# found. One that is found wrongly would count something else; so whatever is not known to be
-# covered
-# has none, and is traced: in particular every class that is not dpframe's own.
-
-
-SETTLED = 10.0
-"""Seconds for which files must have been as they are before this process began with them: what it
-imported is then what they hold."""
-
-PACKAGE = Path(dpframe.__file__).parent
-_GENERATOR = [value for value in vars(threefry).values() if callable(value)]
-"""JAX reaches it through the type of the keys."""
-BEGAN = time.time()
+    """A program depends on something that a key would not cover."""
 
 
 def program_key(
@@ -177,32 +64,37 @@ def program_key(
     args: tuple[Any, ...],
     static: dict[str, Any],
 ) -> str:
-    """Digest of a program.
+    """Return the key of a program.
 
     Args:
         function: what is traced.
-        context: settings under which.
+        context: settings under which it is traced.
         args: arrays, and trees of them.
         static: keyword arguments whose values the program is made for.
 
     Raises:
-        UnknownError: it cannot be had.
+        UnknownError: there is none.
     """
     parts = [surroundings(), code_of_package(), *context]
     parts += [*_argument(args, static=False), *_argument(static, static=True)]
     for root in _roots(function, args, static):
-        parts += _ingredients_known(root)
+        parts += _reached_once(root)
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def unchanged(function: Callable[..., Any], args: tuple[Any, ...], static: dict[str, Any]) -> bool:
-    """Whether all code of a program is still what its key was made of.
+    """True if all code of a program is still what its key was made of.
 
-    The key knows code as it was when it was looked at first. What is traced later may be other
-    code, which must not be kept under that key.
+    The key knows code as it was when it was first read. A program that was traced from other code
+    must not be kept under that key.
     """
     roots = _roots(function, args, static)
-    return set(reached(*roots)) == {part for root in roots for part in _ingredients_known(root)}
+    return set(reached(*roots)) == {part for root in roots for part in _reached_once(root)}
+
+
+def forget() -> None:
+    """Read all code in memory again from now on, because some may have been replaced."""
+    _reached_once.cache_clear()
 
 
 def _roots(
@@ -211,16 +103,8 @@ def _roots(
     return list(dict.fromkeys((function, *classes_in(args), *classes_in(static), *_GENERATOR)))
 
 
-_ingredients_known = functools.cache(reached)
-
-
-def forget() -> None:
-    """Looks at all code in memory again from now on: some may have been replaced."""
-    _ingredients_known.cache_clear()
-
-
 def classes_in(value: Any) -> list[Any]:
-    """Classes of dpframe whose methods a program may call."""
+    """Return the classes of dpframe in a value, whose methods a program may call."""
     if isinstance(value, (tuple, list)):
         own: list[Any] = [type(value)] if _from_dpframe(type(value)) else []
         return [*own, *(cls for one in value for cls in classes_in(one))]
@@ -233,9 +117,9 @@ def classes_in(value: Any) -> list[Any]:
 
 
 def _argument(value: Any, *, static: bool) -> Iterator[str]:
-    """A value, said in full; but of arrays that are handed over only what a program is made for."""
+    """Describe a value in full; of traced arrays only what a program is made for."""
     kind: Any = type(value)
-    if kind in PLAIN:
+    if kind in _PLAIN:
         yield f"{kind.__name__} {value!r}"
     elif isinstance(value, np.ndarray | np.generic | jax.Array):
         yield f"array {value.dtype} {value.shape} {is_weak(value)}"
@@ -261,7 +145,7 @@ def _argument(value: Any, *, static: bool) -> Iterator[str]:
 
 
 def is_weak(array: Any) -> bool:
-    """Whether JAX lets the type of an array give way to others."""
+    """True if JAX lets the type of an array give way to others."""
     return bool(getattr(array, "weak_type", False))
 
 
@@ -273,20 +157,132 @@ def _name(kind: Any) -> str:
 
 @functools.cache
 def _from_dpframe(kind: Any) -> bool:
-    """Whether a class is what a module of dpframe's own files defines."""
+    """True for a class that a module of dpframe's own files defines."""
     if kind.__module__.partition(".")[0] != "dpframe":
         return False
-    found: Any = sys.modules.get(kind.__module__)
-    file = getattr(found, "__file__", None)
-    if file is None or PACKAGE not in Path(file).parents:
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return file is not None and PACKAGE in Path(file).parents and is_found_by_name(kind)
+
+
+# The code that a function or a class reaches, as it is in memory now: files do not tell if a
+# function or a constant has been replaced.
+
+
+def reached(*roots: Any) -> list[str]:
+    """Describe all functions, classes and constants that some functions and classes name.
+
+    Args:
+        roots: functions and classes.
+
+    Raises:
+        UnknownError: some code is neither of a known library nor of dpframe's covered files.
+    """
+    found: dict[str, None] = {}
+    seen: set[int] = set()
+    waiting: list[tuple[str, Any, set[str]]] = [("", root, set()) for root in roots]
+    while waiting:
+        place, value, names = waiting.pop()
+        value = _unwrapped(value)
+        if isinstance(value, types.ModuleType):  # the names say which parts of it are used
+            if value.__name__.partition(".")[0] == "dpframe":
+                _check_covered(value.__name__)
+                inside = vars(value)
+                waiting += [
+                    (f"{value.__name__}.{name}", inside[name], names)
+                    for name in names & inside.keys()
+                ]
+        elif isinstance(value, tuple | list):
+            waiting += [(f"{place}.{number}", one, names) for number, one in enumerate(value)]
+        elif type(value) in _PLAIN:
+            found[f"{place} = {value!r}"] = None
+        elif isinstance(value, np.ndarray | np.generic):
+            array = np.asarray(value)
+            found[f"{place} = {array.dtype} {array.shape} {array.tobytes().hex()}"] = None
+        elif isinstance(value, types.FunctionType | type):
+            found[f"{place} is {value.__module__}.{value.__qualname__}"] = None
+            if id(value) not in seen:
+                seen.add(id(value))
+                waiting += _inside(value, found)
+        else:
+            _check_covered(type(value).__module__)
+            found[f"{place} is {type(value).__qualname__}"] = None
+    return sorted(found)
+
+
+_reached_once = functools.cache(reached)
+
+
+def _inside(value: Any, found: dict[str, None]) -> Iterator[tuple[str, Any, set[str]]]:
+    """Yield what a function or a class uses; note in `found` what a function does."""
+    if not _is_ours(value.__module__):
+        return
+    place = f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, type):
+        yield f"{place}.__bases__", value.__bases__, set()
+        for name, one in vars(value).items():
+            if not name.startswith(("__pydantic", "__doc__", "_abc_")):
+                yield f"{place}.{name}", one, set()
+        return
+    text, used = code_text(value.__code__)
+    found[f"{place} does {text}"] = None
+    for name in used:  # among them the modules that it imports itself
+        _check_covered(name)
+    for name, one in _used(value, used):
+        yield f"{place}.{name}", one, used
+
+
+def _is_ours(module: str | None) -> bool:
+    """True if the code of a module is read; False if the version of its library says all."""
+    top = (module or "").partition(".")[0]
+    if top == "dpframe":
+        _check_covered(module)
+        return True
+    if top in _LIBRARIES or top in sys.stdlib_module_names or top.startswith("namedtuple_"):
         return False
-    for part in kind.__qualname__.split("."):
-        found = getattr(found, part, None)
-    return found is kind
+    raise UnknownError(f"code of {module}")
+
+
+def _check_covered(module: str | None) -> None:
+    """Raise UnknownError for a module of dpframe whose file is no part of the keys."""
+    top, *below = (module or "").split(".")
+    if top == "dpframe" and below and below[0] in OUTSIDE:
+        raise UnknownError(f"code of {module}")
+
+
+def _unwrapped(value: Any) -> Any:
+    """Return the function inside a method, a property, a partial or a jitted function."""
+    while True:
+        if isinstance(value, staticmethod | classmethod | types.MethodType):
+            value = value.__func__
+        elif isinstance(value, property):
+            return [part for part in (value.fget, value.fset) if part is not None]
+        elif isinstance(value, functools.cached_property):
+            value = value.func
+        elif isinstance(value, functools.partial):
+            return [value.func, *value.args, *value.keywords.values()]
+        elif not isinstance(value, type) and callable(getattr(value, "__wrapped__", None)):
+            value = value.__wrapped__
+        else:
+            return value
+
+
+def _used(function: types.FunctionType, names: set[str]) -> Iterator[tuple[str, Any]]:
+    for name in names & function.__globals__.keys():
+        yield name, function.__globals__[name]
+    yield "defaults", function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).items()
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # the cell is empty
+            continue
+
+
+# Files and surroundings.
 
 
 def code_of_package() -> str:
-    """Digest of all of dpframe's files, read after what is run was imported from them.
+    """Return the digest of dpframe's covered files, read after they were imported.
 
     Raises:
         UnknownError: they may have changed meanwhile, or cannot be read.
@@ -310,12 +306,14 @@ def _digest() -> str | None:
 
 @functools.cache
 def files() -> list[str]:
-    """All of dpframe's code."""
-    return [str(file) for file in sorted(PACKAGE.rglob("*.py"))]
+    """Return the files of dpframe that a traced program can reach."""
+    parts = [part for part in PACKAGE.iterdir() if part.stem not in OUTSIDE]
+    found = [file for part in parts for file in ([part] if part.is_file() else part.rglob("*.py"))]
+    return [str(file) for file in sorted(found) if file.suffix == ".py"]
 
 
 def settled() -> bool:
-    """Whether no file of dpframe has changed since some time before this process imported it."""
+    """True if no covered file has changed since shortly before this process imported it."""
     try:
         found = list(map(os.stat, files()))
     except OSError:
@@ -325,9 +323,9 @@ def settled() -> bool:
 
 @functools.cache
 def surroundings() -> str:
-    """Versions, settings and machine."""
+    """Describe versions, settings and this machine."""
     if "dev" in jax.__version__ or "+" in jax.__version__:
-        raise UnknownError("a version of JAX that is none")
+        raise UnknownError("an unreleased version of JAX")
     device = jax.devices()[0]
     versions = [__version__, sys.version, jax.__version__, version("jaxlib")]
     versions += [np.__version__, scipy.__version__, sysconfig.get_platform()]
@@ -339,7 +337,7 @@ def surroundings() -> str:
 
 
 def _processor() -> list[str]:
-    """What code for this processor may use; the name of the machine where it does not say."""
+    """Describe what code for this processor may use; else the machine."""
     try:
         lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
     except OSError:

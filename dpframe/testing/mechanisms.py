@@ -28,8 +28,7 @@ from dpframe.sampling.address import (
 from dpframe.testing import plugins
 from dpframe.testing import plugins as laws
 from dpframe.testing.plugins import LeftOut
-from dpframe.workers.program.querying import ask, heard
-from dpframe.workers.program.sampling import Refused
+from dpframe.workers.program.query import Refused, ask, heard
 from dpframe.workers.sensitivity import norm_of, sensitivity_of
 
 if TYPE_CHECKING:
@@ -276,7 +275,8 @@ def _query(played: Played) -> None:
         raise LeftOut("it gives no query")
     try:
         for data in (played.pair.d0, played.pair.d1):
-            one, other = (repr(heard(*ask(mechanism, copy.deepcopy(data)))) for _ in range(2))
+            queries = [functools.partial(mechanism.query, copy.deepcopy(data)) for _ in range(2)]
+            one, other = (repr(heard(ask(query))) for query in queries)
             assert one == other, "query gave two answers for the same data"
         sensitivity_of(mechanism, played.pair)
         norm_of(mechanism)

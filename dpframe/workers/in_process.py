@@ -12,15 +12,17 @@ import numpy as np
 
 from dpframe.common.text import error_message
 from dpframe.errors import SampleError
-from dpframe.workers.program.querying import asked_of, heard
-from dpframe.workers.program.sampling import Refused, Sampler
+from dpframe.workers.program.mechanism_sampler import MechanismSampler
+from dpframe.workers.program.query import Refused, heard
 from dpframe.workers.scheduling import (
     Overdue,
     RaisedError,
     Told,
     called,
     not_handed_over,
+    outputs,
     take_note,
+    told_in,
 )
 
 if TYPE_CHECKING:
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 
     from dpframe.common.types import HostArray
     from dpframe.sampling.address import Shape
-    from dpframe.workers.program.querying import Queried
-    from dpframe.workers.program.sampling import Drawn
+    from dpframe.workers.program.frames import Frame
+    from dpframe.workers.program.query import Queried
     from dpframe.workers.scheduling import Lent, Load, Request
 
 
@@ -61,7 +63,7 @@ class Here:
     def lend(self, load: Load, number: int = 1) -> Iterator[list[Lent]]:
         """See `Source`."""
         try:
-            sampler = Sampler(*load.content)
+            sampler = MechanismSampler(*load.content)
         except Exception as error:  # what cannot be copied
             raise SampleError(not_handed_over(error)) from error
         yield [_Inline(self, sampler)] * number
@@ -79,20 +81,21 @@ class Here:
 
 
 class _Inline:
-    def __init__(self, here: Here, sampler: Sampler) -> None:
+    def __init__(self, here: Here, sampler: MechanismSampler) -> None:
         self.here, self.sampler, self.told = here, sampler, Told()
 
     def draw(
         self, request: Request, shape: Shape | None, deadline: float | None
     ) -> Iterator[HostArray]:
         """See `Lent`."""
+        what = called(type(self.sampler.mechanisms[request.lane]))
         self.here.asked((request.stop - request.first) * request.rows)
         try:
             drawing = self.sampler.draw(request.as_task(shape))
-            while (drawn := self._next(drawing)) is not None:
-                self.told = Told(drawn.answering, drawn.natives, drawn.words, drawn.paces)
+            while (frame := self._next(drawing)) is not None:
+                self.told = told_in(frame)
                 self.here.note(self.told)
-                yield drawn.outputs
+                yield outputs(frame, what)
                 if deadline is not None and time.monotonic() >= deadline:
                     raise Overdue
         except (Overdue, GeneratorExit):
@@ -100,18 +103,17 @@ class _Inline:
         except Refused as refused:
             raise SampleError(str(refused)) from None
         except BaseException as error:
-            what = called(type(self.sampler.mechanisms[request.lane]))
             raise RaisedError(f"{what} raised {error_message(error)}") from error
 
     def query(self, data: int, deadline: float | None) -> Queried:
         """See `Lent`; nothing ends it."""
         with self.here.turn:
             try:
-                return heard(*asked_of(self.sampler, {"data": data}))
+                return heard(self.sampler.query(data))
             except Refused as refused:
                 raise SampleError(str(refused)) from None
 
-    def _next(self, drawing: Iterator[Drawn]) -> Drawn | None:
+    def _next(self, drawing: Iterator[Frame]) -> Frame | None:
         """The next outputs; the generators of the process are left as they were."""
         with self.here.turn:
             before = random.getstate(), np.random.get_state()

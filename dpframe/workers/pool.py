@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.errors import SampleError
 from dpframe.workers.process import Gone, Remarks, WorkerProcess, available_cores, end, is_foreign
-from dpframe.workers.program.querying import heard
+from dpframe.workers.program.query import heard
 from dpframe.workers.scheduling import (
     Flights,
     LostError,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dpframe.common.types import HostArray
     from dpframe.sampling.address import Shape
     from dpframe.workers.program.frames import Frame
-    from dpframe.workers.program.querying import Queried
+    from dpframe.workers.program.query import Queried
     from dpframe.workers.scheduling import Lent, Load, Request, Ticket
 
 
@@ -256,7 +256,7 @@ class _Worker:
         self.at_rest = True
         if frame.header["tell"] != "queried":
             raise problem(frame, "sample")
-        return heard(frame.header, frame.content)
+        return heard(frame)
 
     def take_in(self) -> None:
         """Makes the process hold the load; the box's time has not begun yet.

@@ -172,36 +172,19 @@ def _end_with_parent() -> None:
 # How a worker of another interpreter is started, and what it is told of a load.
 
 
-FILES = (
-    *("answer_encoding", "foreign_rows", "foreign_system", "limit", "plain_data"),
-    *("query_numbers", "timing", "foreign"),
-)
-"""All that the worker consists of; the last one starts it with the others.
-
-A package gets a name of its own there, by which its files find each other: a `dpframe` that a box
-may have beside it is left alone.
-"""
-
 START = """
 import sys, types
-parts = types.SimpleNamespace()
-bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-for path in sys.argv[1:]:
-    name = path.replace("\\\\", "/").rpartition("/")[2].partition(".")[0]
-    made = types.ModuleType(name)
-    if not path.endswith(".py"):
-        made.__name__ = made.__package__ = "dpframe_worker_" + name
-        made.__path__ = [path]
-        sys.modules[made.__name__] = made
-        path += "/__init__.py"
-    with open(path, "rb") as file:
-        exec(compile(file.read(), path, "exec"), made.__dict__)
-    setattr(parts, name, made)
-del sys.argv[1:]
-sys.dont_write_bytecode = bytecode
 sys.path[:] = [place for place in sys.path if place]
-parts.foreign.start(parts)
+bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+package = types.ModuleType("dpframe_worker")
+package.__path__ = [sys.argv.pop()]
+sys.modules["dpframe_worker"] = package
+from dpframe_worker.module_sampler import main
+sys.dont_write_bytecode = bytecode
+main()
 """
+"""Load the worker program under a name of its own: a `dpframe` that a black box may have beside it
+is left alone."""
 
 ONE_THREAD = (
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"),
@@ -212,13 +195,8 @@ ONE_THREAD = (
 
 
 def command(interpreter: str) -> list[str]:
-    """What starts a worker."""
-    return [interpreter, "-c", START, *map(str, map(_place, FILES))]
-
-
-def _place(name: str) -> Path:
-    package = Path(__file__).parent / "program" / name
-    return package if package.is_dir() else package.with_suffix(".py")
+    """Return the command that starts a worker."""
+    return [interpreter, "-c", START, str(Path(__file__).parent / "program")]
 
 
 def surroundings() -> dict[str, str]:
@@ -265,7 +243,7 @@ def task(mechanisms: tuple[Any, ...], data: tuple[Any, ...]) -> tuple[dict[str, 
 WORKER_PROCESS_START = (
     "import json, sys; sys.path[:], files = json.loads(sys.argv.pop()); "
     "from dpframe.interfaces.plugin_files import offer; offer(files); "
-    "from dpframe.workers.program.serve import main; main()"
+    "from dpframe.workers.program.mechanism_sampler import main; main()"
 )
 
 PULSE = 0.2

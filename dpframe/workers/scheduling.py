@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dpframe.interfaces.mechanism import HostMechanism
     from dpframe.sampling.address import Asking, Shape, Stream
     from dpframe.workers.program.frames import Frame
-    from dpframe.workers.program.querying import Queried
+    from dpframe.workers.program.query import Queried
 
 
 # Whose turn it is, where several searches or passes wait for the same worker processes.

@@ -18,8 +18,7 @@ from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results.build import Exactly, Excess
 from dpframe.sampling.address import both_as_made, for_a_box, precision_of
 from dpframe.stats.exact_change import change, finite_parts, unlike
-from dpframe.workers.program.querying import ask, heard
-from dpframe.workers.program.sampling import Refused
+from dpframe.workers.program.query import Refused, ask, heard
 from dpframe.workers.scheduling import Load, Overdue
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from dpframe.interfaces.pair import Pair
     from dpframe.spec.audit import RunSettings
-    from dpframe.workers.program.querying import Queried
+    from dpframe.workers.program.query import Queried
     from dpframe.workers.scheduling import Source
 
 
@@ -148,7 +147,7 @@ class SensitivityCheck:
     def _here(self, data: Any) -> Queried:
         """Of a mechanism that JAX traces."""
         try:
-            return heard(*guarded("query", lambda: ask(self.mechanism, data)))
+            return heard(guarded("query", lambda: ask(partial(self.mechanism.query, data))))
         except Refused as refused:
             raise CellError(str(refused)) from None
 

@@ -23,7 +23,6 @@ from dpframe.workers.program.answer_encoding import (
     UnreadableError,
     encode,
     encode_raised,
-    layouts,
     reader,
 )
 
@@ -301,8 +300,8 @@ def test_what_shows_nothing_is_refused(monkeypatch):
         deep = [deep]
     with pytest.raises(UnreadableError, match="nested deeper"):
         encode(deep)
-    assert reader.MOST_PARTS == 1 << 20
-    monkeypatch.setattr(reader, "MOST_PARTS", 5_000)
+    assert reader._MOST_PARTS == 1 << 20
+    monkeypatch.setattr(reader, "_MOST_PARTS", 5_000)
     assert encode(["a"] * 4_000)
     with pytest.raises(UnreadableError, match="more than"):
         encode(["a"] * 5_001)
@@ -363,19 +362,19 @@ def test_what_is_remembered_of_tables_and_lists_changes_nothing(monkeypatch):
             (k, v, struct.pack(f"<{len(n)}d", *n), [x is nothing for x in n]) for k, v, n in found
         ]
 
-    monkeypatch.setattr(layouts, "_layouts", {})
+    monkeypatch.setattr(encoding, "_layouts", {})
     quick = told()
-    assert sum(layout is not None for layout in layouts._layouts.values()) > 100
+    assert sum(layout is not None for layout in encoding._layouts.values()) > 100
     monkeypatch.setattr(encoding, "layout_of", lambda answer: None)
     assert told() == quick
 
 
 def test_so_many_layouts_are_remembered_and_no_more(monkeypatch):
-    monkeypatch.setattr(layouts, "_layouts", {})
-    monkeypatch.setattr(layouts, "MOST_LAYOUTS", 3)
+    monkeypatch.setattr(encoding, "_layouts", {})
+    monkeypatch.setattr(encoding, "_MOST_LAYOUTS", 3)
     found = {encode({f"k{i}": i})[1] for i in range(9)}
     assert len(found) == 9
-    assert len(layouts._layouts) == 3
+    assert len(encoding._layouts) == 3
     assert encode({"k8": 8})[1] in found
 
 
@@ -399,7 +398,7 @@ def test_what_is_remembered_of_keys_and_texts_changes_nothing(monkeypatch):
         {f"k{i}": [i] for i in range(100)},
     ]
     quick = [encode(answer) for answer in answers * 2]
-    monkeypatch.setattr(reader, "MOST_KEYS", 0)
-    monkeypatch.setattr(reader, "MOST_KNOWN", 0)
+    monkeypatch.setattr(reader, "_MOST_KEYS", 0)
+    monkeypatch.setattr(reader, "_MOST_KNOWN", 0)
     assert [encode(answer) for answer in answers * 2] == quick
     assert numbers([Named("n = 4")])[1:] == [4.0]

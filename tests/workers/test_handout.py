@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpframe.workers.program.protect import Handout
+from dpframe.workers.program.mechanism_sampler import Handout
 
 ARRAYS: list[Any] = [
     np.arange(6.0).reshape(2, 3),

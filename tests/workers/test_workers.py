@@ -23,7 +23,7 @@ from dpframe.workers import process as worker_process
 from dpframe.workers import scheduling as pace
 from dpframe.workers.in_process import Here
 from dpframe.workers.pool import Workers
-from dpframe.workers.program.sampling import Sampler
+from dpframe.workers.program.mechanism_sampler import MechanismSampler
 from dpframe.workers.scheduling import Stopped
 
 
@@ -58,11 +58,11 @@ def test_counts_do_not_depend_on_the_number_of_workers(direct: list[Any]) -> Non
 
 def test_a_chunk_is_drawn_at_its_address_and_nowhere_else() -> None:
     def drawn(**changed: Any) -> bytes:
-        box = Sampler((Box(),), (np.zeros(1), np.zeros(1)))
+        box = MechanismSampler((Box(),), (np.zeros(1), np.zeros(1)))
         asked = {"lane": 0, "data": 0, "dataset": 0, "first": 0, "rows": 4, "dims": None}
         asked |= {"stream": [1, "a", 0, "eval"], "dtype": None, **changed}
-        (outputs,) = box.draw({**asked, "stop": asked["first"] + 1})
-        return outputs.outputs.tobytes()
+        (frame,) = box.draw({**asked, "stop": asked["first"] + 1})
+        return bytes(frame.content)
 
     others = [
         {"stream": [2, "a", 0, "eval"]},
@@ -206,14 +206,14 @@ def test_host_counts_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (direct,) = cells(longer)
     cells(spec({"use": "box"}), store=Store(tmp_path))
     asked: list[tuple[int, int]] = []
-    draw = Sampler.draw
+    draw = MechanismSampler.draw
 
-    def spy(self: Sampler, wanted: dict[str, Any]) -> Any:
+    def spy(self: MechanismSampler, wanted: dict[str, Any]) -> Any:
         if wanted["stream"].stream == "eval":
             asked.extend((wanted["data"], c) for c in range(wanted["first"], wanted["stop"]))
         return draw(self, wanted)
 
-    monkeypatch.setattr(Sampler, "draw", spy)
+    monkeypatch.setattr(MechanismSampler, "draw", spy)
     (cell,) = cells(longer, store=Store(tmp_path))
     assert cell["counts"] == direct["counts"]
     assert sorted(asked) == [(d, c) for d in (0, 1) for c in range(9, 31)]

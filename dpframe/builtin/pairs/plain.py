@@ -14,20 +14,17 @@ from typing import Any
 
 import numpy as np
 
-WIDEST = 64
-"""Bits of an integer that a spec can hold."""
-
-DEEPEST = 24
-"""How deep values may lie in each other: a spec has to hold them."""
+WIDEST = 64  # bits of an integer; a spec holds no more
+DEEPEST = 24  # containers within containers; a spec must hold them
 
 NUMBERS = ("nan", "inf", "-inf", "NaN", "Infinity", "-Infinity")
-"""Texts for which a record has another meaning; they are written in quotes."""
+"""Texts that mean numbers in a record; they are written in quotes."""
 
 MARKS = ("missing", "text", "bytes", "dict")
 
 
 class Fields(tuple[tuple[Any, Any], ...]):
-    """A dict that can be a key: its items in their order."""
+    """A hashable dict: its items in their order."""
 
     __slots__ = ()
 
@@ -36,11 +33,11 @@ class Fields(tuple[tuple[Any, Any], ...]):
 
 
 def frozen(value: Any, depth: int = 0) -> Any:
-    """A value of Python as one that can be a key: tuples for lists and arrays, `Fields` for dicts.
+    """Return a hashable copy: tuples for lists and arrays, `Fields` for dicts.
 
     Raises:
-        ValueError: something in it is none of numbers, texts, booleans, bytes, None, and lists,
-            arrays and dicts of these; or a spec could not hold it.
+        ValueError: it holds something else than numbers, texts, booleans, bytes, None, and lists,
+            arrays and dicts of these; or a spec cannot hold it.
     """
     if isinstance(value, np.ndarray | np.generic) or _is_series(value):
         value = value.tolist()
@@ -56,8 +53,8 @@ def frozen(value: Any, depth: int = 0) -> Any:
 
 
 def scalar(value: Any) -> Any:  # noqa: PLR0911  # one line for each kind of value
-    """One number, text, boolean, bytes or None; raises ValueError for anything else."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # pandas says it so
+    """Return one number, text, boolean, bytes or None; raise ValueError for anything else."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # of pandas
         return None
     if isinstance(value, np.generic):
         value = value.item()
@@ -84,10 +81,10 @@ def scalar(value: Any) -> Any:  # noqa: PLR0911  # one line for each kind of val
 
 
 def of_frame(frame: Any) -> dict[str, list[Any]]:
-    """The columns of a table of pandas; what is missing is None, but NaN among floats.
+    """Return the columns of a pandas table; missing values are None, NaN among floats.
 
     Args:
-        frame: pandas calls it a data frame.
+        frame: a data frame of pandas.
     """
     found = {}
     for name in frame.columns:
@@ -104,10 +101,10 @@ def _is_series(value: Any) -> bool:
 
 
 def read(value: Any) -> Any:
-    """What a spec or a record says, as `frozen` gives it.
+    """Return a value of a spec or a record as `frozen` does.
 
     Raises:
-        ValueError: as there, or a table means nothing.
+        ValueError: as `frozen` raises it, or a key of a table is a table.
     """
     return frozen(_unmarked(value))
 
@@ -139,7 +136,7 @@ def _key(key: Any) -> Any:
 
 
 def written(value: Any) -> Any:
-    """What `frozen` gave, as `read` takes it: values of JSON, and NaN and infinities as floats."""
+    """Return a frozen value as `read` takes it: JSON, with NaN and infinities as floats."""
     if isinstance(value, Fields):
         names = [key for key, _ in value]
         if (len(names) == 1 and names[0] in MARKS) or not all(isinstance(n, str) for n in names):
@@ -155,14 +152,14 @@ def written(value: Any) -> Any:
 
 
 def thawed(value: Any) -> Any:
-    """What `frozen` gave, as a black box gets it: lists and dicts of its own."""
+    """Return fresh lists and dicts of a frozen value, as black boxes get them."""
     if isinstance(value, Fields):
         return {key: thawed(part) for key, part in value}
     return [thawed(part) for part in value] if isinstance(value, tuple) else value
 
 
 def arrays(*values: Any) -> tuple[Any, ...] | None:
-    """Frozen values as arrays of one dtype; None where one of them is no array of numbers.
+    """Return frozen values as arrays of one dtype; None if one of them is no array of numbers.
 
     Floats if one number is a float, else integers; or all are booleans. Numbers that no array of
     64-bit integers holds are none.
@@ -187,5 +184,5 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def same_cell(one: Any, other: Any) -> bool:
-    """Whether two single values are the same: 1 is not 1.0, −0.0 is not 0.0, NaN is NaN."""
+    """Compare two single values: 1 is not 1.0, −0.0 is not 0.0, NaN equals NaN."""
     return type(one) is type(other) and repr(one) == repr(other)

@@ -14,24 +14,22 @@ from typing import Any, NamedTuple
 
 _LENGTHS = struct.Struct("!4sIQ")
 _MARK = b"dpf\x01"
-MOST_HEADER = 1 << 20
-"""Bytes."""
+MOST_HEADER = 1 << 20  # bytes
 
 
 class NoFrameError(Exception):
-    """What came is no message, or one that this process cannot take in."""
+    """Bytes that are no message, or a message too large for this process."""
 
 
 class Frame(NamedTuple):
     """One message."""
 
-    header: dict[str, Any]
-    """Plain JSON values."""
+    header: dict[str, Any]  # plain JSON values
     content: bytes | bytearray = b""
 
 
 def write(descriptor: int, frame: Frame) -> None:
-    """Writes a message whole; raises OSError where nobody reads."""
+    """Write a whole message; raise OSError if the other end is closed."""
     header = json.dumps(frame.header).encode()
     lengths = _LENGTHS.pack(_MARK, len(header), len(frame.content))
     for part in (lengths, header, frame.content):
@@ -41,10 +39,10 @@ def write(descriptor: int, frame: Frame) -> None:
 
 
 def read(descriptor: int) -> Frame | None:
-    """The next message; None where there will be none.
+    """Return the next message; None at the end.
 
     Raises:
-        NoFrameError: something else came, after which nothing can be made sense of.
+        NoFrameError: something else came; nothing after it can be understood either.
     """
     lengths = _exactly(descriptor, _LENGTHS.size)
     if lengths is None:
@@ -59,17 +57,13 @@ def read(descriptor: int) -> Frame | None:
         raise NoFrameError(f"its answer of {content_length:,} bytes does not fit") from None
     if header is None or content is None:
         return None
-    return Frame(_table(header), content)
-
-
-def _table(header: bytes | bytearray) -> dict[str, Any]:
     try:
-        found = json.loads(header)
+        table = json.loads(header.decode())
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        table = None
+    if not isinstance(table, dict):
         raise NoFrameError("the box wrote between its answers")
-    return found
+    return Frame(table, content)
 
 
 def _exactly(descriptor: int, number: int) -> bytearray | None:

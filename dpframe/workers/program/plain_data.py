@@ -1,9 +1,4 @@
-"""Data as typed bytes, for an interpreter that may have neither dpframe nor NumPy.
-
-This file is also read by such interpreters: Python 3.8 and its standard library are all that it
-uses, and nothing that it reads is code. A value is a letter and what follows it; arrays stay arrays
-where NumPy can be imported, and become nested lists where it cannot; frames need pandas.
-"""
+"""Datasets as typed bytes, for interpreters that may lack the libraries of this one."""
 
 from __future__ import annotations
 
@@ -20,16 +15,16 @@ if TYPE_CHECKING:
 
     _Tell: TypeAlias = Callable[[bytes], object]
 
-MOST_DEPTH = 64
-"""Containers within containers."""
+_MOST_DEPTH = 64  # containers within containers
+_LENGTH = struct.Struct("<Q")
 
 
 class UnfitError(Exception):
-    """A value that cannot be handed over, or bytes that are none."""
+    """A value that cannot be handed over, or bytes that hold no value."""
 
 
 def pack(value: Any) -> bytes:
-    """A value as bytes.
+    """Return a value as bytes.
 
     Args:
         value: numbers, texts, bytes, None, dates, decimals, fractions, tuples, lists, sets and
@@ -44,7 +39,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(content: bytes) -> Any:
-    """The value of some bytes, with nothing in common with what another call gives.
+    """Return the value of some bytes; no two calls share any part of it.
 
     Raises:
         UnfitError: it needs a library that is not here, or the bytes are damaged.
@@ -54,9 +49,6 @@ def unpack(content: bytes) -> Any:
     if reader.at != len(content):
         raise UnfitError("there is more than one value")
     return value
-
-
-_LENGTH = struct.Struct("<Q")
 
 
 def _text(value: str) -> bytes:
@@ -92,8 +84,8 @@ def _huge(value: int) -> bytes:
 
 def _write(value: Any, tell: _Tell, depth: int) -> None:
     kind = type(value)
-    if depth > MOST_DEPTH:
-        raise UnfitError(f"it is nested deeper than {MOST_DEPTH} levels, or holds itself")
+    if depth > _MOST_DEPTH:
+        raise UnfitError(f"it is nested deeper than {_MOST_DEPTH} levels, or holds itself")
     if kind in _SINGLE:
         letter, content = _SINGLE[kind]
         _say(tell, letter, content(value))
@@ -109,10 +101,10 @@ def _write(value: Any, tell: _Tell, depth: int) -> None:
             for part in each:
                 _write(part, tell, depth + 1)
     else:
-        _write_of_libraries(value, kind, tell, depth)
+        _write_other(value, kind, tell, depth)
 
 
-def _write_of_libraries(value: Any, kind: Any, tell: _Tell, depth: int) -> None:
+def _write_other(value: Any, kind: Any, tell: _Tell, depth: int) -> None:
     package = str(kind.__module__).partition(".")[0]
     if package == "numpy" and hasattr(value, "dtype") and hasattr(value, "tobytes"):
         _write_array(value, tell, depth)
@@ -137,7 +129,7 @@ def _write_of_libraries(value: Any, kind: Any, tell: _Tell, depth: int) -> None:
 
 
 def _write_array(value: Any, tell: _Tell, depth: int) -> None:
-    """An array or a scalar: its dtype, its shape, and its bytes or its objects."""
+    """Write an array or a scalar: its dtype, its shape, and its bytes or its objects."""
     dtype = value.dtype
     scalar = not hasattr(value, "__setitem__")
     tell(b"A")
@@ -149,12 +141,11 @@ def _write_array(value: Any, tell: _Tell, depth: int) -> None:
     if sys.byteorder != "little" or dtype.byteorder == ">":
         value = value.astype(dtype.newbyteorder("<"))
     content = value.tobytes()  # row by row, whatever the order in memory
-    named = value.dtype.str
-    _write([scalar, named, tuple(value.shape), content], tell, depth + 1)
+    _write([scalar, value.dtype.str, tuple(value.shape), content], tell, depth + 1)
 
 
 def _column(column: Any) -> Any:
-    """Values and dtype of a column: an array where NumPy has its type, else value by value."""
+    """Return dtype and values of a column: an array if NumPy has its type, else a list."""
     dtype = column.dtype
     if getattr(dtype, "kind", "O") in "biufcM" and type(dtype).__module__.startswith("numpy"):
         return [str(dtype), column.to_numpy()]
@@ -172,7 +163,7 @@ def _index(index: Any) -> Any:
 
 
 class _Reader:
-    """Reads bytes from front to back."""
+    """Reads values from bytes, front to back."""
 
     def __init__(self, content: bytes) -> None:
         self.content, self.at = memoryview(content), 0
@@ -187,11 +178,14 @@ class _Reader:
     def read(self) -> Any:
         letter = self.take(1)
         if letter == b"P":
-            names, columns, index = self.read(), self.read(), self.read()
-            return _frame(names, columns, index)
+            names, columns, index = self.read(), self.read(), _index_of(self.read())
+            held = {place: _series(None, one, index) for place, one in enumerate(columns)}
+            frame = _library("pandas").DataFrame(held, index=index)
+            frame.columns = names
+            return frame
         if letter == b"S":
             name, column, index = self.read()
-            return _series(_libraries("pandas"), name, column, _index_of(index))
+            return _series(name, column, _index_of(index))
         if letter == b"A":
             return _array(*self.read())
         number = _LENGTH.unpack(self.take(8))[0]
@@ -204,10 +198,6 @@ class _Reader:
         return _MADE[letter](self.take(number))
 
 
-def _str(content: bytes) -> str:
-    return content.decode("utf-8", "surrogatepass")
-
-
 _GATHERED: dict[bytes, Callable[[Any], Any]] = {b"(": tuple, b"[": list, b"{": set, b"<": frozenset}
 _MADE: dict[bytes, Callable[[bytes], Any]] = {
     b"n": lambda content: None,
@@ -215,27 +205,22 @@ _MADE: dict[bytes, Callable[[bytes], Any]] = {
     b"i": int,
     b"f": lambda content: struct.unpack("<d", content)[0],
     b"c": lambda content: complex(*struct.unpack("<dd", content)),
-    b"s": _str,
+    b"s": lambda content: content.decode("utf-8", "surrogatepass"),
     b"y": bytes,
     b"Y": bytearray,
     b"D": lambda content: Decimal(content.decode()),
     b"q": lambda content: Fraction(content.decode()),
     b"d": lambda content: datetime.date.fromisoformat(content.decode()),
     b"t": lambda content: datetime.datetime.fromisoformat(content.decode()),
-    b"N": lambda content: _missing(content.decode()),
+    b"N": lambda content: getattr(_library("pandas"), "NaT" if content == b"NaTType" else "NA"),
 }
 
 
-def _libraries(name: str) -> Any:
+def _library(name: str) -> Any:
     try:
         return __import__(name)
     except ImportError as error:
         raise UnfitError(f"the data need {name}, which is not in this environment") from error
-
-
-def _missing(name: str) -> Any:
-    pandas = _libraries("pandas")
-    return pandas.NaT if name == "NaTType" else pandas.NA
 
 
 def _array(scalar: bool, named: str, shape: tuple[int, ...], content: Any) -> Any:
@@ -258,7 +243,7 @@ _CODES.update({"u1": "B", "u2": "H", "u4": "I", "u8": "Q"})
 
 
 def _plain(named: str, content: bytes) -> list[Any]:
-    """The values of an array as Python's own."""
+    """Return the values of an array as Python's own, where NumPy is missing."""
     kind, size = named[1:], int("".join(filter(str.isdigit, named.partition("[")[0])))
     if kind in _CODES:
         return list(struct.unpack(f"<{len(content) // size}{_CODES[kind]}", content))
@@ -276,7 +261,7 @@ def _plain(named: str, content: bytes) -> list[Any]:
 
 
 def _nested(flat: list[Any], shape: tuple[int, ...]) -> Any:
-    """Lists within lists, as `tolist` gives them."""
+    """Return lists within lists, as `tolist` of NumPy does."""
     if not shape:
         return flat[0]
     if len(shape) == 1:
@@ -285,24 +270,16 @@ def _nested(flat: list[Any], shape: tuple[int, ...]) -> Any:
     return [_nested(flat[at * step : (at + 1) * step], shape[1:]) for at in range(shape[0])]
 
 
-def _frame(names: list[Any], columns: list[Any], index: Any) -> Any:
-    pandas = _libraries("pandas")
-    made = _index_of(index)
-    held = {place: _series(pandas, None, each, made) for place, each in enumerate(columns)}
-    frame = pandas.DataFrame(held, index=made)
-    frame.columns = names
-    return frame
-
-
 def _index_of(index: Any) -> Any:
-    pandas = _libraries("pandas")
+    pandas = _library("pandas")
     if isinstance(index, tuple):
         return pandas.RangeIndex(*index)
     name, column = index
-    return pandas.Index(_series(pandas, None, column, None), name=name)
+    return pandas.Index(_series(None, column, None), name=name)
 
 
-def _series(pandas: Any, name: Any, column: Any, index: Any) -> Any:
+def _series(name: Any, column: Any, index: Any) -> Any:
+    pandas = _library("pandas")
     dtype, values, *more = column
     dtype = None if dtype == "str" else dtype  # a type of pandas 3, which infers it
     if more:

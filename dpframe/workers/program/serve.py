@@ -8,132 +8,135 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import queue
 import signal
 import sys
 import threading
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dpframe.common.machine import adopt, descendants, end, free_bytes, within
-from dpframe.common.text import error_message
-from dpframe.workers.program import frames
-from dpframe.workers.program.frames import Frame
-from dpframe.workers.program.protect import differences, imported, surroundings
-from dpframe.workers.program.querying import asked_of
-from dpframe.workers.program.sampling import Refused, Sampler
+from . import frames
+from .frames import Frame
+from .query import Refused
+from .surroundings import differences, imported, surroundings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .sampler import Sampler
 
 
-def main() -> None:
-    """Serves until its run has no more to ask."""
+class Spoiled(Exception):  # noqa: N818  # a message to the run
+    """A load needs a fresh process, because of what this one has run before."""
+
+
+def serve(loader: Any, clean_up: Callable[[], None] = lambda: None) -> None:
+    """Serve a run until it has no more tasks.
+
+    Args:
+        loader: gives `load(frame)`, which returns a Sampler, and `blame(error)`.
+        clean_up: called before this process ends, with its process group.
+    """
     tasks, answers = os.dup(0), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(2, 1)
+    os.dup2(2, 1)  # prints of the black box must not mix with answers
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # a print may end with its process otherwise
             stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    _first_to_go()
-    adopt()
+    # When memory runs out, Linux should end this process and not the run.
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
     todo: queue.SimpleQueue[Frame] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(tasks, todo), daemon=True).start()
-    server = _Server(answers)
-    server.answer({"tell": "ready"})
-    with within(free_bytes()):  # a box that asks for more gets an exception
-        while True:
-            server.do(todo.get())
+    threading.Thread(target=_listen, args=(tasks, todo, clean_up), daemon=True).start()
+    server = Server(loader, lambda frame: frames.write(answers, frame))
+    server.answer(Frame({"tell": "ready"}))
+    while True:
+        server.do(todo.get())
 
 
-def _listen(tasks: int, todo: queue.SimpleQueue[Frame]) -> None:
-    """Takes tasks in; once the run has ended, ends everything that was started here."""
+def _listen(tasks: int, todo: queue.SimpleQueue[Frame], clean_up: Callable[[], None]) -> None:
+    """Take tasks in; once the run has ended, end everything that was started here."""
     group = os.getpgrp() if hasattr(os, "getpgrp") else None
     with contextlib.suppress(frames.NoFrameError):
         while (task := frames.read(tasks)) is not None:
             todo.put(task)
-    end(descendants(os.getpid()))
+    clean_up()
     if group is not None:
         os.killpg(group, signal.SIGKILL)
     os._exit(1)
 
 
-def _first_to_go() -> None:
-    """When memory runs out, Linux should end this process and not the run."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
+class Server:
+    """Does tasks of the run, one at a time.
 
+    Args:
+        loader: see `serve`.
+        write: sends a message; raises OSError if the run has ended.
+    """
 
-class _Server:
-    """Does what it is asked, one task at a time."""
-
-    def __init__(self, answers: int) -> None:
-        self._answers = answers
+    def __init__(self, loader: Any, write: Callable[[Frame], None]) -> None:
+        self._loader, self._write = loader, write
+        self._process = os.getpid()
         self._sampler: Sampler | None = None
-        self._before = surroundings()
-        self._boxes: list[tuple[str, str]] = []
-        """Classes of the boxes that are here."""
-        self._has_imported = False
-        """Whether boxes of these classes have loaded what changes the surroundings."""
+        self._identity: object = None
+        self._has_imported = False  # black boxes of this identity have loaded libraries
+        self._before: Any = {}
 
-    def answer(self, header: dict[str, Any], content: bytes = b"") -> None:
-        """Says something to the run, or ends where nobody listens."""
+    def answer(self, frame: Frame) -> None:
+        """Send a message to the run, or end this process if the run has ended."""
         try:
-            frames.write(self._answers, Frame(header, content))
+            self._write(frame)
         except OSError:
             os._exit(1)
 
     def do(self, task: Frame) -> None:
-        """Does one task and answers."""
+        """Do one task and answer."""
         try:
             if task.header["do"] == "load":
                 self._load(task)
-            elif task.header["do"] == "query":
-                assert self._sampler is not None
-                self.answer(*asked_of(self._sampler, task.header))
+                self.answer(Frame({"tell": "loaded"}))
+                return
+            assert self._sampler is not None
+            if task.header["do"] == "query":
+                self.answer(self._sampler.query(task.header["data"]))
             else:
-                self._draw(task.header)
+                self._draw(self._sampler, task.header)
+        except Spoiled as spoiled:
+            self.answer(Frame({"tell": "spoiled", "what": list(spoiled.args)}))
         except Refused as refused:
-            self.answer({"tell": "refused", "why": str(refused)})
-        except BaseException as error:  # whatever a box raises is the box's
-            try:
-                self.answer(
-                    {"tell": "raised", "type": type(error).__name__, "blame": error_message(error)}
-                )
-            except BaseException:  # the box broke what everybody uses
-                os._exit(1)
+            self.answer(Frame({"tell": "refused", "why": str(refused)}))
+        except BaseException as error:  # the black box may raise anything
+            if os.getpid() != self._process:  # it has forked, and both have returned
+                os._exit(0)
+            with contextlib.suppress(BaseException):
+                blame = self._loader.blame(error)
+                told = {"tell": "raised", "type": type(error).__name__, "blame": blame}
+                self.answer(Frame(told))
+                return
+            os._exit(1)  # it has broken what all code uses
 
     def _load(self, task: Frame) -> None:
         if self._sampler is not None and (changed := differences(self._before)):
-            self.answer({"tell": "spoiled", "what": changed})
-            return
+            raise Spoiled(*changed)
         self._sampler = None
-        sampler = Sampler(*pickle.loads(task.content))
-        boxes = [(type(box).__module__, type(box).__qualname__) for box in sampler.mechanisms]
-        if self._has_imported and boxes != self._boxes:
-            self.answer({"tell": "spoiled", "what": ["what another box has imported"]})
-            return
-        self._sampler, self._boxes = sampler, boxes
-        self._before = surroundings()
-        self.answer({"tell": "loaded"})
+        sampler = self._loader.load(task)
+        if self._has_imported and sampler.identity != self._identity:
+            raise Spoiled("what another box has imported")
+        self._sampler, self._identity = sampler, sampler.identity
+        self._before = surroundings(sampler.watched)
 
-    def _draw(self, wanted: dict[str, Any]) -> None:
-        assert self._sampler is not None
+    def _draw(self, sampler: Sampler, task: dict[str, Any]) -> None:
         modules = len(sys.modules)
-        for drawn in self._sampler.draw(wanted):
-            if len(sys.modules) > modules:
-                # Libraries change what all code shares when they are loaded: that is no fault of
-                # the box, and a new process for every pair would load them again.
-                modules, self._has_imported = len(sys.modules), True
-                self._before = imported(self._before)
-            shape, kind = list(drawn.outputs.shape), drawn.outputs.dtype
-            header: dict[str, Any] = {"tell": "outputs", "chunks": drawn.chunks, "shape": shape}
-            header["dtype"] = kind.name if kind.kind == "V" else kind.str
-            if drawn.answering:
-                header |= {"words": drawn.words, "answering": True, "natives": list(drawn.natives)}
-                header["paces"] = drawn.paces
-            self.answer(header, drawn.outputs.tobytes())
-        self.answer({"tell": "done"})
-
-
-if __name__ == "__main__":
-    sys.argv = [""]
-    main()
+        drawing = sampler.draw(task)
+        while True:
+            try:
+                frame = next(drawing, None)
+            finally:
+                if len(sys.modules) > modules:
+                    # Libraries change shared state when they are loaded. That is no fault of the
+                    # black box, and a new process for every pair would load them again.
+                    modules, self._has_imported = len(sys.modules), True
+                    self._before = imported(self._before)
+            if frame is None:
+                break
+            self.answer(frame)
+        self.answer(Frame({"tell": "done"}))

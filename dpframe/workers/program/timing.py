@@ -1,26 +1,72 @@
-"""What outputs take, with all that is done for them, a few at a time; see `foreign`.
-
-Python 3.8 and its standard library are all that it uses.
-"""
+"""Time limits and durations of releases."""
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import threading
 from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+AGAIN = 0.5
+"""Seconds between two alarms of one release: it may catch the exception of the first."""
 
 TIMED = 8
-"""Outputs that are timed together, at least: one may be quick, or slow, by chance."""
+"""Outputs that are timed together, at least: a single one may be quick or slow by chance."""
+
+
+class Limit:
+    """A limit on the time of one release; it interrupts Python code only.
+
+    Args:
+        seconds: None for no limit.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        main = threading.current_thread() is threading.main_thread()
+        self.seconds = seconds if main and hasattr(signal, "setitimer") else None
+        self._running = False
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Use the alarm of this process inside the block."""
+        if self.seconds is None:
+            yield
+            return
+        before = signal.signal(signal.SIGALRM, self._ring)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def start(self) -> None:
+        """Begin a release."""
+        if self.seconds is not None:
+            self._running = True
+            signal.setitimer(signal.ITIMER_REAL, self.seconds, AGAIN)
+
+    def stop(self) -> None:
+        """End the release."""
+        self._running = False
+
+    def _ring(self, *_: Any) -> None:
+        if self._running:
+            raise TimeoutError(f"no answer within {self.seconds:g} s")
 
 
 class Timer:
-    """Runs from when it is made."""
+    """Measures seconds per output from its creation on."""
 
     def __init__(self) -> None:
         self._since, self._rows = perf_counter(), 0
-        self.paces: list[float] = []
-        """Seconds per output."""
+        self.paces: list[float] = []  # seconds per output, each of `TIMED` outputs or more
 
     def drew(self, rows: int) -> None:
-        """So many more were drawn."""
+        """Note that so many more outputs were drawn."""
         self._rows += rows
         if self._rows >= TIMED:
             now = perf_counter()

@@ -1,9 +1,6 @@
-"""One answer of a black box as its kind, its exact value and its numbers.
+"""Encode one answer of a black box as its kind, its exact value and its numbers.
 
-These files are also sent to interpreters that have neither dpframe nor NumPy: Python 3.8 and its
-standard library are all that they use, they import each other as neighbours, and what belongs to
-NumPy, pandas and others is known by how it looks. Nothing here depends on the process: no `hash`,
-no `id`, no `repr` of somebody's class.
+Nothing here depends on the process: no `hash`, no `id`, no `repr` of an object of unknown class.
 """
 
 from __future__ import annotations
@@ -11,68 +8,22 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
-from dpframe.workers.program.answer_encoding.arrays import of_array
-from dpframe.workers.program.answer_encoding.content import (
-    ABSENT,
-    ABSENT_NUMBER,
-    MOST_NUMBERS,
-    NAN,
-    WHOLE,
-    UnreadableError,
-    bytes_of,
-    code,
-    sized,
-    sized_prefix,
-)
-from dpframe.workers.program.answer_encoding.kinds import (
-    RAISES,
-    code_of_kind,
-    flags,
-    name_of,
-    plain,
-    short,
-)
-from dpframe.workers.program.answer_encoding.layouts import FLAT, laid_out, layout_of
-from dpframe.workers.program.answer_encoding.reader import Reader
-from dpframe.workers.program.answer_encoding.texts import (
-    ADDRESS,
-    MOST_READ,
-    NUMBER,
-    SEVERAL,
-    float_of,
-    numbers_in,
-)
-from dpframe.workers.program.answer_encoding.words import LONGEST, in_short, in_words, texts_in
+from .codes import ABSENT, ABSENT_NUMBER, LONGEST, MOST_NUMBERS, NAN, WHOLE, UnreadableError
+from .codes import code, code_of_kind, encode_raised, flags, in_short, in_words, number_of
+from .codes import numbers_in, of_int, plain, short, sized_prefix, texts_in
+from .libraries import of_array
+from .reader import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
-__all__ = [
-    "ABSENT",
-    "ABSENT_NUMBER",
-    "LONGEST",
-    "MOST_NUMBERS",
-    "NAN",
-    "WHOLE",
-    "UnreadableError",
-    "code",
-    "code_of_kind",
-    "encode",
-    "encode_raised",
-    "flags",
-    "in_short",
-    "in_words",
-    "of_array",
-    "row",
-    "short",
-    "sized_prefix",
-    "texts_in",
-]
+__all__ = ["ABSENT", "ABSENT_NUMBER", "LONGEST", "MOST_NUMBERS", "NAN", "WHOLE", "UnreadableError"]
+__all__ += ["code", "code_of_kind", "encode", "encode_raised", "flags", "in_short", "in_words"]
+__all__ += ["of_array", "packed", "row", "short", "sized_prefix", "texts_in"]
 
 
 def encode(answer: Any, attributes: Sequence[str] = ()) -> tuple[str, bytes, list[float]]:
-    """What can be told of an answer.
+    """Encode an answer.
 
     Args:
         answer: any Python value.
@@ -97,32 +48,96 @@ def encode(answer: Any, attributes: Sequence[str] = ()) -> tuple[str, bytes, lis
     return short(kind + flags(reader.numbers)), b"".join(reader.parts), plain(reader.numbers)
 
 
-def encode_raised(error: BaseException) -> tuple[str, bytes, list[float]]:
-    """What can be told of an exception that a box raised, like `encode`.
-
-    The kind is its class and its message without numbers; the numbers are those of the message.
-    Addresses of objects are left out everywhere.
-    """
-    name = name_of(type(error))
-    try:
-        text = str(error)
-    except Exception:  # a message that cannot be made
-        text = ""
-    text = ADDRESS.sub("0x", text)
-    value = [b"!", sized(name.encode()), sized(bytes_of(text))]
-    found = [float_of(number) for number in NUMBER.findall(text[:MOST_READ])]
-    words = SEVERAL.sub("#", NUMBER.sub("#", " ".join(text.split())))
-    kind = RAISES + name + (": " + words if words else "")
-    return short(kind), b"".join(value), found[:MOST_NUMBERS]
-
-
 def row(
     kind: str, value: bytes, numbers: Sequence[float], width: int, seconds: float = 0.0
 ) -> bytes:
-    """One row of an array of answers as bytes: what `encode` gave, `width` numbers, and a time.
+    """Return one row of answers: what `encode` gave, `width` numbers, and a time.
 
     Returns:
         8 × (3 + width) bytes, of 64-bit words with the least significant byte first.
     """
+    return packed(code_of_kind(kind), code(value), numbers, width, seconds)
+
+
+def packed(kind: int, value: int, numbers: Sequence[float], width: int, seconds: float) -> bytes:
+    """Return a row like `row`, from the codes of kind and value."""
     padded = list(numbers[:width]) + [ABSENT_NUMBER] * (width - len(numbers))
-    return struct.pack(f"<QQd{width}d", code_of_kind(kind), code(value), seconds, *padded)
+    return struct.pack(f"<QQd{width}d", kind, value, seconds, *padded)
+
+
+# Small tables, lists and tuples of numbers: most mechanisms always answer in the same form.
+
+FLAT = (dict, list, tuple)
+_MOST_FLAT = 32  # values in an answer whose layout is remembered
+_MOST_LAYOUTS = 1 << 10
+_ONES = {float, int, bool, type(None)}
+
+_layouts: dict[Any, Any] = {}
+"""By types and keys: the bytes before the values, the keys in the order of the numbers (None for a
+list of floats), and the kind. None stands for an answer that is read like any other."""
+
+
+def layout_of(answer: Any) -> Any:
+    """Return the layout of a small table, list or tuple of numbers; None if it has none."""
+    if not 0 < len(answer) <= _MOST_FLAT:
+        return None
+    if type(answer) is dict:
+        if set(map(type, answer)) != {str}:
+            return None
+        look: Any = (tuple(map(type, answer.values())), tuple(answer))
+    else:
+        look = (tuple(map(type, answer)), type(answer))
+    if look not in _layouts:
+        if len(_layouts) >= _MOST_LAYOUTS:
+            return None
+        _layouts[look] = _new_layout(answer) if set(look[0]) <= _ONES else None
+    return _layouts[look]
+
+
+def _new_layout(answer: Any) -> Any:
+    """Learn a layout from the reader, so that both give the same bytes."""
+    keys = list(answer) if type(answer) is dict else list(range(len(answer)))
+    floats = type(answer) is not dict and set(map(type, answer)) == {float}
+
+    def read(values: Any) -> tuple[Reader, str]:
+        reader = Reader(())
+        like = dict(zip(keys, values)) if type(answer) is dict else type(answer)(values)
+        return reader, reader.read(like)
+
+    plain, _ = read([0.0 if floats else None] * len(keys))
+    before = b"".join(plain.parts)[: -len(keys) * (8 if floats else 1)]
+    # The number under each key is its place; the None keeps it from being a list of floats.
+    places, _ = read([*map(float, range(len(keys) - 1)), None])
+    order = [keys[-1 if x is ABSENT_NUMBER else int(x)] for x in places.numbers]
+    return before, None if floats else order, Reader(()).read(answer)
+
+
+def laid_out(answer: Any, layout: Any) -> tuple[str, bytes, list[float]]:
+    """Encode an answer by its layout, like `encode`."""
+    before, order, kind = layout
+    if order is None:
+        numbers = list(answer)
+        value = before + struct.pack(f"<{len(numbers)}d", *numbers)
+    else:
+        parts, numbers = [before], []
+        for key in order:
+            part, number = _one(answer[key])
+            parts.append(part)
+            numbers.append(number)
+        value = b"".join(parts)
+    marks = flags(numbers)
+    return short(kind + marks), value, plain(numbers) if marks else numbers
+
+
+def _one(x: Any) -> tuple[bytes, float]:
+    of = type(x)
+    if of is float:
+        return _FLOAT(b"f", x), x
+    if of is int:
+        return b"i" + of_int(x), number_of(x)
+    if of is bool:
+        return (b"t", 1.0) if x else (b"u", 0.0)
+    return b"n", ABSENT_NUMBER
+
+
+_FLOAT = struct.Struct("<cd").pack

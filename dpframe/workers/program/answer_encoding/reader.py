@@ -1,4 +1,4 @@
-"""Reads an answer: Python's own values, and what holds other values."""
+"""Read one answer: its exact bytes, its numbers and its kind in words."""
 
 from __future__ import annotations
 
@@ -8,43 +8,26 @@ from array import array
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dpframe.workers.program.answer_encoding.content import (
-    ABSENT_NUMBER,
-    MOST_NUMBERS,
-    UnreadableError,
-    bytes_of,
-    code,
-    number_of,
-    of_int,
-    sized,
-)
-from dpframe.workers.program.answer_encoding.kinds import listed, name_of
-from dpframe.workers.program.answer_encoding.objects import read_foreign, read_named_tuple
-from dpframe.workers.program.answer_encoding.texts import numbers_in
-from dpframe.workers.program.answer_encoding.words import in_short
+from .codes import ABSENT_NUMBER, MOST_NUMBERS, UnreadableError
+from .codes import bytes_of, code, in_short, listed, name_of, number_of, numbers_in, of_int, sized
+from .libraries import read_fields, read_other
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-
-MOST_PARTS = 1 << 20
-"""Python objects in one answer, arrays counted as one."""
-
-MOST_DEPTH = 64
-"""Containers within containers."""
-
+_MOST_PARTS = 1 << 20  # Python objects in one answer, arrays counted as one
+_MOST_DEPTH = 64  # containers within containers
+_MOST_KEYS = 64  # keys of a table that are remembered together
+_MOST_KNOWN = 64  # characters of a text that is remembered
 _CODE = ("function", "builtin_function_or_method", "method", "module")
 
 
-MOST_KEYS = 64
-"""Keys of a table that are remembered together."""
-
-MOST_KNOWN = 64
-"""Characters of a text that is remembered."""
-
-
 class Reader:
-    """Reads one answer from front to back; every method returns the kind of what it read."""
+    """Reads one answer from front to back; every method returns the kind of what it read.
+
+    Args:
+        attributes: names of what is read of objects of unknown classes.
+    """
 
     def __init__(self, attributes: Sequence[str]) -> None:
         self.attributes = attributes
@@ -54,20 +37,20 @@ class Reader:
         self.open: list[int] = []
         """Identities of the containers that are being read, the outermost first."""
         self.of_texts: list[float] = []
-        """Numbers that are written in texts. They come last: how many there are may vary."""
+        """Numbers written in texts. They come last, because their count may vary."""
 
     def read(self, value: Any) -> str:
         self.count += 1
-        if self.count > MOST_PARTS:
-            raise UnreadableError(f"it holds more than {MOST_PARTS:,} values")
+        if self.count > _MOST_PARTS:
+            raise UnreadableError(f"it holds more than {_MOST_PARTS:,} values")
         plain = _PLAIN.get(type(value))
         if plain is not None:
             return plain(self, value)
         if id(value) in self.open:  # it holds itself
             self.part(b"^", struct.pack("<Q", self.open.index(id(value))))
             return "itself"
-        if len(self.open) >= MOST_DEPTH:
-            raise UnreadableError(f"it is nested deeper than {MOST_DEPTH} levels")
+        if len(self.open) >= _MOST_DEPTH:
+            raise UnreadableError(f"it is nested deeper than {_MOST_DEPTH} levels")
         self.open.append(id(value))
         try:
             return self.container(value)
@@ -116,7 +99,7 @@ class Reader:
 
     def str_(self, value: str) -> str:
         text = str.__str__(value)  # of a class that extends str too, whatever it makes of itself
-        content, found, marker = (_of_text if len(text) <= MOST_KNOWN else _of_long)(text)
+        content, found, marker = (_of_text if len(text) <= _MOST_KNOWN else _of_long)(text)
         self.part(b"s", content)
         self.of_texts += found
         self.add(marker)
@@ -138,7 +121,6 @@ class Reader:
             return self.table(value)
         if kind is list or kind is tuple:
             return self.row(value)
-        package = str(getattr(kind, "__module__", "")).split(".", 1)[0]
         if isinstance(value, type) or kind.__name__ in _CODE:
             self.part(b"q", sized(bytes_of(str(value.__name__))))
             return "the object " + str(value.__name__)
@@ -147,7 +129,8 @@ class Reader:
         if isinstance(value, (set, frozenset)):
             return self.group(value)
         if isinstance(value, (list, tuple)):
-            return read_named_tuple(self, value) if hasattr(kind, "_fields") else self.row(value)
+            fields = getattr(kind, "_fields", None)
+            return self.row(value) if fields is None else read_fields(self, value, fields)
         if isinstance(value, (bytearray, memoryview)):
             self.part(b"C", sized(name_of(kind).encode()))
             return name_of(kind) + " as " + self.bytes_(bytes(value))
@@ -156,7 +139,7 @@ class Reader:
         if isinstance(value, array):
             self.part(b"r", sized(value.typecode.encode()))
             return "array.array, " + self.row(value.tolist())
-        return read_foreign(self, value, kind, package)
+        return read_other(self, value, kind)
 
     def row(self, values: Any) -> str:
         self.part(b"L" if type(values) is list else b"T", struct.pack("<Q", len(values)))
@@ -166,7 +149,7 @@ class Reader:
         return self.several(title, values)
 
     def several(self, title: str, values: Any) -> str:
-        """Values one after the other; many floats at once."""
+        """Read values in their order; lists of floats at once."""
         kinds = set(map(type, values))
         if kinds == {float}:
             content = array("d", values)
@@ -180,11 +163,11 @@ class Reader:
         return title + listed(found)
 
     def table(self, value: Any) -> str:
-        """As it stands, since its order shows; but its numbers by sorted keys."""
+        """Read a table in its own order, which shows; but add its numbers by sorted keys."""
         self.part(b"M", struct.pack("<Q", len(value)))
         if type(value) is not dict:
             self.part(b"C", sized(name_of(type(value)).encode()))
-        if 0 < len(value) <= MOST_KEYS and set(map(type, value)) == {str}:
+        if 0 < len(value) <= _MOST_KEYS and set(map(type, value)) == {str}:
             whole, names, in_order = _head(tuple(value))
             self.parts.append(whole)
             of = {key: self.read(value[key]) for key in in_order}
@@ -209,7 +192,7 @@ class Reader:
         return f"{name_of(type(value))} ({', '.join(held)})"
 
     def group(self, value: Any) -> str:
-        """Sorted, since the order of a set says nothing."""
+        """Read a set sorted by the bytes of its items, because its order means nothing."""
         found = []
         for each in value:
             mine = self.aside()
@@ -224,7 +207,7 @@ class Reader:
         return f"{name_of(type(value))} of {len(found)}" + listed([k for _, k, _ in found])
 
     def aside(self) -> Reader:
-        """A reader of what lies within, of which the order is not known yet."""
+        """Return a reader of an inner value whose place is not known yet."""
         other = Reader(self.attributes)
         other.open, other.count = list(self.open), self.count
         return other
@@ -232,7 +215,7 @@ class Reader:
 
 @lru_cache(maxsize=1 << 10)
 def _head(keys: tuple[str, ...]) -> tuple[bytes, list[tuple[str, str]], list[str]]:
-    """Of a table by texts: its keys as bytes, what they are called, and their order."""
+    """Return the texts that are keys of a table as bytes, with labels, and in order."""
     found = [(b"s" + sized(bytes_of(key)), repr(key).strip("'"), key) for key in keys]
     content = b"K" + sized(b"".join(sized(code_of) for code_of, _, _ in found))
     names = [(key, label) for _, label, key in found]
@@ -241,10 +224,10 @@ def _head(keys: tuple[str, ...]) -> tuple[bytes, list[tuple[str, str]], list[str
 
 @lru_cache(maxsize=1 << 12)
 def _of_text(text: str) -> tuple[bytes, list[float], float]:
-    """Of a text: its bytes, the numbers in it, and its marker."""
+    """Return the bytes of a text, the numbers in it, and its marker."""
     content = bytes_of(text)
     found, rest = numbers_in(text)
-    # A marker: the same for the same text, whatever numbers are in it.
+    # The marker is the same for texts that differ only in their numbers.
     return sized(content), found, float(code(rest if found else content) >> 32)
 
 
@@ -252,7 +235,7 @@ _of_long = _of_text.__wrapped__
 
 
 def _place(key: tuple[bytes, str, Any]) -> tuple[bool, bytes, bytes]:
-    """Where the numbers under a key stand: texts by the alphabet, then the rest."""
+    """Order keys: texts by the alphabet, then the rest by their bytes."""
     content, _, value = key
     text = value if isinstance(value, str) else ""
     return type(value) is not str, bytes_of(text), content

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import signal
+from functools import partial
 
 import numpy as np
 import pytest
 
 from dpframe import Answers, host_mechanism
 from dpframe.workers.program import answer_encoding as encoding
+from dpframe.workers.program import scribe as scribes
 from dpframe.workers.program.answer_encoding import UnreadableError
-from dpframe.workers.program.sampling import Asked, Scribe
+from dpframe.workers.program.mechanism_sampler import ArrayScribe as Scribe
+from dpframe.workers.program.mechanism_sampler import _only
+from dpframe.workers.program.scribe import Asked
 
 NAN, INF = math.nan, math.inf
 
@@ -83,7 +87,7 @@ def test_what_a_box_answers_does_not_change_with_its_buffers():
     box = host_mechanism(release=release)()
     for data in (True, False):
         scribe = Scribe(())
-        asked = scribe.ask(box, rng(), data, 3, raises=True, time=False)
+        asked = scribe.ask(partial(box.release, rng(), data), 3, raises=True, time=False)
         numbers = Answers(scribe.lay_out(asked, None)).numbers[:, 0]
         assert (np.diff(numbers) == 1).all()
 
@@ -95,7 +99,7 @@ def test_exceptions_are_answers():
     box = host_mechanism(release=release)()
     for kind in (ValueError, KeyError, SystemExit, RecursionError):
         scribe = Scribe(())
-        asked = scribe.ask(box, rng(), kind, 4, raises=True, time=False)
+        asked = scribe.ask(partial(box.release, rng(), kind), 4, raises=True, time=False)
         answers = Answers(scribe.lay_out(asked, 2), scribe.words)
         assert answers.raised.all()
         assert len(set(answers.kinds.tolist())) == 1
@@ -104,10 +108,10 @@ def test_exceptions_are_answers():
         assert (answers.numbers[:, 0] >= 10).all()
         assert answers.absent[:, 1].all()
         with pytest.raises(kind):
-            scribe.ask(box, rng(), kind, 4, raises=False, time=False)
+            scribe.ask(partial(box.release, rng(), kind), 4, raises=False, time=False)
     for kind in (MemoryError, KeyboardInterrupt):
         with pytest.raises(kind):
-            Scribe(()).ask(box, rng(), kind, 4, raises=True, time=False)
+            Scribe(()).ask(partial(box.release, rng(), kind), 4, raises=True, time=False)
     assert not Answers(Scribe(()).lay_out(Asked([1.0, "x"], []), 1)).raised.any()
 
 
@@ -119,14 +123,14 @@ def test_a_sample_is_asked_for_one_at_a_time():
 
     scribe = Scribe(())
     box = host_mechanism(sample)()
-    asked = scribe.ask(box, rng(), None, 20, raises=True, time=True)
+    asked = scribe.ask(partial(_only, box, rng(), None), 20, raises=True, time=True)
     answers = Answers(scribe.lay_out(asked, 2))
     assert 0 < answers.raised.sum() < 20
     assert (answers.numbers[~answers.raised] == 7.0).all()
     assert (answers.seconds > 0).all()
     two = host_mechanism(lambda rng, data, n: np.zeros(2), name="two")()
     with pytest.raises(UnreadableError, match="one row"):
-        scribe.ask(two, rng(), None, 1, raises=True, time=False)
+        scribe.ask(partial(_only, two, rng(), None), 1, raises=True, time=False)
 
 
 def test_words_for_kinds_and_for_values_that_come_again():
@@ -148,6 +152,37 @@ def test_texts_in_lists_have_words_from_the_first_time_on():
     assert [words[marker] for marker in markers] == ["'b'", "'user 7'"]
 
 
+@pytest.mark.parametrize(
+    ("answer", "shape"),
+    [
+        *((1, ()), (1.5, ()), (True, ()), (np.float32(1), ()), (np.zeros((2, 3)), (2, 3))),
+        *((None, None), ("a", None), (1j, None), ([1.0], None), (np.array([1j]), None)),
+        *((np.array(["a"]), None), (np.array([1], ">i8"), None), (np.str_("a"), None)),
+        *((np.ma.array([1.0]), None), (np.array([None]), None)),
+    ],
+)
+def test_numbers_and_arrays_of_real_numbers_have_a_native_shape(answer, shape):
+    for scribe in (Scribe(()), scribes.Scribe(())):
+        assert scribes.native_shapes([scribe.held(answer)]) == {shape}
+    error = Scribe(()).raised(ValueError("1"))
+    assert scribes.native_shapes([error, 1.0]) == {()}
+
+
+def test_rows_are_the_same_without_numpy():
+    for answers in BATCHES.values():
+        own, other = Scribe(()), scribes.Scribe(())
+        parts = [[*answers], [1.0, None]]
+        found = []
+        for scribe in (own, other):
+            laid_out = [
+                scribe.lay_out(Asked([scribe.held(one) for one in part], []), None)
+                for part in parts
+            ]
+            found.append(scribe.joined(laid_out, True))
+        assert found[0] == found[1]
+        assert own.words.items() >= other.words.items()
+
+
 def test_attributes_say_what_is_read():
     class Model:
         def __init__(self, noise):
@@ -165,7 +200,7 @@ def test_attributes_say_what_is_read():
 
 
 def test_a_release_that_takes_too_long_is_an_exception(monkeypatch):
-    monkeypatch.setattr("dpframe.workers.program.limit.AGAIN", 0.01)
+    monkeypatch.setattr("dpframe.workers.program.timing.AGAIN", 0.01)
 
     def release(rng, data):
         while rng.random() < 0.5:
@@ -183,11 +218,12 @@ def test_a_release_that_takes_too_long_is_an_exception(monkeypatch):
     for data in ("", "stubborn"):
         scribe = Scribe(())
         ways = {"raises": True, "time": False, "limit": 0.01}
-        answers = Answers(scribe.lay_out(scribe.ask(box, rng(), data, 8, **ways), 1), scribe.words)
+        asked = scribe.ask(partial(box.release, rng(), data), 8, **ways)
+        answers = Answers(scribe.lay_out(asked, 1), scribe.words)
         if not data:
             assert 0 < answers.raised.sum() < 8
             assert "raises TimeoutError: no answer within # s" in answers.words.values()
     with pytest.raises(TimeoutError):
-        scribe.ask(box, rng(), "", 8, raises=False, time=False, limit=0.01)
+        scribe.ask(partial(box.release, rng(), ""), 8, raises=False, time=False, limit=0.01)
     assert signal.getsignal(signal.SIGALRM) == before
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0

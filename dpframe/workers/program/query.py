@@ -1,19 +1,72 @@
-"""The numbers in the answer of a query without noise, exactly, as text.
-
-This file imports nothing but what every Python from 3.8 has, so that a worker in another
-interpreter can be given it.
-"""
+"""Ask a black box for its release without noise, and pass exact numbers on as text."""
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .frames import Frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NUMBER = "a number"
 
 
+class Refused(Exception):  # noqa: N818  # a message to the run
+    """Something that a black box is or did, which cannot be used."""
+
+
+class Queried(NamedTuple):
+    """The answer of a query on one dataset."""
+
+    raised: str | None  # the exception in words, without its numbers; None if there was none
+    form: str  # the structure of the answer, in words
+    numbers: tuple[int | float | Fraction, ...]  # exact; NaN and infinities may be among them
+    sensitivity: float | None = None  # as a module in another interpreter states it
+
+
+def ask(query: Callable[[], Any], sensitivity: Callable[[], Any] | None = None) -> Frame:
+    """Call a query.
+
+    Args:
+        query: returns the release without noise.
+        sensitivity: returns a number.
+
+    Returns:
+        A message, which `heard` reads.
+
+    Raises:
+        Refused: the query returned something else than numbers.
+    """
+    header: dict[str, Any] = {"tell": "queried", "raised": None, "form": ""}
+    try:
+        answer = query()
+    except (Exception, SystemExit) as error:
+        return Frame({**header, "raised": told(error)}, b"[]")
+    try:
+        if sensitivity is not None:
+            said = numbers(sensitivity())[1]
+            header["sensitivity"] = said[0] if len(said) == 1 else "nan"
+        header["form"], found = numbers(answer)
+    except TypeError as error:
+        raise Refused(str(error)) from None
+    return Frame(header, json.dumps(found).encode())
+
+
+def heard(frame: Frame) -> Queried:
+    """Read what `ask` returned."""
+    header = frame.header
+    found = tuple(map(_number, json.loads(bytes(frame.content))))
+    said = header.get("sensitivity")
+    sensitivity = None if said is None else float(_number(said))
+    return Queried(header["raised"], header["form"], found, sensitivity)
+
+
 def numbers(answer: Any) -> tuple[str, list[str]]:
-    """How an answer is made up, and the numbers in it in a fixed order.
+    """Return the structure of an answer, and the numbers in it in a fixed order.
 
     Args:
         answer: a number, or arrays, lists, tuples and dicts of numbers, or a data frame.
@@ -31,12 +84,20 @@ def numbers(answer: Any) -> tuple[str, list[str]]:
 
 
 def told(error: BaseException) -> str:
-    """An exception as one of its kind: with the numbers in its message taken out."""
+    """Describe an exception by its type and its message without numbers."""
     message = re.sub(r"[-+]?\d[\d.,e+-]*", "#", str(error)).strip().split("\n")[0][:200]
     return type(error).__name__ + (f": {message}" if message else "")
 
 
-def _form(answer: Any, found: list[str]) -> str:  # noqa: PLR0911  # one for each kind
+def _number(text: str) -> int | float | Fraction:
+    if "/" in text:
+        return Fraction(text)
+    if "x" in text or "n" in text:  # inf and nan have an n
+        return float.fromhex(text)
+    return int(text)
+
+
+def _form(answer: Any, found: list[str]) -> str:
     if answer is None:
         return "None"
     if isinstance(answer, (bool, int)):
@@ -64,7 +125,7 @@ def _array(array: Any, found: list[str]) -> str:
     shape = tuple(array.shape)
     if not shape:
         inner = array.tolist()
-        # Of a number that Python has no type for NumPy gives the number itself.
+        # NumPy's `tolist` returns the scalar itself if Python has no type for it.
         return _rational(inner, found) if hasattr(inner, "shape") else _form(inner, found)
     _flat(array.tolist(), found)
     return f"shape ({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import os
 import shutil
@@ -14,13 +15,14 @@ import jax
 import numpy as np
 import pytest
 
+import dpframe
 from dpframe import Attack
 from dpframe.builtin.attacks import fixed as majority_vote
 from dpframe.builtin.attacks.fixed import MajorityVote
 from dpframe.builtin.mechanisms import laplace as _laplace
 from dpframe.builtin.mechanisms.laplace import DPText, Laplace
-from dpframe.sampling import program_keys as ingredients
-from dpframe.sampling import programs, threefry
+from dpframe.report import words
+from dpframe.sampling import program_keys, programs, threefry
 from dpframe.sampling.compile_cache import settings_in_words
 from dpframe.sampling.program_keys import UnknownError
 
@@ -31,14 +33,14 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def _settled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """These tests may run as soon as the files are there."""
-    monkeypatch.setattr(ingredients, "settled", lambda: True)
+    monkeypatch.setattr(program_keys, "settled", lambda: True)
     yield
     forget()
 
 
 def forget() -> None:
     """What is found once in a process."""
-    for once in (ingredients._digest, ingredients.files, ingredients.surroundings):
+    for once in (program_keys._digest, program_keys.files, program_keys.surroundings):
         once.cache_clear()
 
 
@@ -46,20 +48,20 @@ def made(
     mechanism: Any = None, shape: tuple[int, ...] = (3,), dtype: str = "float32", rows: Any = 64
 ) -> str:
     """The key of a program that draws."""
-    ingredients.forget()
+    program_keys.forget()
     mechanism = mechanism or Laplace(epsilon=1.0, sensitivity=1.0)
     leaves = jax.tree.map(lambda value: np.asarray(value, dtype), mechanism)
     origin = programs.Origin(np.zeros(2, np.uint32), np.zeros(shape, dtype), np.int32(0))
     static = {"rows": rows, "prng": threefry.NAME}
     function = programs.draw_chunk.__wrapped__  # type: ignore[attr-defined]
-    return ingredients.program_key(function, settings_in_words(), (leaves, origin), static)
+    return program_keys.program_key(function, settings_in_words(), (leaves, origin), static)
 
 
 def scoring(attack: Any) -> str:
     """The key of a program that scores."""
-    ingredients.forget()
+    program_keys.forget()
     function = programs.score_given.__wrapped__  # type: ignore[attr-defined]
-    return ingredients.program_key(
+    return program_keys.program_key(
         function, settings_in_words(), (attack, (), np.zeros((4, 2), np.float32)), {}
     )
 
@@ -72,8 +74,7 @@ def test_values_of_floats_and_arrays_are_no_part_of_it() -> None:
 
 def test_it_is_the_same_in_every_process() -> None:
     program = (
-        "from tests.engine.compiling import test_ingredients as t; "
-        "t.ingredients.settled = lambda: True; "
+        "from tests.sampling import test_program_keys as t; t.program_keys.settled = lambda: True; "
     )
     found = subprocess.run(
         [sys.executable, "-c", f"{program}print(t.made(), t.scoring(t.MajorityVote()))"],
@@ -122,7 +123,7 @@ PATCHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "a default": lambda patch: patch.setattr(threefry.blocks, "__defaults__", (20,)),
     "a setting": lambda patch: patch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true"),
     "a version": lambda patch: patch.setattr(jax, "__version__", "0.0.1"),
-    "a processor": lambda patch: patch.setattr(ingredients, "_processor", lambda: ["another"]),
+    "a processor": lambda patch: patch.setattr(program_keys, "_processor", lambda: ["another"]),
 }
 
 
@@ -131,7 +132,7 @@ def test_what_stands_in_place_of_something_changes_it(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = made()
-    ingredients.surroundings.cache_clear()
+    program_keys.surroundings.cache_clear()
     PATCHES[what](monkeypatch)
     try:
         after = made()
@@ -157,16 +158,16 @@ def test_a_helper_of_an_attack_changes_the_key(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_file_of_dpframe_changes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = made()
-    shutil.copytree(ingredients.PACKAGE / "stats", tmp_path / "stats")
-    monkeypatch.setattr(ingredients, "PACKAGE", tmp_path)
+    shutil.copytree(program_keys.PACKAGE / "stats", tmp_path / "stats")
+    monkeypatch.setattr(program_keys, "PACKAGE", tmp_path)
     digests = set()
     for change in (lambda: None, lambda: _append(tmp_path / "stats" / "__init__.py")):
         change()
         forget()
-        digests.add(ingredients.code_of_package())
+        digests.add(program_keys.code_of_package())
     assert len(digests) == 2
     monkeypatch.undo()
-    monkeypatch.setattr(ingredients, "settled", lambda: True)
+    monkeypatch.setattr(program_keys, "settled", lambda: True)
     forget()
     assert made() == before
 
@@ -175,18 +176,78 @@ def _append(file: Path) -> None:
     file.write_text(file.read_text() + "\n")
 
 
+def test_a_file_that_no_program_reaches_does_not_change_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digests = set()
+    for name in ("report/a.py", "cli/b.py", "pytest.py", "stats/c.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x = 1\n")
+        monkeypatch.setattr(program_keys, "PACKAGE", tmp_path)
+        forget()
+        digests.add(program_keys.code_of_package())
+    assert len(digests) == 2
+
+
+def imports_of(file: Path) -> Iterator[str]:
+    """Modules of dpframe that a file imports when it runs, and what it takes out of packages."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for_types = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for part in node.body
+        for inner in ast.walk(part)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import) and id(node) not in for_types:
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and id(node) not in for_types and not node.level:
+            for alias in node.names:
+                public = node.module == "dpframe" and dpframe._HOME.get(alias.name)
+                yield public or f"{node.module}.{alias.name}"
+
+
+def test_no_file_in_the_keys_imports_one_that_is_not() -> None:
+    covered = list(map(Path, program_keys.files()))
+    assert len(covered) > 100
+    for file in covered:
+        for module in imports_of(file):
+            top, *below = module.split(".")
+            assert top != "dpframe" or not below or below[0] not in program_keys.OUTSIDE, file
+
+
+def test_a_program_that_reaches_other_files_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def imports() -> Any:
+        from dpframe.commands import audit
+
+        return audit
+
+    def calls() -> Any:
+        return majority_vote.lax
+
+    for function in (imports, calls):
+        function.__module__ = Laplace.__module__
+    program_keys.reached(calls)
+    with pytest.raises(UnknownError, match=r"code of dpframe\.commands"):
+        program_keys.reached(imports)
+    monkeypatch.setattr(majority_vote, "lax", words)
+    with pytest.raises(UnknownError, match=r"code of dpframe\.report"):
+        program_keys.reached(calls)
+
+
 def test_files_that_may_have_changed_since_they_were_imported_have_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
     (tmp_path / "new.py").write_text("")
-    monkeypatch.setattr(ingredients, "PACKAGE", tmp_path)
+    monkeypatch.setattr(program_keys, "PACKAGE", tmp_path)
     forget()
-    assert not ingredients.settled()
+    assert not program_keys.settled()
     with pytest.raises(UnknownError):
-        ingredients.code_of_package()
-    monkeypatch.setattr(ingredients, "BEGAN", ingredients.BEGAN + 10**6)
-    assert ingredients.settled()
+        program_keys.code_of_package()
+    monkeypatch.setattr(program_keys, "BEGAN", program_keys.BEGAN + 10**6)
+    assert program_keys.settled()
 
 
 HELPER = 0.5

@@ -6,16 +6,13 @@ import json
 import math
 from decimal import Decimal
 from fractions import Fraction
-from types import SimpleNamespace
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpframe.workers.program.query_numbers import numbers, told
-from dpframe.workers.program.querying import ask, heard
-from dpframe.workers.program.sampling import Refused
+from dpframe.workers.program.query import Refused, ask, heard, numbers, told
 
 A_NUMBER = "a number"
 
@@ -42,12 +39,11 @@ A_NUMBER = "a number"
     ],
 )
 def test_there_and_back(answer: Any, form: str, expected: list[Any]) -> None:
-    box = SimpleNamespace(query=lambda data: answer)
-    assert heard(*ask(box, None)) == (None, form, tuple(expected), None)
+    assert heard(ask(lambda: answer)) == (None, form, tuple(expected), None)
 
 
 def test_nan_and_long_doubles_come_back_too() -> None:
-    (one,) = heard(*ask(SimpleNamespace(query=lambda data: math.nan), None)).numbers
+    (one,) = heard(ask(lambda: math.nan)).numbers
     assert math.isnan(one)
     form, (text,) = numbers(np.longdouble(1) / 3)
     assert form == A_NUMBER
@@ -57,14 +53,14 @@ def test_nan_and_long_doubles_come_back_too() -> None:
 @pytest.mark.parametrize("answer", ["1", b"1", 1j, object(), np.array(["1"]), [1, "1"]])
 def test_what_is_no_number_is_refused(answer: Any) -> None:
     with pytest.raises(Refused, match="number"):
-        ask(SimpleNamespace(query=lambda data: answer), None)
+        ask(lambda: answer)
 
 
 def test_an_exception_is_an_answer() -> None:
-    def query(data: Any) -> Any:
+    def query() -> Any:
         raise ValueError("only 12 of 3.5e3 records\nand more")
 
-    header, content = ask(SimpleNamespace(query=query), None)
+    header, content = ask(query)
     assert json.loads(content) == []
     assert header["raised"] == "ValueError: only # of # records"
     assert told(KeyError()) == "KeyError"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import itertools
+import json
 import random
 import struct
 import sys
 import time
-import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,33 +20,18 @@ from dpframe.errors import SampleError
 from dpframe.interfaces.attack import Answers
 from dpframe.interfaces.mechanism import ForeignMechanism, ProgramFile
 from dpframe.sampling.address import Asking, Stream, host_seeds
-from dpframe.workers import process as foreign_start
+from dpframe.workers import process
 from dpframe.workers.pool import Workers
-from dpframe.workers.program import (
-    answer_encoding,
-    foreign,
-    foreign_rows,
-    foreign_system,
-    limit,
-    plain_data,
-    query_numbers,
-    timing,
-)
+from dpframe.workers.program import answer_encoding, module_sampler, plain_data, sampler, timing
+from dpframe.workers.program.frames import Frame
+from dpframe.workers.program.mechanism_sampler import ArrayScribe
+from dpframe.workers.program.module_sampler import Modules
 from dpframe.workers.program.plain_data import pack
-from dpframe.workers.program.sampling import Asked, Scribe
+from dpframe.workers.program.scribe import Asked
+from dpframe.workers.program.serve import Server
 from dpframe.workers.scheduling import Load, Overdue, Request
 
-FOLDER = Path(foreign.__file__).parent
-PARTS = types.SimpleNamespace(
-    answer_encoding=answer_encoding,
-    foreign_rows=foreign_rows,
-    foreign_system=foreign_system,
-    limit=limit,
-    plain_data=plain_data,
-    query_numbers=query_numbers,
-    timing=timing,
-)
-
+FOLDER = Path(sampler.__file__).parent
 BOX = """
 import os, random, sys, time
 
@@ -66,6 +51,8 @@ def prepare(params, data):
         if what == "anything": return [None, "a", {"b": 2}, (1.0, float("nan"))][len(calls) % 4]
         if what == "print": print("hello"); sys.stdout.flush(); return 1
         if what == "die": os._exit(3)
+        if what == "late" and len(calls) > 8: raise KeyError("late")
+        if what == "kinds": return {f"key {len(calls)}": 1}
         if what == "hang": time.sleep(60)
         if what == "write": os.write(4, b"nonsense" * 9); return 1
         if what == "fork": os.fork(); return 1
@@ -101,17 +88,22 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+def answering(take: Callable[[Any, Any], object]) -> Server:
+    """A server in this process that answers through JSON, as through a pipe."""
+    return Server(Modules(), lambda f: take(json.loads(json.dumps(f.header)), f.content))
+
+
 def asked(what: str, box: str, rows: int = 8, chunks: int = 1, **how: Any) -> Any:
     """What a server in this process tells a run that asks it."""
     told: list[tuple[dict[str, Any], bytes]] = []
-    server = foreign.Server(PARTS, lambda header, content: told.append((header, content)))
+    server = answering(lambda *one: told.append(one))
     data = (np.zeros(3), np.ones(3))
-    server.do(*foreign_start.task((Program(file=box, what=what),), data))
+    server.do(Frame(*process.task((Program(file=box, what=what),), data)))
     assert told.pop(0)[0]["tell"] == "loaded"
     wanted = {"width": None, "raises": True, "time": False, "one": False, **how}
     task = {"do": "draw", "lane": 0, "data": 1, "stream": [1, "a", 0, "eval"], "dataset": 1}
     place = {"first": 0, "stop": chunks, "rows": rows, "answers": wanted}
-    server.do({**task, **place}, b"")
+    server.do(Frame({**task, **place}))
     return told
 
 
@@ -119,18 +111,15 @@ def asked(what: str, box: str, rows: int = 8, chunks: int = 1, **how: Any) -> An
 def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A server in this process leaves nothing."""
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr(foreign_system, "limit", lambda more: None)
+    monkeypatch.setattr(module_sampler, "limit_memory", lambda more: None)
     states = random.getstate(), np.random.get_state()
     yield
     random.setstate(states[0])
     np.random.set_state(states[1])
 
 
-SENT = [
-    str(file.relative_to(FOLDER))
-    for name in foreign_start.FILES
-    for file in (sorted((FOLDER / name).glob("*.py")) or [FOLDER / f"{name}.py"])
-]
+SENT = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.py"))
+SENT.remove("mechanism_sampler.py")
 
 
 @pytest.mark.parametrize("name", SENT)
@@ -147,8 +136,11 @@ def test_python_3_8_reads_all_of_it_and_nothing_has_to_be_installed(name: str) -
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom) and id(node) not in hidden | guarded:
-            if getattr(node, "level", 0) == 1:
-                assert (FOLDER / name).with_name(f"{node.module}.py").is_file()  # a neighbour
+            if getattr(node, "level", 0) == 1:  # a neighbour
+                assert node.module != "mechanism_sampler"
+                names = [node.module] if node.module else [alias.name for alias in node.names]
+                beside = [(FOLDER / name).with_name(one) for one in names]
+                assert all(one.is_dir() or one.with_suffix(".py").is_file() for one in beside)
                 continue
             module = getattr(node, "module", None) or node.names[0].name
             assert module.partition(".")[0] in sys.stdlib_module_names, module
@@ -168,7 +160,7 @@ def test_python_3_8_reads_all_of_it_and_nothing_has_to_be_installed(name: str) -
 
 def test_an_address_gives_the_seeds_of_other_workers() -> None:
     stream = Stream(3, "group", 1, "eval")
-    assert foreign_system.seeds(list(stream), 5, 1) == host_seeds(stream, 5, 1).tobytes()
+    assert sampler.seeds(stream, 5, 1) == host_seeds(stream, 5, 1).tobytes()
 
 
 def test_answers_are_those_of_other_workers(box: str) -> None:
@@ -176,7 +168,7 @@ def test_answers_are_those_of_other_workers(box: str) -> None:
     assert done == {"tell": "done"}
     found = Answers(np.frombuffer(content, "<u8").reshape(header["shape"]))
     values = ["a", {"b": 2}, (1.0, float("nan")), None] * 2
-    scribe = Scribe(())
+    scribe = ArrayScribe(())
     expected = scribe.lay_out(Asked([scribe.held(value) for value in values], []), 3)
     np.testing.assert_array_equal(found.rows, expected)
     kinds = {header["words"][str(kind)] for kind in found.kinds}
@@ -185,7 +177,7 @@ def test_answers_are_those_of_other_workers(box: str) -> None:
 
 def test_draws_depend_on_their_address_and_not_on_how_many_are_asked_for(box: str) -> None:
     (header, content), _ = asked("noise", box, rows=4, chunks=3)
-    assert (header["chunks"], header["shape"], header["natives"]) == (3, [12, 4], [()])
+    assert (header["chunks"], header["shape"], header["natives"]) == (3, [12, 4], [[]])
     assert asked("noise", box, rows=4, chunks=1)[0][1] == content[: 4 * 4 * 8]
     numbers = Answers(np.frombuffer(content, "<u8").reshape(12, 4)).numbers[:, 0]
     assert len({*numbers}) == 12
@@ -207,6 +199,28 @@ def test_an_exception_is_an_answer_or_a_fault(box: str) -> None:
     assert [*unready["words"].values()] == ["raises ValueError: no noise for # records"]
     ((told, _),) = asked("none", box)
     assert "prepare(params, data) returned NoneType" in told["why"]
+
+
+def test_what_came_before_a_fault_is_handed_on(box: str) -> None:
+    (header, _), (told, _) = asked("late", box, rows=4, chunks=3, raises=False)
+    assert (header["chunks"], header["shape"][0]) == (2, 8)
+    assert told["blame"].startswith("KeyError: 'late' (box.py:")
+
+
+def test_a_message_holds_so_many_words_and_the_next_one_the_rest(box: str) -> None:
+    told: list[Any] = []
+    server = answering(lambda header, _: told.append(header))
+    data = (np.zeros(3), np.ones(3))
+    server.do(Frame(*process.task((Program(file=box, what="kinds"),), data)))
+    for _ in range(2):
+        place = {"lane": 0, "data": 0, "dataset": 0, "stream": [1, "a", 0, "eval"]}
+        how = {"first": 0, "stop": 1, "rows": 200, "answers": {"raises": True}}
+        server.do(Frame({"do": "draw", **place, **how}))
+    words = [header["words"] for header in told if header["tell"] == "outputs"]
+    assert [len(some) for some in words] == [200, 200]
+    assert not words[0].keys() & words[1].keys()
+    server.do(Frame({"do": "draw", **place, **how, "rows": 300}))
+    assert len(told[-2]["words"]) == 256
 
 
 def test_time_is_told_where_it_is_asked_for(box: str) -> None:
@@ -231,11 +245,11 @@ def test_what_a_few_answers_took_is_told(
 
 def test_a_query_is_asked_without_a_draw(box: str) -> None:
     told: list[Any] = []
-    server = foreign.Server(PARTS, lambda header, content: told.append((header, content)))
+    server = answering(lambda *one: told.append(one))
     for what in ("constant", "raise"):
-        server.program = None
-        server.do(*foreign_start.task((Program(file=box, what=what),), (np.zeros(3), np.ones(3))))
-        server.do({"do": "query", "data": 1}, b"")
+        task = process.task((Program(file=box, what=what),), (np.zeros(3), np.ones(3)))
+        server.do(Frame(*task))
+        server.do(Frame({"do": "query", "data": 1}))
     assert told[1] == (
         {"tell": "queried", "raised": None, "form": "a number"},
         b'["0x1.0000000000000p+0"]',
@@ -265,28 +279,29 @@ def test_what_an_import_changes_takes_no_new_process(
     monkeypatch.delitem(sys.modules, "a_library_that_changes_the_environment", raising=False)
     monkeypatch.setenv("DPFRAME_A_LIBRARY", "0")
     told: list[Any] = []
-    server = foreign.Server(PARTS, lambda header, content: told.append(header))
-    task = foreign_start.task((Program(file=str(tmp_path / "late.py"), what=what),), (0, 1))
+    server = answering(lambda header, _: told.append(header))
+    task = process.task((Program(file=str(tmp_path / "late.py"), what=what),), (0, 1))
     where = {"stream": [1, "a", 0, "eval"], "first": 0, "stop": 1, "rows": 2, "answers": {}}
     for then in ("loaded", at_last):
-        server.do(*task)
+        server.do(Frame(*task))
         assert told.pop()["tell"] == then
         for dataset in (0, 1):
-            server.do({"do": "draw", "lane": 0, "data": dataset, "dataset": dataset, **where}, b"")
+            place = {"lane": 0, "data": dataset, "dataset": dataset}
+            server.do(Frame({"do": "draw", **place, **where}))
 
 
 def test_what_cannot_be_used_is_said(box: str, tmp_path: Path) -> None:
     told: list[Any] = []
-    server = foreign.Server(PARTS, lambda header, content: told.append(header))
-    load, data = foreign_start.task((Program(file=box),), (0, 1))
-    server.do({**load, "digest": "0"}, data)
+    server = answering(lambda header, _: told.append(header))
+    load, data = process.task((Program(file=box),), (0, 1))
+    server.do(Frame({**load, "digest": "0"}, data))
     assert "box.py has changed since the run began" in told.pop()["blame"]
     empty = tmp_path / "empty.py"
     empty.write_text("x = 1\n", encoding="utf-8")
-    server.do(*foreign_start.task((Program(file=str(empty)),), (0, 1)))
+    server.do(Frame(*process.task((Program(file=str(empty)),), (0, 1))))
     assert told.pop()["why"] == "empty.py has no function prepare(params, data)"
     # One process runs one program: another one might find what this one has changed.
-    server.do(load, data)
+    server.do(Frame(load, data))
     assert told.pop()["tell"] == "spoiled"
     absent = Load((Program(file=str(tmp_path / "absent.py")),), (0, 1))
     with pytest.raises(SampleError, match="the program cannot be read"):

@@ -1,0 +1,245 @@
+"""Read values of NumPy, pandas, polars and other libraries, and objects of unknown classes.
+
+Each function gets the `Reader` of the answer and returns the kind of what it read. Libraries are
+recognised by the attributes of their objects, because none may be imported here.
+"""
+
+from __future__ import annotations
+
+import datetime
+import struct
+import sys
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from typing import Any
+
+from .codes import ABSENT_NUMBER, MOST_NUMBERS, NAN, PLACES, UnreadableError
+from .codes import bytes_of, code, in_short, name_of, number_of, sized
+
+_IN_PYTHON = 1 << 9
+"""The flag of classes that Python code defines; others may hold what no attribute shows."""
+
+_BASES = (
+    *((bool, "bool_"), (int, "int_"), (float, "float_"), (complex, "complex_")),
+    *((str, "str_"), (bytes, "bytes_")),
+)
+"""Built-in classes that others extend, and the methods of a reader for them."""
+
+
+def read_other(reader: Any, value: Any, kind: Any) -> str:
+    """Read a value that is no container of Python."""
+    package = str(getattr(kind, "__module__", "")).split(".", 1)[0]
+    if package == "pandas" and kind.__name__ in ("NAType", "NaTType"):
+        reader.part(b"N", sized(kind.__name__.encode()))
+        reader.add(ABSENT_NUMBER)
+        return "missing"
+    if package == "pandas" and hasattr(value, "columns") and hasattr(value, "index"):
+        columns = [value.iloc[:, place] for place in range(len(value.columns))]
+        return _read_frame(reader, value, list(value.columns), columns)
+    if package == "pandas" and hasattr(value, "dtype") and hasattr(value, "to_numpy"):
+        return _read_column(reader, value, name_of(kind))
+    if package == "pandas" and hasattr(value, "left") and hasattr(value, "closed"):
+        return read_fields(reader, value, ("left", "right", "closed"))
+    if package == "pyarrow":
+        return _read_arrow(reader, value)
+    if package == "polars" and hasattr(value, "get_columns"):
+        return _read_frame(reader, value, list(value.columns), list(value.get_columns()))
+    if package == "polars" and hasattr(value, "to_list"):
+        return _read_column(reader, value, name_of(kind))
+    if package == "torch" and hasattr(value, "detach"):
+        reader.part(b"J", sized(package.encode()))
+        return package + " " + _read_numpy(reader, value.detach().cpu().numpy())
+    if hasattr(value, "tocoo") and hasattr(value, "shape"):
+        whole, shape = value.tocoo(), tuple(map(int, value.shape))
+        held = [("shape", shape), ("row", whole.row), ("col", whole.col), ("data", whole.data)]
+        return _read_pairs(reader, value, held)
+    if package == "numpy" and hasattr(value, "dtype") and hasattr(value, "tobytes"):
+        return _read_numpy(reader, value)
+    if hasattr(value, "__array__") and not any(hasattr(value, a) for a in reader.attributes):
+        reader.part(b"J", sized(package.encode()))
+        return name_of(kind) + " as " + _read_numpy(reader, value.__array__())
+    if isinstance(value, (Fraction, Decimal)):
+        reader.part(b"R", sized(name_of(kind).encode()) + sized(str(value).encode()))
+        none = isinstance(value, Decimal) and value.is_nan()
+        reader.add(NAN if none else number_of(value))
+        return name_of(kind)
+    if isinstance(value, Enum):
+        return read_fields(reader, value, ("name", "value"))
+    if isinstance(value, (datetime.date, datetime.time, datetime.timedelta)):
+        return _read_moment(reader, value)
+    for base, method in _BASES:
+        if isinstance(value, base):
+            reader.part(b"C", sized(name_of(kind).encode()))
+            return name_of(kind) + ", " + str(getattr(reader, method)(value))
+    return _read_object(reader, value)
+
+
+def read_fields(reader: Any, value: Any, names: Any) -> str:
+    """Read an object by some of its attributes, in their order."""
+    return _read_pairs(reader, value, [(name, getattr(value, name)) for name in names])
+
+
+def _read_pairs(reader: Any, value: Any, pairs: list[tuple[str, Any]]) -> str:
+    reader.part(b"O", sized(name_of(type(value)).encode()) + struct.pack("<Q", len(pairs)))
+    held = []
+    for name, each in pairs:
+        reader.part(sized(bytes_of(str(name))))
+        held.append(f"{name}: {reader.read(each)}")
+    return f"{name_of(type(value))} ({', '.join(held)})"
+
+
+def _read_object(reader: Any, value: Any) -> str:
+    """Read the attributes that are asked for, else what the object shows in public."""
+    if reader.attributes and (known := [a for a in reader.attributes if hasattr(value, a)]):
+        return read_fields(reader, value, known)
+    names = getattr(type(value), "__dataclass_fields__", None)
+    if names is None and isinstance(value, BaseException):
+        return read_fields(reader, value, ("args",))
+    hidden = False
+    if names is None:
+        names = list(getattr(value, "__dict__", ()))
+        for base in type(value).__mro__:
+            slots = base.__dict__.get("__slots__", ())
+            names += [slots] if isinstance(slots, str) else list(slots)
+        hidden = any(n.startswith("_") and n not in ("__dict__", "__weakref__") for n in names)
+        names = sorted(name for name in names if not name.startswith("_"))
+    held = [(name, getattr(value, name)) for name in names if hasattr(value, name)]
+    plain = all(base.__flags__ & _IN_PYTHON for base in type(value).__mro__[:-1])
+    if held or (plain and not hidden):  # an object without attributes is its class
+        return _read_pairs(reader, value, held)
+    if len(reader.open) > 1:  # a part of an object that shows more
+        reader.part(b"o", sized(name_of(type(value)).encode()))
+        return name_of(type(value))
+    raise UnreadableError(
+        f"it is an object of class {name_of(type(value))}, which shows nothing: say in "
+        "`attributes` what is read of it"
+    )
+
+
+def _read_moment(reader: Any, value: Any) -> str:
+    reader.part(b"W", sized(name_of(type(value)).encode()))
+    reader.part(sized(str(value).encode()))
+    if isinstance(value, datetime.timedelta):
+        reader.add(value.total_seconds())
+    else:
+        days = value.toordinal() if hasattr(value, "toordinal") else 0
+        hours, minutes, seconds = (getattr(value, x, 0) for x in ("hour", "minute", "second"))
+        seconds += hours * 3600 + minutes * 60
+        reader.add(days * 86400.0 + seconds + getattr(value, "microsecond", 0) / 1e6)
+    return name_of(type(value))
+
+
+def _read_arrow(reader: Any, value: Any) -> str:
+    described = str(getattr(value, "schema", getattr(value, "type", "")))
+    reader.part(b"Z", sized(name_of(type(value)).encode()) + sized(bytes_of(described)))
+    for method in ("to_pydict", "to_pylist", "as_py"):
+        if hasattr(value, method):
+            return name_of(type(value)) + " of " + str(reader.read(getattr(value, method)()))
+    return _read_object(reader, value)
+
+
+# Arrays of NumPy and what looks like one.
+
+
+def _read_numpy(reader: Any, value: Any) -> str:
+    dtype, shape = value.dtype, tuple(map(int, value.shape))
+    if hasattr(value, "mask") and hasattr(value, "filled"):
+        reader.part(b"m")
+        data = _read_numpy(reader, value.data)
+        return "masked " + data + ", mask " + _read_numpy(reader, value.mask)
+    if hasattr(value, "__setitem__") and type(value).__name__ in ("matrix", "recarray"):
+        reader.part(b"j", sized(name_of(type(value)).encode()))
+        return name_of(type(value)) + ", " + _read_numpy(reader, value.__array__())
+    scalar = not hasattr(value, "__setitem__") and not shape
+    before, kind = of_array(dtype, shape, scalar)
+    if dtype.names:
+        reader.part(b"H", sized(repr((dtype.str, shape)).encode()))
+        held = []
+        for name in dtype.names:
+            reader.part(sized(name.encode()))
+            held.append(f"{name}: {_read_numpy(reader, value[name])}")
+        return f"{kind} with {', '.join(held)}"
+    if dtype.kind == "O":
+        reader.part(b"Q", sized(repr(shape).encode()))
+        return str(reader.several(kind, value.ravel().tolist()))
+    content = value.tobytes()
+    order = dtype.str[:1]
+    if order == ">" or (order == "=" and sys.byteorder != "little"):
+        content = value.astype(dtype.newbyteorder("<")).tobytes()
+    reader.part(before, sized(content))
+    reader.add_all(_numbers_of(value, dtype))
+    return kind
+
+
+def of_array(dtype: Any, shape: tuple[int, ...], scalar: bool) -> tuple[bytes, str]:
+    """Return the first bytes of the exact value of an array, and its kind without flags."""
+    described = f"{dtype.kind}{dtype.itemsize} {dtype.name} {shape}"
+    kind = f"{dtype.name} scalar" if scalar else f"{dtype.name} array of shape {shape}"
+    return (b"a" if scalar else b"A") + sized(described.encode()), kind
+
+
+def _numbers_of(value: Any, dtype: Any) -> list[float]:
+    flat = value.ravel()[:MOST_NUMBERS]
+    if dtype.kind in "biuf":
+        return [number_of(x) for x in flat.astype("f8").tolist()]
+    if dtype.kind == "c":
+        return [part for x in flat.astype("c16").tolist() for part in (x.real, x.imag)]
+    if dtype.kind in "mM":
+        return [number_of(x) for x in flat.view("i8").tolist()]
+    if dtype.kind == "V":
+        try:  # bfloat16 and its like
+            return [float(x) for x in flat.astype("f8").tolist()]
+        except (TypeError, ValueError):
+            return []
+    return [float(code(x if isinstance(x, bytes) else bytes_of(x)) >> 32) for x in flat.tolist()]
+
+
+# Data frames of pandas and polars, their columns and indices.
+
+
+def _read_frame(reader: Any, value: Any, names: list[Any], columns: list[Any]) -> str:
+    reader.part(b"P", sized(name_of(type(value)).encode()) + struct.pack("<Q", len(columns)))
+    held = []
+    if hasattr(value, "index"):
+        held.append("index: " + _read_index(reader, value.index))
+    for name, column in zip(names, columns):
+        _read_name(reader, name)
+        held.append(f"{in_short(name) or 'column'}: {_read_column(reader, column, '')}")
+    return f"{name_of(type(value))} ({'; '.join(held)})"
+
+
+def _read_name(reader: Any, name: Any) -> None:
+    mine = reader.aside()
+    mine.read(name)
+    reader.part(sized(b"".join(mine.parts)))
+
+
+def _read_index(reader: Any, index: Any) -> str:
+    if all(hasattr(index, name) for name in ("start", "stop", "step")):
+        bounds = [int(index.start), int(index.stop), int(index.step)]
+        reader.part(b"x", sized(repr(bounds).encode()))
+        return f"{len(index)} rows"
+    return _read_column(reader, index, "")
+
+
+def _read_column(reader: Any, column: Any, title: str) -> str:
+    """Read a column of a frame, or a series of its own if it has a title."""
+    dtype = str(column.dtype)
+    categories = getattr(column.dtype, "categories", None)
+    reader.part(b"Y", sized(bytes_of(title + " " + dtype)))
+    if categories is not None:  # all of them show, also those that no row has
+        known = list(categories.to_list() if hasattr(categories, "to_list") else categories)
+        mine = reader.aside()
+        mine.several("", known)
+        ordered = b"t" if getattr(column.dtype, "ordered", False) else b"u"
+        reader.part(ordered, sized(b"".join(mine.parts)))
+        reader.count = mine.count
+        dtype += " of " + ", ".join(in_short(each) or "…" for each in known[:PLACES])
+    if title:
+        _read_name(reader, getattr(column, "name", None))
+        if hasattr(column, "index"):
+            _read_index(reader, column.index)
+    values = column.to_list() if hasattr(column, "to_list") else column.to_numpy().tolist()
+    before = title + " " if title else ""
+    return before + dtype + ", " + str(reader.several(str(len(values)), values))

@@ -1,0 +1,365 @@
+"""Black boxes of dpframe's own interpreter: their answers are encoded with NumPy, in batches."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pickle
+from functools import partial
+from hashlib import blake2b
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpframe.common.machine import adopt, descendants, end, free_bytes, within
+from dpframe.common.text import blame
+from dpframe.sampling.address import Stream, host_generator
+
+from . import answer_encoding as encoding
+from .answer_encoding import UnreadableError
+from .query import Refused, ask
+from .sampler import Chunk, Prepared, Sampler
+from .scribe import BEFORE, Asked, Scribe, is_real
+from .serve import serve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dpframe.common.types import Floats, HostArray
+
+    from .frames import Frame
+
+CHANGED = "sample changed the dataset, which is the input of every later draw: copy it first"
+_MOST = 1 << 30  # bytes that one call may return
+
+
+def main() -> None:
+    """Serve a run with mechanisms that are pickled."""
+    adopt()
+    with within(free_bytes()):  # code that asks for more memory gets an exception
+        serve(Mechanisms(), lambda: end(descendants(os.getpid())))
+
+
+class Mechanisms:
+    """Loads pickled mechanisms with their datasets."""
+
+    def load(self, task: Frame) -> MechanismSampler:
+        """Unpickle mechanisms and datasets."""
+        return MechanismSampler(*pickle.loads(task.content))
+
+    def blame(self, error: BaseException) -> str:
+        """Describe an exception."""
+        return blame(error)
+
+
+class MechanismSampler(Sampler):
+    """Mechanisms with a pair of datasets.
+
+    Args:
+        mechanisms: one per lane.
+        data: the two datasets.
+    """
+
+    def __init__(self, mechanisms: tuple[Any, ...], data: tuple[Any, ...]) -> None:
+        identity = [(type(one).__module__, type(one).__qualname__) for one in mechanisms]
+        super().__init__(ArrayScribe(mechanisms[0].attributes if mechanisms else ()), identity)
+        self.mechanisms = mechanisms
+        self.handouts = tuple(map(Handout, data))
+
+    def query(self, data: int) -> Frame:
+        try:
+            return ask(partial(self.mechanisms[0].query, self.handouts[data].copy()))
+        finally:
+            self.stay_alone()
+
+    def chunk(self, task: dict[str, Any], chunk: int) -> Chunk:
+        """Draw one chunk; `dims` and `dtype` of one output are null if not known yet."""
+        mechanism, rows, how = self.mechanisms[task["lane"]], task["rows"], task.get("answers")
+        rng = host_generator(Stream(*task["stream"]), chunk, task["dataset"])
+        with self._data(task["lane"], task["data"]) as data:
+            self.seed(task["stream"], chunk, task["dataset"])
+            try:
+                if how is None and not (task["dims"] is None and mechanism.gives_releases()):
+                    if data.error is not None:
+                        raise data.error
+                    outputs = mechanism.sample(rng, data.state, rows)
+                    if task["dims"] is None and isinstance(outputs, list):
+                        return self.laid_out(Asked(self._held(outputs, rows), []), None)
+                    array = _as_array(outputs, task)
+                    return Chunk(array, array.nbytes)
+                how = how or {}
+                if mechanism.gives_releases():
+                    release = partial(mechanism.release, rng, data.state)
+                elif data.error is not None or how.get("one"):
+                    release = partial(_only, mechanism, rng, data.state)
+                else:
+                    held = self._held(mechanism.sample(rng, data.state, rows), rows)
+                    return self.laid_out(Asked(held, []), how.get("width"))
+                return self.released(data, release, rows, how)
+            except UnreadableError as problem:
+                raise Refused(f"an answer cannot be read: {problem}") from None
+            finally:
+                self.stay_alone()
+
+    def prepare(self, lane: int, data: int) -> Any:
+        handout = self.handouts[data]
+        copy = handout.copy()
+        try:
+            return self.mechanisms[lane].prepare(copy)
+        finally:
+            self.stay_alone()
+            if handout.changed(copy):
+                raise Refused(CHANGED)
+
+    def fault(self, data: int) -> str | None:
+        handout = self.handouts[data]
+        return CHANGED if handout.shared and handout.changed(None) else None
+
+    def pause(self, data: int) -> float:
+        """Return ten times the seconds that a comparison of the dataset takes."""
+        return 10 * self.handouts[data].seconds
+
+    @contextlib.contextmanager
+    def _data(self, lane: int, index: int) -> Iterator[Prepared]:
+        """Hand out the dataset of a call, or the state made of it."""
+        handout = self.handouts[index]
+        if self.mechanisms[lane].prepares():
+            yield self.prepared(lane, index)
+            return
+        copy = handout.copy()
+        yield Prepared(copy)
+        if not handout.shared and handout.changed(copy):
+            raise Refused(CHANGED)
+
+    def _held(self, outputs: Any, rows: int) -> Any:
+        """Return the answers of one call of `sample`, one per row."""
+        if not isinstance(outputs, list | tuple):
+            found = _array(outputs)
+            if found.shape[:1] == (rows,) and found.dtype.kind in "OSUVmM":
+                return [self.scribe.held(answer) for answer in found]
+            _check(found, {"rows": rows, "dims": None, "dtype": None})
+            return found
+        if len(outputs) != rows:
+            raise Refused(f"sample(…, n={rows}) gave {len(outputs)} answers")
+        return [self.scribe.held(answer) for answer in outputs]
+
+
+def _only(mechanism: Any, rng: Any, data: Any) -> Any:
+    """Return the one row of a sample of one."""
+    answer = mechanism.sample(rng, data, 1)
+    try:
+        number = len(answer)
+    except TypeError:
+        number = None
+    if number != 1:
+        raise UnreadableError("sample(…, n=1) gave something else than one row")
+    return answer[0]
+
+
+def _array(outputs: Any) -> HostArray:
+    known = isinstance(outputs, np.ndarray | np.generic | list | tuple | int | float)
+    if not known and not hasattr(outputs, "__array__"):
+        raise Refused(
+            f"sample returned {type(outputs).__name__}, not an array with one row per run"
+        )
+    return np.asarray(outputs)
+
+
+def _as_array(outputs: Any, task: dict[str, Any]) -> HostArray:
+    found = _array(outputs)
+    _check(found, task)
+    return found
+
+
+def _check(outputs: HostArray, task: dict[str, Any]) -> None:
+    """Raise Refused unless outputs are numbers, one per row, of the shape and type so far."""
+    rows, dims, dtype = task["rows"], task["dims"], task["dtype"]
+    if outputs.dtype.kind not in "biufc" and not _is_extended(outputs.dtype):
+        raise Refused(f"sample gave {outputs.dtype} values; outputs are numbers")
+    if outputs.nbytes > _MOST:
+        raise Refused(
+            f"sample(…, n={rows}) gave {outputs.nbytes / _MOST:.3g} GiB at once, more than 1 GiB: "
+            "smaller outputs are needed, or fewer rows"
+        )
+    if outputs.shape[:1] != (rows,):
+        raise Refused(f"sample(…, n={rows}) gave shape {outputs.shape}; the first axis must be n")
+    if dims is not None and outputs.shape != (rows, *dims):
+        raise Refused(f"sample gave shape {outputs.shape}, not {(rows, *dims)} as before")
+    if dtype is not None and outputs.dtype.name != dtype:
+        raise Refused(f"sample gave {outputs.dtype}, and {dtype} before")
+
+
+def _is_extended(dtype: np.dtype[Any]) -> bool:
+    """True for the small types that JAX adds to NumPy's, such as bfloat16."""
+    return dtype.kind == "V" and dtype.names is None and dtype.name != f"void{8 * dtype.itemsize}"
+
+
+class Handout:
+    """Hands out copies of one dataset, which black boxes cannot change without being noticed.
+
+    A black box that adds to its data in place would change them for every later draw.
+
+    Args:
+        value: the dataset; only this object may hold it.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.seconds = 0.0  # duration of the last comparison of the whole dataset
+        self.shared = isinstance(value, np.ndarray) and not value.dtype.hasobject
+        """All copies share their bytes, so one comparison answers for all copies before it."""
+        if self.shared:
+            self._dtype, self._shape = value.dtype, value.shape
+            self._content = value.tobytes()
+            self._before = self._digest()
+        else:
+            self._content = pickle.dumps(value)
+            self._before = pickle.dumps(pickle.loads(self._content))
+
+    def copy(self) -> Any:
+        """Return an array over bytes that Python does not change, or a deep copy."""
+        if not self.shared:
+            return pickle.loads(self._content)
+        array: HostArray
+        if self._content:
+            array = np.frombuffer(self._content, self._dtype).reshape(self._shape)
+        else:
+            array = np.zeros(self._shape, self._dtype)
+            array.flags.writeable = False
+        return array
+
+    def changed(self, copy: Any) -> bool:
+        """True if a copy, or the shared bytes of all copies, are no longer what they were."""
+        if not self.shared:
+            return pickle.dumps(copy) != self._before
+        started = monotonic()
+        changed = self._digest() != self._before
+        self.seconds = monotonic() - started
+        return changed
+
+    def _digest(self) -> bytes:
+        return hashlib.blake2b(self._content, digest_size=16).digest()
+
+
+class ArrayScribe(Scribe):
+    """Encodes batches of one type at once; the codes are those of `Scribe`, to the bit."""
+
+    def held(self, answer: Any) -> Any:
+        kind = type(answer)
+        if kind is np.ndarray and is_real(answer.dtype):
+            return answer.copy()
+        if isinstance(answer, np.generic) and is_real(answer.dtype):
+            return answer
+        return super().held(answer)
+
+    def lay_out(self, asked: Asked, width: int | None) -> HostArray:
+        answers = asked.answers
+        block, plain = _block(answers)
+        if block is not None:
+            kinds, values, numbers = self._of_block(block, plain)
+        else:
+            each = [self.one(answer) for answer in answers]
+            kinds = np.array([one.kind for one in each], np.uint64)
+            values = np.array([one.value for one in each], np.uint64)
+            numbers = _numbers([one.numbers for one in each])
+        self.notice(answers, values[:64].tolist())
+        width = numbers.shape[1] if width is None else width
+        rows = np.full((len(answers), BEFORE + width), encoding.ABSENT, np.uint64)
+        rows[:, 0], rows[:, 1], rows[:, 2] = kinds, values, 0
+        if asked.seconds:
+            rows[:, 2] = np.array(asked.seconds, np.float64).view(np.uint64)
+        count = min(width, numbers.shape[1])
+        rows[:, BEFORE : BEFORE + count] = numbers[:, :count].view(np.uint64)
+        return rows
+
+    def joined(self, parts: list[Any], answering: bool) -> tuple[list[int], str, bytes]:
+        if answering:
+            widest = max(part.shape[1] for part in parts)
+            parts = [_wider(part, widest) for part in parts]
+        whole = np.concatenate(parts)
+        dtype = whole.dtype.name if whole.dtype.kind == "V" else whole.dtype.str
+        return list(whole.shape), dtype, whole.tobytes()
+
+    def _of_block(self, block: HostArray, plain: bool) -> tuple[HostArray, HostArray, Floats]:
+        """Return codes and numbers of many answers of one type and shape.
+
+        Args:
+            block: shape [n, *dims].
+            plain: True for Python's own floats.
+        """
+        n, dims, dtype = len(block), block.shape[1:], block.dtype
+        content = np.ascontiguousarray(block).tobytes()
+        if plain:
+            before, title = b"f", "float"
+        else:
+            before, title = encoding.of_array(dtype, dims, scalar=not dims)
+            before += encoding.sized_prefix(len(content) // max(1, n))
+        values = _codes(before, content, n)
+        flat = block.reshape(n, -1)[:, : encoding.MOST_NUMBERS]
+        numbers = flat.astype(np.float64)
+        kinds = np.full(n, self.kind(title), np.uint64)
+        odd = ~np.isfinite(numbers).all(axis=1)
+        if odd.any():
+            numbers[np.isnan(numbers)] = encoding.NAN
+            kinds[odd] = self._odd_kinds(title, numbers[odd])
+        return kinds, values, numbers
+
+    def _odd_kinds(self, title: str, numbers: Floats) -> HostArray:
+        """Return kinds of rows with numbers that are not finite: one for each pattern of these."""
+        marks = np.select([np.isnan(numbers), numbers == np.inf, numbers == -np.inf], [1, 2, 3], 0)
+        _, examples, which = np.unique(marks, axis=0, return_index=True, return_inverse=True)
+        texts = [title + encoding.flags(numbers[at].tolist()) for at in examples]
+        codes = np.array([self.kind(encoding.short(text)) for text in texts], np.uint64)
+        found: HostArray = codes[which.reshape(-1)]
+        return found
+
+
+def _block(answers: Any) -> tuple[HostArray | None, bool]:
+    """Return answers of one type and shape as an array, and if they are Python's own floats."""
+    if isinstance(answers, np.ndarray):
+        big = answers[:1].nbytes > encoding.WHOLE
+        return (None if big or not is_real(answers.dtype) else answers), False
+    kinds = set(map(type, answers))
+    if kinds == {float}:
+        return np.array(answers, np.float64), True
+    first = answers[0]
+    if kinds == {np.ndarray} and first.ndim and first.nbytes <= encoding.WHOLE:
+        equal = all(one.shape == first.shape and one.dtype == first.dtype for one in answers)
+        return (np.stack(answers) if equal else None), False
+    if len(kinds) == 1 and isinstance(first, np.generic):
+        return np.array(answers, first.dtype), False
+    return None, False
+
+
+def _wider(rows: HostArray, columns: int) -> HostArray:
+    """Return rows of answers with more columns, without numbers in them."""
+    if rows.shape[1] == columns:
+        return rows
+    found = np.full((len(rows), columns), encoding.ABSENT, np.uint64)
+    found[:, : rows.shape[1]] = rows
+    return found
+
+
+def _codes(before: bytes, content: bytes, n: int) -> HostArray:
+    """Return the code of each of n pieces of equal length."""
+    size = len(content) // max(1, n)
+    pieces = [content[at : at + size] for at in range(0, n * size, size)] if size else [b""] * n
+    start = blake2b(before, digest_size=8)
+    distinct = dict.fromkeys(pieces, b"")
+    for piece in distinct:
+        hasher = start.copy()
+        hasher.update(piece)
+        distinct[piece] = hasher.digest()
+    whole = b"".join(map(distinct.__getitem__, pieces))
+    found: HostArray = np.frombuffer(whole, "<u8").astype(np.uint64)
+    return found
+
+
+def _numbers(each: list[list[float]]) -> Floats:
+    width = max(map(len, each), default=0)
+    found = np.full((len(each), width), encoding.ABSENT, np.uint64).view(np.float64)
+    for row, numbers in zip(found, each, strict=True):
+        if numbers:
+            row[: len(numbers)] = numbers
+    return found

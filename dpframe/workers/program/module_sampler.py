@@ -1,0 +1,169 @@
+"""Black boxes that are modules of functions, in an interpreter without dpframe.
+
+A module gives `prepare(params, data)`, which returns a function that makes one release, and may
+give `query(params, data)`, `sensitivity(params)` and `seed(number)`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import traceback
+import types
+from typing import TYPE_CHECKING, Any
+
+from . import plain_data
+from .answer_encoding import UnreadableError
+from .query import Refused, ask
+from .sampler import Chunk, Sampler
+from .scribe import Scribe
+from .serve import Spoiled, serve
+from .surroundings import OUTSIDE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .frames import Frame
+
+
+class ModuleSampler(Sampler):
+    """A module with its parameters and its datasets.
+
+    Args:
+        module: the module.
+        params: parameters, as JSON holds them, for each lane.
+        data: the packed datasets.
+        attributes: names of what is read of objects in answers.
+    """
+
+    watched = OUTSIDE
+
+    def __init__(
+        self, module: Any, params: list[Any], data: list[bytes], attributes: Sequence[str]
+    ) -> None:
+        super().__init__(Scribe(attributes), "one process runs one module")
+        self._module, self._params, self._data = module, params, data
+
+    def query(self, data: int) -> Frame:
+        module, (params, own) = self._module, self._arguments(0, data)
+        sensitivity = getattr(module, "sensitivity", None)
+        stated = (lambda: sensitivity(params)) if callable(sensitivity) else None
+        try:
+            return ask(lambda: module.query(params, own), stated)
+        finally:
+            self.stay_alone()
+
+    def chunk(self, task: dict[str, Any], chunk: int) -> Chunk:
+        try:
+            prepared = self.prepared(task["lane"], task["data"])
+            self.seed(task["stream"], chunk, task["dataset"])
+            return self.released(prepared, prepared.state, task["rows"], task.get("answers") or {})
+        except UnreadableError as error:
+            raise Refused(f"an answer cannot be read: {error}") from None
+        finally:
+            self.stay_alone()
+
+    def prepare(self, lane: int, data: int) -> Any:
+        made = self._module.prepare(*self._arguments(lane, data))
+        if not callable(made):
+            raise Refused(
+                f"prepare(params, data) returned {type(made).__name__}; it returns a function of "
+                "no arguments that makes one release"
+            )
+        return made
+
+    def seed(self, stream: Sequence[Any], chunk: int, dataset: int) -> bytes:
+        found = super().seed(stream, chunk, dataset)
+        if callable(own := getattr(self._module, "seed", None)):
+            own(int.from_bytes(found[:8], "little"))
+        return found
+
+    def _arguments(self, lane: int, data: int) -> tuple[Any, Any]:
+        """Return copies of parameters and data, which the module may change."""
+        params = json.loads(json.dumps(self._params[lane]))
+        return params, plain_data.unpack(self._data[data])
+
+
+class Modules:
+    """Loads the one module of this process, with parameters and datasets that change."""
+
+    def __init__(self) -> None:
+        self._module: Any = None
+        self._file = self._digest = ""
+
+    def load(self, task: Frame) -> ModuleSampler:
+        """Take in a module, its parameters and its datasets.
+
+        Raises:
+            Spoiled: this process has run another module.
+            Refused: the module or the data cannot be used.
+        """
+        header = task.header
+        if self._module is not None and header["digest"] != self._digest:
+            raise Spoiled("another module")
+        limit_memory(header.get("memory"))
+        try:
+            data = list(plain_data.unpack(bytes(task.content)))
+            for one in data:  # what is missing shows before anything is drawn
+                plain_data.unpack(one)
+        except plain_data.UnfitError as error:
+            raise Refused(f"the data cannot be had here: {error}") from None
+        if self._module is None:
+            self._file = header["program"]
+            self._module = _run(self._file, header["digest"])
+            self._digest = header["digest"]
+        if not callable(getattr(self._module, "prepare", None)):
+            name = os.path.basename(header["program"])
+            raise Refused(f"{name} has no function prepare(params, data)")
+        return ModuleSampler(self._module, header["params"], data, header["attributes"])
+
+    def blame(self, error: BaseException) -> str:
+        """Describe an exception, like `ZeroDivisionError: division by zero (mean.py:14)`."""
+        try:
+            text = " ".join(str(error).split())[:500] or "no message"
+        except Exception:  # a message that cannot be made
+            text = "no message"
+        lines = [
+            f"{os.path.basename(frame.filename)}:{frame.lineno}"
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename == self._file
+        ]
+        return f"{type(error).__name__}: {text}" + (f" ({lines[-1]})" if lines else "")
+
+
+def main() -> None:
+    """Serve a run that needs this interpreter."""
+    serve(Modules())
+
+
+def limit_memory(more: int | None) -> None:
+    """Raise MemoryError in code that asks for more bytes than this, if Linux tells the usage."""
+    if more is None:
+        return
+    try:
+        import resource
+
+        with open("/proc/self/status") as status:
+            used = next(line.split() for line in status if line.startswith("VmData"))
+        limit = (int(used[1]) << 10) + more
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    except (ImportError, OSError, ValueError, StopIteration):
+        pass
+
+
+def _run(path: str, digest: str) -> Any:
+    """Run a file as a module of its own; it can import what stands beside it."""
+    with open(path, "rb") as file:
+        source = file.read()
+    if hashlib.sha256(source).hexdigest()[: len(digest)] != digest:
+        raise ImportError(os.path.basename(path) + " has changed since the run began")
+    name = "dpframe_program_" + os.path.splitext(os.path.basename(path))[0]
+    module = types.ModuleType(name)
+    module.__file__ = path
+    sys.modules[name] = module
+    sys.path.append(os.path.dirname(path))
+    exec(compile(source, path, "exec"), module.__dict__)
+    return module

@@ -1,0 +1,185 @@
+"""Draw chunks from a black box, one after the other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import struct
+import sys
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .frames import Frame
+from .query import Refused
+from .scribe import Asked, Scribe, native_shapes
+from .surroundings import ALL
+from .timing import Timer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_SECONDS = 0.1  # between two messages with outputs; what a process holds when it ends is lost
+_NBYTES = 1 << 20  # outputs in one message, about
+_WORDS = 256  # texts in one message: they must fit into its header
+
+
+class Chunk(NamedTuple):
+    """Outputs of one chunk."""
+
+    outputs: Any  # an array, or what `Scribe.lay_out` returned
+    nbytes: int
+    answering: bool = False  # answers of any kind, as rows of 64-bit words
+    natives: frozenset[tuple[int, ...] | None] = frozenset()  # see `scribe.native_shapes`
+
+
+class Prepared(NamedTuple):
+    """The state that releases of one dataset share, or the exception that came instead."""
+
+    state: Any
+    error: BaseException | None = None
+
+
+class Sampler:
+    """A black box with its datasets. Subclasses say how it is called.
+
+    Args:
+        scribe: encodes its answers.
+        identity: the code of the black box.
+    """
+
+    watched = ALL
+    """Parts of the surroundings that must stay as they are."""
+
+    def __init__(self, scribe: Scribe, identity: object) -> None:
+        self.scribe, self.identity = scribe, identity
+        self.process = os.getpid()
+        self._prepared: dict[tuple[int, int], Prepared] = {}
+
+    def draw(self, task: dict[str, Any]) -> Iterator[Frame]:
+        """Draw chunks in their order.
+
+        Args:
+            task: `lane`, `data` (the number of the input dataset), `stream` and `dataset` (the
+                address with the chunk), `first` and `stop` of the chunks, `rows` of each, and
+                `answers`: how releases are asked for, null for arrays of numbers.
+
+        Yields:
+            Messages with the outputs of one or several chunks.
+
+        Raises:
+            Refused: the outputs cannot be counted; those before were yielded.
+        """
+        ready: list[Chunk] = []
+        since, timer = monotonic(), Timer()
+        for chunk in range(task["first"], task["stop"]):
+            try:
+                ready.append(self.chunk(task, chunk))
+            except BaseException:
+                if ready and self.fault(task["data"]) is None:
+                    yield self._frame(ready, [])
+                raise
+            timer.drew(task["rows"])
+            due = monotonic() - since > max(_SECONDS, self.pause(task["data"]))
+            nbytes = len(ready) * ready[-1].nbytes
+            if due or nbytes > _NBYTES or chunk + 1 == task["stop"]:
+                if (fault := self.fault(task["data"])) is not None:
+                    raise Refused(fault)
+                yield self._frame(ready, timer.paces)
+                ready, since, timer = [], monotonic(), Timer()
+
+    def query(self, data: int) -> Frame:
+        """Ask the first lane for its release without noise; see `query.ask`."""
+        raise NotImplementedError
+
+    def chunk(self, task: dict[str, Any], chunk: int) -> Chunk:
+        """Draw one chunk of a task."""
+        raise NotImplementedError
+
+    def prepare(self, lane: int, data: int) -> Any:
+        """Build the state that releases of one dataset share."""
+        raise NotImplementedError
+
+    def fault(self, _data: int) -> str | None:
+        """Return what makes the outputs of a dataset unusable; None if nothing does."""
+        return None
+
+    def pause(self, _data: int) -> float:
+        """Return the least seconds between two messages with outputs of a dataset."""
+        return 0.0
+
+    def prepared(self, lane: int, data: int) -> Prepared:
+        """Return the shared state of a dataset, built once."""
+        if (lane, data) not in self._prepared:
+            self.seed([0, "prepare", 0, "probe"], 0, 0)
+            try:
+                found = Prepared(self.prepare(lane, data))
+            except (MemoryError, Refused):
+                raise
+            except (Exception, SystemExit) as error:
+                found = Prepared(None, error)
+            self.stay_alone()
+            self._prepared[lane, data] = found
+        return self._prepared[lane, data]
+
+    def released(
+        self, prepared: Prepared, release: Callable[[], Any], rows: int, how: dict[str, Any]
+    ) -> Chunk:
+        """Make releases.
+
+        Args:
+            prepared: the shared state; its exception stands for every release.
+            release: makes one.
+            rows: the number of releases.
+            how: `raises`, `time` and `limit` of `Scribe.ask`, and `width` of the rows.
+        """
+        if prepared.error is None:
+            ways = {"raises": bool(how.get("raises")), "time": bool(how.get("time"))}
+            asked = self.scribe.ask(release, rows, limit=how.get("limit"), **ways)
+        elif how.get("raises"):
+            asked = Asked([self.scribe.raised(prepared.error)] * rows, [])
+        else:
+            raise prepared.error
+        return self.laid_out(asked, how.get("width"))
+
+    def laid_out(self, asked: Asked, width: int | None) -> Chunk:
+        """Return answers as a chunk."""
+        rows = self.scribe.lay_out(asked, width)
+        nbytes = getattr(rows, "nbytes", None) or sum(map(len, rows))
+        return Chunk(rows, nbytes, True, frozenset(native_shapes(asked.answers)))
+
+    def seed(self, stream: Sequence[Any], chunk: int, dataset: int) -> bytes:
+        """Seed the generators that a whole process shares by an address, and return the seed.
+
+        Other processes would start with the same state, or with one that cannot be replayed.
+        """
+        found = seeds(stream, chunk, dataset)
+        random.seed(found)
+        numpy = sys.modules.get("numpy")
+        if numpy is not None:
+            numpy.random.seed(list(struct.unpack("<8I", found)))
+        return found
+
+    def stay_alone(self) -> None:
+        """End this process if the black box has forked and both have returned."""
+        if os.getpid() != self.process:
+            os._exit(0)
+
+    def _frame(self, chunks: list[Chunk], paces: list[float]) -> Frame:
+        parts, answering = [one.outputs for one in chunks], chunks[0].answering
+        shape, dtype, content = self.scribe.joined(parts, answering)
+        header = {"tell": "outputs", "chunks": len(chunks), "shape": shape, "dtype": dtype}
+        if answering:
+            natives: frozenset[Any] = frozenset().union(*(one.natives for one in chunks))
+            header.update(answering=True, natives=list(natives), paces=paces)
+            header["words"] = self.scribe.take_words(_WORDS)
+        return Frame(header, content)
+
+
+def seeds(stream: Sequence[Any], chunk: int, dataset: int) -> bytes:
+    """Return the 32 bytes of an address, as `dpframe.sampling.address.host_seeds` does."""
+    text = json.dumps(list(stream), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    words = hashlib.blake2b(text.encode(), digest_size=32).digest()
+    place = words + chunk.to_bytes(8, "little") + bytes([dataset])
+    return hashlib.blake2b(place, digest_size=32, person=b"shared").digest()

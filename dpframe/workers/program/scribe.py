@@ -1,0 +1,219 @@
+"""Ask a black box for releases, and lay its answers out as rows of 64-bit words."""
+
+from __future__ import annotations
+
+import struct
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import answer_encoding as encoding
+from .timing import Limit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+BEFORE = 3
+"""Columns before the numbers: kind, value, seconds."""
+
+_KNOWN = 1 << 12  # codes with words, and simple values that are encoded once only
+_LOOKED = 256  # answers in which texts are looked for, so that their markers have words
+_NOTICED = 64  # answers of a chunk that get words if they came before
+_EXACT = (int, bool, str, bytes, type(None))
+_IMMUTABLE = (*_EXACT, float, complex)
+_NUMBERS = {int, float, bool}
+
+
+class Encoded(NamedTuple):
+    """One answer in codes."""
+
+    kind: int
+    value: int
+    numbers: list[float]
+    native: tuple[int, ...] | None = None  # see `native_shape`
+
+
+class Asked(NamedTuple):
+    """Answers to some releases."""
+
+    answers: Any  # values that cannot change any more; or an array of numbers with a row for each
+    seconds: list[float]  # the time that each took; empty if it was not asked for
+
+
+class Scribe:
+    """Encodes the answers of one black box.
+
+    Args:
+        attributes: names of what is read of objects.
+    """
+
+    def __init__(self, attributes: Sequence[str]) -> None:
+        self.attributes = tuple(attributes)
+        self.words: dict[int, str] = {}  # what codes stand for, if the run was not told yet
+        self._told: set[int] = set()
+        self._once: set[int] = set()  # codes of values that came; at the next time they get words
+        self._known: dict[Any, Encoded] = {}
+
+    def ask(
+        self,
+        release: Callable[[], Any],
+        n: int,
+        *,
+        raises: bool,
+        time: bool,
+        limit: float | None = None,
+    ) -> Asked:
+        """Make some releases, one after the other.
+
+        Args:
+            release: makes one.
+            n: the number of releases.
+            raises: an exception is an answer; running out of memory never is.
+            time: measure the seconds of each.
+            limit: seconds after which a release raises a TimeoutError; None for no limit.
+
+        Raises:
+            UnreadableError: an answer cannot be encoded.
+        """
+        answers: list[Any] = []
+        seconds: list[float] = []
+        alarm, held = Limit(limit), self.held
+        with alarm.watched():
+            for _ in range(n):
+                started = perf_counter() if time else 0.0
+                try:
+                    alarm.start()
+                    answer = release()
+                    alarm.stop()
+                except (Exception, SystemExit) as error:
+                    alarm.stop()
+                    if not raises or isinstance(error, (MemoryError, encoding.UnreadableError)):
+                        raise
+                    answer = self.raised(error)
+                if time:
+                    seconds.append(perf_counter() - started)
+                answers.append(held(answer))
+        return Asked(answers, seconds)
+
+    def held(self, answer: Any) -> Any:
+        """Return an answer in a form that later releases cannot change."""
+        kind = type(answer)
+        if kind in _IMMUTABLE or kind is Encoded:
+            return answer
+        found = self.encoded(answer)
+        self._tell(answer, found.value)
+        return found
+
+    def raised(self, error: BaseException) -> Encoded:
+        """Encode an exception that is an answer."""
+        return self._encoded(encoding.encode_raised(error), None)
+
+    def encoded(self, answer: Any) -> Encoded:
+        """Encode one answer of any kind."""
+        if isinstance(answer, (Exception, SystemExit)):  # an item of a list: some calls failed
+            return self.raised(answer)
+        return self._encoded(encoding.encode(answer, self.attributes), native_shape(answer))
+
+    def lay_out(self, asked: Asked, width: int | None) -> Any:
+        """Return answers as rows of 3 + width words; None: as wide as the widest."""
+        each = [self.one(answer) for answer in asked.answers]
+        self.notice(asked.answers, [one.value for one in each])
+        if width is None:
+            width = max((len(one.numbers) for one in each), default=0)
+        seconds = asked.seconds or [0.0] * len(each)
+        return [
+            encoding.packed(one.kind, one.value, one.numbers, width, took)
+            for one, took in zip(each, seconds)
+        ]
+
+    def joined(self, parts: list[Any], _answering: bool) -> tuple[list[int], str, bytes]:
+        """Return shape, dtype and bytes of the outputs of several chunks: what `lay_out` gave."""
+        rows = [row for part in parts for row in part]
+        widest = max(map(len, rows))
+        wide = [row + _NO_NUMBER * ((widest - len(row)) // 8) for row in rows]
+        return [len(rows), widest // 8], "<u8", b"".join(wide)
+
+    def take_words(self, most: int) -> dict[int, str]:
+        """Return some words for codes that were not returned yet."""
+        some = dict(list(self.words.items())[:most])
+        for code in some:
+            del self.words[code]
+        return some
+
+    def one(self, answer: Any) -> Encoded:
+        """Encode an answer, simple values once only."""
+        if type(answer) is Encoded:
+            return answer
+        key = (type(answer), answer) if type(answer) in _EXACT else None
+        if key is not None and (known := self._known.get(key)) is not None:
+            return known
+        found = self.encoded(answer)
+        if key is not None and len(self._known) < _KNOWN:
+            self._known[key] = found
+        return found
+
+    def kind(self, text: str) -> int:
+        """Return the code of a kind, which then has words."""
+        code = encoding.code_of_kind(text)
+        self._say(code, text)
+        return code
+
+    def notice(self, answers: Any, values: list[int]) -> None:
+        """Give words to short values that came before."""
+        for answer, value in zip(answers[:_NOTICED], values[:_NOTICED]):
+            if type(answer) is not Encoded:
+                self._tell(answer, value)
+
+    def _encoded(
+        self, found: tuple[str, bytes, list[float]], native: tuple[int, ...] | None
+    ) -> Encoded:
+        kind, value, numbers = found
+        return Encoded(self.kind(kind), encoding.code(value), numbers, native)
+
+    def _say(self, code: int, text: str) -> None:
+        if code not in self._told and len(self._told) < _KNOWN:
+            self._told.add(code)
+            self.words[code] = text
+
+    def _tell(self, answer: Any, value: int) -> None:
+        if value in self._told:
+            return
+        if value in self._once:
+            if (text := encoding.in_words(answer)) is not None:
+                self._say(value, text)
+        elif len(self._once) < _KNOWN:
+            self._once.add(value)
+            if len(self._once) <= _LOOKED and type(answer) in (list, tuple, dict):
+                for code, text in encoding.texts_in(answer).items():
+                    self._say(code, text)
+
+
+_NO_NUMBER = struct.pack("<Q", encoding.ABSENT)
+
+
+def native_shape(answer: Any) -> tuple[int, ...] | None:
+    """Return the shape of a number or an array of real numbers; None for any other answer."""
+    kind = type(answer)
+    if kind in _NUMBERS:
+        return ()
+    if kind.__module__ != "numpy" or not is_real(getattr(answer, "dtype", None)):
+        return None
+    is_array = kind.__name__ == "ndarray" or not hasattr(answer, "__setitem__")
+    return tuple(answer.shape) if is_array else None
+
+
+def is_real(dtype: Any) -> bool:
+    """True if values of a dtype are numbers of at most 64 bits in this machine's byte order."""
+    return getattr(dtype, "kind", "-") in "biuf" and dtype.itemsize <= 8 and dtype.isnative
+
+
+def native_shapes(answers: Any) -> set[tuple[int, ...] | None]:
+    """Return the native shapes of answers, exceptions left out."""
+    if hasattr(answers, "dtype"):
+        return {tuple(answers.shape[1:])}
+    if set(map(type, answers)) <= _NUMBERS:
+        return {()}
+    return {
+        one.native if type(one) is Encoded else native_shape(one)
+        for one in answers
+        if not (type(one) is Encoded and one.kind & 1)
+    }
