@@ -10,8 +10,7 @@ import numpy as np
 
 from dpframe.engine.checkpoint import Saved
 from dpframe.interfaces.attack import Answers
-from dpframe.search.wealth import LARGEST as LARGEST_WEALTH
-from dpframe.search.wealth import Point, Seen, farthest
+from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, farthest
 from dpframe.stats.betting import pay
 
 if TYPE_CHECKING:
@@ -332,7 +331,7 @@ def draws_needed(claim: Claim, error: float) -> int | None:
         None where no number of draws would do.
     """
     points = [Point(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
-    points = [point for point in points if point.epsilon <= LARGEST_WEALTH]
+    points = [point for point in points if point.epsilon <= LOSS_LIMIT]
     before, wealth = FIRST, np.zeros(2)
     while before < MOST:
         fresh = before if before < MANY else int(GROWTH * before)

@@ -32,7 +32,7 @@ from dpframe.search.arms import SHARE, Arm, Cuts
 from dpframe.search.box_arms import BoxArm, Room
 from dpframe.search.box_draws import BoxDraws, Shelves
 from dpframe.search.views import Views
-from dpframe.search.wealth import LARGEST, Point
+from dpframe.search.wealth import LOSS_LIMIT, Point
 from dpframe.spec.audit import Choice
 from dpframe.workers.trial_call import asking_of
 
@@ -194,7 +194,7 @@ class Maker:
         found = {}
         for delta in claim.telling_deltas:
             epsilon: float = guarded("claim", partial(claim.epsilon_at, delta))
-            if epsilon <= LARGEST:
+            if epsilon <= LOSS_LIMIT:
                 raised = delta + self.settings.resolution_of(self.cell) * (1 + math.exp(epsilon))
                 found[epsilon] = Point(epsilon, raised)
         return tuple(found.values())

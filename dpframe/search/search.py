@@ -19,7 +19,7 @@ from dpframe.search.box_arms import LARGEST as LOOKED
 from dpframe.search.box_arms import BoxArm, Haste, is_fast
 from dpframe.search.box_draws import MOST_PAIRS
 from dpframe.search.proposals import Maker
-from dpframe.search.wealth import LARGEST, Point, Wealth, farthest
+from dpframe.search.wealth import LOSS_LIMIT, Point, Wealth, farthest
 from dpframe.stats.betting import events
 from dpframe.workers.scheduling import GRACE, Clock, Overdue
 from dpframe.workers.sensitivity import SensitivityCheck
@@ -397,7 +397,7 @@ class Hunt:
         """What is worth betting against: the claim; once that is refuted, what still holds."""
         if arm.claim is not None and not self.is_refuted():
             return arm.points
-        open_ = min(self.wealth.open(self.error) * arm.scale, LARGEST)
+        open_ = min(self.wealth.open(self.error) * arm.scale, LOSS_LIMIT)
         return (Point(open_, self.cell.delta + self.wealth.resolution * (1 + math.exp(open_))),)
 
     @property

@@ -245,7 +245,7 @@ MUTANTS = [
     ),
     Mutant(
         20,
-        "every pair of a search has half of the purse",
+        "every pair of a search has half of the wealth",
         "dpframe/search/wealth.py",
         "return 1 / ((number + 1) * (number + 2))",
         "return 1 / 2",
