@@ -14,23 +14,19 @@ from dpframe.stats.betting import Bet, choose, events, pay
 LOSS_LIMIT = 500.0
 """Largest loss that is bet on: the exponential of a larger one, next to δ, has no float."""
 
-FINE = 8
-"""Neighbouring losses of the grid that share one event, chosen for the smallest of them."""
+FINE = 8  # neighbouring losses of the grid that share one event, chosen for the smallest of them
 
 GRID = np.concatenate([[0.0], np.geomspace(0.01, 40.0, 560 * FINE - 1)])
 """Losses that bounds are taken from, 0.19 % apart."""
 
-RUINED = 100.0
-"""Logarithm of a wealth that refutes a loss at every level an audit may ask for."""
+RUINED = 100.0  # logarithm of a wealth that refutes a loss at every level an audit may ask for
 
 
 class Seen(NamedTuple):
     """Counts of one arm under one set of cuts."""
 
-    above: Ints
-    """Draws at or above each cut, shape [2, cuts]: on D, on D′."""
-    trials: int
-    """Draws on each side."""
+    above: Ints  # draws at or above each cut, shape [2, cuts]: on D, on D′
+    trials: int  # draws on each side
 
 
 class Point(NamedTuple):
@@ -132,8 +128,7 @@ class Wealth:
         """Logarithms of the wealth against the claim if bet as one sum, for both ways to bet."""
         self.apart: dict[int, Floats] = {}
         """The same for each arm alone, in the order in which they were first bet on."""
-        self.best = 0.0
-        """Largest logarithm of the wealth against the claim."""
+        self.best = 0.0  # largest logarithm of the wealth against the claim
         self.history: list[tuple[int, float]] = []
         """(draws per dataset, logarithm of the wealth against the claim) after each round."""
         self._loudest = np.zeros(2)

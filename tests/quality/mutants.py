@@ -255,8 +255,8 @@ MUTANTS = [
         21,
         "a search bets on what it learned from",
         "dpframe/search/arms.py",
-        "fresh = self._counted(range(self.drawn, self.drawn + chunks), count)",
-        "fresh = self._counted(range(0, chunks), count)",
+        "fresh = self._counted(range(self.drawn, self.drawn + chunks))",
+        "fresh = self._counted(range(0, chunks))",
         ("tests/search/test_arm.py",),
     ),
 ]
