@@ -319,9 +319,10 @@ def asked_of_draws(cell: Cell, seconds: float | None) -> list[Any]:
     assert cell.search is not None
     search = cell.search
     chosen: list[Choice[Any]] = [search.neighbourhood, *search.attacks]
+    kinds: list[Any] = [type(choice.value) for choice in chosen]
     values = [
-        [choice.distribution, choice.use, choice.value.params(), source_of(type(choice.value))]
-        for choice in chosen
+        [choice.distribution, choice.use, choice.value.params(), source_of(kind)]
+        for choice, kind in zip(chosen, kinds, strict=True)
     ]
     begins = min(cell.trials, math.ceil(WARM_UP / SHARE))
     asked = [search.mechanism.value.params(), values, repr(cell.delta), begins]
