@@ -32,7 +32,7 @@ from dpframe.report.witness import as_tables
 from dpframe.results import store as records
 from dpframe.results.verdict import CONSISTENT, VIOLATED, exceeds
 from dpframe.sampling.content import data_digest
-from dpframe.search.box_arms import draws_needed
+from dpframe.search.black_box_arms import draws_needed
 from dpframe.workers.in_process import Here
 from dpframe.workers.pool import Workers
 from dpframe.workers.process import available_cores

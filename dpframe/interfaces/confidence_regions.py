@@ -1,8 +1,7 @@
 """Bounds on ε, p-values and trade-off points from joint limits on both error rates.
 
 A box is a pair (FPR_up, FNR_up) of upper limits for one way of deciding between D and D′. A
-staircase
-is a union of boxes; the error rates lie in one of them. If a set of them holds
+staircase is a union of boxes; the error rates lie in one of them. If a set of them holds
 simultaneously with probability 1 − a, everything derived from it here does.
 """
 

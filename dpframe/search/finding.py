@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,47 +14,36 @@ from dpframe.common.text import shown
 from dpframe.engine.checks import guarded
 from dpframe.engine.estimate import again
 from dpframe.errors import CellError
+from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.estimator import Contrast, Estimate, Query
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results.answer import checked
 from dpframe.results.build import CellResult, Witness
-from dpframe.search.search import least_losses
+from dpframe.search.search import SearchRun, least_losses
+from dpframe.search.wealth import Point, Seen
 from dpframe.stats.betting import events
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dpframe.interfaces.attack import Attack
-    from dpframe.search.search import Hunt
-    from dpframe.search.wealth import Point, Seen
+MOST_POINTS = 200  # points of the wealth's history in a record, at most
+ABOUT = 0.9  # share of the largest distance from a claim at which an event tells as much
+SMALLEST = 1e-300  # smallest p-value in a record
 
 
-MOST_POINTS = 200
-"""Of the growth of the wealth."""
-
-ABOUT = 0.9
-"""An event that lies outside of a claim by this share of what another does tells as much."""
-
-SMALLEST = 1e-300
-"""Of p-values, as elsewhere."""
-
-
-def finding(hunt: Hunt, seconds: float) -> CellResult:
-    """The result of a cell, with the pair and the event that earned most as its witness.
+def finding(search: SearchRun, seconds: float) -> CellResult:
+    """Return the result of a cell, with the pair and the event that earned most as its witness.
 
     Args:
-        hunt: one that has come to an end.
-        seconds: that it took.
+        search: a search that has ended.
+        seconds: its duration.
     """
-    cell, wealth, error = hunt.cell, hunt.wealth, hunt.error
-    if not hunt.has_bet:
-        what = "time" if hunt.ended_by_time else "trials"
+    cell, wealth, error = search.cell, search.wealth, search.error
+    if not search.has_bet:
+        what = "time" if search.ended_by_time else "trials"
         raise CellError(f"nothing could be bet on: more {what}, or a smaller neighbourhood")
-    arm = hunt.witness()
-    number, loss = most_telling(arm.seen, cell.delta, hunt.settings.resolution_of(cell))
-    if hunt.is_refuted() and (clear := clearest(arm.seen, arm.points)) is not None:
+    arm = search.witness()
+    number, loss = most_telling(arm.seen, cell.delta, search.settings.resolution_of(cell))
+    if search.is_refuted() and (clear := clearest(arm.seen, arm.points)) is not None:
         number = clear
-    place, told, scores, side = arm.event(number, hunt.settings.source.words)
+    place, told, scores, side = arm.event(number, search.settings.source.words)
     (multiplied, other) = events(*arm.seen)[number]
     hits = (int(multiplied), int(other)) if side else (int(other), int(multiplied))
     n = arm.seen.trials
@@ -61,17 +51,17 @@ def finding(hunt: Hunt, seconds: float) -> CellResult:
     truth = guarded("truth", lambda: mechanism.truth(arm.pair))
     if not isinstance(truth, Claim | None):
         raise CellError(f"truth returned {shown(truth)}, which is neither a claim nor None")
-    bound = wealth.bound(error, hunt.arms.index(arm)) * arm.scale
-    found = dataclasses.replace(hunt.maker.of(arm.pair, mechanism, place), claim=arm.claim)
+    bound = wealth.bound(error, search.arms.index(arm)) * arm.scale
+    found = dataclasses.replace(search.maker.of(arm.pair, mechanism, place), claim=arm.claim)
     witness = Witness(
         event=told or f"{found.attack.label} {scores}",
         more_likely="D′" if side else "D",
         hits=hits,
         trials=(n, n),
-        pairs=len(hunt.arms),
+        pairs=len(search.arms),
         pair_trials=arm.trials,
     )
-    trials, resolution = (hunt.drawn, hunt.drawn), hunt.settings.resolution_of(cell)
+    trials, resolution = (search.drawn, search.drawn), search.settings.resolution_of(cell)
     query = Query(trials, cell.delta, 1 - error, arm.claim, resolution)
     tested = arm.claim is not None
     p_value = max(math.exp(-wealth.best), SMALLEST) if tested else None
@@ -83,7 +73,7 @@ def finding(hunt: Hunt, seconds: float) -> CellResult:
         p_value=p_value,
         p_resolved=p_value,
         contrast=Contrast(cell.delta, bound, claimed) if math.isfinite(claimed) else None,
-        notes=_notes(hunt, witness, found.attack.value),
+        notes=_notes(search, witness, found.attack.value),
         wealth=_thinned(wealth.history) if tested else (),
     )
     extreme = None
@@ -102,16 +92,16 @@ def finding(hunt: Hunt, seconds: float) -> CellResult:
         extreme=extreme,
         draws=sum(trials),
         draw_group=arm.group,
-        looks=hunt.settings.looks_of(cell),
+        looks=search.settings.looks_of(cell),
         data=arm.data,
         seconds=seconds,
         witness=witness,
-        exact=hunt.sensitivity.found,
+        exact=search.sensitivity.found,
     )
 
 
 def _thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
-    """Some of them, the last included; as many as a record holds."""
+    """Keep as many points as a record holds, the last included."""
     if len(points) <= MOST_POINTS:
         return tuple(points)
     kept = np.linspace(0, len(points) - 1, MOST_POINTS).astype(int)
@@ -119,14 +109,13 @@ def _thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ..
 
 
 def clearest(seen: Seen, points: Sequence[Point]) -> int | None:
-    """The first event that lies about as far outside of a claim as any; None where none does.
+    """Return the number of the first event about as far outside of a claim as any; None if none is.
+
+    Attacks come in the order of the spec, the plainest first.
 
     Args:
-        seen: of one pair.
+        seen: counts of one pair.
         points: of the claim.
-
-    Returns:
-        Its number. Attacks come in the order in which the spec has them, the plainest first.
     """
     shares = (events(*seen) + 0.5) / (seen.trials + 1)
     q, p = shares.T
@@ -145,41 +134,40 @@ def clearest(seen: Seen, points: Sequence[Point]) -> int | None:
 
 
 def most_telling(seen: Seen, delta: float, resolution: float = 0.0) -> tuple[int, float]:
-    """The event that shows the largest loss, less two standard errors of its logarithm.
+    """Return the event with the largest loss less two standard errors of its logarithm.
 
-    The event that lies farthest outside of a true claim is but the luckiest: a few draws on one
-    side, and none on the other.
+    Without these the luckiest event would win: a few draws on one side, none on the other.
 
     Args:
-        seen: of one pair.
+        seen: counts of one pair.
         delta: δ of the loss.
-        resolution: what the sampler does not resolve of either probability.
+        resolution: of the sampler: the error of either probability.
 
     Returns:
-        Its number, and the loss that its shares show.
+        Its number, and the loss that its counts show.
     """
     loss, least = least_losses(seen, delta, resolution)
     number = int(np.argmax(least))
     return number, float(max(0.0, loss[number]))
 
 
-def _notes(hunt: Hunt, witness: Witness, attack: Attack) -> tuple[str, ...]:
-    told = hunt.witness().pair.description
+def _notes(search: SearchRun, witness: Witness, attack: Attack) -> tuple[str, ...]:
+    told = search.witness().pair.description
     on_pair = f"on the pair “{told}” " if told else ""
+    box = search.search.mechanism
     notes = [
         f"searched {witness.pairs} {'pair' if witness.pairs == 1 else 'pairs'}; most was earned "
-        f"{on_pair}by "
-        f"the event “{witness.event}”, which is the more likely on {witness.more_likely}: "
-        f"{witness.hits[1]:,} of {witness.trials[1]:,} on D′, {witness.hits[0]:,} of "
-        f"{witness.trials[0]:,} on D",
+        f"{on_pair}by the event “{witness.event}”, which is the more likely on "
+        f"{witness.more_likely}: {witness.hits[1]:,} of {witness.trials[1]:,} on D′, "
+        f"{witness.hits[0]:,} of {witness.trials[0]:,} on D",
     ]
-    if hunt.is_refuted() and (observer := guarded("observer", lambda: attack.observer)):
+    if search.is_refuted() and (observer := guarded("observer", lambda: attack.observer)):
         notes.append(f"the event is for an observer who {observer}: others do not see it")
-    elif isinstance(hunt.search.mechanism.value, HostMechanism) and not hunt.search.mechanism.bits:
+    elif isinstance(box.value, HostMechanism) and not box.bits:
         notes.append("the last bits of floats were not looked at (outputs.bits = true looks)")
-    notes += again(hunt.settings.looks_of(hunt.cell))
-    if hunt.ended_by_time:
+    notes += again(search.settings.looks_of(search.cell))
+    if search.ended_by_time:
         notes.append(
-            f"ended by the time budget after {hunt.drawn:,} of {hunt.cell.trials:,} trials"
+            f"ended by the time budget after {search.drawn:,} of {search.cell.trials:,} trials"
         )
     return tuple(notes)

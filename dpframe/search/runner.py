@@ -12,7 +12,7 @@ from dpframe.common.text import error_message
 from dpframe.errors import CellError
 from dpframe.results.build import CellResult
 from dpframe.search.finding import finding
-from dpframe.search.search import Hunt
+from dpframe.search.search import SearchRun
 from dpframe.workers.scheduling import Stopped
 
 if TYPE_CHECKING:
@@ -132,14 +132,14 @@ class Crew:
         def told(draws: int) -> None:
             self._events.put(Drawn(cell, draws))
 
-        hunt = Hunt(cell, self._settings, self._count, told)
+        search = SearchRun(cell, self._settings, self._count, told)
         try:
-            hunt.run()
-            return finding(hunt, time.perf_counter() - started)
+            search.run()
+            return finding(search, time.perf_counter() - started)
         except Stopped:
             raise
         except CellError as error:
-            return CellResult(cell=cell, reason=str(error), exact=hunt.sensitivity.found)
+            return CellResult(cell=cell, reason=str(error), exact=search.sensitivity.found)
         except Exception as error:  # an author's, met where nobody expected it
             return CellResult(cell=cell, reason=error_message(error))
 

@@ -3,238 +3,43 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpframe.engine.checkpoint import Saved
+from dpframe.common.types import Floats
+from dpframe.engine.checkpoint import Saved, Store
 from dpframe.engine.checks import guarded
 from dpframe.engine.fingerprint import source_of, told_as
 from dpframe.errors import CellError
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.interfaces.pair import Earned
+from dpframe.interfaces.pair import Earned, Pair
 from dpframe.sampling.address import EVAL, Stream, digest, host_generator
-from dpframe.search.arms import SHARE, WARM_UP
-from dpframe.search.box_arms import LARGEST as LOOKED
-from dpframe.search.box_arms import BoxArm, Haste, is_fast
-from dpframe.search.box_draws import MOST_PAIRS
-from dpframe.search.proposals import Maker
-from dpframe.search.wealth import LARGEST, Point, Wealth, farthest
+from dpframe.search.arms import SHARE, WARM_UP, Arm, Counter
+from dpframe.search.black_box_arms import LOOK, BlackBoxArm, LookSizes, is_fast
+from dpframe.search.black_box_draws import MOST_PAIRS
+from dpframe.search.proposals import ArmMaker
+from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, Wealth, farthest
+from dpframe.spec.audit import Cell, Choice
 from dpframe.stats.betting import events
 from dpframe.workers.scheduling import GRACE, Clock, Overdue
 from dpframe.workers.sensitivity import SensitivityCheck
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dpframe.common.types import Floats
-    from dpframe.engine.checkpoint import Store
-    from dpframe.interfaces.pair import Pair
-    from dpframe.search.arms import Counter
-    from dpframe.search.proposals import AnyArm
     from dpframe.search.runner import Settings
-    from dpframe.search.wealth import Seen
-    from dpframe.spec.audit import Cell, Choice
 
-
-# What may be hoped for of a pair that has shown little.
-
-
-FARTHEST = -4.0
-"""Standard errors inside of the claim beyond which all pairs are alike."""
-
-
-def hoped(z: float) -> float:
-    """Mean of the square of what is positive of a normal variable.
-
-    Args:
-        z: its mean, in units of its standard deviation.
-    """
-    z = max(z, FARTHEST)
-    density = math.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-    return (1 + z**2) * math.erfc(-z / math.sqrt(2)) / 2 + z * density
-
-
-# Where the draws of a search go: by what they may earn, or to the pair with the largest bound.
-
-
-SURE = 3.0
-"""Standard errors of the logarithm by which the loss of the pair that leads is surely larger."""
-
-OTHERS = 0.2
-"""Of the draws after a claim is refuted, those of pairs that do not lead."""
-
-UNDECIDED = 0.3
-"""Of the draws while it is not."""
-
-
-def least_losses(
-    seen: Seen, delta: float, resolution: float = 0.0, errors: float = 2.0
-) -> tuple[Floats, Floats]:
-    """The loss that each event shows, and the same less some standard errors of its logarithm.
-
-    Args:
-        seen: of one pair.
-        delta: δ of the loss.
-        resolution: what the sampler does not resolve of either probability.
-        errors: how many.
-
-    Returns:
-        −∞ where an event shows no loss.
-    """
-    n = seen.trials
-    q, p = ((events(*seen) + 0.5) / (n + 1)).T
-    beyond = p > delta + resolution
-    excess, base = np.where(beyond, p - delta - resolution, 1.0), q + resolution
-    loss = np.where(beyond, np.log(excess / base), -np.inf)
-    error = np.sqrt(p * (1 - p) / (n * excess**2) + q * (1 - q) / (n * base**2))
-    return loss, np.where(beyond, loss - errors * error, -np.inf)
-
-
-class Leading:
-    """Who is drawn from for a bound: the pair that leads, and others, which may overtake it.
-
-    Args:
-        delta: δ of the bound.
-        resolution: what the sampler does not resolve.
-    """
-
-    def __init__(self, delta: float, resolution: float) -> None:
-        self._about = delta, resolution
-        self._led = self._others = 0
-
-    def pick(
-        self, arms: Sequence[AnyArm], growth: Callable[[AnyArm], float], share: float
-    ) -> tuple[AnyArm, bool]:
-        """Who is next, and whether it leads.
-
-        Args:
-            arms: of the search.
-            growth: about how much a draw would earn against the claim or, once that is refuted,
-                against what is not.
-            share: of the draws, that others than the one that leads get.
-        """
-
-        def shown(arm: AnyArm) -> float:
-            return (
-                float(np.max(least_losses(arm.seen, *self._about)[1], initial=-np.inf)) / arm.scale
-            )
-
-        leader = max(arms, key=shown)
-        others = [arm for arm in arms if arm is not leader]
-        if others and self._others < share * (self._led + self._others):
-            return max(others, key=growth), False
-        return leader, True
-
-    def spent(self, draws: int, *, leads: bool) -> None:
-        """Draws were made of who was picked."""
-        if leads:
-            self._led += draws
-        else:
-            self._others += draws
-
-
-# The time that a search had before it was interrupted: it gets what is left of its seconds.
-
-
-LEAST = 0.1
-"""Share of its seconds that a search gets however often it was interrupted."""
-
-EVERY = 0.5
-"""Seconds after which they are put down again."""
-
-
-class Spent:
-    """What a search has used of its seconds, kept beside its counts until it has come to its end.
-
-    Who goes on takes the same steps again, with answers that are kept; that costs none of them.
-
-    Args:
-        store: where it is kept.
-        stream: address of the search.
-        key: of what is searched.
-        clock: of the search.
-        limit: its seconds; None where time is no budget.
-    """
-
-    def __init__(
-        self, store: Store, stream: Stream, key: str, clock: Clock, limit: float | None
-    ) -> None:
-        self._store, self._stream, self._key = store, stream, key
-        self._clock, self._limit = clock, limit
-        kept = None if limit is None else store.load(stream, key)
-        self._until = 0 if kept is None else kept.done[0]
-        """Draws of the try before this one that are still to be gone through."""
-        self._seconds = 0.0 if kept is None else float(kept.leaves[0])
-
-    def note(self, drawn: int) -> None:
-        """Takes in how far the search has come.
-
-        Args:
-            drawn: draws of each dataset until now.
-        """
-        if self._limit is None:
-            return
-        if drawn < self._until:
-            self._clock.set(0.0)
-            return
-        if self._until:
-            self._until = 0
-            self._clock.set(min(self._seconds, (1 - LEAST) * self._limit))
-            return
-        used = self._clock.used()
-        if used >= self._seconds + EVERY:
-            self._seconds = used
-            self._store.save(self._stream, self._key, Saved((drawn, drawn), [round(used, 3)]))
-
-    def forget(self) -> None:
-        """The search has come to its end; who repeats it has all of its seconds."""
-        self._store.forget(self._stream, self._key)
-
-
-# What a search asks of its draws: another question of the same draws is another look at them.
-
-
-def asked_of_draws(cell: Cell, seconds: float | None) -> list[Any]:
-    """What makes a search another one at the same draws; more trials only where they begin it anew.
-
-    Args:
-        cell: what is searched.
-        seconds: budget of a box; half of it decides how many pairs are begun.
-    """
-    assert cell.search is not None
-    search = cell.search
-    chosen: list[Choice[Any]] = [search.neighbourhood, *search.attacks]
-    kinds: list[Any] = [type(choice.value) for choice in chosen]
-    values = [
-        [choice.distribution, choice.use, choice.value.params(), source_of(kind)]
-        for choice, kind in zip(chosen, kinds, strict=True)
-    ]
-    begins = min(cell.trials, math.ceil(WARM_UP / SHARE))
-    asked = [search.mechanism.value.params(), values, repr(cell.delta), begins]
-    if isinstance(search.mechanism.value, HostMechanism):
-        asked += [seconds, told_as(search.mechanism)]
-    return asked
-
-
-# Spends the draws of one search: many pairs cheaply, then those that show most.
-
-
-PROPOSALS = 1 / 2
-"""Share of the trials after which no pair is warmed up any more: what is left is bet on."""
+PROPOSALS = 1 / 2  # share of the trials after which no more pairs are warmed up: the rest is bet on
 
 AGAIN = 16, 256
-"""Draws after which more pairs are proposed, as a multiple of those after the last time: where no
-pair looks promising, and where one does."""
+"""More pairs are proposed after this multiple of the draws at the last proposal: if no pair looks
+promising, and if one does."""
 
 FOR_BOUND = 1 << 20
-"""Draws after which a search that goes on to the end draws for its bound too, whatever it shows."""
+"""Draws after which a search that uses all its trials draws for its bound in any case."""
 
-PROMISING = 3.0
-"""Standard errors beyond a claim that are hardly the luck of one among many events."""
-
-LUCK = 1.0
-"""Standard errors that the luckiest of a pair's events owes to its luck."""
+PROMISING = 3.0  # standard errors beyond a claim that are hardly the luck of one among many events
+LUCK = 1.0  # standard errors that the luckiest of a pair's events owes to its luck
 
 NO_PAIR = "the neighbourhood proposed no pair in which D and D′ differ"
 
@@ -243,18 +48,17 @@ ONE_EXCEPTION = (
     ". The last one {}"
 )
 
-PROPOSE = "proposals"
-"""Stream of what a neighbourhood makes up."""
+PROPOSE = "proposals"  # stream of the neighbourhood's random numbers
 
 
-class Hunt:
-    """One search.
+class SearchRun:
+    """The run of one search.
 
     Args:
-        cell: what is searched; its `search` says where.
+        cell: the cell; its `search` has the neighbourhood and the attacks.
         settings: of the run.
-        count: calls functions, perhaps at once, and returns what they gave.
-        progress: told how many draws were made, on both datasets together.
+        count: calls functions, perhaps concurrently, and returns their values.
+        progress: called with the number of draws made, on both datasets together.
     """
 
     def __init__(
@@ -263,84 +67,97 @@ class Hunt:
         assert cell.search is not None
         self.cell, self.search, self.settings = cell, cell.search, settings
         self.error = settings.error_of(cell)
-        self.arms: list[AnyArm] = []
+        self.arms: list[Arm] = []
         about = cell.delta, settings.resolution_of(cell)
         self.wealth = Wealth(*about, led=not settings.ends_when_decided)
-        self._leading = Leading(*about)
-        self.drawn = 0
-        """Draws of each dataset, of all pairs together."""
+        self.drawn = 0  # draws of each dataset, of all pairs together
         self.ended_by_time = False
-        self._count, self._progress = count, progress
+        self._leading, self._progress = Leading(*about), progress
         limit = settings.run.seconds
         self._clock = Clock(None if limit is None else max(limit, GRACE))
-        self.maker = Maker(cell, settings, self._clock)
+        self.maker = ArmMaker(cell, settings, self._clock, count)
         self.sensitivity = SensitivityCheck(
             self.search.mechanism.value, settings.source, settings.run
         )
         self._stream = Stream(cell.seed, self.maker.group([]), cell.repeat, EVAL)
         self._question = digest([*asked_of_draws(cell, limit), repr(self.error)])
-        self._haste = Haste(settings.store, self._stream, f"looks-{self._question}")
-        where = settings.store, self._stream, f"spent-{self._question}"
-        self._spent = Spent(*where, self._clock, limit)
-        self._known: dict[Pair, AnyArm | None] = {}
+        where = settings.store, self._stream
+        self._looks = LookSizes(*where, f"looks-{self._question}")
+        self._used = UsedTime(*where, f"spent-{self._question}", self._clock, limit)
+        self._known: dict[Pair, Arm | None] = {}
         """Every proposed pair, in order, with its arm if draws were spent on it."""
-        self._waiting: list[Pair] = []
-        """Proposed pairs that were not drawn from yet."""
-        self._asked_at = 0
-        """Draws when the neighbourhood was last asked."""
-        self._most_begun: int | None = None
-        """Pairs after which no more were begun, once half of the time was spent."""
-        self._silent = 0
-        """Pairs on which every answer was one exception."""
-        self._raised = "has no text"
-        """The last of these exceptions, in words."""
+        self._waiting: list[Pair] = []  # proposed pairs that were not drawn from yet
+        self._asked_at = 0  # draws at the last proposal
+        self._most_begun: int | None = None  # pairs begun until half of the time was spent
+        self._silent = 0  # pairs on which every answer was one exception
+        self._raised = "has no text"  # the last of these exceptions, in words
         self._rounds = 0
-        self._zs: dict[int, tuple[Any, float]] = {}
-        """Of each arm what its standard errors were asked of, and how many they are."""
+        self._zs: dict[int, tuple[Any, float]] = {}  # results of `_z`, with their arguments
 
     def run(self) -> None:
-        """Searches until the draws, or the time, are spent or the question is answered.
+        """Search until the draws or the time are spent, or the question is answered.
 
         Raises:
-            CellError: what makes the draws, or proposes pairs, cannot be used.
-            WorthlessError: answers of a box depend on each other.
+            CellError: the mechanism, the neighbourhood or an attack cannot be used.
+            WorthlessError: answers of a black box depend on each other.
         """
         try:
             with self._clock.running():
                 while not self._is_decided() and self._goes_on():
                     pass
-        except Overdue:  # the round that was being drawn counts for nothing
+        except Overdue:  # the unfinished round does not count
             self.ended_by_time = True
         for arm in self.arms:
-            if arm.at_once:
+            if isinstance(arm, BlackBoxArm):
                 arm.conclude()
-        self._spent.forget()
+        self._used.forget()
 
-    def _is_half_spent(self) -> bool:
-        """Whether no more pairs are begun, because half of the time is spent on those that were.
+    @property
+    def has_bet(self) -> bool:
+        """True if anything was bet on."""
+        return self._rounds > 0
 
-        How many there were is kept: whoever repeats the search bets on the same rounds.
+    def is_refuted(self) -> bool:
+        """True if the claim is refuted."""
+        return self.wealth.best >= -math.log(self.error)
+
+    def witness(self) -> Arm:
+        """Return the pair with the largest bound, if draws go on for the bound and there is one.
+
+        Otherwise the pair that has earned most; before any has, the one that suggests most.
         """
-        limit, begun = self.settings.run.seconds, len(self._known)
-        if limit is None or not any(arm.at_once for arm in self.arms):
-            return False
-        key, stream = f"begun-{self._question}", self._stream
-        if self._most_begun is None:
-            kept = self.settings.store.load(stream, key)
-            if kept is not None:
-                self._most_begun = kept.done[0]
-            elif (left := self._clock.left()) is not None and left < limit / 2:
-                self.settings.store.save(stream, key, Saved((begun, begun), [begun]))
-                self._most_begun = begun
-        return self._most_begun is not None and begun >= self._most_begun
+        if not self.settings.ends_when_decided:
+            bounds = [self.wealth.bound(self.error, number) for number in range(len(self.arms))]
+            if max(bounds) > 0:
+                return self.arms[bounds.index(max(bounds))]
+        best = max(self.arms, key=lambda arm: arm.earned)
+        return best if best.earned > 0 else max(self.arms, key=self._suggests)
+
+    def target(self, arm: Arm) -> tuple[Point, ...]:
+        """Return the points to bet against: of the claim or, once refuted, the least open loss."""
+        if arm.claim is not None and not self.is_refuted():
+            return arm.points
+        open_ = min(self.wealth.open(self.error) * arm.scale, LOSS_LIMIT)
+        return (Point(open_, self.cell.delta + self.wealth.resolution * (1 + math.exp(open_))),)
+
+    def _is_decided(self) -> bool:
+        return self.settings.ends_when_decided and self.is_refuted()
+
+    def _is_promising(self) -> bool:
+        return any(self._z(arm) > PROMISING for arm in self.arms)
+
+    @property
+    def _left(self) -> int:
+        return self.cell.trials - self.drawn
 
     def _goes_on(self) -> bool:
-        """Takes a step; False if there is none."""
+        """Take one step; False if none is left."""
         is_half_spent = self._is_half_spent()
         if self._waiting and is_half_spent:
             self._waiting.clear()
             self._asked_at = self.drawn
-        if self._waiting and not any(arm.at_once and self._z(arm) > PROMISING for arm in self.arms):
+        # A promising pair of a black box is followed before other pairs are begun.
+        if self._waiting and not (self._is_black_box and self._is_promising()):
             self._begin(self._waiting.pop(0))
             if not self._waiting:
                 self._asked_at = self.drawn
@@ -366,72 +183,44 @@ class Hunt:
         (self._look if looked else self._bet)(arm, draws)
         return True
 
-    def _look_at(self, arm: AnyArm) -> int:
-        """Draws of each dataset that a pair of a fast box gets before it is bet on; perhaps 0."""
-        if not isinstance(arm, BoxArm) or self.settings.run.seconds is None or not self.has_bet:
-            return 0
-        if self._z(arm) > arm.least or arm.trials >= LOOKED:
-            return 0
-        most = self._left // (2 * len(self.arms))
-        paces = [told for a in self.arms if isinstance(a, BoxArm) for told in a.paces]
-        return arm.up_to(self._haste.next(is_fast(arm.paces, paces), most), self._left)
-
     @property
-    def has_bet(self) -> bool:
-        """Whether anything was bet on."""
-        return self._rounds > 0
+    def _is_black_box(self) -> bool:
+        return isinstance(self.search.mechanism.value, HostMechanism)
 
-    def witness(self) -> AnyArm:
-        """The pair that has earned most; before any has, the one that suggests most.
+    def _is_half_spent(self) -> bool:
+        """True if no more pairs are begun, because half of the time is spent.
 
-        Where draws go on for the bound, the pair that has the largest.
+        The number of pairs begun is kept, so that a repeated search bets on the same rounds.
         """
-        if not self.settings.ends_when_decided:
-            bounds = [self.wealth.bound(self.error, number) for number in range(len(self.arms))]
-            if max(bounds) > 0:
-                return self.arms[bounds.index(max(bounds))]
-        best = max(self.arms, key=lambda arm: arm.earned)
-        return best if best.earned > 0 else max(self.arms, key=self._suggests)
-
-    def target(self, arm: AnyArm) -> tuple[Point, ...]:
-        """What is worth betting against: the claim; once that is refuted, what still holds."""
-        if arm.claim is not None and not self.is_refuted():
-            return arm.points
-        open_ = min(self.wealth.open(self.error) * arm.scale, LARGEST)
-        return (Point(open_, self.cell.delta + self.wealth.resolution * (1 + math.exp(open_))),)
-
-    @property
-    def _left(self) -> int:
-        return self.cell.trials - self.drawn
-
-    def is_refuted(self) -> bool:
-        """Whether the claim is."""
-        return self.wealth.best >= -math.log(self.error)
-
-    def _is_decided(self) -> bool:
-        return self.settings.ends_when_decided and self.is_refuted()
+        limit, begun = self.settings.run.seconds, len(self._known)
+        if limit is None or not self._is_black_box or not self.arms:
+            return False
+        key, stream = f"begun-{self._question}", self._stream
+        if self._most_begun is None:
+            kept = self.settings.store.load(stream, key)
+            if kept is not None:
+                self._most_begun = kept.done[0]
+            elif (left := self._clock.left()) is not None and left < limit / 2:
+                self.settings.store.save(stream, key, Saved((begun, begun), [begun]))
+                self._most_begun = begun
+        return self._most_begun is not None and begun >= self._most_begun
 
     def _wants_more(self) -> bool:
         return self.drawn >= AGAIN[self._is_promising()] * self._asked_at
-
-    def _is_promising(self) -> bool:
-        return any(self._z(arm) > PROMISING for arm in self.arms)
 
     def _propose(self) -> None:
         history = [
             Earned(pair, arm.trials, self._growth(arm)) if arm else Earned(pair, 0, 0.0)
             for pair, arm in self._known.items()
         ]
-        rng = host_generator(
-            Stream(self.cell.seed, self.maker.group([]), self.cell.repeat, PROPOSE), len(self.arms)
-        )
+        rng = host_generator(self._stream.of(PROPOSE), len(self.arms))
         neighbourhood = self.search.neighbourhood.value
         proposed = guarded("propose", lambda: list(neighbourhood.propose(rng, history)))
         proposed = self.sensitivity.look([pair for pair in proposed if pair not in self._known])
         self._waiting = list(dict.fromkeys(proposed))[: MOST_PAIRS - len(self.arms)]
 
     def _begin(self, pair: Pair) -> None:
-        """Draws from a pair for the first time."""
+        """Draw from a pair for the first time."""
         self._known[pair] = None
         if (arm := self.maker.arm(pair)) is None:
             return
@@ -441,18 +230,17 @@ class Hunt:
                 raise CellError(f"a search takes {needed} trials to begin with, and more to go on")
             self._waiting.clear()
             return
-        arm.warm_up(self._count)
-        if isinstance(arm, BoxArm) and arm.shows_nothing:
+        arm.warm_up()
+        if isinstance(arm, BlackBoxArm) and (code := arm.only_exception()) is not None:
             self._silent += 1
-            self._raised = self.settings.source.words.get(arm.first_kind, self._raised)
-            self._spend(arm.trials)
-            return
-        self.arms.append(arm)
-        self._known[pair] = arm
+            self._raised = self.settings.source.words.get(code, self._raised)
+        else:
+            self.arms.append(arm)
+            self._known[pair] = arm
         self._spend(arm.trials)
 
-    def _next(self) -> tuple[AnyArm, bool]:
-        """Who is drawn from next, and whether that is because its bound is the largest."""
+    def _next(self) -> tuple[Arm, bool]:
+        """Return the pair to draw from; True if it is drawn because its bound is the largest."""
         if not self.settings.ends_when_decided:
             refuted = self.is_refuted()
             idle = self.drawn >= FOR_BOUND and not self._is_promising()
@@ -461,45 +249,219 @@ class Hunt:
                 return self._leading.pick(self.arms, self._growth, share)
         return max(self.arms, key=lambda arm: (self._growth(arm), self._suggests(arm))), False
 
-    def _growth(self, arm: AnyArm) -> float:
-        """About how much a draw would earn, on average over what the pair may be.
+    def _growth(self, arm: Arm) -> float:
+        """Estimate what a draw would earn, averaged over the losses that the pair may have.
 
-        What it has shown is off by one standard error. So a pair that shows little is looked at
-        again some time, and one that lies well inside of the claim after all others.
+        What a pair has shown is off by one standard error. So a pair that shows little gets draws
+        again some time, and one well inside of the claim after all others.
         """
         z, trials = self._z(arm), arm.seen.trials
-        if arm.at_once and z <= arm.least:  # a look comes first, on which nothing is earned
-            trials = max(trials, self._haste.last // 2)
-        return hoped(z - LUCK) / (2 * trials)
+        if self._is_black_box and z <= arm.least:  # its next draws are a look, which earns nothing
+            trials = max(trials, self._looks.last // 2)
+        return expected_gain(z - LUCK) / (2 * trials)
 
-    def _suggests(self, arm: AnyArm) -> float:
+    def _suggests(self, arm: Arm) -> float:
         return self._z(arm) / math.sqrt(arm.seen.trials)
 
-    def _z(self, arm: AnyArm) -> float:
-        key = (arm.drawn, self.target(arm))
+    def _z(self, arm: Arm) -> float:
+        """Standard errors by which the farthest event lies outside of the target."""
+        key = (arm.trials, self.target(arm))
         if self._zs.get(id(arm), ((), 0.0))[0] != key:
             guess = farthest(arm.seen, key[1])
             self._zs[id(arm)] = key, -math.inf if guess is None else guess.z
         return self._zs[id(arm)][1]
 
-    def _look(self, arm: AnyArm, draws: int) -> None:
-        """Nothing would have been bet on what the pair had shown: answers to learn from."""
-        before = arm.seen
-        fresh = arm.draw(draws, self._count)
-        self._spend(draws)
-        self.wealth.pass_over(before, fresh, arm.points)
-        arm.take_in(fresh, self._count)
+    def _look_at(self, arm: Arm) -> int:
+        """Return the draws of each dataset for a look at a pair; 0 if it gets none."""
+        if not isinstance(arm, BlackBoxArm) or self.settings.run.seconds is None:
+            return 0
+        if not self.has_bet or self._z(arm) > arm.least or arm.trials >= LOOK:
+            return 0
+        most = self._left // (2 * len(self.arms))
+        paces = [told for one in self.arms if isinstance(one, BlackBoxArm) for told in one.paces]
+        return arm.up_to(self._looks.next(is_fast(arm.paces, paces), most), self._left)
 
-    def _bet(self, arm: AnyArm, draws: int) -> None:
-        before = arm.seen
-        fresh = arm.draw(draws, self._count)
-        self._spend(draws)
+    def _look(self, arm: Arm, draws: int) -> None:
+        """Draw answers to learn from: on what the pair has shown nothing would be bet."""
+        before, fresh = self._drawn(arm, draws)
+        self.wealth.pass_over(before, fresh, arm.points)
+        arm.take_in(fresh)
+
+    def _bet(self, arm: Arm, draws: int) -> None:
+        before, fresh = self._drawn(arm, draws)
         where = arm.scale, self.drawn, self.arms.index(arm), arm.least
         arm.earned += self.wealth.bet(before, fresh, arm.points, *where)
         self._rounds += 1
-        arm.take_in(fresh, self._count)
+        arm.take_in(fresh)
+
+    def _drawn(self, arm: Arm, draws: int) -> tuple[Seen, Seen]:
+        """Draw a round; return the counts before it, and its own."""
+        before = arm.seen
+        fresh = arm.draw(draws)
+        self._spend(draws)
+        return before, fresh
 
     def _spend(self, draws: int) -> None:
         self.drawn += draws
-        self._spent.note(self.drawn)
+        self._used.note(self.drawn)
         self._progress(2 * draws)
+
+
+def asked_of_draws(cell: Cell, seconds: float | None) -> list[Any]:
+    """Return all settings that make a search another look at the same draws.
+
+    More trials only count if they change the draws with which pairs begin.
+
+    Args:
+        cell: the cell that is searched.
+        seconds: time budget of a black box; half of it decides how many pairs are begun.
+    """
+    assert cell.search is not None
+    search = cell.search
+    chosen: list[Choice[Any]] = [search.neighbourhood, *search.attacks]
+    kinds: list[Any] = [type(choice.value) for choice in chosen]
+    values = [
+        [choice.distribution, choice.use, choice.value.params(), source_of(kind)]
+        for choice, kind in zip(chosen, kinds, strict=True)
+    ]
+    begins = min(cell.trials, math.ceil(WARM_UP / SHARE))
+    asked = [search.mechanism.value.params(), values, repr(cell.delta), begins]
+    if isinstance(search.mechanism.value, HostMechanism):
+        asked += [seconds, told_as(search.mechanism)]
+    return asked
+
+
+FARTHEST = -4.0  # standard errors inside of the claim from which on all pairs count as equal
+
+
+def expected_gain(z: float) -> float:
+    """Return the mean of max(X, 0)² for X ~ N(z, 1).
+
+    Args:
+        z: standard errors by which an event lies outside of the claim.
+    """
+    z = max(z, FARTHEST)
+    density = math.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    return (1 + z**2) * math.erfc(-z / math.sqrt(2)) / 2 + z * density
+
+
+def least_losses(
+    seen: Seen, delta: float, resolution: float = 0.0, errors: float = 2.0
+) -> tuple[Floats, Floats]:
+    """Return the loss that each event shows, and the same less some standard errors.
+
+    Args:
+        seen: counts of one pair.
+        delta: δ of the loss.
+        resolution: of the sampler: the error of either probability.
+        errors: number of standard errors of the logarithm.
+
+    Returns:
+        −∞ for an event that shows no loss.
+    """
+    n = seen.trials
+    q, p = ((events(*seen) + 0.5) / (n + 1)).T
+    beyond = p > delta + resolution
+    excess, base = np.where(beyond, p - delta - resolution, 1.0), q + resolution
+    loss = np.where(beyond, np.log(excess / base), -np.inf)
+    error = np.sqrt(p * (1 - p) / (n * excess**2) + q * (1 - q) / (n * base**2))
+    return loss, np.where(beyond, loss - errors * error, -np.inf)
+
+
+OTHERS = 0.2
+"""Share of the draws after a claim is refuted that pairs other than the leading one get."""
+
+UNDECIDED = 0.3  # the same share before the claim is refuted
+
+
+class Leading:
+    """Draws for a bound, shared by the pair that leads and the others, which may overtake it.
+
+    Args:
+        delta: δ of the bound.
+        resolution: of the sampler.
+    """
+
+    def __init__(self, delta: float, resolution: float) -> None:
+        self._about = delta, resolution
+        self._led = self._others = 0
+
+    def pick(
+        self, arms: Sequence[Arm], growth: Callable[[Arm], float], share: float
+    ) -> tuple[Arm, bool]:
+        """Return the next pair to draw from; True if it is the leading one.
+
+        Args:
+            arms: of the search.
+            growth: expected gain of a draw against the claim or, once that is refuted, against the
+                least loss that is not.
+            share: of the draws, that other pairs than the leading one get.
+        """
+
+        def shown(arm: Arm) -> float:
+            least = least_losses(arm.seen, *self._about)[1]
+            return float(np.max(least, initial=-np.inf)) / arm.scale
+
+        leader = max(arms, key=shown)
+        others = [arm for arm in arms if arm is not leader]
+        if others and self._others < share * (self._led + self._others):
+            return max(others, key=growth), False
+        return leader, True
+
+    def spent(self, draws: int, *, leads: bool) -> None:
+        """Note the draws made of the pair that was picked."""
+        if leads:
+            self._led += draws
+        else:
+            self._others += draws
+
+
+LEAST = 0.1  # share of its seconds that a search gets however often it was interrupted
+EVERY = 0.5  # seconds between two notes of the time used
+
+
+class UsedTime:
+    """The seconds that a search has used, kept beside its counts until the search ends.
+
+    An interrupted search repeats its steps with kept answers, at no cost to its time budget.
+
+    Args:
+        store: where the seconds are kept.
+        stream: address of the search.
+        key: of its question.
+        clock: of the search.
+        limit: its time budget in seconds; None for none.
+    """
+
+    def __init__(
+        self, store: Store, stream: Stream, key: str, clock: Clock, limit: float | None
+    ) -> None:
+        self._store, self._stream, self._key = store, stream, key
+        self._clock, self._limit = clock, limit
+        kept = None if limit is None else store.load(stream, key)
+        self._until = 0 if kept is None else kept.done[0]  # draws of the last try to be repeated
+        self._seconds = 0.0 if kept is None else float(kept.leaves[0])
+
+    def note(self, drawn: int) -> None:
+        """Note the progress of the search.
+
+        Args:
+            drawn: draws of each dataset until now.
+        """
+        if self._limit is None:
+            return
+        if drawn < self._until:
+            self._clock.set(0.0)
+            return
+        if self._until:
+            self._until = 0
+            self._clock.set(min(self._seconds, (1 - LEAST) * self._limit))
+            return
+        used = self._clock.used()
+        if used >= self._seconds + EVERY:
+            self._seconds = used
+            self._store.save(self._stream, self._key, Saved((drawn, drawn), [round(used, 3)]))
+
+    def forget(self) -> None:
+        """End the search: if it is repeated, it has all of its seconds again."""
+        self._store.forget(self._stream, self._key)

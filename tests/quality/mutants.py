@@ -245,7 +245,7 @@ MUTANTS = [
     ),
     Mutant(
         20,
-        "every pair of a search has half of the purse",
+        "every pair of a search has half of the wealth",
         "dpframe/search/wealth.py",
         "return 1 / ((number + 1) * (number + 2))",
         "return 1 / 2",
@@ -255,8 +255,8 @@ MUTANTS = [
         21,
         "a search bets on what it learned from",
         "dpframe/search/arms.py",
-        "fresh = self._counted(range(self.drawn, self.drawn + chunks), count)",
-        "fresh = self._counted(range(0, chunks), count)",
+        "fresh = self._counted(range(self.drawn, self.drawn + chunks))",
+        "fresh = self._counted(range(0, chunks))",
         ("tests/search/test_arm.py",),
     ),
 ]

@@ -8,8 +8,7 @@ import pytest
 from support.searches import Three, spec
 
 import dpframe
-from dpframe.search import arms as arm
-from dpframe.search import arms as learned
+from dpframe.search import arms
 
 
 def test_what_is_bet_on_was_neither_learned_from_nor_counted_before(
@@ -18,16 +17,16 @@ def test_what_is_bet_on_was_neither_learned_from_nor_counted_before(
     seen: dict[str, set[int]] = {}
     """Of each pair, the chunks that anything was made of."""
     rounds = []
-    counted, drawn, draw = arm.Arm._counted, learned.Learned._drawn, arm.Arm.draw
+    counted, drawn, draw = arms.TracedArm._counted, arms.Learned._drawn, arms.TracedArm.draw
 
     def of(the_pass: Any) -> set[int]:
         return seen.setdefault(the_pass.stream.group, set())
 
-    def count(self: Any, chunks: range, counter: Any) -> Any:
+    def count(self: Any, chunks: range) -> Any:
         if betting:
             rounds.append((len(of(self.the_pass) & {*chunks}), len(chunks)))
         of(self.the_pass).update(chunks)
-        return counted(self, chunks, counter)
+        return counted(self, chunks)
 
     def look(self: Any, chunks: range) -> Any:
         of(self.the_pass).update(chunks)
@@ -35,16 +34,16 @@ def test_what_is_bet_on_was_neither_learned_from_nor_counted_before(
 
     betting: list[bool] = []
 
-    def bet(self: Any, chunks: int, counter: Any) -> Any:
+    def bet(self: Any, draws: int) -> Any:
         betting.append(True)
         try:
-            return draw(self, chunks, counter)
+            return draw(self, draws)
         finally:
             betting.pop()
 
-    monkeypatch.setattr(arm.Arm, "_counted", count)
-    monkeypatch.setattr(learned.Learned, "_drawn", look)
-    monkeypatch.setattr(arm.Arm, "draw", bet)
+    monkeypatch.setattr(arms.TracedArm, "_counted", count)
+    monkeypatch.setattr(arms.Learned, "_drawn", look)
+    monkeypatch.setattr(arms.TracedArm, "draw", bet)
     (cell,) = dpframe.audit(spec("laplace"), plugins=[Three]).cells
     assert cell.status == "ok"
     assert len(rounds) > 8

@@ -14,9 +14,7 @@ from support.leaky_boxes import searched
 from dpframe import HostMechanism, PureDP
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.ledger import Ledger
-from dpframe.search import box_arms as box_arm
-from dpframe.search import box_draws
-from dpframe.search import box_draws as box_sizes
+from dpframe.search import black_box_arms, black_box_draws
 from dpframe.workers import scheduling as pace
 from dpframe.workers.scheduling import Overdue
 
@@ -113,7 +111,7 @@ def test_p_values_of_who_is_right_are_no_smaller_than_they_say(box: Any, epsilon
 def test_what_is_bet_on_was_not_seen_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every round is drawn after its events were chosen, at an address that is drawn once."""
     drawn: list[tuple[str, int, int, int]] = []
-    part = box_draws.BoxDraws._part
+    part = black_box_draws.BlackBoxDraws._answers
 
     def noted(self: Any, one: Any) -> Any:
         where = self.stream.group, one.dataset
@@ -121,18 +119,18 @@ def test_what_is_bet_on_was_not_seen_before(monkeypatch: pytest.MonkeyPatch) -> 
         return part(self, one)
 
     learned: list[int] = []
-    draw = box_arm.BoxArm.draw
+    draw = black_box_arms.BlackBoxArm.draw
 
-    def bet(self: Any, draws: int, count: Any) -> Any:
-        before, known = self._views.views, len(drawn)
-        fresh = draw(self, draws, count)
-        assert self._views.views is before
+    def bet(self: Any, draws: int) -> Any:
+        before, known = self._events.learned, len(drawn)
+        fresh = draw(self, draws)
+        assert self._events.learned is before
         assert len(drawn) > known
         learned.append(len(before))
         return fresh
 
-    monkeypatch.setattr(box_draws.BoxDraws, "_part", noted)
-    monkeypatch.setattr(box_arm.BoxArm, "draw", bet)
+    monkeypatch.setattr(black_box_draws.BlackBoxDraws, "_answers", noted)
+    monkeypatch.setattr(black_box_arms.BlackBoxArm, "draw", bet)
     searched(boxes.clipped_mean, 1.0, 800)
     assert len(learned) > 10
     assert len(drawn) == len({one[:3] for one in drawn})
@@ -173,13 +171,13 @@ def test_a_box_that_always_raises_is_no_right_box() -> None:
 
 
 def test_chunks_grow_with_their_number_and_not_with_the_machine() -> None:
-    sizes = box_sizes.Sizes(None)
+    sizes = black_box_draws.ChunkSizes(None)
     found = [sizes.rows_of(chunk) for chunk in range(400)]
-    assert found[0] == box_sizes.FIRST
+    assert found[0] == black_box_draws.FIRST_ROWS
     assert found == sorted(found)
-    assert found[-1] == box_sizes.LARGEST
+    assert found[-1] == black_box_draws.LARGEST_ROWS
     sizes.widest = 8 * 8195
-    assert sizes.rows_of(399) * sizes.widest <= box_sizes.NBYTES
+    assert sizes.rows_of(399) * sizes.widest <= black_box_draws.CHUNK_BYTES
 
 
 class Unseeded(HostMechanism, name="leaky"):
@@ -234,17 +232,17 @@ def test_answers_that_depend_on_each_other_are_worth_nothing() -> None:
 
 def test_answers_are_kept_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    learn = box_arm.BoxArm._learn
+    learn = black_box_arms.BlackBoxArm._learn
 
-    def noted(self: Any) -> None:
-        learn(self)
+    def noted(self: Any, kept: Any) -> None:
+        learn(self, kept)
         sizes.append(self._learned)
 
-    monkeypatch.setattr(box_arm.BoxArm, "_learn", noted)
+    monkeypatch.setattr(black_box_arms.BlackBoxArm, "_learn", noted)
     searched(boxes.clipped_mean, 1.0, 1_500, run={"stop": "never"})
     usual = max(sizes)
     sizes.clear()
-    monkeypatch.setattr(box_arm.Room.__init__, "__defaults__", (1 << 12,))
+    monkeypatch.setattr(black_box_arms.Room.__init__, "__defaults__", (1 << 12,))
     found = searched(boxes.clipped_mean, 1.0, 1_500, run={"stop": "never"})
     assert max(sizes) < usual
     assert found.estimate is not None  # what is drawn later is counted all the same
@@ -260,7 +258,7 @@ def test_half_of_the_time_goes_into_beginning_pairs(monkeypatch: pytest.MonkeyPa
         return 60.0 if len(asked) < 4 else 29.0 if len(asked) < 12 else -1.0
 
     # Whatever else this machine does.
-    monkeypatch.setattr(box_arm.BoxArm, "paces", ([1e-5], [1e-5]))
+    monkeypatch.setattr(black_box_arms.BlackBoxArm, "paces", ([1e-5], [1e-5]))
     store = Store()
     run = {"seconds": 60.0, "stop": "never"}
     with monkeypatch.context() as patch:
@@ -277,7 +275,7 @@ def test_half_of_the_time_goes_into_beginning_pairs(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_round_that_time_ends_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    part, drawn = box_draws.BoxDraws._part, []
+    part, drawn = black_box_draws.BlackBoxDraws._answers, []
 
     def late(self: Any, one: Any) -> Any:
         drawn.append(one)
@@ -285,10 +283,10 @@ def test_a_round_that_time_ends_counts_for_nothing(monkeypatch: pytest.MonkeyPat
             raise Overdue
         return part(self, one)
 
-    monkeypatch.setattr(box_arm.BoxArm, "paces", ([1e-5], [1e-5]))
+    monkeypatch.setattr(black_box_arms.BlackBoxArm, "paces", ([1e-5], [1e-5]))
     run = {"seconds": 60.0, "stop": "never"}
     whole = searched(boxes.clipped_mean, 1.0, 2_000, run=run)
-    monkeypatch.setattr(box_draws.BoxDraws, "_part", late)
+    monkeypatch.setattr(black_box_draws.BlackBoxDraws, "_answers", late)
     cut = searched(boxes.clipped_mean, 1.0, 2_000, run=run)
     played = len(cut.estimate.wealth)
     assert 0 < played < len(whole.estimate.wealth)

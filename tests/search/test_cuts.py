@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpframe.interfaces.statistic import DecisionCounts
-from dpframe.search.arms import Cuts, above, in_words
+from dpframe.search.events import Cuts, above, in_words
 
 
 def bound(scores: np.ndarray, number: int = 8) -> np.ndarray:
@@ -34,7 +34,7 @@ def test_what_is_above_is_counted(scores: list[float]) -> None:
     counts = statistic.zero(layout)
     for dataset, keep in ((0, np.ones(7, bool)), (1, np.arange(7) < 3)):
         counts = statistic.update(layout, counts, jnp.int32(dataset), jnp.array(drawn), keep)
-    found = above(statistic, layout, counts)
+    found = above(statistic, counts)
     assert found.tolist() == [
         [int(np.sum(drawn >= cut)) for cut in layout],
         [int(np.sum(drawn[:3] >= cut)) for cut in layout],
@@ -43,6 +43,6 @@ def test_what_is_above_is_counted(scores: list[float]) -> None:
 
 def test_decisions_have_one_cut() -> None:
     counts = np.array([[7, 3], [4, 6]])
-    assert above(DecisionCounts(), (), counts).tolist() == [[3], [6]]
-    assert in_words(DecisionCounts(), (), 0, is_above=False) == "decides D"
-    assert in_words(Cuts(2), np.array([0.5, 1.0]), 1, is_above=True) == "scores 1 or more"
+    assert above(DecisionCounts(), counts).tolist() == [[3], [6]]
+    assert in_words("decision", 0.0, is_above=False) == "decides D"
+    assert in_words("score", 1.0, is_above=True) == "scores 1 or more"

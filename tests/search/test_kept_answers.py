@@ -12,7 +12,7 @@ from dpframe import HostMechanism, PureDP
 from dpframe.commands.audit import load, make_plan
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.run import run
-from dpframe.search.box_draws import Round, Shelf, Shelves
+from dpframe.search.black_box_draws import AnswerFile, AnswerFiles, KeptRound
 from dpframe.workers.in_process import Here
 
 if TYPE_CHECKING:
@@ -125,18 +125,18 @@ def test_they_go_with_the_record_and_with_a_fresh_start(tmp_path: Path) -> None:
         assert [file.name for file in tmp_path.glob("*.answers")] == ["mine.answers"]
 
 
-def rounds(rows: int) -> Iterator[Round]:
+def rounds(rows: int) -> Iterator[KeptRound]:
     for number in range(4):
         sides = [np.full((rows, 4), number * 10 + side, np.uint64) for side in (1, 2)]
-        yield Round((sides[0], sides[1]), {None, (2,)}, bool(number), {}, ([1e-3], [2e-3, 0.5]))
+        yield KeptRound((sides[0], sides[1]), {None, (2,)}, bool(number), {}, ([1e-3], [2e-3, 0.5]))
 
 
-def test_a_shelf_gives_what_it_got_as_far_as_there_is_room(tmp_path: Path) -> None:
+def test_a_file_gives_what_it_got_as_far_as_there_is_room(tmp_path: Path) -> None:
     file = tmp_path / "a.answers"
-    shelf = Shelf(file, [300])
+    kept = AnswerFile(file, [300])
     for number, one in enumerate(rounds(8)):
-        shelf.save(number, number + 1, one, {1: "number", 10: "other", 3: "unknown"})
-    again = Shelf(file, [300])
+        kept.save(number, number + 1, one, {1: "number", 10: "other", 3: "unknown"})
+    again = AnswerFile(file, [300])
     first = again.load(0, 1)
     assert first is not None
     assert (first.natives, first.one, first.words) == ({None, (2,)}, False, {1: "number"})
@@ -145,4 +145,4 @@ def test_a_shelf_gives_what_it_got_as_far_as_there_is_room(tmp_path: Path) -> No
     assert first.sides[1].tolist() == [[2, 2, 2, 2]] * 8
     assert again.load(0, 2) is None
     assert [again.load(n, n + 1) is not None for n in range(4)] == [True, True, False, False]
-    assert Shelves(None).of(None, None).load(0, 1) is None  # type: ignore[arg-type]
+    assert AnswerFiles(None).of(None, None).load(0, 1) is None  # type: ignore[arg-type]

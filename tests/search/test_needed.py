@@ -7,14 +7,14 @@ import math
 import pytest
 
 from dpframe.claims import ApproxDP, PureDP
-from dpframe.search.box_arms import FIRST, draws_needed
+from dpframe.search.black_box_arms import WARM_UP, draws_needed
 
 ERROR = 1e-3
 
 
 def test_a_small_claim_is_decided_by_the_first_bets() -> None:
-    assert draws_needed(PureDP(0.5), ERROR) <= 4 * FIRST
-    assert draws_needed(ApproxDP(0.5, 1e-6), ERROR) <= 4 * FIRST
+    assert draws_needed(PureDP(0.5), ERROR) <= 4 * WARM_UP
+    assert draws_needed(ApproxDP(0.5, 1e-6), ERROR) <= 4 * WARM_UP
 
 
 @pytest.mark.parametrize("epsilon", [8.0, 10.0, 12.0])

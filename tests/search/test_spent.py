@@ -10,8 +10,8 @@ from support.leaky_boxes import searched
 
 from dpframe.engine.checkpoint import Store
 from dpframe.sampling.address import EVAL, Stream
-from dpframe.search import box_arms as box_arm
-from dpframe.search.search import EVERY, LEAST, Spent
+from dpframe.search import black_box_arms
+from dpframe.search.search import EVERY, LEAST, UsedTime
 from dpframe.workers import scheduling as pace
 
 STREAM = Stream(0, "searched", 0, EVAL)
@@ -25,7 +25,7 @@ class Try:
     def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(pace.time, "monotonic", lambda: self.now)
         self.clock = pace.Clock(60.0)
-        self.spent = Spent(store, STREAM, "spent", self.clock, 60.0)
+        self.spent = UsedTime(store, STREAM, "spent", self.clock, 60.0)
 
     def draws(self, drawn: int, seconds: float) -> float | None:
         with self.clock.running():
@@ -62,30 +62,30 @@ def test_short_times_are_not_put_down(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_search_goes_on_where_its_time_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(box_arm.BoxArm, "paces", ([1e-5], [1e-5]))
+    monkeypatch.setattr(black_box_arms.BlackBoxArm, "paces", ([1e-5], [1e-5]))
     store, run = Store(), {"seconds": 600.0, "stop": "never"}
-    draw, drawn = box_arm.BoxArm.draw, []
+    draw, drawn = black_box_arms.BlackBoxArm.draw, []
 
-    def dear(self: Any, draws: int, count: Any) -> Any:
+    def dear(self: Any, draws: int) -> Any:
         """Each round seems to take 20 seconds, until the run is interrupted."""
         drawn.append(draws)
         if len(drawn) == 10:
             raise KeyboardInterrupt
         self._draws.clock.set(self._draws.clock.used() + 20.0)
-        return draw(self, draws, count)
+        return draw(self, draws)
 
     with monkeypatch.context() as patch:
-        patch.setattr(box_arm.BoxArm, "draw", dear)
+        patch.setattr(black_box_arms.BlackBoxArm, "draw", dear)
         with pytest.raises(KeyboardInterrupt):
             searched(boxes.clipped_mean, 1.0, 2_000, run=run, store=store)
     lefts: list[float] = []
-    note = Spent.note
+    note = UsedTime.note
 
-    def noted(self: Spent, much: int) -> None:
+    def noted(self: UsedTime, much: int) -> None:
         note(self, much)
         lefts.append(self._clock.left() or 0.0)
 
-    monkeypatch.setattr(Spent, "note", noted)
+    monkeypatch.setattr(UsedTime, "note", noted)
     found = searched(boxes.clipped_mean, 1.0, 2_000, run=run, store=store)
     assert max(lefts[:8]) > 590.0  # eight pairs are begun again
     assert lefts[-1] < 600.0 - 9 * 20.0

@@ -1,4 +1,4 @@
-"""What a search has earned: as a loop would have it, and seldom much where the claim is true."""
+"""The wealth of a search equals that of a plain loop, and seldom grows if the claim is true."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 from scipy.special import bdtrc
 
-from dpframe.search.wealth import FINE, GRID, Ladder, Point, Seen, Wealth, farthest, largest_loss
+from dpframe.search.wealth import (
+    FINE,
+    GRID,
+    PairWealth,
+    Point,
+    Seen,
+    Wealth,
+    farthest,
+    largest_loss,
+)
 from dpframe.stats.betting import choose, events, pay, project
 
 CUTS = np.linspace(-3.0, 4.0, 15)
@@ -63,8 +72,8 @@ def test_it_is_what_a_loop_over_events_and_losses_gives() -> None:
     assert wealth.best == pytest.approx(whole, rel=1e-9)
     assert wealth.best > 1
     places = np.searchsorted(GRID, chosen)
-    # Either purse of the first pair has a quarter of the whole, and it was bet on from the start.
-    assert wealth._ladders[0].best[places] == pytest.approx(
+    # Either share of the first pair is a quarter of the whole, and it was bet on from the start.
+    assert wealth._pairs[0].best[places] == pytest.approx(
         [best[e] - math.log(2) for e in chosen], rel=1e-9
     )
     assert [drawn for drawn, _ in wealth.history] == [100, 200, 300]
@@ -156,7 +165,7 @@ def test_the_bounds_of_all_pairs_hold_together(led: bool) -> None:
             wealth.bet(arms[arm], fresh, (), 1.0, drawn, arm)
             arms[arm] = plus(arms[arm], fresh)
         wrong += any(wealth.bound(error, number) > 0.3 for number in range(4))
-        lucky += any(np.any(ladder.now > 0) for ladder in wealth._ladders.values())
+        lucky += any(np.any(own.now > 0) for own in wealth._pairs.values())
     assert wrong == 0 or bdtrc(wrong - 1, audits, error) > 1e-6
     assert lucky > audits / 10  # not vacuous
 
@@ -177,7 +186,7 @@ def test_pairs_that_lose_do_not_ruin_the_one_that_is_found() -> None:
     assert wealth.best <= np.logaddexp(*wealth.apart[12]) - math.log(2 * 2 * 12 * 13) + 1e-9
 
 
-def test_a_late_pair_has_the_purse_of_the_first_if_it_is_the_first_that_is_bet_on() -> None:
+def test_a_late_pair_has_the_share_of_the_first_if_it_is_the_first_that_is_bet_on() -> None:
     """Forty pairs before it showed nothing: rounds on which nothing is bet cost nothing."""
     claim, wealths = (Point(0.3, 0.0),), []
     for late in (0, 40):
@@ -207,12 +216,12 @@ def test_shares_of_the_error_add_up_to_one_at_most(led: bool) -> None:
         if led and number % 2:
             wealth.lead(number)
         wealth.bet(seen, laplace(rng, 10, 1.0), claim if number % 3 else (), 1.0, drawn, number)
-    shares = [share for ladder in wealth._ladders.values() for share, _ in ladder.purses.values()]
+    shares = [share for own in wealth._pairs.values() for share, _ in own.shares.values()]
     assert 0.85 < sum(shares) <= 1 + 1e-12
     assert len(shares) == 40 + 26 + 20 * led
 
 
-def test_who_leads_has_a_purse_of_its_own() -> None:
+def test_a_leading_pair_has_a_share_of_its_own() -> None:
     """It is worth something where many pairs were proposed, and bet on, before."""
     bounds = []
     for leads in (False, True):
@@ -226,23 +235,23 @@ def test_who_leads_has_a_purse_of_its_own() -> None:
     assert bounds[0] + 0.03 < bounds[1] < 1.0
 
 
-def test_who_leads_again_and_again_leads_once() -> None:
+def test_a_pair_that_leads_again_leads_once() -> None:
     wealth, seen = Wealth(0.0, led=True), laplace(np.random.default_rng(12), 400, 1.0)
     for number in (7, 7, 7, 9):
         wealth.lead(number)
         wealth.bet(seen, seen, (), 1.0, 1, number)
-    shares = [wealth._ladders[number].purses["led"][0] for number in (7, 9)]
+    shares = [wealth._pairs[number].shares["led"][0] for number in (7, 9)]
     assert shares == pytest.approx([1 / 3 / 2, 1 / 3 / 6])
 
 
-def test_a_purse_has_earned_nothing_before_it_is_opened() -> None:
-    ladder, at = Ladder(0.5), np.arange(3)
-    ladder.pay(at, np.full((2, 3), 4.0))
+def test_a_share_has_earned_nothing_before_it_is_opened() -> None:
+    own, at = PairWealth(0.5), np.arange(3)
+    own.pay(at, np.full((2, 3), 4.0))
     for _ in range(2):  # who has it gets no other
-        ladder.open("led", 0.25)
-    assert np.exp(ladder.log_wealth(at)) == pytest.approx(0.5 * math.exp(4) + 0.25)
-    ladder.pay(at, np.full((2, 3), 1.0))
-    assert np.exp(ladder.log_wealth(at)) == pytest.approx(0.5 * math.exp(5) + 0.25 * math.e)
+        own.open("led", 0.25)
+    assert np.exp(own.log_wealth(at)) == pytest.approx(0.5 * math.exp(4) + 0.25)
+    own.pay(at, np.full((2, 3), 1.0))
+    assert np.exp(own.log_wealth(at)) == pytest.approx(0.5 * math.exp(5) + 0.25 * math.e)
 
 
 def test_no_bound_rests_on_what_the_sampler_does_not_resolve() -> None:

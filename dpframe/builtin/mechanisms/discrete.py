@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import Annotated, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import Gt, Mechanism, Pair, PureDP
+from dpframe import Array, Gt, HostArray, Key, Mechanism, Pair, PureDP
 from dpframe.builtin.mechanisms.laplace import (
     Calibrated,
     from_uniform,
@@ -17,20 +17,14 @@ from dpframe.builtin.mechanisms.laplace import (
     lone_difference,
 )
 
-if TYPE_CHECKING:
-    from dpframe import Array, HostArray, Key
-
-
-# The geometric mechanism: discrete Laplace noise.
-
 
 class Geometric(Calibrated, name="geometric"):
     """Whole numbers plus two-sided geometric noise: Pr[z] = a^|z| (1 − a)/(1 + a), a = e^{−ε/Δ}.
 
     Claim: ε-DP for a query of l1 sensitivity Δ [Ghosh2009]; true.
-    True ε for the zeros-ones pair: exactly ε at δ = 0. Where one coordinate differs, by 1, all
-    that an output tells is on which side of the gap it lies; so the curve is that of ε/Δ-DP at
-    every δ, as for randomised response. Outputs are floats that hold whole numbers, exactly so
+    True ε for the zeros-ones pair: exactly ε at δ = 0. If one coordinate differs, by 1, an output
+    only tells on which side of the gap it lies; so the curve is that of ε/Δ-DP at every δ, as for
+    randomised response. Outputs are floats that hold whole numbers, exactly so
     below 2²⁴ in float32. A coordinate rounds to 1 with probability a/(1 + a) on D and 1/(1 + a)
     on D′.
     """
@@ -64,9 +58,6 @@ class Geometric(Calibrated, name="geometric"):
         middle = jnp.log1p(jnp.expm1(-1 / scale) / 2)  # ln((1 + a)/2)
         log_w = log(1 - 2 * jnp.abs(v))
         return jnp.copysign(jnp.floor(-(log_w + middle) * scale), v)
-
-
-# Randomised response.
 
 
 class RandomizedResponse(Calibrated, name="randomized-response"):
@@ -107,9 +98,6 @@ class RandomizedResponse(Calibrated, name="randomized-response"):
         return 1 / self.scale
 
 
-# The baseline without any privacy.
-
-
 class CopyInput(Mechanism, name="copy-input"):
     """Releases the data as they are [Habernal2022, section 5].
 
@@ -126,12 +114,9 @@ class CopyInput(Mechanism, name="copy-input"):
         return jnp.broadcast_to(data, (n, *data.shape))
 
     def log_density(self, data: Array, outputs: Array) -> Array:
-        """The log-density of the only possible output, with respect to counting."""
+        """Return the log density with respect to the counting measure."""
         same = jnp.all((outputs == data).reshape(len(outputs), -1), axis=1)
         return jnp.where(same, 0.0, -jnp.inf)
-
-
-# The baseline without any information.
 
 
 class RandomOutput(Mechanism, name="random-output"):

@@ -18,16 +18,8 @@ if TYPE_CHECKING:
     from dpframe import Array, Claim, HostArray, Key
 
 
-# Pieces that the Gaussian mechanisms share.
-
-
-def l2_sensitivity(given: float | None, pair: Pair) -> float:
-    """The sensitivity the user gave, else the pair's l2 distance."""
-    return sensitivity_or_distance(given, pair, 2)
-
-
 def standard_normal(key: Key, data: Array, n: int) -> Array:
-    """N(0, 1) for every coordinate of n outputs, shape [n, *data.shape].
+    """Draw N(0, 1) for every coordinate of n outputs, shape [n, *data.shape].
 
     Drawn in one row and reshaped last: vectors then have full width whatever the dimension.
     """
@@ -35,7 +27,7 @@ def standard_normal(key: Key, data: Array, n: int) -> Array:
 
 
 def normal_cdf(data: HostArray, x: HostArray, sigma: float) -> HostArray | None:
-    """P(data + N(0, σ²) ≤ x) for data of one number, else None."""
+    """Return P(data + N(0, σ²) ≤ x) for data of one number, else None."""
     if np.size(data) != 1:
         return None
     found: HostArray = special.ndtr((x - np.ravel(data)[0]) / sigma)
@@ -43,16 +35,13 @@ def normal_cdf(data: HostArray, x: HostArray, sigma: float) -> HostArray | None:
 
 
 def shift_log_ratio(data: Array, outputs: Array, sigma: Array | float) -> Array:
-    """Log density of N(data, σ²) with respect to N(0, σ²), all coordinates together, shape [n].
+    """Return the log density of N(data, σ²) with respect to N(0, σ²), shape [n].
 
-    Unlike −‖outputs − data‖²/2σ² it is linear in the outputs, so that digits are not lost when two
-    of them are subtracted.
+    Unlike −‖outputs − data‖²/2σ² it is linear in the outputs, so the difference of two of them
+    loses no digits.
     """
     products = (data * (outputs - data / 2)).reshape(len(outputs), -1)
     return jnp.sum(products, axis=1) / sigma**2
-
-
-# The Gaussian mechanism.
 
 
 class Gaussian(Mechanism, name="gaussian"):
@@ -80,7 +69,7 @@ class Gaussian(Mechanism, name="gaussian"):
             raise ValueError("give sigma, or epsilon to calibrate it to, or both")
 
     def resolve(self, pair: Pair) -> Self:
-        sensitivity, sigma = l2_sensitivity(self.sensitivity, pair), self.sigma
+        sensitivity, sigma = sensitivity_or_distance(self.sensitivity, pair, 2), self.sigma
         if sigma is None:
             sigma = sensitivity / float(gaussian_mu_at(known(self.epsilon), self.delta))
         return dataclasses.replace(self, sensitivity=sensitivity, sigma=sigma)
@@ -101,9 +90,6 @@ class Gaussian(Mechanism, name="gaussian"):
 
     def log_density(self, data: Array, outputs: Array) -> Array:
         return shift_log_ratio(data, outputs, known(self.sigma))
-
-
-# The Gaussian mechanism on a Poisson sample.
 
 
 class SubsampledGaussian(Mechanism, name="subsampled-gaussian"):
@@ -142,7 +128,8 @@ class SubsampledGaussian(Mechanism, name="subsampled-gaussian"):
             )
 
     def resolve(self, pair: Pair) -> Self:
-        return dataclasses.replace(self, sensitivity=l2_sensitivity(self.sensitivity, pair))
+        sensitivity = sensitivity_or_distance(self.sensitivity, pair, 2)
+        return dataclasses.replace(self, sensitivity=sensitivity)
 
     def claim(self, pair: Pair) -> Claim:
         if self.epsilon is not None:

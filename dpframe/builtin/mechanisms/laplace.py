@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from collections.abc import Callable
+from typing import Annotated, Any, Final, Literal, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dpframe import Gt, HostMechanism, LaplaceDP, Mechanism, Pair, PureDP
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dpframe import Array, HostArray, Key
-
-
-# What mechanisms need to know of a pair.
+from dpframe import Array, Gt, HostArray, HostMechanism, Key, LaplaceDP, Mechanism, Pair, PureDP
 
 
 def sensitivity_or_distance(given: float | None, pair: Pair, p: float) -> float:
-    """The sensitivity the user gave, else the pair's l_p distance."""
+    """Return the sensitivity that the user gave, else the pair's l_p distance."""
     found = pair.distance(p) if given is None else given
     if found == 0:
         raise ValueError("D and D′ are equal: say which sensitivity the noise is for")
@@ -30,17 +23,16 @@ def sensitivity_or_distance(given: float | None, pair: Pair, p: float) -> float:
 
 
 def known(value: float | None) -> float:
-    """A parameter that `resolve` has filled."""
+    """Return a parameter that `resolve` has filled."""
     if value is None:
         raise ValueError("the noise is not known before the mechanism meets its pair")
     return value
 
 
 def lone_difference(pair: Pair) -> float | None:
-    """By how much D and D′ differ, if they differ in one coordinate at most; else None.
+    """Return |D′ − D| if they differ in one coordinate at most; else None.
 
-    Noise that is independent from coordinate to coordinate tells only there anything about which
-    of the two it was.
+    With noise that is independent in all coordinates only the differing one tells D from D′.
     """
     d0, d1 = (np.asarray(data) for data in (pair.d0, pair.d1))
     if d0.shape != d1.shape or not all(data.dtype.kind in "biuf" for data in (d0, d1)):
@@ -49,15 +41,9 @@ def lone_difference(pair: Pair) -> float | None:
     return float(difference.sum()) if np.count_nonzero(difference) <= 1 else None
 
 
-# Uniform draws and their logarithm, without the cases that they cannot meet.
-
-
-_ONE: Final = np.uint32(0x3F800000)
-"""The bits of 1.0, whose mantissa is empty."""
-_ROOT_HALF: Final = np.uint32(0x3F3504F3)
-"""The bits of √½."""
-_MANTISSA: Final = np.uint32(23)
-"""Bits of it in float32."""
+_ONE: Final = np.uint32(0x3F800000)  # the bits of 1.0, whose mantissa is empty
+_ROOT_HALF: Final = np.uint32(0x3F3504F3)  # the bits of √½
+_MANTISSA: Final = np.uint32(23)  # bits of it in float32
 
 # ln(1 + x) = x − x²/2 + x³·P(x) for 1 + x in [√½, √2), by Cephes' `logf`; XLA's logarithm has the
 # same polynomial. These are the coefficients of x⁸, x⁵, x², of x⁷, x⁴, x, and of x⁶, x³, 1.
@@ -74,7 +60,7 @@ _LN_2: Final = np.array([0x3F318000, 0xB95E8083], np.uint32).view(np.float32)
 
 
 def uniform(key: Key, n: int, dtype: Any, low: float = 0.0) -> Array:
-    """Draws n numbers from Uni[low, low + 1), for low = 0 the very bits of `jax.random.uniform`.
+    """Draw n numbers from Uni[low, low + 1), for low = 0 the same bits as `jax.random.uniform`.
 
     In float32 they are whole multiples of 2⁻²³; that minus ½ is exact, in one step as in two.
 
@@ -92,10 +78,10 @@ def uniform(key: Key, n: int, dtype: Any, low: float = 0.0) -> Array:
 
 
 def log(x: Array) -> Array:
-    """The natural logarithm of 0 and of normal numbers up to 1.
+    """Return the natural logarithm of 0 and of normal numbers up to 1.
 
-    In float32 it gives the very bits of XLA's logarithm on a CPU, in two thirds of its time: no
-    NaN, infinity, negative or denormal number is looked for. Otherwise it is that logarithm.
+    In float32 it has the same bits as XLA's logarithm on a CPU, in two thirds of the time, because
+    it does not handle NaN, infinite, negative and denormal numbers. Other types use XLA's.
     """
     if x.dtype != jnp.float32:
         return jnp.log(x)
@@ -114,23 +100,10 @@ def log(x: Array) -> Array:
     return jnp.where(x == 0, -jnp.inf, found)
 
 
-# Pieces that the Laplace mechanisms share.
-
-
-def l1_sensitivity(given: float | None, pair: Pair) -> float:
-    """The sensitivity the user gave, else the pair's l1 distance."""
-    return sensitivity_or_distance(given, pair, 1)
-
-
-def noise_scale(sensitivity: float | None, epsilon: float) -> float:
-    """The scale Δ/ε of the noise, once `resolve` has filled Δ."""
-    return known(sensitivity) / epsilon
-
-
 def from_uniform(
     noise: Callable[[Array], Array], key: Key, data: Array, n: int, low: float = 0.0
 ) -> Array:
-    """Noise made of u ~ Uni[low, low + 1), one for every coordinate of n outputs.
+    """Make noise of u ~ Uni[low, low + 1), one for every coordinate of n outputs.
 
     Evaluated in one row and reshaped last: vectors then have full width whatever the dimension.
 
@@ -158,18 +131,18 @@ def inverse_cdf(v: Array) -> Array:
 
 
 def standard_laplace(key: Key, data: Array, n: int) -> Array:
-    """Lap(0, 1) for every coordinate of n outputs, shape [n, *data.shape]."""
+    """Draw Lap(0, 1) for every coordinate of n outputs, shape [n, *data.shape]."""
     return from_uniform(inverse_cdf, key, data, n, low=-0.5)
 
 
 def laplace_log_density(data: Array, outputs: Array, scale: Array | float) -> Array:
-    """Log density of data + Lap(0, scale) in every coordinate, up to a constant, shape [n]."""
+    """Return the log density of data + Lap(0, scale), up to a constant, shape [n]."""
     deviations = jnp.abs(outputs - data).reshape(len(outputs), -1)
     return -jnp.sum(deviations, axis=1) / scale
 
 
 def laplace_cdf(data: HostArray, x: HostArray, scale: float) -> HostArray | None:
-    """P(data + Lap(0, scale) ≤ x) for data of one number, else None."""
+    """Return P(data + Lap(0, scale) ≤ x) for data of one number, else None."""
     if np.size(data) != 1:
         return None
     away = (x - np.ravel(data)[0]) / scale
@@ -179,16 +152,9 @@ def laplace_cdf(data: HostArray, x: HostArray, scale: float) -> HostArray | None
 
 
 def laplace_truth(pair: Pair, scale: float) -> LaplaceDP | None:
-    """The exact curve of data + Lap(0, scale), known where one coordinate at most differs."""
+    """Return the exact curve of data + Lap(0, scale) if one coordinate at most differs."""
     difference = lone_difference(pair)
     return None if difference is None else LaplaceDP(difference / scale)
-
-
-# What mechanisms share whose noise is made for ε and an l1 sensitivity.
-
-
-if TYPE_CHECKING:
-    pass
 
 
 class Calibrated(Mechanism):
@@ -200,7 +166,8 @@ class Calibrated(Mechanism):
     """l1 sensitivity Δ; default: the pair's l1 distance."""
 
     def resolve(self, pair: Pair) -> Self:
-        return dataclasses.replace(self, sensitivity=l1_sensitivity(self.sensitivity, pair))
+        sensitivity = sensitivity_or_distance(self.sensitivity, pair, 1)
+        return dataclasses.replace(self, sensitivity=sensitivity)
 
     def claim(self, pair: Pair) -> PureDP:
         return PureDP(self.epsilon)
@@ -208,13 +175,31 @@ class Calibrated(Mechanism):
     @property
     def scale(self) -> float:
         """Δ/ε, once `resolve` has filled Δ."""
-        return noise_scale(self.sensitivity, self.epsilon)
+        return known(self.sensitivity) / self.epsilon
 
 
-# The Laplace mechanism, as it should be.
+class CalibratedLaplace(Calibrated):
+    """x + Laplace noise in every coordinate, by the inverse CDF."""
+
+    @property
+    def noise(self) -> float:
+        """Scale of the noise."""
+        return self.scale
+
+    def truth(self, pair: Pair) -> LaplaceDP | None:
+        return laplace_truth(pair, self.noise)
+
+    def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
+        return laplace_cdf(data, x, self.noise)
+
+    def sample(self, key: Key, data: Array, n: int) -> Array:
+        return data + self.noise * standard_laplace(key, data, n)
+
+    def log_density(self, data: Array, outputs: Array) -> Array:
+        return laplace_log_density(data, outputs, self.noise)
 
 
-class Laplace(Calibrated, name="laplace"):
+class Laplace(CalibratedLaplace, name="laplace"):
     """Laplace mechanism: x + Lap(Δ/ε) in every coordinate, by the inverse CDF.
 
     Claim: ε-DP for a query of l1 sensitivity Δ [Dwork2006]; true. True ε for the
@@ -222,23 +207,8 @@ class Laplace(Calibrated, name="laplace"):
     1 with probability ½e^{−ε/2Δ} on D and 1 − ½e^{−ε/2Δ} on D′.
     """
 
-    def truth(self, pair: Pair) -> LaplaceDP | None:
-        return laplace_truth(pair, self.scale)
 
-    def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
-        return laplace_cdf(data, x, self.scale)
-
-    def sample(self, key: Key, data: Array, n: int) -> Array:
-        return data + self.scale * standard_laplace(key, data, n)
-
-    def log_density(self, data: Array, outputs: Array) -> Array:
-        return laplace_log_density(data, outputs, self.scale)
-
-
-# A planted bug: the Laplace mechanism with half of the noise.
-
-
-class LaplaceHalfScale(Calibrated, name="laplace-half-scale"):
+class LaplaceHalfScale(CalibratedLaplace, name="laplace-half-scale"):
     """Laplace noise half as wide as it should be: x + Lap(Δ/2ε) in every coordinate.
 
     Claim: ε-DP; false. True ε for the zeros-ones pair: 2ε. A coordinate rounds to 1 with
@@ -246,23 +216,12 @@ class LaplaceHalfScale(Calibrated, name="laplace-half-scale"):
     dims 1 and 2; at dim 3 and from dim 5 on its loss stays below ε, and the vote cannot see it.
     """
 
-    def truth(self, pair: Pair) -> LaplaceDP | None:
-        return laplace_truth(pair, self.scale / 2)
-
-    def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
-        return laplace_cdf(data, x, self.scale / 2)
-
-    def sample(self, key: Key, data: Array, n: int) -> Array:
-        return data + self.scale / 2 * standard_laplace(key, data, n)
-
-    def log_density(self, data: Array, outputs: Array) -> Array:
-        return laplace_log_density(data, outputs, self.scale / 2)
+    @property
+    def noise(self) -> float:
+        return self.scale / 2
 
 
-# The Laplace mechanism followed by harmless post-processing.
-
-
-class LaplaceHalved(Calibrated, name="laplace-halved"):
+class LaplaceHalved(CalibratedLaplace, name="laplace-halved"):
     """Half of a Laplace release: ½(x + Lap(Δ/ε)) in every coordinate.
 
     Claim: ε-DP; true, because scaling a release is post-processing. (The code of [Habernal2022]
@@ -271,20 +230,28 @@ class LaplaceHalved(Calibrated, name="laplace-halved"):
     and 2: the worst case for the validity of a bound.
     """
 
-    def truth(self, pair: Pair) -> LaplaceDP | None:
-        return laplace_truth(pair, self.scale)
-
     def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
-        return laplace_cdf(data, 2 * x, self.scale)
+        return super().cdf(data, 2 * x)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
-        return 0.5 * (data + self.scale * standard_laplace(key, data, n))
+        return 0.5 * super().sample(key, data, n)
 
     def log_density(self, data: Array, outputs: Array) -> Array:
-        return laplace_log_density(data, 2 * outputs, self.scale)
+        return super().log_density(data, 2 * outputs)
 
 
-# The Laplace mechanism on NumPy's sampler.
+class LaplaceShifted(CalibratedLaplace, name="laplace-shifted"):
+    """Laplace mechanism sampled from v ~ Uni(−½, ½) as −sgn(v) ln(1 − 2|v|).
+
+    The second of the two correct ways of sampling [Habernal2022, equations 6 and 7]; DPText
+    mixes it up with the first. Claim: ε-DP; true. True ε for the zeros-ones pair: exactly ε; a
+    coordinate rounds to 1 as it does for `laplace`.
+    """
+
+    def sample(self, key: Key, data: Array, n: int) -> Array:
+        v = jax.random.uniform(key, (n, *data.shape), data.dtype, minval=-0.5, maxval=0.5)
+        noise = jnp.copysign(jnp.log(1 - 2 * jnp.abs(v)), v)  # −sgn(v) ln(1 − 2|v|)
+        return data + self.scale * noise
 
 
 class LaplaceNumpy(HostMechanism, name="laplace-numpy"):
@@ -301,50 +268,21 @@ class LaplaceNumpy(HostMechanism, name="laplace-numpy"):
     """l1 sensitivity Δ; default: the pair's l1 distance."""
 
     def resolve(self, pair: Pair) -> Self:
-        return dataclasses.replace(self, sensitivity=l1_sensitivity(self.sensitivity, pair))
+        sensitivity = sensitivity_or_distance(self.sensitivity, pair, 1)
+        return dataclasses.replace(self, sensitivity=sensitivity)
 
     def claim(self, pair: Pair) -> PureDP:
         return PureDP(self.epsilon)
 
     def truth(self, pair: Pair) -> LaplaceDP | None:
-        return laplace_truth(pair, noise_scale(self.sensitivity, self.epsilon))
+        return laplace_truth(pair, known(self.sensitivity) / self.epsilon)
 
     def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
-        return laplace_cdf(data, x, noise_scale(self.sensitivity, self.epsilon))
+        return laplace_cdf(data, x, known(self.sensitivity) / self.epsilon)
 
     def sample(self, rng: np.random.Generator, data: HostArray, n: int) -> HostArray:
-        return data + rng.laplace(
-            scale=noise_scale(self.sensitivity, self.epsilon), size=(n, *data.shape)
-        )
-
-
-# The Laplace mechanism from a zero-centred uniform.
-
-
-class LaplaceShifted(Calibrated, name="laplace-shifted"):
-    """Laplace mechanism sampled from v ~ Uni(−½, ½) as −sgn(v) ln(1 − 2|v|).
-
-    The second of the two correct ways of sampling [Habernal2022, equations 6 and 7]; DPText
-    mixes it up with the first. Claim: ε-DP; true. True ε for the zeros-ones pair: exactly ε; a
-    coordinate rounds to 1 as it does for `laplace`.
-    """
-
-    def truth(self, pair: Pair) -> LaplaceDP | None:
-        return laplace_truth(pair, self.scale)
-
-    def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
-        return laplace_cdf(data, x, self.scale)
-
-    def sample(self, key: Key, data: Array, n: int) -> Array:
-        v = jax.random.uniform(key, (n, *data.shape), data.dtype, minval=-0.5, maxval=0.5)
-        noise = jnp.copysign(jnp.log(1 - 2 * jnp.abs(v)), v)  # −sgn(v) ln(1 − 2|v|)
-        return data + self.scale * noise
-
-    def log_density(self, data: Array, outputs: Array) -> Array:
-        return laplace_log_density(data, outputs, self.scale)
-
-
-# ADePT's Laplace noise: the wrong sensitivity.
+        scale = known(self.sensitivity) / self.epsilon
+        return data + rng.laplace(scale=scale, size=(n, *data.shape))
 
 
 class Adept(Mechanism, name="adept"):
@@ -374,9 +312,6 @@ class Adept(Mechanism, name="adept"):
         return laplace_log_density(data, outputs, 1 / self.epsilon)
 
 
-# DPText's reparametrisation trick: the inverse CDF of one uniform fed with another.
-
-
 class DPText(Calibrated, name="dptext"):
     """x + noise with v ~ Uni(0, 1) in −(Δ/ε) sgn(v) ln(1 − 2|v|), as DPText samples it.
 
@@ -395,7 +330,7 @@ class DPText(Calibrated, name="dptext"):
         return self.nan == "keep"
 
     def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
-        """Half of the formula's v give noise that is exponential, the others NaN."""
+        """Half of the formula's v give exponential noise, the others NaN."""
         if np.size(data) != 1:
             return None
         noise = x - np.ravel(data)[0]

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any, NewType
+from typing import Annotated, Any, NewType
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-from dpframe import ApproxDP, ForeignMechanism, Ge, Lt, Pair, PureDP, SpecFile
-
-if TYPE_CHECKING:
-    from dpframe import Claim
-
+from dpframe import ApproxDP, Claim, ForeignMechanism, Ge, Lt, Pair, PureDP, SpecFile
 
 Table = NewType("Table", str)
 """A table of plain values, as JSON text: it has to be hashable."""
@@ -43,13 +39,13 @@ class Program(ForeignMechanism, name="program"):
     module: SpecFile  # type: ignore[misc]  # elsewhere the class says it
     """The file, relative to the spec; the command line names it too, with --plugin."""
     given: Given = Table("{}")
-    """Parameters that `prepare` receives as `params`."""
+    """The `params` that `prepare` gets."""
     epsilon: Annotated[float, Ge(0)] | None = None
     """The claim; default: nothing is claimed, and there is no verdict."""
     delta: Annotated[float, Ge(0), Lt(1)] = 0.0
     """The claim's δ."""
     seeded: bool = False
-    """True if its randomness comes from `random`, `numpy.random` or the argument of `seed(n)`."""
+    """True if it draws all its randomness from `random`, `numpy.random` or what `seed(n)` gets."""
 
     spec_names = {"given": "params"}  # noqa: RUF012  # a class variable of every plugin
 

@@ -1,37 +1,36 @@
-"""Tables and values that break libraries."""
+"""A table, the values that break libraries in it, and the edits that may be made of it."""
 
 from __future__ import annotations
 
-import itertools
 import math
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
 
+from dpframe.builtin.neighbourhoods.schema import Known
 from dpframe.builtin.pairs.plain import same_cell
-from dpframe.builtin.pairs.table import Edit, edited
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dpframe.builtin.neighbourhoods.schema import Known
-    from dpframe.builtin.pairs.table import Form, Row, Rows, Table
-
-
-# Single values that break libraries, for each kind of column, the most telling first.
+from dpframe.builtin.pairs.table import Edit, Form, Row, Rows, Table, edited, is_number
 
 
 class Breaker(NamedTuple):
-    """A value, and what it is in words."""
+    """A value that breaks libraries, with its description."""
 
     value: Any
     words: str
 
 
-LONG = "long " * 400
-"""A text that no fixed field holds."""
+LONG = "long " * 400  # a text that no fixed field holds
+
+
+def breakers(column: Known) -> Iterator[Breaker]:
+    """Yield values for a column, the most telling first; none for the column of users."""
+    if column.kind == "number":
+        yield from of_number(column)
+    elif column.kind == "category":
+        yield from of_category(column)
 
 
 def of_number(column: Known) -> Iterator[Breaker]:
-    """Values for a column of numbers."""
+    """Yield values for a column of numbers."""
     far = 1000 * max(column.width, 1.0)
     yield Breaker(math.nan, "NaN")
     yield Breaker(1e30, "1e30")
@@ -68,7 +67,7 @@ def of_number(column: Known) -> Iterator[Breaker]:
 
 
 def of_category(column: Known) -> Iterator[Breaker]:
-    """Values for a column of categories: first those that it has not, then odd ones."""
+    """Yield values for a column of categories: first unknown ones, then odd ones."""
     kinds = {type(one) for one in column.categories}
     if kinds <= {int}:
         yield Breaker(max(column.categories, default=0) + 1, "an unknown category")
@@ -103,25 +102,13 @@ def of_category(column: Known) -> Iterator[Breaker]:
         yield Breaker("a", "a text among numbers")
 
 
-def breakers(column: Known) -> Iterator[Breaker]:
-    """Values for any column; none for the one that says whose a record is."""
-    if column.kind == "number":
-        yield from of_number(column)
-    elif column.kind == "category":
-        yield from of_category(column)
-
-
-# A table and what may be done with it: bases, edits, and whether they stay inside the schema.
-
-
 Adjacency = Literal["replace", "add-remove", "either"]
 
-MOST = 2048
-"""Records of a table that is made up."""
+MOST = 2048  # records of a made-up table
 
 
 class Draft(NamedTuple):
-    """A pair before it is one: a table, an edit of it, and what that is in words."""
+    """A table, an edit of it, and the description of the edit."""
 
     rows: Rows
     edit: Edit
@@ -129,9 +116,9 @@ class Draft(NamedTuple):
 
 
 class Bench(NamedTuple):
-    """What drafts are made with.
+    """The table of a neighbourhood with the rules for its edits.
 
-    Records of a table with users all have one of their own, unless said otherwise.
+    In a table with users every record has a user of its own, unless noted.
     """
 
     table: Table
@@ -144,108 +131,92 @@ class Bench(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Records of the table; those of a table that is made up."""
+        """Number of records of a made-up table: that of the given one, within limits."""
         return min(MOST, len(self.table.rows)) or 10
 
     @property
     def user(self) -> int | None:
-        """The column that says whose a record is."""
+        """The column that names the user of a record."""
         return next((at for at, column in enumerate(self.columns) if column.kind == "user"), None)
 
     @property
     def replaces(self) -> bool:
-        """Whether a record may be replaced."""
+        """True if a record may be replaced."""
         return self.adjacency != "add-remove"
 
     @property
     def resizes(self) -> bool:
-        """Whether a record may come or go."""
+        """True if a record may be added or removed."""
         return self.adjacency != "replace"
 
     def numbers(self) -> list[int]:
-        """Columns of numbers; the first, then the last, then those between."""
+        """Return the columns of numbers: the first, the last, then those between."""
         return _turned([at for at, column in enumerate(self.columns) if column.kind == "number"])
 
     def categories(self) -> list[int]:
-        """Columns of categories; the last, then the first, then those between."""
+        """Return the columns of categories: the last, the first, then those between."""
         found = [at for at, column in enumerate(self.columns) if column.kind == "category"]
         return _turned(found[::-1])
 
     def row(self, share: float, category: int = 0) -> Row:
-        """A record of numbers at a share between their bounds, and of the nth category."""
+        """Return a record of numbers at a share between their bounds, and of the nth category."""
         return tuple(
-            column.between(share)
-            if column.kind == "number"
-            else (
-                column.categories[category % len(column.categories)] if column.categories else None
-            )
+            column.between(share) if column.kind == "number" else column.category(category)
             for column in self.columns
         )
 
     def where(self, at: int) -> str:
-        """` in column age`; nothing where there is but one."""
+        """Return ` in column age`, or nothing for a table of one column."""
         return f" in column {self.columns[at].name}" if len(self.columns) > 1 else ""
 
     def first(self) -> Row:
-        """A typical record."""
+        """Return a typical record."""
         return self.table.rows[0] if self.table.rows else self.row(0.5)
 
     def with_cell(self, row: Row, at: int, value: Any) -> Row:
-        """A record with another value in one column."""
+        """Return a record with another value in one column."""
         return (*row[:at], value, *row[at + 1 :])
 
     def all(self, row: Row, size: int | None = None) -> Rows:
-        """A table of equal records."""
+        """Return a table of equal records."""
         return self.of_users((row,) * (self.size if size is None else size))
 
     def of_users(self, rows: Rows) -> Rows:
-        """Records that belong to as many users."""
+        """Give every record a user of its own."""
         at = self.user
         if at is None:
             return rows
         return tuple(self.with_cell(row, at, self.name(n)) for n, row in enumerate(rows))
 
     def name(self, number: int) -> Any:
-        """A user of one's own making."""
+        """Return the name of a made-up user."""
         at = self.user
         texts = at is not None and any(isinstance(row[at], str) for row in self.table.rows)
         return f"u{number}" if texts else 10**6 + number
 
     def replaced(self, rows: Rows, at: int, by: Row) -> Edit:
-        """The edit by which a record is replaced; with users all of its user's records by one."""
+        """Return the edit that replaces a record; with users, all of its user's records by one."""
         user = self.user
         if user is None:
             return Edit("replace", at, by)
         return Edit("replace", at, (self.with_cell(by, user, rows[at][user]),))
 
     def added(self, by: Row) -> Edit:
-        """The edit by which a record comes, at the end; with users one of somebody new."""
+        """Return the edit that adds a record at the end; with users, one of a new user."""
         user = self.user
         if user is None:
             return Edit("add", -1, by)
         return Edit("add", -1, (self.with_cell(by, user, self.name(10**6)),))
 
     def changes(self, rows: Rows, by: Row, words: str, at: int = 0) -> Iterator[Draft]:
-        """A table in which one record is odd or not: replaced, or added.
-
-        Args:
-            rows: the table without it.
-            by: the odd record.
-            words: what it is.
-            at: the record that it replaces.
-        """
+        """Yield edits by which an odd record replaces the one at `at`, or is added."""
         if self.replaces and rows:
             yield Draft(rows, self.replaced(rows, at, by), words)
         if self.adjacency == "add-remove":
             yield Draft(rows, self.added(by), words)
 
     def allows(self, draft: Draft, new: Rows) -> bool:
-        """Whether an edit is of a kind, and leaves a number of records, that may be proposed.
-
-        Args:
-            draft: the table and its edit.
-            new: the records of D′.
-        """
+        """True if the kind of an edit, and the number of records of D and D′, are allowed."""
         if not (self.replaces if draft.edit.kind == "replace" else self.resizes):
             return False
         if not self.any_size and len(draft.rows) != len(self.table.rows):
@@ -253,9 +224,9 @@ class Bench(NamedTuple):
         return self.form != "record" or len(draft.rows) == len(new) == 1
 
     def takes(self, row: Row) -> bool:
-        """Whether a record may be in a table: of its form, and as near the schema as is asked."""
+        """True if a record fits the form, and the schema as closely as is asked."""
         ends = {"array": None, "integers": None, "xy": -1}  # which cells have to be numbers
-        if self.form in ends and not all(map(_is_number, row[: ends[self.form]])):
+        if self.form in ends and not all(map(is_number, row[: ends[self.form]])):
             return False
         return (self.beyond and self.mistyped) or all(
             column.takes(cell) if self.beyond else column.has(cell)
@@ -263,212 +234,15 @@ class Bench(NamedTuple):
         )
 
     def after(self, draft: Draft) -> Rows:
-        """The records of D′."""
+        """Return the records of D′."""
         user = self.user
         name = None if user is None else self.table.names[user]
         return edited(self.table._replace(rows=draft.rows), draft.edit, name)
 
     def differences(self, one: Row, other: Row) -> list[int]:
-        """Columns in which two records differ."""
+        """Return the columns in which two records differ."""
         return [at for at, both in enumerate(zip(one, other, strict=True)) if not same_cell(*both)]
-
-
-def _is_number(cell: Any) -> bool:
-    return cell is None or isinstance(cell, int | float)
 
 
 def _turned(places: list[int]) -> list[int]:
     return places if len(places) < 3 else [places[0], places[-1], *places[1:-1]]
-
-
-# Tables in which an edit shows what it does not among others: at bounds, equal, few, huge.
-
-
-FEW = 4
-"""Categories of a column that are tried first; the others come when all else was proposed."""
-
-
-def lows(bench: Bench) -> Iterator[Draft]:
-    """All others at their lower bounds, which are often zeros."""
-    words = "all others at the lower bounds, one record at the upper ones"
-    yield from bench.changes(bench.all(bench.row(0.0)), bench.row(1.0, -1), words)
-
-
-def highs(bench: Bench) -> Iterator[Draft]:
-    """All others at their upper bounds."""
-    words = "all others at the upper bounds, one record at the lower ones"
-    yield from bench.changes(bench.all(bench.row(1.0)), bench.row(0.0, -1), words, at=-1)
-
-
-def halves(bench: Bench) -> Iterator[Draft]:
-    """Half of the records at either end: one more there, and the median is another one."""
-    low, high, size = bench.row(0.0), bench.row(1.0, -1), bench.size
-    rows = bench.of_users(((low, high) * size)[:size])
-    yield from bench.changes(rows, high, "half of the records at either end of the bounds")
-
-
-def some(categories: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A few of many: the first ones, one between, the last one."""
-    if len(categories) <= FEW:
-        return categories
-    return (*categories[: FEW - 2], categories[len(categories) // 2], categories[-1])
-
-
-def corners(bench: Bench, at: int) -> Iterator[Draft]:
-    """A record of the table goes where it is farthest from itself, and inside its bounds."""
-    rows = bench.table.rows
-    if not rows:
-        return
-    cells = []
-    for column, cell in zip(bench.columns, rows[at], strict=True):
-        if column.kind == "number":
-            near = isinstance(cell, int | float) and cell > (column.low + column.high) / 2
-            cells.append(column.between(0.0 if near else 1.0))
-        else:
-            others = [one for one in column.categories if one != cell]
-            cells.append(others[-1] if others else cell)
-    which = "the last record" if at else "the first record"
-    yield from bench.changes(rows, tuple(cells), f"{which} at the farthest bounds", at=at)
-
-
-def keys(bench: Bench) -> Iterator[Draft]:
-    """One record alone has its category, and with it the category comes and goes."""
-    for at in bench.categories()[:2]:
-        known = bench.columns[at]
-        if len(known.categories) < 2:
-            continue
-        usual = bench.with_cell(bench.first(), at, known.categories[0])
-        for other in known.categories[1:3]:
-            rare = bench.with_cell(usual, at, other)
-            rows = bench.of_users((rare, *(usual,) * max(1, bench.size - 1)))
-            words = f"the only record of its category{bench.where(at)}"
-            if bench.resizes:
-                yield Draft(rows, Edit("remove", 0), words)
-            if bench.replaces:
-                yield Draft(rows, bench.replaced(rows, 0, usual), words)
-
-
-def sizes(bench: Bench) -> Iterator[Draft]:
-    """Records come and go: in the table, from two to one, from one to none."""
-    if not bench.resizes:
-        return
-    rows = bench.table.rows
-    if rows:
-        yield Draft(rows, Edit("remove", 0))
-    for share, size in ((0.0, 3), (1.0, 2), (0.5, 1)):
-        yield Draft(bench.all(bench.row(share), size), Edit("remove", -1), "few records")
-    if rows:
-        yield Draft(rows, Edit("remove", -1))
-        yield Draft(rows, bench.added(rows[0]), "the first record comes a second time")
-
-
-def few(bench: Bench) -> Iterator[Draft]:
-    """Two records and one, where nothing averages out."""
-    if len(bench.table.rows) != 1:
-        yield from bench.changes(bench.all(bench.row(0.0), 1), bench.row(1.0, -1), "one record")
-    for share in (0.01, 1.0):
-        pair = bench.of_users((bench.row(0.0), bench.row(share)))
-        yield from bench.changes(pair, bench.row(1.0, -1), "two records")
-
-
-def levels(bench: Bench) -> Iterator[Draft]:
-    """All records equal but one, where sums and means are rounded."""
-    for share, other, at in ((0.25, 0.5, 0), (0.25, 0.0, 0), (0.5, 1.0, 0), (0.5, 0.0, -1)):
-        words = "all records are equal but one"
-        yield from bench.changes(bench.all(bench.row(share)), bench.row(other), words, at=at)
-
-
-def scales(bench: Bench) -> Iterator[Draft]:
-    """Tables whose numbers are all huge, tiny, hard to round, or cancel."""
-    places = bench.numbers()
-    if not places:
-        return
-
-    def at(number: float) -> Row:
-        record = bench.row(0.5)
-        for place in places:
-            column = bench.columns[place]
-            record = bench.with_cell(record, place, column.number(number))
-        return record
-
-    if any(bench.columns[place].whole for place in places):
-        whole = "whole numbers whose sum overflows"
-        yield from bench.changes(bench.all(at(2**62)), at(0), whole)
-    for all_, one, words in (
-        (2.0**50 + 0.25, 2.0**50 + 0.5, "all numbers near 2^50"),
-        (1e154, 1e155, "numbers whose squares overflow"),
-        (1e-170, 1e-160, "numbers whose squares are 0"),
-        (0.0, 1e-12, "all zeros but one tiny number"),
-        (16777216.0, 16777217.0, "numbers that float32 rounds"),
-    ):
-        yield from bench.changes(bench.all(at(all_)), at(one), words)
-    cancelling = ((at(1e16), at(1.0), at(-1e16)) * bench.size)[: max(2, bench.size)]
-    words = "numbers whose sum cancels"
-    yield from bench.changes(bench.of_users(cancelling), at(0.0), words, at=1)
-
-
-def alone(bench: Bench) -> Iterator[Draft]:
-    """One value at its upper bound where all others are at their lower ones, column by column."""
-    zeros = bench.row(0.0)
-    for at in bench.numbers() if len(bench.columns) > 1 else ():
-        record = bench.with_cell(zeros, at, bench.columns[at].between(1.0))
-        words = f"one value at its upper bound, all others at the lower ones{bench.where(at)}"
-        yield from bench.changes(bench.all(zeros), record, words)
-
-
-def missing(bench: Bench) -> Iterator[Draft]:
-    """One record has a value where it is missing in all others."""
-    for at in (*bench.numbers()[:2], *bench.categories()[:1]):
-        empty = math.nan if bench.columns[at].kind == "number" else None
-        words = f"the only value that is not missing{bench.where(at)}"
-        rows = bench.all(bench.with_cell(bench.first(), at, empty))
-        yield from bench.changes(rows, bench.row(1.0), words)
-
-
-def labels(bench: Bench) -> Iterator[Draft]:
-    """A record of the table gets another category."""
-    rows = bench.table.rows
-    for at in bench.categories():
-        for category in some(bench.columns[at].categories) if rows else ():
-            changed = bench.with_cell(rows[0], at, category)
-            words = f"another category{bench.where(at)}"
-            yield from bench.changes(rows, changed, words)
-
-
-def duplicates(bench: Bench) -> Iterator[Draft]:
-    """Records that are there more than once, and one that differs by the last bit."""
-    rows, first = bench.table.rows, bench.first()
-    if len(rows) > 1:
-        again = "a record is replaced by the same as another one"
-        yield from bench.changes(rows, rows[1], again)
-    for at in bench.numbers()[:2]:
-        cell = first[at]
-        if isinstance(cell, float) and math.isfinite(cell):
-            next_ = bench.with_cell(first, at, math.nextafter(cell, bench.columns[at].high))
-            yield from bench.changes(bench.all(first), next_, "equal records, one by a bit")
-
-
-def on_zeros(bench: Bench) -> Iterator[Draft]:
-    """Odd values where all others are at their lower bounds, and where there is nothing else."""
-    for at in (*bench.numbers()[:3], *bench.categories()[:2]):
-        for value, words in itertools.islice(breakers(bench.columns[at]), 4):
-            record = bench.with_cell(bench.row(0.0), at, value)
-            told = words + bench.where(at)
-            zeros = bench.all(bench.row(0.0))
-            yield from bench.changes(zeros, record, f"{told}, all others at the lower bounds")
-            yield from bench.changes(bench.all(bench.row(0.0), 1), record, f"{told}, one record")
-            if bench.resizes and bench.adjacency == "either":
-                yield Draft(bench.table.rows, bench.added(record), f"one more record: {told}")
-
-
-def each(bench: Bench) -> Iterator[Draft]:
-    """Every category for every other one, and bounds in one column alone."""
-    rows, first = bench.table.rows, bench.first()
-    for at in bench.categories():
-        for one, other in itertools.combinations(bench.columns[at].categories, 2):
-            base = bench.all(bench.with_cell(first, at, one), len(rows) or 1)
-            yield from bench.changes(base, bench.with_cell(first, at, other), "another category")
-    for at in bench.numbers():
-        for share in (0.0, 1.0):
-            changed = bench.with_cell(first, at, bench.columns[at].between(share))
-            yield from bench.changes(rows, changed, f"a value at its bound{bench.where(at)}")

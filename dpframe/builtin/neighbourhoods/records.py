@@ -5,46 +5,39 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from dpframe import Ge, Le, Neighbourhood, ParameterError, SpecFile
+from dpframe import Earned, Ge, Le, Neighbourhood, Pair, ParameterError, SpecFile
 from dpframe.builtin.neighbourhoods.bench import Adjacency, Bench, Draft
-from dpframe.builtin.neighbourhoods.edits import by_chance, changed, planned
-from dpframe.builtin.neighbourhoods.schema import Column, known_columns, told
+from dpframe.builtin.neighbourhoods.edits import by_chance, changed
+from dpframe.builtin.neighbourhoods.planned import planned
+from dpframe.builtin.neighbourhoods.schema import Column, known_columns
+from dpframe.builtin.pairs import table as tables
 from dpframe.builtin.pairs.pairs import GivenTable, Records, made_of_rows
 from dpframe.builtin.pairs.plain import frozen, of_frame, written
-from dpframe.builtin.pairs.table import Form, Table, read_table, table, unnamed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from dpframe import Earned, Pair
-    from dpframe.builtin.pairs.table import Row, Rows
-
-
-# What is known of single records: most tables of a search share them, so each is asked once.
-
+from dpframe.builtin.pairs.table import Form, Row, Rows, Table, count
 
 TYPED = ("array", "integers", "arrays", "frame", "xy")
-"""Forms in which a column has a type: what is missing is NaN, and whatever counts is a float."""
+"""Forms in which a column has a type: a missing value is NaN, and numbers are floats."""
 
 
 class Memo:
-    """Looks at drafts, record by record.
+    """Checks of drafts, record by record; most tables of a search share records.
 
     Args:
-        bench: says what fits, and in which form mechanisms get it.
+        bench: the table and its rules.
     """
 
     def __init__(self, bench: Bench) -> None:
         self._bench, self._typed = bench, bench.form in TYPED
         self._known: dict[int, tuple[Row, str, bool]] = {}
-        """By identity; the record is kept, so that no other one comes to have its place."""
+        """By identity; each record is kept, so that its identity is not used again."""
 
     def key(self, draft: Draft, new: Rows) -> frozenset[bytes]:
-        """What tells a draft from others, whichever of its tables is D.
+        """Return a key of a draft that is equal if D and D′ are swapped.
 
         Args:
             draft: the table and its edit.
@@ -53,7 +46,7 @@ class Memo:
         return frozenset({self._digest(draft.rows), self._digest(new)})
 
     def fits(self, draft: Draft, new: Rows) -> bool:
-        """Whether a draft may be proposed, args as of `key`."""
+        """True if a draft may be proposed; arguments as of `key`."""
         return self._bench.allows(draft, new) and all(
             self._of(row)[2] for rows in (draft.rows, new) for row in rows
         )
@@ -76,15 +69,11 @@ def _held(cell: Any) -> Any:
     return float(cell) if isinstance(cell, int) else cell
 
 
-# Edits of a table that break libraries.
-
-
 MOST_CELLS = 1 << 15
-"""Of a table: a search keeps some hundred tables like it, and slow libraries read each of them
-some thousand times."""
+"""Cells of a table, at most: a search keeps some hundred such tables, and slow libraries read each
+of them some thousand times."""
 
-TRIES = 20
-"""Drafts for each pair that is wanted, before it gives up finding another new one."""
+TRIES = 20  # drafts for each pair that is wanted, before the search for new ones is given up
 
 
 class RecordEdits(Neighbourhood, name="records"):
@@ -111,25 +100,26 @@ class RecordEdits(Neighbourhood, name="records"):
     """Names of the columns; default: those of the table or its file, else of the schema, else c0,
     c1, …."""
     schema: tuple[Column, ...] = ()
-    """What is known of the columns: name, low, high, integer, categories, user; what is not said
-    the table shows."""
+    """Facts on the columns: name, low, high, integer, categories, user; default: as the table
+    shows."""
     adjacency: Adjacency
     """"replace": one record is another one; "add-remove": one record more or less; "either"."""
     beyond: bool | None = None
-    """Whether records may lie outside of the schema: NaN, out of bounds, an unknown category.
+    """True if records may lie outside of the schema: NaN, out of bounds, an unknown category.
     Libraries promise to clip these. Default: yes, but not where a single record is replaced: a
     local randomiser is for the values of its domain."""
     mistyped: bool = False
-    """Whether cells may be of another type than any in their column: missing, a text among numbers.
+    """True if cells may be of another type than any in their column: missing, a text among numbers.
     Few interfaces let these in, and what raises an error there leaks nothing that matters."""
     any_size: bool | None = None
-    """Whether the table may have any number of records, not only its own. Default: where records
+    """True if the table may have any number of records, not only its own. Default: where records
     come and go, or users have many; a claim about replaced ones may be for one number alone."""
     form: Form = "auto"
-    """What the mechanism is given: "array", floats; "integers", an array of whole numbers while all
-    are; "rows", a list of lists; "dicts", a list of dicts; "columns", a dict of lists; "arrays", a
-    dict of arrays; "frame", of pandas; "xy", X and the last column, y; "record", the only record
-    alone. Default: an array where all is numbers, else dicts or rows, as the table is written."""
+    """The form that the mechanism gets: "array", floats; "integers", an array of whole numbers if
+    all are; "rows", a list of lists; "dicts", a list of dicts; "columns", a dict of lists;
+    "arrays", a dict of arrays; "frame", of pandas; "xy", X and the last column, y; "record", the
+    only record alone. Default: an array if all cells are numbers, else dicts or rows, as the table
+    is written."""
     batch: Annotated[int, Ge(1), Le(1000)] = 36
     """Pairs to propose at a time."""
 
@@ -158,7 +148,7 @@ class RecordEdits(Neighbourhood, name="records"):
         one = self._made(Memo(self._bench), set(), planned(self._bench), 1)
         if not one:
             raise ParameterError("form", f"{self.form!r}: no edit of this table has that form")
-        one[0].check()  # whether the library is there that makes frames, for one
+        one[0].check()  # fails without the library that makes frames, for one
 
     def params(self) -> dict[str, Any]:
         # pydantic would write inf and NaN as null.
@@ -191,11 +181,11 @@ class RecordEdits(Neighbourhood, name="records"):
     @functools.cached_property
     def _table(self) -> Table:
         if self.file is not None:
-            found = read_table(self.file, self.columns)
+            found = tables.read_table(self.file, self.columns)
         else:
-            found = table(self.table, self.columns)
+            found = tables.table(self.table, self.columns)
         names = tuple(column.name for column in self.schema if column.name is not None)
-        if found.names == unnamed(len(names)) == unnamed(len(self.schema)):
+        if found.names == tables.unnamed(len(names)) == tables.unnamed(len(self.schema)):
             found = found._replace(names=names)  # the table has none of its own
         return found if self.first is None else found._replace(rows=found.rows[: self.first])
 
@@ -218,7 +208,9 @@ class RecordEdits(Neighbourhood, name="records"):
         made = functools.partial(self._made, memo, seen)
         if not history:
             return made(planned(self._bench), self.batch)
-        best = [draft for draft, _ in sorted(_earning(drafts, history), key=lambda both: -both[1])]
+        both = zip(drafts, history, strict=True)
+        earning = [(draft, earned.growth) for draft, earned in both if earned.growth > 0]
+        best = [draft for draft, _ in sorted(earning, key=lambda pair: -pair[1])]
         most = TRIES * self.batch
         children = itertools.islice(self._children(best[:4], rng), most)
         found = made(children, self.batch // 2 if best else 0)
@@ -235,7 +227,7 @@ class RecordEdits(Neighbourhood, name="records"):
     def _made(
         self, memo: Memo, seen: set[frozenset[bytes]], drafts: Iterable[Draft], number: int
     ) -> list[Records]:
-        """The first drafts that are pairs, and were not proposed before in either order."""
+        """Return the first drafts that are pairs, and were not proposed before in either order."""
         found: list[Records] = []
         for draft in drafts if number else ():
             try:
@@ -256,11 +248,11 @@ class RecordEdits(Neighbourhood, name="records"):
         bench = self._bench
         user = None if bench.user is None else bench.table.names[bench.user]
         of = bench.table._replace(rows=draft.rows)
-        return made_of_rows(of, new, draft.edit, user, bench.form, told(bench, draft))
+        return made_of_rows(of, new, draft.edit, user, bench.form, _described(bench, draft))
 
 
 def _draft(pair: Pair) -> Draft:
-    """A pair that was proposed, with the edit of its records as rows of cells."""
+    """Return a proposed pair as a draft, the new record as a row of cells."""
     if not isinstance(pair, Records):
         raise TypeError(f"the history has a pair of another kind: {type(pair).__name__}")
     edit: Any = pair.edit
@@ -268,13 +260,45 @@ def _draft(pair: Pair) -> Draft:
     return Draft(pair.rows[0], edit._replace(by=by))
 
 
-def _earning(drafts: list[Draft], history: Sequence[Earned]) -> Iterator[tuple[Draft, float]]:
-    for draft, earned in zip(drafts, history, strict=True):
-        if earned.growth > 0:
-            yield draft, earned.growth
+LONGEST = 24  # characters of a cell in a description
+MOST_NAMED = 3  # columns named in a description
 
 
-# The neighbourhood `records` for a table that a program has at hand.
+def _described(bench: Bench, draft: Draft) -> str:
+    """Describe a pair: its special feature, its edit, and the number of records."""
+    size = len(draft.rows)
+    of = f"of {size}"
+    edit = draft.edit
+    place = edit.at % len(draft.rows) if draft.rows and edit.kind != "add" else 0
+    theirs = "the records of one user"
+    if edit.kind == "remove":
+        whose = (
+            f"{theirs}, {of} records, are" if bench.user is not None else f"record {place} {of} is"
+        )
+        done = f"{whose} removed" if size > 1 else "the only record is removed"
+    elif edit.kind == "add":
+        done = f"a record is added to {count(size, 'record')}"
+    elif bench.user is not None:
+        done = f"{theirs}, {of} records, are replaced by {count(len(edit.by), 'record')}"
+    else:
+        done = f"record {place} {of}: {_changes(bench, draft.rows[place], edit.by)}"
+    return f"{draft.words}; {done}" if draft.words else done
+
+
+def _changes(bench: Bench, old: Any, new: Any) -> str:
+    different = bench.differences(old, new)
+    alone = len(bench.columns) == 1
+    parts = [
+        f"{'' if alone else bench.columns[at].name + ' '}{_cell(old[at])} → {_cell(new[at])}"
+        for at in different[:MOST_NAMED]
+    ]
+    more = len(different) - MOST_NAMED
+    return ", ".join(parts) + (f" and {count(more, 'more column')}" if more > 0 else "")
+
+
+def _cell(cell: Any) -> str:
+    text = "missing" if cell is None else repr(cell)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def records_params(
@@ -285,26 +309,25 @@ def records_params(
     form: Form | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """Parameters of the neighbourhood `records` for a table of Python's.
+    """Return the parameters of the neighbourhood `records` for a table of Python's.
 
-    What the mechanism is given is of the type of the table: for an array an array, for a list a
-    list, for a frame of pandas such a frame.
+    The mechanism gets the type of the table: an array, a list, a frame of pandas.
 
     Args:
         table: a list of values, of lists or of dicts; an array of one or two axes; a dict of
             columns, each a list or an array; a frame of pandas; a pair (X, y) of arrays; or one
             value alone, as a local randomiser has it.
         adjacency: "replace", "add-remove" or "either", as the claim says.
-        schema: what is known of the columns, in their order or by name: dicts of name, low, high,
+        schema: of the columns, in their order or by name: dicts of name, low, high,
             integer, categories, user.
-        form: what the mechanism is given, where it is not the type of the table.
+        form: given to the mechanism, if it is not the type of the table.
         more: further parameters of the neighbourhood.
 
     Returns:
         The `params` of a spec's `[search]` with `use = "records"`.
 
     Raises:
-        ValueError: the table is none.
+        ValueError: `table` is no table.
     """
     rows, columns, own = _read(table)
     named = {"columns": columns} if columns else {}
@@ -318,7 +341,7 @@ def _plain(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(table: Any) -> tuple[Any, list[str], str]:
-    """Records, the names of their columns where they are beside them, and the form."""
+    """Return records, the names of their columns if given apart, and the form."""
     if hasattr(table, "columns") and hasattr(table, "to_dict"):
         columns = of_frame(table)
         return [list(row) for row in zip(*columns.values(), strict=True)], list(columns), "frame"

@@ -1,25 +1,16 @@
-"""The columns of a table, and descriptions of pairs."""
+"""The columns of a table: kinds, bounds and categories."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, NewType
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NewType
 
 from pydantic import BeforeValidator, ConfigDict, WithJsonSchema
 
 from dpframe.builtin.pairs.plain import same_cell, scalar, written
-from dpframe.builtin.pairs.table import count
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dpframe.builtin.neighbourhoods.bench import Bench, Draft
-    from dpframe.builtin.pairs.table import Row, Table
-
-
-# What is known of the columns of a table: kinds, bounds, categories.
-
+from dpframe.builtin.pairs.table import Row, Table
 
 Cell = NewType("Cell", object)
 """A number, a text or a boolean."""
@@ -33,27 +24,27 @@ Given = Annotated[
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Column:
-    """What is known of one column of a table beside what it holds."""
+    """Facts on one column of a table that its cells do not show."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
         extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
     )
 
     name: str | None = None
-    """Which column; without it columns are taken in their order."""
+    """Name of the column; without names, entries are in the order of the columns."""
     low: float | None = None
-    """The least that a number may be."""
+    """Lower bound of its numbers."""
     high: float | None = None
-    """The most that a number may be."""
+    """Upper bound of its numbers."""
     integer: bool = False
-    """Whether its numbers are whole."""
+    """True if its numbers are whole."""
     categories: tuple[Given, ...] = ()
-    """The values that it may have."""
+    """Its possible values."""
     user: bool = False
-    """Whether it says whose a record is: one edit is then of all records of one user."""
+    """True if it names the user of a record: an edit is then of all records of one user."""
 
     def params(self) -> dict[str, Any]:
-        """As a spec has it; a bound of 0 is one."""
+        """Return the column as a spec has it; a bound of 0 is kept."""
         found = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         found["categories"] = [written(cell) for cell in self.categories] or None
         return {n: value for n, value in found.items() if value is not None and value is not False}
@@ -64,39 +55,38 @@ LARGEST = 2**63
 
 
 class Known(NamedTuple):
-    """A column: what was said of it, and what its table shows where nothing was said."""
+    """A column: as the schema describes it, or else as its table shows."""
 
     name: str
     kind: Literal["number", "category", "user"]
     low: float = 0.0
     high: float = 1.0
     whole: bool = False
-    floats: bool = False
-    """Whether whole numbers are floats in its table."""
+    floats: bool = False  # True if whole numbers are floats in its table
     categories: tuple[Any, ...] = ()
     may_be_missing: bool = False
 
     @property
     def width(self) -> float:
-        """Of the numbers between its bounds."""
+        """Distance between its bounds."""
         return self.high - self.low
 
     def number(self, value: float) -> Any:
-        """A number as the column has them."""
+        """Return a number in the type of the column."""
         if not self.whole or not abs(value) < LARGEST:
             return float(value)
         return float(round(value)) if self.floats else round(value)
 
     def between(self, share: float) -> Any:
-        """A number between the bounds: 0 is the lower, 1 the upper."""
+        """Return a number between the bounds: 0 gives the lower, 1 the upper."""
         return self.number(self.low + share * self.width)
 
     def category(self, number: int) -> Any:
-        """One of the categories; −1 is the last one. None where there are none."""
+        """Return one of the categories; −1 gives the last one. None if there are none."""
         return self.categories[number % len(self.categories)] if self.categories else None
 
     def takes(self, cell: Any) -> bool:
-        """Whether a cell is of a type that the column has; any float goes among numbers."""
+        """True if a cell has a type of the column; any float is a number."""
         if cell is None:
             return self.may_be_missing
         if self.kind == "user":
@@ -108,13 +98,13 @@ class Known(NamedTuple):
         )
 
     def has(self, cell: Any) -> bool:
-        """Whether a cell is inside of what is known."""
+        """True if a cell is inside of the bounds or categories."""
         if cell is None:
             return self.may_be_missing
         if self.kind == "user":
             return True
         if self.kind == "category":
-            return any(alike(cell, one) for one in self.categories)
+            return any(_equal(cell, one) for one in self.categories)
         if isinstance(cell, bool) or not isinstance(cell, int | float):
             return False
         fits = self.low <= cell <= self.high or (math.isnan(cell) and self.may_be_missing)
@@ -123,22 +113,22 @@ class Known(NamedTuple):
         return fits
 
 
-def alike(cell: Any, other: Any) -> bool:
-    """Whether a cell is of a category: the same value, but an array has floats for integers."""
+def _equal(cell: Any, other: Any) -> bool:
+    """Compare a cell with a category; an array has floats for integers."""
     if any(isinstance(one, bool | str) or one is None for one in (cell, other)):
         return same_cell(cell, other)
     return bool(cell == other)
 
 
 def known_columns(of: Table, schema: Sequence[Column]) -> tuple[Known, ...]:
-    """What is known of every column of a table.
+    """Return all columns of a table.
 
     Args:
         of: the table.
         schema: of some columns by name, or of all in their order.
 
     Raises:
-        ValueError: the schema is not one of this table; the message is for the user.
+        ValueError: the schema does not fit the table; the message is for the user.
     """
     said = _by_name(of, schema)
     found = []
@@ -194,55 +184,3 @@ def _known(name: str, said: Column, cells: Row) -> Known:
         low, high = (low, low + 1) if said.low is not None else (high - 1, high)
     floats = any(isinstance(cell, float) for cell in finite)
     return Known(name, "number", float(low), float(high), whole, floats, may_be_missing=missing)
-
-
-# What a pair is, in words that a report can say.
-
-
-LONGEST = 24
-"""Characters of a cell."""
-
-MOST = 3
-"""Columns that are named."""
-
-
-def told(bench: Bench, draft: Draft) -> str:
-    """What is special about a pair, what the edit does, and to how many records.
-
-    Args:
-        bench: what the columns are called.
-        draft: the pair.
-    """
-    size = len(draft.rows)
-    of = f"of {size}"
-    edit = draft.edit
-    place = edit.at % len(draft.rows) if draft.rows and edit.kind != "add" else 0
-    theirs = "the records of one user"
-    if edit.kind == "remove":
-        whose = (
-            f"{theirs}, {of} records, are" if bench.user is not None else f"record {place} {of} is"
-        )
-        done = f"{whose} removed" if size > 1 else "the only record is removed"
-    elif edit.kind == "add":
-        done = f"a record is added to {count(size, 'record')}"
-    elif bench.user is not None:
-        done = f"{theirs}, {of} records, are replaced by {count(len(edit.by), 'record')}"
-    else:
-        done = f"record {place} {of}: {_changes(bench, draft.rows[place], edit.by)}"
-    return f"{draft.words}; {done}" if draft.words else done
-
-
-def _changes(bench: Bench, old: Any, new: Any) -> str:
-    different = bench.differences(old, new)
-    alone = len(bench.columns) == 1
-    parts = [
-        f"{'' if alone else bench.columns[at].name + ' '}{_cell(old[at])} → {_cell(new[at])}"
-        for at in different[:MOST]
-    ]
-    more = len(different) - MOST
-    return ", ".join(parts) + (f" and {count(more, 'more column')}" if more > 0 else "")
-
-
-def _cell(cell: Any) -> str:
-    text = "missing" if cell is None else repr(cell)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -4,47 +4,39 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from dpframe import Ge, Gt, Le, Neighbourhood, Values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from dpframe import Earned, Floats, HostArray, Pair
-
-
-# What neighbourhoods of vectors in a box share: domain, adjacency, no pair twice.
-
+from dpframe import Earned, Floats, Ge, Gt, HostArray, Le, Neighbourhood, Pair, Values
 
 FINENESS = 1024
-"""Numbers are multiples of a step over this: sums and differences are exact for round steps, also
-in float32, and D and D′ are not further apart than they may be by the last bit."""
+"""Numbers are multiples of `step` over this. So sums and differences of round steps are exact, in
+float32 too, and D and D′ are not one bit too far apart."""
 
-WIDEST = 2**20
-"""Steps from one end of a box to the other, at most: more are beyond what float32 resolves."""
+WIDEST = 2**20  # steps from `low` to `high`, at most: float32 does not resolve more
+TRIES = 20  # draws for each pair that is wanted, before the search for new ones is given up
 
 Adjacency = Literal["each-by-one", "one-by-one", "any"]
 
 
-class Box(Neighbourhood):
-    """Vectors of one length in a box."""
+class Vectors(Neighbourhood):
+    """Vectors of one length between two bounds."""
 
     length: Annotated[int, Ge(1)] = 5
     """Number of entries."""
     low: float = 0.0
-    """The least that an entry may be."""
+    """Lower bound of an entry."""
     high: float = 1.0
-    """The most that an entry may be."""
+    """Upper bound of an entry."""
     adjacency: Adjacency = "each-by-one"
     """each-by-one: every entry may differ, each by at most `step`; one-by-one: one entry differs,
     by at most `step`; any: any two vectors are neighbours, as in local privacy."""
     step: Annotated[float, Gt(0)] = 1.0
-    """How far apart entries of D and D′ may be."""
+    """Largest difference of an entry between D and D′."""
     whole: bool = False
-    """Whether all entries are whole numbers."""
+    """True if all entries are whole numbers."""
 
     def check(self) -> None:
         low, high = self.ends
@@ -58,28 +50,28 @@ class Box(Neighbourhood):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The least and the most that an entry can be."""
+        """Smallest and largest value of an entry."""
         if self.whole:
             return float(np.ceil(self.low)), float(np.floor(self.high))
         return self.low, self.high
 
     @property
     def reach(self) -> float:
-        """How far apart two entries can be: no further than the box is wide."""
+        """Largest difference of two entries, at most `high` − `low`."""
         width = self.ends[1] - self.ends[0]
         reach = width if self.adjacency == "any" else min(self.step, width)
         return math.floor(reach) if self.whole else reach
 
     @property
     def words(self) -> str:
-        """The relation in words, as its pairs have it."""
+        """The relation in words, for its pairs."""
         if self.adjacency == "any":
             return "any two vectors"
         who = "every entry differs" if self.adjacency == "each-by-one" else "one entry differs"
         return f"{who} by at most {self.step:g}"
 
     def inside(self, d0: Floats, d1: Floats) -> tuple[Floats, Floats]:
-        """D drawn in to the box, and D′ to where it is a neighbour of it."""
+        """Move D into the bounds, and D′ to a neighbour of it."""
         d0, d1 = self.held(d0), self.held(d1)
         changes = np.clip(d1 - d0, -self.reach, self.reach)
         if self.adjacency == "one-by-one":
@@ -87,24 +79,28 @@ class Box(Neighbourhood):
         return d0, np.clip(d0 + changes, *self.ends)
 
     def held(self, numbers: Floats) -> Floats:
-        """Numbers as multiples of the fineness, in the box."""
+        """Round numbers to the fineness, and clip them to the bounds."""
         low, high = self.ends
         fine = 1.0 if self.whole else self.reach / FINENESS
         return np.clip(low + np.round((numbers - low) / fine) * fine, low, high)
 
 
-class Fresh:
-    """Pairs that were not proposed before."""
+class NewPairs:
+    """Pairs that were not proposed before.
+
+    Args:
+        adjacency: the relation in words.
+        history: pairs that were proposed before.
+    """
 
     def __init__(self, adjacency: str, history: Iterable[Earned] = ()) -> None:
-        """Args are the relation in words, and what was proposed before."""
         self.adjacency = adjacency
         self.pairs: list[Values] = []
         self._seen = {_key(earned.pair.d0, earned.pair.d1) for earned in history}
 
     def add(self, d0: HostArray, d1: HostArray) -> bool:
-        """Takes a pair, unless it was there already, in either order, or D is D′."""
-        both = (d0 + 0.0, d1 + 0.0)  # which makes 0 of −0
+        """Add a pair, unless it is known in either order, or D equals D′; True if added."""
+        both = (d0 + 0.0, d1 + 0.0)  # turns −0 into 0
         key = _key(*both)
         if len(key) == 1 or key in self._seen:
             return False
@@ -120,20 +116,14 @@ def _key(d0: HostArray, d1: HostArray) -> frozenset[bytes]:
     return frozenset({np.asarray(d0, np.float64).tobytes(), np.asarray(d1, np.float64).tobytes()})
 
 
-# All pairs on a grid.
+MOST = 20_000  # pairs of a grid, at most; random pairs serve a larger search better
+ORDER = 12  # seed of their order
 
 
-MOST = 20_000
-"""Pairs of a grid, at most; a search of more is better left to chance."""
-
-ORDER = 12
-"""Seed of their order."""
-
-
-class Grid(Box, name="grid"):
+class Grid(Vectors, name="grid"):
     """Every pair of neighbours on a grid over the box, the ends included.
 
-    In an order that is mixed once and for all, so that what a search has come to lies everywhere.
+    Their order is random but fixed, so that the pairs of a short search lie everywhere.
     """
 
     points: Annotated[int, Ge(2)] = 2
@@ -153,12 +143,12 @@ class Grid(Box, name="grid"):
             )
 
     def levels(self) -> Floats:
-        """The values of an entry; whole numbers may fall together."""
+        """Return the values of an entry; whole numbers may coincide."""
         found = np.linspace(*self.ends, self.points)
         return np.unique(np.round(found)) if self.whole else found
 
     def moves(self) -> list[list[int]]:
-        """For every level, those that an entry of D′ may have beside it, itself left out."""
+        """Return for every level the other levels that the entry may have in D′."""
         levels = self.levels()
         near = np.abs(levels[:, None] - levels) <= self.reach * (1 + 1e-12)
         return [
@@ -166,7 +156,7 @@ class Grid(Box, name="grid"):
         ]
 
     def size(self) -> int:
-        """How many pairs there are, in both orders."""
+        """Return the number of pairs, in both orders."""
         moves = self.moves()
         levels, near = len(moves), sum(map(len, moves))
         if self.adjacency == "one-by-one":
@@ -174,7 +164,7 @@ class Grid(Box, name="grid"):
         return int((levels + near) ** self.length - levels**self.length)
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
-        fresh = Fresh(self.words, history)
+        fresh = NewPairs(self.words, history)
         for d0, d1 in self.pairs():
             fresh.add(d0, d1)
             if len(fresh) == self.batch:
@@ -182,7 +172,7 @@ class Grid(Box, name="grid"):
         return fresh.pairs
 
     def pairs(self) -> Iterator[tuple[Floats, Floats]]:
-        """All of them, mixed."""
+        """Yield all pairs in their order."""
         levels, moves = self.levels(), self.moves()
         vectors = itertools.product(range(len(levels)), repeat=self.length)
         found = [(d0, d1) for d0 in vectors for d1 in self.beside(d0, moves)]
@@ -191,7 +181,7 @@ class Grid(Box, name="grid"):
             yield d0, d1
 
     def beside(self, d0: tuple[int, ...], moves: list[list[int]]) -> Iterator[tuple[int, ...]]:
-        """The neighbours of a vector, as numbers of levels."""
+        """Yield the neighbours of a vector, as numbers of levels."""
         if self.adjacency == "one-by-one":
             for at, level in enumerate(d0):
                 yield from ((*d0[:at], other, *d0[at + 1 :]) for other in moves[level])
@@ -199,21 +189,18 @@ class Grid(Box, name="grid"):
         yield from itertools.product(*([level, *moves[level]] for level in d0))
 
 
-# Eight ways in which D and D′ differ that find most mistakes.
+class Patterns(Vectors, name="patterns"):
+    """The eight patterns of StatDP [Ding2018], moved into the box.
 
-
-class Patterns(Box, name="patterns"):
-    """The eight patterns of StatDP [Ding2018], drawn in to the box.
-
-    Where D is constant, D′ has one entry above, one below, one above and the rest below, one below
-    and the rest above, half of them below and half above, all above, or all below; and two halves
-    that change places. Where one entry may differ, it does so among others that stand in these
-    ways. First round the middle of the box; when asked again, near its ends and with the entries
+    For a constant D, D′ has one entry above, one below, one above and the rest below, one below
+    and the rest above, half of them below and half above, all above, or all below; the last
+    pattern swaps two halves. If only one entry may differ, the other entries form these patterns.
+    The first pairs lie round the middle of the box, later ones near its ends and with the entries
     in reverse order.
     """
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
-        fresh = Fresh(self.words, history)
+        fresh = NewPairs(self.words, history)
         for turn in (1, -1):
             for centres in self.places():
                 for centre in centres:
@@ -224,17 +211,17 @@ class Patterns(Box, name="patterns"):
         return ()
 
     def places(self) -> list[list[float]]:
-        """Where the patterns lie, one round after the other."""
+        """Return the centres of the patterns, round by round."""
         (low, high), reach = self.ends, self.reach
         if high - low < 2 * reach:
-            # Nothing is above and below at the full step, so D lies at an end, and half of the
-            # patterns fall together.
+            # No centre has room for a full step above and below, so D lies at an end, and half of
+            # the patterns coincide.
             return [[high, low], [(low + high) / 2]]
         middle = low + reach * math.floor((high - low) / (2 * reach))
         return [[middle], [low + reach, high - reach], [low, high]]
 
     def around(self, centre: float) -> Iterator[tuple[Floats, Floats]]:
-        """D and D′ of all patterns, not yet drawn in."""
+        """Yield D and D′ of all patterns, not yet moved into the bounds."""
         n, step = self.length, self.reach
         first, front = np.arange(n) == 0, np.arange(n) < (n + 1) // 2
         flat, halves = np.zeros(n), np.where(front, -1.0, 1.0)
@@ -251,25 +238,18 @@ class Patterns(Box, name="patterns"):
         yield low + step * front, low + step * ~front
 
 
-# Pairs by chance: in a box, or of given records.
+class Random(Vectors, name="random"):
+    """Random vectors in a box, and random neighbours of them.
 
-
-TRIES = 20
-"""Draws for each pair that is wanted, before it gives up finding another new one."""
-
-
-class Random(Box, name="random"):
-    """Vectors in a box by chance, and neighbours of them that differ by chance.
-
-    Losses are often largest at the ends: an entry lies at an end of the box or evenly anywhere,
-    each as often, and D′ differs by the full step in every entry that may, or in some, or by less.
+    Losses are often largest at the ends: an entry lies at an end of the box or uniformly anywhere,
+    equally often, and D′ differs by the full step in every entry that may, or in some, or by less.
     With `records` D has `length` of these, and one is replaced by another in D′.
     """
 
     batch: Annotated[int, Ge(1), Le(1000)] = 16
     """Pairs to propose at a time."""
     records: tuple[float | tuple[float, ...], ...] = ()
-    """Records that D and D′ consist of; `low`, `high`, `step` and `adjacency` then do not count."""
+    """Records that D and D′ consist of; `low`, `high`, `step` and `adjacency` are then ignored."""
 
     def check(self) -> None:
         super().check()
@@ -279,36 +259,37 @@ class Random(Box, name="random"):
             raise ValueError("one record is given, so there is nothing to replace it by")
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
-        fresh = Fresh("replace one record" if self.records else self.words, history)
+        fresh = NewPairs("replace one record" if self.records else self.words, history)
         for _ in range(TRIES * self.batch):
             if len(fresh) == self.batch:
                 break
-            fresh.add(*(self.replaced(rng) if self.records else self.drawn(rng)))
+            fresh.add(*(self.replaced(rng) if self.records else random_pair(self, rng)))
         return fresh.pairs
 
     def replaced(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """D and D′, of `length` records each."""
+        """Draw D and D′ of `length` records each."""
         records = np.asarray(self.records, np.float64)
         chosen = rng.integers(len(records), size=self.length)
         other = chosen.copy()
         other[rng.integers(self.length)] = rng.integers(len(records))
         return records[chosen], records[other]
 
-    def drawn(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """D and D′ in the box."""
-        return changed(self, at_random(self, rng), rng)
+
+def random_pair(box: Vectors, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Draw D, and a neighbour of it."""
+    return changed(box, at_random(box, rng), rng)
 
 
-def at_random(box: Box, rng: np.random.Generator) -> Floats:
-    """A vector: entries evenly in the box, or at one of its ends."""
+def at_random(box: Vectors, rng: np.random.Generator) -> Floats:
+    """Draw a vector: entries uniformly in the box, or at one of its ends."""
     low, high = box.ends
     anywhere = rng.uniform(low, high, box.length)
     end = np.where(rng.random(box.length) < 0.5, low, high)
     return np.where(rng.random(box.length) < rng.choice([0.0, 0.5, 1.0]), end, anywhere)
 
 
-def changed(box: Box, d0: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """A vector in the box, and a neighbour that differs by chance."""
+def changed(box: Vectors, d0: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Return a vector with a random neighbour."""
     (low, high), n = box.ends, box.length
     signs = rng.choice([-1.0, 1.0], n)
     room = np.where(signs > 0, high - d0, d0 - low)
@@ -321,27 +302,28 @@ def changed(box: Box, d0: Floats, rng: np.random.Generator) -> tuple[Floats, Flo
     return box.inside(d0, d0 + box.reach * signs * which * size)
 
 
-# Pairs made of those that earned most.
+SHARED = ("length", "low", "high", "adjacency", "step", "whole")  # parameters of all of them
 
 
-class Climb(Box, name="climb"):
-    """Begins with patterns and pairs by chance, then changes and mixes those that earned most.
+class Climb(Vectors, name="climb"):
+    """Begins with patterns and random pairs, then changes and mixes those that earned most.
 
-    A child has every entry, in D and D′, from one of two parents, or lies in part elsewhere. As
-    many are made by chance, so that it does not stay where it began.
+    A child has every entry, in D and D′, from one of two parents, or lies in part elsewhere. Some
+    pairs stay random, so that the search does not stay where it began.
     """
 
     batch: Annotated[int, Ge(1), Le(1000)] = 8
     """Pairs to propose at a time."""
     parents: Annotated[int, Ge(1)] = 4
-    """How many of those that earned most have children."""
+    """Number of pairs that have children: those that earned most."""
     fresh: Annotated[float, Ge(0), Le(1)] = 0.25
-    """Share of pairs that are made by chance."""
+    """Share of pairs that are random."""
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
-        found = Fresh(self.words, history)
+        found = NewPairs(self.words, history)
         if not history:
-            for pair in self.patterns().propose(rng, ()):
+            shared: Any = {name: getattr(self, name) for name in SHARED}
+            for pair in Patterns(**shared).propose(rng, ()):
                 found.add(pair.d0, pair.d1)
         best = sorted(
             (earned for earned in history if earned.growth > 0),
@@ -352,37 +334,24 @@ class Climb(Box, name="climb"):
             if len(found) == wanted:
                 break
             chance = not best or rng.random() < self.fresh
-            found.add(*(self.by_chance(rng) if chance else self.child(best, rng)))
+            found.add(*(random_pair(self, rng) if chance else self.child(best, rng)))
         return found.pairs
 
-    def patterns(self) -> Patterns:
-        """The patterns in the same box."""
-        shared: Any = {name: getattr(self, name) for name in SHARED}
-        return Patterns(**shared)
-
-    def by_chance(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """A pair without parents."""
-        return changed(self, at_random(self, rng), rng)
-
     def child(self, best: Sequence[Earned], rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """A pair made of those that earned most; the better, the more often."""
+        """Mix two of the pairs that earned most; better ones have more children."""
         weights = 1.0 / np.arange(1, len(best) + 1)
         one, other = (best[at].pair for at in rng.choice(len(best), 2, p=weights / weights.sum()))
         either = rng.random(self.length) < 0.5
         d0, d1 = (np.where(either, getattr(one, d), getattr(other, d)) for d in ("d0", "d1"))
         mutated = rng.random(self.length) < 1.0 / self.length
         match rng.integers(4):
-            case 0:  # both move, as far apart as before
+            case 0:  # move both, at their distance
                 move = rng.normal(0, self.reach / 2, self.length) * mutated
                 return self.inside(d0 + move, d1 + move)
-            case 1:  # some entries of D lie elsewhere
+            case 1:  # move some entries of D
                 return self.inside(np.where(mutated, at_random(self, rng), d0), d1)
-            case 2:  # some differ in another way
+            case 2:  # change some differences
                 return self.inside(d0, np.where(mutated, changed(self, d0, rng)[1], d1))
             case _:
                 order = rng.permutation(self.length) if rng.random() < 0.5 else slice(None)
                 return self.inside(d0[order], d1[order])
-
-
-SHARED = ("length", "low", "high", "adjacency", "step", "whole")
-"""Parameters of every box."""

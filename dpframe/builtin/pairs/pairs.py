@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NewType
+from typing import Annotated, Any, ClassVar, NewType
 
 import numpy as np
 from pydantic import BeforeValidator, WithJsonSchema
 
-from dpframe import Ge, Pair, ParameterError, SpecFile
+from dpframe import Ge, HostArray, Pair, ParameterError, SpecFile
+from dpframe.builtin.pairs import table as tables
 from dpframe.builtin.pairs.plain import arrays, frozen, of_frame, read, thawed, written
-from dpframe.builtin.pairs.table import (
-    Edit,
-    Form,
-    Rows,
-    Table,
-    edit,
-    edited,
-    formed,
-    read_table,
-    table,
-)
-
-if TYPE_CHECKING:
-    from dpframe import HostArray
-
-
-# A table, and one edit of it.
-
+from dpframe.builtin.pairs.table import Edit, Form, Rows, Table
 
 Content = NewType("Content", object)
 """Records: single values, lists, or tables by column; or a table of columns."""
@@ -39,7 +23,7 @@ Change = NewType("Change", object)
 TABLE = {"anyOf": [{"type": "array"}, {"type": "object"}]}
 
 GivenTable = Annotated[Content, BeforeValidator(read), WithJsonSchema(TABLE)]
-GivenEdit = Annotated[Change, BeforeValidator(edit), WithJsonSchema({"type": "object"})]
+GivenEdit = Annotated[Change, BeforeValidator(tables.edit), WithJsonSchema({"type": "object"})]
 
 
 class Records(Pair, name="records"):
@@ -58,17 +42,18 @@ class Records(Pair, name="records"):
     columns: tuple[str, ...] = ()
     """Names of the columns; default: those of the table or its file, else c0, c1, …."""
     edit: GivenEdit
-    """What makes D′ of D: replace, by; remove; or add, and where (`at`). Records are counted from
-    0, or from the end from −1."""
+    """The edit that makes D′ of D: replace, by; remove; or add, and `at` a place. Records are
+    counted from 0, or from the end from −1."""
     user: str | None = None
-    """A column that says whose a record is: the edit is then of all records of one user."""
+    """A column that names the user of a record: the edit is then of all records of one user."""
     form: Form = "auto"
-    """What the mechanism is given: "array", floats; "integers", an array of whole numbers while all
-    are; "rows", a list of lists; "dicts", a list of dicts; "columns", a dict of lists; "arrays", a
-    dict of arrays; "frame", of pandas; "xy", X and the last column, y; "record", the only record
-    alone. Default: an array where all is numbers, else dicts or rows, as the table is written."""
+    """The form that the mechanism gets: "array", floats; "integers", an array of whole numbers if
+    all are; "rows", a list of lists; "dicts", a list of dicts; "columns", a dict of lists;
+    "arrays", a dict of arrays; "frame", of pandas; "xy", X and the last column, y; "record", the
+    only record alone. Default: an array if all cells are numbers, else dicts or rows, as the table
+    is written."""
     description: str = ""
-    """What is told of the pair, in a few words."""
+    """A description of the pair, in a few words."""
 
     def __init__(
         self,
@@ -81,14 +66,14 @@ class Records(Pair, name="records"):
         form: Form = "auto",
         description: str = "",
     ) -> None:
-        """Takes a table of Python: a list, an array, a dict of columns, a frame of pandas."""
+        """Take a table of Python: a list, an array, a dict of columns, a frame of pandas."""
         fields = {
             "table": None if table is None else frozen(_columns_of(table)),
             "file": SpecFile(file)
             if isinstance(file, str) and not isinstance(file, SpecFile)
             else file,
             "columns": tuple(columns),
-            "edit": _edit(edit),
+            "edit": tables.edit(edit),
             "user": user,
             "form": form,
             "description": description,
@@ -109,11 +94,11 @@ class Records(Pair, name="records"):
         except ValueError as error:
             raise ParameterError("edit", str(error)) from None
         try:
-            formed(self._table, self._both, self._table.form(self.form))
+            self._formed()
         except ValueError as error:
             raise ParameterError("form", str(error)) from None
 
-    # Python takes 1, 1.0 and True for equal, and 0.0 and −0.0; as data they are not.
+    # Python compares 1, 1.0 and True as equal, and 0.0 and −0.0; as data they differ.
 
     @functools.cached_property
     def _text(self) -> str:
@@ -141,18 +126,21 @@ class Records(Pair, name="records"):
 
     @property
     def adjacency(self) -> str:
-        """Follows from the edit."""
+        """The relation of D and D′, which follows from the edit."""
         given: Any = self.edit
         what = "one record" if self.user is None else "all records of one user"
         return f"replace {what}" if given.kind == "replace" else f"add or remove {what}"
 
     @property
     def d0(self) -> Any:
-        return formed(self._table, self._both, self._table.form(self.form))[0]
+        return self._formed()[0]
 
     @property
     def d1(self) -> Any:
-        return formed(self._table, self._both, self._table.form(self.form))[1]
+        return self._formed()[1]
+
+    def _formed(self) -> tuple[Any, Any]:
+        return tables.formed(self._table, self._both, self._table.form(self.form))
 
     @property
     def rows(self) -> tuple[Rows, Rows]:
@@ -162,30 +150,27 @@ class Records(Pair, name="records"):
     @functools.cached_property
     def _table(self) -> Table:
         if self.file is not None:
-            return read_table(self.file, self.columns)
-        return table(self.table, self.columns)
+            return tables.read_table(self.file, self.columns)
+        return tables.table(self.table, self.columns)
 
     @functools.cached_property
     def _both(self) -> tuple[Rows, Rows]:
         given: Any = self.edit
-        return self._table.rows, edited(self._table, given, self.user)
-
-
-_edit = edit  # a parameter is called so too
+        return self._table.rows, tables.edited(self._table, given, self.user)
 
 
 def made_of_rows(
     of: Table, new: Rows, change: Edit, user: str | None, form: Form, description: str
 ) -> Records:
-    """A pair of records that are cells already: nothing is read or edited again.
+    """Make a pair of tables that are read and edited already.
 
     Args:
         of: D.
         new: the records of D′.
         change: the edit that made them, of rows.
-        user: the column that says whose a record is.
-        form: what the mechanism is given.
-        description: what is told of the pair.
+        user: the column that names the user of a record.
+        form: given to the mechanism.
+        description: of the pair.
     """
     if of.flat and change.kind != "remove":
         change = change._replace(by=change.by[0])
@@ -207,17 +192,12 @@ def made_of_rows(
 
 
 def _columns_of(given: Any) -> Any:
-    """A table of pandas or NumPy by its columns; anything else as it is."""
+    """Return a table of pandas or NumPy by its columns, anything else unchanged."""
     if hasattr(given, "columns") and hasattr(given, "to_dict"):
         return of_frame(given)
     names = getattr(getattr(given, "dtype", None), "names", None)
     return given if names is None else {name: given[name] for name in names}
 
-
-# A pair that is written down, value by value.
-
-
-"""Numbers, texts, booleans and what is missing, and nested tuples and tables of these."""
 
 ANYTHING = {
     "anyOf": [{"type": kind} for kind in ("number", "boolean", "string", "array", "object")]
@@ -227,14 +207,13 @@ Given = Annotated[Content, BeforeValidator(read), WithJsonSchema(ANYTHING)]
 
 
 class Values(Pair, name="values"):
-    """D and D′ as they are written: numbers, texts, lists and tables.
+    """D and D′ as written: numbers, texts, lists and tables.
 
-    Where all of D and D′ are numbers, in lists of equal lengths to any depth, a mechanism gets
+    If all of D and D′ are numbers, in lists of equal lengths to any depth, a mechanism gets
     arrays: of floats if one number has a point, `inf` or `nan` in it, else of integers; or of
-    booleans. D and D′ may differ in shape. Everything else a black box gets as Python has it:
+    booleans. D and D′ may differ in shape. A black box gets all other values as Python has them:
     texts, lists of unequal lengths, booleans beside numbers, tables as dicts, and
-    `{ missing = true }` as None. Nothing checks that D and D′ are neighbours: whoever writes them
-    says so.
+    `{ missing = true }` as None. Nothing checks that D and D′ are neighbours.
     """
 
     parameters_say_all: ClassVar[bool] = True
@@ -247,18 +226,18 @@ class Values(Pair, name="values"):
     adjacency: str = "as given"
     """The relation in which they are neighbours, in words."""
     description: str = ""
-    """What tells them apart, in a few words; reports say it."""
+    """Their difference in a few words, for reports."""
 
     def __init__(
         self, *, d0: Any, d1: Any, adjacency: str = "as given", description: str = ""
     ) -> None:
-        """Takes numbers, texts, None, bytes, nested lists or tuples, dicts, or arrays of NumPy."""
+        """Take numbers, texts, None, bytes, nested lists or tuples, dicts, or arrays of NumPy."""
         for field, value in (("before", frozen(d0)), ("after", frozen(d1))):
             object.__setattr__(self, field, value)
         object.__setattr__(self, "adjacency", adjacency)
         object.__setattr__(self, "description", description)
 
-    # Python takes 1, 1.0 and True for equal, and 0.0 and −0.0; as data they are not.
+    # Python compares 1, 1.0 and True as equal, and 0.0 and −0.0; as data they differ.
 
     @functools.cached_property
     def _text(self) -> str:
@@ -294,9 +273,6 @@ class Values(Pair, name="values"):
         return (thawed(self.before), thawed(self.after)) if found is None else found
 
 
-# The pair of the DPText paper: all zeros against all ones.
-
-
 class ZerosOnes(Pair, name="zeros-ones"):
     """D = (0, …, 0) and D′ = (1, …, 1): one person's record, replaced [Habernal2022, section 4].
 
@@ -309,7 +285,7 @@ class ZerosOnes(Pair, name="zeros-ones"):
     dim: Annotated[int, Ge(1)] = 1
     """Number of coordinates."""
 
-    # Views of one number: a million coordinates take no memory before somebody draws from them.
+    # Views of one number: a million coordinates take no memory before a draw.
 
     @property
     def d0(self) -> HostArray:

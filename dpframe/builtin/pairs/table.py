@@ -1,4 +1,4 @@
-"""Tables: in memory, in files, and with one edit."""
+"""Tables: in memory, in the forms that mechanisms get, with one edit, and in files."""
 
 from __future__ import annotations
 
@@ -6,20 +6,13 @@ import csv
 import importlib
 import io
 import math
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from dpframe import HostArray, SpecFile
 from dpframe.builtin.pairs.plain import Fields, frozen, of_frame, read, same_cell, thawed, written
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from dpframe import HostArray, SpecFile
-
-
-# A table: records of cells, however it was written, and as mechanisms are given it.
-
 
 Row = tuple[Any, ...]
 """One record: a number, a text, a boolean, bytes or None for each column."""
@@ -32,17 +25,15 @@ Form = Literal[
 
 
 class Table(NamedTuple):
-    """Records, and what their columns are called."""
+    """Records and the names of their columns."""
 
     rows: Rows
     names: tuple[str, ...]
-    flat: bool = False
-    """Whether records were written as single values, not as lists of one."""
-    named: bool = False
-    """Whether records were written as tables of their own."""
+    flat: bool = False  # True if records were written as single values, not as lists of one
+    named: bool = False  # True if records were written as tables by column
 
     def form(self, wanted: Form) -> Form:
-        """The form that is wanted, or the one that fits: an array where all cells are numbers."""
+        """Return the wanted form, or the one that fits: an array if all cells are numbers."""
         if wanted != "auto":
             return wanted
         if all(is_number(cell) for row in self.rows for cell in row):
@@ -51,19 +42,19 @@ class Table(NamedTuple):
 
 
 def is_number(cell: Any) -> bool:
-    """Whether an array of floats can hold it; what is missing is NaN there."""
+    """True if an array of floats can hold a cell; a missing one is NaN there."""
     return cell is None or isinstance(cell, int | float)
 
 
 def table(given: Any, names: Sequence[str] = ()) -> Table:
-    """A table from a frozen value: single values, rows, tables by column, or a table of columns.
+    """Make a table of a frozen value: single values, rows, tables by column, or a table of columns.
 
     Args:
-        given: what `frozen` or `read` gave.
-        names: of the columns; default: those in it, else c0, c1, ….
+        given: from `frozen` or `read`.
+        names: of the columns; default: those in `given`, else c0, c1, ….
 
     Raises:
-        ValueError: it is no table; says where.
+        ValueError: it is no table.
     """
     if isinstance(given, Fields):
         return _of_columns(given)
@@ -89,7 +80,7 @@ def table(given: Any, names: Sequence[str] = ()) -> Table:
 
 
 def unnamed(width: int) -> tuple[str, ...]:
-    """What columns are called that have no names."""
+    """Return default names of columns."""
     return tuple(f"c{at}" for at in range(width))
 
 
@@ -112,10 +103,10 @@ def _checked(made: Table) -> Table:
 
 
 def row(given: Any, names: tuple[str, ...]) -> Row:
-    """One record, written as a value, a list, or a table by column.
+    """Read one record, written as a value, a list, or a table by column.
 
     Raises:
-        ValueError: it does not have the columns of its table.
+        ValueError: its columns are not those of the table.
     """
     if isinstance(given, Fields):
         cells = dict(given)
@@ -131,23 +122,23 @@ def row(given: Any, names: tuple[str, ...]) -> Row:
 
 
 def listed(names: tuple[str, ...]) -> str:
-    """So many columns, and their names."""
+    """Return the number of columns and their names, for messages."""
     return f"{count(len(names), 'column')} ({', '.join(names)})"
 
 
 def count(number: int, of: str) -> str:
-    """`1 record`, `2 records`."""
+    """Return `1 record`, `2 records`."""
     return f"{number} {of}{'' if number == 1 else 's'}"
 
 
 def formed(of: Table, both: tuple[Rows, Rows], form: Form) -> tuple[Any, Any]:
-    """D and D′ as a mechanism is given them.
+    """Return D and D′ as a mechanism gets them.
 
-    Where the form has types they are the same in both, whatever the edit put in: an integer column
-    in which one cell is missing is a float column on either side.
+    A form with types has the same types in both, whatever the edit put in: an integer column with
+    a missing cell is a float column on either side.
 
     Args:
-        of: the table that D′ was edited from; says what columns are called.
+        of: the table that D′ was edited from; it has the names of the columns.
         both: records of D and of D′.
         form: not "auto".
 
@@ -202,7 +193,7 @@ def _fit(numbers: Iterable[int]) -> bool:
 
 
 def _column(both: tuple[Rows, Rows], at: int) -> tuple[HostArray, HostArray]:
-    """One column as arrays of one type: booleans, integers, floats, or objects."""
+    """Return one column as arrays of one type: booleans, integers, floats, or objects."""
     cells = [[r[at] for r in rows] for rows in both]
     kinds = {type(cell) for column in cells for cell in column}
     whole = _fit(c for column in cells for c in column if isinstance(c, int))
@@ -252,23 +243,18 @@ def _single(both: tuple[Rows, Rows]) -> tuple[Any, Any]:
     return d0, d1
 
 
-# One edit of a table: what makes D′ out of D.
-
-
 ACCEPTS = "one of { replace = 3, by = […] }, { remove = 3 } and { add = […] } is wanted"
 
 
 class Edit(NamedTuple):
-    """One record, or all records of one user, is replaced, removed or added."""
+    """A replacement, removal or addition of one record, or of all records of one user."""
 
     kind: Literal["replace", "remove", "add"]
-    at: int = 0
-    """Which record, counted from 0; one that is added stands there; −1 is the last one."""
-    by: Any = ()
-    """The record that comes, or a user's records."""
+    at: int = 0  # place of the record, also of a new one; −1 is the last
+    by: Any = ()  # the new record, or a user's new records
 
     def params(self) -> dict[str, Any]:
-        """As a spec has it."""
+        """Return the edit as a spec has it."""
         match self.kind:
             case "replace":
                 return {"replace": self.at, "by": written(self.by)}
@@ -280,11 +266,7 @@ class Edit(NamedTuple):
 
 
 def edit(given: Any) -> Edit:
-    """An edit as a spec or a program writes it.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Read an edit that a spec or a program wrote; raises ValueError."""
     if isinstance(given, Edit):
         return given._replace(by=frozen(given.by))
     found = dict(read(given)) if isinstance(read(given), Fields) else {}
@@ -295,23 +277,21 @@ def edit(given: Any) -> Edit:
         raise ValueError("records are counted in whole numbers, from 0")
     if "add" in keys:
         return Edit("add", found.get("at", -1), found["add"])
-    return (
-        Edit("replace", found["replace"], found["by"])
-        if "by" in keys
-        else Edit("remove", found["remove"])
-    )
+    if "by" in keys:
+        return Edit("replace", found["replace"], found["by"])
+    return Edit("remove", found["remove"])
 
 
 def edited(of: Table, one: Edit, user: str | None = None) -> Rows:
-    """The records of D′.
+    """Return the records of D′.
 
     Args:
         of: D.
         one: the edit.
-        user: the column that says whose a record is; the edit is then of all records of one user.
+        user: the column that names the user of a record; the edit is then of all records of one.
 
     Raises:
-        ValueError: the table has no such record, or the new one is not like its others.
+        ValueError: the table has no such record, or the new one has other columns.
     """
     rows = of.rows
     if one.kind == "add":
@@ -321,7 +301,7 @@ def edited(of: Table, one: Edit, user: str | None = None) -> Rows:
                 f"a record is added at {one.at}, and there are {count(len(rows), 'record')}"
             )
         new = _new(of, one, user)
-        _is_new_user(of, new, user, rows)
+        _check_new_user(of, new, user, rows)
         return (*rows[:at], *new, *rows[at:])
     at = len(rows) + one.at if one.at < 0 else one.at
     if not 0 <= at < len(rows):
@@ -333,7 +313,7 @@ def edited(of: Table, one: Edit, user: str | None = None) -> Rows:
     new = _new(of, one, user)
     if user is None:
         return (*rows[:at], *new, *rows[at + 1 :])
-    _is_new_user(of, new, user, kept)
+    _check_new_user(of, new, user, kept)
     first = min(gone)
     return (*rows[:first], *new, *(r for n, r in enumerate(rows) if n > first and n not in gone))
 
@@ -349,42 +329,38 @@ def _new(of: Table, one: Edit, user: str | None) -> Rows:
         raise ValueError(f"the new record: {error}") from None
 
 
-def _edit_column(of: Table, user: str) -> int:
+def _user_column(of: Table, user: str) -> int:
     if user not in of.names:
         raise ValueError(f"there is no column {user!r}; the table has {listed(of.names)}")
     return of.names.index(user)
 
 
 def _records_of(of: Table, like: Row, user: str) -> list[int]:
-    at = _edit_column(of, user)
+    at = _user_column(of, user)
     return [n for n, other in enumerate(of.rows) if same_cell(other[at], like[at])]
 
 
-def _is_new_user(of: Table, new: Rows, user: str | None, others: Rows) -> None:
+def _check_new_user(of: Table, new: Rows, user: str | None, others: Rows) -> None:
     if user is None:
         return
-    at = _edit_column(of, user)
+    at = _user_column(of, user)
     if not all(same_cell(one[at], new[0][at]) for one in new):
         raise ValueError("the new records are of several users")
     if any(same_cell(one[at], new[0][at]) for one in others):
         raise ValueError(f"user {new[0][at]!r} is in the table already")
 
 
-# Tables that lie in files.
-
-
-MOST_BYTES = 256 << 20
-"""Of a file: an audit runs a mechanism on it thousands of times."""
+MOST_BYTES = 256 << 20  # of a file: an audit runs a mechanism on it thousands of times
 
 KINDS = (".csv", ".npy", ".npz", ".parquet")
 
 
 def read_table(file: SpecFile, names: Sequence[str] = ()) -> Table:
-    """Reads a table, by the ending of the file's name.
+    """Read a table; the suffix of the file's name decides how.
 
     Args:
         file: .csv, .npy, .npz or .parquet.
-        names: of the columns, where the file has none.
+        names: of the columns, if the file has none.
 
     Raises:
         ValueError: there is no such file, or it holds no table; the message is for the user.
@@ -423,7 +399,7 @@ def _csv(content: io.BytesIO) -> tuple[Any, tuple[str, ...]]:
 
 
 def _typed(cells: list[str]) -> list[Any]:
-    """The cells of a column: numbers or booleans if all of them are; an empty one is missing."""
+    """Convert the cells of a column: to numbers or booleans if all are; empty ones to None."""
     there = [cell for cell in cells if cell]
     if there and all(cell.lower() in ("true", "false") for cell in there):
         return [cell.lower() == "true" if cell else None for cell in cells]

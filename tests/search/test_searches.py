@@ -1,4 +1,4 @@
-"""A search finds what is wrong, accuses nobody who is right, and is the same every time."""
+"""A search finds wrong claims, accuses no true one, and is the same every time."""
 
 from __future__ import annotations
 
@@ -104,16 +104,16 @@ def test_an_interrupted_search_goes_on_and_earns_the_same(
     whole = counted(Store(), 1)
     assert whole.estimate is not None
     assert counted(Store(), 3).estimate == whole.estimate
-    draw, rounds = arms.Arm.draw, []
+    draw, rounds = arms.TracedArm.draw, []
 
-    def interrupted(self: Any, chunks: int, count: Any) -> Any:
-        rounds.append(chunks)
+    def interrupted(self: Any, draws: int) -> Any:
+        rounds.append(draws)
         if len(rounds) == 9:
             raise KeyboardInterrupt
-        return draw(self, chunks, count)
+        return draw(self, draws)
 
     with monkeypatch.context() as patch:
-        patch.setattr(arms.Arm, "draw", interrupted)
+        patch.setattr(arms.TracedArm, "draw", interrupted)
         with pytest.raises(KeyboardInterrupt):
             counted(Store(tmp_path), 1)
     pieces: list[Any] = []

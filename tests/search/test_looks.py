@@ -1,4 +1,4 @@
-"""Pairs of a fast box that show nothing at first are looked at at once, and not in small steps."""
+"""Pairs of a fast box that show nothing at first get one large look instead of small steps."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from support.leaky_boxes import searched
 from dpframe import HostMechanism, PureDP
 from dpframe.engine.checkpoint import Store
 from dpframe.sampling.address import EVAL, Asking, Stream
-from dpframe.search import box_arms as box_arm
-from dpframe.search import search as hunt
-from dpframe.search.box_arms import LARGEST, MOMENT, Haste, is_fast
-from dpframe.search.box_draws import BoxDraws, Shelves
+from dpframe.search import black_box_arms
+from dpframe.search.black_box_arms import LOOK, MOMENT, LookSizes, is_fast
+from dpframe.search.black_box_draws import AnswerFiles, BlackBoxDraws
+from dpframe.search.search import SearchRun
 from dpframe.workers.in_process import Here
 from dpframe.workers.pool import Workers
 from dpframe.workers.program import timing
@@ -33,13 +33,13 @@ RUN = {"seconds": 600.0, "stop": "never"}
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[float, int]]]:
     """Of every look the standard errors that the pair had shown, and its answers afterwards."""
-    monkeypatch.setattr(box_arm.BoxArm, "paces", ([1e-4], [1e-4]))
+    monkeypatch.setattr(black_box_arms.BlackBoxArm, "paces", ([1e-4], [1e-4]))
     yield from _looked(monkeypatch)
 
 
 def _looked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[float, int]]]:
     seen: list[tuple[float, int]] = []
-    look = hunt.Hunt._look
+    look = SearchRun._look
 
     def noted(self: Any, arm: Any, draws: int) -> None:
         z, history = self._z(arm), len(self.wealth.history)
@@ -47,21 +47,21 @@ def _looked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[float, int]]
         seen.append((z, arm.trials))
         assert len(self.wealth.history) == history  # nothing is bet on a look
 
-    monkeypatch.setattr(hunt.Hunt, "_look", noted)
+    monkeypatch.setattr(SearchRun, "_look", noted)
     yield seen
 
 
 def test_a_look_takes_a_moment_of_the_box() -> None:
-    haste = Haste(Store(), STREAM, "looks")
-    assert [haste.next(fast, 10**9) for fast in (True, False, True)] == [LARGEST, 0, LARGEST]
-    assert haste.next(True, 100) == 64
-    line = MOMENT / (2 * LARGEST)
+    sizes = LookSizes(Store(), STREAM, "looks")
+    assert [sizes.next(fast, 10**9) for fast in (True, False, True)] == [LOOK, 0, LOOK]
+    assert sizes.next(True, 100) == 64
+    line = MOMENT / (2 * LOOK)
     paces = [([took], [took]) for took in (0.0, line, 1.01 * line)]
     assert [is_fast(both, both) for both in paces] == [True, True, False]
 
 
 def test_what_counts_is_the_median_of_all_pairs_and_not_one_that_is_dear() -> None:
-    line, quick = MOMENT / (2 * LARGEST), (1e-6, 1e-6, 1e-6)
+    line, quick = MOMENT / (2 * LOOK), (1e-6, 1e-6, 1e-6)
     assert is_fast(((1e-6, 9.0), (9.0, 1e-6)), (quick, quick, (9.0,) * 6))
     assert not is_fast((quick, quick), (quick, (9.0,) * 4))  # often slow
     assert not is_fast((quick, (9.0,) * 3), (quick,) * 9)  # its own D′ is
@@ -72,18 +72,18 @@ def test_what_counts_is_the_median_of_all_pairs_and_not_one_that_is_dear() -> No
 
 def test_who_repeats_a_search_looks_at_as_many() -> None:
     store = Store()
-    first = Haste(store, STREAM, "looks")
+    first = LookSizes(store, STREAM, "looks")
     sizes = [first.next(True, 10**9) for _ in range(2)]
-    again = Haste(store, STREAM, "looks")
+    again = LookSizes(store, STREAM, "looks")
     assert [again.next(False, 10**9) for _ in sizes] == sizes
     assert again.next(False, 10**9) == 0  # what was never asked before is measured
-    assert Haste(store, STREAM, "others").next(False, 10**9) == 0
+    assert LookSizes(store, STREAM, "others").next(False, 10**9) == 0
 
 
 def test_what_shows_nothing_is_looked_at_and_not_bet_on(looks: list[tuple[float, int]]) -> None:
     found = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN)
     assert len(looks) >= 4  # of 8 pairs
-    assert all(z <= box_arm.CLEAR for z, _ in looks)
+    assert all(z <= black_box_arms.CLEAR for z, _ in looks)
     # A sixteenth of what is left, since 8 pairs share half of it.
     assert {trials for _, trials in looks} <= {64, 128}
     assert found.estimate.p_value > 1e-6
@@ -99,7 +99,7 @@ def test_looks_are_repeated_whatever_the_machine_does(
     found = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN, store=store)
     sizes = [*looks]
     looks.clear()
-    monkeypatch.setattr(box_arm.BoxArm, "paces", ([1.0], [1.0]))
+    monkeypatch.setattr(black_box_arms.BlackBoxArm, "paces", ([1.0], [1.0]))
     again = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN, store=store)
     assert looks == sizes
     assert (again.estimate, again.witness) == (found.estimate, found.witness)
@@ -156,12 +156,13 @@ def test_what_holds_up_some_answers_changes_nothing(
 
 @pytest.mark.parametrize("where", [Here, Workers])
 def test_what_answers_took_is_kept_with_them(tmp_path: Path, where: Any) -> None:
-    shelves, box = Shelves(tmp_path), boxes.boxed(lambda rng, _: rng.random(), 1.0)()
+    files, box = AnswerFiles(tmp_path), boxes.boxed(lambda rng, _: rng.random(), 1.0)()
     with where() as source:
         how = STREAM, Asking(), source, 8, Clock(None)
-        tries = [BoxDraws(box, (0, 1), *how) for _ in range(2)]
-        for draws in tries:
-            draws.shelf = shelves.of(STREAM, "box")
+        tries = []
+        for _ in range(2):
+            draws = BlackBoxDraws(box, (0, 1), *how, files.of(STREAM, "box"))
+            tries.append(draws)
             for first, stop in ((0, 2), (2, 5)):
                 draws.draw(first, stop)
     assert tries[0].paces == tries[1].paces

@@ -1,0 +1,317 @@
+"""Planned edits of a table, those that break libraries most often first."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from dpframe.builtin.neighbourhoods.bench import Bench, Draft, breakers
+from dpframe.builtin.pairs.table import Edit, Row
+
+BITS = 8  # columns of a single record that are changed one by one at first
+
+
+def planned(bench: Bench) -> Iterator[Draft]:
+    """Yield all edits that are not made by chance, those that break libraries most often first."""
+    if len(bench.table.rows) == 1:
+        yield from lone(bench)
+    if bench.user is not None:
+        yield from users(bench)
+    numbers, categories = (odd(bench, places) for places in (bench.numbers(), bench.categories()))
+
+    def next_of(these: Iterator[Draft], number: int) -> Iterator[Draft]:
+        return itertools.islice(these, number)
+
+    yield from lows(bench)
+    yield from next_of(numbers, 1)
+    yield from corners(bench, at=0)
+    yield from next_of(categories, 1)
+    yield from next_of(numbers, 2)
+    yield from keys(bench)
+    yield from halves(bench)
+    yield from sizes(bench)
+    yield from few(bench)
+    yield from next_of(numbers, 2)
+    yield from next_of(categories, 1)
+    yield from highs(bench)
+    yield from levels(bench)
+    yield from next_of(numbers, 3)
+    yield from next_of(categories, 2)
+    yield from corners(bench, at=-1)
+    yield from scales(bench)
+    yield from alone(bench)
+    yield from missing(bench)
+    yield from next_of(numbers, 6)
+    yield from next_of(categories, 4)
+    yield from labels(bench)
+    yield from duplicates(bench)
+    yield from numbers
+    yield from categories
+    yield from on_zeros(bench)
+    yield from each(bench)
+
+
+def odd(bench: Bench, places: list[int]) -> Iterator[Draft]:
+    """Put values that break libraries in one record of the table.
+
+    Each value comes once, the columns taking turns, and then in all other columns.
+    """
+    listed = [list(breakers(bench.columns[at])) for at in places]
+    for shift in range(len(places)):
+        for number in range(max(map(len, listed), default=0)):
+            at = (number + shift) % len(places)
+            if number < len(listed[at]):
+                value, words = listed[at][number]
+                if isinstance(value, bool) and bench.form in ("array", "integers"):
+                    continue  # a number in an array
+                place = places[at]
+                record = bench.with_cell(bench.first(), place, value)
+                yield from bench.changes(bench.table.rows, record, words + bench.where(place))
+
+
+def lone(bench: Bench) -> Iterator[Draft]:
+    """Edit a single record, as a local randomiser has it: any two values are neighbours."""
+    rows, first = bench.table.rows, bench.first()
+    for at in bench.categories()[:BITS]:
+        for category in some(bench.columns[at].categories):
+            changed = bench.with_cell(first, at, category)
+            yield Draft(rows, bench.replaced(rows, 0, changed), "another category")
+    ends = bench.all(bench.row(0.0), 1)
+    yield Draft(ends, bench.replaced(ends, 0, bench.row(1.0, -1)), "from one end to the other")
+    for at in bench.numbers()[:BITS]:
+        for share in (1.0, 0.0):
+            changed = bench.with_cell(first, at, bench.columns[at].between(share))
+            yield Draft(rows, bench.replaced(rows, 0, changed), "a value at its bound")
+
+
+def users(bench: Bench) -> Iterator[Draft]:
+    """Edit all records of a user with many of them: libraries must bound contributions."""
+    rows, user = bench.table.rows, bench.user
+    if user is None or not rows:
+        return
+    if bench.resizes:
+        yield Draft(rows, Edit("remove", 0), "the first user")
+    many = max(50, 3 * bench.size)
+    for others, base in ((bench.all(bench.row(0.0)), "all others at the lower bounds"), (rows, "")):
+        for record in (bench.row(1.0, -1), bench.row(0.0)):
+            one = (record, *(bench.row(1.0, number) for number in range(many - 1)))
+            heavy = tuple(bench.with_cell(row, user, bench.name(10**6)) for row in one)
+            told = f"a user with {many} records{base and ', '}{base}"
+            if bench.resizes:
+                yield Draft((*others, *heavy), Edit("remove", -1), told)
+            if bench.replaces:
+                edit = bench.replaced((*others, *heavy), -1, bench.row(0.0))
+                yield Draft((*others, *heavy), edit, told)
+                mine = tuple(bench.with_cell(row, user, others[0][user]) for row in heavy)
+                yield Draft(others, Edit("replace", 0, mine), told)
+    yield from before_others(bench, user)
+
+
+def before_others(bench: Bench, user: int) -> Iterator[Draft]:
+    """Edit a user who comes first and has the values of all others.
+
+    Libraries that count each value once before they bound contributions count less with that user
+    than without.
+    """
+    size = max(2, bench.size, *(len(bench.columns[at].categories) for at in bench.categories()), 0)
+    spread = tuple(bench.row(n / (size - 1), n) for n in range(size))
+    mine = tuple(bench.with_cell(row, user, bench.name(10**6)) for row in spread)
+    rows = (*mine, *bench.of_users(spread))
+    told = "the first user has what the others have"
+    if bench.resizes:
+        yield Draft(rows, Edit("remove", 0), told)
+    if bench.replaces:
+        yield Draft(rows, bench.replaced(rows, 0, spread[0]), told)
+
+
+# Tables in which an edit shows more than in others: at bounds, equal, few, huge.
+
+FEW = 4  # categories of a column that are tried first; the others come after all else
+
+
+def lows(bench: Bench) -> Iterator[Draft]:
+    """Put all other records at their lower bounds, which are often zeros."""
+    words = "all others at the lower bounds, one record at the upper ones"
+    yield from bench.changes(bench.all(bench.row(0.0)), bench.row(1.0, -1), words)
+
+
+def highs(bench: Bench) -> Iterator[Draft]:
+    """Put all other records at their upper bounds."""
+    words = "all others at the upper bounds, one record at the lower ones"
+    yield from bench.changes(bench.all(bench.row(1.0)), bench.row(0.0, -1), words, at=-1)
+
+
+def halves(bench: Bench) -> Iterator[Draft]:
+    """Put half of the records at either end: one more there changes the median."""
+    low, high, size = bench.row(0.0), bench.row(1.0, -1), bench.size
+    rows = bench.of_users(((low, high) * size)[:size])
+    yield from bench.changes(rows, high, "half of the records at either end of the bounds")
+
+
+def some(categories: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Choose a few of many: the first ones, one between, the last one."""
+    if len(categories) <= FEW:
+        return categories
+    return (*categories[: FEW - 2], categories[len(categories) // 2], categories[-1])
+
+
+def corners(bench: Bench, at: int) -> Iterator[Draft]:
+    """Move a record of the table to the bounds that are farthest from it."""
+    rows = bench.table.rows
+    if not rows:
+        return
+    cells = []
+    for column, cell in zip(bench.columns, rows[at], strict=True):
+        if column.kind == "number":
+            near = isinstance(cell, int | float) and cell > (column.low + column.high) / 2
+            cells.append(column.between(0.0 if near else 1.0))
+        else:
+            others = [one for one in column.categories if one != cell]
+            cells.append(others[-1] if others else cell)
+    which = "the last record" if at else "the first record"
+    yield from bench.changes(rows, tuple(cells), f"{which} at the farthest bounds", at=at)
+
+
+def keys(bench: Bench) -> Iterator[Draft]:
+    """Add or remove the only record of its category."""
+    for at in bench.categories()[:2]:
+        known = bench.columns[at]
+        if len(known.categories) < 2:
+            continue
+        usual = bench.with_cell(bench.first(), at, known.categories[0])
+        for other in known.categories[1:3]:
+            rare = bench.with_cell(usual, at, other)
+            rows = bench.of_users((rare, *(usual,) * max(1, bench.size - 1)))
+            words = f"the only record of its category{bench.where(at)}"
+            if bench.resizes:
+                yield Draft(rows, Edit("remove", 0), words)
+            if bench.replaces:
+                yield Draft(rows, bench.replaced(rows, 0, usual), words)
+
+
+def sizes(bench: Bench) -> Iterator[Draft]:
+    """Add or remove records: of the table, of few, of one."""
+    if not bench.resizes:
+        return
+    rows = bench.table.rows
+    if rows:
+        yield Draft(rows, Edit("remove", 0))
+    for share, size in ((0.0, 3), (1.0, 2), (0.5, 1)):
+        yield Draft(bench.all(bench.row(share), size), Edit("remove", -1), "few records")
+    if rows:
+        yield Draft(rows, Edit("remove", -1))
+        yield Draft(rows, bench.added(rows[0]), "the first record comes a second time")
+
+
+def few(bench: Bench) -> Iterator[Draft]:
+    """Change one of two records or the only one: nothing averages out."""
+    if len(bench.table.rows) != 1:
+        yield from bench.changes(bench.all(bench.row(0.0), 1), bench.row(1.0, -1), "one record")
+    for share in (0.01, 1.0):
+        pair = bench.of_users((bench.row(0.0), bench.row(share)))
+        yield from bench.changes(pair, bench.row(1.0, -1), "two records")
+
+
+def levels(bench: Bench) -> Iterator[Draft]:
+    """Make all records equal but one: sums and means are rounded."""
+    for share, other, at in ((0.25, 0.5, 0), (0.25, 0.0, 0), (0.5, 1.0, 0), (0.5, 0.0, -1)):
+        words = "all records are equal but one"
+        yield from bench.changes(bench.all(bench.row(share)), bench.row(other), words, at=at)
+
+
+def scales(bench: Bench) -> Iterator[Draft]:
+    """Make all numbers huge, tiny, hard to round, or cancelling."""
+    places = bench.numbers()
+    if not places:
+        return
+
+    def at(number: float) -> Row:
+        record = bench.row(0.5)
+        for place in places:
+            column = bench.columns[place]
+            record = bench.with_cell(record, place, column.number(number))
+        return record
+
+    if any(bench.columns[place].whole for place in places):
+        whole = "whole numbers whose sum overflows"
+        yield from bench.changes(bench.all(at(2**62)), at(0), whole)
+    for all_, one, words in (
+        (2.0**50 + 0.25, 2.0**50 + 0.5, "all numbers near 2^50"),
+        (1e154, 1e155, "numbers whose squares overflow"),
+        (1e-170, 1e-160, "numbers whose squares are 0"),
+        (0.0, 1e-12, "all zeros but one tiny number"),
+        (16777216.0, 16777217.0, "numbers that float32 rounds"),
+    ):
+        yield from bench.changes(bench.all(at(all_)), at(one), words)
+    cancelling = ((at(1e16), at(1.0), at(-1e16)) * bench.size)[: max(2, bench.size)]
+    words = "numbers whose sum cancels"
+    yield from bench.changes(bench.of_users(cancelling), at(0.0), words, at=1)
+
+
+def alone(bench: Bench) -> Iterator[Draft]:
+    """Put one value at its upper bound and all others at their lower ones, column by column."""
+    zeros = bench.row(0.0)
+    for at in bench.numbers() if len(bench.columns) > 1 else ():
+        record = bench.with_cell(zeros, at, bench.columns[at].between(1.0))
+        words = f"one value at its upper bound, all others at the lower ones{bench.where(at)}"
+        yield from bench.changes(bench.all(zeros), record, words)
+
+
+def missing(bench: Bench) -> Iterator[Draft]:
+    """Give one record a value that is missing in all others."""
+    for at in (*bench.numbers()[:2], *bench.categories()[:1]):
+        empty = math.nan if bench.columns[at].kind == "number" else None
+        words = f"the only value that is not missing{bench.where(at)}"
+        rows = bench.all(bench.with_cell(bench.first(), at, empty))
+        yield from bench.changes(rows, bench.row(1.0), words)
+
+
+def labels(bench: Bench) -> Iterator[Draft]:
+    """Give a record of the table another category."""
+    rows = bench.table.rows
+    for at in bench.categories():
+        for category in some(bench.columns[at].categories) if rows else ():
+            changed = bench.with_cell(rows[0], at, category)
+            words = f"another category{bench.where(at)}"
+            yield from bench.changes(rows, changed, words)
+
+
+def duplicates(bench: Bench) -> Iterator[Draft]:
+    """Repeat records, and change one by the last bit."""
+    rows, first = bench.table.rows, bench.first()
+    if len(rows) > 1:
+        again = "a record is replaced by the same as another one"
+        yield from bench.changes(rows, rows[1], again)
+    for at in bench.numbers()[:2]:
+        cell = first[at]
+        if isinstance(cell, float) and math.isfinite(cell):
+            next_ = bench.with_cell(first, at, math.nextafter(cell, bench.columns[at].high))
+            yield from bench.changes(bench.all(first), next_, "equal records, one by a bit")
+
+
+def on_zeros(bench: Bench) -> Iterator[Draft]:
+    """Put odd values in a table at its lower bounds, and in one of a single record."""
+    for at in (*bench.numbers()[:3], *bench.categories()[:2]):
+        for value, words in itertools.islice(breakers(bench.columns[at]), 4):
+            record = bench.with_cell(bench.row(0.0), at, value)
+            told = words + bench.where(at)
+            zeros = bench.all(bench.row(0.0))
+            yield from bench.changes(zeros, record, f"{told}, all others at the lower bounds")
+            yield from bench.changes(bench.all(bench.row(0.0), 1), record, f"{told}, one record")
+            if bench.resizes and bench.adjacency == "either":
+                yield Draft(bench.table.rows, bench.added(record), f"one more record: {told}")
+
+
+def each(bench: Bench) -> Iterator[Draft]:
+    """Try every category for every other one, and the bounds of each column."""
+    rows, first = bench.table.rows, bench.first()
+    for at in bench.categories():
+        for one, other in itertools.combinations(bench.columns[at].categories, 2):
+            base = bench.all(bench.with_cell(first, at, one), len(rows) or 1)
+            yield from bench.changes(base, bench.with_cell(first, at, other), "another category")
+    for at in bench.numbers():
+        for share in (0.0, 1.0):
+            changed = bench.with_cell(first, at, bench.columns[at].between(share))
+            yield from bench.changes(rows, changed, f"a value at its bound{bench.where(at)}")

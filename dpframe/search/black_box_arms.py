@@ -1,0 +1,268 @@
+"""An arm of a search of a black box, and the sizes of its first rounds."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpframe.claims import Claim
+from dpframe.common.types import HostArray
+from dpframe.engine.checkpoint import Saved, Store
+from dpframe.interfaces.attack import Answers
+from dpframe.interfaces.pair import Pair
+from dpframe.sampling.address import Stream
+from dpframe.search.arms import Arm
+from dpframe.search.black_box_draws import BlackBoxDraws
+from dpframe.search.events import AnswerEvents
+from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, farthest
+from dpframe.stats.betting import pay
+
+WARM_UP = 16
+"""Answers of each dataset with which a pair begins: half to learn from, half to guess by."""
+
+MANY = 256  # answers from which rounds grow by `GROWTH`; before, each round doubles them
+GROWTH = 0.5  # answers of a round, as a share of those before
+
+ROOM = 1 << 30
+"""Bytes of answers that all pairs of a search keep together; then attacks stop learning."""
+
+AGAIN = 2  # attacks learn again after this multiple of the answers at which they last did
+
+MOST_LEARNED = 1 << 17
+"""Answers per dataset from which attacks stop learning; they learn from half of them."""
+
+CLEAR = 2.0
+"""Standard errors beyond a claim below which nothing is bet. The luckiest of many events lies as
+far outside, and with few answers a large share would be bet on it."""
+
+
+class Room:
+    """Memory that the pairs of a search may still fill with answers."""
+
+    def __init__(self, nbytes: int = ROOM) -> None:
+        self._left = nbytes
+
+    def takes(self, nbytes: int) -> bool:
+        """Reserve some bytes if they are left; True if so."""
+        fits = nbytes <= self._left
+        self._left -= nbytes if fits else 0
+        return fits
+
+    def give_back(self, nbytes: int) -> None:
+        """Free some bytes."""
+        self._left += nbytes
+
+
+class BlackBoxArm(Arm):
+    """One pair of a search of a black box.
+
+    Answers are expensive to draw, so they are kept, and attacks learn again from more of them:
+    from half of them, and the other half says how likely events are.
+
+    Args:
+        about: arguments of `Arm`, from `pair` to `scale`.
+        draws: gives the answers.
+        events: what attacks make of them.
+        data: digest of the pair.
+        room: memory for the answers.
+    """
+
+    least = CLEAR
+
+    def __init__(
+        self,
+        about: tuple[Pair, Any, Claim | None, tuple[Point, ...], float],
+        draws: BlackBoxDraws,
+        events: AnswerEvents,
+        data: str,
+        room: Room,
+    ) -> None:
+        super().__init__(*about, data, draws.stream.group)
+        self._draws, self._events, self._room = draws, events, room
+        most = max(WARM_UP, 2 * draws.sizes.rows_of(0))
+        self._chunks, self._first = 0, draws.sizes.until(0, WARM_UP, most)
+        self._kept: tuple[HostArray, HostArray] | None = None
+        self._fresh: tuple[HostArray, HostArray] | None = None
+        self._learned = 0  # answers that were kept when attacks last learned
+        self._width = 0  # columns of these answers
+        self._taken = 0  # bytes of the room
+
+    @property
+    def paces(self) -> tuple[list[float], list[float]]:
+        """Seconds per answer on D and on D′, each for a few of them."""
+        return self._draws.paces
+
+    def first(self) -> int:
+        return self._draws.sizes.draws(0, self._first)
+
+    def warm_up(self) -> None:
+        self._kept = self._draws.begin(self._first)
+        self._chunks, self.trials = self._first, len(self._kept[0])
+        self._learn(self._kept)
+
+    def next_round(self, most: int) -> int:
+        share = 1.0 if self.trials < MANY else GROWTH
+        return self._fitting(int(share * self.trials), most)
+
+    def up_to(self, trials: int, most: int) -> int:
+        """Return the draws per dataset until it has `trials`; 0 if the next round is as large."""
+        wanted = trials - self.trials
+        return 0 if wanted <= self.trials else self._fitting(wanted, most)
+
+    def _fitting(self, wanted: int, most: int) -> int:
+        stop = self._draws.sizes.until(self._chunks, wanted, most)
+        return self._draws.sizes.draws(self._chunks, stop)
+
+    def draw(self, draws: int) -> Seen:
+        stop = self._draws.sizes.until(self._chunks, draws, draws)
+        rows = self._draws.draw(self._chunks, stop)
+        self._fresh = rows
+        self._chunks, self.trials = stop, self.trials + len(rows[0])
+        # The attacks' states fit answers as wide as those that they learned from.
+        return self._events.count((rows[0][:, : self._width], rows[1][:, : self._width]))
+
+    def _took_in(self) -> None:
+        fresh, self._fresh = self._fresh, None
+        if self._kept is None or fresh is None:
+            return
+        needed = 2 * fresh[0].nbytes
+        if self._learned >= MOST_LEARNED or not self._room.takes(needed):
+            self._room.give_back(self._taken)
+            self._kept = None  # attacks do not learn from them any more
+            return
+        self._taken += needed
+        x, y = (
+            np.concatenate([self._draws.fitted(old), new])
+            for old, new in zip(self._kept, fresh, strict=True)
+        )
+        self._kept = x, y
+        if len(x) >= AGAIN * self._learned:
+            self._learn(self._kept)
+
+    def _learn(self, kept: tuple[HostArray, HostArray]) -> None:
+        x, y = kept
+        half = len(x) // 2
+        self._events.learn((x[:half], y[:half]), self._draws.shape)
+        self.seen = self._events.count((x[half:], y[half:]))
+        self._learned, self._width = len(x), x.shape[1]
+
+    def only_exception(self) -> int | None:
+        """Code of the exception that all first answers, on D and on D′, were; None if they differ.
+
+        To be called after `warm_up`.
+        """
+        assert self._kept is not None
+        both = [Answers(rows) for rows in self._kept]
+        kinds = np.unique(np.concatenate([answers.kinds for answers in both]))
+        silent = len(kinds) == 1 and all(bool(answers.raised.all()) for answers in both)
+        return int(kinds[0]) if silent else None
+
+    def _event(
+        self, column: int, words: Mapping[int, str], *, is_above: bool
+    ) -> tuple[int, str | None, str]:
+        return self._events.event(column, is_above=is_above, words=words)
+
+    def conclude(self) -> None:
+        """Check the answers once more; raises WorthlessError."""
+        self._draws.conclude()
+
+
+# Attacks take some time to learn however few the answers are, and a fast box gives thousands of
+# answers in that time. Nothing would be bet on a pair that shows nothing in its first few answers.
+# So it is not followed in small steps: it gets a look, as many answers as the box gives in a
+# moment, to learn from.
+#
+# Whether a box is fast depends on the machine. There are only two sizes of looks, so one seed gives
+# the same draws wherever the box is clearly fast or clearly slow. The median over the answers of
+# all pairs decides, by the workers' own clocks: other work on the machine delays some answers, but
+# not half of them. The sizes are kept, so that an interrupted search repeats its steps.
+
+MOMENT = 0.5  # seconds of the box's work for a whole look, on both datasets together, at most
+LOOK = 1 << 11  # answers of each dataset in a look: attacks that are slow to learn are not used yet
+SLOWER = 10  # factor by which a look may take longer for a single pair: its data may be larger
+
+
+def is_fast(own: Sequence[Sequence[float]], all_pairs: Sequence[Sequence[float]]) -> bool:
+    """True if a box gives all answers of a look in a moment.
+
+    Args:
+        own: seconds per answer of the pair that would be looked at, on D and on D′, each for a few
+            answers.
+        all_pairs: of every pair and dataset.
+    """
+    told, limit = [pace for paces in all_pairs for pace in paces], MOMENT / (2 * LOOK)
+    if not told or statistics.median_low(told) > limit:
+        return False
+    return all(paces and min(paces) <= SLOWER * limit for paces in own)
+
+
+class LookSizes:
+    """The sizes of all looks of one search, in their order.
+
+    Args:
+        store: where they are kept.
+        stream: address of the search.
+        key: of its question.
+    """
+
+    def __init__(self, store: Store, stream: Stream, key: str) -> None:
+        self._store, self._stream, self._key = store, stream, key
+        kept = store.load(stream, key)
+        self._sizes: list[int] = [] if kept is None else list(kept.leaves)
+        self._taken = 0
+        self.last = 0
+        """Answers per dataset that a pair had after the last look; 0 if the box is too slow."""
+
+    def next(self, fast: bool, most: int) -> int:
+        """Return the answers per dataset that a pair should have after its look.
+
+        Args:
+            fast: True if the box is fast enough.
+            most: answers allowed.
+        """
+        if self._taken == len(self._sizes):
+            fits = min(most, LOOK) if fast else 0
+            # Powers of two: a program compiled for one size serves all pairs.
+            self._sizes.append(1 << (fits.bit_length() - 1) if fits else 0)
+            number = len(self._sizes)
+            self._store.save(self._stream, self._key, Saved((number, number), [*self._sizes]))
+        self.last = self._sizes[self._taken]
+        self._taken += 1
+        return self.last
+
+
+MOST_NEEDED = 2**50  # draws beyond which no search is worth it
+
+
+def draws_needed(claim: Claim, error: float) -> int | None:
+    """Estimate the draws per dataset after which the most extreme answers would refute a claim.
+
+    The most extreme answers differ always. One half of the wealth is left out, because other
+    pairs may have lost it.
+
+    Args:
+        claim: the claim.
+        error: probability with which a true claim may be refuted.
+
+    Returns:
+        None if no number of draws would do.
+    """
+    points = [Point(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
+    points = [point for point in points if point.epsilon <= LOSS_LIMIT]
+    before, wealth = WARM_UP, np.zeros(2)
+    while before < MOST_NEEDED:
+        fresh = before if before < MANY else int(GROWTH * before)
+        # Attacks learn from half of the draws before; only the others estimate probabilities.
+        past, now = (Seen(np.array([[0], [n]]), n) for n in (before // 2, fresh))
+        guess = farthest(past, points)
+        if guess is not None and guess.z > CLEAR:
+            slope = np.exp([guess.point.epsilon])
+            wealth = wealth + pay(now.above, now.trials, guess.bet, slope, guess.point.delta)[:, 0]
+        before += fresh
+        if np.logaddexp(*wealth) - 2 * math.log(2) >= -math.log(error):
+            return before
+    return None

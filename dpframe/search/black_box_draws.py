@@ -1,0 +1,519 @@
+"""Draw, keep and check the answers of a black box."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpframe.common.types import HostArray
+from dpframe.engine.independence import NOT_SEEDABLE, Independence
+from dpframe.errors import SampleError
+from dpframe.interfaces.attack import ABSENT, BEFORE, SECONDS
+from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.results import store as folder
+from dpframe.sampling.address import EVAL, Asking, Shape, Stream, digest, of_answers
+from dpframe.workers import scheduling
+from dpframe.workers.scheduling import Clock, Lent, Load, Overdue, RaisedError, Request, Source
+
+MOST_PAIRS = 256  # pairs of one search: each is learned about and kept
+
+
+# A slow box should show early what it shows at once, and a fast one should not be asked for eight
+# answers at a time. So chunks grow with their number, and not with the speed of the machine: the
+# chunk of an answer, and so its address, is the same everywhere.
+
+FIRST_ROWS = 8  # answers of each of the first chunks
+LEVEL = 32  # consecutive chunks of one size
+STEP = 4  # growth from one size to the next
+
+LEVELS = 6
+
+LARGEST_ROWS = 1 << 12  # answers of a chunk, at most
+CHUNK_BYTES = 1 << 23  # bytes of a chunk, at most, once the width of an answer is known
+
+
+class ChunkSpan(NamedTuple):
+    """Consecutive chunks of one size, of one dataset."""
+
+    dataset: int
+    first: int
+    stop: int
+    rows: int
+
+    @property
+    def draws(self) -> int:
+        """Answers in all of them."""
+        return (self.stop - self.first) * self.rows
+
+
+class ChunkSizes:
+    """Sizes of the chunks of one pair.
+
+    Args:
+        rows: of every chunk, if the spec or the box sets it; otherwise they grow.
+    """
+
+    def __init__(self, rows: int | None) -> None:
+        self._rows = rows
+        self.widest: int | None = None  # bytes of an answer, known once the first chunks are drawn
+
+    def rows_of(self, chunk: int) -> int:
+        """Return the number of answers of a chunk, for each dataset."""
+        if self._rows is not None:
+            return self._rows
+        rows: int = FIRST_ROWS * STEP ** min(chunk // LEVEL, LEVELS)
+        fits = LARGEST_ROWS if self.widest is None else max(FIRST_ROWS, CHUNK_BYTES // self.widest)
+        return min(rows, LARGEST_ROWS, 1 << (fits.bit_length() - 1))
+
+    def until(self, first: int, draws: int, most: int) -> int:
+        """Return the end of a round that begins at a chunk.
+
+        Args:
+            first: number of its first chunk.
+            draws: answers wanted; the round may have somewhat more.
+            most: answers allowed.
+
+        Returns:
+            Number of the chunk after its last one; `first` itself if none fits.
+        """
+        stop, got = first, 0
+        while got < draws and got + self.rows_of(stop) <= most:
+            got += self.rows_of(stop)
+            stop += 1
+        return stop
+
+    def draws(self, first: int, stop: int) -> int:
+        """Return the number of answers of some chunks, for each dataset."""
+        return sum(span.draws for span in self.spans(0, first, stop))
+
+    def spans(self, dataset: int, first: int, stop: int) -> list[ChunkSpan]:
+        """Group some chunks by size."""
+        spans: list[ChunkSpan] = []
+        for chunk in range(first, stop):
+            rows = self.rows_of(chunk)
+            if spans and spans[-1].rows == rows:
+                spans[-1] = spans[-1]._replace(stop=chunk + 1)
+            else:
+                spans.append(ChunkSpan(dataset, chunk, chunk + 1, rows))
+        return spans
+
+
+class _Tasks:
+    """Spans of chunks, cut into tasks for whichever worker is free."""
+
+    def __init__(self, spans: Sequence[ChunkSpan], chunks_of: Callable[[ChunkSpan], int]) -> None:
+        self._spans, self._chunks_of = list(spans), chunks_of
+        self._lock = threading.Lock()
+
+    def take(self) -> ChunkSpan | None:
+        """Return the next task; None if there is none left."""
+        with self._lock:
+            if not self._spans:
+                return None
+            span = self._spans.pop(0)
+            stop = min(span.stop, span.first + self._chunks_of(span))
+            if stop < span.stop:
+                self._spans.insert(0, span._replace(first=stop))
+            return span._replace(stop=stop)
+
+    def stop(self) -> None:
+        with self._lock:
+            self._spans.clear()
+
+
+COMPARED = 8  # numbers of an answer that are compared to tell if answers depend on each other
+
+
+class PairIndependence:
+    """A check of all answers of a pair for dependence, in chunks of any size."""
+
+    def __init__(self) -> None:
+        self._by_rows: dict[int, Independence] = {}
+        self._lock = threading.Lock()
+
+    def see(self, span: ChunkSpan, rows: HostArray, *, counted: bool) -> None:
+        """Take in answers; raises WorthlessError.
+
+        Args:
+            span: their chunks.
+            rows: answers, as rows of 64-bit words.
+            counted: True if they are counted.
+        """
+        with self._lock:
+            if span.rows not in self._by_rows:
+                share = (LEVELS + 1) * MOST_PAIRS  # all of these share the error probability
+                self._by_rows[span.rows] = Independence(span.rows, share, answers=True)
+            known = self._by_rows[span.rows]
+        some = np.full((len(rows), BEFORE + COMPARED), ABSENT, np.uint64)
+        width = min(rows.shape[1], some.shape[1])
+        some[:, :width] = rows[:, :width]
+        some[:, SECONDS] = 0  # the time of an answer may repeat
+        known.see(0, span.dataset, span.first, some, counted=counted)
+
+    def conclude(self) -> None:
+        """Check the answers once more; raises WorthlessError."""
+        for one in self._by_rows.values():
+            one.conclude()
+
+
+# An interrupted search repeats its steps. A box that takes a seed could draw the same answers
+# again, at their cost; one that does not would give others, and the bets on the first ones would
+# be lost. So the answers of a round are written down before anything is bet on them, and read
+# when the search goes on. The files go when the record is written.
+
+SUFFIX = ".answers"
+
+FILE_BYTES = 1 << 26  # bytes of answers that one search keeps on disk; later ones are drawn again
+
+SCHEMA = 1
+
+
+class KeptRound(NamedTuple):
+    """Answers of consecutive chunks of a pair, with the worker's remarks on them."""
+
+    sides: tuple[HostArray, HostArray]  # on D and on D′, as rows of 64-bit words
+    natives: set[tuple[int, ...] | None]  # shapes of the numbers in all answers so far
+    one: bool  # True if the box was asked for one answer at a time
+    words: dict[int, str]  # texts of the codes in the answers
+    paces: tuple[Sequence[float], ...] = ((), ())
+    """Seconds per answer on D and on D′, each for a few of them."""
+
+
+class AnswerFile:
+    """Kept answers of one pair.
+
+    Args:
+        file: their file; None keeps none.
+        room: bytes left for all pairs of the search, a list of one number.
+    """
+
+    def __init__(self, file: Path | None = None, room: list[int] | None = None) -> None:
+        self._file, self._room = file, [0] if room is None else room
+        self._lines: dict[tuple[int, int], str] = {}
+        if file is not None:
+            self._read(file)
+
+    def load(self, first: int, stop: int) -> KeptRound | None:
+        """Return the answers of some chunks, if they are kept as one round."""
+        line = self._lines.get((first, stop))
+        return None if line is None else _parsed(line)
+
+    def save(self, first: int, stop: int, found: KeptRound, words: Mapping[int, str]) -> None:
+        """Keep the answers of some chunks, if there is room.
+
+        Args:
+            first: number of the first chunk.
+            stop: number of the chunk after the last.
+            found: the answers; its words are looked up.
+            words: texts of all codes of the run.
+        """
+        if self._file is None or self._room[0] <= 0:
+            return
+        codes = {code for side in found.sides for code in np.unique(side[:, :2]).tolist()}
+        known = {code: text for code, text in words.items() if code in codes}
+        line = _line(first, stop, found._replace(words=known))
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            folder.append(self._file, line, durable=False)
+        except OSError:  # a full disk: later answers would be drawn again
+            self._room[0] = 0
+            return
+        self._room[0] -= len(line)
+
+    def _read(self, file: Path) -> None:
+        """Read all whole lines, and cut off what a killed run left of the last one."""
+        try:
+            text = folder.read_folder(file).decode()
+        except (OSError, ValueError):
+            return
+        whole = 0
+        for line in text.splitlines(keepends=True):
+            content, _, told = line.rpartition("\t")
+            if told != f"{digest(content, 16)}\n":
+                break
+            first, stop = json.loads(content)["chunks"]
+            self._lines[first, stop] = line
+            whole += len(line)
+        self._room[0] -= whole
+        if whole < len(text):
+            try:
+                folder.replace(file, text[:whole])
+            except OSError:
+                self._file = None
+
+
+class AnswerFiles:
+    """Kept answers of one search.
+
+    Args:
+        directory: of the checkpoint; None keeps none.
+    """
+
+    def __init__(self, directory: Path | None) -> None:
+        self._directory, self._room = directory, [FILE_BYTES]
+
+    def of(self, stream: Stream, box: Any) -> AnswerFile:
+        """Return the file of one pair.
+
+        Args:
+            stream: address of its draws.
+            box: JSON content that differs if the same draws would give other answers.
+        """
+        if self._directory is None:
+            return AnswerFile()
+        name = f"{stream.group}-{digest([SCHEMA, list(stream), box])}{SUFFIX}"
+        return AnswerFile(self._directory / name, self._room)
+
+
+def _line(first: int, stop: int, found: KeptRound) -> str:
+    x, y = found.sides
+    words = np.concatenate([x, y]).astype("<u8").tobytes()
+    content = {
+        "schema": SCHEMA,
+        "chunks": [first, stop],
+        "rows": [len(x), len(y)],
+        "natives": [shape if shape is None else list(shape) for shape in found.natives],
+        "one": found.one,
+        "words": found.words,
+        "paces": found.paces,
+        "answers": base64.b64encode(zlib.compress(words, 1)).decode(),
+    }
+    text = json.dumps(content, separators=(",", ":"))
+    return f"{text}\t{digest(text, 16)}\n"
+
+
+def _parsed(line: str) -> KeptRound:
+    found: dict[str, Any] = json.loads(line.rpartition("\t")[0])
+    raw = np.frombuffer(zlib.decompress(base64.b64decode(found["answers"])), "<u8")
+    n, m = found["rows"]
+    both = raw.astype(np.uint64).reshape(n + m, -1)
+    natives = {shape if shape is None else tuple(shape) for shape in found["natives"]}
+    words = {int(code): text for code, text in found["words"].items()}
+    paces = tuple(found.get("paces", ((), ())))
+    return KeptRound((both[:n], both[n:]), natives, found["one"], words, paces)
+
+
+HANDOVER = 0.1  # seconds for handing a box over to a free worker; more than that is waiting
+
+
+class BlackBoxDraws:
+    """Draws of one pair from a black box, by as many workers as there are tasks for.
+
+    Args:
+        mechanism: the box.
+        data: D and D′, as a box gets them.
+        stream: address of the draws.
+        asking: how answers are asked for.
+        source: lends the workers.
+        rows: of every chunk, if the spec or the box sets it; otherwise they grow.
+        clock: the time that the box has had in the search.
+        kept: answers of an earlier try.
+    """
+
+    def __init__(
+        self,
+        mechanism: HostMechanism,
+        data: tuple[Any, Any],
+        stream: Stream,
+        asking: Asking,
+        source: Source,
+        rows: int | None,
+        clock: Clock,
+        kept: AnswerFile | None = None,
+    ) -> None:
+        self.mechanism, self.stream, self.asking, self.source = mechanism, stream, asking, source
+        self.sizes, self.clock, self.kept = ChunkSizes(rows), clock, kept or AnswerFile()
+        self.paces: tuple[list[float], list[float]] = [], []
+        """Seconds per answer on D and on D′, each for a few of them, by the workers' clocks."""
+        self._load = Load((mechanism,), data)
+        self._natives: set[tuple[int, ...] | None] = set()
+        """Shapes of the numbers in all answers; None for an answer that is no array of numbers."""
+        self._width = 0  # numbers of the widest answer so far, rounded up to a power of two
+        self._independence = PairIndependence()
+        self._cost: float | None = None  # seconds of the last answer, transfer included
+        self._at_work, self._since = 0, 0.0
+        self._lock = threading.Lock()
+
+    @property
+    def shape(self) -> Shape:
+        """Shape of the answers so far."""
+        native = next(iter(self._natives)) if len(self._natives) == 1 else None
+        return of_answers(self.asking, self._width, native)
+
+    def begin(self, stop: int) -> tuple[HostArray, HostArray]:
+        """Draw the first chunks; from a `sample` that raises, ask for single answers from now on.
+
+        Args:
+            stop: number of the chunk after the last one.
+        """
+        kept = self.kept.load(0, stop)
+        if kept is not None:
+            self.asking = self.asking._replace(one=kept.one)
+        try:
+            return self.draw(0, stop)
+        except RaisedError:
+            if self.asking.one or not self.asking.raises or self.mechanism.gives_releases():
+                raise
+            self.asking = self.asking._replace(one=True)
+            return self.draw(0, stop)
+
+    def draw(self, first: int, stop: int) -> tuple[HostArray, HostArray]:
+        """Return the answers of some chunks on D and on D′, as rows of 64-bit words.
+
+        Raises:
+            Overdue: the time of the search was over first; no answer counts.
+            SampleError: the box failed to answer.
+            WorthlessError: the answers cannot be independent.
+        """
+        kept = self.kept.load(first, stop)
+        if kept is not None and kept.one == self.asking.one:
+            return self._take_kept(kept, first, stop)
+        before = [len(told) for told in self.paces]
+        sides = self._drawn(first, stop)
+        paces = tuple(told[had:] for told, had in zip(self.paces, before, strict=True))
+        kept = KeptRound(sides, self._natives, self.asking.one, {}, paces)
+        self.kept.save(first, stop, kept, self.source.words)
+        return sides
+
+    def fitted(self, rows: HostArray) -> HostArray:
+        """Return rows as wide as the widest answer so far."""
+        columns = BEFORE + self._width
+        return _padded(rows, columns)[:, :columns]
+
+    def check_addresses(self) -> None:
+        """Draw a chunk at its address and at another one, in two processes that run in step.
+
+        Raises:
+            SampleError: the same address gave different answers.
+            WorthlessError: different addresses gave the same answers.
+        """
+        asked = time.monotonic()
+        with self.source.lend(self._load, 2) as workers:
+            self.clock.give_back(time.monotonic() - asked)
+            pair = workers[0], workers[-1]
+            here, there = self._two(pair, (0, 1))
+            for rows in (here, there):
+                self._independence.see(ChunkSpan(0, 0, 1, len(rows)), rows, counted=False)
+            if self.mechanism.seedable:
+                for again in self._two(pair, (0, 0)):
+                    if again[:, :2].tobytes() != here[:, :2].tobytes():
+                        raise SampleError(NOT_SEEDABLE)
+
+    def conclude(self) -> None:
+        """Check the answers once more; raises WorthlessError."""
+        self._independence.conclude()
+
+    def _take_kept(self, kept: KeptRound, first: int, stop: int) -> tuple[HostArray, HostArray]:
+        """Take in answers of an earlier try as if they had just been drawn."""
+        self._natives |= kept.natives
+        self.source.words.update(kept.words)
+        for dataset, rows in enumerate(kept.sides):
+            at = 0
+            for span in self.sizes.spans(dataset, first, stop):
+                self._independence.see(span, rows[at : at + span.draws], counted=True)
+                at += span.draws
+        for told, paces in zip(self.paces, kept.paces, strict=True):
+            told.extend(paces)
+        self._widen(kept.sides)
+        return self.fitted(kept.sides[0]), self.fitted(kept.sides[1])
+
+    def _drawn(self, first: int, stop: int) -> tuple[HostArray, HostArray]:
+        spans = [span for dataset in (0, 1) for span in self.sizes.spans(dataset, first, stop)]
+        tasks = _Tasks(spans, self._chunks_of_task)
+        found: dict[tuple[int, int], HostArray] = {}
+
+        def work() -> None:
+            while (span := tasks.take()) is not None:
+                try:
+                    found[span.dataset, span.first] = self._answers(span)
+                except BaseException:  # the round fails, so further answers would be wasted
+                    tasks.stop()
+                    raise
+
+        number = sum(-(-(s.stop - s.first) // self._chunks_of_task(s)) for s in spans)
+        workers = max(1, min(self.source.most, number))
+        with ThreadPoolExecutor(workers) as threads:
+            for worker in [threads.submit(work) for _ in range(workers)]:
+                try:
+                    worker.result()
+                except BaseException:
+                    tasks.stop()
+                    raise
+        self._widen(found.values())
+        sides = [
+            np.concatenate([self.fitted(found[key]) for key in sorted(found) if key[0] == dataset])
+            for dataset in (0, 1)
+        ]
+        return sides[0], sides[1]
+
+    def _widen(self, found: Iterable[HostArray]) -> None:
+        numbers = max(rows.shape[1] for rows in found) - BEFORE
+        if numbers > self._width:
+            self._width = 1 << (numbers - 1).bit_length()
+        self.sizes.widest = self.sizes.widest or 8 * (BEFORE + self._width)
+
+    def _two(self, workers: tuple[Lent, Lent], datasets: tuple[int, int]) -> list[HostArray]:
+        def call(worker: Lent, dataset: int) -> HostArray:
+            where = (self.stream.of("addresses"), dataset, 0, 1, self.sizes.rows_of(0))
+            return self._asked(worker, Request(0, 0, *where, self.asking))
+
+        calls = [lambda w=w, d=d: call(w, d) for w, d in zip(workers, datasets, strict=True)]
+        return scheduling.at_once(calls, self.source.most)
+
+    def _chunks_of_task(self, span: ChunkSpan) -> int:
+        if self._cost is None:
+            return max(1, span.stop - span.first)
+        return max(1, int(scheduling.BUNDLE / max(self._cost * span.rows, 1e-9)))
+
+    def _answers(self, span: ChunkSpan) -> HostArray:
+        """Draw the answers of one task."""
+        where = (self.stream.of(EVAL), span.dataset, span.first, span.stop, span.rows)
+        asked = time.monotonic()
+        with self.source.lend(self._load) as (worker, *_):
+            started = time.monotonic()
+            with self._lock:
+                if self._at_work == 0:  # waiting for the first worker is not the box's time
+                    self.clock.give_back(max(0.0, started - max(asked, self._since) - HANDOVER))
+                self._at_work += 1
+            try:
+                rows = self._asked(worker, Request(0, span.dataset, *where, self.asking))
+            finally:
+                with self._lock:
+                    self._at_work, self._since = self._at_work - 1, time.monotonic()
+            with self._lock:
+                self._cost = (time.monotonic() - started) / span.draws
+        self._independence.see(span, rows, counted=True)
+        return rows
+
+    def _asked(self, worker: Lent, request: Request) -> HostArray:
+        deadline = self.clock.deadline()
+        if deadline is not None and time.monotonic() >= deadline:
+            raise Overdue
+        parts = []
+        for part in worker.draw(request, None, deadline):
+            self._natives |= worker.told.natives
+            with self._lock:
+                self.paces[request.data].extend(worker.told.paces)
+            parts.append(part)
+        if len(parts) == 1:
+            return parts[0]
+        width = max(part.shape[1] for part in parts)
+        return np.concatenate([_padded(part, width) for part in parts])
+
+
+def _padded(rows: HostArray, columns: int) -> HostArray:
+    """Fill rows up to a number of columns; wider ones stay as they are."""
+    if rows.shape[1] >= columns:
+        return rows
+    more = (0, 0), (0, columns - rows.shape[1])
+    filled: HostArray = np.pad(rows, more, constant_values=np.uint64(ABSENT))
+    return filled

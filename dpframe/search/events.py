@@ -1,0 +1,275 @@
+"""Events that the attacks of a search choose from the scores of some draws."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from dpframe.common.types import Floats, HostArray, Ints, Tree
+from dpframe.engine.checks import arrays, guarded, learns, unsuited
+from dpframe.engine.sanity import check_rows_alone
+from dpframe.engine.trace import check_scores, unstacked
+from dpframe.errors import CellError
+from dpframe.interfaces.attack import Attack, Target
+from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.interfaces.pair import Pair
+from dpframe.interfaces.statistic import BinCounts, DecisionCounts, Statistic
+from dpframe.sampling import programs
+from dpframe.sampling.address import LEARNER, Shape, Stream, base_key, precision_of
+from dpframe.search.wealth import Seen
+from dpframe.spec.audit import Choice, RunSettings
+from dpframe.workers.trial_call import check_seen_alone, seen
+
+
+@dataclasses.dataclass(frozen=True)
+class Cuts(BinCounts):
+    """Counts of scores between cuts at quantiles of earlier scores, far into both tails."""
+
+    number: int = 64  # cuts; scores of fewer distinct values have one at each
+
+    def bind(self, pilot0: HostArray, pilot1: HostArray) -> Any:
+        seen = np.concatenate([pilot0, pilot1])
+        seen = np.sort(seen[~np.isnan(seen)])
+        if not len(seen):
+            return np.zeros(self.number, pilot0.dtype)
+        values = np.unique(seen)
+        if len(values) <= self.number:
+            return np.sort(np.resize(values, self.number))
+        # Ranks from either end, each a little farther from it: a tail has events of every size.
+        ranks = np.geomspace(1, len(seen) / 2, self.number // 2).astype(int)
+        return np.sort(np.concatenate([seen[ranks - 1], seen[-ranks]]))
+
+
+def above(statistic: Statistic, counts: Tree) -> Ints:
+    """Return the draws at or above each cut, shape [2, cuts]: on D, on D′.
+
+    Args:
+        statistic: `Cuts`, or counts of decisions, whose one cut is "decides D′".
+        counts: of the statistic.
+    """
+    (leaf,) = jax.tree.leaves(counts)
+    found = np.asarray(leaf, np.int64)
+    if isinstance(statistic, DecisionCounts):
+        return found[:, 1:]
+    return np.cumsum(found[:, :1:-1], axis=1)[:, ::-1]
+
+
+def in_words(gives: str, edge: float, *, is_above: bool) -> str:
+    """Describe an event of an attack; the name of the attack comes before it.
+
+    Args:
+        gives: "decision" or "score".
+        edge: score at the cut.
+        is_above: True for scores at or above it.
+    """
+    if gives == "decision":
+        return "decides D′" if is_above else "decides D"
+    return f"scores {edge:.6g} or more" if is_above else f"scores less than {edge:.6g}"
+
+
+def attack_at(cuts: Sequence[int], column: int) -> tuple[int, int]:
+    """Return the attack that a column of `Seen.above` belongs to, and the cut of that attack.
+
+    Args:
+        cuts: number of cuts of each attack.
+        column: number of the column.
+    """
+    for place, own in enumerate(cuts):
+        if column < own:
+            return place, column
+        column -= own
+    raise IndexError(column)
+
+
+def fitted(attack: Attack, key: Any, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
+    """Return the state that an attack learns."""
+    return arrays("fit", guarded("fit", lambda: attack.fit(key, target, train)))
+
+
+def compiled_scores(
+    attack: Attack,
+    state: Tree,
+    outputs: HostArray,
+    dtype: np.dtype[Any],
+    block: int,
+    size: int | None = None,
+) -> HostArray:
+    """Score outputs on the device, a block at a time.
+
+    Args:
+        attack: the attack.
+        state: its state.
+        outputs: as the attack sees them.
+        dtype: of the attack's own arrays.
+        block: outputs at a time, at most.
+        size: rows of each call, which are filled up so that one program serves any number;
+            default: the power of two that fits, at least 64.
+    """
+    leaves = unstacked(attack, dtype)
+
+    def score(rows: HostArray) -> HostArray:
+        filled = size or max(64, 1 << max(0, len(rows) - 1).bit_length())
+        whole = np.resize(rows, (filled, *rows.shape[1:]))
+        call = partial(programs.score_given, leaves, state, whole)
+        found: HostArray = np.asarray(guarded("score", call))
+        check_scores(found, filled, attack.gives)
+        return found[: len(rows)]
+
+    return np.concatenate([score(outputs[at : at + block]) for at in range(0, len(outputs), block)])
+
+
+FLOAT = np.dtype(np.float64)  # type in which answers of a black box are scored
+CUTS = 64  # events of an attack in one direction, at most
+
+SLOW_FROM = 1 << 12
+"""Answers per dataset from which compiled attacks, which are slow to learn, are used."""
+
+WIDEST = 64  # numbers of an answer up to which compiled attacks are used
+TRIED = 64  # answers that are scored alone and together, to see that the scores are equal
+BLOCK = 1 << 14  # answers that are scored at a time
+
+
+class LearnedAttack(NamedTuple):
+    """One attack with its state and its cuts."""
+
+    place: int  # of the attack, in the search
+    attack: Attack
+    state: Tree
+    cuts: Floats  # scores at which events begin, ascending; for decisions 1 alone
+
+
+class AnswerEvents:
+    """Events of attacks that have learned from some answers of a black box.
+
+    Args:
+        attacks: of the search.
+        mechanism: the box.
+        pair: of the arm.
+        run: settings; answers are scored in float64.
+        stream: gives the learners' own randomness.
+        prng: name of the generator.
+        tried: attacks that are known to score rows alone.
+    """
+
+    def __init__(
+        self,
+        attacks: Sequence[Choice[Attack]],
+        mechanism: HostMechanism,
+        pair: Pair,
+        run: RunSettings,
+        stream: Stream,
+        prng: str,
+        tried: set[Any],
+    ) -> None:
+        self.attacks, self.mechanism, self.pair, self.tried = attacks, mechanism, pair, tried
+        self.run, self.stream, self.prng = run._replace(precision="float64"), stream, prng
+        self.learned: list[LearnedAttack] = []
+        self._key: Any = None
+
+    def learn(self, train: tuple[HostArray, HostArray], shape: Shape) -> None:
+        """Let every attack learn anew.
+
+        Args:
+            train: rows of answers on D and on D′; the cuts come from them too.
+            shape: of the answers.
+        """
+        self.shape = shape
+        cheap = [choice.value.scores_on_host() for choice in self.attacks]
+        all_of_them = (len(train[0]) >= SLOW_FROM and shape.width <= WIDEST) or not any(cheap)
+        self.learned = [
+            self._learned(place, choice, train)
+            for place, choice in enumerate(self.attacks)
+            if cheap[place] or all_of_them
+        ]
+
+    def count(self, rows: tuple[HostArray, HostArray]) -> Seen:
+        """Count the events of all attacks in some answers."""
+        found = [np.stack([self._above(one, side) for side in rows]) for one in self.learned]
+        return Seen(np.concatenate(found, axis=1), len(rows[0]))
+
+    def event(
+        self, column: int, *, is_above: bool, words: Mapping[int, str]
+    ) -> tuple[int, str | None, str]:
+        """Describe an event.
+
+        Args:
+            column: of `Seen.above`.
+            is_above: True for the event "at or above the cut".
+            words: texts of codes of kinds and values.
+
+        Returns:
+            The attack, the event in the attack's words if it has any, and in terms of scores.
+        """
+        place, cut = attack_at([len(one.cuts) for one in self.learned], column)
+        place, attack, state, cuts = self.learned[place]
+        edge = float(cuts[cut])
+        found: Any = guarded("words", partial(attack.words, state, edge, is_above, words))
+        told = None if found is None else " ".join(str(found).split())
+        return place, told, in_words(attack.gives, edge, is_above=is_above)
+
+    def _learned(
+        self, place: int, choice: Choice[Attack], rows: tuple[HostArray, HostArray]
+    ) -> LearnedAttack:
+        attack = choice.value
+        train = self._looked(attack, rows[0]), self._looked(attack, rows[1])
+        target = Target(self.mechanism, self.pair, train[0].shape[1:])
+        if (reason := unsuited(attack, target)) is not None:
+            raise CellError(f"{choice.label}: {reason}")
+        state: Tree = ()
+        with precision_of(self.run):
+            if attack.has_fit():
+                if self._key is None:
+                    self._key = base_key(self.stream.of(LEARNER), self.prng)
+                given = train if learns(attack) else (train[0][:0], train[1][:0])
+                state = fitted(attack, self._key, target, given)
+            self._try(attack, state, rows)
+            if attack.gives == "decision":
+                return LearnedAttack(place, attack, state, np.ones(1))
+            scores = [self._scores(attack, state, part) for part in train]
+        values = np.unique(np.concatenate(scores))
+        values = values[~np.isnan(values)]
+        if len(values) > CUTS:
+            values = np.unique(Cuts(CUTS).bind(scores[0], scores[1]))
+        # All answers lie at or above the lowest value, so there is no event at it.
+        cuts = values[1:].astype(np.float64) if len(values) > 1 else np.array([np.inf])
+        return LearnedAttack(place, attack, state, cuts)
+
+    def _try(self, attack: Attack, state: Tree, rows: tuple[HostArray, HostArray]) -> None:
+        """Check once that an attack sees and scores every answer alone."""
+        few = min(TRIED, *map(len, rows))
+        if few < 2 or (attack, self.mechanism) in self.tried:
+            return
+        self.tried.add((attack, self.mechanism))
+
+        def score(part: HostArray) -> HostArray:
+            found = self._scores(attack, state, self._looked(attack, part))
+            return found.astype(np.float64) if found.dtype == bool else found
+
+        check_seen_alone(attack, rows[0][:few], self.shape, FLOAT)
+        check_rows_alone(score, (rows[0][:few], rows[1][:few]))
+
+    def _looked(self, attack: Attack, rows: HostArray) -> HostArray:
+        return seen(attack, rows, self.shape, FLOAT)
+
+    def _above(self, one: LearnedAttack, rows: HostArray) -> Any:
+        total = np.zeros(len(one.cuts), np.int64)
+        with precision_of(self.run):
+            for at in range(0, len(rows), BLOCK):
+                looked = self._looked(one.attack, rows[at : at + BLOCK])
+                ordered = np.sort(self._scores(one.attack, one.state, looked).astype(float))
+                ordered = ordered[~np.isnan(ordered)]
+                total += len(ordered) - np.searchsorted(ordered, one.cuts, side="left")
+        return total
+
+    def _scores(self, attack: Attack, state: Tree, looked: HostArray) -> HostArray:
+        if not attack.scores_on_host():
+            return compiled_scores(attack, state, looked, FLOAT, BLOCK)
+        call = partial(attack.score_on_host, state, looked)
+        found: HostArray = np.asarray(guarded("score_on_host", call))
+        check_scores(found, len(looked), attack.gives)
+        return found
