@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpframe.common.machine import adopt, descendants, end, free_bytes, within
-from dpframe.common.text import blame
+from dpframe.common.text import error_message
 from dpframe.sampling.address import Stream, host_generator
 
 from . import answer_encoding as encoding
@@ -51,7 +51,7 @@ class Mechanisms:
 
     def blame(self, error: BaseException) -> str:
         """Describe an exception."""
-        return blame(error)
+        return error_message(error)
 
 
 class MechanismSampler(Sampler):
