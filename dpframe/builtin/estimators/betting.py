@@ -338,9 +338,10 @@ class Betting(Estimator, name="betting"):
         limit = max(lower, reaches(some, drawn, query.delta, error))
         slope = np.exp(np.array([lower]))
         best = int(choose(state.above, state.trials, slope, query.delta).event[0])
+        q, p = (hits[best] / state.trials).tolist()
         none = query.claim is None
         return Estimate(
-            epsilon=epsilon_at(*(hits[best] / state.trials).tolist(), query.delta),
+            epsilon=epsilon_at(q, p, query.delta),
             epsilon_lower=lower,
             epsilon_upper=limit,
             epsilon_upper_of="every event" if _decided(state) else "chosen thresholds",
