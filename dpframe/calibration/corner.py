@@ -32,9 +32,7 @@ from dpframe.spec.audit import RunSettings
 # Draws per dataset, and the mean number of errors among them: enough that counts are fine steps,
 # few enough that the corner is sharp. The level of a bound does not depend on them.
 TRIALS, ERRORS = 100_000, 100
-
 REACH = 6.0  # standard deviations around the mean within which counts are enumerated
-
 ROUNDING = 1e-5  # relative error of a probability that is not a mistake of its level
 
 

@@ -234,9 +234,9 @@ def _answers(draws: Draws, parts: Sequence[Part]) -> list[Answer]:
                 partial(programs.score_given, leaves, state, each)
                 for each in draws.outputs(EVAL, 0)
             ]
-            scores = [np.asarray(guarded("score", call)) for call in score]
+            d0, d1 = (np.asarray(guarded("score", call)) for call in score)
             rng = host_generator(draws.the_pass.stream.of(SPLIT))
-            call = partial(estimator.estimate_scores, scores, part.query, rng)
+            call = partial(estimator.estimate_scores, (d0, d1), part.query, rng)
         else:
             call = partial(estimator.estimate, own(layouts), own(counts), part.query)
         estimate = guarded("estimate", call)
@@ -280,7 +280,6 @@ def _count(draws: Draws, states: tuple[Tree, ...], layouts: tuple[Tree, ...]) ->
 
 
 REPEATS = 256  # at most so many in a block: progress is smooth, and cores get equal shares
-
 FEW = 4_000  # fewer estimates than this are done before other processes have started
 
 

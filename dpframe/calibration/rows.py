@@ -14,7 +14,6 @@ from dpframe.spec.audit import Cell, Choice, RunSettings
 from dpframe.stats.binomial import exceedance
 
 ROUNDING = 1e-9  # relative error of a known truth: a bound above it by less is not above it
-
 KEPT, BROKEN = "kept", "broken"
 
 # Probability that any row of `together_rows` is called broken if nothing is.

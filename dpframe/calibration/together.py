@@ -49,7 +49,6 @@ FEW = 200  # enough audits where a mistake would show in all of them
 
 # True claims, as many false ones before them, and bounds without a claim.
 CLAIMS, UNCLAIMED = 4, 16
-
 LOOKS, GROWTH = 5, 1.6
 
 

@@ -1,4 +1,4 @@
-"""What a mechanism claims: each claim is a trade-off curve and gives ε(δ) and δ(ε)."""
+"""Privacy claims: each is a trade-off curve and gives ε(δ) and δ(ε)."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ Relation = Literal["add-or-remove-one", "replace-one", "replace-special"]
 
 @dataclasses.dataclass(frozen=True)
 class AccountedDP(Claim):
-    """What the privacy loss distribution of a dp-accounting event says.
+    """The privacy loss distribution of a dp-accounting event.
 
     Events are Gaussian, Laplace and other mechanisms, Poisson samples of them, and compositions.
     The accountant rounds pessimistically: on its grid of privacy losses it never finds too little.

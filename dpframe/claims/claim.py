@@ -75,7 +75,7 @@ class Claim(ABC):
         return self._envelope.at(fpr)
 
     def parameters(self) -> dict[str, Any]:
-        """What the claim is about, as JSON values for the record."""
+        """Return the claim's parameters as JSON values for the record."""
         this: Any = self
         fields = dataclasses.fields(this) if dataclasses.is_dataclass(this) else ()
         return {field.name: getattr(self, field.name) for field in fields}
@@ -138,7 +138,7 @@ class ApproxDP(Claim):
 
     @property
     def _corner(self) -> float:
-        """Where the curve meets its own reflection: the fixed point of f."""
+        """Return the point where the curve meets its own reflection: the fixed point of f."""
         return (1 - self.delta) / (1 + self._growth)
 
     @property
@@ -226,7 +226,7 @@ def _epsilon(mu: float, delta: float) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class LaplaceDP(Claim):
-    """What Laplace noise of scale b gives for a query that moves by Δ; the shift is μ = Δ/b.
+    """The guarantee of Laplace noise of scale b for a query that moves by Δ; the shift is μ = Δ/b.
 
     It is μ-DP and more than that: δ(ε) = max{0, 1 − e^{(ε − μ)/2}} [BalleBG2018, theorem 3]. The
     curve of two Laplace distributions a distance μ apart [Dong2022, lemma A.6] has the two ends of

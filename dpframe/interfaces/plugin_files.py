@@ -64,7 +64,7 @@ class SpecFile(str):
 
     @property
     def path(self) -> Path:
-        """Where the file lies."""
+        """The path of the file."""
         return self.folder / self
 
     def read(self, most: int) -> bytes:
@@ -130,11 +130,11 @@ class PluginFile(NamedTuple):
     path: str
     """Absolute."""
     digest: str
-    """Of its bytes; hex digits."""
+    """SHA-256 of its bytes; hex digits."""
 
     @property
     def name(self) -> str:
-        """What records and messages call it; whoever reads them need not know its folder."""
+        """The name in records and messages, without its folder."""
         return Path(self.path).name
 
 
@@ -206,7 +206,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 def source_of(path: Path) -> bytes:
-    """What a file holds; raises PluginError where that cannot be had."""
+    """Read a file; raises PluginError if that is impossible."""
     if path.suffix != ".py":
         raise PluginError(f"--plugin {path}: should be a Python file, FILE.py")
     try:
@@ -222,7 +222,7 @@ def _found(path: Path) -> PluginFile:
 
 
 def _explained(path: Path, error: BaseException) -> str:
-    """What is wrong with a file, and where."""
+    """Describe an error in a file, and its place."""
     if isinstance(error, SyntaxError) and error.lineno:
         where = path if Path(error.filename or "").name == path.name else Path(str(error.filename))
         line = printable((error.text or "").strip())
