@@ -15,6 +15,7 @@ from hatchling.builders.wheel import WheelBuilder
 from typer.testing import CliRunner
 
 import dpframe
+from dpframe import builtin
 from dpframe.cli import app, extensions
 from dpframe.errors import OutputError
 from dpframe.interfaces import registry
@@ -139,7 +140,7 @@ def test_a_report_format_that_cannot_be_used_is_told(
     right = types.SimpleNamespace(suffixes=(".y",), document=str)
     plugin.dpframe_reports = dpframe.hookimpl(lambda: [wrong, right])
     loader = registry.Loader()
-    loader.add("dpframe", "1", "reports", lambda: formats)
+    loader.add("dpframe", "1", "reports", lambda: builtin)
     loader.add("own", "1", "module", lambda: plugin)
     (broken,) = loader.broken
     assert problem in broken.error

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 # Takes plugins in, each behind a guard of its own, and says what is wrong with the others.
 
-
 BUILTIN = "dpframe"  # distribution name of the built-ins
 LOCAL = "local"  # distribution name of classes that a notebook or a test brings
-
 KINDS = ("mechanism", "attack", "estimator", "pair", "neighbourhood")
 
 
@@ -42,7 +40,19 @@ class Entry:
     name: str
     distribution: str
     version: str
-    cls: type[Any]
+    source: type[Any] | str  # "module:Class" for a built-in, imported when it is used
+
+    @functools.cached_property
+    def cls(self) -> type[Any]:
+        """The class."""
+        if not isinstance(self.source, str):
+            return self.source
+        module, _, name = self.source.partition(":")
+        found: type[Any] = getattr(importlib.import_module(module), name)
+        problem = _no_plugin(self.kind, found)
+        if problem is not None or found.name != self.name:
+            raise PluginError(f"{self.source} is not the {self.kind} {self.name!r}: {problem}")
+        return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +74,7 @@ class Loader:
         self.manager = pluggy.PluginManager(hookspecs.PROJECT)
         self.manager.add_hookspecs(hookspecs)
         self.files: dict[str, Path] = {}
-        self.reports: dict[str, ReportFormat] = {}
+        self.reports: dict[str, ReportFormat | str] = {}
         self.hooks = {kind: f"dpframe_{kind}s" for kind in (*KINDS, "report")}
 
     def add(self, distribution: str, version: str, what: str, load: Callable[[], Any]) -> None:
@@ -90,13 +100,24 @@ class Loader:
                 if implementation.plugin is not plugin:
                     continue
                 try:
-                    for offered in list(implementation.function()):
+                    found = implementation.function()
+                    if distribution == BUILTIN:
+                        self._add_built_in(kind, version, found)
+                        continue
+                    for offered in list(found):
                         if problem := self.accept(distribution, version, kind, offered):
                             fail(f"{what}, {hook}", problem)
                 except KeyboardInterrupt:
                     raise
                 except BaseException as error:
                     fail(f"{what}, {hook}", error)
+
+    def _add_built_in(self, kind: str, version: str, sources: dict[str, str]) -> None:
+        if kind == "report":
+            self.reports |= sources
+        else:
+            new = (Entry(kind, name, BUILTIN, version, at) for name, at in sources.items())
+            self.entries.extend(new)
 
     def add_class(self, cls: Any) -> None:
         """Takes in a class that no distribution provides."""
@@ -146,7 +167,7 @@ class Loader:
         taken = {(e.kind, e.name) for e in self.entries if e.distribution == distribution}
         if (kind, cls.name) in taken:
             return f"provides two {kind}s named {cls.name!r}"
-        if distribution != BUILTIN and (problem := unreadable(cls)):
+        if problem := unreadable(cls):
             return problem
         self.entries.append(Entry(kind, cls.name, distribution, version, cls))
         return None
@@ -213,8 +234,8 @@ class Registry:
     broken: tuple[Broken, ...] = ()
     files: frozenset[str] = frozenset()
     """Names of files that stand for distributions: what they bring comes before others'."""
-    reports: tuple[tuple[str, ReportFormat], ...] = ()
-    """Suffixes, and the format of each."""
+    reports: tuple[tuple[str, ReportFormat | str], ...] = ()
+    """Suffixes, and the format of each, or the module of a built-in one."""
 
     def of_kind(self, kind: str) -> tuple[Entry, ...]:
         """The plugins of one kind, built-ins first, then by distribution and name."""
@@ -313,12 +334,6 @@ def load(local: Iterable[type[Plugin]] = (), files: Iterable[Path] = ()) -> Regi
     loader = Loader()
     loader.add(
         BUILTIN, _version(BUILTIN), BUILTIN, lambda: importlib.import_module("dpframe.builtin")
-    )
-    loader.add(
-        BUILTIN,
-        _version(BUILTIN),
-        "reports",
-        lambda: importlib.import_module("dpframe.report.files.formats"),
     )
     if os.environ.get("DPFRAME_NO_PLUGINS", "") in ("", "0"):
         for point in sorted(

@@ -4,41 +4,16 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from dpframe.builtin import dpframe_reports
 from dpframe.errors import OutputError
-from dpframe.interfaces.hookspecs import hookimpl
 from dpframe.results import store as folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpframe.interfaces.report import ReportFormat
     from dpframe.results.model import Record
-
-
-class BuiltIn:
-    """A module of this folder, imported when a report is asked for: others do not need it."""
-
-    def __init__(self, suffix: str, module: str) -> None:
-        self.suffixes, self.module = (suffix,), f"dpframe.report.files.{module}"
-
-    @property
-    def document(self) -> Callable[[Record], str]:
-        """The function of the module that writes the report."""
-        found: Callable[[Record], str] = importlib.import_module(self.module).document
-        return found
-
-
-@hookimpl
-def dpframe_reports() -> list[ReportFormat]:
-    """The built-in formats."""
-    return [
-        BuiltIn(".html", "html"),
-        BuiltIn(".csv", "table"),
-        BuiltIn(".md", "markdown"),
-        BuiltIn(".xml", "junit"),
-    ]
 
 
 def report_as(suffix: str, record: Record) -> str:
@@ -85,20 +60,24 @@ def write(record: Record, path: Path) -> None:
 
 def _writer(suffix: str, asked: str) -> Callable[[Record], str]:
     """Return the function that writes reports with a suffix; plugins load for others' alone."""
-    formats = {own: one for one in dpframe_reports() for own in one.suffixes}
+    formats: dict[str, Any] = dict(dpframe_reports())
     if suffix.lower() not in formats:
         from dpframe.interfaces import registry
 
-        formats |= registry.load().reports
+        formats = dict(registry.load().reports)
     if suffix.lower() not in formats:
         *first, last = formats
         known = f"{', '.join(first)} or {last}"
         raise OutputError(f"{asked}: which report? Its suffix is one of {known}")
+    found = formats[suffix.lower()]
     try:
-        return formats[suffix.lower()].document
+        writer: Callable[[Record], str] = (
+            importlib.import_module(found) if isinstance(found, str) else found
+        ).document
     except ImportError as error:
         needs = f"{asked}: needs {error.name}, which comes with: pip install 'dpframe[report]'"
         raise OutputError(needs) from None
+    return writer
 
 
 def _prepare(path: Path) -> Path:
