@@ -16,17 +16,16 @@ if TYPE_CHECKING:
 # What every claim is: a trade-off curve that gives ε(δ) and δ(ε).
 
 
+# Δ at which a claim that is a curve is reported, unless the spec names another.
 DEFAULT_DELTA = 1e-5
-"""δ at which a claim that is a curve is reported, unless the spec names another."""
 
+# Δ at which a report looks for the clearest difference from a claim that is a curve.
 TELLING_DELTAS = (
     *(1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3),
     *(0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
 )
-"""δ at which a report looks for the clearest difference from a claim that is a curve."""
 
-POINTS = 4000
-"""Points of the privacy profile from which a curve without a formula is made."""
+POINTS = 4000  # points of the privacy profile from which a curve without a formula is made
 
 
 class Claim(ABC):
@@ -105,7 +104,6 @@ class Claim(ABC):
 
 
 # The claims with one δ: (ε, δ)-DP and ε-DP.
-
 
 _LARGEST_EXPONENT = 700.0  # e^700 is finite in float64; beyond it a claim says nothing anyway
 

@@ -18,15 +18,11 @@ if TYPE_CHECKING:
 
 # What black boxes answered, whatever it was: kinds, exact values and numbers.
 
+SECONDS = 2  # column of the time that an answer took
+BEFORE = 3  # columns before the numbers: code of the kind, code of the value, seconds
 
-SECONDS = 2
-"""Column of the time that an answer took."""
-
-BEFORE = 3
-"""Columns before the numbers: code of the kind, code of the value, seconds."""
-
+# Bits of the NaN that stands where an answer has no number; another NaN is the answer's own.
 ABSENT = 0x7FF80000_0000AB5E
-"""Bits of the NaN that stands where an answer has no number; another NaN is the answer's own."""
 
 
 class Answers(NamedTuple):
@@ -83,8 +79,8 @@ class Answers(NamedTuple):
 # The public boundary for attacks: they turn an output into a score or a decision.
 
 
+# What an attack may give and a statistic accept.
 KINDS_OF_SCORES = ("decision", "score", "canaries")
-"""What an attack may give and a statistic accept."""
 
 
 def in_words(kinds: Iterable[str]) -> str:

@@ -316,7 +316,6 @@ def host_mechanism(
 # one
 # release. It is run by a worker, often of another interpreter.
 
-
 _PARSING = threading.Lock()
 
 
@@ -350,8 +349,7 @@ class ProgramFile(NamedTuple):
         return found
 
 
-_given: set[ProgramFile] = set()
-"""Those that a command line names."""
+_given: set[ProgramFile] = set()  # those that a command line names
 
 
 def is_program(source: bytes) -> bool:

@@ -25,8 +25,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from dpframe.common.text import blame, shown
 from dpframe.errors import PluginError
 
+# The plugin interface this version speaks. A class with another `api` is listed, not loaded.
 API = 1
-"""The plugin interface this version speaks. A class with another `api` is listed, not loaded."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)

@@ -115,11 +115,9 @@ class SpecFile(str):
 # Python files that a command line names as plugins: read once, and the same in every process.
 
 
+# What the names of their modules begin with: such a name hides no other module.
 PREFIX = "dpframe_file_"
-"""What the names of their modules begin with: such a name hides no other module."""
-
-CODE = "__dpframe_code__"
-"""Name in such a module under which the digest of its code stands."""
+CODE = "__dpframe_code__"  # name in such a module under which the digest of its code stands
 
 
 class PluginFile(NamedTuple):
@@ -138,10 +136,9 @@ class PluginFile(NamedTuple):
         return Path(self.path).name
 
 
-_given: dict[str, PluginFile] = {}
-"""By the names of their modules."""
+_given: dict[str, PluginFile] = {}  # by the names of their modules
+# Modules that were there before the first file was run: no file has brought them.
 _before: set[str] = set()
-"""Modules that were there before the first file was run: no file has brought them."""
 
 
 def loaded(path: Path) -> tuple[PluginFile, ModuleType]:
