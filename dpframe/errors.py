@@ -49,7 +49,7 @@ class SampleError(CellError):
 
 
 class WorthlessError(SampleError):
-    """What a cell has counted can be used neither now nor when a run goes on from it."""
+    """The counts of a cell cannot be used, neither now nor when a run is resumed."""
 
 
 class ScoresError(DpframeError):
@@ -71,7 +71,7 @@ class UndecidedError(DpframeError):
 
 
 class ParameterError(ValueError):
-    """What is wrong with one parameter of a plugin, said by its `check`.
+    """One parameter of a plugin is wrong; raised by its `check`.
 
     Attributes:
         parameter: its name in a spec.

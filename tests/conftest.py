@@ -91,7 +91,7 @@ def _one_compile_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @functools.cache
 def _whole_audits(confidence: float) -> Any:
-    from dpframe.calibration import play as rows
+    from dpframe.calibration import rows
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows, "AUDITS", 100)

@@ -41,7 +41,7 @@ from support.pages import ROOT, headings, page, prose, rows, section
 from typer.testing import CliRunner
 
 import dpframe
-from dpframe.calibration import play as rows_of_calibration
+from dpframe.calibration import rows as rows_of_calibration
 from dpframe.cli import app
 from dpframe.commands import calibrate
 from dpframe.interfaces import hookspecs, registry

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
 import sys
+import types
 import zipfile
 from pathlib import Path
 
 import pytest
 from hatchling.builders.wheel import WheelBuilder
+from typer.testing import CliRunner
 
 import dpframe
+from dpframe import builtin
+from dpframe.cli import app, extensions
+from dpframe.errors import OutputError
 from dpframe.interfaces import registry
 from dpframe.interfaces.plugin import parameters
+from dpframe.report.files import formats
+from dpframe.results.store import dumps
 from dpframe.results.verdict import exit_code
 
 HERE = Path(__file__).parent / "third_party"
@@ -29,7 +37,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory):
     importlib.invalidate_caches()
     yield site
     sys.path.remove(str(site))
-    sys.modules.pop("dpframe_example", None)
+    for name in [name for name in sys.modules if name.startswith("dpframe_example")]:
+        sys.modules.pop(name)
+    extensions._points.cache_clear()
 
 
 def test_it_imports_nothing_private() -> None:
@@ -77,3 +87,90 @@ def test_an_audit_uses_it(installed: Path) -> None:
     assert (used["distribution"], used["version"]) == ("dpframe-example", "1.2.3")
     verdicts = {c["estimator"]["use"]: c["verdict"] for c in record["cells"]}
     assert verdicts["advantage"] is None
+
+
+@pytest.fixture
+def record(installed: Path, tmp_path: Path) -> Path:
+    audit = {"name": "a", "trials": 100}
+    parts = {"mechanism": "laplace", "attack": "identity", "estimator": "order-statistics"}
+    document = {"schema": 1, "audit": audit, "pair": {"use": "zeros-ones"}}
+    document |= {part: [{"use": use}] for part, use in parts.items()}
+    document["mechanism"][0]["params"] = {"epsilon": 1.0}
+    path = tmp_path / "record.json"
+    path.write_text(dumps(dpframe.audit(document)))
+    return path
+
+
+def command(*arguments: object) -> tuple[int, str, str]:
+    extensions._points.cache_clear()
+    found = CliRunner().invoke(app, list(map(str, arguments)))
+    return found.exit_code, found.stdout, str(found.exception or found.stderr)
+
+
+def test_its_report_format_is_one_of_dpframe_report(record: Path) -> None:
+    out = record.parent / "x.tiny"
+    assert command("report", record, "-o", out)[0] == 0
+    (cell,) = json.loads(record.read_text())["cells"]
+    assert out.read_text() == f"{cell['id']} {cell['verdict']}\n"
+    with pytest.raises(OutputError, match=r"one of \.html, \.csv, \.md, \.xml or \.tiny"):
+        formats.check(record.parent / "x.pdf")
+
+
+def test_built_in_report_formats_load_no_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "load", lambda: pytest.fail("plugins are loaded"))
+    for suffix in (".html", ".csv", ".md", ".XML"):
+        assert callable(formats._writer(suffix, suffix))
+
+
+@pytest.mark.parametrize(
+    ("suffixes", "document", "problem"),
+    [
+        (".x", str, "has the suffixes '.x'"),
+        ((), str, "has the suffixes ()"),
+        (("x",), str, "has the suffixes ('x',)"),
+        ((".x",), None, "a report format for .x has no method document(record)"),
+        ((".MD",), str, "provides a report format for .MD, which there is already"),
+    ],
+)
+def test_a_report_format_that_cannot_be_used_is_told(
+    suffixes: object, document: object, problem: str
+) -> None:
+    plugin = types.ModuleType("own")
+    wrong = types.SimpleNamespace(suffixes=suffixes, document=document)
+    right = types.SimpleNamespace(suffixes=(".y",), document=str)
+    plugin.dpframe_reports = dpframe.hookimpl(lambda: [wrong, right])
+    loader = registry.Loader()
+    loader.add("dpframe", "1", "reports", lambda: builtin)
+    loader.add("own", "1", "module", lambda: plugin)
+    (broken,) = loader.broken
+    assert problem in broken.error
+    assert (broken.distribution, broken.what) == ("own", "module, dpframe_reports")
+    assert loader.reports[".y"] is right
+    assert ".x" not in loader.reports
+
+
+def test_its_command_runs(record: Path) -> None:
+    (cell,) = json.loads(record.read_text())["cells"]
+    assert command("verdicts", record)[:2] == (0, f"{cell['verdict']}: 1\n")
+
+
+def test_help_names_its_command_and_imports_nothing(installed: Path) -> None:
+    sys.modules.pop("dpframe_example.commands", None)
+    code, text, _ = command("--help")
+    assert code == 0
+    assert "verdicts" in text
+    assert "Provided by dpframe-example 1.2.3." in text
+    assert "dpframe_example.commands" not in sys.modules
+
+
+def test_a_command_that_cannot_be_imported_is_told(installed: Path) -> None:
+    _, _, error = command("broken")
+    assert "the command 'broken' of dpframe-example 1.2.3 could not be loaded" in error
+    assert "dpframe_example.missing" in error
+
+
+def test_its_commands_can_be_switched_off(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPFRAME_NO_PLUGINS", "1")
+    assert command("verdicts")[0] == 2
+    assert "dpframe-example" not in command("--help")[1]
+    extensions._points.cache_clear()

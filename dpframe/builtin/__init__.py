@@ -1,119 +1,116 @@
-"""What dpframe brings along, offered through the hooks that third parties use."""
+"""The built-in plugins, offered through the hooks that third parties use.
+
+Classes are given as "module:Class" by name, so that an audit imports only those it uses.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dpframe import hookimpl
-from dpframe.builtin.attacks.answers import OfAnswers
-from dpframe.builtin.attacks.fixed import (
-    Canaries,
-    Identity,
-    LikelihoodRatio,
-    MajorityVote,
-    Projection,
-    Threshold,
-)
-from dpframe.builtin.attacks.learned import Categories, HistogramRatio, Learned, Logistic
-from dpframe.builtin.estimators.betting import Betting
-from dpframe.builtin.estimators.histogram import Histogram, HistogramSplit
-from dpframe.builtin.estimators.histogram_fits import GDPFit, PLDComposition, TVParameter
-from dpframe.builtin.estimators.one_run import OneRun, OneRunFDP
-from dpframe.builtin.estimators.one_shot import OneShot
-from dpframe.builtin.estimators.order_statistics import OrderStatistics, Precision
-from dpframe.builtin.estimators.threshold import GDP, Credible, ThresholdLoss
-from dpframe.builtin.mechanisms.discrete import (
-    CopyInput,
-    Geometric,
-    RandomizedResponse,
-    RandomOutput,
-)
-from dpframe.builtin.mechanisms.gaussian import Gaussian, SubsampledGaussian
-from dpframe.builtin.mechanisms.laplace import (
-    Adept,
-    DPText,
-    Laplace,
-    LaplaceHalfScale,
-    LaplaceHalved,
-    LaplaceNumpy,
-    LaplaceShifted,
-)
-from dpframe.builtin.mechanisms.program import Program
-from dpframe.builtin.neighbourhoods.records import RecordEdits
-from dpframe.builtin.neighbourhoods.vectors import Climb, Grid, Patterns, Random
-from dpframe.builtin.pairs.pairs import Records, Values, ZerosOnes
-
-if TYPE_CHECKING:
-    from dpframe import Attack, Estimator, HostMechanism, Mechanism, Neighbourhood, Pair
 
 
 @hookimpl
-def dpframe_mechanisms() -> list[type[Mechanism | HostMechanism]]:
+def dpframe_mechanisms() -> dict[str, str]:
     """Textbook mechanisms, those of the DPText paper, its baselines, and planted bugs."""
-    return [
-        Gaussian,
-        SubsampledGaussian,
-        RandomizedResponse,
-        Geometric,
-        Laplace,
-        LaplaceShifted,
-        LaplaceNumpy,
-        Adept,
-        DPText,
-        LaplaceHalved,
-        LaplaceHalfScale,
-        CopyInput,
-        RandomOutput,
-        Program,
-    ]
+    return _in(
+        "mechanisms",
+        {
+            "gaussian": "gaussian:Gaussian",
+            "subsampled-gaussian": "gaussian:SubsampledGaussian",
+            "randomized-response": "discrete:RandomizedResponse",
+            "geometric": "discrete:Geometric",
+            "laplace": "laplace:Laplace",
+            "laplace-shifted": "laplace:LaplaceShifted",
+            "laplace-numpy": "laplace:LaplaceNumpy",
+            "adept": "laplace:Adept",
+            "dptext": "laplace:DPText",
+            "laplace-halved": "laplace:LaplaceHalved",
+            "laplace-half-scale": "laplace:LaplaceHalfScale",
+            "copy-input": "discrete:CopyInput",
+            "random-output": "discrete:RandomOutput",
+            "program": "program:Program",
+        },
+    )
 
 
 @hookimpl
-def dpframe_attacks() -> list[type[Attack]]:
+def dpframe_attacks() -> dict[str, str]:
     """Attacks."""
-    return [
-        Identity,
-        Projection,
-        Threshold,
-        LikelihoodRatio,
-        HistogramRatio,
-        Logistic,
-        Learned,
-        Categories,
-        OfAnswers,
-        MajorityVote,
-        Canaries,
-    ]
+    return _in(
+        "attacks",
+        {
+            "identity": "fixed:Identity",
+            "projection": "fixed:Projection",
+            "threshold": "fixed:Threshold",
+            "likelihood-ratio": "fixed:LikelihoodRatio",
+            "histogram-ratio": "learned:HistogramRatio",
+            "logistic": "learned:Logistic",
+            "learned": "learned:Learned",
+            "categories": "learned:Categories",
+            "answers": "answers:OfAnswers",
+            "majority-vote": "fixed:MajorityVote",
+            "canaries": "fixed:Canaries",
+        },
+    )
 
 
 @hookimpl
-def dpframe_estimators() -> list[type[Estimator]]:
+def dpframe_estimators() -> dict[str, str]:
     """Estimators."""
-    return [
-        OrderStatistics,
-        Betting,
-        ThresholdLoss,
-        GDP,
-        Credible,
-        Histogram,
-        HistogramSplit,
-        TVParameter,
-        PLDComposition,
-        GDPFit,
-        Precision,
-        OneRun,
-        OneRunFDP,
-        OneShot,
-    ]
+    return _in(
+        "estimators",
+        {
+            "order-statistics": "order_statistics:OrderStatistics",
+            "betting": "betting:Betting",
+            "threshold": "threshold:ThresholdLoss",
+            "gdp": "threshold:GDP",
+            "credible": "threshold:Credible",
+            "histogram": "histogram:Histogram",
+            "histogram-split": "histogram:HistogramSplit",
+            "tv-parameter": "histogram_fits:TVParameter",
+            "pld-composition": "histogram_fits:PLDComposition",
+            "gdp-fit": "histogram_fits:GDPFit",
+            "precision": "order_statistics:Precision",
+            "one-run": "one_run:OneRun",
+            "one-run-fdp": "one_run:OneRunFDP",
+            "one-shot": "one_shot:OneShot",
+        },
+    )
 
 
 @hookimpl
-def dpframe_pairs() -> list[type[Pair]]:
+def dpframe_pairs() -> dict[str, str]:
     """Neighbouring datasets."""
-    return [ZerosOnes, Values, Records]
+    return _in(
+        "pairs",
+        {
+            "zeros-ones": "pairs:ZerosOnes",
+            "values": "pairs:Values",
+            "records": "pairs:Records",
+        },
+    )
 
 
 @hookimpl
-def dpframe_neighbourhoods() -> list[type[Neighbourhood]]:
+def dpframe_neighbourhoods() -> dict[str, str]:
     """Proposers of pairs."""
-    return [Patterns, Grid, Random, Climb, RecordEdits]
+    return _in(
+        "neighbourhoods",
+        {
+            "patterns": "vectors:Patterns",
+            "grid": "vectors:Grid",
+            "random": "vectors:Random",
+            "climb": "vectors:Climb",
+            "records": "records:RecordEdits",
+        },
+    )
+
+
+@hookimpl
+def dpframe_reports() -> dict[str, str]:
+    """The modules of report formats, by suffix."""
+    modules = {".html": "html", ".csv": "table", ".md": "markdown", ".xml": "junit"}
+    return {suffix: f"dpframe.report.files.{module}" for suffix, module in modules.items()}
+
+
+def _in(room: str, classes: dict[str, str]) -> dict[str, str]:
+    return {name: f"dpframe.builtin.{room}.{place}" for name, place in classes.items()}

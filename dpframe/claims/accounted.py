@@ -7,7 +7,6 @@ import functools
 import math
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from dpframe import claims
 from dpframe.claims.claim import Claim
 from dpframe.errors import DpframeError
 
@@ -15,25 +14,18 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
     from dp_accounting.pld import PLDAccountant
 
-    from dpframe.claims import Claim as ClaimsClaim
     from dpframe.common.types import Floats
 
 
-# Whatever dp-accounting can account for.
-
-
-DISCRETIZATION = 1e-4
-"""Spacing of the grid of privacy losses, that of dp-accounting itself."""
-
-POINTS = 4096
-"""Points of the privacy profile from which the curve is made."""
+DISCRETIZATION = 1e-4  # spacing of the grid of privacy losses, that of dp-accounting itself
+POINTS = 4096  # points of the privacy profile from which the curve is made
 
 Relation = Literal["add-or-remove-one", "replace-one", "replace-special"]
 
 
 @dataclasses.dataclass(frozen=True)
 class AccountedDP(Claim):
-    """What the privacy loss distribution of a dp-accounting event says.
+    """The privacy loss distribution of a dp-accounting event.
 
     Events are Gaussian, Laplace and other mechanisms, Poisson samples of them, and compositions.
     The accountant rounds pessimistically: on its grid of privacy losses it never finds too little.
@@ -114,7 +106,7 @@ def _points(claim: AccountedDP) -> tuple[Floats, Floats]:
 # Claims in words, as the command line takes them: epsilon=1,delta=1e-5.
 
 
-def read_claim(text: str) -> ClaimsClaim:
+def read_claim(text: str) -> Claim:
     """Makes a claim of its parameters, which also say what kind of claim it is.
 
     Args:
@@ -143,12 +135,14 @@ def read_claim(text: str) -> ClaimsClaim:
         raise DpframeError(f"--claim {text}: {error}") from error
 
 
-def _kinds() -> dict[tuple[str, ...], type[ClaimsClaim]]:
+def _kinds() -> dict[tuple[str, ...], type[Claim]]:
     """The claims whose parameters are numbers, by the names of the parameters."""
+    from dpframe import claims
+
     exported: list[Any] = [getattr(claims, name) for name in claims.__all__]
-    kinds: dict[tuple[str, ...], type[ClaimsClaim]] = {}
+    kinds: dict[tuple[str, ...], type[Claim]] = {}
     for cls in exported:
-        if isinstance(cls, type) and issubclass(cls, claims.Claim) and cls is not claims.Claim:
+        if isinstance(cls, type) and issubclass(cls, Claim) and cls is not Claim:
             fields = [field for field in dataclasses.fields(cls) if field.init]  # type: ignore[arg-type]  # all claims are
             if all(field.type in ("float", float) for field in fields):
                 kinds[tuple(field.name for field in fields)] = cls

@@ -16,17 +16,16 @@ if TYPE_CHECKING:
 # What every claim is: a trade-off curve that gives ε(δ) and δ(ε).
 
 
+# Δ at which a claim that is a curve is reported, unless the spec names another.
 DEFAULT_DELTA = 1e-5
-"""δ at which a claim that is a curve is reported, unless the spec names another."""
 
+# Δ at which a report looks for the clearest difference from a claim that is a curve.
 TELLING_DELTAS = (
     *(1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3),
     *(0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
 )
-"""δ at which a report looks for the clearest difference from a claim that is a curve."""
 
-POINTS = 4000
-"""Points of the privacy profile from which a curve without a formula is made."""
+POINTS = 4000  # points of the privacy profile from which a curve without a formula is made
 
 
 class Claim(ABC):
@@ -75,7 +74,7 @@ class Claim(ABC):
         return self._envelope.at(fpr)
 
     def parameters(self) -> dict[str, Any]:
-        """What the claim is about, as JSON values for the record."""
+        """Return the claim's parameters as JSON values for the record."""
         this: Any = self
         fields = dataclasses.fields(this) if dataclasses.is_dataclass(this) else ()
         return {field.name: getattr(self, field.name) for field in fields}
@@ -105,7 +104,6 @@ class Claim(ABC):
 
 
 # The claims with one δ: (ε, δ)-DP and ε-DP.
-
 
 _LARGEST_EXPONENT = 700.0  # e^700 is finite in float64; beyond it a claim says nothing anyway
 
@@ -138,7 +136,7 @@ class ApproxDP(Claim):
 
     @property
     def _corner(self) -> float:
-        """Where the curve meets its own reflection: the fixed point of f."""
+        """Return the point where the curve meets its own reflection: the fixed point of f."""
         return (1 - self.delta) / (1 + self._growth)
 
     @property
@@ -226,7 +224,7 @@ def _epsilon(mu: float, delta: float) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class LaplaceDP(Claim):
-    """What Laplace noise of scale b gives for a query that moves by Δ; the shift is μ = Δ/b.
+    """The guarantee of Laplace noise of scale b for a query that moves by Δ; the shift is μ = Δ/b.
 
     It is μ-DP and more than that: δ(ε) = max{0, 1 − e^{(ε − μ)/2}} [BalleBG2018, theorem 3]. The
     curve of two Laplace distributions a distance μ apart [Dong2022, lemma A.6] has the two ends of

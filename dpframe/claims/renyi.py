@@ -14,7 +14,6 @@ import math
 from typing import TYPE_CHECKING, ClassVar
 
 from dpframe.claims.claim import Claim
-from dpframe.stats.roots import bisection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,9 +21,7 @@ if TYPE_CHECKING:
     from dpframe.common.types import Floats
 
 
-POINTS = 2000
-"""Points from which the curve of zero-concentrated DP is made."""
-
+POINTS = 2000  # points from which the curve of zero-concentrated DP is made
 SMALLEST_LOG_DELTA = -745.0  # of a float64
 
 
@@ -127,4 +124,6 @@ def _total_variation(divergence: float) -> float:
 
 def _root(rising: Callable[[float], float]) -> float:
     """The b > 0 from which on a rising function is positive, by bisection of its logarithm."""
+    from dpframe.stats.roots import bisection
+
     return math.exp(bisection(lambda log_b: rising(math.exp(log_b)) > 0, -700.0, 700.0)[1])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from typer.exceptions import TyperException
 
+from dpframe.cli.extensions import Extended
 from dpframe.cli.process import Terminated, answered, listen, supervised, unanswered
 from dpframe.cli.terminal import complain, say, set_apart
 from dpframe.errors import DpframeError
@@ -30,6 +31,7 @@ _NOTHING = "nothing is kept"
 
 app = typer.Typer(
     name="dpframe",
+    cls=Extended,
     help="Audits differential privacy empirically: simulates a mechanism on two neighbouring "
     "datasets, attacks the outputs, and compares the loss it can show with the claim.",
     no_args_is_help=True,
@@ -104,6 +106,9 @@ def _work(arguments: list[str] | None = None) -> int:
         code = INTERRUPTED
     except TyperException as error:
         _refuse(error)
+        return MISTAKE
+    except DpframeError as error:  # of another distribution's command
+        complain(str(error))
         return MISTAKE
     except BaseException:
         complain(traceback.format_exc())

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from dpframe.calibration.play import (
+from dpframe.calibration.rows import (
     BROKEN,
     KEPT,
     calibrated,
-    certifies,
     corner_row,
     failed,
     together_rows,
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from dpframe.calibration.rehearsal import Outcome, Rehearsals
+    from dpframe.calibration.experiment import Experiments, Outcome
     from dpframe.engine.run import Progress
     from dpframe.interfaces.plugin import Plugin
     from dpframe.spec.audit import Audit
@@ -94,19 +93,19 @@ def calibration(
         loaded: at least one; they differ in their trials.
         repeats: how often each audit is repeated.
         workers: processes; None is one per core.
-        display: opens a progress display for a number of rehearsals and of estimates.
+        display: opens a progress display for a number of experiments and of estimates.
     """
     from dpframe.results.build import skip_record
 
     started = time.perf_counter()
     found = _arranged(loaded)
-    error = FALSE_ALARMS / sum(map(len, found.lines))
+    error = FALSE_ALARMS / sum(len(one.parts) for one in found.experiments)
     _check_repeats(repeats, found, error)
     outcomes = _play(found, repeats, workers, display)
     rows = [
-        calibrated(rehearsal, line, outcome, error)
-        for rehearsal, own, given in zip(found.rehearsals, found.lines, outcomes, strict=True)
-        for line, outcome in zip(own, given, strict=True)
+        calibrated(experiment, part, outcome, error)
+        for experiment, given in zip(found.experiments, outcomes, strict=True)
+        for part, outcome in zip(experiment.parts, given, strict=True)
     ]
     rows += [failed(cell, reason) for cell, reason in found.failed]
     first = loaded[0]
@@ -121,7 +120,7 @@ def calibration(
         "audit": {"name": first.name, "multiplicity": "none"},
         "repeats": repeats,
         "interval_confidence": 1 - FALSE_ALARMS,
-        "environment": {**versions(), "prng": found.rehearsals[0].prng},
+        "environment": {**versions(), "prng": found.experiments[0].prng},
         "seed": first.cells[0].seed,
         "plugins": [plugin.model_dump() for plugin in plugin_records(first)],
         "rows": rows,
@@ -145,39 +144,38 @@ def exit_code(found: dict[str, Any]) -> int:
     return int(found["summary"][BROKEN] > 0)
 
 
-def _arranged(loaded: Sequence[Audit]) -> Rehearsals:
-    from dpframe.calibration.rehearsal import rehearsals_of
+def _arranged(loaded: Sequence[Audit]) -> Experiments:
+    from dpframe.calibration.experiment import experiments_of
 
-    found = rehearsals_of([make_plan(audit) for audit in loaded])
-    if not found.rehearsals:
+    found = experiments_of([make_plan(audit) for audit in loaded])
+    if not found.experiments:
         reasons = dict.fromkeys(skip.reason for skip in found.skipped)
         reasons |= dict.fromkeys(reason for _, reason in found.failed)
         raise DpframeError("nothing to calibrate: " + "; ".join(reasons))
     return found
 
 
-def _check_repeats(repeats: int, found: Rehearsals, error: float) -> None:
+def _check_repeats(repeats: int, found: Experiments, error: float) -> None:
     """Refuses a calibration in which every estimator would pass."""
     if repeats < 1:
         raise DpframeError(f"--repeats: {repeats} is not at least 1")
-    for own in found.lines:
-        for line in own:
-            promised = 1 - line.cell.confidence
-            if certifies(line.cell) and exceedance(0, repeats, promised, error).alarm is None:
-                raise DpframeError(
-                    f"--repeats: {repeats} are too few: even if every bound exceeded the truth, it "
-                    f"could be chance at a confidence of {line.cell.confidence:g}"
-                )
+    for part in (part for experiment in found.experiments for part in experiment.parts):
+        promised = 1 - part.cell.confidence
+        if part.certifies and exceedance(0, repeats, promised, error).alarm is None:
+            raise DpframeError(
+                f"--repeats: {repeats} are too few: even if every bound exceeded the truth, it "
+                f"could be chance at a confidence of {part.cell.confidence:g}"
+            )
 
 
 def _play(
-    found: Rehearsals, repeats: int, workers: int | None, display: Display | None
+    found: Experiments, repeats: int, workers: int | None, display: Display | None
 ) -> list[list[Outcome]]:
-    from dpframe.calibration.play import repeated
+    from dpframe.calibration.experiment import repeated
 
     if display is None:
-        return repeated(found.rehearsals, repeats, workers=workers)
-    left = [repeats * len(own) for own in found.lines]
+        return repeated(found.experiments, repeats, workers=workers)
+    left = [repeats * len(one.parts) for one in found.experiments]
     done = 0
     with display(len(left), sum(left)) as progress:
 
@@ -185,8 +183,8 @@ def _play(
             nonlocal done
             left[number] -= estimates
             done += estimates
-            cell = found.lines[number][0].cell
+            cell = found.experiments[number].parts[0].cell
             label = f"{cell.mechanism.label}, n = {cell.trials}"
             progress(cells_done=left.count(0), draws_done=done, label=label)
 
-        return repeated(found.rehearsals, repeats, workers=workers, told=told)
+        return repeated(found.experiments, repeats, workers=workers, told=told)

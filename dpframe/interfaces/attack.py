@@ -18,15 +18,11 @@ if TYPE_CHECKING:
 
 # What black boxes answered, whatever it was: kinds, exact values and numbers.
 
+SECONDS = 2  # column of the time that an answer took
+BEFORE = 3  # columns before the numbers: code of the kind, code of the value, seconds
 
-SECONDS = 2
-"""Column of the time that an answer took."""
-
-BEFORE = 3
-"""Columns before the numbers: code of the kind, code of the value, seconds."""
-
+# Bits of the NaN that stands where an answer has no number; another NaN is the answer's own.
 ABSENT = 0x7FF80000_0000AB5E
-"""Bits of the NaN that stands where an answer has no number; another NaN is the answer's own."""
 
 
 class Answers(NamedTuple):
@@ -41,7 +37,7 @@ class Answers(NamedTuple):
     """Shape [n, 3 + width], 64-bit words: code of the kind, code of the value, bits of the seconds
     that it took, and bits of the numbers."""
     words: Mapping[int, str] = {}
-    """What codes stand for, of kinds and of short values, as far as it is known."""
+    """Return the texts of known codes, of kinds and of short values."""
 
     @property
     def kinds(self) -> HostArray:
@@ -50,7 +46,7 @@ class Answers(NamedTuple):
 
     @property
     def raised(self) -> HostArray:
-        """Which answers are exceptions that were raised, shape [n], booleans."""
+        """Mark answers that are raised exceptions, shape [n], booleans."""
         found: HostArray = (self.rows[:, 0] & np.uint64(1)) == 1
         return found
 
@@ -75,7 +71,7 @@ class Answers(NamedTuple):
 
     @property
     def absent(self) -> HostArray:
-        """Where an answer has no number, shape [n, width], booleans."""
+        """Mark places without a number, shape [n, width], booleans."""
         found: HostArray = self.rows[:, BEFORE:] == np.uint64(ABSENT)
         return found
 
@@ -83,8 +79,8 @@ class Answers(NamedTuple):
 # The public boundary for attacks: they turn an output into a score or a decision.
 
 
+# What an attack may give and a statistic accept.
 KINDS_OF_SCORES = ("decision", "score", "canaries")
-"""What an attack may give and a statistic accept."""
 
 
 def in_words(kinds: Iterable[str]) -> str:
@@ -93,7 +89,7 @@ def in_words(kinds: Iterable[str]) -> str:
 
 
 class Target(NamedTuple):
-    """What an attack is fitted against: the mechanism, resolved for the pair, and the pair."""
+    """The target of an attack: the mechanism, resolved for the pair, and the pair."""
 
     mechanism: Mechanism | HostMechanism
     pair: Pair
@@ -165,11 +161,11 @@ class Attack(Plugin, kind="attack"):
 
     @classmethod
     def has_fit(cls) -> bool:
-        """Whether the attack has a `fit` of its own, and so a state."""
+        """True if the attack has a `fit` of its own, and so a state."""
         return cls.fit is not Attack.fit
 
     def learns(self) -> bool:
-        """Whether `fit` needs draws; if not, none are made. Default: whether there is a `fit`."""
+        """True if `fit` needs draws; else none are made. Default: True if there is a `fit`."""
         return self.has_fit()
 
     def see(self, answers: Answers) -> HostArray:
@@ -234,5 +230,5 @@ class Attack(Plugin, kind="attack"):
 
     @classmethod
     def scores_on_host(cls) -> bool:
-        """Whether the attack gives a `score_on_host`."""
+        """True if the attack gives a `score_on_host`."""
         return cls.score_on_host is not Attack.score_on_host

@@ -1,4 +1,4 @@
-"""The hooks that a plugin module implements. Each returns classes."""
+"""The hooks that a plugin module implements."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from dpframe.interfaces.estimator import Estimator
     from dpframe.interfaces.mechanism import HostMechanism, Mechanism
     from dpframe.interfaces.pair import Neighbourhood, Pair
+    from dpframe.interfaces.report import ReportFormat
 
 
-PROJECT = "dpframe"
-"""pluggy project name and entry-point group."""
+PROJECT = "dpframe"  # pluggy project name and entry-point group
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
@@ -45,3 +45,8 @@ def dpframe_pairs() -> Sequence[type[Pair]]:  # type: ignore[empty-body]
 @hookspec
 def dpframe_neighbourhoods() -> Sequence[type[Neighbourhood]]:  # type: ignore[empty-body]
     """Returns the neighbourhood classes that the plugin provides."""
+
+
+@hookspec
+def dpframe_reports() -> Sequence[ReportFormat]:  # type: ignore[empty-body]
+    """Returns the report formats that the plugin provides."""

@@ -91,7 +91,7 @@ class _AnyMechanism(Plugin, kind="mechanism"):
         raise NotImplementedError
 
     def has_query(self) -> bool:
-        """Whether the mechanism gives a `query`."""
+        """True if the mechanism gives a `query`."""
         return type(self).query is not _AnyMechanism.query
 
     @property
@@ -180,7 +180,7 @@ class Mechanism(_AnyMechanism, kind="mechanism"):
 
     @classmethod
     def has_log_density(cls) -> bool:
-        """Whether the mechanism gives a `log_density`."""
+        """True if the mechanism gives a `log_density`."""
         return cls.log_density is not Mechanism.log_density
 
 
@@ -253,12 +253,12 @@ class HostMechanism(_AnyMechanism, kind="mechanism"):
 
     @classmethod
     def gives_releases(cls) -> bool:
-        """Whether the mechanism gives one answer at a time."""
+        """True if the mechanism gives one answer at a time."""
         return cls.release is not HostMechanism.release
 
     @classmethod
     def prepares(cls) -> bool:
-        """Whether the mechanism has a `prepare` of its own."""
+        """True if the mechanism has a `prepare` of its own."""
         return cls.prepare is not HostMechanism.prepare
 
 
@@ -316,7 +316,6 @@ def host_mechanism(
 # one
 # release. It is run by a worker, often of another interpreter.
 
-
 _PARSING = threading.Lock()
 
 
@@ -328,7 +327,7 @@ class ProgramFile(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Of its bytes; hex digits."""
+        """SHA-256 of its bytes; hex digits."""
         return hashlib.sha256(self.path.read_bytes()).hexdigest()[:16]
 
     @classmethod
@@ -350,12 +349,11 @@ class ProgramFile(NamedTuple):
         return found
 
 
-_given: set[ProgramFile] = set()
-"""Those that a command line names."""
+_given: set[ProgramFile] = set()  # those that a command line names
 
 
 def is_program(source: bytes) -> bool:
-    """Whether a text defines `prepare` and does not import dpframe; it is not run."""
+    """True if a text defines `prepare` and does not import dpframe; it is not run."""
     statements = _statements(source)
     imported = {
         name.partition(".")[0]
@@ -367,7 +365,7 @@ def is_program(source: bytes) -> bool:
 
 
 def defines(source: bytes, name: str) -> bool:
-    """Whether a text gives something a name, as a function has one; it is not run."""
+    """True if a text binds a name, as `def` does; it is not run."""
     return any(name in _names(statement) for statement in _statements(source))
 
 
@@ -428,7 +426,7 @@ class ForeignMechanism(HostMechanism):
             raise TypeError(f'{cls.__name__}: a foreign mechanism says module = "FILE.py"')
 
     def has_query(self) -> bool:
-        """Whether the module defines `query`, and it or the class what its noise is made for."""
+        """True if the module defines `query`, and it or the class what its noise is made for."""
         try:
             source = self.program().path.read_bytes()
         except (OSError, ValueError):

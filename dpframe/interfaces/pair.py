@@ -191,7 +191,7 @@ class Padded(NamedTuple):
     """The array, or the pytree of arrays, each of shape [rows, *dims]; rows that do not exist are
     0."""
     exists: HostArray
-    """Which rows exist: booleans of shape [rows]."""
+    """Existing rows: booleans of shape [rows]."""
 
 
 def as_traced(d0: Any, d1: Any) -> tuple[Tree, Tree]:
@@ -260,7 +260,7 @@ def _is_numeric(dtype: np.dtype[Any]) -> bool:
 
 
 def _has_none(data: Any) -> bool:
-    """Whether there is a None in it, which JAX takes for a part of the structure."""
+    """True if there is a None in it, which JAX takes for a part of the structure."""
     return any(leaf is None for leaf in jax.tree.leaves(data, is_leaf=lambda leaf: leaf is None))
 
 
@@ -287,7 +287,7 @@ def _differences(d0: Any, d1: Any) -> Iterator[Floats]:
 
 
 class Earned(NamedTuple):
-    """What a proposed pair has shown so far."""
+    """The evidence of a proposed pair so far."""
 
     pair: Pair
     draws: int

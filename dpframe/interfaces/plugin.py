@@ -25,13 +25,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from dpframe.common.text import error_message, shown
 from dpframe.errors import PluginError
 
-# The base of every plugin: a frozen, keyword-only dataclass that JAX can trace.
-#
-# One list of fields feeds validation, the JSON Schema, `dpframe plugins NAME` and the record.
-
-
+# The plugin interface this version speaks. A class with another `api` is listed, not loaded.
 API = 1
-"""The plugin interface this version speaks. A class with another `api` is listed, not loaded."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -52,7 +47,7 @@ class Plugin:
     """
 
     name: ClassVar[str]
-    """What specs call it."""
+    """The name in specs."""
     api: ClassVar[int] = API
     """The version of this boundary that the class is written for; another is not loaded."""
     kind: ClassVar[str]
@@ -63,7 +58,7 @@ class Plugin:
     """Names of the traced fields."""
 
     spec_names: ClassVar[dict[str, str]] = {}
-    """What a spec calls fields whose names there mean something else in Python."""
+    """Names in specs of fields whose names there mean something else in Python."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
         extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
@@ -107,7 +102,7 @@ class Plugin:
 
     @classmethod
     def from_params(cls, params: dict[str, Any]) -> Self:
-        """Builds the plugin from plain values, as a spec gives them.
+        """Build the plugin from plain values, as a spec gives them.
 
         Raises:
             pydantic.ValidationError: a parameter is unknown, missing, of the wrong type or out
@@ -120,13 +115,13 @@ class Plugin:
         return value
 
     def params(self) -> dict[str, Any]:
-        """The parameters as plain JSON values."""
+        """Return the parameters as plain JSON values."""
         plain: dict[str, Any] = adapter(type(self)).dump_python(self, mode="json", by_alias=True)
         return plain
 
 
 def require(cls: type[Plugin], member: str, kind: type) -> None:
-    """Raises TypeError unless a class attribute is of a type."""
+    """Raise TypeError unless a class attribute is of a type."""
     value = getattr(cls, member)
     if not isinstance(value, kind):
         wanted = {bool: "True or False", str: "a text"}[kind]
@@ -134,7 +129,7 @@ def require(cls: type[Plugin], member: str, kind: type) -> None:
 
 
 def gives(cls: type[Plugin], member: str) -> bool:
-    """Whether a class has a member of its own: an attribute, a property or a parameter."""
+    """True if a class has a member of its own: an attribute, a property or a parameter."""
     base = next(base for base in cls.__mro__ if "kind" in base.__dict__)
     if getattr(cls, member, None) is not getattr(base, member, None):
         return True
@@ -144,14 +139,14 @@ def gives(cls: type[Plugin], member: str) -> bool:
 
 
 def require_text(cls: type[Plugin], member: str) -> None:
-    """Raises TypeError unless a member is a text, or a property or parameter that will be one."""
+    """Raise TypeError unless a member is a text, or a property or parameter that will be one."""
     value = inspect.getattr_static(cls, member, None)  # None: a parameter without a default
     if value is not None and not isinstance(value, property):
         require(cls, member, str)
 
 
 def problems_of(error: ValidationError) -> list[tuple[tuple[str | int, ...], str, str]]:
-    """A validation error as (place, kind, message) triples."""
+    """Return a validation error as (place, kind, message) triples."""
     return [(e["loc"], e["type"], e["msg"]) for e in error.errors(include_url=False)]
 
 
@@ -159,20 +154,20 @@ _ADAPTERS: dict[type, TypeAdapter[Any]] = {}
 
 
 def adapter(cls: type) -> TypeAdapter[Any]:
-    """Pydantic's view of a class and its fields."""
+    """Return the TypeAdapter of a class, made once."""
     if cls not in _ADAPTERS:
         _ADAPTERS[cls] = TypeAdapter(cls)
     return _ADAPTERS[cls]
 
 
 def abstract(cls: type) -> str:
-    """Why a class without a name cannot be used, and what to write instead."""
+    """Say why a class without a name cannot be used, and what to write instead."""
     base = cls.__bases__[0].__name__
     return f'{cls.__name__} is a base for others; to use it: class {cls.__name__}({base}, name="…")'
 
 
 def names_in_specs(cls: type) -> dict[str, str]:
-    """What a spec calls each field of a plugin class, in their order."""
+    """Map each field of a plugin class to its name in specs, in their order."""
     called: dict[str, str] = getattr(cls, "spec_names", {})
     return {field.name: called.get(field.name, field.name) for field in dataclasses.fields(cls)}
 
@@ -181,7 +176,7 @@ OF_THE_STATEMENT = ("name", "api", "kind", "leaves")
 
 
 def _check_statement(cls: type[Plugin], name: str | None) -> None:
-    """Raises TypeError where a class statement would not do what its author means."""
+    """Raise TypeError where a class statement would not do what its author means."""
     title = cls.__name__
     kinds = [base for base in cls.__mro__ if "kind" in base.__dict__ and base is not cls]
     if not kinds:
@@ -233,7 +228,7 @@ def _become_dataclass(cls: type[Plugin]) -> None:
 
 
 def _check_fields(cls: type[Plugin], own: dict[str, Any]) -> None:
-    """Raises TypeError for a field that is part of the interface, or that cannot be hashed."""
+    """Raise TypeError for a field that is part of the interface, or that cannot be hashed."""
     kind: Any = next(base for base in cls.__mro__ if "kind" in base.__dict__)
     interface = {*dir(kind), *(n for base in kind.__mro__ for n in inspect.get_annotations(base))}
     for field, hint in own.items():
@@ -262,7 +257,7 @@ def _is_classvar(hint: Any) -> bool:
 
 
 def _register(cls: type[Plugin]) -> None:
-    """Makes the class a pytree whose structure names the class.
+    """Make the class a pytree whose structure names the class.
 
     Not `register_dataclass`: structures of two such classes with the same field names compare
     equal (JAX 0.10), and a jitted function then runs the program of one for the other.
@@ -314,7 +309,7 @@ class Parameter:
 
 
 def parameters(cls: type[Plugin]) -> tuple[Parameter, ...]:
-    """The parameter table of a plugin class, in the order of its fields."""
+    """Return the parameter table of a plugin class, in the order of its fields."""
     described = json_schema(cls).get("properties", {})
     hints = typing.get_type_hints(cls, include_extras=True)
     names = names_in_specs(cls)
@@ -334,11 +329,7 @@ def parameters(cls: type[Plugin]) -> tuple[Parameter, ...]:
 
 
 def unreadable(cls: type[Plugin]) -> str | None:
-    """Which parameter a spec cannot give, because its type is none that TOML has; None if all can.
-
-    Args:
-        cls: a plugin class of anybody's.
-    """
+    """Describe a parameter that no spec can give, because TOML lacks its type; else None."""
     hints = typing.get_type_hints(cls, include_extras=True)
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # made a dataclass above
         try:
@@ -354,7 +345,7 @@ def unreadable(cls: type[Plugin]) -> str | None:
 
 
 def json_schema(cls: type[Plugin]) -> dict[str, Any]:
-    """JSON Schema of the plugin's parameters; an inherited one keeps its base's description."""
+    """Return the JSON Schema of the parameters; an inherited one keeps its base's description."""
     schema = adapter(cls).json_schema()
     for base in cls.__mro__[1:]:
         if dataclasses.is_dataclass(base):

@@ -64,7 +64,7 @@ class SpecFile(str):
 
     @property
     def path(self) -> Path:
-        """Where the file lies."""
+        """The path of the file."""
         return self.folder / self
 
     def read(self, most: int) -> bytes:
@@ -115,11 +115,9 @@ class SpecFile(str):
 # Python files that a command line names as plugins: read once, and the same in every process.
 
 
+# What the names of their modules begin with: such a name hides no other module.
 PREFIX = "dpframe_file_"
-"""What the names of their modules begin with: such a name hides no other module."""
-
-CODE = "__dpframe_code__"
-"""Name in such a module under which the digest of its code stands."""
+CODE = "__dpframe_code__"  # name in such a module under which the digest of its code stands
 
 
 class PluginFile(NamedTuple):
@@ -130,18 +128,17 @@ class PluginFile(NamedTuple):
     path: str
     """Absolute."""
     digest: str
-    """Of its bytes; hex digits."""
+    """SHA-256 of its bytes; hex digits."""
 
     @property
     def name(self) -> str:
-        """What records and messages call it; whoever reads them need not know its folder."""
+        """The name in records and messages, without its folder."""
         return Path(self.path).name
 
 
-_given: dict[str, PluginFile] = {}
-"""By the names of their modules."""
+_given: dict[str, PluginFile] = {}  # by the names of their modules
+# Modules that were there before the first file was run: no file has brought them.
 _before: set[str] = set()
-"""Modules that were there before the first file was run: no file has brought them."""
 
 
 def loaded(path: Path) -> tuple[PluginFile, ModuleType]:
@@ -206,7 +203,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 def source_of(path: Path) -> bytes:
-    """What a file holds; raises PluginError where that cannot be had."""
+    """Read a file; raises PluginError if that is impossible."""
     if path.suffix != ".py":
         raise PluginError(f"--plugin {path}: should be a Python file, FILE.py")
     try:
@@ -222,7 +219,7 @@ def _found(path: Path) -> PluginFile:
 
 
 def _explained(path: Path, error: BaseException) -> str:
-    """What is wrong with a file, and where."""
+    """Describe an error in a file, and its place."""
     if isinstance(error, SyntaxError) and error.lineno:
         where = path if Path(error.filename or "").name == path.name else Path(str(error.filename))
         line = escape((error.text or "").strip())

@@ -18,6 +18,7 @@ from dpframe.interfaces import hookspecs, plugin_files
 from dpframe.interfaces import mechanism as program_files
 from dpframe.interfaces.estimator import exchange
 from dpframe.interfaces.plugin import API, Plugin, abstract, parameters, unreadable
+from dpframe.interfaces.report import ReportFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -26,13 +27,8 @@ if TYPE_CHECKING:
 
 # Takes plugins in, each behind a guard of its own, and says what is wrong with the others.
 
-
-BUILTIN = "dpframe"
-"""Distribution name of what dpframe itself brings."""
-
-LOCAL = "local"
-"""Distribution name of classes that a notebook or a test brings."""
-
+BUILTIN = "dpframe"  # distribution name of the built-ins
+LOCAL = "local"  # distribution name of classes that a notebook or a test brings
 KINDS = ("mechanism", "attack", "estimator", "pair", "neighbourhood")
 
 
@@ -44,7 +40,19 @@ class Entry:
     name: str
     distribution: str
     version: str
-    cls: type[Any]
+    source: type[Any] | str  # "module:Class" for a built-in, imported when it is used
+
+    @functools.cached_property
+    def cls(self) -> type[Any]:
+        """The class."""
+        if not isinstance(self.source, str):
+            return self.source
+        module, _, name = self.source.partition(":")
+        found: type[Any] = getattr(importlib.import_module(module), name)
+        problem = _no_plugin(self.kind, found)
+        if problem is not None or found.name != self.name:
+            raise PluginError(f"{self.source} is not the {self.kind} {self.name!r}: {problem}")
+        return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +74,8 @@ class Loader:
         self.manager = pluggy.PluginManager(hookspecs.PROJECT)
         self.manager.add_hookspecs(hookspecs)
         self.files: dict[str, Path] = {}
-        self.hooks = {kind: f"dpframe_{kind}s" for kind in KINDS}
+        self.reports: dict[str, ReportFormat | str] = {}
+        self.hooks = {kind: f"dpframe_{kind}s" for kind in (*KINDS, "report")}
 
     def add(self, distribution: str, version: str, what: str, load: Callable[[], Any]) -> None:
         def fail(what: str, error: BaseException | str) -> None:
@@ -91,15 +100,24 @@ class Loader:
                 if implementation.plugin is not plugin:
                     continue
                 try:
-                    classes = list(implementation.function())
+                    found = implementation.function()
+                    if distribution == BUILTIN:
+                        self._add_built_in(kind, version, found)
+                        continue
+                    for offered in list(found):
+                        if problem := self.accept(distribution, version, kind, offered):
+                            fail(f"{what}, {hook}", problem)
                 except KeyboardInterrupt:
                     raise
                 except BaseException as error:
                     fail(f"{what}, {hook}", error)
-                    continue
-                for cls in classes:
-                    if problem := self.accept(distribution, version, kind, cls):
-                        fail(f"{what}, {hook}", problem)
+
+    def _add_built_in(self, kind: str, version: str, sources: dict[str, str]) -> None:
+        if kind == "report":
+            self.reports |= sources
+        else:
+            new = (Entry(kind, name, BUILTIN, version, at) for name, at in sources.items())
+            self.entries.extend(new)
 
     def add_class(self, cls: Any) -> None:
         """Takes in a class that no distribution provides."""
@@ -139,7 +157,9 @@ class Loader:
         return file.name
 
     def accept(self, distribution: str, version: str, kind: str, cls: Any) -> str | None:
-        """Takes a class in, or says what is wrong with it."""
+        """Take a class or a report format in, or say what is wrong with it."""
+        if kind == "report":
+            return self._accept_report(cls)
         if problem := _no_plugin(kind, cls):
             return problem
         if cls.api != API:
@@ -147,9 +167,20 @@ class Loader:
         taken = {(e.kind, e.name) for e in self.entries if e.distribution == distribution}
         if (kind, cls.name) in taken:
             return f"provides two {kind}s named {cls.name!r}"
-        if distribution != BUILTIN and (problem := unreadable(cls)):
+        if problem := unreadable(cls):
             return problem
         self.entries.append(Entry(kind, cls.name, distribution, version, cls))
+        return None
+
+    def _accept_report(self, report: ReportFormat) -> str | None:
+        suffixes = report.suffixes
+        if isinstance(suffixes, str) or not suffixes or any(s[:1] != "." for s in suffixes):
+            return f'a report format has the suffixes {shown(suffixes)}; such as (".html",)'
+        if inspect.getattr_static(report, "document", None) is None:  # it may import much
+            return f"a report format for {', '.join(suffixes)} has no method document(record)"
+        if taken := [suffix for suffix in suffixes if suffix.lower() in self.reports]:
+            return f"provides a report format for {taken[0]}, which there is already"
+        self.reports |= dict.fromkeys(map(str.lower, suffixes), report)
         return None
 
     def _marked(self, plugin: Any) -> Iterator[str]:
@@ -163,7 +194,7 @@ _EXAMPLE = 'class Mine(HostMechanism, name="mine")'
 
 
 def _defined_in(module: Any) -> list[type[Plugin]]:
-    """Every plugin class of a module that is not imported from elsewhere, in its order."""
+    """Return the plugin classes that a module defines, in its order."""
     found = [
         value
         for value in vars(module).values()
@@ -176,7 +207,7 @@ def _defined_in(module: Any) -> list[type[Plugin]]:
 
 
 def _no_plugin(kind: str, cls: Any) -> str | None:
-    """Why something is not a plugin of a kind, if it is not."""
+    """Say why something is not a plugin of a kind; None if it is one."""
     if not (isinstance(cls, type) and issubclass(cls, Plugin)):
         return f"returns {shown(cls)}, which is not a named subclass of a dpframe base class"
     if "name" not in cls.__dict__:
@@ -185,7 +216,7 @@ def _no_plugin(kind: str, cls: Any) -> str | None:
 
 
 def article(kind: str) -> str:
-    """What stands before the name of a kind, and it."""
+    """Put the article before the name of a kind."""
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
@@ -203,6 +234,8 @@ class Registry:
     broken: tuple[Broken, ...] = ()
     files: frozenset[str] = frozenset()
     """Names of files that stand for distributions: what they bring comes before others'."""
+    reports: tuple[tuple[str, ReportFormat | str], ...] = ()
+    """Suffixes, and the format of each, or the module of a built-in one."""
 
     def of_kind(self, kind: str) -> tuple[Entry, ...]:
         """The plugins of one kind, built-ins first, then by distribution and name."""
@@ -263,7 +296,7 @@ class Registry:
         return f"unknown {kind} {cut(use)!r}\n   {hints}"
 
     def hints(self, kind: str, use: str) -> str:
-        """What there is in place of a plugin that is unknown, a line each; see `unknown`."""
+        """List what may have been meant by an unknown plugin, a line each; see `unknown`."""
         known = sorted({entry.name for entry in self.entries if kind in (entry.kind, "plugin")})
         asked = use.split("/", maxsplit=1)[0]
         own = [
@@ -313,11 +346,12 @@ def load(local: Iterable[type[Plugin]] = (), files: Iterable[Path] = ()) -> Regi
     for cls in local:
         loader.add_class(cls)
     names = {loader.add_file(path) for path in files}
-    return Registry(tuple(loader.entries), tuple(loader.broken), frozenset(names))
+    entries, broken = tuple(loader.entries), tuple(loader.broken)
+    return Registry(entries, broken, frozenset(names), tuple(loader.reports.items()))
 
 
 def _without_entry_point(use: str) -> str | None:
-    """What to do where a package of the plugin's name is there, and has not said what it brings."""
+    """Say what to do if a package of the plugin's name has no entry point for dpframe."""
     name = use.partition("/")[0]
     point = f"[project.entry-points.{hookspecs.PROJECT}]"
     try:

@@ -1,4 +1,4 @@
-"""The conformance suite: what every plugin of a kind must do, tried out on one.
+"""The conformance suite: try out on a plugin what every plugin of its kind must do.
 
 For an author's tests: `check_mechanism(NoisySum(epsilon=1.0))` raises `NotKeptError`, an
 AssertionError that names every promise that is broken. The built-ins are checked by the same
@@ -8,20 +8,17 @@ version of dpframe, because nothing here depends on the time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dpframe.interfaces.attack import Attack
+from dpframe.interfaces.estimator import Estimator
+from dpframe.interfaces.mechanism import HostMechanism, Mechanism
+from dpframe.interfaces.pair import Neighbourhood, Pair
 from dpframe.testing import attacks, estimators, mechanisms, neighbourhoods
 from dpframe.testing import neighbourhoods as pairs
 from dpframe.testing.plugins import Finding as Finding
 from dpframe.testing.plugins import NotKeptError as NotKeptError
 from dpframe.testing.plugins import demand, examine, instance
-
-if TYPE_CHECKING:
-    from dpframe.interfaces.attack import Attack
-    from dpframe.interfaces.estimator import Estimator
-    from dpframe.interfaces.mechanism import HostMechanism, Mechanism
-    from dpframe.interfaces.pair import Neighbourhood, Pair
-
 
 __all__ = [
     "Finding",
@@ -42,12 +39,11 @@ def check_mechanism(
     """Checks a mechanism, traced or a black box.
 
     Args:
-        mechanism: one with the parameters to try it with, or a class, tried with 1 wherever it
-            requires a number.
+        mechanism: an instance, or a class, tried with 1 wherever it requires a number.
         pair: the datasets; default: `zeros-ones` with two coordinates.
 
     Returns:
-        What became of each promise.
+        The result of each promise.
 
     Raises:
         NotKeptError: a promise is broken.
@@ -63,13 +59,13 @@ def check_attack(
     """Checks an attack against a leak that it should see.
 
     Args:
-        attack: one with its parameters, or a class.
+        attack: an instance or a class.
         mechanism: one that leaks much; default: `laplace` with ε = 8.
         pair: the datasets; default: `zeros-ones` with two coordinates, or with one for an attack
             on single numbers.
 
     Returns:
-        What became of each promise.
+        The result of each promise.
 
     Raises:
         NotKeptError: a promise is broken.
@@ -81,10 +77,10 @@ def check_estimator(estimator: Estimator | type[Estimator]) -> list[Finding]:
     """Checks an estimator on scores whose loss is known exactly.
 
     Args:
-        estimator: one with its parameters, or a class.
+        estimator: an instance or a class.
 
     Returns:
-        What became of each promise.
+        The result of each promise.
 
     Raises:
         NotKeptError: a promise is broken.
@@ -96,10 +92,10 @@ def check_pair(pair: Pair | type[Pair]) -> list[Finding]:
     """Checks a pair of neighbouring datasets.
 
     Args:
-        pair: one with its parameters, or a class.
+        pair: an instance or a class.
 
     Returns:
-        What became of each promise.
+        The result of each promise.
 
     Raises:
         NotKeptError: a promise is broken.
@@ -111,10 +107,10 @@ def check_neighbourhood(neighbourhood: Neighbourhood | type[Neighbourhood]) -> l
     """Checks a neighbourhood by asking it a few times, as a search does.
 
     Args:
-        neighbourhood: one with its parameters, or a class.
+        neighbourhood: an instance or a class.
 
     Returns:
-        What became of each promise.
+        The result of each promise.
 
     Raises:
         NotKeptError: a promise is broken.
@@ -128,11 +124,11 @@ def examined(
     mechanism: Mechanism | HostMechanism | None = None,
     pair: Pair | None = None,
 ) -> list[Finding]:
-    """What became of each promise of a plugin of any kind; raises for none that is broken.
+    """Try every promise of a plugin of any kind, without raising for a broken one.
 
     Args:
-        plugin: one with its parameters, or a class.
-        mechanism: what an attack is played against; see `check_attack`.
+        plugin: an instance or a class.
+        mechanism: that an attack attacks; see `check_attack`.
         pair: the datasets; see `check_mechanism`.
     """
     subject = instance(plugin)
@@ -153,8 +149,8 @@ def examined(
     return examine(next(suited, playing[0]), attacks.trials())
 
 
+# Coordinates of the outputs that attacks are tried on, unless somebody names the target.
 DIMS = (2, 1)
-"""Coordinates of the outputs that attacks are tried on, unless somebody names the target."""
 
 
 def _played(mechanism: Any, pair: Pair) -> mechanisms.Played:

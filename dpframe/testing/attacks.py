@@ -1,15 +1,16 @@
-"""What an attack must do."""
+"""Promises of attacks."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
 from scipy.special import log_ndtr
 
+from dpframe.common.types import HostArray, Tree
 from dpframe.engine.sanity import check_rows_alone
 from dpframe.engine.trace import check_scores, unstacked
 from dpframe.errors import CellError
@@ -17,11 +18,7 @@ from dpframe.interfaces.attack import Attack, Target
 from dpframe.testing import plugins
 from dpframe.testing import plugins as laws
 from dpframe.testing.mechanisms import CALLS, DTYPE, ROWS, Played
-from dpframe.testing.plugins import LeftOut
-
-if TYPE_CHECKING:
-    from dpframe.common.types import HostArray, Tree
-    from dpframe.testing.plugins import Trial
+from dpframe.testing.plugins import LeftOut, Trial
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +30,7 @@ class Playing:
 
     @property
     def target(self) -> Target:
-        """What the attack is fitted against."""
+        """The target that the attack is fitted to."""
         dims = self.played.calls[0][0].shape[1:]
         return Target(self.played.mechanism, self.played.pair, dims)
 
@@ -48,7 +45,7 @@ class Playing:
         return (first[0], first[1]), (second[0], second[1])
 
     def learn(self) -> Tree:
-        """The state that the attack learns."""
+        """Return the state that the attack learns."""
         train = self.halves[0]
         if not self.attack.learns():
             train = (train[0][:0], train[1][:0])
@@ -57,11 +54,11 @@ class Playing:
 
     @functools.cached_property
     def state(self) -> Tree:
-        """What was learned first."""
+        """The state learned first."""
         return self.learn()
 
     def score(self, outputs: HostArray) -> HostArray:
-        """Scores of outputs."""
+        """Score outputs."""
         return np.asarray(_score(unstacked(self.attack, DTYPE), self.state, outputs))
 
     @functools.cached_property

@@ -1,42 +1,30 @@
-"""What an estimator must do."""
+"""Promises of estimators."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
 from scipy.special import bdtrc
 
 from dpframe.claims import PureDP
+from dpframe.common.types import HostArray, Tree
 from dpframe.engine.checks import statistic_of, zero_of
 from dpframe.errors import CellError
-from dpframe.interfaces.estimator import Estimate, Query
+from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.results.answer import checked
 from dpframe.scores.count import update
 from dpframe.testing import plugins
-from dpframe.testing.plugins import ERROR, LeftOut
+from dpframe.testing.plugins import ERROR, LeftOut, Trial
 
-if TYPE_CHECKING:
-    from dpframe.common.types import HostArray, Tree
-    from dpframe.interfaces.estimator import Estimator
-    from dpframe.testing.plugins import Trial
-
-
-TRIALS_EACH = 1000
-"""Scores per dataset of one audit."""
-
-REPEATS = 200
-"""Audits at a truth."""
-
-CONFIDENCE = 0.9
-"""Of a bound that is calibrated: one in ten may exceed the truth."""
-
-LOUD = 8.0
-"""A loss that no estimator overlooks."""
+TRIALS_EACH = 1000  # scores per dataset of one audit
+REPEATS = 200  # audits at a truth
+CONFIDENCE = 0.9  # of a bound that is calibrated: one in ten may exceed the truth
+LOUD = 8.0  # a loss that no estimator overlooks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +35,7 @@ class Asked:
 
     @functools.cached_property
     def statistic(self) -> Any:
-        """What it counts."""
+        """The statistic of the estimator."""
         try:
             return statistic_of(self.estimator)
         except CellError as error:
@@ -55,30 +43,30 @@ class Asked:
 
     @property
     def of_canaries(self) -> bool:
-        """Whether it takes the canaries of one run, and nothing else."""
+        """True if it takes the canaries of one run, and nothing else."""
         return bool(self.statistic.accepts == {"canaries"})
 
     @property
     def decides(self) -> bool:
-        """Whether it is given decisions; scores if it takes both."""
+        """True if it is given decisions; scores if it takes both."""
         return "score" not in self.statistic.accepts
 
     def scores(self, rng: np.random.Generator, epsilon: float, n: int) -> list[HostArray]:
-        """On D and on D′: randomised response or Laplace noise, whose loss is exactly ε."""
+        """Draw scores on D and D′ by randomised response or Laplace noise, with loss exactly ε."""
         if self.decides:
             truth = 1 / (1 + math.exp(-epsilon))
             return [rng.random(n) < share for share in (1 - truth, truth)]
         return [np.asarray(rng.laplace(place, size=n), np.float32) for place in (0.0, epsilon)]
 
     def layout(self, rng: np.random.Generator, epsilon: float = 1.0) -> Tree:
-        """What the statistic fixes from a pilot."""
+        """Return the layout that the statistic fixes from a pilot."""
         if not self.statistic.needs_pilot():
             return ()
         pilot = self.scores(rng, epsilon, TRIALS_EACH)
         return jax.tree.map(np.asarray, self.statistic.bind(*pilot))
 
     def counts(self, layout: Tree, scores: list[HostArray]) -> Tree:
-        """Counts of scores, int64."""
+        """Count scores, int64."""
         found = zero_of(self.statistic, layout)
         for index, part in enumerate(scores):
             size = max(1, 1 << (len(part) - 1).bit_length())
@@ -91,7 +79,7 @@ class Asked:
     def ask(
         self, layout: Tree, counts: Tree, n: int, confidence: float = CONFIDENCE, claim: Any = None
     ) -> Estimate:
-        """An estimate, looked at as the engine does."""
+        """Return an estimate, checked as by the engine."""
         query = Query((n, n), 0.0, confidence, claim, 1e-6)
         certified = self.estimator.certifies_against(claim)
         try:
@@ -104,7 +92,7 @@ class Asked:
             raise AssertionError(str(error)) from None
 
     def audited(self, seed: int, epsilon: float, **asked: Any) -> Estimate:
-        """One audit at a known loss."""
+        """Run one audit at a known loss."""
         rng = np.random.default_rng(seed)
         if self.of_canaries:
             return self._run(rng, epsilon, **asked)
@@ -285,8 +273,8 @@ def _anytime(asked: Asked) -> None:
     )
 
 
+# Audits of an anytime estimator, and draws of each round.
 AUDITS, ROUNDS = 60, (64, 32, 64, 64, 128, 128)
-"""Audits of an anytime estimator, and draws of each round."""
 
 
 def _of_scores(asked: Asked) -> None:

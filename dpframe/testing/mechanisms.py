@@ -1,22 +1,24 @@
-"""What a mechanism must do."""
+"""Promises of mechanisms."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dpframe.claims import Claim
+from dpframe.common.types import HostArray
 from dpframe.engine.independence import Independence
 from dpframe.engine.sanity import check_outputs_vary
 from dpframe.engine.trace import unstacked
 from dpframe.errors import CellError, WorthlessError
-from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.interfaces.mechanism import HostMechanism, Mechanism
+from dpframe.interfaces.pair import Pair
 from dpframe.sampling.address import (
     PROBE,
     Stream,
@@ -27,23 +29,12 @@ from dpframe.sampling.address import (
 )
 from dpframe.testing import plugins
 from dpframe.testing import plugins as laws
-from dpframe.testing.plugins import LeftOut
+from dpframe.testing.plugins import LeftOut, Trial
 from dpframe.workers.program.query import Refused, ask, heard
 from dpframe.workers.sensitivity import norm_of, sensitivity_of
 
-if TYPE_CHECKING:
-    from dpframe.common.types import HostArray
-    from dpframe.interfaces.mechanism import Mechanism
-    from dpframe.interfaces.pair import Pair
-    from dpframe.testing.plugins import Trial
-
-
-ROWS = 256
-"""Outputs of one call."""
-
-CALLS = 16
-"""Calls that are compared."""
-
+ROWS = 256  # outputs of one call
+CALLS = 16  # calls that are compared
 DTYPE = np.dtype(np.float32)
 
 
@@ -56,7 +47,7 @@ class Played:
 
     @property
     def traced(self) -> bool:
-        """Whether JAX traces it."""
+        """True if JAX traces it."""
         return not isinstance(self.mechanism, HostMechanism)
 
     @functools.cached_property
@@ -67,14 +58,7 @@ class Played:
         return self.pair.d0, self.pair.d1
 
     def call(self, number: int, index: int, n: int = ROWS, *, compiled: bool = True) -> HostArray:
-        """Outputs of one call.
-
-        Args:
-            number: of the call; the same number means the same randomness.
-            index: 0 for D, 1 for D′.
-            n: outputs.
-            compiled: whether a traced mechanism is compiled.
-        """
+        """Return n outputs on D (index 0) or D′ (1); equal numbers mean equal randomness."""
         mechanism: Any = self.mechanism
         if not self.traced:
             rng = host_generator(Stream(0, "testing", 0, PROBE), number, index)
@@ -86,12 +70,7 @@ class Played:
         return np.asarray(given)
 
     def dims(self, index: int, n: int) -> tuple[int, ...]:
-        """The shape of one output among `n`; what is traced is not compiled to find it.
-
-        Args:
-            index: 0 for D, 1 for D′.
-            n: outputs.
-        """
+        """Return the shape of one output among n, without compiling a traced mechanism."""
         if not self.traced:
             return self.call(0, index, n).shape[1:]
         own = unstacked(self.mechanism, DTYPE)

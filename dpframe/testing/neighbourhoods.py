@@ -5,25 +5,26 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import cloudpickle
 import jax
 import numpy as np
 
-from dpframe.interfaces.pair import EQUAL, Earned, Pair, equal, same, unplayable, untraceable
+from dpframe.interfaces.pair import (
+    EQUAL,
+    Earned,
+    Neighbourhood,
+    Pair,
+    equal,
+    same,
+    unplayable,
+    untraceable,
+)
 from dpframe.sampling.content import data_digest
 from dpframe.testing import plugins
-from dpframe.testing.plugins import LeftOut
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dpframe.interfaces.pair import Neighbourhood
-    from dpframe.testing.plugins import Trial
-
-
-# What a pair must do.
+from dpframe.testing.plugins import LeftOut, Trial
 
 
 def _playable(pair: Pair) -> None:
@@ -80,14 +81,9 @@ TRIALS: tuple[Trial, ...] = (
 
 # What a neighbourhood must do.
 
-
-CALLS = 4
-"""How often it is asked; each time it sees what the pairs before have earned."""
-
+CALLS = 4  # how often it is asked; each time it sees what the pairs before have earned
 SEED = 3
-
-SPENT = 1000
-"""Draws per dataset that pairs are said to have been played for."""
+SPENT = 1000  # draws per dataset that pairs are said to have been played for
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +93,7 @@ class Asked:
     neighbourhood: Neighbourhood
 
     def play(self, growth: Callable[[int], float]) -> list[tuple[Pair, ...]]:
-        """What it proposes, call by call, where the pairs earn what a function says."""
+        """Return the proposals, call by call, if the pairs earn what a function says."""
         rng = np.random.default_rng(SEED)
         history: list[Earned] = []
         calls = []
@@ -121,17 +117,17 @@ class Asked:
 
     @functools.cached_property
     def calls(self) -> list[tuple[Pair, ...]]:
-        """What it proposes where the pairs earn more and less."""
+        """The proposals if pairs earn more and less."""
         return self.play(lambda at: at * 7 % 5 / 1000)
 
     @property
     def pairs(self) -> list[Pair]:
-        """All of them, in their order."""
+        """All proposals, in their order."""
         return [pair for call in self.calls for pair in call]
 
 
 def content(data: Any) -> str:
-    """What a dataset holds, to the bit, as a digest."""
+    """Return a digest of a dataset, to the bit."""
     return data_digest((data, None))
 
 

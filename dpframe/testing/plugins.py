@@ -6,7 +6,8 @@ import dataclasses
 import inspect
 import json
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import cloudpickle
 import numpy as np
@@ -14,9 +15,11 @@ import tomli
 from pydantic import ValidationError
 
 from dpframe.common.text import error_message
+from dpframe.common.types import Floats, HostArray
 from dpframe.errors import DpframeError
 from dpframe.interfaces.pair import same
 from dpframe.interfaces.plugin import (
+    Plugin,
     json_schema,
     names_in_specs,
     parameters,
@@ -24,39 +27,28 @@ from dpframe.interfaces.plugin import (
     unreadable,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-
-    from dpframe.common.types import Floats, HostArray
-    from dpframe.interfaces.plugin import Plugin
-
-
-# What became of each promise of a plugin, in words for its author.
-
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
     """One promise, and whether it is kept."""
 
-    promise: str
-    """What every plugin of the kind must do."""
+    promise: str  # what every plugin of the kind must do
+    # "left out": it does not apply, or cannot be tried.
     result: Literal["kept", "broken", "left out"]
-    """"left out": it does not apply, or cannot be tried."""
-    detail: str
-    """What went wrong and what to do, or why it was left out; empty if it is kept."""
+    detail: str  # what went wrong and what to do, or why it was left out; empty if it is kept
 
 
 class LeftOut(Exception):  # noqa: N818  # it is no error
     """Raised by a trial that does not apply; says why."""
 
 
+# A promise, and a function of the subject that raises if it is broken: AssertionError with what is
+# wrong, anything else if the author's code raised it.
 Trial = tuple[str, "Callable[[Any], None]"]
-"""A promise, and a function of the subject that raises if it is broken: AssertionError with what
-is wrong, anything else if the author's code raised it."""
 
 
 def examine(subject: Any, trials: Sequence[Trial]) -> list[Finding]:
-    """Tries every promise, whatever became of the others."""
+    """Try every promise, whatever became of the others."""
     return [_examined(subject, *trial) for trial in trials]
 
 
@@ -87,15 +79,7 @@ class NotKeptError(AssertionError):
 
 
 def demand(what: str, findings: list[Finding]) -> list[Finding]:
-    """The findings, if no promise is broken.
-
-    Args:
-        what: names the plugin.
-        findings: what became of its promises.
-
-    Raises:
-        NotKeptError: one is broken; says which.
-    """
+    """Return the findings, or raise NotKeptError if a promise is broken."""
     if any(found.result == "broken" for found in findings):
         raise NotKeptError(what, findings)
     return findings
@@ -105,16 +89,12 @@ def demand(what: str, findings: list[Finding]) -> list[Finding]:
 #
 # Each accuses a correct plugin with a probability below `ERROR`.
 
-
-ERROR = 1e-6
-"""Probability that one law accuses a plugin that keeps it."""
-
-COORDINATES = 8
-"""Of an output, that are looked at."""
+ERROR = 1e-6  # probability that one law accuses a plugin that keeps it
+COORDINATES = 8  # of an output, that are looked at
 
 
 def demand_same_law(one: HostArray, other: HostArray, how: str) -> None:
-    """Asserts that two samples are of one distribution, coordinate by coordinate.
+    """Assert that two samples are of one distribution, coordinate by coordinate.
 
     Massart's inequality for each empirical distribution function, at half of the error
     [Massart1990, corollary 1].
@@ -138,7 +118,7 @@ def demand_same_law(one: HostArray, other: HostArray, how: str) -> None:
 
 
 def demand_ratio(on_zero: HostArray, on_one: HostArray) -> None:
-    """Asserts that log-ratios of densities are those of the outputs that they are taken at.
+    """Assert that log-ratios of densities are those of the outputs that they are taken at.
 
     With r = p′/p and any set B of values of r, E[min(1, r); r ∈ B] over D is E[min(1, 1/r); r ∈ B]
     over D′; r above and below some values is tried. Hoeffding's inequality for means within [0, 1]
@@ -167,7 +147,7 @@ def demand_ratio(on_zero: HostArray, on_one: HostArray) -> None:
 
 
 def demand_distribution(ordered: HostArray, cdf: HostArray) -> None:
-    """Asserts that a distribution function is that of a sample.
+    """Assert that a distribution function is that of a sample.
 
     [Massart1990, corollary 1], at half of the error for each of two datasets. Tells apart what
     differs by more than .05 at a few thousand numbers.
@@ -187,12 +167,12 @@ def demand_distribution(ordered: HostArray, cdf: HostArray) -> None:
     )
 
 
+# Values of ln r; no round ones, because r is constant on sets of outputs for some mechanisms.
 EDGES = (-2.9, -1.618, -0.731, -1e-4, 1e-4, 0.731, 1.618, 2.9)
-"""Values of ln r; no round ones, because r is constant on sets of outputs for some mechanisms."""
 
 
 def close(one: HostArray, other: HostArray) -> HostArray:
-    """Which rows are alike but for rounding."""
+    """Return booleans: rows that are equal up to rounding."""
     x, y = (_flat(part) for part in (one, other))
     return np.asarray(np.isclose(x, y, rtol=1e-4, atol=1e-6, equal_nan=True).all(axis=1))
 
@@ -202,30 +182,23 @@ def _flat(outputs: HostArray) -> Floats:
 
 
 def _columns(outputs: HostArray) -> Iterator[Floats]:
-    """Coordinates, evenly spread over all of them; NaN is below everything."""
+    """Yield some coordinates, evenly spread over all; NaN is below everything."""
     flat = _flat(outputs)
     chosen = np.unique(np.linspace(0, flat.shape[1] - 1, COORDINATES).astype(int))
     for column in chosen if flat.shape[1] else ():
         yield np.nan_to_num(flat[:, column], nan=-np.inf, posinf=np.inf, neginf=-1e300)
 
 
-# Parameters to try a plugin with, where its author names none.
-
-
 def instance(plugin: Plugin | type[Plugin]) -> Any:
-    """The plugin itself, or one of a class with example values; exceptions are those of `made`."""
+    """Return the plugin itself, or one of a class with example values; raises as `made` does."""
     return made(plugin, {}) if isinstance(plugin, type) else plugin
 
 
 def made(cls: type[Plugin], params: Mapping[str, Any]) -> Any:
-    """A plugin, with example values for what it requires and nobody gives.
-
-    Args:
-        cls: its class.
-        params: what somebody gives.
+    """Make a plugin, with example values for required parameters that are not given.
 
     Raises:
-        DpframeError: no example is found, or the values will not do; says which.
+        DpframeError: no example is found, or the values are refused; says which.
     """
     try:
         return cls.from_params({**example(cls, params), **params})
@@ -240,11 +213,7 @@ def made(cls: type[Plugin], params: Mapping[str, Any]) -> Any:
 
 
 def example(cls: type[Plugin], given: Collection[str] = ()) -> dict[str, Any]:
-    """Values for the parameters that a class requires: 1 if it is allowed, else what is nearest.
-
-    Args:
-        cls: a plugin class.
-        given: parameters that somebody gives.
+    """Return values for required parameters not given: 1 if it is allowed, else what is nearest.
 
     Raises:
         DpframeError: a required parameter is a text, a tuple or the like.
@@ -278,7 +247,7 @@ def _example(cls: type[Plugin], name: str, schema: dict[str, Any], known: dict[s
 
 
 def _number(schema: dict[str, Any], *, whole: bool) -> float:
-    """A number inside its bounds: 1 if it can be."""
+    """Return a number inside its bounds: 1 if it can be."""
     low = schema.get("minimum", schema.get("exclusiveMinimum"))
     high = schema.get("maximum", schema.get("exclusiveMaximum"))
     ends = [end for end in (low, high) if end is not None]
@@ -295,9 +264,6 @@ def _allowed(value: float, schema: dict[str, Any]) -> bool:
         and value <= schema.get("maximum", math.inf)
         and value < schema.get("exclusiveMaximum", math.inf)
     )
-
-
-# What every plugin must do, whatever its kind.
 
 
 def _described(plugin: Plugin) -> None:
@@ -334,7 +300,7 @@ def _pickles(plugin: Plugin) -> None:
 
 
 def _as_toml(values: dict[str, Any]) -> str:
-    """Plain values as TOML; None has no word there."""
+    """Write plain values as TOML, which has no None."""
     return "".join(f"{json.dumps(name)} = {_value(value)}\n" for name, value in values.items())
 
 
@@ -357,11 +323,7 @@ TRIALS: tuple[Trial, ...] = (
 
 
 def of(part: str) -> tuple[Trial, ...]:
-    """The same trials, for a subject that has the plugin as an attribute.
-
-    Args:
-        part: name of the attribute.
-    """
+    """Return the common trials for a subject that has the plugin as an attribute `part`."""
 
     def aimed(trial: Callable[[Any], None]) -> Callable[[Any], None]:
         return lambda subject: trial(getattr(subject, part))

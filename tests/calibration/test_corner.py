@@ -12,9 +12,9 @@ from scipy import stats
 from dpframe import Estimate, Estimator, Query, Share, epsilon_of
 from dpframe.builtin.estimators import events as ladder
 from dpframe.builtin.estimators import threshold as _limits
-from dpframe.calibration import exact as corner
-from dpframe.calibration.exact import at_corner
-from dpframe.calibration.rehearsal import Part, rehearsals_of
+from dpframe.calibration import corner
+from dpframe.calibration.corner import at_corner
+from dpframe.calibration.experiment import Part, experiments_of
 from dpframe.commands import audit
 from dpframe.commands.calibrate import SETTINGS
 from dpframe.interfaces import registry
@@ -37,7 +37,7 @@ def part(use: str, confidence: float = 1 - ERROR, **params: Any) -> Part:
         "attack": [{"use": attack}],
         "estimator": [{"use": use, "params": params}],
     }
-    found = rehearsals_of([audit.make_plan(audit.load(document, SETTINGS, None, None, [Split]))])
+    found = experiments_of([audit.make_plan(audit.load(document, SETTINGS, None, None, [Split]))])
     ((of, _),) = found.certifying()
     return of
 
@@ -75,7 +75,7 @@ def naive(of: Part, trials: int, errors: float, pick: Any) -> float:
     """Pr[pick(estimate) > ε], summed over every pair of counts; counts made from the outputs."""
     rate = errors / trials
     truth = math.log((1 - rate) / rate)
-    table = corner._Table(of, trials, rate, RUN)
+    table = corner.Estimates(of, trials, rate, RUN)
     statistic = of.cell.estimator.value.statistic()
     pmf = stats.binom.pmf(np.arange(trials + 1), trials, rate)
     total = 0.0

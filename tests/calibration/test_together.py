@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpframe.calibration import play as rows
-from dpframe.calibration import whole as together
-from dpframe.calibration.whole import Numbers, Whole
+from dpframe.calibration import rows, together
+from dpframe.calibration.together import Numbers, Whole
 from dpframe.engine import ledger
 from dpframe.engine import ledger as inquiry
 from dpframe.results import verdict

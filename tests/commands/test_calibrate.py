@@ -18,7 +18,7 @@ from support.known_truths import KNOWN, spec
 
 import dpframe
 from dpframe import DpframeError
-from dpframe.calibration.rehearsal import rehearsals_of
+from dpframe.calibration.experiment import experiments_of
 from dpframe.commands import audit as auditing
 from dpframe.commands.calibrate import SETTINGS, calibration, exit_code
 from dpframe.report.calibration import calibration_page
@@ -225,9 +225,9 @@ def test_the_documented_pages_have_every_line_of_their_specs(name: str) -> None:
         if cells[-1] in ("kept", "nothing") and mechanism not in ELSEWHERE:
             shown.append((mechanism, int(cells[0].replace(" ", "")), cells[1]))
     loaded = auditing.load(ROOT / "specs" / f"{name}.toml", SETTINGS)
-    found = rehearsals_of([auditing.make_plan(loaded)])
+    found = experiments_of([auditing.make_plan(loaded)])
     planned = []
-    for one in (line for own in found.lines for line in own):
+    for one in (part for own in found.experiments for part in own.parts):
         label = f"{one.cell.attack.label} · {one.cell.estimator.label}"
         label += " · raw scores" if one.raw else ""
         planned.append((one.cell.mechanism.label, one.cell.trials, label))

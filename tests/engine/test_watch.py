@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dpframe import Estimator, PureDP, Query
-from dpframe.builtin import Betting
+from dpframe.builtin.estimators.betting import Betting
 from dpframe.engine.anytime import Loudest, Player
 from dpframe.engine.rounds import ends
 

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import Attack, HostMechanism
+from dpframe import (
+    Answers,
+    Array,
+    Attack,
+    Floats,
+    HostArray,
+    HostMechanism,
+    Ints,
+    Key,
+    Target,
+    Tree,
+)
 from dpframe.builtin.attacks.views import (
     EDGES,
     Bits,
@@ -28,30 +40,16 @@ from dpframe.builtin.attacks.views import (
     weights,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dpframe import Answers, Array, Floats, HostArray, Ints, Key, Target, Tree
-
-
 # Which column of categories tells most against a claim, by shares that were learned elsewhere.
 
-
-SMOOTHING = 0.5
-"""Added to every count: what one dataset has not shown is no proof."""
-
-CAUTION = 1.5
-"""Standard errors by which the logarithm of a ratio is drawn in to 0."""
-
-LARGEST = 50.0
-"""Losses beyond are taken for this."""
-
-MOST_POINTS = 4
-"""Of a claim, that columns are judged by."""
+SMOOTHING = 0.5  # added to every count: what one dataset has not shown is no proof
+CAUTION = 1.5  # standard errors by which the logarithm of a ratio is drawn in to 0
+LARGEST = 50.0  # losses beyond are taken for this
+MOST_POINTS = 4  # of a claim, that columns are judged by
 
 
 def points(target: Target) -> list[tuple[float, float]]:
-    """A few (ε, δ) of what is claimed for a pair; (0, 0) where nothing is."""
+    """Return a few (ε, δ) of the claim for a pair; (0, 0) without a claim."""
     claim = target.mechanism.claim(target.pair)
     if claim is None:
         return [(0.0, 0.0)]
@@ -62,7 +60,7 @@ def points(target: Target) -> list[tuple[float, float]]:
 
 
 def ratios(counts: Ints) -> Floats:
-    """Logarithms of ratios of shares, D′ over D, drawn in to 0 by what chance does to them.
+    """Return logarithms of ratios of shares, D′ over D, shrunk towards 0 by their standard error.
 
     Args:
         counts: shape [..., 2, categories].
@@ -83,7 +81,7 @@ def ratios(counts: Ints) -> Floats:
 
 
 def farthest(learned: Floats, counts: Ints, claimed: list[tuple[float, float]]) -> Floats:
-    """By how many standard errors an event of each column lies outside of a claim, at most.
+    """Return by how many standard errors an event of each column violates a claim, at most.
 
     Args:
         learned: ratios from other draws, shape [k, categories]; an event is all categories from
@@ -111,7 +109,7 @@ def farthest(learned: Floats, counts: Ints, claimed: list[tuple[float, float]]) 
 
 
 def counted(codes: HostArray, categories: int) -> Ints:
-    """How often each category comes in each column, shape [k, categories].
+    """Count each category in each column, shape [k, categories].
 
     Args:
         codes: whole numbers below `categories`, shape [n, k].
@@ -122,21 +120,18 @@ def counted(codes: HostArray, categories: int) -> Ints:
     return np.bincount(flat.reshape(-1), minlength=k * categories).reshape(k, categories)
 
 
-# Events of what was learned, in words.
-
-
 def told(view: Any, state: Any, edge: float, above: bool, words: Mapping[int, str]) -> str | None:
-    """The event "score ≥ edge", or "score < edge" where not `above`.
+    """Describe the event "score ≥ edge", or "score < edge" if not `above`.
 
     Args:
-        view: what was looked at.
-        state: what was learned.
+        view: of the answers.
+        state: learned from it.
         edge: a score.
-        above: which of the two.
+        above: selects the event.
         words: texts of hashes.
     """
     scores = np.asarray(state["scores"])
-    # A score may have been rounded since: what is next to the edge is on it.
+    # A score may have been rounded since, so scores next to the edge count as on it.
     chosen = (scores >= edge - 1e-6 * abs(edge)) == above
     if view.columns == "hashes":
         return _of_hashes(view, state, chosen, words)
@@ -195,14 +190,14 @@ def _of_numbers(view: Any, state: Any, chosen: Any, words: Mapping[int, str]) ->
 
 
 def _labels(state: Any, group: int, words: Mapping[int, str]) -> list[str]:
-    """The labels of a group that come most often, and empty places for the others."""
+    """Return the most frequent labels of a group, and empty places for the others."""
     values = np.asarray(state["beside"], np.float64)[group]
     labels = [in_words(value, words) for value in values[~np.isnan(values)].tolist()]
     return [*labels, *[""] * int(np.asarray(state["more"])[group])] or ["a label of a group"]
 
 
 def _interval(edges: Any, start: int, stop: int, used: int) -> str:
-    """Categories from `start` to before `stop`: numbers from one edge to before another."""
+    """Describe the categories from `start` to before `stop` as an interval of numbers."""
     low = None if start == 0 else float(edges[start - 1])
     high = None if stop > used else float(edges[stop - 1])
     if low is None:
@@ -214,45 +209,29 @@ def _interval(edges: Any, start: int, stop: int, used: int) -> str:
     return f"from {low:.6g} to below {high:.6g}"
 
 
-# What is learned of columns: the one that tells most, and the ratio of each of its categories.
-#
-# States are dicts of arrays whose shapes depend on nothing but the shape of what is seen. `score`
-# of
-# each learner works on arrays of NumPy and, traced, of JAX.
+# Learners choose one column and learn the ratio of each of its categories. A state is a dict of
+# arrays whose shapes depend on the shape of the columns alone. Each `score_…` works on NumPy arrays
+# and, traced, on JAX arrays.
 
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Train = tuple[HostArray, HostArray]
+State = dict[str, Any]
 
-    from dpframe import HostArray, Ints, Target
+CODES = 256  # categories of a column of codes
 
-    Train = tuple[HostArray, HostArray]
-    State = dict[str, Any]
-
-CODES = 256
-"""Categories of a column of codes."""
-
+# Categories of a column of hashes that have a ratio of their own: those seen most often.
 HASHES = 1024
-"""Categories of a column of hashes that have a ratio of their own: those seen most often."""
+LEAST = 2  # how often a hash must be seen to be one of these
+TOO_FEW = 3  # columns of which no weighted sum is made: they come from one number or two
 
-LEAST = 2
-"""How often a hash must be seen to be one of these."""
-
-TOO_FEW = 3
-"""Columns of which no weighted sum is made: they come from one number or two."""
-
+# Columns of numbers that are tried alone, at most, from the first on and from the last.
 ALONE, DERIVED = 64, 9
-"""Columns of numbers that are tried alone, at most, from the first on and from the last."""
-
-REMEMBERED = 3
-"""Values of a column that is not learned from."""
-
-JUDGED_BY = 2**21
-"""Entries of the draws by which a column is chosen, about."""
+REMEMBERED = 3  # values of a column that is not learned from
+JUDGED_BY = 2**21  # entries of the draws by which a column is chosen, about
 
 
 def learn_codes(target: Target, train: Train) -> State:
-    """Of columns of codes."""
+    """Learn from columns of codes."""
     few = _few(train)
     column = _telling(points(target), few)
     whole = np.stack([counted(part[:, column : column + 1], CODES)[0] for part in train])
@@ -264,7 +243,7 @@ def learn_codes(target: Target, train: Train) -> State:
 
 
 def _telling(claimed: list[tuple[float, float]], few: list[HostArray]) -> int:
-    """The column of codes that tells most; of those that never change none does."""
+    """Choose the column of codes that violates the claim most; constant columns never do."""
     places = _that_vary(few, np.arange(few[0].shape[1]))
     if len(places) == 1:
         return int(places[0])
@@ -277,13 +256,13 @@ def _telling(claimed: list[tuple[float, float]], few: list[HostArray]) -> int:
 
 
 def score_codes(state: State, seen: Any, xp: Any) -> Any:
-    """The ratio of the code of the chosen column."""
+    """Return the ratio of the code of the chosen column."""
     column = xp.take(seen, state["column"], axis=1)
     return xp.asarray(state["scores"])[column.astype("int32")]
 
 
 def learn_hashes(target: Target, train: Train) -> State:
-    """Of one column of hashes."""
+    """Learn from one column of hashes."""
     sides = [part[:, 0] for part in train]
     seen, place = np.unique(np.concatenate(sides), return_inverse=True)
     split = len(sides[0])
@@ -302,7 +281,7 @@ def learn_hashes(target: Target, train: Train) -> State:
 
 
 def score_hashes(state: State, seen: Any, xp: Any) -> Any:
-    """The ratio of a known hash, or that of all others together."""
+    """Return the ratio of a known hash, or that of all others together."""
     hashes, scores = xp.asarray(state["hashes"]), xp.asarray(state["scores"])
     at = xp.minimum(xp.searchsorted(hashes, seen[:, 0]), HASHES - 1)
     known = (hashes[at] == seen[:, 0]) & (at < state["known"])
@@ -310,13 +289,13 @@ def score_hashes(state: State, seen: Any, xp: Any) -> Any:
 
 
 def learn_numbers(target: Target, train: Train, sums: bool, beside: int = 0) -> State:
-    """Of columns of numbers, and with `sums` of a weighted sum of them, by intervals.
+    """Learn from columns of numbers by intervals, with `sums` also from a weighted sum of them.
 
     Args:
-        target: what is claimed.
+        target: has the claim.
         train: columns on D and on D′.
-        sums: whether a weighted sum of them means something.
-        beside: the last columns of so many are not learned from; what they hold is remembered.
+        sums: True if a weighted sum of them means something.
+        beside: number of last columns whose values are remembered and not learned from.
     """
     if beside:
         kept = _remembered(np.concatenate([part[:, -beside:] for part in train]))
@@ -351,7 +330,7 @@ def learn_numbers(target: Target, train: Train, sums: bool, beside: int = 0) -> 
 
 
 def _remembered(columns: HostArray) -> State:
-    """Of each column the values that come most often, and how many others there are."""
+    """Return the most frequent values of each column, and the number of others."""
     values = np.full((columns.shape[1], REMEMBERED), np.nan)
     more = np.zeros(columns.shape[1], np.int32)
     for place, column in enumerate(columns.T):
@@ -362,12 +341,12 @@ def _remembered(columns: HostArray) -> State:
 
 
 def _candidates(columns: int) -> Ints:
-    """Columns that are tried alone: of many the first, and the last, which are derived of all."""
+    """Return the columns that are tried alone: the first, and the last, derived from all."""
     return np.unique(np.concatenate([np.arange(columns)[:ALONE], np.arange(columns)[-DERIVED:]]))
 
 
 def _that_vary(few: list[HostArray], places: Ints) -> Ints:
-    """Those of some columns that are not the same in all rows; one at least."""
+    """Return the columns that vary between rows; at least one."""
     first = few[0][:1, places]
     varies = [
         ((part[:, places] != first) & ~(np.isnan(part[:, places]) & np.isnan(first)))
@@ -378,7 +357,7 @@ def _that_vary(few: list[HostArray], places: Ints) -> Ints:
 
 
 def _counts(edges: Sequence[Any], sides: list[HostArray]) -> Any:
-    """How often each interval of each column comes, shape [k, 2, intervals]."""
+    """Count each interval of each column, shape [k, 2, intervals]."""
     of = []
     for part in sides:
         codes = [categories(ends, part[:, c], np) for c, ends in enumerate(edges)]
@@ -387,7 +366,7 @@ def _counts(edges: Sequence[Any], sides: list[HostArray]) -> Any:
 
 
 def score_numbers(state: State, seen: Any, xp: Any) -> Any:
-    """The ratio of the interval in which the chosen column lies."""
+    """Return the ratio of the interval in which the chosen column lies."""
     column, seen = state["column"], seen[:, : state["weights"].shape[0]]
     if xp is np:
         chosen = weighted(state, seen, xp) if column < 0 else seen[:, column]
@@ -398,12 +377,9 @@ def score_numbers(state: State, seen: Any, xp: Any) -> Any:
 
 
 def _few(train: Train) -> list[HostArray]:
-    """Some draws of each dataset: columns are chosen by these."""
+    """Return the draws of each dataset by which columns are chosen."""
     most = int(np.clip(JUDGED_BY // max(1, train[0].shape[1]), 64, 8192))
     return [part[:most] for part in train]
-
-
-# Attacks on the answers of black boxes, whatever these are: one view of them at a time.
 
 
 VIEWS: dict[str, Any] = {
@@ -418,14 +394,14 @@ VIEWS: dict[str, Any] = {
     "time": Time(),
 }
 
+# What it takes to see what not everybody sees.
+# Abilities that not every observer has.
 OBSERVERS = {
     "bits": "sees every bit of a float",
     "time": "measures how long an answer takes, on a machine like this one",
 }
-"""What it takes to see what not everybody sees."""
 
-FEWEST = 2
-"""Answers per dataset; fewer teach nothing."""
+FEWEST = 2  # answers per dataset; fewer teach nothing
 
 
 class OfAnswers(Attack, name="answers"):
@@ -441,17 +417,9 @@ class OfAnswers(Attack, name="answers"):
     gives = "score"
 
     look: Literal[
-        "kinds",
-        "values",
-        "numbers",
-        "bits",
-        "residues",
-        "equalities",
-        "spread",
-        "labels",
-        "time",
+        "kinds", "values", "numbers", "bits", "residues", "equalities", "spread", "labels", "time"
     ] = "kinds"
-    """What is looked at: "kinds": type, shape, where it is NaN, which exception. "values": the
+    """The view: "kinds": type, shape, where it is NaN, which exception. "values": the
     exact value. "numbers": each number in it, and a weighted sum of all. "bits": the last bits of
     the numbers. "residues": whole numbers modulo 2 to 16. "equalities": which numbers are equal, to
     each other or to the sum, mean or extreme of the others. "spread": standard deviation, norms and

@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-if TYPE_CHECKING:
-    from dpframe import Array, Floats, HostArray, Target
-
+from dpframe import Array, Floats, HostArray, Target
 
 # Values at which learning attacks cut single numbers.
 
-
-FEWEST = 10
-"""Numbers beyond the outermost cuts, about: fewer say nothing about a ratio."""
+FEWEST = 10  # numbers beyond the outermost cuts, about: fewer say nothing about a ratio
 
 
 def cuts(sorted_numbers: Floats, count: int) -> Floats:
-    """Distinct numbers, all if they are few, else at levels evenly spaced on the logit scale.
+    """Choose at most `count` distinct numbers at which to cut; all if they are few.
 
-    So they lie close together in both tails, where the rare outputs are that tell most.
+    Else at levels evenly spaced on the logit scale: close together in both tails, where the rare
+    outputs lie that tell most.
 
     Args:
         sorted_numbers: ascending, without NaN, at least one.
-        count: how many at most.
-
-    Returns:
-        Ascending, all of them among the numbers.
+        count: of cuts.
     """
     distinct, size = np.unique(sorted_numbers), len(sorted_numbers)
     if len(distinct) <= count:
@@ -40,18 +34,15 @@ def cuts(sorted_numbers: Floats, count: int) -> Floats:
     return np.unique(sorted_numbers[np.minimum((levels * size).astype(np.int64), size - 1)])
 
 
-# What attacks on single numbers and on vectors share.
-
-
 def not_one_number(target: Target) -> str | None:
-    """Why outputs cannot be taken for single numbers, if they cannot."""
+    """Say why outputs cannot be taken for single numbers; None if they can."""
     if math.prod(target.dims) == 1:
         return None
     return f"takes single numbers, outputs have shape {target.dims}"
 
 
 def numbers(outputs: Array) -> Array:
-    """Outputs of one coordinate as floats, shape [n]; traced."""
+    """Return outputs of one coordinate as floats, shape [n]; traced."""
     return floats(outputs.reshape(len(outputs)))
 
 
@@ -72,9 +63,7 @@ def floats(outputs: Array) -> Array:
 
 # Outputs as words of 32 bits, and those of a row as one number.
 
-
-SEEDS = (0x9E3779B9, 0x85EBCA6B)
-"""Of the two numbers of a row."""
+SEEDS = (0x9E3779B9, 0x85EBCA6B)  # of the two digests of a row
 
 
 def words(outputs: Array) -> Array:
@@ -108,16 +97,10 @@ def as_on_device(outputs: HostArray) -> HostArray:
 
 
 def digests(rows: Any) -> tuple[Any, Any]:
-    """Two numbers of 32 bits for every row: rows that are alike have the same.
+    """Return two digests of every row of shape [n, words], uint32 each; equal rows have equal ones.
 
-    Others have the same two with a probability of about 2⁻⁶⁴, and then only their scores are the
-    same. Works on arrays of NumPy and, traced, of JAX.
-
-    Args:
-        rows: uint32, shape [n, words].
-
-    Returns:
-        uint32, shape [n], twice.
+    Different rows share both with a probability of about 2⁻⁶⁴, and then only their scores are
+    equal. Works on NumPy arrays and, traced, on JAX arrays.
     """
     places = np.arange(1, rows.shape[1] + 1, dtype=np.uint32)
     found = [
@@ -136,42 +119,25 @@ def _mixed(word: Any) -> Any:
 
 # Outputs as columns of numbers, and what a learner sees of each: flags, its value, ramps.
 
+FLAGS = 8  # special values of a column, at most
 
-FLAGS = 8
-"""Special values of a column, at most."""
-
+# Stands in empty places for special values; an output that is this is merely not flagged.
 NO_VALUE = 3.1e38
-"""Stands in empty places for special values; an output that is this is merely not flagged."""
-
-MANY = 64
-"""Columns from which on only two values of each are special, and none has ramps."""
-
-RAREST = 4000
-"""A value is special if it is at least one in so many, and seen more than a few times."""
-
-FURTHEST = 8.0
-"""Spreads from the centre beyond which a number moves the score no more."""
-
-LARGEST = 1e30
-"""Larger numbers, infinities too, are taken for this; flags see them as they are."""
-
-LOOKED_AT = 2**13
-"""Outputs per dataset that special values, quantiles and spreads are taken from."""
+MANY = 64  # columns from which on only two values of each are special, and none has ramps
+RAREST = 4000  # a value is special if it is at least one in so many, and seen more than a few times
+FURTHEST = 8.0  # spreads from the centre beyond which a number moves the score no more
+LARGEST = 1e30  # larger numbers, infinities too, are taken for this; flags see them as they are
+LOOKED_AT = 2**13  # outputs per dataset that special values, quantiles and spreads are taken from
 
 
 class Columns(NamedTuple):
-    """What is looked at in each of c columns; empty places never hold, or are always 0."""
+    """The features of each of c columns; empty places never hold, or are always 0."""
 
-    special: Any
-    """[c, flags]: values that come up again and again; `NO_VALUE` in empty places."""
-    centre: Any
-    """[c]"""
-    spread: Any
-    """[c]"""
-    start: Any
-    """[c, ramps]: where a ramp begins to rise from 0 to 1."""
-    slope: Any
-    """[c, ramps]: 1/length of a ramp; 0 where there is none."""
+    special: Any  # [c, flags]: values that come up again and again; `NO_VALUE` in empty places
+    centre: Any  # [c]
+    spread: Any  # [c]
+    start: Any  # [c, ramps]: where a ramp begins to rise from 0 to 1
+    slope: Any  # [c, ramps]: 1/length of a ramp; 0 where there is none
 
 
 def rows(outputs: Array, bits: bool) -> Array:
@@ -214,7 +180,7 @@ def _with_bits(xp: Any, numbers: Any, words: Any) -> Any:
 
 
 def nothing(count: int) -> Columns:
-    """Columns of which only NaN is seen, for a number of them."""
+    """Return columns whose only feature is NaN."""
     ramps = 0 if count > MANY else min(max(64 // max(count, 1), 6), 32)
     special = np.full((count, 2 if count > MANY else FLAGS), NO_VALUE)
     none = np.zeros((count, ramps))
@@ -224,12 +190,9 @@ def nothing(count: int) -> Columns:
 def looked_at(
     train: tuple[HostArray, HostArray], rows: int = LOOKED_AT, like: Columns | None = None
 ) -> Columns:
-    """Chooses what to look at.
+    """Choose features from `rows` rows of outputs on D and on D′, each of shape [n, c].
 
-    Args:
-        train: rows of outputs on D and on D′, each of shape [n, c].
-        rows: how many of each are looked at.
-        like: with as many flags and ramps of a column as this has.
+    With `like`, a column has as many flags and ramps as there.
     """
     seen = [part[:rows].astype(np.float64) for part in train]
     found = nothing(seen[0].shape[1])
@@ -246,7 +209,7 @@ def looked_at(
 
 
 def _look(column: Columns, d0: Floats, d1: Floats) -> None:
-    """Fills in one column."""
+    """Fill in one column."""
     both = np.concatenate([d0, d1])
     numbers = np.sort(both[~np.isnan(both)])
     least = max(FLAGS, len(both) / RAREST)
@@ -274,10 +237,10 @@ def _look(column: Columns, d0: Floats, d1: Floats) -> None:
 
 
 def see(columns: Columns, numbers: Any, xp: Any = np) -> Any:
-    """What is seen of rows, as a matrix of shape [n, features]: flags, values, ramps.
+    """Return the features of rows, shape [n, features]: flags, values, ramps.
 
     Args:
-        columns: what to look at.
+        columns: say which features.
         numbers: shape [n, c].
         xp: `numpy`, or `jax.numpy` to be traced.
     """
@@ -296,36 +259,25 @@ def see(columns: Columns, numbers: Any, xp: Any = np) -> Any:
 
 
 class Weights(NamedTuple):
-    """What each feature adds to a score."""
+    """The weight of each feature."""
 
-    flags: Any
-    """[c, flags + 1]"""
-    value: Any
-    """[c]"""
-    ramps: Any
-    """[c, ramps]"""
+    flags: Any  # [c, flags + 1]
+    value: Any  # [c]
+    ramps: Any  # [c, ramps]
 
 
 def weights(columns: Columns, flat: Floats) -> Weights:
-    """The same, of weights in the order of features."""
+    """Split weights in the order of features."""
     c, flags = columns.special.shape
     first, second, third = np.split(flat, [c * (flags + 1), c * (flags + 2)])
     return Weights(first.reshape(c, flags + 1), second, third.reshape(columns.start.shape))
 
 
 def add_up(columns: Columns, weights: Weights, numbers: Array) -> tuple[Array, Array]:
-    """What each column adds to a score, and its value; traced.
+    """Return the score of each column and its value, shapes [c, n]; traced.
 
-    Rows lie along the last axis and features are gone through one by one: so everything is done in
-    one pass over the outputs, without a matrix of features.
-
-    Args:
-        columns: what was looked at.
-        weights: what was learned.
-        numbers: shape [n, c].
-
-    Returns:
-        Shapes [c, n]; the value of NaN is beyond all others.
+    Rows lie along the last axis and features are visited one by one, so one pass over the outputs
+    is enough, without a matrix of features. The value of NaN is beyond all others.
     """
     kept = Columns(*(part.astype(numbers.dtype) for part in columns))
     of = Weights(*(part.astype(numbers.dtype) for part in weights))

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dpframe import Attack, Mechanism, as_traced, clopper_pearson_upper
+from dpframe import (
+    Array,
+    Attack,
+    Floats,
+    HostArray,
+    Ints,
+    Key,
+    Mechanism,
+    Target,
+    Tree,
+    as_traced,
+    clopper_pearson_upper,
+)
 from dpframe.builtin.attacks.columns import (
     cuts,
     floats,
@@ -17,12 +29,6 @@ from dpframe.builtin.attacks.columns import (
     numbers,
     vectors,
 )
-
-if TYPE_CHECKING:
-    from dpframe import Array, Floats, HostArray, Ints, Key, Target, Tree
-
-
-# The canaries of a release as they are.
 
 
 class Canaries(Attack, name="canaries"):
@@ -41,9 +47,6 @@ class Canaries(Attack, name="canaries"):
 
     def score(self, state: Tree, outputs: Array) -> Array:
         return floats(outputs)
-
-
-# The output as its own score.
 
 
 class Identity(Attack, name="identity"):
@@ -65,12 +68,10 @@ class Identity(Attack, name="identity"):
 
 # The best attack there is, for mechanisms that know their density.
 
+LOOKED_AT = 10_000  # outputs per dataset that the spread is taken from
 
-LOOKED_AT = 10_000
-"""Outputs per dataset that the spread is taken from."""
-
+# Steps to a spread: fine enough to lose nothing, and far above the last bits of a float.
 FINENESS = 1024
-"""Steps to a spread: fine enough to lose nothing, and far above the last bits of a float."""
 
 
 class LikelihoodRatio(Attack, name="likelihood-ratio"):
@@ -122,7 +123,7 @@ def _log_ratio(state: Tree, outputs: Array) -> Array:
 
 
 def _steps(train: tuple[HostArray, HostArray]) -> Floats:
-    """Per coordinate the power of two to round to; 0 where outputs do not vary."""
+    """Return the power of two to round each coordinate to; 0 if it does not vary."""
     seen = np.concatenate([np.asarray(outputs[:LOOKED_AT], np.float64) for outputs in train])
     columns = seen.reshape(len(seen), -1).T
     steps = []
@@ -132,9 +133,6 @@ def _steps(train: tuple[HostArray, HostArray]) -> Floats:
         spread = q95 - q05 or high - low
         steps.append(2.0 ** np.floor(np.log2(spread / FINENESS)) if spread > 0 else 0.0)
     return np.reshape(steps, seen.shape[1:])
-
-
-# The reconstruction attack of the DPText paper.
 
 
 class MajorityVote(Attack, name="majority-vote"):
@@ -154,7 +152,7 @@ class MajorityVote(Attack, name="majority-vote"):
 
 
 def _row_sums(mask: Array) -> Array:
-    """How many entries of each row of a boolean array [n, dim] are True, as int32; traced.
+    """Count the True entries of each row of a boolean array [n, dim], as int32; traced.
 
     XLA writes an int32 for every entry of a long row and adds those up. Four bytes as one word, or
     rows folded in bytes to 16 columns, stay in its vectors, at the lengths at which it keeps them.
@@ -170,9 +168,6 @@ def _row_sums(mask: Array) -> Array:
         rest = jnp.sum(mask[:, whole:], axis=1, dtype=jnp.int32)
         return jnp.sum(folded, axis=1, dtype=jnp.int32) + rest
     return jnp.sum(mask, axis=1, dtype=jnp.int32)
-
-
-# The optimal linear score for a pair.
 
 
 class Projection(Attack, name="projection"):
@@ -213,10 +208,8 @@ class Projection(Attack, name="projection"):
 
 # A threshold on a single number, given or chosen.
 
-
 CANDIDATES = 512
-ERROR = 0.05
-"""The threshold is chosen by the bound that the fit stream would certify at this error."""
+ERROR = 0.05  # the threshold is chosen by the bound that the fit stream would certify at this error
 
 
 class Threshold(Attack, name="threshold"):
@@ -266,14 +259,14 @@ class Threshold(Attack, name="threshold"):
 
 
 def _decided(sorted_numbers: Floats, values: Floats, up: bool) -> Ints:
-    """How many numbers each threshold decides to be of D′."""
+    """Count the numbers that each threshold decides to be of D′."""
     if up:
         return len(sorted_numbers) - np.searchsorted(sorted_numbers, values, side="left")
     return np.searchsorted(sorted_numbers, values, side="right")
 
 
 def _certified(false: Ints, missed: Ints, n0: int, n1: int, delta: float) -> Floats:
-    """The ε that the limits of both error rates certify; negative where that is nothing."""
+    """Return the ε that the limits of both error rates certify; negative if they certify none."""
     fpr = clopper_pearson_upper(false, n0, ERROR / 2)
     fnr = clopper_pearson_upper(missed, n1, ERROR / 2)
     with np.errstate(divide="ignore", invalid="ignore"):

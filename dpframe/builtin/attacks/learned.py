@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import Attack, Ge, Gt, Le
+from dpframe import Array, Attack, Floats, Ge, Gt, HostArray, Ints, Key, Le, Target, Tree
 from dpframe.builtin.attacks import columns as _columns
 from dpframe.builtin.attacks import learners as _perceptron
 from dpframe.builtin.attacks.columns import (
@@ -34,18 +34,9 @@ from dpframe.builtin.attacks.learners import (
 )
 from dpframe.stats.logistic import logistic_regression
 
-if TYPE_CHECKING:
-    from dpframe import Array, Floats, HostArray, Ints, Key, Target, Tree
-
-
-# A linear score, learned by logistic regression.
-
-
+# Standard deviations beyond which an output has no more influence on what is learned.
 FURTHEST = 8.0
-"""Standard deviations beyond which an output has no more influence on what is learned."""
-
-LOOKED_AT = 10_000
-"""Outputs per dataset that mean and standard deviation are taken from."""
+LOOKED_AT = 10_000  # outputs per dataset that mean and standard deviation are taken from
 
 
 class Logistic(Attack, name="logistic"):
@@ -96,27 +87,15 @@ def _finite_rows(outputs: HostArray) -> Floats:
 
 # A score learned from outputs of any shape.
 
+CHOSEN_BY = 2**12  # outputs per dataset by which ridge and features are chosen
+DEEPER = 2**13  # outputs per dataset that the perceptron learns from, and is judged by
 
-CHOSEN_BY = 2**12
-"""Outputs per dataset by which ridge and features are chosen."""
-
-DEEPER = 2**13
-"""Outputs per dataset that the perceptron learns from, and is judged by."""
-
+# Of the matrix of features of a dataset, about, for the last fit; further outputs are left out.
 ENTRIES = 2**20
-"""Of the matrix of features of a dataset, about, for the last fit; further outputs are left out."""
-
-THIN = 0.1
-"""Ridge from which on the leak is thin: many more outputs are then worth their time."""
-
-FEWEST = 16
-"""Outputs per dataset; fewer teach nothing."""
-
-BLOCK = 2**14
-"""Outputs whose features are computed at a time."""
-
-CLEARLY = 2.0
-"""Standard errors by which the perceptron must do better on outputs that are held out."""
+THIN = 0.1  # ridge from which on the leak is thin: many more outputs are then worth their time
+FEWEST = 16  # outputs per dataset; fewer teach nothing
+BLOCK = 2**14  # outputs whose features are computed at a time
+CLEARLY = 2.0  # standard errors by which the perceptron must do better on outputs that are held out
 
 
 class Learned(Attack, name="learned"):
@@ -156,7 +135,7 @@ class Learned(Attack, name="learned"):
         return state
 
     def _of_few(self, features: Features, sides: list[HostArray]) -> dict[str, Any]:
-        """What is learned where few outputs show what leaks."""
+        """Learn a leak that few outputs show."""
         chosen_by = [features.rows(part[:CHOSEN_BY], features.varied) for part in sides]
         ridge, places, near = best_ridge(*_parted(chosen_by), features.groups())
         used = features.varied[places]
@@ -167,7 +146,7 @@ class Learned(Attack, name="learned"):
         return self.state(features.columns, features, used, near)
 
     def _of_many(self, sides: list[HostArray]) -> dict[str, Any] | None:
-        """What is learned where only many outputs do; None if that is not so, or they are few."""
+        """Learn a leak that only many outputs show; None if it is not so thin, or they are few."""
         blank = _columns.nothing(c := sides[0].shape[1])
         if min(map(len, sides)) < FROM or blank.special.size + blank.start.size + 2 * c > WIDEST:
             return None
@@ -195,7 +174,7 @@ class Learned(Attack, name="learned"):
         used: Ints | None = None,
         linear: Linear | None = None,
     ) -> dict[str, Any]:
-        """The state: always of the same shapes for outputs of one shape."""
+        """Return the state, always of the same shapes for outputs of one shape."""
         c = len(columns.centre)
         flat, intercept = np.zeros(columns.special.size + columns.start.size + 2 * c), np.float64(0)
         if features is not None and used is not None and linear is not None:
@@ -224,19 +203,17 @@ class Learned(Attack, name="learned"):
 
 
 class Features(NamedTuple):
-    """What is seen of outputs as columns of a matrix, and how they are standardised."""
+    """The features of outputs, standardised, as columns of a matrix."""
 
     columns: Columns
-    centre: Floats
-    """Mean of each feature."""
+    centre: Floats  # mean of each feature
+    # Standard deviation of each; where it is next to nothing, the feature is not used.
     spread: Floats
-    """Standard deviation of each; where it is next to nothing, the feature is not used."""
-    ramps_from: int
-    """Number of the first ramp; they come last."""
+    ramps_from: int  # number of the first ramp; they come last
 
     @classmethod
     def of(cls, columns: Columns, sides: list[HostArray]) -> Features:
-        """From some outputs on D and on D′."""
+        """Return those of some outputs on D and on D′."""
         both = np.concatenate([_columns.see(columns, part) for part in sides])
         ramps = columns.start.size
         return cls(
@@ -247,7 +224,7 @@ class Features(NamedTuple):
         )
 
     def evened(self) -> Features:
-        """The same for columns that look alike: each feature with the mean of all of them."""
+        """Give each feature the mean over all columns, because they look alike."""
         c, ramps = self.columns.start.shape
         flags = self.columns.special.size // c + 1
 
@@ -260,16 +237,16 @@ class Features(NamedTuple):
 
     @property
     def varied(self) -> Ints:
-        """Those that are not the same everywhere."""
+        """Return the features that are not constant."""
         return np.flatnonzero(self.spread > 1e-4)
 
     def groups(self) -> list[Ints]:
-        """Choices of features, as places among the varied: without ramps, and all."""
+        """Return choices of features, as places among the varied: without ramps, and all."""
         plain = np.flatnonzero(self.varied < self.ramps_from)
         return [group for group in (plain, np.arange(len(self.varied))) if len(group)]
 
     def rows(self, part: HostArray, used: Ints) -> Any:
-        """Some features of outputs, standardised; float32, shape [n, used]."""
+        """Return some features of outputs, standardised; float32, shape [n, used]."""
         columns = self.columns
         if used[-1] < self.ramps_from:
             columns = columns._replace(start=columns.start[:, :0], slope=columns.slope[:, :0])
@@ -282,7 +259,7 @@ class Features(NamedTuple):
 
 
 def _parted(sides: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Three quarters to learn from, and one to judge by."""
+    """Split off three quarters to learn from, and one to judge by."""
     (a, b), (c, d) = (np.split(part, [len(part) - len(part) // 4]) for part in sides)
     return [a, c], [b, d]
 
@@ -290,7 +267,7 @@ def _parted(sides: list[Any]) -> tuple[list[Any], list[Any]]:
 def _deepened(
     key: Key, state: dict[str, Any], sides: list[HostArray], hidden: int
 ) -> _perceptron.Layers | None:
-    """A perceptron that adds to a linear score, if that clearly helps."""
+    """Train a perceptron that adds to a linear score; None unless that clearly helps."""
     c = sides[0].shape[1]
     inputs = []
     for part in sides:
@@ -320,11 +297,8 @@ def _deepened(
 _inputs = jax.jit(_columns.add_up)
 
 
-# The likelihood ratio of outputs that take few values, learned from their shares.
-
-
+# Outputs per dataset after which those of continuous noise, that hardly come twice, are enough.
 FEW = 2**16
-"""Outputs per dataset after which those of continuous noise, that hardly come twice, are enough."""
 
 
 class Categories(Attack, name="categories"):
@@ -374,7 +348,7 @@ class Categories(Attack, name="categories"):
         return {"first": first, "second": second, "scores": scores}
 
     def ratios(self, counts: Ints) -> HostArray:
-        """Logarithms of ratios of smoothed shares, drawn in; of counts of shape [2, k]."""
+        """Return shrunken logarithms of ratios of smoothed shares, from counts of shape [2, k]."""
         smooth = counts + self.smoothing
         plain = np.diff(np.log(smooth / smooth.sum(axis=1, keepdims=True)), axis=0)[0]
         error = np.sqrt((1 / smooth).sum(axis=0))
@@ -391,11 +365,8 @@ class Categories(Attack, name="categories"):
 
 
 def _whole(first: HostArray, second: HostArray) -> HostArray:
-    """Two numbers of 32 bits as one of 64."""
+    """Join two numbers of 32 bits."""
     return first.astype(np.uint64) << np.uint64(32) | second
-
-
-# The likelihood ratio of single numbers, learned from a histogram.
 
 
 class HistogramRatio(Attack, name="histogram-ratio"):

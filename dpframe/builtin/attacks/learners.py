@@ -3,50 +3,36 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpframe import Array, Floats, HostArray, Ints, Key
 from dpframe.builtin.attacks import columns as _columns
 from dpframe.builtin.attacks.columns import Columns
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dpframe import Array, Floats, HostArray, Ints, Key
-
 
 # Logistic regression, and the ridge and the features that do best on rows held out.
 #
 # All candidates descend together, so that the rows are read once for all of them.
 
-
 RIDGES = (1.0, 0.1, 1e-2, 1e-3)
 STEPS = 40
-FEWER = 12
-"""Steps from where another fit has ended."""
+FEWER = 12  # steps from where another fit has ended
+UNUSED = 1e9  # ridge of a feature that a candidate does without
 
-UNUSED = 1e9
-"""Ridge of a feature that a candidate does without."""
-
+# Ridge that steps are made for, at least, so that they can be found in single precision.
 FLOOR = 1e-3
-"""Ridge that steps are made for, at least, so that they can be found in single precision."""
-
-EXACT = 512
-"""Columns up to which steps follow the curvature, and not only its largest value."""
-
-FREE = 1e-6
-"""Ridge of the intercept."""
-
-SMALLEST = 64
-"""Columns are added up to a multiple of this; rows to its square, or a power of four."""
+EXACT = 512  # columns up to which steps follow the curvature, and not only its largest value
+FREE = 1e-6  # ridge of the intercept
+SMALLEST = 64  # columns are added up to a multiple of this; rows to its square, or a power of four
 
 
 def padded(count: int) -> int:
-    """To how many rows others are added: few shapes, few programs."""
+    """Return the padded number of rows: few shapes, few programs."""
     bits = (max(count, SMALLEST**2) - 1).bit_length()
     return 1 << (bits + bits % 2)
 
@@ -66,12 +52,9 @@ class Linear(NamedTuple):
 class Table(NamedTuple):
     """Rows of two classes, the intercept's column last, padded."""
 
-    rows: Any
-    """float32, [n, columns]"""
-    signs: Any
-    """[n]: −1 for D, 1 for D′."""
-    shares: Any
-    """[n]: 1/count; 0 for padding."""
+    rows: Any  # float32, [n, columns]
+    signs: Any  # [n]: −1 for D, 1 for D′
+    shares: Any  # [n]: 1/count; 0 for padding
 
 
 def table(sides: Sequence[HostArray]) -> Table:
@@ -88,7 +71,7 @@ def table(sides: Sequence[HostArray]) -> Table:
 def best_ridge(
     train: Sequence[HostArray], held: Sequence[HostArray], groups: Sequence[Ints]
 ) -> tuple[float, Ints, Linear]:
-    """Which ridge and which columns give the smallest loss on rows held out.
+    """Choose the ridge and the columns with the smallest loss on rows held out.
 
     Args:
         train: standardised rows on D and on D′, shape [n, columns] each.
@@ -114,7 +97,7 @@ def best_ridge(
 
 
 def ridge_regression(sides: Sequence[HostArray], ridge: float, near: Linear) -> Linear:
-    """Maximises the mean log-likelihood of two classes less ½ ridge ‖w‖².
+    """Maximise the mean log-likelihood of two classes less ½ ridge ‖w‖².
 
     Args:
         sides: standardised rows on D and on D′, shape [n, columns] each.
@@ -210,29 +193,24 @@ def _steepest(matrix: Array) -> Array:
 
 # A small multilayer perceptron that learns what a linear score has left over.
 
-
 BATCH = 512
 EPOCHS = 20
 PATIENCE = 3
 RATE = 3e-3
 DECAY = 1e-4
-FURTHEST = 12.0
-"""What it adds to a score at most, on either side."""
+FURTHEST = 12.0  # what it adds to a score at most, on either side
 
 
 class Layers(NamedTuple):
-    """Of two hidden layers."""
+    """The weights of two hidden layers."""
 
-    first: Any
-    """[columns + 1, hidden]: the last row is added."""
-    second: Any
-    """[hidden + 1, hidden]"""
-    out: Any
-    """[hidden]"""
+    first: Any  # [columns + 1, hidden]: the last row is added
+    second: Any  # [hidden + 1, hidden]
+    out: Any  # [hidden]
 
 
 def zero(columns: int, hidden: int) -> Layers:
-    """One that adds nothing."""
+    """Return a perceptron that adds nothing."""
     return Layers(
         np.zeros((columns + 1, hidden), np.float32),
         np.zeros((hidden + 1, hidden), np.float32),
@@ -241,13 +219,7 @@ def zero(columns: int, hidden: int) -> Layers:
 
 
 def unfolded(layers: Layers, centre: Floats, spread: Floats) -> Layers:
-    """The same for rows that are not standardised.
-
-    Args:
-        layers: what was learned from standardised rows.
-        centre: what was subtracted from each column.
-        spread: what it was divided by.
-    """
+    """Return the same perceptron for rows that are not standardised by centre and spread."""
     first = np.asarray(layers.first, np.float64)
     used = first[:-1] / spread[:, None]
     first = np.concatenate([used, [first[-1] - centre @ used]])
@@ -255,7 +227,7 @@ def unfolded(layers: Layers, centre: Floats, spread: Floats) -> Layers:
 
 
 def begun(key: Key, columns: int, hidden: int) -> Layers:
-    """One that adds nothing yet, and can learn."""
+    """Return a perceptron that adds nothing yet, and can learn."""
     one, two = jax.random.split(key)
     first = jax.random.normal(one, (columns, hidden), jnp.float32) / math.sqrt(max(columns, 1))
     second = jax.random.normal(two, (hidden, hidden), jnp.float32) / math.sqrt(hidden)
@@ -264,12 +236,7 @@ def begun(key: Key, columns: int, hidden: int) -> Layers:
 
 
 def added(layers: Layers, columns: Array) -> Array:
-    """What it adds to scores, shape [n]; traced.
-
-    Args:
-        layers: what was learned.
-        columns: shape [columns, n].
-    """
+    """Return what the perceptron adds to scores, shape [n]; columns [columns, n]; traced."""
     held = columns
     for layer in layers[:2]:
         held = jax.nn.relu(layer[:-1].T @ held + layer[-1][:, None])
@@ -317,10 +284,10 @@ def trained(
     held: tuple[HostArray, HostArray, HostArray],
     hidden: int,
 ) -> Layers:
-    """Learns from rows until the loss on those held out falls no more.
+    """Train on rows until the loss on those held out falls no more.
 
     Args:
-        key: where it begins and in which order it sees the rows.
+        key: decides the first weights and the order of the rows.
         train: rows [n, columns], the scores that it adds to [n], and signs [n], 1 for D′ and −1.
         held: the same, to judge by.
         hidden: units of a layer.
@@ -344,7 +311,7 @@ def trained(
 
 
 def _evened(part: tuple[HostArray, HostArray, HostArray], rng: np.random.Generator) -> Any:
-    """Rows repeated up to a power of four: few shapes, few programs."""
+    """Repeat rows up to a power of four: few shapes, few programs."""
     rows, base, signs = part
     size = padded(len(rows))
     taken = np.resize(rng.permutation(len(rows)), size)
@@ -358,41 +325,21 @@ def _evened(part: tuple[HostArray, HostArray, HostArray], rng: np.random.Generat
 # two sums over all outputs are enough to fit any choice of features with any ridge, and two more,
 # over outputs that are held out, to say which of these does best.
 
-
-FROM = 2**16
-"""Outputs per dataset from which on they are fitted like this."""
-
-BLOCK = 2**13
-"""Outputs per dataset that are added up at a time; every fourth block is held out."""
-
-CURVED = 16
-"""Blocks that say how features vary together; all say how their means differ."""
-
-ENTRIES = 2**27
-"""Of the features of one dataset, about: further outputs are left out."""
-
-WIDEST = 2**10
-"""Features beyond which their products would take too long."""
-
-THIN = 0.5
-"""Standard deviation of a score up to which its loss is about a parabola."""
-
+FROM = 2**16  # outputs per dataset from which on they are fitted like this
+BLOCK = 2**13  # outputs per dataset that are added up at a time; every fourth block is held out
+CURVED = 16  # blocks that say how features vary together; all say how their means differ
+ENTRIES = 2**27  # of the features of one dataset, about: further outputs are left out
+WIDEST = 2**10  # features beyond which their products would take too long
+THIN = 0.5  # standard deviation of a score up to which its loss is about a parabola
 THIN_RIDGES = (1.0, 0.1, 1e-2, 1e-3, 1e-4)
 
+# Standard errors by which weights for each column must show more than one weight for all.
 LUCK = 1.0
-"""Standard errors by which weights for each column must show more than one weight for all."""
-
-ALIKE = 0.05
-"""Of a spread, by which centres and spreads of columns may differ that have one law."""
+ALIKE = 0.05  # of a spread, by which centres and spreads of columns may differ that have one law
 
 
 def pooled(columns: Columns, sides: Sequence[HostArray]) -> Columns | None:
-    """What all columns look like together; None if they do not look alike.
-
-    Args:
-        columns: each by itself.
-        sides: outputs on D and on D′.
-    """
+    """Pool the columns of outputs on D and on D′; None if they do not look alike."""
     c = len(columns.centre)
     if c < 2:
         return None
@@ -406,27 +353,25 @@ def pooled(columns: Columns, sides: Sequence[HostArray]) -> Columns | None:
 
 
 class Sums(NamedTuple):
-    """Of the loss at 0, over some outputs."""
+    """Slope and curvature of the loss at 0, over some outputs."""
 
-    slope: Floats
-    """How fast it falls, shape [m]."""
-    curvature: Floats
-    """[m, m]"""
+    slope: Floats  # how fast it falls, shape [m]
+    curvature: Floats  # [m, m]
 
     def along(self, directions: Floats) -> Sums:
-        """The same where weights are sums of directions, shape [k, m]."""
+        """Return the sums for weights along directions, shape [k, m]."""
         return Sums(directions @ self.slope, directions @ self.curvature @ directions.T)
 
     def fitted(self, ridges: Sequence[float]) -> list[Floats]:
-        """The weights of the smallest loss, for each ridge."""
+        """Return the weights of the smallest loss, for each ridge."""
         values, vectors = np.linalg.eigh(self.curvature)
         turned = vectors.T @ self.slope
         return [vectors @ (turned / (np.maximum(values, 0) + ridge)) for ridge in ridges]
 
     def shown(self, weights: Floats) -> float:
-        """How far apart the means of a score are, in units of its spread; its scale is no matter.
+        """Return the distance of the means of a score, in units of its spread.
 
-        Where two datasets have one law, its standard deviation is 1/√(2n) for n outputs of each.
+        If two datasets have one law, its standard deviation is 1/√(2n) for n outputs of each.
         """
         spread = np.sqrt(weights @ self.curvature @ weights)
         return float(self.slope @ weights / spread) if spread > 0 else 0.0
@@ -435,14 +380,14 @@ class Sums(NamedTuple):
 def thin_weights(
     columns: Columns, centre: Floats, scale: Floats, sides: Sequence[HostArray], *, alike: bool
 ) -> Floats | None:
-    """What is learned from many outputs; None if they tell nothing, or more than a little.
+    """Learn weights from many outputs; None if they tell nothing, or more than a little.
 
     Args:
-        columns: what is looked at.
+        columns: say which features.
         centre: mean of each feature, shape [m].
         scale: 1/standard deviation of each; 0 for those that are not used.
         sides: outputs on D and on D′.
-        alike: whether all columns look alike.
+        alike: True if all columns look alike.
 
     Returns:
         Weights of the standardised features.

@@ -4,74 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from dpframe import Floats, HostArray, Ints
 
-    from dpframe import Floats, HostArray, Ints
+# A view has `columns`, the kind of its columns, and `see(answers)`: columns of shape [n, k], k
+# depends on the width of an answer alone. A view of codes or hashes has `told(column, number,
+# codes, rest)`: the words for "the column has one of these codes", or None. A view of numbers has
+# `name(column, number)` (column −1 is a weighted sum of all), `sums` (True if a weighted sum means
+# something) and `beside` (its last so many columns describe the others).
 
-
-# What a view is: it turns answers into columns, and events of a column into words.
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dpframe import HostArray
-
-    Event = Callable[[Any], bool]
-
+# "codes": whole numbers below 256, each a category. "hashes": 32 bits of a hash, each a category.
+# "numbers": intervals are categories.
 Columns = Literal["codes", "hashes", "numbers"]
-"""Small whole numbers below 256, each a category; 32 bits of a hash, each a category; numbers, of
-which intervals are categories."""
-
-
-class View(Protocol):
-    """One way to look at answers."""
-
-    columns: Columns
-    """What it sees."""
-
-    def see(self, answers: Any) -> HostArray:
-        """The columns of some answers, shape [n, k]; k depends on the width of an answer alone."""
-
-
-class Coded(View, Protocol):
-    """A view whose columns are categories."""
-
-    def told(self, column: int, number: int, codes: list[int], rest: list[int]) -> str | None:
-        """That a column has one of some codes; None where there are no words for that.
-
-        Args:
-            column: which.
-            number: how many columns there are.
-            codes: of the event.
-            rest: codes that were seen too, and are not of the event.
-        """
-
-
-class Numeric(View, Protocol):
-    """A view whose columns are numbers."""
-
-    sums: bool
-    """Whether a weighted sum of its columns means something."""
-    beside: int
-    """How many of its columns, the last ones, say what the others are about."""
-
-    def name(self, column: int, number: int) -> str:
-        """What a column holds, of so many; column −1 is a weighted sum of all."""
 
 
 def output(place: int, number: int) -> str:
-    """The name of a number in an answer, counted from 1; there may be only one."""
+    """Name a number of an answer, counted from 1; there may be only one."""
     return "the output" if number == 1 else f"output {place + 1}"
 
 
 def width_of(columns: int, of_width: Callable[[int], int], most: int) -> int:
-    """How many numbers an answer has that is seen as so many columns, up to `most`."""
+    """Return the number of numbers of an answer with so many columns, up to `most`."""
     for width in range(1, most + 1):
         if of_width(width) == columns:
             return width
@@ -79,7 +36,7 @@ def width_of(columns: int, of_width: Callable[[int], int], most: int) -> int:
 
 
 def first(answers: Any, most: int) -> HostArray:
-    """The first numbers of answers, NaN where there are none; one column at least."""
+    """Return the first numbers of answers, NaN if absent; at least one column."""
     numbers: HostArray = np.asarray(answers.numbers)[:, :most]
     if not numbers.shape[1]:
         return np.full((len(numbers), 1), np.nan)
@@ -87,32 +44,23 @@ def first(answers: Any, most: int) -> HostArray:
 
 
 def listed(texts: list[str], most: int = 3) -> str:
-    """A few texts, and how many more there are."""
+    """List a few texts, and the number of the others."""
     shown, more = texts[:most], len(texts) - most
     if more > 0:
         return f"{', '.join(shown)} or one of {more} more"
     return " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 2 else shown)
 
 
-# The last bits of numbers: of which power of two they are multiples, and how many bits they use.
-#
-# Noise that is made of floats has more bits near 0 than elsewhere; added to a large number it
-# loses
-# them. So numbers that cannot come from one of two datasets can be told by their last bits
+# Noise made of floats has more bits near 0 than elsewhere, and loses them when it is added to a
+# large number. So the last bits can tell numbers that one of two datasets cannot give
 # [Mironov2012].
 
+MOST = 8  # numbers of an answer that are looked at
 
-MOST = 8
-"""Numbers of an answer that are looked at."""
-
+# Exponents of the last bit that is not 0; those beyond are taken for these.
 LOWEST, HIGHEST = -198, 55
-"""Exponents of the last bit that is not 0; those beyond are taken for these."""
-
-ZERO, NO_NUMBER = 254, 255
-"""Codes of what has no such bit."""
-
-MINUS = 64
-"""Added to how many bits are used where the number is negative."""
+ZERO, NO_NUMBER = 254, 255  # codes of what has no such bit
+MINUS = 64  # added to how many bits are used where the number is negative
 
 
 class Bits:
@@ -157,22 +105,16 @@ class Bits:
 
 # Numbers of one answer that are equal: to each other, or to a sum, mean or extreme of the rest.
 
+MOST_EQUALITIES = 12  # numbers of an answer that are compared with each other
+MOST_COUNTED = 1024  # and of which it is counted how many different ones there are
 
-MOST_EQUALITIES = 12
-"""Numbers of an answer that are compared with each other."""
-
-MOST_COUNTED = 1024
-"""And of which it is counted how many different ones there are."""
-
+# What a number is compared with, of those beside it.
 OTHERS = ("sum", "mean", "largest", "smallest")
-"""What a number is compared with, of those beside it."""
-
-ABSENT = 2
-"""Code where one of the two is no number."""
+ABSENT = 2  # code where one of the two is no number
 
 
 def _names(width: int) -> list[str]:
-    """What is said to be equal, per column but the last."""
+    """Describe the equality of each column but the last."""
     two = itertools.combinations(range(width), 2)
     found = [f"{output(i, width)} equals {output(j, width)}" for i, j in two]
     if width > 2:
@@ -222,7 +164,7 @@ def _equal(one: HostArray, other: HostArray) -> HostArray:
 
 
 def _of_the_others(numbers: HostArray) -> list[HostArray]:
-    """Of each number the sum, mean, largest and smallest of those beside it that are there."""
+    """Return the sum, mean, largest and smallest of the others, for each number."""
     none = np.isnan(numbers)
     found = []
     for place in range(numbers.shape[1]):
@@ -236,7 +178,7 @@ def _of_the_others(numbers: HostArray) -> list[HostArray]:
 
 
 def _different(numbers: HostArray) -> HostArray:
-    """How many different numbers an answer has, up to 255."""
+    """Count the different numbers of an answer, up to 255."""
     if numbers.shape[1] < 2:
         return np.ones(len(numbers), np.uint8)
     rows = np.sort(numbers, axis=1)  # NaN, and so what is absent, comes last
@@ -247,34 +189,20 @@ def _different(numbers: HostArray) -> HostArray:
 
 # Intervals of a column of numbers, and one weighted sum of many columns.
 
-
-EDGES = 80
-"""Ends of intervals, at most; NaN has a category of its own after the last."""
-
-ATOMS = 8
-"""Values that come again and again, at most; each is an interval."""
-
-OFTEN = 3
-"""Times that each value must come, on average, for all of them to be intervals."""
-
-EACH = 5
-"""Draws that an interval has, about, where there are few."""
-
-RARE = 50
-"""One in so many is often enough for that."""
-
-FURTHEST = 8.0
-"""Standard deviations beyond which a number adds no more to a weighted sum."""
+EDGES = 80  # ends of intervals, at most; NaN has a category of its own after the last
+ATOMS = 8  # values that come again and again, at most; each is an interval
+OFTEN = 3  # times that each value must come, on average, for all of them to be intervals
+EACH = 5  # draws that an interval has, about, where there are few
+RARE = 50  # one in so many is often enough for that
+FURTHEST = 8.0  # standard deviations beyond which a number adds no more to a weighted sum
 
 
 def edges_of(numbers: HostArray) -> tuple[Floats, bool]:
-    """Where intervals of some numbers begin, ascending; infinite in empty places.
-
-    Ranks from either end, each a little farther from it, so that tails have intervals of every
-    size; and around values that come again and again.
+    """Choose intervals for numbers: at ranks close together in both tails, and around atoms.
 
     Returns:
-        The edges, and whether there are no such values, so that neighbours are alike.
+        The ascending edges, infinite in empty places, and True if there are no atoms, so that
+        neighbouring intervals have similar densities.
     """
     found = np.full(EDGES, np.inf)
     seen = np.sort(numbers[~np.isnan(numbers)])
@@ -297,19 +225,16 @@ def edges_of(numbers: HostArray) -> tuple[Floats, bool]:
 
 
 def categories(edges: Any, numbers: Any, xp: Any) -> Any:
-    """In which interval numbers lie, as whole numbers below EDGES + 2; the last one is NaN."""
+    """Return the interval of each number, below EDGES + 2; the last one is NaN."""
     at = xp.searchsorted(edges, numbers, side="right")
     # NaN is sorted to the end, infinity is not: it is above all edges too.
     return xp.where(xp.isnan(numbers), EDGES + 1, xp.minimum(at, EDGES))
 
 
 def smoothed(counts: Any) -> Any:
-    """Counts of intervals with half of those of both neighbours.
+    """Add half of the counts of both neighbours, because densities change little between them.
 
-    A density changes little from one interval to the next, and of few draws each has few.
-
-    Args:
-        counts: of categories, shape [..., EDGES + 2]; the last, NaN, has no neighbours.
+    Counts have shape [..., EDGES + 2]; the last, NaN, has no neighbours.
     """
     found = counts.astype(np.float64)
     plain = counts[..., : EDGES + 1] / 2
@@ -320,11 +245,7 @@ def smoothed(counts: Any) -> Any:
 
 
 def weights(sides: Sequence[HostArray]) -> dict[str, Floats]:
-    """A direction in which two sets of rows differ: means over variances, coordinate by coordinate.
-
-    Args:
-        sides: rows on D and on D′, shape [n, k].
-    """
+    """Return the direction from rows on D to D′ [n, k]: means over variances, per coordinate."""
     plain = [np.where(np.isfinite(part), part, np.nan) for part in sides]
     both = np.concatenate(plain)
     there = np.isfinite(both)
@@ -340,7 +261,7 @@ def weights(sides: Sequence[HostArray]) -> dict[str, Floats]:
 
 
 def weighted(state: dict[str, Any], rows: Any, xp: Any) -> Any:
-    """The weighted sum of rows, shape [n]; what is no number counts as the mean."""
+    """Return the weighted sum of rows, shape [n]; a non-finite entry counts as the mean."""
     standard = _standard(rows, state["centre"], state["spread"], xp)
     return standard @ xp.asarray(state["weights"])
 
@@ -351,12 +272,9 @@ def _standard(rows: Any, centre: Any, spread: Any, xp: Any) -> Any:
     return xp.where(there, scaled, 0.0)
 
 
-# Kinds of answers, and exact answers, as categories.
-
-
 @dataclasses.dataclass(frozen=True)
 class Kinds:
-    """Which kind of answer it is, or, with `exact`, which answer to the last bit."""
+    """The kind of an answer, or, with `exact`, its value to the last bit."""
 
     exact: bool = False
     columns: ClassVar[Columns] = "hashes"
@@ -385,22 +303,15 @@ class Kinds:
         return " or ".join([*parts, *([f"gives {listed(given)}"] if given else [])])
 
 
-# Which labels are among the outputs, how often, and in which order: of rankings, lists, tables.
-
-
+# Labels are counted by the rest that they leave; texts by that of the hash that stands for them. So
+# a few labels are apart, most often, and many together.
 GROUPS = 32
-"""Labels are counted by the rest that they leave; texts by that of the hash that stands for them.
-So a few labels are apart, most often, and many together."""
-
-MOST_LABELS = 2048
-"""Outputs that are looked at."""
-
-LARGEST = 2.0**53
-"""Beyond, floats are whole whether they are meant so or not."""
+MOST_LABELS = 2048  # outputs that are looked at
+LARGEST = 2.0**53  # beyond, floats are whole whether they are meant so or not
 
 
 class Labels:
-    """How often labels come among the outputs, and where each comes first.
+    """The counts of labels among the outputs, and the first place of each.
 
     A label is a text, a boolean or a whole number. An answer of one output has none: its exact
     value says as much.
@@ -434,16 +345,11 @@ class Labels:
         return np.concatenate([counts, first + 1.0, labels], axis=1)
 
     def name(self, column: int, number: int) -> str:
-        """What a column holds, as long as nothing is known of its labels."""
+        """Name a column without its labels."""
         return self.name_of(column, ["a label of a group"])
 
     def name_of(self, column: int, labels: list[str]) -> str:
-        """What a column holds.
-
-        Args:
-            column: which.
-            labels: those of its group, in words.
-        """
+        """Name a column by the labels of its group."""
         if column < 0:
             return "a weighted sum of how often labels come, and where,"
         if column < GROUPS:
@@ -452,24 +358,15 @@ class Labels:
 
 
 def in_words(label: float, words: Mapping[int, str]) -> str:
-    """A whole number, or the text that it marks.
-
-    Args:
-        label: as it stands among the numbers of an answer.
-        words: texts of codes; half of the code of a text marks it.
-    """
+    """Return the text whose code half is the label, else the label as a whole number."""
     known = {code >> 32: text for code, text in words.items()}
     return known.get(int(label), f"{label:.0f}")
 
 
 # The numbers of an answer, each as it is, and what is derived of them.
 
-
-MOST_NUMBERS = 8192
-"""As many numbers as an answer has at most."""
-
-FRACTIONS = 8
-"""Numbers whose part after the point is looked at too."""
+MOST_NUMBERS = 8192  # as many numbers as an answer has at most
+FRACTIONS = 8  # numbers whose part after the point is looked at too
 
 
 def _columns(width: int) -> int:
@@ -493,7 +390,7 @@ class Numbers:
         return np.concatenate(columns, axis=1)
 
     def name(self, column: int, number: int) -> str:
-        """What a column holds."""
+        """Name a column."""
         width = number if number <= 1 else width_of(number, _columns, MOST_NUMBERS)
         if column < 0:
             return "a weighted sum of the outputs"
@@ -506,15 +403,9 @@ class Numbers:
 
 # Whole numbers by what is left when they are divided, and by their sign.
 
-
-MOST_RESIDUES = 4
-"""Numbers of an answer that are looked at, and the sum of all."""
-
+MOST_RESIDUES = 4  # numbers of an answer that are looked at, and the sum of all
 DIVISORS = range(2, 17)
-
-NO_WHOLE = 255
-"""Code of what is no whole number."""
-
+NO_WHOLE = 255  # code of what is no whole number
 SIGNS = ("negative", "zero", "positive")
 
 
@@ -562,11 +453,8 @@ class Residues:
         return f"{name} is {listed(parts)}"
 
 
-# How far the numbers of an answer lie apart, and how large they are together.
-
-
 class Spread:
-    """How far the numbers of an answer lie apart, and how large they are together."""
+    """The spread and size of the numbers of an answer."""
 
     columns: ClassVar[Columns] = "numbers"
     sums: ClassVar[bool] = False
@@ -610,15 +498,12 @@ class Spread:
         return np.where(count[:, None] > 0, np.stack(found, axis=1), np.nan)
 
     def name(self, column: int, number: int) -> str:
-        """What a column holds."""
+        """Name a column."""
         return "a weighted sum of spreads" if column < 0 else self.NAMES[column]
 
 
-# How long an answer took.
-
-
 class Time:
-    """How long an answer took, on this machine."""
+    """The time that an answer took, on this machine."""
 
     columns: ClassVar[Columns] = "numbers"
     sums: ClassVar[bool] = False
@@ -629,5 +514,5 @@ class Time:
         return np.asarray(answers.seconds, np.float64)[:, None]
 
     def name(self, column: int, number: int) -> str:
-        """What the column holds."""
+        """Name the column."""
         return "the time that it took, in seconds,"

@@ -4,44 +4,29 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any
 
+from dpframe.builtin import dpframe_reports
 from dpframe.errors import OutputError
 from dpframe.results import store as folder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dpframe.results.model import Record
-
-
-class Format(Protocol):
-    """What a module of this folder offers."""
-
-    def document(self, record: Record) -> str:
-        """The whole report."""
-
-
-_HOME = {
-    ".html": "dpframe.report.files.html",
-    ".csv": "dpframe.report.files.table",
-    ".md": "dpframe.report.files.markdown",
-    ".xml": "dpframe.report.files.junit",
-}
-"""Imported when it is asked for: what one report needs, another does not."""
-
-SUFFIXES = tuple(_HOME)
 
 
 def report_as(suffix: str, record: Record) -> str:
     """A report as text.
 
     Args:
-        suffix: one of `SUFFIXES`.
+        suffix: of a built-in format, or of one that a plugin provides.
         record: of a run.
 
     Raises:
         OutputError: there is no such report, or what it needs is not installed.
     """
-    return _format(suffix, f"a report as {suffix}").document(record)
+    return _writer(suffix, f"a report as {suffix}")(record)
 
 
 def check(path: Path) -> None:
@@ -50,7 +35,7 @@ def check(path: Path) -> None:
     Raises:
         OutputError: as `write`.
     """
-    _format(path.suffix, str(path))
+    _writer(path.suffix, str(path))
     _prepare(path)
 
 
@@ -65,7 +50,7 @@ def write(record: Record, path: Path) -> None:
         OutputError: no report has this suffix, what it needs is not installed, or the file cannot
             be written.
     """
-    text = _format(path.suffix, str(path)).document(record)
+    text = _writer(path.suffix, str(path))(record)
     target = _prepare(path)
     try:
         folder.replace(target, text)
@@ -73,16 +58,26 @@ def write(record: Record, path: Path) -> None:
         raise _refused(path, error) from error
 
 
-def _format(suffix: str, asked: str) -> Format:
-    home = _HOME.get(suffix.lower())
-    if home is None:
-        known = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
+def _writer(suffix: str, asked: str) -> Callable[[Record], str]:
+    """Return the function that writes reports with a suffix; plugins load for others' alone."""
+    formats: dict[str, Any] = dict(dpframe_reports())
+    if suffix.lower() not in formats:
+        from dpframe.interfaces import registry
+
+        formats = dict(registry.load().reports)
+    if suffix.lower() not in formats:
+        *first, last = formats
+        known = f"{', '.join(first)} or {last}"
         raise OutputError(f"{asked}: which report? Its suffix is one of {known}")
+    found = formats[suffix.lower()]
     try:
-        return cast("Format", importlib.import_module(home))
+        writer: Callable[[Record], str] = (
+            importlib.import_module(found) if isinstance(found, str) else found
+        ).document
     except ImportError as error:
         needs = f"{asked}: needs {error.name}, which comes with: pip install 'dpframe[report]'"
         raise OutputError(needs) from None
+    return writer
 
 
 def _prepare(path: Path) -> Path:

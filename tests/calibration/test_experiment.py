@@ -11,8 +11,8 @@ from support.black_boxes import sample_in_this_process
 from support.known_truths import KNOWN, spec
 
 import dpframe
-from dpframe.calibration import play
-from dpframe.calibration.rehearsal import Block, Rehearsals, rehearsals_of
+from dpframe.calibration import experiment
+from dpframe.calibration.experiment import Experiments, experiments_of
 from dpframe.commands import audit
 from dpframe.commands.calibrate import SETTINGS
 from dpframe.sampling.address import EVAL, FIT, PILOT
@@ -48,13 +48,13 @@ BLOCKS = {
 }
 
 
-def arranged(document: dict[str, Any], trials: int | None = None) -> Rehearsals:
+def arranged(document: dict[str, Any], trials: int | None = None) -> Experiments:
     loaded = audit.load(document, SETTINGS, trials, None, KNOWN)
-    return rehearsals_of([audit.make_plan(loaded)])
+    return experiments_of([audit.make_plan(loaded)])
 
 
-def lows(found: Rehearsals, repeats: int, **how: Any) -> list[np.ndarray]:
-    outcomes = play.repeated(found.rehearsals, repeats, **{"workers": 1, **how})
+def lows(found: Experiments, repeats: int, **how: Any) -> list[np.ndarray]:
+    outcomes = experiment.repeated(found.experiments, repeats, **{"workers": 1, **how})
     assert all(one.reason is None for own in outcomes for one in own)
     return [one.lows for own in outcomes for one in own]
 
@@ -64,13 +64,14 @@ def test_repeats_are_those_of_the_engine(document: dict[str, Any], repeats: int)
     """The same draws, pilots and fits, so bounds differ by rounding alone."""
     trials = 200
     found = arranged(spec(**document))
-    outcomes = iter(lows(found, repeats))
+    outcomes = lows(found, repeats)
+    parts = [part for one in found.experiments for part in one.parts]
     ours = {
-        (line.cell.mechanism.use, line.cell.attack.use, line.cell.estimator.use): low
-        for line, low in zip(itertools.chain(*found.lines), outcomes, strict=True)
-        if not line.raw
+        (part.cell.mechanism.use, part.cell.attack.use, part.cell.estimator.use): low
+        for part, low in zip(parts, outcomes, strict=True)
+        if not part.raw
     }
-    (rows,) = {one.the_pass.rows for one in found.rehearsals}
+    (rows,) = {one.the_pass.rows for one in found.experiments}
     assert rows == (16 if document is BLACK_BOX else 256)
     settings = [f"audit.repeats={repeats}", f"run.chunk={rows}", f"run.pilot={trials}"]
     settings += ['audit.multiplicity="none"', f"run.fit={trials}"]
@@ -91,7 +92,7 @@ def test_repeats_are_those_of_the_engine(document: dict[str, Any], repeats: int)
 def test_blocks_do_not_matter(trials: int) -> None:
     """Three chunks of 1024 at 3 000 trials, a part of one at 200."""
     found = arranged(spec(**BLOCKS, run={"chunk": 1024, "pilot": 150, "fit": 50}), trials)
-    assert {(one.run.pilot, one.run.fit, one.the_pass.rows) for one in found.rehearsals} == {
+    assert {(one.run.pilot, one.run.fit, one.the_pass.rows) for one in found.experiments} == {
         (150, 50, 1024)
     }
     whole = lows(found, 11)
@@ -111,13 +112,13 @@ def test_every_draw_is_made_once() -> None:
     seen: list[Any] = []
     for seed in (5, 6):
         found = arranged(spec(**{**BLOCKS, "audit": {"seed": seed, "delta": 1e-5}}))
-        (rehearsal, *_) = found.rehearsals
-        block = Block(rehearsal, range(3))
+        (one, *_) = found.experiments
+        draws = [one.draws(repeat) for repeat in range(3)]
         for stream, index in itertools.product((FIT, PILOT, EVAL), (0, 1)):
-            outputs = np.asarray(block.outputs(stream, index))
-            seen.append(outputs - rehearsal.the_pass.pair.d1 * index)
-            again = Block(rehearsal, range(1, 3)).outputs(stream, index)
-            np.testing.assert_array_equal(outputs[1:], again)
+            outputs = np.stack([repeat.outputs(stream, 0)[index] for repeat in draws])
+            seen.append(outputs - one.the_pass.pair.d1 * index)
+            again = one.draws(1).outputs(stream, 0)[index]
+            np.testing.assert_array_equal(outputs[1], again)
     noise = np.concatenate([piece.ravel() for piece in seen])
     # Numbers between 2 and 4 are 2⁻²² apart; a few of 7 200 coincide by chance.
     assert len(noise) == 7200
@@ -128,8 +129,8 @@ def test_raw_scores_are_a_line_of_their_own() -> None:
     document = spec(mechanism=[{"use": "shifted"}], attack=[{"use": "first"}],
                     estimator=[{"use": "order-statistics"}, {"use": "greedy"}])  # fmt: skip
     found = arranged(document)
-    (lines,) = found.lines
-    assert [(line.cell.estimator.use, line.raw) for line in lines] == [
+    (only,) = found.experiments
+    assert [(part.cell.estimator.use, part.raw) for part in only.parts] == [
         ("order-statistics", False), ("order-statistics", True), ("greedy", False),
     ]  # fmt: skip
     streaming, raw, _ = lows(found, 30)
@@ -144,9 +145,9 @@ def test_processes_are_left_out_where_they_cannot_help(monkeypatch: pytest.Monke
         raise AssertionError("a process")
 
     expected = lows(found, 3)
-    monkeypatch.setattr(play, "spawned", refuse)
+    monkeypatch.setattr(experiment, "spawned", refuse)
     np.testing.assert_array_equal(lows(found, 3, workers=None), expected)  # too small
     with pytest.raises(AssertionError, match="a process"):
         lows(found, 3, workers=2)
-    monkeypatch.setattr(play, "in_bytes", lambda _: (None, "PicklingError"))
+    monkeypatch.setattr(experiment, "in_bytes", lambda _: (None, "PicklingError"))
     np.testing.assert_array_equal(lows(found, 3, workers=2), expected)

@@ -1,57 +1,132 @@
-"""Whole audits of cells with exactly right p-values."""
+"""Audit cells with exactly right p-values, to test what the engine makes of them.
+
+Other modules calibrate an estimator by itself; this one calibrates the rest: the error shared among
+all bounds of an audit, the step-down test of its claims, the price of looking again, and the slack
+for float32. The counts are made up and handed to the engine's own estimate, ledger and verdict. The
+probability of each error is known to the last digit, so both too much and too little are noticed.
+
+A coin says D′ with probability c on D and 1 − c on D′, and its estimator knows the latter. Then the
+claim ε = ln((1 − c)/c) is a test of one binomial number, and its probability of rejection at any
+level is a sum of binomial probabilities. Nothing is given away, so no mistake can hide.
+"""
 
 from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
+import jax
 import numpy as np
+from annotated_types import Gt
 from scipy import special
 
-from dpframe.calibration.exact import PLUGINS
-from dpframe.engine.estimate import estimate_cell
+from dpframe.claims import PureDP
+from dpframe.common.types import Array, Floats, Ints, Key, Tree
+from dpframe.engine.estimate import Extremes, estimate_cell
 from dpframe.engine.ledger import Ledger
-from dpframe.engine.plan import plan
+from dpframe.engine.plan import Pass, Place, plan
 from dpframe.engine.rounds import Tally
 from dpframe.interfaces import registry
+from dpframe.interfaces.attack import Attack
+from dpframe.interfaces.confidence_regions import estimate_from_boxes
+from dpframe.interfaces.estimator import Estimate, Estimator, Query
+from dpframe.interfaces.mechanism import Mechanism
+from dpframe.interfaces.pair import Pair
+from dpframe.interfaces.statistic import DecisionCounts, Statistic
 from dpframe.results.build import cell_record
+from dpframe.results.model import CellRecord
 from dpframe.results.verdict import judged
 from dpframe.sampling.address import Stream, generator_name, host_generator
 from dpframe.spec import audit_from_dict
+from dpframe.spec.audit import Cell
+from dpframe.stats.binomial import clopper_pearson_upper
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+AUDITS = 3000  # show a mistake that changes the rate of errors by half
+FEW = 200  # enough audits where a mistake would show in all of them
 
-    from dpframe.engine.estimate import Extremes
-    from dpframe.engine.plan import Pass, Place
-    from dpframe.results.model import CellRecord
-    from dpframe.spec.audit import Cell
+# True claims, as many false ones before them, and bounds without a claim.
+CLAIMS, UNCLAIMED = 4, 16
+LOOKS, GROWTH = 5, 1.6
 
 
-# An audit of exact cells whose counts are told instead of drawn; the rest is the engine's.
+class Coin(Mechanism, name="coin"):
+    """A coin whose counts are made up, so it is never tossed."""
+
+    epsilon: Annotated[float, Gt(0)]
+    """The truth."""
+    claimed: float | None = None
+    """The claim; default: none."""
+
+    def claim(self, pair: Pair) -> PureDP | None:
+        return None if self.claimed is None else PureDP(self.claimed)
+
+    def truth(self, pair: Pair) -> PureDP:
+        return PureDP(self.epsilon)
+
+    def sample(self, key: Key, data: Array, n: int) -> Array:
+        drawn: Array = jax.random.uniform(key, (n, *data.shape), data.dtype)
+        return drawn
+
+
+class Side(Attack, name="side"):
+    """The side that the coin shows."""
+
+    gives: ClassVar[Literal["decision", "score"]] = "decision"
+
+    def score(self, state: Tree, outputs: Array) -> Array:
+        return outputs[:, 0] > 0.5
+
+
+class OneLimit(Estimator, name="one-limit"):
+    """Bounds the false positives; the false negatives are known."""
+
+    certifies: ClassVar[bool] = True
+    assumption: ClassVar[str] = "the false-negative rate is known"
+
+    rate: Annotated[float, Gt(0)]
+    """The false-negative rate."""
+
+    def statistic(self) -> Statistic:
+        return DecisionCounts()
+
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
+        said, trials = int(counts[0, 1]), int(counts[0].sum())
+
+        def boxes(error: float) -> Floats:
+            limit = float(clopper_pearson_upper(said, trials, error))
+            return np.array([[limit, self.rate]])
+
+        point = math.log((1 - self.rate) * trials / max(said, 1))
+        return estimate_from_boxes(boxes, query, epsilon=max(0.0, point))
+
+    def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
+        return np.array([[trials[0], 0], [0, trials[1]]], np.int64)
+
+
+PLUGINS: list[Any] = [Coin, Side, OneLimit]
 
 
 class Numbers(NamedTuple):
-    """How many bounds of each kind an audit has; they come in this order."""
+    """The number of bounds of each kind in an audit; they come in this order."""
 
-    false: int = 0
-    """Claims that any counts refute."""
+    false: int = 0  # claims that any counts refute
     true: int = 0
     unclaimed: int = 0
 
 
 class Whole:
-    """One audit, to be repeated with other counts.
+    """One audit, judged again and again with other counts.
 
     Args:
         rate: FPR and FNR of every cell.
         trials: per dataset.
         confidence: of the audit.
         numbers: of cells.
-        precision: of the sampler that did not draw.
-        folder: where the looks of earlier audits at the same draws are written down.
+        precision: of the sampler that the counts are said to come from.
+        folder: of the ledger, which counts earlier audits of the same draws.
     """
 
     def __init__(
@@ -88,20 +163,16 @@ class Whole:
         self._extremes: Extremes = {}
 
     def judged(self, counts: Iterable[int]) -> list[CellRecord]:
-        """The cells of the record, in order.
-
-        Args:
-            counts: false positives, one number per cell.
-        """
+        """Return the cells of the record for one number of false positives per cell."""
         cells = [self._cell(*of, int(k)) for of, k in zip(self.places, counts, strict=True)]
         return judged(cells, self.plan.m, self.plan.audit.multiplicity)
 
     def exceeds(self, cell: CellRecord) -> bool:
-        """Whether a bound lies above the truth."""
+        """True if a bound lies above the truth."""
         return cell.estimate is None or (cell.estimate.epsilon_lower or 0.0) > self.truth
 
     def _cell(self, cell: Cell, place: Place, the_pass: Pass, false: int) -> CellRecord:
-        """The record of a cell; of two that claim the same and count the same it is the same."""
+        """Return the record of a cell, made once for equal claims and counts."""
         key = (repr(cell.claim), false)
         if key not in self._made:
             told: Any = _Told(the_pass, self.trials, place, false)
@@ -112,7 +183,7 @@ class Whole:
 
 
 class _Told:
-    """What is asked of a pass at work, for counts that nobody counted."""
+    """Stands in for a pass at work, with counts that were made up."""
 
     notes = ()
     layouts = ((),)
@@ -134,43 +205,18 @@ def _mechanisms(truth: float, numbers: Numbers) -> list[dict[str, Any]]:
     ]
 
 
-# Audits as a whole: what the engine makes of p-values and bounds that are exactly right.
-#
-# An estimator is calibrated by itself; here is the rest: the error shared among all bounds of an
-# audit, the step-down test of its claims, the price of looking again, and the slack for float32.
-# The counts of exact cells (`dpframe.calibration.exact`) are made up and handed to the engine's
-# own
-# estimate, ledger and verdict. How often something goes wrong is known to the last digit, so that
-# both too much and too little is noticed.
-
-
-AUDITS = 3000
-"""So many show a mistake that changes the rate of errors by half."""
-
-CLAIMS, UNCLAIMED = 4, 16
-"""True claims, as many false ones before them, and bounds without a claim."""
-
-
 class Together(NamedTuple):
-    """How often something happened to audits that are right."""
+    """The frequency of one kind of error in audits that are right."""
 
     what: str
     audits: int
     happened: int
-    expected: float
-    """How often it should, exactly: probability for one audit."""
-    promised: float
-    """How often it may."""
+    expected: float  # exact probability for one audit
+    promised: float  # largest probability allowed
 
 
 def together(confidence: float, audits: int, seed: int) -> Iterator[Together]:
-    """Tries the engine on audits of exact cells.
-
-    Args:
-        confidence: of each audit.
-        audits: how many.
-        seed: of the counts.
-    """
+    """Run the engine on a number of audits of exact cells, at a confidence each."""
     error = 1 - confidence
     yield from _one_audit(error, audits, seed)
     yield _looks(error, audits, seed)
@@ -178,7 +224,7 @@ def together(confidence: float, audits: int, seed: int) -> Iterator[Together]:
 
 
 def _one_audit(error: float, audits: int, seed: int) -> Iterator[Together]:
-    """Bounds and verdicts of an audit with true claims, false ones and none."""
+    """Test bounds and verdicts of an audit with true claims, false ones and none."""
     n, rate = 4000, 0.02
     whole = Whole(rate, n, 1 - error, Numbers(CLAIMS, CLAIMS, UNCLAIMED))
     bounds = 2 * CLAIMS + UNCLAIMED
@@ -206,11 +252,8 @@ def _one_audit(error: float, audits: int, seed: int) -> Iterator[Together]:
     )
 
 
-LOOKS, GROWTH = 5, 1.6
-
-
 def _looks(error: float, audits: int, seed: int) -> Together:
-    """One true claim, looked at again and again while the trials grow."""
+    """Test one true claim again and again while the trials grow."""
     rate = 0.02
     trials = [round(5000 * GROWTH**look) for look in range(LOOKS)]
     steps = np.diff([0, *trials])
@@ -231,12 +274,8 @@ def _looks(error: float, audits: int, seed: int) -> Together:
     )
 
 
-FEW = 200
-"""Enough audits where a mistake would show in all of them."""
-
-
 def _slack(error: float, audits: int, seed: int) -> Together:
-    """A sampler in float32 whose rare events are a millionth rarer than they should be."""
+    """Test a float32 sampler whose rare events are a millionth rarer than they should be."""
     n, rate, slack = 10**9, 1e-5, 1e-6
     whole = Whole(rate, n, 1 - error, Numbers(true=1), "float32")
     counts = _generator(seed, "slack").binomial(n, rate - slack, (audits, 1))
@@ -257,7 +296,7 @@ def _generator(seed: int, what: str) -> np.random.Generator:
 
 
 def _largest(n: int, limit: float, error: float) -> int:
-    """The largest count whose upper limit, at this error, lies below a given one; −1 for none."""
+    """Return the largest count whose upper limit at this error lies below `limit`, else −1."""
     low, high = -1, math.ceil(n * limit)
     while low < high:
         middle = (low + high + 1) // 2
@@ -269,18 +308,18 @@ def _largest(n: int, limit: float, error: float) -> int:
 
 
 def _below(n: int, rate: float, error: float, limit: float | None = None) -> float:
-    """Probability of a count whose upper limit lies below a given one; default: below the rate."""
+    """Return the probability of a count whose upper limit lies below `limit`, or the rate."""
     largest = _largest(n, rate if limit is None else limit, error)
     return float(special.bdtr(largest, n, rate)) if largest >= 0 else 0.0
 
 
 def _any(probability: float, number: int) -> float:
-    """Probability that at least one of some independent things happens."""
+    """Return the probability that at least one of `number` independent events happens."""
     return -math.expm1(number * math.log1p(-probability))
 
 
 def _any_look(trials: list[int], rate: float, error: float) -> float:
-    """Probability that a count, as it grows, lies below its limit at one look or more."""
+    """Return the probability that a growing count is below its limit at one look or more."""
     alive, before = np.ones(1), 0
     for number, n in enumerate(trials, start=1):
         new = n - before

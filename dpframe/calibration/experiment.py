@@ -1,0 +1,398 @@
+"""Small audits on a known truth, repeated many times by the engine's own programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from dpframe.claims import Claim
+from dpframe.common.types import Floats, Tree
+from dpframe.engine.checks import guarded
+from dpframe.engine.ledger import share_of_error
+from dpframe.engine.plan import Pass, Plan, arrange
+from dpframe.engine.rounds import no_counts
+from dpframe.engine.trace import resolved, stack, unstacked
+from dpframe.errors import CellError, DpframeError
+from dpframe.interfaces.estimator import Estimator, Query
+from dpframe.sampling import programs
+from dpframe.sampling.address import (
+    EVAL,
+    SPLIT,
+    both_as_made,
+    draw_group,
+    host_generator,
+    precision_of,
+)
+from dpframe.sampling.draws import Draws, learn
+from dpframe.spec.audit import Cell, RunSettings, Skip
+from dpframe.workers.process import available_cores, begin, from_bytes, in_bytes, spawned
+
+
+class Part(NamedTuple):
+    """One estimator behind one attack."""
+
+    cell: Cell
+    query: Query
+    certifies: bool
+    raw: bool  # reads raw scores instead of counts
+    truth: Claim
+    epsilon: float  # the true ε at the cell's δ
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """An audit of one mechanism on one pair, and the estimators that are tried on it."""
+
+    the_pass: Pass  # of one lane; its repeat is replaced
+    run: RunSettings
+    prng: str
+    parts: tuple[Part, ...]  # in the order of the pass; raw scores after counts
+
+    def draws(self, repeat: int, cells: Sequence[Cell] | None = None) -> Draws:
+        """Return the draws of one repeat, the same that `dpframe run` makes for it."""
+        the_pass = self.the_pass if cells is None else self.the_pass.only(list(cells))
+        stream = the_pass.stream._replace(repeat=repeat)
+        repeated = dataclasses.replace(the_pass, stream=stream)
+        return Draws(repeated, self.run, self.prng, both_as_made(the_pass.pair))
+
+
+class Experiments(NamedTuple):
+    """Everything to repeat, and the cells that cannot be."""
+
+    experiments: list[Experiment]
+    skipped: list[Skip]
+    failed: list[tuple[Cell, str]]
+
+    def certifying(self) -> Iterator[tuple[Part, RunSettings]]:
+        """Yield each estimator that certifies from counts, once per kind of scores it reads."""
+        seen = set()
+        for experiment in self.experiments:
+            for part in experiment.parts:
+                cell, precision = part.cell, experiment.run.precision
+                key = (cell.estimator.value, cell.attack.value.gives, cell.confidence, precision)
+                if part.certifies and not part.raw and key not in seen:
+                    seen.add(key)
+                    yield part, experiment.run
+
+
+def experiments_of(plans: Sequence[Plan]) -> Experiments:
+    """Arrange the cells of plans; cells that share draws become one experiment.
+
+    Pilots and learners get as many draws as the spec says, but no more than the audit itself.
+    A chunk is as small as the number of trials allows, unless the spec gives its size.
+    """
+    found = Experiments([], [], [])
+    for plan in plans:
+        found.skipped.extend(plan.skipped)
+        found.failed.extend(plan.failed)
+        for the_pass in plan.passes:
+            lanes: dict[int, list[Cell]] = {}
+            for cell, place in the_pass.cells:
+                lanes.setdefault(place.lane, []).append(cell)
+            for cells in lanes.values():
+                _add(found, the_pass, cells, plan)
+    return found
+
+
+def _add(found: Experiments, the_pass: Pass, cells: list[Cell], plan: Plan) -> None:
+    mechanism = cells[0].mechanism.value
+    try:
+        truth = guarded("truth", lambda: mechanism.truth(the_pass.pair))
+    except CellError as error:
+        found.failed.extend((cell, str(error)) for cell in cells)
+        return
+    parts: list[Part] = []
+    for cell in cells:
+        epsilon = None if truth is None else truth.epsilon_at(cell.delta)
+        if truth is None or epsilon is None or epsilon == math.inf:
+            found.skipped.append(_skip(cell, epsilon))
+            continue
+        parts.append(_part(cell, plan, truth, epsilon))
+        own = type(cell.estimator.value).estimate_scores is not Estimator.estimate_scores
+        if own and cell.attack.value.gives == "score":
+            parts.append(parts[-1]._replace(raw=True))
+    if parts:
+        run = resolved(plan.audit.run, the_pass.mechanisms[0], the_pass.trials)
+        fit, pilot = (min(asked or 0, the_pass.trials) for asked in (run.fit, run.pilot))
+        small = _small(the_pass, [part.cell for part in parts if not part.raw], plan)
+        run = run._replace(fit=fit, pilot=pilot)
+        found.experiments.append(Experiment(small, run, plan.prng, tuple(parts)))
+
+
+def _skip(cell: Cell, epsilon: float | None) -> Skip:
+    mechanism = cell.mechanism.label
+    if epsilon is None:
+        reason = f"the true ε of {mechanism} is not known for this pair"
+    else:
+        reason = (
+            f"the true ε of {mechanism} at δ = {cell.delta:g} is infinite, and no bound can be "
+            "above it"
+        )
+    labels = (mechanism, cell.pair.label, cell.attack.label, cell.estimator.label)
+    return Skip(*labels, swept=cell.swept, reason=reason)
+
+
+def _part(cell: Cell, plan: Plan, truth: Claim, epsilon: float) -> Part:
+    estimator = cell.estimator.value
+    certifies = estimator.certifies_against(cell.claim)
+    # p-values cost more than all the rest, so the claim is kept back unless certifying needs it.
+    claim = cell.claim if certifies and not estimator.certifies_against(None) else None
+    confidence = 1 - share_of_error(cell, plan)
+    query = Query((cell.trials, cell.trials), cell.delta, confidence, claim)
+    return Part(cell, query, certifies, False, truth, epsilon)
+
+
+def _small(the_pass: Pass, cells: list[Cell], plan: Plan) -> Pass:
+    """Return the pass with chunks as small as the number of trials allows."""
+    run, rows = plan.audit.run, the_pass.rows
+    if run.chunk is None and not the_pass.slow:
+        rows = min(rows, 1 << (the_pass.trials - 1).bit_length())
+    group = draw_group(
+        cells[0], data=the_pass.data, precision=run.precision, prng=plan.prng, rows=rows
+    )
+    stream = the_pass.stream._replace(group=group)
+    return arrange(stream, the_pass.trials, rows, the_pass.shape, the_pass.data, cells)
+
+
+class Outcome(NamedTuple):
+    """The answers of one part, repeat by repeat."""
+
+    points: Floats
+    lows: Floats  # certified bounds; else lower ends of intervals, NaN without one
+    reason: str | None = None  # why the part failed
+
+
+def repeat(experiment: Experiment, first: int, number: int) -> list[Outcome]:
+    """Play a block of repeats; which block a repeat is in changes nothing.
+
+    Args:
+        experiment: the audit.
+        first: number of the first repeat.
+        number: of repeats.
+
+    Returns:
+        One outcome per part. A failing cell costs the others nothing.
+    """
+    with precision_of(experiment.run):
+        said = [_repeat(experiment, first + n) for n in range(number)]
+    return [_outcome([answers[at] for answers in said]) for at in range(len(experiment.parts))]
+
+
+# Point value and bound of one part in one repeat, or why there are none.
+Answer = tuple[float, float] | CellError
+
+
+def _outcome(said: list[Answer]) -> Outcome:
+    found = []
+    for answer in said:
+        if isinstance(answer, CellError):
+            nothing = np.full(len(said), np.nan)
+            return Outcome(nothing, nothing, str(answer))
+        found.append(answer)
+    points, lows = np.array(found, np.float64).T
+    return Outcome(points, lows)
+
+
+def _repeat(experiment: Experiment, number: int) -> list[Answer]:
+    try:
+        return _answers(experiment.draws(number), experiment.parts)
+    except CellError:
+        pass  # as the engine does: again cell by cell, so that only those to blame are lost
+    found: list[Answer] = []
+    for cell, _ in experiment.the_pass.cells:
+        own = [part for part in experiment.parts if part.cell.id == cell.id]
+        try:
+            found += _answers(experiment.draws(number, [cell]), own)
+        except CellError as error:
+            found += [error for _ in own]
+    return found
+
+
+def _answers(draws: Draws, parts: Sequence[Part]) -> list[Answer]:
+    """Learn, count and estimate; an estimator that raises costs the others nothing."""
+    states, layouts = learn(draws)
+    counts = _count(draws, states, layouts)
+    places = {cell.id: place for cell, place in draws.the_pass.cells}
+
+    def answer(part: Part) -> Answer:
+        estimator, place = part.cell.estimator.value, places[part.cell.id]
+
+        def own(trees: tuple[Tree, ...]) -> Tree:
+            return jax.tree.map(lambda leaf: leaf[0, place.attack], trees[place.scorer])
+
+        if part.raw:
+            leaves, state = unstacked(part.cell.attack.value, draws.dtype), own(states)
+            score = [
+                partial(programs.score_given, leaves, state, each)
+                for each in draws.outputs(EVAL, 0)
+            ]
+            d0, d1 = (np.asarray(guarded("score", call)) for call in score)
+            rng = host_generator(draws.the_pass.stream.of(SPLIT))
+            call = partial(estimator.estimate_scores, (d0, d1), part.query, rng)
+        else:
+            call = partial(estimator.estimate, own(layouts), own(counts), part.query)
+        estimate = guarded("estimate", call)
+        if not part.certifies:
+            return estimate.epsilon, estimate.interval[0] if estimate.interval else math.nan
+        bound = estimate.epsilon_lower
+        if bound is None or not math.isfinite(bound):
+            raise CellError(
+                f"estimate gave the bound {bound}; a certifying estimator gives a number"
+            )
+        return estimate.epsilon, bound
+
+    found: list[Answer] = []
+    for part in parts:
+        try:
+            found.append(answer(part))
+        except CellError as error:
+            found.append(error)
+    return found
+
+
+def _count(draws: Draws, states: tuple[Tree, ...], layouts: tuple[Tree, ...]) -> tuple[Tree, ...]:
+    """Count the eval stream, every leaf [1, attacks, …] in int64."""
+
+    def lane(tree: Any) -> Any:
+        return jax.tree.map(lambda leaf: leaf[0], tree)
+
+    scorers = draws.the_pass.scorers
+    attacks = tuple(stack(scorer.attacks, draws.dtype) for scorer in scorers)
+    scoring = programs.Scoring(attacks, lane(states), lane(layouts))
+    counts = lane(no_counts(draws.the_pass, layouts))
+    for index, outputs in enumerate(draws.outputs(EVAL, 0)):
+        arguments = counts, scoring, outputs, np.int32(index), np.int32(len(outputs))
+        statistics = tuple(scorer.statistic for scorer in scorers)
+        call = partial(programs.count_given, *arguments, statistics=statistics)
+        counts = guarded("counting", call)
+    found: tuple[Tree, ...] = jax.tree.map(
+        lambda leaf: np.asarray(leaf, np.int64)[None], tuple(counts)
+    )
+    return found
+
+
+REPEATS = 256  # at most so many in a block: progress is smooth, and cores get equal shares
+FEW = 4_000  # fewer estimates than this are done before other processes have started
+
+
+class Task(NamedTuple):
+    """A block of repeats to play."""
+
+    experiment: int
+    first: int
+    number: int
+
+
+def repeated(
+    experiments: Sequence[Experiment],
+    repeats: int,
+    *,
+    workers: int | None = None,
+    block: int = REPEATS,
+    told: Callable[[int, int], None] = lambda experiment, estimates: None,
+) -> list[list[Outcome]]:
+    """Play every experiment.
+
+    Args:
+        experiments: audits to repeat.
+        repeats: number of repeats.
+        workers: processes; default: one per core, none if the work is small. Without effect if it
+            cannot be sent to another process.
+        block: repeats in a block, at most; changes no outcome.
+        told: called after each block with the experiment's position and the estimates made.
+
+    Returns:
+        Per experiment and part, the outcomes of all repeats.
+    """
+    tasks = [
+        Task(number, first, min(block, repeats - first))
+        for number in range(len(experiments))
+        for first in range(0, repeats, block)
+    ]
+    tasks.sort(key=lambda task: -experiments[task.experiment].the_pass.trials)  # long ones first
+    pieces: list[dict[int, list[Outcome]]] = [{} for _ in experiments]
+    for task, outcomes in _played(experiments, tasks, workers):
+        pieces[task.experiment][task.first] = outcomes
+        told(task.experiment, task.number * len(outcomes))
+    return [_joined([found[first] for first in sorted(found)]) for found in pieces]
+
+
+def _joined(pieces: list[list[Outcome]]) -> list[Outcome]:
+    """Concatenate the outcomes of all blocks; a part that failed anywhere failed."""
+    return [
+        Outcome(
+            np.concatenate([outcome.points for outcome in of_part]),
+            np.concatenate([outcome.lows for outcome in of_part]),
+            next((outcome.reason for outcome in of_part if outcome.reason is not None), None),
+        )
+        for of_part in zip(*pieces, strict=True)
+    ]
+
+
+def _played(
+    experiments: Sequence[Experiment], tasks: Sequence[Task], workers: int | None
+) -> Iterator[tuple[Task, list[Outcome]]]:
+    """Yield each task with its outcomes, in any order."""
+    estimates = sum(task.number * len(experiments[task.experiment].parts) for task in tasks)
+    number = workers if workers is not None else available_cores() if estimates > FEW else 1
+    pickled = in_bytes(experiments)[0] if number > 1 else None
+    if pickled is None:
+        yield from _here(experiments, tasks)
+        return
+    executor = spawned(number, _start, pickled)
+    try:
+        if not _ready(executor):
+            yield from _here(experiments, tasks)
+            return
+        futures = {executor.submit(_work, task): task for task in tasks}
+        for future in as_completed(futures):
+            yield futures.pop(future), future.result()
+    except BrokenProcessPool:
+        raise DpframeError("a worker process died while it calibrated") from None
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _ready(executor: ProcessPoolExecutor) -> bool:
+    """True if processes start and can import the experiments."""
+    try:
+        return executor.submit(_problem).result() is None
+    except BrokenProcessPool:
+        return False
+
+
+def _here(
+    experiments: Sequence[Experiment], tasks: Sequence[Task]
+) -> Iterator[tuple[Task, list[Outcome]]]:
+    for task in tasks:
+        with jax.default_device(jax.devices("cpu")[0]):
+            outcomes = repeat(experiments[task.experiment], task.first, task.number)
+        yield task, outcomes
+
+
+_held: dict[str, Any] = {}  # the experiments of this worker process, or the problem with them
+
+
+def _start(pickled: bytes) -> None:
+    begin()
+    from dpframe.sampling.compile_cache import keep_compiled_programs
+
+    keep_compiled_programs()
+    _held["experiments"], _held["problem"] = from_bytes(pickled)
+
+
+def _problem() -> str | None:
+    problem: str | None = _held["problem"]
+    return problem
+
+
+def _work(task: Task) -> list[Outcome]:
+    return repeat(_held["experiments"][task.experiment], task.first, task.number)

@@ -1,0 +1,62 @@
+"""Commands of other distributions, from the entry-point group `dpframe.commands`."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from dpframe.errors import DpframeError
+
+GROUP = "dpframe.commands"
+
+
+@functools.cache
+def _points() -> dict[str, importlib.metadata.EntryPoint]:
+    if os.environ.get("DPFRAME_NO_PLUGINS", "") not in ("", "0"):
+        return {}
+    found = importlib.metadata.entry_points(group=GROUP)
+    return {point.name: point for point in sorted(found, key=lambda point: point.name)}
+
+
+def _provider(point: importlib.metadata.EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else "unknown"
+
+
+class Extended(TyperGroup):
+    """The built-in commands, then others; another command is imported only when it runs."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*self.commands, *(name for name in _points() if name not in self.commands)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in self.commands or cmd_name not in _points():
+            return super().get_command(ctx, cmd_name)
+        # For help: what the metadata say, and nothing is imported.
+        return TyperCommand(cmd_name, help=f"Provided by {_provider(_points()[cmd_name])}.")
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0]
+        if name in self.commands or name not in _points():
+            return super().resolve_command(ctx, args)
+        return name, _loaded(_points()[name]), args[1:]
+
+
+def _loaded(point: importlib.metadata.EntryPoint) -> Any:
+    try:
+        app = point.load()
+        if not isinstance(app, typer.Typer):
+            raise TypeError(f"{point.value} is {type(app).__name__}; a typer.Typer is wanted")
+        return typer.main.get_command(app)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit too: a plugin must not end the program
+        from dpframe.common.text import blame
+
+        raise DpframeError(
+            f"the command {point.name!r} of {_provider(point)} could not be loaded: {blame(error)}"
+        ) from None
