@@ -16,7 +16,6 @@ from dpframe.engine.ledger import Ledger
 from dpframe.engine.plan import plan
 from dpframe.engine.rounds import Tally
 from dpframe.interfaces import registry
-from dpframe.results.build import cell_record
 from dpframe.results.verdict import judged
 from dpframe.sampling.address import Stream, generator_name, host_generator
 from dpframe.spec import audit_from_dict
@@ -105,8 +104,8 @@ class Whole:
         key = (repr(cell.claim), false)
         if key not in self._made:
             told: Any = _Told(the_pass, self.trials, place, false)
-            self._made[key] = cell_record(
-                estimate_cell(cell, place, told, self.plan, self.ledger, 0.0, self._extremes)
+            self._made[key] = estimate_cell(
+                cell, place, told, self.plan, self.ledger, 0.0, self._extremes
             )
         return self._made[key]
 
@@ -116,6 +115,7 @@ class _Told:
 
     notes = ()
     layouts = ((),)
+    watches = None
 
     def __init__(self, the_pass: Pass, trials: int, place: Place, false: int) -> None:
         self.the_pass = the_pass

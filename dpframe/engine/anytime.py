@@ -14,7 +14,7 @@ from dpframe.engine.checkpoint import Saved
 from dpframe.engine.checks import guarded
 from dpframe.errors import CellError
 from dpframe.interfaces.estimator import Estimate
-from dpframe.results.verdict import FIRST_LOOK
+from dpframe.results.verdict import FIRST_LOOK, Looks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from dpframe.engine.plan import Pass, Place
     from dpframe.engine.rounds import Rounds
     from dpframe.interfaces.estimator import Estimator, Query, Settled
-    from dpframe.results.verdict import Looks
     from dpframe.spec.audit import Cell
 
 

@@ -87,6 +87,8 @@ class Ledger:
             of_these = self._earlier.setdefault(look.draws, {})
             of_these[look.number] = _merged(of_these.get(look.number), look)
         self._own: dict[tuple[Draws, int], Look] = {}
+        self.latest = 1
+        """The largest number of a look of this run."""
 
     def look(
         self,
@@ -113,6 +115,7 @@ class Ledger:
         looks = self.found(stream, [question], trials, known_as=known_as)
         if number is not None:
             looks = looks._replace(number=number)
+        self.latest = max(self.latest, looks.number)
         if known != looks.number:
             place = _draws(stream), looks.number
             own = self._own.get(place) or Look(*place, trials, {})

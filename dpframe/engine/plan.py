@@ -35,7 +35,6 @@ from dpframe.sampling.address import (
 )
 from dpframe.sampling.content import data_digest
 from dpframe.spec.audit import Skip
-from dpframe.workers.pool import Workers
 from dpframe.workers.trial_call import seen_shape
 
 if TYPE_CHECKING:
@@ -187,7 +186,10 @@ def plan(audit: Audit, prng: str, source: Source | None = None) -> Plan:
         source: calls black boxes for the first time; default: worker processes that end with it.
     """
     with contextlib.ExitStack() as stack:
-        source = source or stack.enter_context(Workers(interpreters=audit.interpreters))
+        if source is None:
+            from dpframe.workers.pool import Workers
+
+            source = stack.enter_context(Workers(interpreters=audit.interpreters))
         planner = _Planner(audit, prng, source)
         while planner.left:
             try:

@@ -96,7 +96,7 @@ def upgraded(record: Record) -> Record:
         cell.model_copy(update={"draws": sum(cell.trials) if cell.draws else 0})
         for cell in record.cells
     ]
-    summary = record.summary.model_copy(update={"draws": totals(cells).draws})
+    summary = record.summary.model_copy(update={"draws": totals(cells)["draws"]})
     return record.model_copy(update={"cells": cells, "summary": summary})
 
 
@@ -310,7 +310,7 @@ def _levels(record: Record) -> Iterator[str]:
 
 def _summary(record: Record) -> Iterator[str]:
     summary, cells = record.summary, record.cells
-    for name, value in totals(cells)._asdict().items():
+    for name, value in totals(cells).items():
         if getattr(summary, name) != value:
             yield f"summary.{name} is {getattr(summary, name)}, its cells add up to {value}"
     least = sum(map(is_tested, cells))

@@ -15,8 +15,9 @@ from dpframe.engine.estimate import again
 from dpframe.errors import CellError
 from dpframe.interfaces.estimator import Contrast, Estimate, Query
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.results.answer import checked
-from dpframe.results.build import CellResult, Witness
+from dpframe.results.answer import checked, text
+from dpframe.results.build import cell_record, choice_record
+from dpframe.results.model import CellRecord, SearchRecord
 from dpframe.search.search import least_losses
 from dpframe.stats.betting import events
 
@@ -38,8 +39,8 @@ SMALLEST = 1e-300
 """Of p-values, as elsewhere."""
 
 
-def finding(hunt: Hunt, seconds: float) -> CellResult:
-    """The result of a cell, with the pair and the event that earned most as its witness.
+def finding(hunt: Hunt, seconds: float) -> CellRecord:
+    """Return the record of a cell, with the pair and the event that earned most as its witness.
 
     Args:
         hunt: one that has come to an end.
@@ -63,12 +64,16 @@ def finding(hunt: Hunt, seconds: float) -> CellResult:
         raise CellError(f"truth returned {shown(truth)}, which is neither a claim nor None")
     bound = wealth.bound(error, hunt.arms.index(arm)) * arm.scale
     found = dataclasses.replace(hunt.maker.of(arm.pair, mechanism, place), claim=arm.claim)
-    witness = Witness(
-        event=told or f"{found.attack.label} {scores}",
-        more_likely="D′" if side else "D",
-        hits=hits,
-        trials=(n, n),
+    assert cell.search is not None
+    event = told or f"{found.attack.label} {scores}"
+    witness = SearchRecord(
+        neighbourhood=choice_record(cell.search.neighbourhood),
+        attacks=[text(attack.label) for attack in cell.search.attacks],
         pairs=len(hunt.arms),
+        event=text(event),
+        more_likely="D′" if side else "D",
+        hits=list(hits),
+        trials=[n, n],
         pair_trials=arm.trials,
     )
     trials, resolution = (hunt.drawn, hunt.drawn), hunt.settings.resolution_of(cell)
@@ -90,22 +95,21 @@ def finding(hunt: Hunt, seconds: float) -> CellResult:
     if tested:
         most = max(math.exp(-wealth.most), SMALLEST)
         extreme = estimate._replace(p_value=most, p_resolved=most)
-    return CellResult(
-        cell=found,
+    return cell_record(
+        found,
         counts=[[n - hits[0], hits[0]], [n - hits[1], hits[1]]],
         trials=trials,
-        statistic={"name": "Witness", "event": witness.event},
+        statistic={"name": "Witness", "event": event},
         estimate=checked(estimate, certified=True, tested=tested),
         certified=True,
         query=query,
         truth=truth,
         extreme=extreme,
-        draws=sum(trials),
         draw_group=arm.group,
         looks=hunt.settings.looks_of(cell),
         data=arm.data,
         seconds=seconds,
-        witness=witness,
+        search=witness,
         exact=hunt.sensitivity.found,
     )
 
@@ -163,7 +167,7 @@ def most_telling(seen: Seen, delta: float, resolution: float = 0.0) -> tuple[int
     return number, float(max(0.0, loss[number]))
 
 
-def _notes(hunt: Hunt, witness: Witness, attack: Attack) -> tuple[str, ...]:
+def _notes(hunt: Hunt, witness: SearchRecord, attack: Attack) -> tuple[str, ...]:
     told = hunt.witness().pair.description
     on_pair = f"on the pair “{told}” " if told else ""
     notes = [
