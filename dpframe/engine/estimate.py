@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from dpframe.claims import Claim
-from dpframe.engine.checks import exact_shares, guarded
+from dpframe.engine.checks import certifies, exact_shares, guarded
 from dpframe.engine.ledger import Inquiry, Ledger, query_of
 from dpframe.errors import CellError
 from dpframe.interfaces.estimator import Estimate, Query, Settled
@@ -94,11 +94,9 @@ def estimate_cell(
             raise CellError(f"describe returned {shown(statistic)}; a dictionary is wanted")
         shares = exact_shares(cell, listed, statistic)
         record = partial(record, statistic=statistic, exact_shares=shares)
-        promised = guarded(
-            "certifies_against", lambda: bool(estimator.certifies_against(cell.claim))
-        )
+        promised = certifies(estimator, cell.claim)
         tested = promised and cell.claim is not None
-        truth = guarded("truth", lambda: cell.mechanism.value.truth(cell.pair.value))
+        truth = guarded("truth", cell.mechanism.value.truth, cell.pair.value)
         if not isinstance(truth, Claim | None):
             raise CellError(f"truth returned {shown(truth)}, which is neither a claim nor None")
 
@@ -146,7 +144,7 @@ def _extreme(
             return extremes[key]
     except TypeError:  # a plugin's, which cannot be a key
         key = None
-    most = guarded("extreme", lambda: estimator.extreme(layout, query.trials))
+    most = guarded("extreme", estimator.extreme, layout, query.trials)
     found: Estimate = guarded("estimate", lambda: look_at(estimator.estimate(layout, most, query)))
     if key is not None:
         extremes[key] = found

@@ -329,7 +329,7 @@ def rehearsed(the_pass: Pass, source: Source) -> Pace | None:
     """Return the pace of one box; None if its trial call fails, which the run reports."""
     mechanism: Any = the_pass.mechanisms[0]
     try:
-        data = guarded("the pair", lambda: both_as_made(the_pass.pair))
+        data = guarded("the pair", both_as_made, the_pass.pair)
         with source.lend(Load((mechanism,), for_a_box(data))) as (worker, *_):
             return _pace(worker, the_pass, time.monotonic() + REHEARSAL)
     except CellError:

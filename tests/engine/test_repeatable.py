@@ -162,7 +162,7 @@ import jax
 jax.config.update("jax_num_cpu_devices", int(sys.argv[1]))
 import pytest
 from support.small_audits import counts, small_segments
-from dpframe.engine.programs import programs
+from dpframe.sampling import programs
 
 used = set()
 count = programs.count_chunks

@@ -163,7 +163,7 @@ def test_cells_drop_out_without_changing_others() -> None:
     assert len(set(ended)) > 2
     assert min(ended) < TRIALS == max(ended)
     whole = results(bets(sweep=SWEEP))
-    assert {result.trials for result in whole} == {(TRIALS, TRIALS)}
+    assert {tuple(result.trials) for result in whole} == {(TRIALS, TRIALS)}
     for stopped, full in zip(together, whole, strict=True):
         assert stopped.estimate is not None
         assert full.estimate is not None

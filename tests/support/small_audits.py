@@ -143,11 +143,11 @@ def results(
     return found
 
 
-def counts(spec: dict[str, Any], plugins: list[Any] = PLUGINS, **how: Any) -> dict[Any, Any]:
+def counts(spec: dict[str, Any], *args: Any, **how: Any) -> dict[Any, Any]:
     """Counts by everything that determines them."""
     found = {}
-    planned = {cell.id: cell for cell in load(spec, plugins).cells}
-    for result in results(spec, plugins=plugins, **how):
+    planned = {cell.id: cell for cell in load(spec, how.get("plugins", PLUGINS)).cells}
+    for result in results(spec, *args, **how):
         cell = planned[result.id]
         key = (
             cell.mechanism.use,
