@@ -33,7 +33,6 @@ from dpframe.sampling.address import (
 from dpframe.sampling.content import data_digest
 from dpframe.sampling.draws import Draws, learn
 from dpframe.sampling.programs import Parcel, count_segment
-from dpframe.workers.trial_call import check_seen_alone, seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -300,11 +299,21 @@ class Work(ABC):
                 attack = scorer.attacks[place]
                 if (*draws, attack) not in self.tried:
                     state = jax.tree.map(lambda leaf, at=place: leaf[lane, at], states)
-                    look = self.the_pass.shape, self.dtype
-                    check_seen_alone(attack, outputs[0], *look)
-                    x, y = (seen(attack, part, *look) for part in outputs)
-                    check_rows_alone(self._score(attack, state), (x, y))
+                    rows = outputs
+                    if self.the_pass.shape.asking is not None:
+                        rows = self._as_seen(attack, outputs)
+                    check_rows_alone(self._score(attack, state), rows)
                     self.tried.add((*draws, attack))
+
+    def _as_seen(
+        self, attack: Attack, outputs: tuple[HostArray, HostArray]
+    ) -> tuple[HostArray, HostArray]:
+        """Return answers of any kind as an attack sees them, each alone."""
+        from dpframe.workers.trial_call import check_seen_alone, seen
+
+        look = self.the_pass.shape, self.dtype
+        check_seen_alone(attack, outputs[0], *look)
+        return seen(attack, outputs[0], *look), seen(attack, outputs[1], *look)
 
     def _score(self, attack: Attack, state: Tree) -> Callable[[HostArray], HostArray]:
         leaves = unstacked(attack, self.dtype)

@@ -18,7 +18,7 @@ from dpframe.engine.checks import (
     statistic_of,
     unsuited,
 )
-from dpframe.engine.trace import Scorer, Tracer, declared_rows, resolved, structure
+from dpframe.engine.trace import Scorer, Tracer, declared_rows, resolved, seen_by, structure
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack, Target, in_words
 from dpframe.interfaces.mechanism import HostMechanism
@@ -34,7 +34,6 @@ from dpframe.sampling.address import (
 )
 from dpframe.sampling.content import data_digest
 from dpframe.spec.audit import Skip
-from dpframe.workers.trial_call import seen_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -283,7 +282,7 @@ class _Planner:
             data = self._data_of(cell)
             shape, value = tracer.output_shape(cell), cell.mechanism.value
             declared = declared_rows(cell.mechanism.value)
-            dims = seen_shape(attack, shape, run_dtype(resolved(run, value, cell.trials))).dims
+            dims = seen_by(attack, shape, run_dtype(resolved(run, value, cell.trials))).dims
             target = Target(value, cell.pair.value, dims)
             may_be_nan = nan_allowed(cell.mechanism.value)
             if (reason := unsuited(attack, target)) is not None:

@@ -19,7 +19,6 @@ from dpframe.engine.trace import LANES, resolved, structure
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.sampling.address import PROBE, Segment, Stream, both_as_made, for_a_box
-from dpframe.workers.scheduling import Load, Overdue, Request
 
 if TYPE_CHECKING:
     from dpframe.common.types import Tree
@@ -327,6 +326,8 @@ def waves(the_pass: Pass, run: RunSettings, workers: int) -> int:
 
 def rehearsed(the_pass: Pass, source: Source) -> Pace | None:
     """Return the pace of one box; None if its trial call fails, which the run reports."""
+    from dpframe.workers.scheduling import Load
+
     mechanism: Any = the_pass.mechanisms[0]
     try:
         data = guarded("the pair", both_as_made, the_pass.pair)
@@ -338,6 +339,8 @@ def rehearsed(the_pass: Pass, source: Source) -> Pace | None:
 
 def _pace(worker: Lent, the_pass: Pass, deadline: float) -> Pace:
     """Time one release, then whole chunks while there is time; the last one counts."""
+    from dpframe.workers.scheduling import Overdue, Request
+
     pace = Pace(REHEARSAL, known=False)
     rows, asking = the_pass.rows, the_pass.shape.asking
     for chunk, number in enumerate((1, rows, rows)):

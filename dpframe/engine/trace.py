@@ -22,7 +22,6 @@ from dpframe.sampling.address import (
     shape_of_dataset,
 )
 from dpframe.sampling.compile_cache import remembered
-from dpframe.workers.trial_call import ROWS, asking_of, first_call, seen_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -135,6 +134,9 @@ def structure(plugin: Plugin) -> Any:
     return jax.tree.structure(plugin)
 
 
+ROWS = 2
+"""Outputs of a traced call, enough to tell their axis from the others."""
+
 UNFINISHED = "did not come back when it was tried for another cell"
 
 
@@ -155,7 +157,11 @@ class Tracer:
     def output_shape(self, cell: Cell) -> Shape:
         """Return the shape of one output; raise CellError if the mechanism cannot be run."""
         mechanism = cell.mechanism
-        ways = asking_of(cell) if isinstance(mechanism.value, HostMechanism) else None
+        ways = None
+        if isinstance(mechanism.value, HostMechanism):
+            from dpframe.workers.trial_call import asking_of
+
+            ways = asking_of(cell)
         key = (structure(mechanism.value), mechanism.distribution, cell.pair.value, ways)
         shape: Shape = _remember(self.shapes, key, "sample", lambda: self._output_shape(cell))
         return shape
@@ -174,6 +180,8 @@ class Tracer:
     def _output_shape(self, cell: Cell) -> Shape:
         mechanism = cell.mechanism.value
         if isinstance(mechanism, HostMechanism):
+            from dpframe.workers.trial_call import first_call
+
             return first_call(mechanism, cell, self.run, self.source)
         dtype = run_dtype(self.run)
         leaves = unstacked(mechanism, dtype)
@@ -192,7 +200,7 @@ class Tracer:
 
     def _check_attack(self, cell: Cell, shape: Shape, run: RunSettings) -> None:
         attack, rows, dtype = cell.attack.value, ROWS, run_dtype(run)
-        shape = seen_shape(attack, shape, dtype)
+        shape = seen_by(attack, shape, dtype)
         seen = on_device(shape.dtype, dtype)
         outputs = guarded(
             "an attack cannot read these outputs: JAX",
@@ -201,6 +209,15 @@ class Tracer:
         leaves = unstacked(attack, dtype)
         scores = guarded("score", lambda: jax.eval_shape(leaves.score, (), outputs))
         check_scores(scores, rows, attack.gives)
+
+
+def seen_by(attack: Attack, shape: Shape, dtype: np.dtype[Any]) -> Shape:
+    """Return the shape of one output as an attack sees it; of arrays, that of the output."""
+    if shape.asking is None:
+        return shape
+    from dpframe.workers.trial_call import seen_shape
+
+    return seen_shape(attack, shape, dtype)
 
 
 def declared_rows(mechanism: Mechanism | HostMechanism) -> int | None:
