@@ -36,7 +36,6 @@ from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.interfaces.mechanism import Mechanism
 from dpframe.interfaces.pair import Pair
 from dpframe.interfaces.statistic import DecisionCounts, Statistic
-from dpframe.results.build import cell_record
 from dpframe.results.model import CellRecord
 from dpframe.results.verdict import judged
 from dpframe.sampling.address import Stream, generator_name, host_generator
@@ -176,8 +175,8 @@ class Whole:
         key = (repr(cell.claim), false)
         if key not in self._made:
             told: Any = _Told(the_pass, self.trials, place, false)
-            self._made[key] = cell_record(
-                estimate_cell(cell, place, told, self.plan, self.ledger, 0.0, self._extremes)
+            self._made[key] = estimate_cell(
+                cell, place, told, self.plan, self.ledger, 0.0, self._extremes
             )
         return self._made[key]
 
@@ -187,6 +186,7 @@ class _Told:
 
     notes = ()
     layouts = ((),)
+    watches = None
 
     def __init__(self, the_pass: Pass, trials: int, place: Place, false: int) -> None:
         self.the_pass = the_pass

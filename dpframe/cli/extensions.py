@@ -55,8 +55,9 @@ def _loaded(point: importlib.metadata.EntryPoint) -> Any:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit too: a plugin must not end the program
-        from dpframe.common.text import blame
+        from dpframe.common.text import error_message
 
         raise DpframeError(
-            f"the command {point.name!r} of {_provider(point)} could not be loaded: {blame(error)}"
+            f"the command {point.name!r} of {_provider(point)} could not be loaded: "
+            f"{error_message(error)}"
         ) from None

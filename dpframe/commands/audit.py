@@ -17,7 +17,7 @@ from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import Estimator
 from dpframe.report.made import brief
 from dpframe.results.build import build
-from dpframe.results.model import EnvironmentRecord, PluginRecord, Record
+from dpframe.results.model import CellRecord, EnvironmentRecord, PluginRecord, Record
 from dpframe.results.plain import text
 
 if TYPE_CHECKING:
@@ -124,7 +124,6 @@ if TYPE_CHECKING:
     from dpframe.engine.run import Progress
     from dpframe.interfaces.plugin import Plugin
     from dpframe.interfaces.registry import Registry
-    from dpframe.results.build import CellResult
     from dpframe.spec.audit import Audit
     from dpframe.workers.scheduling import Source
 
@@ -246,27 +245,29 @@ def make_plan(loaded: Audit, source: Source | None = None) -> Plan:
 
 
 def make_record(
-    the_plan: Plan, results: Sequence[CellResult], seconds: float, calls: int = 0
+    the_plan: Plan, cells: Sequence[CellRecord], seconds: float, calls: int = 0, looks: int = 1
 ) -> Record:
     """The record of a run.
 
     Args:
         the_plan: what was to be done.
-        results: what became of each cell.
+        cells: one per planned cell, not yet judged.
         seconds: how long it took.
         calls: releases that black boxes were asked for.
+        looks: the largest number of looks at any cell's draws.
     """
     from dpframe.interfaces.mechanism import HostMechanism
 
     boxes = any(isinstance(c.mechanism.value, HostMechanism) for c in the_plan.audit.cells)
     return build(
         the_plan.audit,
-        results,
+        cells,
         m=the_plan.m,
         skipped=the_plan.skipped,
         environment=environment(the_plan.prng),
         plugins=plugin_records(the_plan.audit),
         seconds=seconds,
         peak_rss_bytes=peak_rss_bytes(),
+        looks=looks,
         calls=calls if boxes else None,
     )

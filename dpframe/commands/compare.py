@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
     from dpframe.engine.run import Progress
     from dpframe.interfaces.plugin import Plugin
-    from dpframe.results.build import CellResult
     from dpframe.results.model import CellRecord, TruthRecord
-    from dpframe.spec.audit import Audit, RunSettings
+    from dpframe.spec.audit import Audit, Cell, RunSettings
 
     Display = Callable[[int, int], AbstractContextManager[Progress]]
 
@@ -68,19 +67,23 @@ def comparison(loaded: Audit, display: Display | None = None) -> dict[str, Any]:
     from dpframe.engine.run import run as run_plan
     from dpframe.workers.pool import Workers
 
-    started = time.perf_counter()
+    started, timings = time.perf_counter(), dict[str, float]()
     with Workers(interpreters=loaded.interpreters) as workers:
         plan = make_plan(loaded, source=workers)
         if display is None:
-            results = run_plan(plan, quiet, source=workers)
+            found = run_plan(plan, quiet, source=workers, timings=timings)
         else:
             with display(len(loaded.cells), sum(p.draws for p in plan.passes)) as progress:
-                results = run_plan(plan, progress, source=workers)
-    record = make_record(plan, results, time.perf_counter() - started)
-    together: dict[Any, list[tuple[CellResult, CellRecord]]] = {}
-    for result, cell in zip(results, record.cells, strict=True):
-        together.setdefault(_line(result), []).append((result, cell))
-    rows = [_row(repeats, loaded.run) for repeats in together.values()]
+                found = run_plan(plan, progress, source=workers, timings=timings)
+    record = make_record(plan, found, time.perf_counter() - started)
+    planned = {cell.id: cell for cell in loaded.cells}
+    together: dict[Any, list[CellRecord]] = {}
+    for cell in record.cells:
+        labels = (cell.mechanism.label, cell.attack.label, cell.estimator.label)
+        together.setdefault((labels, repr(planned[cell.id].swept)), []).append(cell)
+    rows = [
+        _row(repeats, planned[repeats[0].id], timings, loaded.run) for repeats in together.values()
+    ]
     shared = record.model_copy(update={"cells": []}).as_dict()
     kept = ("schema", "spec", "audit", "environment", "seed", "plugins", "skipped")
     return {
@@ -91,58 +94,54 @@ def comparison(loaded: Audit, display: Display | None = None) -> dict[str, Any]:
     }
 
 
-def _line(result: CellResult) -> Any:
-    """The fields that the repeats of a cell share."""
-    cell = result.cell
-    labels = (cell.mechanism.label, cell.attack.label, cell.estimator.label)
-    return labels, repr(cell.swept)
-
-
 _CHOICES = ("mechanism", "pair", "attack", "estimator", "swept")
 
 
-def _row(repeats: list[tuple[CellResult, CellRecord]], run: RunSettings) -> dict[str, Any]:
-    """One row: means over the repeats."""
-    first, shown = repeats[0]
-    estimates = [cell.estimate for _, cell in repeats if cell.estimate]
-    failed = [cell.reason for _, cell in repeats if cell.estimate is None]
+def _row(
+    repeats: list[CellRecord], planned: Cell, timings: dict[str, float], run: RunSettings
+) -> dict[str, Any]:
+    """Return one row: means over the repeats."""
+    shown = repeats[0]
+    estimates = [cell.estimate for cell in repeats if cell.estimate]
+    failed = [cell.reason for cell in repeats if cell.estimate is None]
     bounds = [e.epsilon_lower for e in estimates if e.epsilon_lower is not None]
     intervals = [e.interval for e in estimates if e.interval is not None]
     choices = shown.model_dump(include=set(_CHOICES))
     truth = shown.truth.model_dump(include={"kind", "epsilon"}) if shown.truth else None
-    drawn = _draws(first, run)
+    drawn = _draws(shown, planned, run)
+    taken = [timings.get(cell.id, 0.0) for cell in repeats]
     return {
         **{name: choices[name] for name in _CHOICES},
         "status": "ok" if estimates else "failed",
         "reason": failed[0] if failed else None,
         "repeats": len(estimates),
-        "certified": first.certified,
-        "assumption": first.cell.estimator.value.assumption,
+        "certified": shown.estimate is not None and shown.estimate.certified,
+        "assumption": planned.estimator.value.assumption,
         "truth": truth,
-        "delta": first.cell.delta,
-        "confidence": first.cell.confidence,
-        "trials": list(first.trials),
+        "delta": planned.delta,
+        "confidence": planned.confidence,
+        "trials": shown.trials,
         "epsilon": _mean([e.epsilon for e in estimates]),
         "epsilon_lower": _mean(bounds),
         "deviation": statistics.stdev(bounds) if len(bounds) > 1 else None,
         "interval": [_mean(list(side)) for side in zip(*intervals, strict=True)] or None,
         "share": _share(_mean(bounds), shown.truth),
         "draws": {**drawn, "total": sum(drawn.values())},
-        "seconds": _mean([result.seconds + result.estimate_seconds for result, _ in repeats]),
-        "estimate_seconds": _mean([result.estimate_seconds for result, _ in repeats]),
+        "seconds": _mean([cell.seconds + own for cell, own in zip(repeats, taken, strict=True)]),
+        "estimate_seconds": _mean(taken),
     }
 
 
-def _draws(result: CellResult, run: RunSettings) -> dict[str, int]:
-    """Outputs of the mechanism behind a row, on both datasets, by what they are for."""
-    learns = result.cell.attack.value.learns()
-    run = resolved(run, result.cell.mechanism.value, result.cell.trials)
-    estimator = result.cell.estimator.value
+def _draws(shown: CellRecord, planned: Cell, run: RunSettings) -> dict[str, int]:
+    """Return the outputs of the mechanism behind a row, on both datasets, by purpose."""
+    learns = planned.attack.value.learns()
+    run = resolved(run, planned.mechanism.value, planned.trials)
+    estimator = planned.estimator.value
     chooses = estimator.statistic().needs_pilot() and not estimator.anytime
     return {
         "fit": 2 * (run.fit or 0) if learns else 0,
         "pilot": 2 * (run.pilot or 0) if chooses else 0,
-        "eval": sum(result.trials),
+        "eval": sum(shown.trials),
     }
 
 

@@ -186,7 +186,8 @@ def _run(
     started = time.perf_counter()
     with display(len(plan.audit.cells), planned_draws(plan)) as progress:
         results = run_plan(plan, progress, store, None, ledger, workers, cluster)
-    return make_record(plan, results, time.perf_counter() - started, workers.calls)
+    seconds = time.perf_counter() - started
+    return make_record(plan, results, seconds, workers.calls, ledger.latest)
 
 
 def _earlier(directory: Path, warn: Callable[[str], None]) -> Record | None:

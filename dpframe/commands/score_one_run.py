@@ -17,7 +17,8 @@ from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.estimator import Estimator, Query
 from dpframe.results.answer import checked
 from dpframe.results.build import estimate_record
-from dpframe.results.verdict import CONSISTENT, INCONCLUSIVE, VIOLATED, Evidence, Judgement, judge
+from dpframe.results.model import Basis, CellRecord, ContrastRecord
+from dpframe.results.verdict import CONSISTENT, INCONCLUSIVE, VIOLATED, judged
 from dpframe.sampling.address import PILOT, Stream, host_generator
 from dpframe.scores.count import roc
 from dpframe.scores.tables import Canaries, as_canaries, read_canaries
@@ -54,8 +55,9 @@ def row_of(
     confidence: float,
     claim: Claim | None,
     seed: int,
-) -> tuple[dict[str, Any], Evidence | None]:
-    """The row of one estimator, and what its verdict will be made of; None if there is none.
+    together: float,
+) -> tuple[dict[str, Any], CellRecord | None]:
+    """Return the row of one estimator, and the cell that is judged; None without a verdict.
 
     Args:
         candidate: the estimator.
@@ -64,6 +66,7 @@ def row_of(
         confidence: of its bounds.
         claim: what is claimed.
         seed: for estimators that draw random numbers.
+        together: confidence of all verdicts together.
 
     Raises:
         DpframeError: the canaries are such that nothing can be said.
@@ -103,9 +106,8 @@ def row_of(
     if status != "ok":
         return row, None
     first = answers[0]
-    row["estimate"] = estimate_record(
-        first, queries[0], certified, estimator.assumption
-    ).model_dump()
+    estimate = estimate_record(first, queries[0], certified, estimator.assumption)
+    row["estimate"] = estimate.model_dump()
     row["bounds"] = [
         {
             "delta": query.delta,
@@ -120,19 +122,19 @@ def row_of(
     row["p_value"] = first.p_value
     p_extreme = (most[0].p_value if most else None) or first.p_value
     lower = first.epsilon_lower or 0.0
-    contrast = first.contrast or (deltas[0], lower, claim.epsilon_at(deltas[0]))
-    return row, Evidence(
-        p_value=first.p_value,
+    delta, bound, claimed = first.contrast or (deltas[0], lower, claim.epsilon_at(deltas[0]))
+    basis = Basis.model_construct(
+        confidence=together,
+        look=1,
         p_resolved=first.p_resolved,
         p_extreme=p_extreme,
         p_extreme_resolved=p_extreme,
-        error=1 - confidence,
-        delta=deltas[0],
-        lower=lower,
-        upper=np.inf,
-        contrast=(contrast[0], contrast[1], contrast[2]),
-        trials=len(canaries.scores),
-        level=1 - confidence,
+        contrast=ContrastRecord.model_construct(delta=delta, lower=bound, claimed=claimed),
+    )
+    m = len(canaries.scores)
+    # Only what a verdict is made of.
+    return row, CellRecord.model_construct(
+        trials=[m, m], estimate=estimate, p_value=first.p_value, basis=basis
     )
 
 
@@ -146,21 +148,24 @@ def _most(estimator: Estimator, canaries: int, queries: list[Query]) -> list[Est
         return []
 
 
-def reason_of(judgement: Judgement, found: Evidence, canaries: int) -> str:
-    """Why a verdict is what it is, in terms of canaries."""
-    delta, _, claimed = found.contrast
-    claimed_at = f"ε = {claimed:.4g} at δ = {delta:.3g}"
-    if judgement.verdict == INCONCLUSIVE:
+def reason_of(cell: CellRecord, canaries: int) -> str | None:
+    """Return the reason of a verdict, in terms of canaries."""
+    assert cell.basis is not None
+    assert cell.estimate is not None
+    contrast = cell.basis.contrast
+    claimed_at = f"ε = {contrast.claimed:.4g} at δ = {contrast.delta:.3g}"
+    if cell.verdict == INCONCLUSIVE:
         return (
             f"even if every guess were right, {canaries:,} canaries would not reject {claimed_at}; "
             "more canaries are needed"
         )
-    if judgement.verdict == CONSISTENT:
+    if cell.verdict == CONSISTENT:
         return (
-            f"no violation found; these canaries show a loss of at least {found.lower:.4g} at "
-            f"δ = {found.delta:.3g}; others may show more"
+            "no violation found; these canaries show a loss of at least "
+            f"{cell.estimate.epsilon_lower or 0.0:.4g} at δ = {cell.estimate.delta:.3g}; others "
+            "may show more"
         )
-    return judgement.reason
+    return cell.reason
 
 
 # The canaries of one run that was made elsewhere: the input of `dpframe score --one-run`.
@@ -217,20 +222,20 @@ def score_one_run(
     asked = [one for one in asked if estimators is not None or takes_canaries(one.estimator)]
     certify = [one for one in asked if certifies(one.estimator, claim)]
     level = 1 - (1 - confidence) / max(1, len(certify))
-    rows, evidence = [], []
+    rows, tested = [], []
     for one in asked:
         own = level if one in certify else confidence
-        row, found = row_of(one, canaries, deltas, own, claim, seed)
+        row, found = row_of(one, canaries, deltas, own, claim, seed, confidence)
         if row["status"] == "skipped":
             skipped.append({"estimator": one.label, "reason": row["reason"]})
             continue
         rows.append(row)
         if found is not None:
-            evidence.append((row, found._replace(error=1 - confidence)))
-    judgements = judge([found for _, found in evidence], max(1, len(certify)), "holm")
-    for (row, found), judgement in zip(evidence, judgements, strict=True):
-        reason = reason_of(judgement, found, len(canaries.scores))
-        row.update(judgement._asdict(), reason=reason)
+            tested.append((row, found))
+    cells = judged([cell for _, cell in tested], max(1, len(certify)), "holm")
+    for (row, _), cell in zip(tested, cells, strict=True):
+        reason = reason_of(cell, len(canaries.scores))
+        row.update(verdict=cell.verdict, p_adjusted=cell.p_adjusted, reason=reason)
     values, members = canaries
     described = {
         "name": name,

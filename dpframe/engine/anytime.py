@@ -1,4 +1,4 @@
-"""Cells of anytime estimators, fed round by round."""
+"""Feed anytime estimators round by round."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import numpy as np
 from dpframe.common.text import shown
 from dpframe.engine.checkpoint import Saved
 from dpframe.engine.checks import guarded
+from dpframe.engine.estimate import own_part
 from dpframe.errors import CellError
 from dpframe.interfaces.estimator import Estimate
-from dpframe.results.verdict import FIRST_LOOK
+from dpframe.results.verdict import FIRST_LOOK, Looks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,44 +25,40 @@ if TYPE_CHECKING:
     from dpframe.engine.plan import Pass, Place
     from dpframe.engine.rounds import Rounds
     from dpframe.interfaces.estimator import Estimator, Query, Settled
-    from dpframe.results.verdict import Looks
     from dpframe.spec.audit import Cell
 
 
 MOST_POINTS = 200
-"""Points of the growth of a wealth in a record."""
+"""Points of the wealth in a record."""
 
 
 @dataclasses.dataclass
 class Player:
-    """An anytime estimator and what it was shown."""
+    """An anytime estimator and its state."""
 
     estimator: Estimator
     layout: Tree
     query: Query
-    """What is asked; `trials` are set for each call."""
+    """The question; `trials` are set for each call."""
     state: Any = None
     trials: int = 0
     rounds: int = 0
 
     def observe(self, counts: Tree, trials: int) -> None:
-        """Shows one round."""
+        """Show one round to the estimator."""
         query = self.query._replace(trials=(trials, trials))
-
-        def observed() -> Any:
-            return self.estimator.observe(self.state, self.layout, counts, query)
-
-        self.state = guarded("observe", observed)
+        call = self.estimator.observe
+        self.state = guarded("observe", call, self.state, self.layout, counts, query)
         self.trials += trials
         self.rounds += 1
 
     @property
     def asked(self) -> Query:
-        """What is asked of all rounds so far."""
+        """The question about all rounds so far."""
         return self.query._replace(trials=(self.trials, self.trials))
 
     def concluded(self) -> Estimate:
-        """What the estimator says; the growth of its wealth in as many points as a plot shows."""
+        """Return the estimate, with at most `MOST_POINTS` points of the wealth."""
         found = self.estimator.conclude(self.state, self.layout, self.asked)
         if isinstance(found, Estimate) and len(found.wealth) > MOST_POINTS:
             chosen = np.linspace(0, len(found.wealth) - 1, MOST_POINTS).round().astype(int)
@@ -69,9 +66,9 @@ class Player:
         return found
 
     def settled(self) -> Settled | None:
-        """What the estimator says of its verdict."""
+        """Return the verdict if the estimator has settled it."""
         call = self.estimator.settled
-        found = guarded("settled", lambda: call(self.state, self.layout, self.asked))
+        found = guarded("settled", call, self.state, self.layout, self.asked)
         if found not in (None, "violated", "unreachable"):
             raise CellError(
                 f'settled returned {shown(found)}; "violated", "unreachable" or None is wanted'
@@ -80,21 +77,21 @@ class Player:
 
 
 class Loudest:
-    """The most extreme counts, played in the same rounds: could they refute the claim yet?
+    """The most extreme counts in the same rounds; they tell whether a claim could be refuted yet.
 
-    Cells with one claim and nothing learned share it, also those of passes that threads prepare at
-    the same time.
+    Cells with one claim and no layout share it, also those of passes that threads prepare at the
+    same time.
     """
 
     def __init__(self, player: Player) -> None:
         self._players = [dataclasses.replace(player, state=None, trials=0, rounds=0)]
-        """After no round, after one, …"""
+        """The player after no round, after one, …"""
         self.estimates: dict[int, Estimate] = {}
         """By number of rounds."""
         self._lock = threading.Lock()
 
     def after(self, ends: list[int]) -> Player:
-        """Once it was shown rounds with these ends; of those that were cut, only the last."""
+        """Return the player after rounds with these ends, of which only the last may be cut."""
         with self._lock:
             for end in ends[len(self._players) - 1 :]:
                 self._players.append(self._next(end))
@@ -105,7 +102,7 @@ class Loudest:
         player = dataclasses.replace(self._players[after])
         size = end - player.trials
         extreme = player.estimator.extreme
-        counts = guarded("extreme", lambda: extreme(player.layout, (size, size)))
+        counts = guarded("extreme", extreme, player.layout, (size, size))
         player.observe(jax.tree.map(np.asarray, counts), size)
         return player
 
@@ -119,31 +116,31 @@ class Watch:
     player: Player
     loudest: Loudest
     looks: Looks = FIRST_LOOK
-    """At which look at its draws it is asked."""
+    """The look at its draws."""
     counts: Any = None
-    """Of all rounds that it was shown."""
+    """Counts of all rounds that it was shown."""
     ends: list[int] = dataclasses.field(default_factory=list)
-    """Draws on each dataset after each of them."""
+    """Draws on each dataset after each round."""
     settled: Settled | None = None
     problem: CellError | None = None
-    """What its estimator could not do."""
+    """The error of its estimator."""
 
     @property
     def over(self) -> bool:
-        """Whether it takes no more rounds."""
+        """True if it takes no more rounds."""
         return self.settled is not None or self.problem is not None
 
     def feed(self, rounds: Rounds, *, stops: bool) -> None:
-        """Shows it the rounds that its lane has and that it has not seen.
+        """Show it the rounds of its lane that it has not seen.
 
         Args:
-            rounds: counted so far.
-            stops: whether it stops once it is settled.
+            rounds: rounds counted so far.
+            stops: True if it stops once it is settled.
         """
         while self.player.rounds < rounds.upto[self.place.lane] and not self.over:
             number = self.player.rounds
             part = rounds.parts[number]
-            own = jax.tree.map(np.array, _own(rounds.counts[number], self.place))
+            own = jax.tree.map(np.array, own_part(rounds.counts[number], self.place))
             more = own if self.counts is None else jax.tree.map(np.add, self.counts, own)
             try:
                 # A copy: an estimator that writes into its counts must not change the sum.
@@ -157,7 +154,7 @@ class Watch:
 
     def _ask(self) -> None:
         found = self.player.settled()
-        # No violation is nothing to report before the loudest counts would have been one.
+        # "No violation" says nothing until the most extreme counts would have been one.
         if found == "unreachable" and self.loudest.after(self.ends).settled() != "violated":
             found = None
         self.settled = found
@@ -168,9 +165,9 @@ class Watches:
 
     Args:
         the_pass: the pass.
-        query_of: what is asked of each cell and at which look, given its rounds that are stored.
+        query_of: maps a cell and its stored rounds to its question and its look.
         loudest: the most extreme counts of all passes.
-        stops: whether cells stop once they are settled.
+        stops: True if cells stop once they are settled.
     """
 
     def __init__(
@@ -188,43 +185,47 @@ class Watches:
     def begin(
         self, rounds: Rounds, layouts: tuple[Tree, ...], keys: dict[str, str], store: Store
     ) -> None:
-        """Finds what was counted before, and shows it.
+        """Show the cells their stored rounds.
 
         Args:
-            rounds: nothing counted yet; the stored rounds are put in.
-            layouts: what the statistics fixed, per scorer, leaves [lanes, attacks, …].
-            keys: what each cell's counts are stored under.
-            store: where they may be.
+            rounds: takes the stored rounds.
+            layouts: layouts of the statistics per scorer, leaves [lanes, attacks, …].
+            keys: key of each cell's counts.
+            store: the store.
         """
         self.rounds, self.keys, self.store = rounds, keys, store
         self._load()
-        ends = self.the_pass.rows, self.the_pass.dear  # what rounds depend on
+        ends = self.the_pass.rows, self.the_pass.dear  # these fix the rounds
         for cell, place in self.the_pass.cells:
-            layout = _own(layouts, place)
+            layout = own_part(layouts, place)
             stored = self._rounds_of(place, rounds.upto[place.lane])
             query, looks = self.query_of(cell, stored)
             player = Player(cell.estimator.value, layout, query)
-            shared = (ends, _key_of(player)) if not _size(layout) else cell.id
+            shared = (
+                (ends, _key_of(player))
+                if not any(map(np.size, jax.tree.leaves(layout)))
+                else cell.id
+            )
             extreme = self.loudest.setdefault(shared, Loudest(player))
             self.of[cell.id] = Watch(cell, place, player, extreme, looks)
         self.advance()
 
     def advance(self) -> None:
-        """Shows the cells what was counted, and decides what is counted next."""
+        """Show the cells the new rounds, and decide which lanes go on."""
         for watch in self.of.values():
             watch.feed(self.rounds, stops=self.stops)
         left = [watch.place.lane for watch in self.of.values() if not watch.over]
         self.rounds.go_on(sorted(set(left)))
 
     def shown_to(self, watch: Watch) -> list[Tree]:
-        """Counts of each round that a cell was shown."""
+        """Return the counts of each round that a cell was shown."""
         return self._rounds_of(watch.place, watch.player.rounds)
 
     def _rounds_of(self, place: Place, upto: int) -> list[Tree]:
-        return [_own(counts, place) for counts in self.rounds.counts[:upto]]
+        return [own_part(counts, place) for counts in self.rounds.counts[:upto]]
 
     def save(self) -> None:
-        """Hands all rounds that have come to their end to the store."""
+        """Hand all complete rounds to the store."""
         for cell, place in self.the_pass.cells:
             upto = self.rounds.upto[place.lane]
             own = [
@@ -240,7 +241,7 @@ class Watches:
                 self.store.save(self.the_pass.stream, _key(self.keys[cell.id]), saved)
 
     def forget(self) -> None:
-        """Takes back what was handed to the store."""
+        """Take the rounds back from the store."""
         for key in self.keys.values():
             self.store.forget(self.the_pass.stream, _key(key))
 
@@ -258,7 +259,7 @@ class Watches:
             )
 
     def _usable(self, stored: list[Any], place: Place) -> list[Any]:
-        """Counts of the first rounds, as far as they are possible."""
+        """Return the stored counts of the first rounds, up to the first impossible one."""
         zero = jax.tree.map(lambda leaf: leaf[0, 0], self.rounds.zero[place.scorer])
         structure, shapes = jax.tree.structure(zero), [x.shape for x in jax.tree.leaves(zero)]
         usable = []
@@ -274,22 +275,14 @@ class Watches:
         return usable
 
 
-def _own(trees: tuple[Tree, ...], place: Place) -> Tree:
-    return jax.tree.map(lambda leaf: leaf[place.lane, place.attack], trees[place.scorer])
-
-
 def _key_of(player: Player) -> Any:
-    """What tells one question from another; the player itself where that cannot be a key."""
+    """Return a key of the question; of the player if a plugin's cannot be hashed."""
     key = (player.estimator, player.query)
     try:
         hash(key)
-    except TypeError:  # an author's
+    except TypeError:  # a plugin's
         return id(player)
     return key
-
-
-def _size(layout: Tree) -> int:
-    return sum(np.size(leaf) for leaf in jax.tree.leaves(layout))
 
 
 def _key(key: str) -> str:

@@ -1,4 +1,9 @@
-"""Counts on disk."""
+"""Counts on disk: stored, found again, and merged from shards.
+
+Counts are stored under what determines them: the address of the draws in the name of the file, and
+in it an entry per parameters of the mechanism, attack and statistic. A new title, confidence or
+expectation finds them again; a changed parameter does not.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +31,6 @@ if TYPE_CHECKING:
     from dpframe.spec.audit import Cell
 
 
-# Counts on disk: what is counted once is never counted again, and never counted twice.
-#
-# Counts are stored under what determines them: the address of the draws in the file's name, and
-# in
-# it an entry per mechanism parameters, attack and statistic. A new title, confidence or
-# expectation
-# finds them again; a changed parameter does not.
-
-
 SCHEMA = 1
 
 INTERVAL = 2.0
@@ -53,25 +49,25 @@ class Store:
     """The checkpoint of a run.
 
     Args:
-        directory: where it lives; None keeps everything in memory.
+        directory: its place; None keeps everything in memory.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
         self.directory = directory
         self.problem: str | None = None
-        """Why the last write failed, if it did; the run goes on without it."""
+        """Reason why the last write failed, if it did; the run goes on without it."""
         self._entries: dict[Stream, dict[str, Saved]] = {}
         self._changed: set[Stream] = set()
         self._written = time.monotonic()
         self._lock = threading.Lock()
 
     def load(self, stream: Stream, key: str) -> Saved | None:
-        """What is stored for an entry."""
+        """Return the counts stored under a key."""
         with self._lock:
             return self._of(stream).get(key)
 
     def save(self, stream: Stream, key: str, saved: Saved) -> None:
-        """Takes progress in; an entry that has come further already is kept."""
+        """Store counts, unless there are more under the key already."""
         with self._lock:
             known = self._of(stream).get(key)
             if known is None or sum(known.done) < sum(saved.done):
@@ -79,7 +75,7 @@ class Store:
                 self._entries[stream][key] = saved
 
     def forget(self, stream: Stream, key: str) -> None:
-        """Takes an entry back."""
+        """Remove an entry."""
         with self._lock:
             if key in self._of(stream):
                 self._changed.add(stream)
@@ -87,11 +83,11 @@ class Store:
 
     @property
     def due(self) -> bool:
-        """Whether the last write is long enough ago."""
+        """True if the last write is long enough ago."""
         return time.monotonic() - self._written > INTERVAL
 
     def flush(self) -> None:
-        """Writes what has changed; a failure is remembered in `problem` and loses nothing."""
+        """Write the changes; a failure is kept in `problem` and loses nothing."""
         self._written = time.monotonic()
         if self.directory is None:
             return
@@ -101,7 +97,7 @@ class Store:
             with self._lock:  # searches go on saving in threads of their own
                 entries = dict(self._entries[stream])
             try:
-                self._write(stream, entries)
+                write_entries(self.directory / _name(stream), entries)
             except OSError as error:
                 self.problem = f"{self.directory}: cannot write the checkpoint: {error.strerror}"
                 return
@@ -111,7 +107,7 @@ class Store:
         self.problem = None
 
     def clear(self) -> None:
-        """Forgets everything, on disk too."""
+        """Remove everything, on disk too."""
         self._entries.clear()
         self._changed.clear()
         if self.directory is not None and self.directory.is_dir():
@@ -120,34 +116,26 @@ class Store:
                     file.unlink(missing_ok=True)
 
     def drop_answers(self) -> None:
-        """Forgets answers that an interrupted search would have gone on with."""
+        """Remove the answers kept for an interrupted search."""
         if self.directory is not None and self.directory.is_dir():
             for file in self.directory.glob("*.answers"):
                 if is_own(file):
                     file.unlink(missing_ok=True)
 
     def _of(self, stream: Stream) -> dict[str, Saved]:
+        """Return the entries of a stream; a file that is not whole counts as absent."""
         if stream not in self._entries:
-            self._entries[stream] = self._read(stream)
+            found = None if self.directory is None else read_entries(self.directory / _name(stream))
+            self._entries[stream] = found or {}
         return self._entries[stream]
 
-    def _file(self, stream: Stream) -> Path | None:
-        name = f"{stream.group}-{digest(list(stream))}.json"
-        return None if self.directory is None else self.directory / name
 
-    def _read(self, stream: Stream) -> dict[str, Saved]:
-        """The entries on disk; a file that is not whole counts as absent."""
-        file = self._file(stream)
-        return {} if file is None else read_entries(file) or {}
-
-    def _write(self, stream: Stream, entries: dict[str, Saved]) -> None:
-        file = self._file(stream)
-        if file is not None:
-            write_entries(file, entries)
+def _name(stream: Stream) -> str:
+    return f"{stream.group}-{digest(list(stream))}.json"
 
 
 def read_entries(file: Path) -> dict[str, Saved] | None:
-    """The entries in one file of a store; None if it is not there, or not whole."""
+    """Read one file of a store; None if it is not there, or not whole."""
     try:
         found = json.loads(folder.read_folder(file))
         if found["schema"] != SCHEMA or found["digest"] != digest(found["entries"], 16):
@@ -161,7 +149,7 @@ def read_entries(file: Path) -> dict[str, Saved] | None:
 
 
 def write_entries(file: Path, saved: dict[str, Saved]) -> None:
-    """Writes one file of a store.
+    """Write one file of a store.
 
     Raises:
         OSError: it cannot be written.
@@ -178,7 +166,7 @@ _BEGINNING = b'{"schema":'
 
 
 def is_own(file: Path) -> bool:
-    """Whether a store has written a file, judging by its name and by how it begins."""
+    """True if a store has written a file, judging by its name and its beginning."""
     if not _NAME.fullmatch(file.name) or file.is_symlink():
         return False
     try:
@@ -192,7 +180,7 @@ Done = tuple[int, int]
 
 
 class Uneven(Exception):  # noqa: N818  # not an error: the pass is only to be divided
-    """Cells of one pass have come to different points; each group goes on as a pass of its own."""
+    """Cells of one pass have different stored counts; each group becomes a pass of its own."""
 
     def __init__(self, groups: list[list[Cell]]) -> None:
         super().__init__("cells have come to different points")
@@ -206,20 +194,20 @@ def resume(
     store: Store,
     window: range | None = None,
 ) -> tuple[tuple[Tree, ...], Done]:
-    """Finds the counts to go on from.
+    """Find the counts to go on from.
 
     Args:
         the_pass: the pass.
         zeros: per scorer counts of nothing; every leaf [lanes, attacks, …].
-        keys: what each cell's counts are stored under.
-        store: where they may be.
-        window: whole chunks that are wanted; default: all.
+        keys: key of each cell's counts.
+        store: the store.
+        window: whole chunks to be counted; default: all.
 
     Returns:
-        Per scorer the counts so far, int64, and before which whole chunk of each dataset they end.
+        Per scorer the counts so far, int64, and the whole chunk of each dataset where they end.
 
     Raises:
-        Uneven: the cells have not all come equally far.
+        Uneven: the cells have different stored counts.
     """
     window = range(the_pass.trials // the_pass.rows) if window is None else window
     nothing = (window.start, window.start)
@@ -241,7 +229,7 @@ def resume(
 
 
 def saved(tally: Tally, place: Place) -> Saved:
-    """What a store keeps of one cell."""
+    """Return what a store keeps of one cell."""
     leaves = jax.tree.leaves(tally.prefix[place.scorer])
     own: list[Any] = [leaf[place.lane, place.attack].tolist() for leaf in leaves]
     return Saved(tally.done, own)
@@ -250,10 +238,7 @@ def saved(tally: Tally, place: Place) -> Saved:
 def _usable(
     saved: Saved | None, the_pass: Pass, place: Place, zero: Tree, window: range
 ) -> Saved | None:
-    """What is stored, unless it is impossible, or of more trials than wanted.
-
-    Counts cannot be taken back.
-    """
+    """Return stored counts, unless they are impossible or of too many trials."""
     within = saved and window.start <= min(saved.done) <= max(saved.done) <= window.stop
     if saved is None or not within:
         return None
@@ -273,9 +258,6 @@ def _usable(
     return saved
 
 
-# Adds up the counts of shards, so that a run goes on from there as if it had made them all.
-
-
 OTHER = (
     "the shards were counted with other code, other data, or after attacks that learned something "
     "else (a mechanism that takes no seed teaches them something else each time)"
@@ -291,12 +273,12 @@ class Part(NamedTuple):
 
 
 def merge(shards: Mapping[int, Path], of: int, out: Path) -> None:
-    """Puts the counts of shards into the checkpoint of a run.
+    """Add up the counts of shards in the checkpoint of a run, which goes on from there.
 
     Args:
-        shards: the checkpoint of each, by its number.
-        of: how many there are.
-        out: the checkpoint to be.
+        shards: checkpoint of each shard, by number.
+        of: number of shards.
+        out: the new checkpoint.
 
     Raises:
         OutputError: they do not fit together, or nothing can be written there.
@@ -317,7 +299,7 @@ def merge(shards: Mapping[int, Path], of: int, out: Path) -> None:
 
 
 def _merged(files: Mapping[int, Path], of: int) -> dict[str, Saved]:
-    """All counts in files of one name."""
+    """Merge the files of one name."""
     whole: dict[str, Saved] = {}
     parts: dict[str, list[Part]] = {}
     for number, file in files.items():
@@ -338,7 +320,7 @@ def _merged(files: Mapping[int, Path], of: int) -> dict[str, Saved]:
 
 
 def _sum(parts: list[Part], of: int) -> Saved:
-    """Counts of all chunks from those of some each.
+    """Add up counts of parts of the chunks.
 
     Raises:
         OutputError: chunks are missing, or there twice.

@@ -1,4 +1,8 @@
-"""Checks of what plugin code returns."""
+"""Run plugin code and check its results.
+
+A wrong result is reported here, with the name of the method, rather than as an error of NumPy or
+JAX further on. Answers of estimators are checked in `dpframe.results.answer`.
+"""
 
 from __future__ import annotations
 
@@ -25,22 +29,29 @@ if TYPE_CHECKING:
     from dpframe.spec.audit import Cell
 
 
-# Runs an author's code: whatever it raises fails a cell, and never the run.
+KINDS = ", ".join(f'"{kind}"' for kind in KINDS_OF_SCORES)
+NONE = (Mechanism.cdf, HostMechanism.cdf)
+"""The method `cdf` of mechanisms that define none."""
+MOST = 256
+"""Bins of exact shares; more would make the record larger than a figure can show."""
+SLACK = 1e-9
+"""Rounding of probabilities."""
 
 
-def guarded(what: str, call: Callable[[], Any]) -> Any:
-    """What a call gives.
+def guarded(what: str, call: Callable[..., Any], *args: Any) -> Any:
+    """Return the result of plugin code; what it raises fails a cell, and never the run.
 
     Args:
-        what: the method that is called, for the message.
-        call: an author's code.
+        what: name of the method, for the message.
+        call: plugin code.
+        args: its arguments.
 
     Raises:
         CellError: it raised something; a CellError passes as it is.
     """
     try:
         with at_work(what):
-            return call()
+            return call(*args)
     except CellError:
         raise
     except (Exception, SystemExit) as error:  # exit() would end the run
@@ -55,64 +66,49 @@ def _hint(error: BaseException) -> str:
     return " (parameters and arrays are traced: jax.numpy.where instead of if, jax.numpy for numpy)"
 
 
-# What authors' code hands over, looked at before anything is made of it.
-#
-# A wrong answer is told as what it is and by whom, here, rather than as whatever NumPy or JAX say
-# when they meet it. An estimator's answer is looked at in `dpframe.results.answer`.
-
-
-KINDS = ", ".join(f'"{kind}"' for kind in KINDS_OF_SCORES)
-
-
 def statistic_of(estimator: Estimator) -> Statistic:
-    """The statistic of an estimator, hashable and with scores that it accepts."""
+    """Return the statistic of an estimator; it must be hashable and accept known scores."""
     statistic = guarded("statistic", estimator.statistic)
     if not isinstance(statistic, Statistic):
         raise CellError(f"statistic returned {shown(statistic)}; a Statistic is wanted")
-    guarded("the statistic cannot be hashed (a frozen dataclass can): it", lambda: hash(statistic))
-    accepts = guarded("accepts", lambda: statistic.accepts)
+    guarded("the statistic cannot be hashed (a frozen dataclass can): it", hash, statistic)
+    accepts = guarded("accepts", getattr, statistic, "accepts")
     if not isinstance(accepts, set | frozenset) or not accepts <= set(KINDS_OF_SCORES):
         raise CellError(f"accepts is {shown(accepts)}; a frozenset of {KINDS}")
     return statistic
 
 
 def certifies(estimator: Estimator, claim: Claim | None) -> bool:
-    """Whether an estimator promises a bound against a claim."""
+    """True if an estimator promises a bound against a claim."""
     return bool(guarded("certifies_against", lambda: bool(estimator.certifies_against(claim))))
 
 
 def unsuited(attack: Attack, target: Target) -> str | None:
-    """Why an attack cannot be played, in its own words."""
-    reason = guarded("unsuited", lambda: attack.unsuited(target))
+    """Return an attack's own reason why it cannot be played; None if it can."""
+    reason = guarded("unsuited", attack.unsuited, target)
     if not isinstance(reason, str | None):
         raise CellError(f"unsuited returned {shown(reason)}; a reason is a text, else None")
     return reason
 
 
 def learns(attack: Attack) -> bool:
-    """Whether an attack needs draws to learn from."""
+    """True if an attack needs draws to learn from."""
     return bool(guarded("learns", lambda: bool(attack.learns())))
 
 
 def nan_allowed(mechanism: Mechanism | HostMechanism) -> bool:
-    """Whether NaN is a legitimate output of a mechanism."""
-    allowed = guarded("may_be_nan", lambda: mechanism.may_be_nan)
+    """True if NaN is a legitimate output of a mechanism."""
+    allowed = guarded("may_be_nan", getattr, mechanism, "may_be_nan")
     if not isinstance(allowed, bool | np.bool_):
         raise CellError(f"may_be_nan is {shown(allowed)}; True or False is wanted")
     return bool(allowed)
 
 
-def holds_canaries(mechanism: Mechanism | HostMechanism) -> bool:
-    """Whether releases of a mechanism hold canaries."""
-    given = guarded("canaries", lambda: mechanism.canaries)
-    if not isinstance(given, bool | np.bool_):
-        raise CellError(f"canaries is {shown(given)}; True or False is wanted")
-    return bool(given)
-
-
 def mismatch(mechanism: Mechanism | HostMechanism, gives: str) -> str | None:
-    """Why an attack that gives such scores says nothing of a mechanism; None if it does."""
-    holds = holds_canaries(mechanism)
+    """Return the reason why such scores say nothing about a mechanism; None if they do."""
+    holds = guarded("canaries", getattr, mechanism, "canaries")
+    if not isinstance(holds, bool | np.bool_):
+        raise CellError(f"canaries is {shown(holds)}; True or False is wanted")
     if holds == (gives == "canaries"):
         return None
     if holds:
@@ -121,15 +117,15 @@ def mismatch(mechanism: Mechanism | HostMechanism, gives: str) -> str | None:
 
 
 def arrays(what: str, tree: Tree) -> Tree:
-    """A tree with every leaf a NumPy array of numbers.
+    """Return a tree with every leaf a NumPy array of numbers.
 
     Args:
-        what: which method returned it.
+        what: name of the method that returned it.
         tree: an attack's state or a statistic's layout.
     """
 
     def array(leaf: Any) -> Any:
-        found = guarded(what, lambda: np.asarray(leaf))
+        found = guarded(what, np.asarray, leaf)
         if not (jnp.issubdtype(found.dtype, jnp.number) or found.dtype == np.bool_):
             raise CellError(f"{what} returned {shown(leaf)}; a pytree of arrays is wanted")
         return found
@@ -138,8 +134,8 @@ def arrays(what: str, tree: Tree) -> Tree:
 
 
 def zero_of(statistic: Statistic, layout: Tree) -> Tree:
-    """Counts of no draws: at least one array of integers, first axis the dataset."""
-    zero = arrays("zero", guarded("zero", lambda: statistic.zero(layout)))
+    """Return counts of no draws: at least one array of integers, first axis the dataset."""
+    zero = arrays("zero", guarded("zero", statistic.zero, layout))
     leaves = jax.tree.leaves(zero)
     if not leaves:
         raise CellError("zero returned no counts at all")
@@ -152,7 +148,7 @@ def zero_of(statistic: Statistic, layout: Tree) -> Tree:
 
 
 def check_updated(before: Tree, after: Tree) -> None:
-    """Raises CellError unless counts have the structure, shapes and types that they had; traced."""
+    """Raise CellError if counts changed in structure, shape or type; traced."""
 
     def described(tree: Tree) -> tuple[Any, list[tuple[Any, Any]]]:
         leaves, structure = jax.tree.flatten(tree)
@@ -166,27 +162,16 @@ def check_updated(before: Tree, after: Tree) -> None:
             raise CellError(f"update returned {kind}{list(found)}, not {dtype}{list(shape)}")
 
 
-# What is exactly known of counts before anything is drawn: how likely each bin is.
-
-
-NONE = (Mechanism.cdf, HostMechanism.cdf)
-"""Of mechanisms that give none."""
-MOST = 256
-"""Bins; of more a record would grow by more than a figure can show."""
-SLACK = 1e-9
-"""By which rounding may take a probability below another."""
-
-
 def exact_shares(cell: Cell, counts: Any, statistic: dict[str, Any]) -> list[list[float]] | None:
-    """Probability of each bin of the counts on D and on D′; None where it is not known.
+    """Return the probability of each bin on D and on D′; None if it is not known.
 
-    It is no finding and judges nothing: figures draw it beside what was counted.
+    Figures draw it beside the counts; no verdict uses it.
 
     Args:
-        cell: what was counted.
-        counts: of each bin, the first of NaN, shape [2][k + 2]; or of scores that did not reach a
-            threshold, NaN among them, and that did, shape [2][2].
-        statistic: what describes it; `edges` of the bins, shape [k], or `threshold`.
+        cell: the cell.
+        counts: counts of bins, the first of NaN, shape [2][k + 2]; or of scores below a threshold,
+            NaN among them, and of the others, shape [2][2].
+        statistic: description of the statistic: `edges` of the bins, shape [k], or `threshold`.
 
     Raises:
         CellError: `cdf` raised something, or gave no distribution function.
@@ -215,7 +200,7 @@ def exact_shares(cell: Cell, counts: Any, statistic: dict[str, Any]) -> list[lis
 
 
 def _places(counts: Any, statistic: dict[str, Any]) -> HostArray | None:
-    """Where a bin ends and the next begins, shape [k]."""
+    """Return the edges between bins, shape [k]."""
     edges, threshold = statistic.get("edges"), statistic.get("threshold")
     if isinstance(edges, list) and len(edges) + 2 <= MOST:
         known = np.shape(counts) == (2, len(edges) + 2)
@@ -226,7 +211,7 @@ def _places(counts: Any, statistic: dict[str, Any]) -> HostArray | None:
 
 
 def _checked(given: Any, length: int) -> Floats:
-    """Raises CellError unless it is a distribution function at ascending places."""
+    """Return a distribution function at ascending places; raise CellError if it is none."""
     try:
         values = np.asarray(given, np.float64)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Digests of everything that determines counts, or a question about them, and of nothing else."""
+"""Digests of all that determines counts, or a question about them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 def entry_keys(
     the_pass: Pass, states: tuple[Tree, ...], layouts: tuple[Tree, ...]
 ) -> dict[str, str]:
-    """The key of every cell of a pass, by the cell's id.
+    """Return the key of every cell's counts, by the cell's id.
 
     The address of the draws is not part of it, because the store keeps a file per address.
 
     Args:
         the_pass: gives the cells.
-        states: what the attacks learned; every leaf [lanes, attacks, …].
-        layouts: what the pilots of the statistics fixed; shaped like the states.
+        states: states of the attacks; every leaf [lanes, attacks, …].
+        layouts: layouts of the statistics; shaped like the states.
     """
     program = [__version__, jax.__version__, jax.default_backend()]
     keys = {}
@@ -59,7 +59,7 @@ def entry_keys(
 
 
 def box_key(choice: Choice[Any]) -> list[Any]:
-    """All that makes other answers of the same draws of a black box."""
+    """Return all that changes the answers of a black box at the same address."""
     return [__version__, _plugin(choice), told_as(choice)]
 
 
@@ -72,12 +72,12 @@ def _plugin(choice: Choice[Any]) -> list[Any]:
 
 
 def program_code(plugin: Any) -> list[str]:
-    """Digest of a program that the plugin runs and that is no part of its own code."""
+    """Return the digest of the program that a plugin runs beside its own code."""
     if not isinstance(plugin, ForeignMechanism):
         return []
     try:
         return [plugin.code()]
-    except (OSError, ValueError):  # it is gone; the run will say so
+    except (OSError, ValueError):  # it is gone; the run reports it
         return [_UNKNOWN]
 
 
@@ -93,15 +93,15 @@ def _arrays(tree: Tree) -> str:
 def question(
     cell: Cell, run: RunSettings, error: float, trials: tuple[int, int], counts: Any
 ) -> str:
-    """Digest of all that decides what a run shows of some draws, but not of how it is called.
+    """Return a digest of all that decides what a run shows of some draws, names left out.
 
     Args:
         cell: gives mechanism, attack, estimator and claim.
-        run: how much is learned from.
-        error: with which probability the answer may err, at a first look. A pilot knows it, so that
-            at another one the test may be another.
-        trials: per dataset.
-        counts: JSON values; they tell whether a black box that takes no seed has drawn again.
+        run: gives the sizes of the fit and pilot streams.
+        error: error of the answer at a first look. A pilot knows it, so that another error may
+            make another test.
+        trials: trials per dataset.
+        counts: JSON values; they show whether a black box without a seed has drawn again.
     """
     mechanism, attack, estimator = cell.mechanism.value, cell.attack.value, cell.estimator.value
     run = resolved(run, mechanism, cell.trials)
@@ -132,10 +132,10 @@ def question(
 
 
 def drawn_with(run: RunSettings) -> dict[str, Any]:
-    """Settings of a run that make other draws from the same seed; none where none was changed.
+    """Return the changed settings that make other draws from the same seed.
 
-    Who has seen what one of them brings could try another: so they are part of the question, and
-    not of what the ledger knows draws by.
+    A user who has seen the draws of one setting could try another. So they are part of the
+    question, and no part of the name by which the ledger knows draws.
     """
     usual = type(run)()
     found = {name: getattr(run, name) for name in ("chunk", "prng")}
@@ -143,18 +143,14 @@ def drawn_with(run: RunSettings) -> dict[str, Any]:
 
 
 def told_as(choice: Choice[Any]) -> dict[str, Any]:
-    """What of the same draws of a black box is taken for its answers; none where nothing is said.
-
-    Args:
-        choice: of the box.
-    """
+    """Return the settings of a black box that turn the same draws into other answers."""
     found = {name: getattr(choice, name) for name in ("raises", "time", "limit")}
     return {name: value for name, value in found.items() if value not in (None, False)}
 
 
 @functools.cache
 def source_of(cls: type) -> str:
-    """The code of a class that its author may have changed since; none of a built-in."""
+    """Return the source of a class; empty for a built-in."""
     if cls.__module__.partition(".")[0] == "dpframe":
         return ""
     try:
@@ -164,13 +160,13 @@ def source_of(cls: type) -> str:
 
 
 def code_digest(cls: type) -> str:
-    """Digest of the Python files of the packages that define a class and what it extends.
+    """Return a digest of the Python files of the packages that define a class and its bases.
 
     A class from a single module is known by that module, one from a notebook by its own source.
-    What a plugin imports from elsewhere is not part of it, nor are the bases that dpframe gives.
+    Other imports of a plugin are not part of it, nor are bases of dpframe.
 
     Returns:
-        Hex digits; other ones in every process where there is no source to read.
+        Hex digits; without a source they differ in every process.
     """
     given = {"dpframe", *sys.stdlib_module_names} - {"__main__"}
     bases = [base for base in cls.__mro__[1:] if base.__module__.partition(".")[0] not in given]
@@ -181,7 +177,7 @@ def code_digest(cls: type) -> str:
 def _code_of(cls: type) -> str:
     top = sys.modules.get(cls.__module__.partition(".")[0])
     if known := getattr(top, CODE, None):
-        return str(known)  # as it was when it was run
+        return str(known)  # as it was when it was loaded
     try:
         if top is None or cls.__module__ == "__main__":
             return _hash(inspect.getsource(cls).encode())

@@ -17,21 +17,20 @@ from scipy.special import gammaln
 
 from dpframe.errors import WorthlessError
 from dpframe.interfaces.attack import Answers
-from dpframe.stats import independence as exchangeable
-from dpframe.stats import independence as serial
+from dpframe.stats import independence as chances
 
 if TYPE_CHECKING:
     from dpframe.common.types import Floats, HostArray, Ints
 
 
 ERROR = 1e-6
-"""Probability that a correct box is accused."""
+"""Probability that a correct mechanism is accused."""
 
 ROWS = 1024
 """Rows of each dataset and lane that are compared one by one."""
 
 CHUNK_ROWS = 128
-"""Of these from one chunk at most."""
+"""Rows compared from one chunk, at most."""
 
 KNOWN = 1 << 18
 """Chunks whose digests are kept, per lane and dataset."""
@@ -67,19 +66,19 @@ LOOKS = 8
 """Rows are compared whenever there are twice as many as before, and at the end."""
 
 TESTS = 16
-"""That one look makes in one lane: of rows that repeat 2 on each dataset and 2 between them, and
-for each of two signals the lags on each dataset, and the step between them."""
+"""Tests of one look at one lane: 2 of repeated rows on each dataset, 2 between them, and for each
+of two signals the lags on each dataset and the step between them."""
 
 LAGS = (1, 2)
 
 
 class Independence:
-    """Sees all outputs of a pass; may be told of them by several threads.
+    """Tests all outputs of a pass; several threads may hand them over.
 
     Args:
         rows: rows per chunk.
-        lanes: of the pass.
-        answers: whether outputs are answers of any kind, as rows of 64-bit words.
+        lanes: number of lanes of the pass.
+        answers: True if outputs are answers of any kind, as rows of 64-bit words.
     """
 
     def __init__(self, rows: int, lanes: int, *, answers: bool = False) -> None:
@@ -93,14 +92,14 @@ class Independence:
         self._found: WorthlessError | None = None
 
     def see(self, lane: int, index: int, first: int, outputs: HostArray, *, counted: bool) -> None:
-        """Looks at some chunks.
+        """Take in some chunks.
 
         Args:
-            lane: of the pass.
-            index: the dataset that was the input.
+            lane: lane of the pass.
+            index: number of the dataset, 0 or 1.
             first: number of the first chunk.
             outputs: shape [chunks × rows, *output dims].
-            counted: whether they belong to the draws that are counted.
+            counted: True if they belong to the counted draws.
 
         Raises:
             WorthlessError: they cannot be independent draws.
@@ -116,14 +115,14 @@ class Independence:
             self._raise()
 
     def passes(self) -> bool:
-        """Whether what came until now may be kept."""
+        """True if the outputs so far may be kept."""
         with self._lock:
             if sum(map(len, self._kept.values())) >= 2 * self._compared:
                 self._compare_rows()
             return self._found is None
 
     def conclude(self) -> None:
-        """The last look.
+        """Test once more, at the end.
 
         Raises:
             WorthlessError: the outputs cannot have been independent draws.
@@ -137,7 +136,7 @@ class Independence:
             raise self._found
 
     def _compare_whole(self, lane: int, index: int, chunk: HostArray) -> None:
-        """Accuses where chunks are equal as wholes that should not be.
+        """Note a finding if chunks are equal that should not be.
 
         A group of m equal chunks, the last of them the G-th of all, has its own share of the error;
         over all m, G and groups the shares sum to less than 1.
@@ -152,12 +151,12 @@ class Independence:
             return
         groups = gammaln(number) - gammaln(copies) - gammaln(number - copies + 1)
         share = -(copies * math.log(2) + math.log(number * (number + 1)) + groups)
-        chance = exchangeable.log_chance_of_copies(self._numbered(chunk), copies)
+        chance = chances.log_chance_of_copies(self._numbered(chunk), copies)
         if chance < math.log(ERROR / 2 / (2 * self.lanes)) + share:
             self._found = WorthlessError(AGAIN)
 
     def _compare_rows(self) -> None:
-        """Looks at the rows that were kept."""
+        """Test the kept rows."""
         self._compared = sum(map(len, self._kept.values()))
         least = math.log(ERROR / 2 / (self.lanes * LOOKS * TESTS))
         for lane in sorted({lane for lane, _ in self._kept}):
@@ -180,11 +179,11 @@ class Independence:
         return _numbered(self._same(chunk))
 
     def _same(self, outputs: HostArray) -> HostArray:
-        """What is equal where outputs are."""
+        """Return values that are equal if the outputs are."""
         return Answers(outputs).values if self.answers else outputs
 
     def _numbers(self, outputs: HostArray) -> HostArray:
-        """Outputs as numbers; those that an answer has not count for nothing."""
+        """Return outputs as numbers; absent numbers of an answer are 0."""
         if not self.answers:
             return outputs
         answers = Answers(outputs)
@@ -193,16 +192,16 @@ class Independence:
 
 
 def _within(chunks: dict[int, HostArray]) -> list[float]:
-    """Chances of what repeats inside chunks of one dataset."""
+    """Return the log chances of repetitions inside chunks of one dataset."""
     rows = _numbered(np.concatenate(list(chunks.values()))).reshape(len(chunks), -1)
-    found = [exchangeable.log_chance_of_company(rows)]
+    found = [chances.log_chance_of_company(rows)]
     if (rows == rows[:, :1]).all():
-        found.append(exchangeable.log_chance_of_constants(rows))
+        found.append(chances.log_chance_of_constants(rows))
     return found
 
 
 def _between(zero: dict[int, HostArray], one: dict[int, HostArray]) -> list[float]:
-    """Chances of what chunks of D and of D′ have in common."""
+    """Return the log chances of what chunks of D and D′ have in common."""
     both = [*zero.values(), *one.values()]
     parts = _numbered(np.concatenate(both)).reshape(len(both), -1)
     x, y = parts[: len(zero)], parts[len(zero) :]
@@ -211,34 +210,34 @@ def _between(zero: dict[int, HostArray], one: dict[int, HostArray]) -> list[floa
         side[[chunk in same for chunk in of]].reshape(-1) for side, of in ((x, zero), (y, one))
     ]
     return [
-        exchangeable.log_chance_of_sharing(x.reshape(-1), y.reshape(-1)),
-        exchangeable.log_chance_of_matches(*aligned),
+        chances.log_chance_of_sharing(x.reshape(-1), y.reshape(-1)),
+        chances.log_chance_of_matches(*aligned),
     ]
 
 
 def _in_order(chunks: dict[int, HostArray]) -> list[float]:
-    """Chances of how much alike neighbours are in chunks of one dataset."""
+    """Return the log chances of the likeness of neighbours in chunks of one dataset."""
     return [
-        serial.log_chance_of_neighbours(serial.halves(signal).reshape(len(chunks), -1), lag)
+        chances.log_chance_of_neighbours(chances.halves(signal).reshape(len(chunks), -1), lag)
         for signal in _signals(np.concatenate(list(chunks.values())))
         for lag in LAGS
     ]
 
 
 def _in_step(zero: dict[int, HostArray], one: dict[int, HostArray]) -> list[float]:
-    """Chances of how much alike outputs of D and of D′ are at the same places."""
+    """Return the log chances of the likeness of D and D′ at the same places."""
     same = [chunk for chunk in zero if chunk in one]
     if not same:
         return []
     both = [_signals(np.concatenate([side[chunk] for chunk in same])) for side in (zero, one)]
     return [
-        serial.log_chance_of_step(serial.halves(x), serial.halves(y))
+        chances.log_chance_of_step(chances.halves(x), chances.halves(y))
         for x, y in zip(*both, strict=True)
     ]
 
 
 def _signals(outputs: HostArray) -> list[Floats]:
-    """Numbers that stand for rows, shape [n]: the first coordinate, and the sum of all."""
+    """Return numbers for rows, shape [n]: the first coordinate, and the sum of all."""
     rows = np.ascontiguousarray(outputs).reshape(len(outputs), -1)
     if not rows.shape[1]:
         return []
@@ -250,7 +249,7 @@ def _signals(outputs: HostArray) -> list[Floats]:
 
 
 def _numbered(outputs: HostArray) -> Ints:
-    """A number per row, equal where the rows are, bit for bit."""
+    """Return a number per row, equal if the rows are equal bit for bit."""
     rows = np.ascontiguousarray(outputs).reshape(len(outputs), -1)
     if not rows.shape[1]:
         return np.zeros(len(rows), np.int64)

@@ -1,9 +1,16 @@
-"""The ledger of looks at draws that were shown before."""
+"""Number the looks at draws, and put a cell's question to its estimator at the price of its look.
+
+Everything that a run shows of some draws is one look at them. The ledger lies twice in the folder
+of the run, outlives the counts and only grows: a line per set of draws that a run looked at, with
+its questions. The same question again has the same answer, and is no further look.
+"""
 
 from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -19,45 +26,33 @@ from dpframe.results.verdict import FIRST_LOOK, Looks
 from dpframe.sampling.address import Stream, digest, evidence_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
     from dpframe.common.types import Tree
     from dpframe.engine.anytime import Watch
     from dpframe.engine.plan import Pass, Plan
     from dpframe.spec.audit import Cell
 
-
-# The looks at draws that were shown before: asking the same draws again is paid for.
-#
-# Everything that a run shows of some draws is one look at them. The ledger lies in the folder of
-# the
-# run, twice, outlives the counts, and only grows: a line per set of draws that a run looked at,
-# with
-# what it asked. Who asks the same again gets the same answer, which is no further look.
-
-
 NAME = "looks.jsonl"
 
+FLOAT32_RESOLUTION = 1e-6
+"""Events rarer than this measure float32 samplers, whose tails end and have gaps."""
 Draws = tuple[int, str, int]
-"""Seed, draw group and repeat: what determines draws."""
-
+"""Seed, draw group and repeat."""
 Trials = tuple[int, int]
 
 
 class Look(NamedTuple):
-    """What a run showed of one set of draws."""
+    """A look of one run at one set of draws."""
 
     draws: Draws
     number: int
-    """Which look it was, from 1."""
+    """Number of the look, from 1."""
     trials: Trials
-    """The most at which anything was shown."""
+    """The largest trials at which anything was shown."""
     asked: dict[str, None]
-    """Every question that was asked for the first time, in order."""
+    """Questions that were new at this look, in order."""
 
     def line(self) -> str:
-        """As the ledger holds it, with a digest."""
+        """Return the line of the ledger, with a digest."""
         content = [list(self.draws), self.number, list(self.trials), list(self.asked)]
         return json.dumps([*content, digest(content)], separators=(",", ":"))
 
@@ -66,11 +61,11 @@ class Ledger:
     """The looks at the draws of a run, earlier ones and its own.
 
     Args:
-        folders: where the ledger lies, once in each; none keeps it in memory.
-        at_least: looks that are known from elsewhere.
+        folders: places of its copies; without one it is kept in memory.
+        at_least: looks known from elsewhere.
 
     Raises:
-        OutputError: what lies in the place of the ledger cannot be read.
+        OutputError: a copy cannot be read.
     """
 
     def __init__(
@@ -80,13 +75,15 @@ class Ledger:
         found = {line: _parsed(line) for file in self._files for line in file.lines}
         self._intact = [line for line, look in found.items() if look]
         self._unreadable = len(found) - len(self._intact)
-        """Lines that are torn or were changed: any draws may have been looked at there."""
+        """Torn or changed lines; each may have been a look at any draws."""
         self._known = dict(at_least or {})
         self._earlier: dict[Draws, dict[int, Look]] = {}
         for look in filter(None, found.values()):
             of_these = self._earlier.setdefault(look.draws, {})
             of_these[look.number] = _merged(of_these.get(look.number), look)
         self._own: dict[tuple[Draws, int], Look] = {}
+        self.latest = 1
+        """The largest number of a look of this run."""
 
     def look(
         self,
@@ -97,22 +94,23 @@ class Ledger:
         known_as: Stream | None = None,
         number: int | None = None,
     ) -> Looks:
-        """The looks at some draws, once this question is asked of them.
+        """Return the looks at some draws, this question included, and note it.
 
-        It keeps its number if it was asked before. All that a run asks anew of the same draws is
-        one look: its audit pays for how many they are.
+        A question that was asked before keeps its number. All new questions of a run to the same
+        draws are one look; the audit pays for their number.
 
         Args:
-            stream: gives what determines the draws.
-            question: digest of everything asked.
-            trials: per dataset.
-            known_as: another name of the same draws, under which they were looked at too.
-            number: which look it is, where `found` has said so already.
+            stream: stream of the draws.
+            question: digest of the question.
+            trials: trials per dataset.
+            known_as: another name of the same draws, with looks of its own.
+            number: number of the look, if `found` has fixed it already.
         """
         known = _number_of(question, self._looks(stream, known_as))
         looks = self.found(stream, [question], trials, known_as=known_as)
         if number is not None:
             looks = looks._replace(number=number)
+        self.latest = max(self.latest, looks.number)
         if known != looks.number:
             place = _draws(stream), looks.number
             own = self._own.get(place) or Look(*place, trials, {})
@@ -128,9 +126,9 @@ class Ledger:
         *,
         known_as: Stream | None = None,
     ) -> Looks:
-        """The look in which one of some questions was asked, the first that was; else the next one.
+        """Return the look of the first question that was asked before, else the next one.
 
-        Nothing is asked yet.
+        Nothing is noted.
         """
         earlier = self._looks(stream, known_as)
         for one in questions:
@@ -151,7 +149,7 @@ class Ledger:
         return [found[number] for number in sorted(found)]
 
     def write(self) -> None:
-        """Puts down what this run has asked, before it shows the answers.
+        """Write down the questions of this run; call it before any answer is shown.
 
         Raises:
             OutputError: it cannot be written; then nothing may be shown.
@@ -167,7 +165,7 @@ class _File(NamedTuple):
     path: Path
     lines: frozenset[str]
     torn: bool
-    """Whether its last line has no end."""
+    """True if its last line has no end."""
 
     @classmethod
     def read(cls, path: Path) -> _File:
@@ -181,7 +179,6 @@ class _File(NamedTuple):
         return cls(path, frozenset(filter(None, lines)), bool(lines[-1]))
 
     def add(self, lines: Iterable[str]) -> None:
-        """Appends those that it does not have."""
         missing = [line for line in lines if line not in self.lines]
         if not missing:
             return
@@ -199,19 +196,18 @@ def _draws(stream: Stream) -> Draws:
 
 
 def _number_of(question: str, looks: Iterable[Look]) -> int | None:
-    """Where it was asked first."""
     return next((look.number for look in looks if question in look.asked), None)
 
 
 def _merged(one: Look | None, other: Look) -> Look:
-    """What two lines say of one look: a question that goes on has one for each time."""
+    """Join two lines on one look; a question that goes on has one for each time."""
     if one is None:
         return other
     return one._replace(trials=max(one.trials, other.trials), asked={**one.asked, **other.asked})
 
 
 def _parsed(line: str) -> Look | None:
-    """None if it is not as it was written."""
+    """Read a line; None if it was changed."""
     try:
         *content, written = json.loads(line)
         draws, number, trials, asked = content
@@ -223,21 +219,14 @@ def _parsed(line: str) -> Look | None:
         return None
 
 
-# Which look at its draws a cell's question is, and at which level it is asked.
-
-
-FLOAT32_RESOLUTION = 1e-6
-"""Events rarer than this measure float32 samplers, whose tails end and have gaps."""
-
-
 def share_of_error(cell: Cell, plan: Plan) -> float:
-    """With which probability one cell's bound may err, so that all bounds of the audit hold."""
+    """Return the error of one cell's bound with which all bounds of the audit hold together."""
     divide = max(1, plan.certifying_cells) if plan.audit.multiplicity != "none" else 1
     return (1 - cell.confidence) / divide
 
 
 def resolution_of(cell: Cell, plan: Plan) -> float:
-    """Probabilities below this measure the sampler; 0 where it has the precision of float64."""
+    """Return the probability below which the sampler is measured; 0 for float64."""
     exact = plan.audit.run.precision == "float64" or isinstance(cell.mechanism.value, HostMechanism)
     return 0.0 if exact else FLOAT32_RESOLUTION
 
@@ -245,7 +234,7 @@ def resolution_of(cell: Cell, plan: Plan) -> float:
 def query_of(
     cell: Cell, plan: Plan, trials: tuple[int, int] = (0, 0), looks: Looks = FIRST_LOOK
 ) -> Query:
-    """What is asked of a cell's estimator."""
+    """Return the question to a cell's estimator."""
     return Query(
         trials=trials,
         delta=cell.delta,
@@ -256,24 +245,24 @@ def query_of(
 
 
 class Inquiry:
-    """What a run asks of the draws of a pass.
+    """The questions of a run to the draws of a pass.
 
     Args:
-        the_pass: whose draws.
-        plan: which cells the error is shared with.
-        ledger: the looks at them.
+        the_pass: the pass.
+        plan: gives the cells that share the error.
+        ledger: numbers the looks.
     """
 
     def __init__(self, the_pass: Pass, plan: Plan, ledger: Ledger) -> None:
         self.the_pass, self.plan, self.ledger = the_pass, plan, ledger
 
     def look(self, cell: Cell, trials: tuple[int, int], counts: Any) -> Looks:
-        """The look at all of the draws at once.
+        """Return the look at all of the draws at once.
 
         Args:
-            cell: who asks.
-            trials: counted on each dataset.
-            counts: JSON values.
+            cell: the cell.
+            trials: draws counted on each dataset.
+            counts: the counts as JSON values.
 
         Raises:
             CellError: the claim cannot be asked.
@@ -282,19 +271,19 @@ class Inquiry:
         return self.ledger.look(self._evidence(cell), asked, trials, known_as=self.the_pass.stream)
 
     def before(self, cell: Cell, rounds: Sequence[Tree]) -> tuple[Query, Looks]:
-        """What is asked of an anytime cell before anything is drawn, and at which look.
+        """Return the question of an anytime cell before anything is drawn, and its look.
 
-        More draws are no other question: bets may go on. But what was drawn without a seed cannot
-        be drawn again, and whoever draws other outputs after a verdict was shown has a second try.
-        So there the question goes on only where all that was shown is still there to go on from.
+        More draws are no other question: bets may go on. But draws without a seed cannot be made
+        again, and other draws after a shown verdict are a second try. There the question goes on
+        only if all counts that were shown are still stored.
 
         Args:
-            cell: who asks.
-            rounds: counts of the rounds that are stored.
+            cell: the cell.
+            rounds: counts of the stored rounds.
         """
         try:
             asked = self._question(cell, (0, 0), None)
-        except CellError:  # told when it is estimated
+        except CellError:  # reported by the estimate
             return query_of(cell, self.plan), FIRST_LOOK
         forms = [asked] if _seeded(cell) else [*_forms(asked, rounds)][::-1]
         known_as = self.the_pass.stream
@@ -302,12 +291,12 @@ class Inquiry:
         return query_of(cell, self.plan, looks=looks), looks
 
     def shown(self, cell: Cell, watch: Watch, rounds: Sequence[Tree]) -> Looks:
-        """The look at an anytime cell, once something is shown of it.
+        """Return the look at an anytime cell whose estimate is shown.
 
         Args:
-            cell: who asks.
-            watch: with the look that it was fed at.
-            rounds: counts of all rounds that it was shown.
+            cell: the cell.
+            watch: gives its trials and its look.
+            rounds: counts of all rounds that it was fed.
 
         Raises:
             CellError: the claim cannot be asked.
@@ -326,7 +315,7 @@ class Inquiry:
 
     def _question(self, cell: Cell, trials: tuple[int, int], counts: Any) -> str:
         error, run = share_of_error(cell, self.plan), self.plan.audit.run
-        asked: str = guarded("claim", lambda: question(cell, run, error, trials, counts))
+        asked: str = guarded("claim", question, cell, run, error, trials, counts)
         return asked
 
     def _evidence(self, cell: Cell) -> Stream:
@@ -339,7 +328,7 @@ def _seeded(cell: Cell) -> bool:
 
 
 def _forms(asked: str, rounds: Iterable[Tree]) -> Iterable[str]:
-    """The question after each round, where it is about draws that cannot be made again."""
+    """Yield the question after each round, for draws that cannot be made again."""
     listed = ([np.asarray(leaf).tolist() for leaf in jax.tree.leaves(counts)] for counts in rounds)
     found = itertools.accumulate(listed, lambda so_far, new: digest([so_far, new]), initial=asked)
     return itertools.islice(found, 1, None)

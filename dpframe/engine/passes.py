@@ -7,7 +7,6 @@ import itertools
 import threading
 import time
 from abc import ABC, abstractmethod
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -48,25 +47,25 @@ if TYPE_CHECKING:
     from dpframe.spec.audit import RunSettings
 
 
-# One pass at work: prepared once, then counted segment by segment.
-
-
 CHANGED = (
     "D or D′ is not what it was when the run began: a pair makes the same data each time it is "
     "asked, and the files that it reads stay as they are"
 )
 PATIENCE = 5.0
-"""Seconds after its time that a work gets for the segments which it has begun."""
+"""Seconds beyond its time budget for the segments that a pass has begun."""
 
 FIRST_PATIENCE = 30.0
-"""The same for one that has counted nothing yet: it may be compiling."""
+"""The same for a pass that has counted nothing yet: it may be compiling."""
+
+CHUNKS = 4
+"""Chunks of each dataset that are checked; of D′ only one if releases are slow."""
 
 
 class Work(ABC):
-    """Counts of one pass.
+    """One pass at work.
 
-    `prepare` comes first and may take long (it learns); then `count` may be called from several
-    threads, and `add` from one at a time.
+    `prepare` comes first and may take long, because attacks learn. Then several threads may call
+    `count`, and one at a time `add`.
     """
 
     on_host = False
@@ -79,43 +78,43 @@ class Work(ABC):
         self.prng = prng
         self.store = store
         self.tried = tried
-        """Mechanisms and attacks that were looked at already; shared by all passes of a run."""
+        """Mechanisms and attacks that were checked already; shared by all passes of a run."""
         self.dtype = np.dtype(run.precision)
         self.lanes = len(the_pass.mechanisms)
         self.statistics = tuple(scorer.statistic for scorer in the_pass.scorers)
         self.layouts: tuple[Tree, ...] = ()
         self.tally: Tally | Rounds
         self.watches: Watches | None = None
-        """The cells, where they are fed round by round."""
+        """Feeds anytime estimators round by round; None for others."""
         self.seconds = 0.0
-        """Time spent on it, by all threads together."""
+        """Time spent on the pass, by all threads together."""
         self.keys: dict[str, str] = {}
         self.times = 1
-        """How many times as large as usual segments are."""
+        """Size of segments, as a multiple of the usual size."""
         self.window: range | None = None
-        """Whole chunks of each dataset that are counted here; None: all, and what is left over."""
+        """Whole chunks of each dataset that are counted here; None: all, and the tail."""
         self._until: float | None = None
-        """When the time for what goes on is over: first for preparing, then for counting."""
+        """End of the time budget: first of preparing, then of counting."""
         self.leaving = threading.Event()
         """Set when the run ends early."""
         self.begun = False
-        """Whether counting has begun."""
+        """True once counting has begun."""
         self._changed = False
 
     def prepare(self) -> None:
-        """Learns, checks, and finds what is counted already.
+        """Learn, check, and find the stored counts.
 
         Raises:
-            CellError: the author's mistake.
-            Uneven: some cells have come further than others and must go on separately.
+            CellError: a mistake of a plugin.
+            Uneven: some cells have more stored counts than others and must go on separately.
         """
         started = time.perf_counter()
         self._until = None if self.run.seconds is None else started + self.run.seconds
         with precision_of(self.run):
             the_pass = self.the_pass
-            # Asked once: what is drawn from is what was compared.
-            self.made = guarded("the pair", partial(both_as_made, the_pass.pair))
-            if guarded("the pair", partial(data_digest, self.made)) != the_pass.data:
+            # Asked once, so that the draws come from the compared data.
+            self.made = guarded("the pair", both_as_made, the_pass.pair)
+            if guarded("the pair", data_digest, self.made) != the_pass.data:
                 raise CellError(CHANGED)
             self.states, self.layouts = learn(self.learning())
             self.attacks = tuple(stack(s.attacks, self.dtype) for s in the_pass.scorers)
@@ -141,9 +140,9 @@ class Work(ABC):
         self.watches.begin(self.tally, self.layouts, self.keys, self.store)
 
     def units(self) -> Iterator[tuple[int, Segment]]:
-        """(dataset, segment) for everything that is still to be counted; D and D′ in turn.
+        """Yield (dataset, segment) for all that is still to be counted, D and D′ in turn.
 
-        The first of each dataset come first. Made as they are asked for: there may be billions.
+        The first of each dataset come first. There may be billions.
         """
         the_pass = self.the_pass
         if isinstance(self.tally, Rounds):
@@ -151,9 +150,9 @@ class Work(ABC):
             return
         size = (self.upto, the_pass.rows, the_pass.elements)
         how: Any = {"slow": the_pass.slow, "times": self.times}
-        both = [segments(*size, self.tally.done[d], **how) for d in (0, 1)]
+        both = [iter(segments(*size, done, **how)) for done in self.tally.done]
         for index, of_one in enumerate(both):
-            for segment in itertools.islice(of_one, 1):
+            if (segment := next(of_one, None)) is not None:
                 yield index, segment
         rest = [zip(of_one, itertools.repeat(index)) for index, of_one in enumerate(both)]
         for segment, index in heapq.merge(*rest):
@@ -161,16 +160,16 @@ class Work(ABC):
 
     @property
     def upto(self) -> int:
-        """The trial of each dataset before which counting ends."""
+        """Trials of each dataset at which counting ends."""
         if self.window is None:
             return self.the_pass.trials
         return self.window.stop * self.the_pass.rows
 
     def count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
-        """Counts one segment of one dataset.
+        """Count one segment of one dataset.
 
         Returns:
-            What was counted of it, which is less where time ran out; and the counts, every leaf
+            The counted segment, which is shorter if time ran out; and the counts, every leaf
             [lanes, attacks, …] int64, of slices [slices, lanes, attacks, …].
         """
         with precision_of(self.run):
@@ -186,7 +185,7 @@ class Work(ABC):
             return segment, found
 
     def add(self, index: int, segment: Segment, counted: tuple[Tree, ...], seconds: float) -> None:
-        """Takes in the counts of a segment and the time they took."""
+        """Take in the counts of a segment and their seconds."""
         self.tally.add(index, segment, counted)
         self.seconds += seconds
         self._changed = True
@@ -198,11 +197,11 @@ class Work(ABC):
 
     @property
     def in_steps(self) -> bool:
-        """Whether it is asked after each round if there is another one."""
+        """True if the estimators are asked after each round whether they need more."""
         return self.watches is not None and self.watches.stops
 
     def save(self) -> None:
-        """Hands what is counted to the store."""
+        """Hand the counts to the store."""
         if self._changed and self.watches is not None:
             self.watches.save()
         elif self._changed and isinstance(self.tally, Tally):
@@ -212,7 +211,7 @@ class Work(ABC):
         self._changed = False
 
     def forget(self) -> None:
-        """Takes back what was handed to the store."""
+        """Take the counts back from the store."""
         self._changed = False
         if self.watches is not None:
             self.watches.forget()
@@ -221,39 +220,39 @@ class Work(ABC):
             self.store.forget(self.the_pass.stream, key)
 
     def begin(self) -> None:
-        """The first segment is about to start, and with it the time budget of the spec."""
+        """Start the time budget of the spec; the first segment is about to start."""
         if self.run.seconds is not None and not self.begun:
             self._until = time.perf_counter() + self.run.seconds
         self.begun = True
 
     def time_left(self) -> float | None:
-        """Seconds until the time budget is spent, negative afterwards; None without one."""
+        """Return the seconds left of the time budget, negative afterwards; None without one."""
         return None if self._until is None else self._until - time.perf_counter()
 
     def out_of_time(self) -> bool:
-        """Whether the time budget of the spec is spent."""
+        """True if the time budget of the spec is spent."""
         left = self.time_left()
         return left is not None and left < 0
 
     def overdue(self) -> bool:
-        """Whether what goes on will not be waited for any longer."""
+        """True if running segments are not waited for any longer."""
         left = self.time_left()
         return left is not None and left < -(PATIENCE if self.has_counted else FIRST_PATIENCE)
 
     @property
     def has_counted(self) -> bool:
-        """Whether there are trials of both datasets, from which a bound can be had."""
+        """True if both datasets have trials, so that a bound is possible."""
         return self.begun and all(self.tally.trials)
 
     def draws_of(self, segment: Segment) -> int:
-        """Releases of a segment that count."""
+        """Return the counted releases of a segment."""
         if segment.slices:
             return sum(end - start for start, end in segment.slices)
         return (segment.stop - segment.first) * segment.limit
 
     @property
     def nan_matters(self) -> bool:
-        """Whether a NaN would fail the cell."""
+        """True if a NaN would fail the cell."""
         return can_be_nan(self.the_pass.shape.dtype) and not self.the_pass.may_be_nan
 
     @property
@@ -263,7 +262,7 @@ class Work(ABC):
 
     @abstractmethod
     def learning(self) -> Draws:
-        """What attacks learn from and pilots see."""
+        """Return the draws for attacks and pilots."""
 
     @abstractmethod
     def ready(self) -> None:
@@ -271,23 +270,23 @@ class Work(ABC):
 
     @abstractmethod
     def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
-        """The first outputs of a lane on D and on D′, as attacks see them, and looked at."""
+        """Return the first outputs of a lane on D and on D′, checked, as attacks see them."""
 
     @abstractmethod
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
-        """What `count` gives; every leaf [lanes or more, attacks, …]."""
+        """Do the work of `count`; every leaf [lanes or more, attacks, …]."""
 
     def compile(self) -> None:  # noqa: B027  # a black box is as it is
-        """Compiles what counts, beside what others compile and count: that takes its time."""
+        """Compile the counting program, while other passes compile and count."""
 
     def conclude(self) -> None:  # noqa: B027  # most have nothing to say
-        """A last look at what was counted; raises WorthlessError."""
+        """Check the counted outputs at the end; raise WorthlessError."""
 
     def _look(self) -> None:
-        """Looks at the first outputs of every lane, and tries the attacks on some.
+        """Check the first outputs of every lane, and the attacks on some.
 
-        What the code of a mechanism and of an attack does with keys and rows is the same for all
-        values of their floats and in all repeats: those at the ends of a sweep will do, once.
+        Code treats keys and rows alike for all values of its floats and in all repeats, so the
+        ends of a sweep are checked, once.
         """
         for lane in range(self.lanes):
             outputs = self.first_outputs(lane)
@@ -301,24 +300,32 @@ class Work(ABC):
                 attack = scorer.attacks[place]
                 if (*draws, attack) not in self.tried:
                     state = jax.tree.map(lambda leaf, at=place: leaf[lane, at], states)
-                    look = self.the_pass.shape, self.dtype
-                    check_seen_alone(attack, outputs[0], *look)
-                    x, y = (seen(attack, part, *look) for part in outputs)
-                    check_rows_alone(self._score(attack, state), (x, y))
+                    rows = outputs
+                    if self.the_pass.shape.asking is not None:
+                        rows = self._as_seen(attack, outputs)
+                    check_rows_alone(self._score(attack, state), rows)
                     self.tried.add((*draws, attack))
+
+    def _as_seen(
+        self, attack: Attack, outputs: tuple[HostArray, HostArray]
+    ) -> tuple[HostArray, HostArray]:
+        """Return answers of any kind as an attack sees them, each alone."""
+        look = self.the_pass.shape, self.dtype
+        check_seen_alone(attack, outputs[0], *look)
+        return seen(attack, outputs[0], *look), seen(attack, outputs[1], *look)
 
     def _score(self, attack: Attack, state: Tree) -> Callable[[HostArray], HostArray]:
         leaves = unstacked(attack, self.dtype)
 
         def score(outputs: HostArray) -> HostArray:
-            call = partial(programs.score_given, leaves, state, outputs)
-            found = np.asarray(guarded("score", call))
+            call = programs.score_given
+            found = np.asarray(guarded("score", call, leaves, state, outputs))
             return found if found.ndim == 1 else one_number(found)
 
         return score
 
     def nan_note(self, extent: str) -> str:
-        """Which outputs were looked at for NaN, given how many are if any."""
+        """Return the note about the check for NaN, given the extent of the check."""
         if self.the_pass.shape.asking is not None:
             return "answers of any kind: NaN is one, as any other"
         if self.the_pass.may_be_nan:
@@ -329,7 +336,7 @@ class Work(ABC):
 
 
 def _placed(counted: HostArray, zero: HostArray, lanes: Sequence[int]) -> HostArray:
-    """Counts of some lanes, int64, where they stand among all."""
+    """Put counts of some lanes in their places among all, as int64."""
     if len(lanes) == len(zero):
         return counted[: len(zero)].astype(np.int64)
     found = zero.astype(np.int64)
@@ -337,22 +344,15 @@ def _placed(counted: HostArray, zero: HostArray, lanes: Sequence[int]) -> HostAr
     return found
 
 
-# A pass over a mechanism that JAX traces: a segment is one call of the device.
-
-
-CHUNKS = 4
-"""Chunks of each dataset that are looked at; of D′ only one where releases are slow."""
-
-
 class DeviceWork(Work):
-    """A pass over a mechanism that JAX traces."""
+    """A pass over a mechanism that JAX traces; a segment is one call of the device."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         return (self.nan_note(f"the first {self.the_pass.rows} outputs"),)
 
     away: Away | None = None
-    """Who counts segments elsewhere, and draws what is dear; None: all is done here."""
+    """Counts segments on other machines; None: all is counted here."""
 
     def learning(self) -> Draws:
         self.draws = Draws(self.the_pass, self.run, self.prng, self.made, self.away)
@@ -399,7 +399,7 @@ class DeviceWork(Work):
         return x[:rows], y[:rows]
 
     def compile(self) -> None:
-        if self.away is None and not self.the_pass.slow:  # or else counting is what takes time
+        if self.away is None and not self.the_pass.slow:  # else counting takes longer
             self.draw_and_count(0, Segment(0, 0, self.the_pass.rows))  # no chunk at all
 
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
@@ -409,7 +409,7 @@ class DeviceWork(Work):
     def counted_by(
         self, count: Callable[..., Any], index: int, segment: Segment
     ) -> tuple[Segment, tuple[Tree, ...]]:
-        """What `draw_and_count` gives, by this process or by others."""
-        call = partial(count, self.count_task, tuple(self.active), index, segment)
-        counted: tuple[Tree, ...] = guarded("counting", call)
+        """Count a segment by a function of this process or of a cluster."""
+        given = self.count_task, tuple(self.active), index, segment
+        counted: tuple[Tree, ...] = guarded("counting", count, *given)
         return segment, counted

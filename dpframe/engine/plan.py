@@ -1,4 +1,4 @@
-"""The plan of a run: which cells share draws, which cannot run, how many claims are tested."""
+"""Plan a run: share draws among cells, leave out what cannot run, fix the number of tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import math
 from collections import deque
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpframe.common.machine import StuckError, with_timeout
@@ -19,7 +18,7 @@ from dpframe.engine.checks import (
     statistic_of,
     unsuited,
 )
-from dpframe.engine.trace import Scorer, Tracer, declared_rows, resolved, structure
+from dpframe.engine.trace import Scorer, Tracer, declared_rows, resolved, seen_by, structure
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack, Target, in_words
 from dpframe.interfaces.mechanism import HostMechanism
@@ -35,8 +34,6 @@ from dpframe.sampling.address import (
 )
 from dpframe.sampling.content import data_digest
 from dpframe.spec.audit import Skip
-from dpframe.workers.pool import Workers
-from dpframe.workers.trial_call import seen_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """Where a cell's counts stand in its pass."""
+    """Position of a cell's counts in its pass."""
 
     lane: int
     scorer: int
@@ -58,7 +55,7 @@ class Place(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Pass:
-    """One set of draws and everything that is counted on it."""
+    """One set of draws and all that is counted on it."""
 
     stream: Stream
     trials: int
@@ -74,23 +71,23 @@ class Pass:
 
     @property
     def anytime(self) -> bool:
-        """Whether its estimators are fed round by round; the same for all cells."""
+        """True if its estimators are fed round by round; the same for all cells."""
         return type(self.cells[0][0].estimator.value).anytime
 
     @property
     def pilots(self) -> bool:
-        """Whether there are draws that only choose thresholds or edges."""
+        """True if some draws only choose thresholds or edges."""
         needed = any(scorer.statistic.needs_pilot() for scorer in self.scorers)
         return needed and not self.anytime
 
     @property
     def dear(self) -> bool:
-        """Whether no chunk is drawn twice."""
+        """True if no chunk may be drawn twice."""
         return self.slow or isinstance(self.mechanisms[0], HostMechanism)
 
     @property
     def by_chunks(self) -> bool:
-        """Whether what a pilot sees is scored chunk by chunk as it is drawn, and not kept."""
+        """True if the pilot's draws are scored chunk by chunk and not kept."""
         return self.slow and not isinstance(self.mechanisms[0], HostMechanism)
 
     @property
@@ -100,12 +97,12 @@ class Pass:
 
     @property
     def slow(self) -> bool:
-        """Whether the mechanism asked to be drawn chunk by chunk; the same for all lanes."""
+        """True if the mechanism asks to be drawn chunk by chunk; the same for all lanes."""
         return self.mechanisms[0].rows is not None
 
     @property
     def may_be_nan(self) -> bool:
-        """Whether NaN is a legitimate output; the same for all lanes."""
+        """True if NaN is a legitimate output; the same for all lanes."""
         return self.mechanisms[0].may_be_nan
 
     @property
@@ -115,24 +112,24 @@ class Pass:
 
     @property
     def coordinates(self) -> int:
-        """Numbers in all of its outputs: what the work is proportional to."""
+        """Numbers in all of its outputs; the work is proportional to it."""
         return self.draws * max(1, self.elements)
 
     def only(self, cells: Sequence[Cell]) -> Pass:
-        """The same draws for some of the cells; addresses, and so counts, stay."""
+        """Return the same draws for some of the cells; addresses, and so counts, stay."""
         return arrange(self.stream, self.trials, self.rows, self.shape, self.data, cells)
 
 
 def arrange(
     stream: Stream, trials: int, rows: int, shape: Shape, data: str, cells: Sequence[Cell]
 ) -> Pass:
-    """Puts cells that share their draws into one pass.
+    """Put cells that share their draws into one pass.
 
     Args:
-        stream: the address of the draws.
-        trials: per dataset.
+        stream: address of the draws.
+        trials: trials per dataset.
         rows: rows per chunk.
-        shape: of one output.
+        shape: shape of one output.
         data: digest of D and D′.
         cells: at least one.
     """
@@ -171,7 +168,7 @@ class Plan:
     m: int
     """Cells with a claim and a certifying estimator, failed ones included."""
     certifying_cells: int
-    """How many cells certify a bound, claimed or not: those that must hold together."""
+    """Cells that certify a bound, claimed or not; their bounds must hold together."""
     prng: str
     """Name of the generator."""
     searches: tuple[Cell, ...] = ()
@@ -179,7 +176,7 @@ class Plan:
 
 
 def plan(audit: Audit, prng: str, source: Source | None = None) -> Plan:
-    """Arranges the cells of an audit into passes over shared draws.
+    """Arrange the cells of an audit into passes over shared draws.
 
     Args:
         audit: the validated spec.
@@ -187,7 +184,10 @@ def plan(audit: Audit, prng: str, source: Source | None = None) -> Plan:
         source: calls black boxes for the first time; default: worker processes that end with it.
     """
     with contextlib.ExitStack() as stack:
-        source = source or stack.enter_context(Workers(interpreters=audit.interpreters))
+        if source is None:
+            from dpframe.workers.pool import Workers
+
+            source = stack.enter_context(Workers(interpreters=audit.interpreters))
         planner = _Planner(audit, prng, source)
         while planner.left:
             try:
@@ -201,21 +201,22 @@ _Shared = tuple["Stream", int, int, "Shape", str, bool, bool]
 
 
 class _Look(NamedTuple):
-    """What was found about a cell."""
+    """The finding on a cell."""
 
     certified: bool
     problem: str
-    """Why it cannot be run."""
+    """Reason why it cannot be run."""
     searched: bool = False
-    """Whether it makes its passes as it goes."""
+    """True if a search draws for it."""
     shared: _Shared | None = None
-    """What it has in common with those that share its draws, if it can be run."""
+    """Key of the pass that it belongs to, if it can be run."""
 
 
 class _Planner:
-    """Looks at one cell after the other.
+    """Looks at one cell after the other, in a thread that may be given up.
 
-    One that does not come to an end is given up, and what still is at it is not listened to.
+    If a plugin does not return, its cell fails and a new thread goes on. The result of the old
+    thread is ignored.
     """
 
     def __init__(self, audit: Audit, prng: str, source: Source) -> None:
@@ -232,7 +233,7 @@ class _Planner:
         self._turn = object()
 
     def go_on(self) -> None:
-        """Looks at those that are left."""
+        """Look at the cells that are left."""
         turn = self._turn = object()
         with precision_of(self.audit.run):
             while self.left:
@@ -244,13 +245,13 @@ class _Planner:
                 self._take(cell, found)
 
     def give_up(self, reason: str) -> None:
-        """The cell that is looked at fails, and counts among those that would have been tested."""
+        """Fail the current cell; it counts among the tests."""
         self._turn = object()
         cell = self.left.popleft()
         self._take(cell, _Look(type(cell.estimator.value).certifies, reason))
 
     def plan(self) -> Plan:
-        """Everything that was decided."""
+        """Return the plan."""
         passes = tuple(arrange(*shared[:5], cells) for shared, cells in self._together.items())
         left_out = tuple(self._failed), tuple(self._skipped)
         counted = self._m, self._certifying
@@ -281,7 +282,7 @@ class _Planner:
             data = self._data_of(cell)
             shape, value = tracer.output_shape(cell), cell.mechanism.value
             declared = declared_rows(cell.mechanism.value)
-            dims = seen_shape(attack, shape, run_dtype(resolved(run, value, cell.trials))).dims
+            dims = seen_by(attack, shape, run_dtype(resolved(run, value, cell.trials))).dims
             target = Target(value, cell.pair.value, dims)
             may_be_nan = nan_allowed(cell.mechanism.value)
             if (reason := unsuited(attack, target)) is not None:
@@ -307,8 +308,8 @@ class _Planner:
     def _data_of(self, cell: Cell) -> str:
         pair = cell.pair.value
         if pair not in self._digests:
-            made = guarded("the pair", partial(both_as_made, pair))
-            self._digests[pair] = guarded("the pair", partial(data_digest, made))
+            made = guarded("the pair", both_as_made, pair)
+            self._digests[pair] = guarded("the pair", data_digest, made)
         return self._digests[pair]
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -19,11 +19,8 @@ from dpframe.engine.trace import LANES, resolved, structure
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.sampling.address import PROBE, Segment, Stream, both_as_made, for_a_box
-from dpframe.workers.scheduling import Load, Overdue, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from dpframe.common.types import Tree
     from dpframe.engine.plan import Pass, Plan
     from dpframe.interfaces.pair import Pair
@@ -33,37 +30,27 @@ if TYPE_CHECKING:
     from dpframe.workers.scheduling import Lent, Source
 
 
-# How much memory a plan takes, and whether this machine has it, before anything is made.
-
-
 BASE_BYTES = 480 << 20
-"""What Python, JAX and its compiler take before the first draw."""
+"""Memory of Python, JAX and its compiler before the first draw."""
 
 CELL_BYTES = 8_000
-"""Of a cell beside its counts: in the spec, in the plan, in the record."""
+"""Memory of a cell beside its counts: in the spec, in the plan, in the record."""
 
 COUNT_BYTES = 160
-"""Of a count in the result and in the record, where it is a Python number among others."""
+"""Memory of a count in the record, as a Python number among others."""
 
 MOST_CHUNKS = 2**31 - 1
-"""Of a dataset; the device numbers them with 32 bits."""
+"""Chunks of a dataset; the device numbers them with 32 bits."""
 
 IDEAL_PILOT = 1000
 """Scores per dataset of an imagined pilot that tells D from D′ perfectly."""
 
 
-class Need(NamedTuple):
-    """Something large, and what it is large because of."""
-
-    what: str
-    size: int
-
-
 def ideal_layout(statistic: Statistic, dims: tuple[int, ...] = ()) -> Tree:
-    """The layout of a statistic whose pilot saw a perfect attack.
+    """Return the layout of a statistic whose pilot saw a perfect attack.
 
     Args:
-        statistic: of an estimator.
+        statistic: statistic of an estimator.
         dims: shape of one score, or of one output that holds canaries.
     """
     if "canaries" in statistic.accepts:
@@ -72,7 +59,7 @@ def ideal_layout(statistic: Statistic, dims: tuple[int, ...] = ()) -> Tree:
         return (
             statistic.bind(run[None], run[None])
             if statistic.needs_pilot()
-            else (statistic.lay_out(run.shape))
+            else statistic.lay_out(run.shape)
         )
     if not statistic.needs_pilot():
         return statistic.lay_out(())
@@ -81,46 +68,60 @@ def ideal_layout(statistic: Statistic, dims: tuple[int, ...] = ()) -> Tree:
 
 
 def data_bytes(pair: Any) -> int:
-    """Bytes of both datasets of a pair, as arrays that are not shared."""
+    """Return the bytes of both datasets of a pair, as arrays that are not shared."""
     return sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves((pair.d0, pair.d1)))
 
 
 def check_data(audit: Audit) -> None:
-    """Raises DpframeError where the datasets alone are more than the machine has."""
+    """Raise DpframeError if the datasets alone need more memory than the machine has."""
     pairs = {cell.pair.value: cell.pair.use for cell in audit.cells}
     free = free_bytes()
     for pair, use in pairs.items():
         try:
-            size = data_bytes(pair)
+            size = 2 * data_bytes(pair)
         except MemoryError as error:
-            raise DpframeError(_too_large(str(error), free, [Need(_pair(use, pair), 0)])) from None
-        except Exception:  # whoever uses the datasets says what is wrong with them
+            name = _described("pair", use, pair)
+            raise DpframeError(_too_large(str(error), free, [(name, 0)])) from None
+        except Exception:  # a plugin's; the code that uses the datasets reports it
             continue
-        need = Need(f"D and D′ of {_pair(use, pair)}", 2 * size)
-        if free is not None and need.size > free:
-            raise DpframeError(_too_large(f"takes {_size(need.size)}", free, [need]))
+        if free is not None and size > free:
+            name = f"D and D′ of {_described('pair', use, pair)}"
+            raise DpframeError(_too_large(f"takes {_size(size)}", free, [(name, size)]))
 
 
 class Footprint:
-    """What a run takes.
+    """The memory that a run takes.
 
     Args:
-        plan: of the run.
-        threads: how many count at the same time.
+        plan: plan of the run.
+        threads: number of segments that are counted at the same time.
     """
 
     def __init__(self, plan: Plan, threads: int) -> None:
         self._plan, self._threads = plan, threads
-        self._sizes: dict[Statistic, int] = {}
         self._data: dict[Pair, int] = {}
+        self._counters: dict[Statistic, int] = {}
+        """Counts of one cell on both datasets, by statistic; 0 if the statistic raises."""
+        self._passes: list[dict[str | int, int]] = []
+        self._results = 0
+        """Bytes kept of all cells until the record is written."""
+        self._largest = 0, ""
+        """The largest number of counts of one cell, and the label of its estimator."""
 
-    @functools.cached_property
+    @cached_property
     def bytes(self) -> int:
-        """About how much at its peak."""
-        return BASE_BYTES + max(map(self._of, self._plan.passes), default=0) + self._results.size
+        """Estimate of the peak; asks plugins for the size of their counts."""
+        self._passes = [self._sizes(the_pass) for the_pass in self._plan.passes]
+        for the_pass in self._plan.passes:
+            for cell, place in the_pass.cells:
+                count = self._counters[the_pass.scorers[place.scorer].statistic]
+                self._results += CELL_BYTES + COUNT_BYTES * count
+                self._largest = max(self._largest, (count, cell.estimator.label))
+        largest = max((sum(sizes.values()) for sizes in self._passes), default=0)
+        return BASE_BYTES + largest + self._results
 
     def check(self) -> None:
-        """Raises DpframeError where it is more than this machine has."""
+        """Raise DpframeError if the run needs more than this machine has."""
         for the_pass in self._plan.passes:
             on_host = isinstance(the_pass.mechanisms[0], HostMechanism)
             if the_pass.trials / the_pass.rows > MOST_CHUNKS and not on_host:
@@ -130,81 +131,75 @@ class Footprint:
                 )
         free = free_bytes()
         if free is not None and self.bytes > free:
-            # Searches draw in rounds, and have no passes.
-            largest = max(self._plan.passes, key=self._of, default=None)
-            own = () if largest is None else self._needs(largest)
-            needs = [Need("dpframe itself, with JAX", BASE_BYTES), *own, self._results]
+            needs = [("dpframe itself, with JAX", BASE_BYTES)]
+            if self._passes:  # searches draw in rounds, and have no passes
+                place = max(range(len(self._passes)), key=lambda n: sum(self._passes[n].values()))
+                the_pass, sizes = self._plan.passes[place], self._passes[place]
+                needs += [(self._words(the_pass, what), size) for what, size in sizes.items()]
+            count, label = self._largest
+            most = f", up to {count:,} counts each (estimator {label!r})" if count else ""
+            cells = f"results of {len(self._plan.audit.cells):,} cells{most}"
+            needs.append((cells, self._results))
             raise DpframeError(_too_large(f"takes {_size(self.bytes)}", free, needs))
 
-    def _of(self, the_pass: Pass) -> int:
-        return sum(need.size for need in self._needs(the_pass))
-
-    def _needs(self, the_pass: Pass) -> Iterator[Need]:
-        """What one pass holds at the same time."""
-        threads = self._threads
+    def _sizes(self, the_pass: Pass) -> dict[str | int, int]:
+        """Return the bytes that one pass holds at the same time; of counts by the cell's place."""
         run = resolved(self._plan.audit.run, the_pass.mechanisms[0], the_pass.trials)
-        item = np.dtype(run.precision).itemsize
-        lanes, row = len(the_pass.mechanisms), max(1, the_pass.elements) * item
-        name = _names(the_pass)
+        lanes, threads = len(the_pass.mechanisms), self._threads
+        row = max(1, the_pass.elements) * np.dtype(run.precision).itemsize
         if the_pass.pair not in self._data:
             self._data[the_pass.pair] = data_bytes(the_pass.pair)
-        # One copy of the pair's, and one on the device.
-        yield Need(f"D and D′ of {_pair_of(the_pass)}", 2 * self._data[the_pass.pair])
-        rows = the_pass.rows * threads * 4  # random bits, noise, outputs, scores: lane after lane
-        chunk = f"run.chunk = {run.chunk}" if run.chunk else f"{the_pass.rows} at a time"
-        yield Need(f"outputs of {name}, {chunk}, on {threads} cores", rows * row)
-        attacks = [attack for scorer in the_pass.scorers for attack in scorer.attacks]
-        if any(attack.learns() for attack in attacks):
-            yield Need(f"run.fit = {run.fit} outputs of {name}", 4 * (run.fit or 0) * row)
-        if the_pass.pilots and not the_pass.by_chunks:  # or else nothing but scores is kept
-            yield Need(f"run.pilot = {run.pilot} outputs of {name}", 4 * (run.pilot or 0) * row)
+        found: dict[str | int, int] = {}
+        found["data"] = 2 * self._data[the_pass.pair]  # the pair's copy, and one on the device
+        # Random bits, noise, outputs and scores, lane after lane.
+        found["outputs"] = the_pass.rows * threads * 4 * row
+        for scorer in the_pass.scorers:
+            if any(attack.learns() for attack in scorer.attacks):
+                found["fit"] = 4 * (run.fit or 0) * row
+        if the_pass.pilots and not the_pass.by_chunks:  # else only scores are kept
+            found["pilot"] = 4 * (run.pilot or 0) * row
         padded = max(LANES, 1 << (lanes - 1).bit_length())
-        for cell, place in the_pass.cells:
+        for number, (cell, place) in enumerate(the_pass.cells):
+            scorer = the_pass.scorers[place.scorer]
+            if scorer.statistic not in self._counters:
+                self._counters[scorer.statistic] = _count(scorer.statistic, cell, the_pass)
             if place.lane == place.attack == 0:
-                scorer = the_pass.scorers[place.scorer]
-                counts = self._counters(scorer.statistic, cell, the_pass) * len(scorer.attacks)
-                size = counts * (12 * lanes + 4 * padded * threads)
-                yield Need(f"counts of {_estimator(cell)}", size)
+                counts = self._counters[scorer.statistic] * len(scorer.attacks)
+                found[number] = counts * (12 * lanes + 4 * padded * threads)
+        return found
 
-    @functools.cached_property
-    def _results(self) -> Need:
-        """What is kept of all cells until the record is written."""
-        total, largest = 0, (0, "")
-        for the_pass in self._plan.passes:
-            for cell, place in the_pass.cells:
-                count = self._counters(the_pass.scorers[place.scorer].statistic, cell, the_pass)
-                total += CELL_BYTES + COUNT_BYTES * count
-                largest = max(largest, (count, cell.estimator.label))
-        count, label = largest
-        most = f", up to {count:,} counts each (estimator {label!r})" if count else ""
-        return Need(f"results of {len(self._plan.audit.cells):,} cells{most}", total)
-
-    def _counters(self, statistic: Statistic, cell: Cell, the_pass: Pass) -> int:
-        """Counts of one cell, on both datasets; 0 if its statistic will not say."""
-        if statistic not in self._sizes:
-            self._sizes[statistic] = _count(statistic, cell, the_pass.shape.dims)
-        return self._sizes[statistic]
+    def _words(self, the_pass: Pass, what: str | int) -> str:
+        """Describe one of the sizes of a pass."""
+        if isinstance(what, int):
+            return f"counts of {_estimator(the_pass.cells[what][0])}"
+        run = resolved(self._plan.audit.run, the_pass.mechanisms[0], the_pass.trials)
+        if what == "data":
+            return f"D and D′ of {_pair_of(the_pass)}"
+        if what == "outputs":
+            chunk = f"run.chunk = {run.chunk}" if run.chunk else f"{the_pass.rows} at a time"
+            return f"outputs of {_names(the_pass)}, {chunk}, on {self._threads} cores"
+        return f"run.{what} = {getattr(run, what)} outputs of {_names(the_pass)}"
 
 
-def _count(statistic: Statistic, cell: Cell, dims: tuple[int, ...]) -> int:
+def _count(statistic: Statistic, cell: Cell, the_pass: Pass) -> int:
     try:
         with at_work("the statistic"):
-            zero = jax.eval_shape(statistic.zero, ideal_layout(statistic, dims))
+            zero = jax.eval_shape(statistic.zero, ideal_layout(statistic, the_pass.shape.dims))
         return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(zero))
     except MemoryError as error:
-        message = _too_large(str(error), free_bytes(), [Need(f"counts of {_estimator(cell)}", 0)])
-        raise DpframeError(message) from None
-    except Exception:  # an author's; the run will say what is wrong with it
+        needs = [(f"counts of {_estimator(cell)}", 0)]
+        raise DpframeError(_too_large(str(error), free_bytes(), needs)) from None
+    except Exception:  # a plugin's; the run reports it
         return 0
 
 
-def _too_large(needed: str, free: int | None, needs: list[Need]) -> str:
+def _too_large(needed: str, free: int | None, needs: list[tuple[str, int]]) -> str:
     there_is = "" if free is None else f"; {_size(free)} is free"
     lines = [f"does not fit into the memory of this machine: {needed}{there_is}"]
-    largest = max((need.size for need in needs), default=0)
-    telling = (need for need in needs if need.size >= largest / 100)
-    in_order = sorted(telling, key=lambda need: -need.size)
-    lines += [f"{n.what}: {_size(n.size)}" if n.size else n.what for n in in_order]
+    largest = max((size for _, size in needs), default=0)
+    for what, size in sorted(needs, key=lambda need: -need[1]):
+        if size >= largest / 100:
+            lines.append(f"{what}: {_size(size)}" if size else what)
     return "\n   ".join(lines)
 
 
@@ -214,11 +209,7 @@ def _names(the_pass: Pass) -> str:
 
 
 def _pair_of(the_pass: Pass) -> str:
-    return _pair(the_pass.cells[0][0].pair.use, the_pass.pair)
-
-
-def _pair(use: str, pair: Plugin) -> str:
-    return _described("pair", use, pair)
+    return _described("pair", the_pass.cells[0][0].pair.use, the_pass.pair)
 
 
 def _estimator(cell: Cell) -> str:
@@ -234,22 +225,19 @@ def _size(count: int) -> str:
     return f"{count / 2**30:,.3g} GiB" if count >= 2**30 else f"{count / 2**20:,.3g} MiB"
 
 
-# How many releases a black box is asked for, before it is asked.
-
-
 def planned_draws(plan: Plan) -> int:
-    """Releases that a run makes, both datasets together: at most, where it searches."""
+    """Return the releases of a run on both datasets together; an upper limit if it searches."""
     run = plan.audit.run
     passes = sum(planned_calls(each, run) or each.draws for each in plan.passes)
     return passes + sum(2 * cell.trials for cell in plan.searches)
 
 
 def planned_calls(the_pass: Pass, run: RunSettings) -> int:
-    """Releases that a pass will ask a black box for, from the first to the last; else 0.
+    """Return the releases that a pass asks a black box for, in all; 0 for other mechanisms.
 
     Args:
-        the_pass: of any mechanism.
-        run: the settings of the audit.
+        the_pass: pass of any mechanism.
+        run: settings of the audit.
     """
     if not isinstance(the_pass.mechanisms[0], HostMechanism):
         return 0
@@ -265,41 +253,41 @@ def planned_calls(the_pass: Pass, run: RunSettings) -> int:
 
 
 def extra_chunks(the_pass: Pass) -> int:
-    """Chunks that only show whether draws depend on their address, and on nothing else."""
+    """Return the chunks that only check that draws depend on nothing but their address."""
     first = the_pass.mechanisms[0]
     if isinstance(first, HostMechanism) and first.seedable:
         return 4 + len(the_pass.mechanisms) - 1
     return 2
 
 
-# How long the releases of black boxes take, from a rehearsal of each box in a worker.
+# Time: a trial call of each black box in a worker, and a few prepared passes of the others.
 
 
 REHEARSAL = 2.0
-"""Seconds that a box gets to show how fast it is."""
+"""Seconds of the trial call of a black box."""
 
 MOST = 8
-"""Boxes that are rehearsed; more are taken to be as fast as these on average."""
+"""Boxes that get a trial call; others count as fast as these on average."""
 
 
 class Pace(NamedTuple):
-    """How long a release takes."""
+    """Seconds of one release."""
 
     seconds: float
     known: bool = True
-    """False: it did not come back in time, and takes that long at least."""
+    """False if the call did not return in time, so that it takes longer."""
 
 
 def box_seconds(plan: Plan, source: Source, threads: int) -> Pace | None:
-    """How long all releases of black boxes take together.
+    """Return the seconds that all releases of black boxes take together.
 
     Args:
-        plan: of the run.
-        source: calls them.
-        threads: how many may be at work at the same time.
+        plan: plan of the run.
+        source: calls the boxes.
+        threads: number of calls at the same time.
 
     Returns:
-        None if none of them can be called; 0 if there are none.
+        None if no box can be called; 0 if there is none.
     """
     boxes = [p for p in plan.passes if isinstance(p.mechanisms[0], HostMechanism)]
     if not boxes:
@@ -327,9 +315,9 @@ def box_seconds(plan: Plan, source: Source, threads: int) -> Pace | None:
 
 
 def waves(the_pass: Pass, run: RunSettings, workers: int) -> int:
-    """How many chunks a pass makes one after the other, if it has all workers for itself.
+    """Return the number of chunks that a pass makes in sequence, if it has all workers.
 
-    Two at a time where addresses are compared and the first outputs of each lane are looked at.
+    Chunks that compare addresses, and the first ones of each lane, are made two at a time.
     """
     in_pairs = extra_chunks(the_pass) + 2 * len(the_pass.mechanisms)
     rest = planned_calls(the_pass, run) // the_pass.rows - in_pairs
@@ -337,10 +325,12 @@ def waves(the_pass: Pass, run: RunSettings, workers: int) -> int:
 
 
 def rehearsed(the_pass: Pass, source: Source) -> Pace | None:
-    """How long a release of one box takes; None if it fails, which the run will tell."""
+    """Return the pace of one box; None if its trial call fails, which the run reports."""
+    from dpframe.workers.scheduling import Load
+
     mechanism: Any = the_pass.mechanisms[0]
     try:
-        data = guarded("the pair", lambda: both_as_made(the_pass.pair))
+        data = guarded("the pair", both_as_made, the_pass.pair)
         with source.lend(Load((mechanism,), for_a_box(data))) as (worker, *_):
             return _pace(worker, the_pass, time.monotonic() + REHEARSAL)
     except CellError:
@@ -348,7 +338,9 @@ def rehearsed(the_pass: Pass, source: Source) -> Pace | None:
 
 
 def _pace(worker: Lent, the_pass: Pass, deadline: float) -> Pace:
-    """One release, then whole chunks, as far as there is time; the last one counts."""
+    """Time one release, then whole chunks while there is time; the last one counts."""
+    from dpframe.workers.scheduling import Overdue, Request
+
     pace = Pace(REHEARSAL, known=False)
     rows, asking = the_pass.rows, the_pass.shape.asking
     for chunk, number in enumerate((1, rows, rows)):
@@ -366,37 +358,34 @@ def _pace(worker: Lent, the_pass: Pass, deadline: float) -> Pace:
     return pace
 
 
-# How long a run will take, from a rehearsal of a few of its passes.
-
-
 REHEARSED = 3
-"""Passes that are prepared and draw a little: the one with the most draws among them."""
+"""Passes that are prepared and draw a little, the one with the most draws among them."""
 
 LONG_ENOUGH = 0.1
 """Seconds of drawing from which the rest is extrapolated."""
 
 ESTIMATE_SECONDS = 0.002
-"""Of one cell: about what it takes to estimate, judge and write it."""
+"""Seconds to estimate, judge and write one cell."""
 
 
 class Expected(NamedTuple):
-    """About how long a run takes."""
+    """Estimated seconds of a run."""
 
     seconds: float
     at_least: bool
-    """Whether it may be much more: a black box took longer than its rehearsal."""
+    """True if it may be much more, because a black box took longer than its trial call."""
 
 
 def expected_seconds(plan: Plan, threads: int, source: Source) -> Expected | None:
-    """About how long a run takes; draws a little, and what it draws is not kept.
+    """Estimate the duration of a run; draws a little, and keeps nothing of it.
 
     Args:
-        plan: of the run.
-        threads: how many count at the same time.
+        plan: plan of the run.
+        threads: number of segments that are counted at the same time.
         source: calls black boxes.
 
     Returns:
-        None if that cannot be said, because what fails is told by the run.
+        None if something fails; the run reports it.
     """
     boxes = box_seconds(plan, source, threads)
     traced = _traced_seconds(plan, threads)
@@ -407,7 +396,7 @@ def expected_seconds(plan: Plan, threads: int, source: Source) -> Expected | Non
 
 
 def _traced_seconds(plan: Plan, threads: int) -> float | None:
-    """What JAX traces, without what is done for each cell."""
+    """Estimate the seconds of traced passes, without the work for each cell."""
     traced = [p for p in plan.passes if not isinstance(p.mechanisms[0], HostMechanism)]
     if not traced:
         return 0.0
@@ -417,7 +406,7 @@ def _traced_seconds(plan: Plan, threads: int) -> float | None:
     by_stream = {p.stream: p for p in passes}
     try:
         measured = {s: _measured(by_stream[s], plan) for s in chosen[:REHEARSED]}
-    except Exception:  # an author's mistake, which fails its cells
+    except Exception:  # a plugin's mistake, which fails its cells
         return None
     first_use = max(setup for setup, _ in measured.values())
     setup = min(setup for setup, _ in measured.values())
@@ -429,12 +418,12 @@ def _traced_seconds(plan: Plan, threads: int) -> float | None:
 
 
 def _duration_size(the_pass: Pass) -> int:
-    """Coordinates, once for every lane."""
+    """Return the coordinates of a pass, once for every lane."""
     return 2 * the_pass.trials * max(1, the_pass.elements) * len(the_pass.mechanisms)
 
 
 def _measured(the_pass: Pass, plan: Plan) -> tuple[float, float]:
-    """Seconds until a pass draws, and how many coordinates a second it then counts."""
+    """Return the seconds until a pass draws, and the coordinates that it then counts a second."""
     work = DeviceWork(the_pass, plan.audit.run, plan.prng, Store(), set())
     started = time.perf_counter()
     work.prepare()

@@ -1,4 +1,10 @@
-"""The counts of one pass as they come in."""
+"""The counts of one pass as they come in: in any order, or round by round.
+
+Estimators that bet need rounds: on a round they bet what they know from earlier ones. Rounds end
+at fixed numbers of draws, whatever is asked for; more trials go on with the same rounds, and only
+the last is cut. Rounds within the first chunk are slices of it, all counted in one call; beyond it,
+rounds end with chunks.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +26,11 @@ if TYPE_CHECKING:
     from dpframe.interfaces.statistic import Statistic
 
 
-# The counts of one pass as they come in, in whatever order.
-
-
 class Tally:
     """Counts by dataset: a gapless prefix of whole chunks, segments beyond a gap, and the tail.
 
-    Only the prefix may be stored, because only a prefix can be gone on with. A trial is a trial
-    wherever it stands: all that came in counts where nothing more is to come.
+    Only the prefix is stored, because only after a prefix can counting go on. The estimate takes
+    all that came in.
 
     Args:
         prefix: counts of the chunks 0 … done[d] − 1, every leaf int64 and zero if none.
@@ -49,11 +52,11 @@ class Tally:
 
     @property
     def done(self) -> tuple[int, int]:
-        """How many whole chunks the prefix covers, per dataset."""
+        """Number of whole chunks in the prefix, per dataset."""
         return self._counted[1]
 
     def add(self, dataset: int, segment: Segment, counts: Tree) -> None:
-        """Takes in the counts of a segment, once; one that was cut to nothing has none."""
+        """Take in the counts of a segment, once; a segment that was cut to nothing has none."""
         if segment.stop == segment.first or segment.first < self.done[dataset]:
             return
         self._total = None
@@ -65,31 +68,28 @@ class Tally:
         while self.done[dataset] in waiting:
             stop, counts = waiting.pop(self.done[dataset])
             done = (stop, self.done[1]) if dataset == 0 else (self.done[0], stop)
-            # One assignment: a signal may raise anywhere, and what is here is stored then.
+            # One assignment: a signal may raise anywhere, and the prefix is stored then.
             self._counted = _sum(self.prefix, counts), done
 
     def total(self) -> tuple[Tree, tuple[int, int]]:
-        """Counts of everything that came in, and how many trials that is per dataset.
+        """Return the counts of all that came in, and their number of trials per dataset.
 
-        A box that hangs leaves a gap, and what others counted beyond it are trials like any. Every
-        cell of the pass asks for it; it is added up once.
+        A box that hangs leaves a gap, and draws beyond it are trials like any. Every cell of the
+        pass asks, so the sum is kept.
         """
         if self._total is None:
-            self._total = self._added_up()
+            counts = self.prefix
+            for beyond, tail in zip(self._beyond, self._tail, strict=True):
+                for _, more in beyond.values():
+                    counts = _sum(counts, more)
+                if tail is not None:
+                    counts = _sum(counts, tail[1])
+            self._total = counts, self.trials
         return self._total
-
-    def _added_up(self) -> tuple[Tree, tuple[int, int]]:
-        counts = self.prefix
-        for beyond, tail in zip(self._beyond, self._tail, strict=True):
-            for _, more in beyond.values():
-                counts = _sum(counts, more)
-            if tail is not None:
-                counts = _sum(counts, tail[1])
-        return counts, self.trials
 
     @property
     def trials(self) -> tuple[int, int]:
-        """How many trials have come in, per dataset."""
+        """Number of trials that have come in, per dataset."""
         whole = [
             done + sum(stop - first for first, (stop, _) in tuple(beyond.items()))
             for done, beyond in zip(self.done, self._beyond, strict=True)
@@ -111,18 +111,18 @@ def _zero_without_layout(statistic: Statistic, x64: bool, layout: Tree = ()) -> 
 
 
 def _zero(statistic: Statistic, layout: Tree) -> Tree:
-    """Counts of no draws; asked once where no pilot has fixed anything, as in most passes."""
+    """Return counts of no draws; asked once if no pilot has fixed anything, as in most passes."""
     if not (isinstance(layout, tuple) and not layout):  # an array has no truth, and no order
         return zero_of(statistic, layout)
     return _zero_without_layout(statistic, jax.config.jax_enable_x64)  # type: ignore[attr-defined]
 
 
 def no_counts(the_pass: Pass, layouts: tuple[Tree, ...]) -> tuple[Any, ...]:
-    """Counts of no draws at all, per scorer; every leaf [lanes, attacks, …].
+    """Return counts of no draws, per scorer; every leaf [lanes, attacks, …].
 
     Args:
-        the_pass: what is to be counted.
-        layouts: what its pilots fixed, shaped likewise.
+        the_pass: the pass.
+        layouts: layouts of its statistics, shaped likewise.
     """
 
     def zeros(statistic: Any, layout: Tree, attacks: int) -> Any:
@@ -138,32 +138,23 @@ def no_counts(the_pass: Pass, layouts: tuple[Tree, ...]) -> tuple[Any, ...]:
     )
 
 
-# Counts of one pass round by round, for estimators that bet on a round what they know before it.
-#
-# Rounds end at fixed numbers of draws, whatever is asked for: more trials go on with the same
-# ones,
-# and only the last is cut. The rounds within the first chunk are slices of it, which one call
-# counts
-# for all of them; beyond it, rounds end with chunks.
-
-
 FIRST = 64
-"""Draws of the first round, on each dataset. Nothing is bet on it: it fixes what is counted."""
+"""Draws of the first round, on each dataset. It fixes the events, so nothing is bet on it."""
 
 FINE, COARSE, MANY = 9, 5, 20_000
-"""A round is a ninth of all before it, and a fifth beyond so many draws."""
+"""A round is 1/FINE of all before it, and 1/COARSE beyond MANY draws."""
 
 PIECES = 16
-"""Parts of a segment's size, so that threads share a round."""
+"""Parts of a segment, so that threads share a round."""
 
 
 def ends(trials: int, rows: int, *, whole: bool) -> list[int]:
-    """Draws on each dataset at the end of each round.
+    """Return the draws on each dataset at the end of each round.
 
     Args:
-        trials: wanted in all; the last end.
-        rows: of a chunk.
-        whole: whether chunks are too dear to be drawn again, so that all rounds end with one.
+        trials: draws in all; the last end.
+        rows: rows of a chunk.
+        whole: True if chunks are too dear to be drawn twice, so that every round ends with one.
     """
     found: list[int] = []
     end = 0
@@ -178,7 +169,7 @@ def ends(trials: int, rows: int, *, whole: bool) -> list[int]:
 
 @functools.lru_cache(maxsize=64)
 def most_slices(rows: int) -> int:
-    """How many rounds begin in the first chunk, where chunks are cut."""
+    """Return the number of rounds that begin in the first chunk, if chunks are cut."""
     return len(ends(rows, rows, whole=False))
 
 
@@ -188,18 +179,18 @@ class Part(NamedTuple):
     start: int
     end: int
     full: bool
-    """Whether it ends where rounds end, and not only where the trials do."""
+    """True if it ends where rounds end, and not only where the trials do."""
 
 
 class Rounds:
-    """Counts of rounds as they come in, in whatever order.
+    """Counts of rounds as they come in, in any order.
 
     Args:
         zeros: per scorer counts of nothing; every leaf [lanes, attacks, 2, …].
-        trials: wanted on each dataset.
+        trials: draws on each dataset.
         rows: rows per chunk.
         elements: coordinates per row.
-        whole: whether all rounds end with a chunk.
+        whole: True if all rounds end with a chunk.
     """
 
     def __init__(
@@ -215,12 +206,12 @@ class Rounds:
         self.zero = jax.tree.map(lambda leaf: leaf.astype(np.int64), zeros)
         self._step = max(1, SEGMENT_ELEMENTS // PIECES // (rows * max(1, elements)))
         self._sliced = not whole
-        """Whether the first chunk is cut into slices, a round each."""
+        """True if the first chunk is cut into slices, a round each."""
         self._starts = [part.start for part in self.parts]
         self._whole = [part.start // rows for part in self.parts]
         self.lanes = jax.tree.leaves(zeros)[0].shape[0]
         self.upto = [0] * self.lanes
-        """Rounds that each lane has."""
+        """Number of rounds that each lane has."""
         self.counts: list[Any] = []
         """Per scorer counts of each round that some lane has, every leaf [lanes, attacks, 2, …]."""
         self.next = 0
@@ -233,7 +224,7 @@ class Rounds:
 
     @property
     def trials(self) -> tuple[int, int]:
-        """Draws in the rounds that have ended, per dataset, of the lane that has most."""
+        """Draws in the ended rounds, per dataset, of the lane that has most."""
         most = max(self.upto)
         end = self.parts[most - 1].end if most else 0
         return end, end
@@ -245,11 +236,11 @@ class Rounds:
         return chunk, chunk
 
     def take_stored(self, lane: int, upto: int, known: dict[tuple[int, int], Any]) -> None:
-        """Takes in what is known of a lane's first rounds.
+        """Take in the stored first rounds of a lane.
 
         Args:
-            lane: which.
-            upto: how many rounds.
+            lane: the lane.
+            upto: number of rounds.
             known: per scorer and attack the counts of each round, every leaf [2, …].
         """
         for number in range(upto):
@@ -259,7 +250,7 @@ class Rounds:
         self.upto[lane] = upto
 
     def go_on(self, lanes: Sequence[int]) -> None:
-        """Decides what is counted next: the earliest round that some of these lanes lack."""
+        """Count next the earliest round that some of these lanes lack."""
         lacking = [lane for lane in lanes if self.upto[lane] < len(self.parts)]
         self.next = min((self.upto[lane] for lane in lacking), default=len(self.parts))
         before = set(self.active)
@@ -270,18 +261,17 @@ class Rounds:
         self._sums = {number: self._sums[number] for number in begun}
 
     def step(self) -> int:
-        """How many rounds are worth counting before anybody is asked whether more are needed.
+        """Return the number of rounds to count before the estimators are asked again.
 
-        All those within the first chunk, which are counted in one call.
+        All those within the first chunk are counted in one call.
         """
-        within = sum(part.end <= self.rows for part in self.parts[self.next :])
-        return max(1, within)
+        return max(1, sum(part.end <= self.rows for part in self.parts[self.next :]))
 
     def units(self, rounds: int | None = None) -> Iterator[tuple[int, Segment]]:
-        """(dataset, segment) of the rounds from the next one on, D and D′ in turn.
+        """Yield (dataset, segment) of the rounds from the next one on, D and D′ in turn.
 
         Args:
-            rounds: how many; default: all that are left.
+            rounds: number of rounds; default: all that are left.
         """
         stop = len(self.parts) if rounds is None else min(len(self.parts), self.next + rounds)
         parts, slices = self.parts[self.next : stop], self._slices()
@@ -293,7 +283,7 @@ class Rounds:
                 yield 1, segment
 
     def _slices(self) -> tuple[tuple[int, int], ...]:
-        """Those of the first chunk that are needed from the next round on."""
+        """Return the slices of the first chunk that are needed from the next round on."""
         return tuple(
             (part.start, min(part.end, self.rows))
             for number, part in enumerate(self.parts)
@@ -313,7 +303,7 @@ class Rounds:
             yield Segment(whole, whole + 1, tail)
 
     def add(self, dataset: int, segment: Segment, counts: Any) -> None:
-        """Takes in the counts of a segment, once; those of lanes that are not active are zero."""
+        """Take in the counts of a segment, once; those of lanes that are not active are zero."""
         del dataset  # the counts' own first axis
         if segment.stop == segment.first:
             return
@@ -331,7 +321,7 @@ class Rounds:
             first, last = part.start // self.rows, -(-part.end // self.rows)
             self._missing[number] = 2 * (last - first)
             self._sums[number] = self.zero
-        self._sums[number] = _rounds_sum(self._sums[number], counts)
+        self._sums[number] = _sum(self._sums[number], counts)
         self._missing[number] -= chunks
         while self._missing.get(self.next) == 0:
             self._end_round()
@@ -360,7 +350,3 @@ class Rounds:
 def _put(tree: Any, place: Any, new: Any) -> None:
     for leaf, value in zip(jax.tree.leaves(tree), jax.tree.leaves(new), strict=True):
         leaf[place] = value
-
-
-def _rounds_sum(a: Any, b: Any) -> Any:
-    return jax.tree.map(np.add, a, b)

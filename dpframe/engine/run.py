@@ -1,68 +1,50 @@
-"""Run a plan from the first draw to the last estimate."""
+"""Run a plan from the first draw to the last estimate, or count one shard of it."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import functools
 import secrets
 import threading
-from functools import partial
+from collections.abc import Iterable, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 
 from dpframe.common.machine import StuckError, with_timeout
 from dpframe.common.text import error_message
-from dpframe.engine.anytime import Loudest, Watches
 from dpframe.engine.checkpoint import Store, Uneven
-from dpframe.engine.estimate import estimate_cell
-from dpframe.engine.fingerprint import drawn_with
-from dpframe.engine.host import HostWork
+from dpframe.engine.estimate import Extremes, estimate_cell
 from dpframe.engine.ledger import Inquiry, Ledger, resolution_of, share_of_error
-from dpframe.engine.passes import DeviceWork
-from dpframe.engine.schedule import Counted, Finished, GaveUpError, Paused, Schedule
+from dpframe.engine.passes import DeviceWork, Work
+from dpframe.engine.schedule import Counted, Event, Finished, GaveUpError, Paused, Schedule
 from dpframe.errors import CellError, SampleError, WorthlessError
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.results.build import CellResult
-from dpframe.sampling.address import EVAL, SEGMENT_ELEMENTS, Stream, digest
-from dpframe.search.runner import Crew, Drawn, Settings
-from dpframe.search.search import asked_of_draws
-from dpframe.workers.pool import Workers
+from dpframe.results.build import cell_record
+from dpframe.results.model import CellRecord, ExactRecord
+from dpframe.results.verdict import Looks
+from dpframe.sampling.address import EVAL, SEGMENT_ELEMENTS, Shard, Stream, digest
 from dpframe.workers.process import available_cores
-from dpframe.workers.sensitivity import SensitivityCheck
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from dpframe.cluster.client import Cluster
-    from dpframe.engine.estimate import Extremes
-    from dpframe.engine.passes import Work
     from dpframe.engine.plan import Pass, Plan
-    from dpframe.engine.schedule import Event
-    from dpframe.results.build import Exactly
-    from dpframe.results.verdict import Looks
-    from dpframe.sampling.address import Shard
     from dpframe.spec.audit import Cell
     from dpframe.workers.scheduling import Source
 
-
-# Runs a plan from the first draw to the last estimate.
-
-
 HEARTBEAT = 0.1
-"""Seconds between two signs of life to the progress display."""
+"""Seconds between two calls of the progress display."""
 
 
 class Progress(Protocol):
-    """What a progress display offers; the engine knows no display."""
+    """A progress display."""
 
     def __call__(self, *, cells_done: int, draws_done: int, label: str) -> None:
-        """Takes in how far the run is."""
+        """Show the state of the run."""
 
 
 def quiet(*, cells_done: int, draws_done: int, label: str) -> None:
-    """Shows nothing."""
+    """Show nothing."""
 
 
 def run(
@@ -73,59 +55,107 @@ def run(
     ledger: Ledger | None = None,
     source: Source | None = None,
     cluster: Cluster | None = None,
-) -> list[CellResult]:
-    """Runs every pass of a plan.
+    timings: dict[str, float] | None = None,
+) -> list[CellRecord]:
+    """Run every pass of a plan.
 
-    A mistake of a plugin fails its cells and nothing else: a pass that fails is run again cell by
-    cell, so that only the cells to blame are lost. However it ends, what was counted is in the
-    store; and when it returns, the ledger says what was looked at.
+    A mistake of a plugin fails its own cells only: a pass that fails is run again cell by cell.
+    However the run ends, its counts are in the store. When it returns, the ledger holds its looks.
 
     Args:
-        plan: what to do.
-        progress: called from this thread as the work goes on.
-        store: counts to go on from, and where to keep new ones; default: none.
+        plan: the plan.
+        progress: called from this thread during the run.
+        store: counts to go on from, and the place for new ones; default: none.
         threads: segments at once; default: one per core, or per accelerator.
         ledger: earlier looks at the same draws; default: none.
-        source: where outputs of black boxes come from; default: worker processes that end with it.
+        source: runs black boxes; default: worker processes that end with the run.
         cluster: draws in place of this process and its workers.
+        timings: takes the seconds that each estimator needed, by the cell's id.
 
     Returns:
-        One result per planned cell, in the order of the spec.
+        One cell per planned cell, in the order of the spec, without verdicts.
 
     Raises:
         OutputError: the ledger cannot be written.
     """
     ledger = ledger or Ledger()
-    waiting: Sequence[Pass] = plan.passes
     with contextlib.ExitStack() as stack:
-        if source is None:
-            source = stack.enter_context(Workers(interpreters=plan.audit.interpreters))
+        source = source or stack.enter_context(_workers(plan))
         if cluster is not None:
             from dpframe.cluster.boxes import Boxes
 
             source = Boxes(cluster, source, plan.audit.environments)
         threads = threads or (cluster.tasks if cluster else threads_here())
         runner = Runner(plan, progress, store or Store(), threads, ledger, source)
-        runner.cluster = cluster
-        while waiting:
-            waiting = runner.run(waiting)
-        runner.search(plan.searches)
+        runner.cluster, runner.timings = cluster, timings
+        runner.run_all(plan.passes)
+        if plan.searches:
+            runner.search(plan.searches)
         runner.check_sensitivities()
-    ledger.write()  # before anybody sees a result
+    ledger.write()  # before the caller sees a result
     return [runner.results[cell.id] for cell in plan.audit.cells if cell.id in runner.results]
 
 
+def count(
+    plan: Plan,
+    shard: Shard,
+    store: Store,
+    progress: Progress = quiet,
+    source: Source | None = None,
+) -> dict[str, str]:
+    """Count a shard; however this ends, its counts are in the store.
+
+    Nothing of the draws is shown, so this is no look at them.
+
+    Args:
+        plan: plan of the whole run.
+        shard: the part of it to count.
+        store: counts to go on from, and the place for new ones.
+        progress: called from this thread during the run.
+        source: runs black boxes; default: worker processes that end with the run.
+
+    Returns:
+        The reasons of cells that could not be counted, by id.
+    """
+    with contextlib.ExitStack() as stack:
+        source = source or stack.enter_context(_workers(plan))
+        runner = Runner(plan, progress, store, threads_here(), Ledger(), source)
+        runner.shard = shard
+        runner.run_all(owned(plan, shard))
+        if own := [cell for n, cell in enumerate(plan.searches) if shard.owns(n)]:
+            runner.search(own)
+    found = runner.results.items()
+    return {cell: result.reason for cell, result in found if result.reason is not None}
+
+
+def _workers(plan: Plan) -> Any:
+    from dpframe.workers.pool import Workers
+
+    return Workers(interpreters=plan.audit.interpreters)
+
+
 def threads_here() -> int:
-    """Segments that are counted at once: one per core, or per accelerator."""
+    """Return the number of segments to count at once: one per core, or per accelerator."""
     devices = len(jax.devices())
     return max(devices, available_cores()) if jax.default_backend() == "cpu" else devices
 
 
+def owned(plan: Plan, shard: Shard) -> list[Pass]:
+    """Return the passes that a shard counts, whole or in part."""
+    bets = [the_pass for the_pass in plan.passes if the_pass.anytime]
+    whole = [the_pass for n, the_pass in enumerate(bets) if shard.owns(n)]
+    divided = [the_pass for the_pass in plan.passes if not the_pass.anytime]
+    return whole + [one for one in divided if shard.chunks(one.trials, one.rows)]
+
+
 class Runner:
-    """Collects the results of passes."""
+    """Runs passes and searches, and collects a cell of the record for each planned cell."""
 
     cluster: Cluster | None = None
     """Counts in place of this process."""
+    shard: Shard | None = None
+    """Part of the plan that is counted; nothing is estimated then."""
+    timings: dict[str, float] | None = None
 
     def __init__(
         self,
@@ -138,59 +168,142 @@ class Runner:
     ) -> None:
         self.plan, self.progress, self.store = plan, progress, store
         self.threads, self.ledger, self.source = threads, ledger, source
-        self.results = {
-            cell.id: CellResult(cell=cell, reason=reason) for cell, reason in plan.failed
-        }
+        self.results = {cell.id: cell_record(cell, reason=reason) for cell, reason in plan.failed}
         self.draws = self.shown = 0
         self.before = source.calls
         """Releases that the plan has asked for already."""
         self.label = ""
         self.extremes: Extremes = {}
-        self.loudest: dict[Any, Loudest] = {}
+        self.loudest: dict[Any, Any] = {}
         self.again: list[Pass] = []
+        """Parts of passes that could not go on whole."""
         self.leaving = threading.Event()
         self.tried: set[Any] = set()
 
-    def run(self, passes: Iterable[Pass]) -> list[Pass]:
-        """Runs passes; returns those to run next: parts of passes that could not go on whole."""
-        self.again = []
-        longest_first = sorted(passes, key=lambda p: -p.coordinates * len(p.mechanisms))
-        works = [self._work(the_pass) for the_pass in longest_first]
-        boxes = any(work.on_host for work in works) and jax.default_backend() != "cpu"
-        beside = available_cores() if boxes else 0
-        schedule = Schedule(works, self.threads, jax.devices(), beside, self._stop)
-        self.schedule = schedule
-        try:
-            with contextlib.closing(schedule.events(HEARTBEAT)) as events:
-                for event in events:
-                    self._take(event)
-                    if self.store.due:
-                        self._save(works)
-                    self._tell()
-        finally:
-            for event in schedule.rest():
-                if isinstance(event, Counted):
-                    self._take(event)
-            self._save(works)
-        return self.again
-
-    @functools.cached_property
-    def _times(self) -> int:
-        """How many times as large as here segments are on the cluster."""
-        elements = sum(the_pass.coordinates for the_pass in self.plan.passes)
-        return 1 if self.cluster is None else self.cluster.times(elements / SEGMENT_ELEMENTS)
+    def run_all(self, passes: Sequence[Pass]) -> None:
+        """Run passes, and the parts of those that fail, until nothing is left."""
+        while passes:
+            self.again = []
+            longest_first = sorted(passes, key=lambda p: -p.coordinates * len(p.mechanisms))
+            works = [self._work(the_pass) for the_pass in longest_first]
+            boxes = any(work.on_host for work in works) and jax.default_backend() != "cpu"
+            beside = available_cores() if boxes else 0
+            schedule = Schedule(works, self.threads, jax.devices(), beside, self._stop)
+            try:
+                with contextlib.closing(schedule.events(HEARTBEAT)) as events:
+                    for event in events:
+                        self._take(event, schedule)
+                        if self.store.due:
+                            self._save(works)
+                        self._tell()
+            finally:
+                for event in schedule.rest():
+                    if isinstance(event, Counted):
+                        self._take(event, schedule)
+                self._save(works)
+            passes = self.again
 
     def _stop(self) -> None:
-        """Ends what threads wait for, or are long at."""
+        """End the calls that threads wait for or spend long in."""
         self.leaving.set()
         self.source.stop()
         if self.cluster is not None:
             self.cluster.stop()
 
-    def search(self, cells: Sequence[Cell]) -> None:
-        """Runs the cells that are searched."""
-        if not cells:
+    def _work(self, the_pass: Pass) -> Work:
+        given = the_pass, self.plan.audit.run, self.plan.prng, self.store, self.tried
+        work: Work
+        if isinstance(the_pass.mechanisms[0], HostMechanism):
+            from dpframe.engine.host import HostWork
+
+            work = HostWork(*given)
+            work.source = self.source
+        else:
+            work = DeviceWork(*given)
+            if self.cluster is not None:
+                work.away, work.times = self.cluster, self._times
+        work.leaving = self.leaving
+        if the_pass.anytime:
+            from dpframe.engine.anytime import Watches
+
+            stops = self.plan.audit.run.stop == "decided"
+            inquiry = Inquiry(the_pass, self.plan, self.ledger)
+            work.watches = Watches(the_pass, inquiry.before, self.loudest, stops=stops)
+        elif self.shard is not None:
+            work.window = self.shard.chunks(the_pass.trials, the_pass.rows)
+        return work
+
+    @cached_property
+    def _times(self) -> int:
+        """Size of segments on the cluster, as a multiple of the size here."""
+        elements = sum(the_pass.coordinates for the_pass in self.plan.passes)
+        return 1 if self.cluster is None else self.cluster.times(elements / SEGMENT_ELEMENTS)
+
+    def _take(self, event: Event | None, schedule: Schedule) -> None:
+        match event:
+            case Counted(work=work, dataset=dataset, segment=segment):
+                work.add(dataset, segment, event.counts, event.seconds)
+                self.label = work.the_pass.cells[0][0].mechanism.label
+                if not work.on_host:  # every call of a black box counts, also those before
+                    self.draws += work.draws_of(segment)
+            case Paused(work=work):
+                if work.watches is not None:
+                    work.watches.advance()
+                schedule.go_on(work)
+            case Finished(work=work, error=GaveUpError() as error) if not work.has_counted:
+                self._fail(work, error)
+            case Finished(work=work, error=None | GaveUpError()):
+                try:
+                    if work.watches is not None:
+                        work.watches.advance()
+                    work.conclude()
+                except CellError as error:
+                    self._fail(work, error)
+                else:
+                    self._estimate(work)
+            case Finished(work=work, error=BaseException() as error):
+                self._fail(work, error)
+
+    def _estimate(self, work: Work) -> None:
+        share = work.seconds / len(work.the_pass.cells)
+        shared = work, self.plan, self.ledger, share, self.extremes, self.timings
+        for cell, place in work.the_pass.cells:
+            if self.shard is not None:
+                self.results[cell.id] = cell_record(cell)
+                continue
+            try:
+                estimate = partial(estimate_cell, cell, place, *shared)
+                self.results[cell.id] = with_timeout(estimate, self.plan.audit.run.seconds)
+            except StuckError as stuck:
+                self.results[cell.id] = cell_record(cell, reason=str(stuck))
+
+    def _fail(self, work: Work, error: BaseException) -> None:
+        """Queue the parts of a pass to be run again alone; a part that is alone fails."""
+        the_pass = work.the_pass
+        if isinstance(error, WorthlessError):
+            work.forget()
+        parts = _parts(the_pass, error)
+        if len(parts) > 1:
+            self.again.extend(the_pass.only(part) for part in parts)
             return
+        reason = str(error) if isinstance(error, CellError) else error_message(error)
+        for cell, _ in the_pass.cells:
+            self.results[cell.id] = cell_record(cell, reason=reason)
+
+    def _save(self, works: Iterable[Work]) -> None:
+        for work in works:
+            work.save()
+        self.store.flush()
+
+    def _tell(self) -> None:
+        # The progress of calls is estimated, and the number shown must not fall.
+        self.shown = max(self.shown, self.draws + self.source.released - self.before)
+        self.progress(cells_done=len(self.results), draws_done=self.shown, label=self.label)
+
+    def search(self, cells: Sequence[Cell]) -> None:
+        """Run the cells that are searched."""
+        from dpframe.search.runner import Crew, Drawn, Settings
+
         run = self.plan.audit.run
         looks = {cell.id: self._look_of(cell) for cell in cells}
         settings = Settings(
@@ -212,46 +325,28 @@ class Runner:
                         case Drawn(cell=cell, draws=draws):
                             self.draws += draws
                             self.label = cell.mechanism.label
-                        case CellResult() as result:
-                            self.results[result.cell.id] = result
+                        case CellRecord() as found:
+                            self.results[found.id] = found
                     if self.store.due:
                         self.store.flush()
                     self._tell()
         finally:
             self.store.flush()
 
-    def check_sensitivities(self) -> None:
-        """Looks at the queries of mechanisms whose pair is fixed, without a draw."""
-        known: dict[Any, Exactly | str | None] = {}
-        for name, result in self.results.items():
-            mechanism, pair = result.cell.mechanism.value, result.cell.pair.value
-            if result.cell.search is not None or not mechanism.has_query():
-                continue
-            if (mechanism, pair) not in known:
-                check = SensitivityCheck(mechanism, self.source, self.plan.audit.run)
-                try:
-                    with_timeout(partial(check.look, [pair]), self.plan.audit.run.seconds)
-                    known[mechanism, pair] = check.found
-                except (CellError, StuckError) as error:
-                    known[mechanism, pair] = str(error)
-            found = known[mechanism, pair]
-            if not isinstance(found, str):
-                self.results[name] = dataclasses.replace(result, exact=found)
-            elif result.reason is None:
-                self.results[name] = CellResult(cell=result.cell, reason=found)
-
     def _look_of(self, cell: Cell) -> Looks:
-        """Searches of one kind of mechanism may share draws, whatever they look for in them.
+        """Return the look of a search at its draws.
 
-        What was drawn without a seed cannot be drawn again: every search of it that is shown is
-        another try.
+        Searches of one kind of mechanism may share draws, whatever they look for in them. Draws
+        made without a seed cannot be made again, so every search of them is another look.
         """
+        from dpframe.engine.fingerprint import drawn_with
+        from dpframe.search.search import asked_of_draws
+
         assert cell.search is not None
         mechanism = cell.search.mechanism
         group = digest(["search", mechanism.distribution, mechanism.use])
         error = f"{share_of_error(cell, self.plan):.12g}"
-        value: Any = mechanism.value
-        seeded = getattr(value, "seedable", True)
+        seeded = getattr(mechanism.value, "seedable", True)
         stream = Stream(cell.seed if seeded else 0, group, cell.repeat, EVAL)
         run = self.plan.audit.run
         asked = digest([*asked_of_draws(cell, run.seconds), error, drawn_with(run)])
@@ -259,89 +354,36 @@ class Runner:
             asked = digest([asked, secrets.token_hex(16)])
         return self.ledger.look(stream, asked, (cell.trials, cell.trials))
 
-    def _tell(self) -> None:
-        # How far calls are is guessed; what was shown is not taken back.
-        self.shown = max(self.shown, self.draws + self.source.released - self.before)
-        self.progress(
-            cells_done=len(self.results),
-            draws_done=self.shown,
-            label=self.label,
-        )
+    def check_sensitivities(self) -> None:
+        """Check the queries of mechanisms whose pair is fixed, without a draw."""
+        known: dict[Any, ExactRecord | str | None] = {}
+        for cell in self.plan.audit.cells:
+            result = self.results.get(cell.id)
+            mechanism, pair = cell.mechanism.value, cell.pair.value
+            if result is None or cell.search is not None or not mechanism.has_query():
+                continue
+            if (mechanism, pair) not in known:
+                known[mechanism, pair] = self._sensitivity(mechanism, pair)
+            found = known[mechanism, pair]
+            if not isinstance(found, str):
+                self.results[cell.id] = result.model_copy(update={"exact": found})
+            elif result.reason is None:
+                self.results[cell.id] = cell_record(cell, reason=found)
 
-    def _work(self, the_pass: Pass) -> Work:
-        kind = HostWork if isinstance(the_pass.mechanisms[0], HostMechanism) else DeviceWork
-        work = kind(the_pass, self.plan.audit.run, self.plan.prng, self.store, self.tried)
-        work.leaving = self.leaving
-        if isinstance(work, HostWork):
-            work.source = self.source
-        elif isinstance(work, DeviceWork) and self.cluster is not None:
-            work.away = self.cluster
-            work.times = self._times
-        if the_pass.anytime:
-            stops = self.plan.audit.run.stop == "decided"
-            inquiry = Inquiry(the_pass, self.plan, self.ledger)
-            work.watches = Watches(the_pass, inquiry.before, self.loudest, stops=stops)
-        return work
+    def _sensitivity(self, mechanism: Any, pair: Any) -> ExactRecord | str | None:
+        from dpframe.workers.sensitivity import SensitivityCheck
 
-    def _take(self, event: Event | None) -> None:
-        match event:
-            case Counted(work=work, dataset=dataset, segment=segment):
-                work.add(dataset, segment, event.counts, event.seconds)
-                self.label = work.the_pass.cells[0][0].mechanism.label
-                if not isinstance(work, HostWork):  # black boxes: every call counts
-                    self.draws += work.draws_of(segment)
-            case Paused(work=work):
-                if work.watches is not None:
-                    work.watches.advance()
-                self.schedule.go_on(work)
-            case Finished(work=work, error=GaveUpError() as error) if not work.has_counted:
-                self._fail(work, error)
-            case Finished(work=work, error=None | GaveUpError()):
-                try:
-                    if work.watches is not None:
-                        work.watches.advance()
-                    work.conclude()
-                except CellError as error:
-                    self._fail(work, error)
-                else:
-                    self._estimate(work)
-            case Finished(work=work, error=BaseException() as error):
-                self._fail(work, error)
-
-    def _save(self, works: Iterable[Work]) -> None:
-        for work in works:
-            work.save()
-        self.store.flush()
-
-    def _estimate(self, work: Work) -> None:
-        share = work.seconds / len(work.the_pass.cells)
-        for cell, place in work.the_pass.cells:
-            shared = (work, self.plan, self.ledger, share, self.extremes)
-            estimate = partial(estimate_cell, cell, place, *shared)
-            try:
-                result = with_timeout(estimate, self.plan.audit.run.seconds)
-            except StuckError as stuck:
-                result = CellResult(cell=cell, reason=str(stuck))
-            self.results[cell.id] = result
-
-    def _fail(self, work: Work, error: BaseException) -> None:
-        """Runs the parts of a pass again, each alone, until those to blame are alone."""
-        the_pass = work.the_pass
-        if isinstance(error, WorthlessError):
-            work.forget()
-        parts = _parts(the_pass, error)
-        if len(parts) > 1:
-            self.again.extend(the_pass.only(part) for part in parts)
-            return
-        reason = str(error)
-        if not isinstance(error, CellError):
-            reason = error_message(error)
-        for cell, _ in the_pass.cells:
-            self.results[cell.id] = CellResult(cell=cell, reason=reason)
+        run = self.plan.audit.run
+        check = SensitivityCheck(mechanism, self.source, run)
+        try:
+            with_timeout(partial(check.look, [pair]), run.seconds)
+            return check.found
+        except (CellError, StuckError) as error:
+            return str(error)
 
 
 def _parts(the_pass: Pass, error: BaseException) -> list[list[Cell]]:
-    """Cells that an error cannot tell from each other: they stay together."""
+    """Return the cells of a failed pass in groups; the error may be caused by one group alone."""
     if isinstance(error, Uneven):
         return error.groups
     if not isinstance(error, SampleError):
@@ -350,62 +392,3 @@ def _parts(the_pass: Pass, error: BaseException) -> list[list[Cell]]:
     for cell, place in the_pass.cells:
         lanes.setdefault(place.lane, []).append(cell)
     return list(lanes.values())
-
-
-# Counts one shard of a plan, and judges nothing.
-
-
-def count(
-    plan: Plan,
-    shard: Shard,
-    store: Store,
-    progress: Progress = quiet,
-    source: Source | None = None,
-) -> dict[str, str]:
-    """Counts a shard; however it ends, what was counted is in the store.
-
-    Nobody is shown anything of the draws, so that this is no look at them.
-
-    Args:
-        plan: of the whole run.
-        shard: which part of it.
-        store: counts to go on from, and where to keep new ones.
-        progress: called from this thread as the work goes on.
-        source: where outputs of black boxes come from; default: worker processes that end with it.
-
-    Returns:
-        Why cells could not be counted, by id.
-    """
-    with contextlib.ExitStack() as stack:
-        source = source or stack.enter_context(Workers(interpreters=plan.audit.interpreters))
-        counter = _Counter(plan, progress, store, threads_here(), Ledger(), source)
-        counter.shard = shard
-        waiting: Sequence[Pass] = owned(plan, shard)
-        while waiting:
-            waiting = counter.run(waiting)
-        counter.search([cell for n, cell in enumerate(plan.searches) if shard.owns(n)])
-    return {
-        cell: result.reason for cell, result in counter.results.items() if result.reason is not None
-    }
-
-
-def owned(plan: Plan, shard: Shard) -> list[Pass]:
-    """The passes of which a shard has a part."""
-    bets = [the_pass for the_pass in plan.passes if the_pass.anytime]
-    whole = [the_pass for n, the_pass in enumerate(bets) if shard.owns(n)]
-    divided = [the_pass for the_pass in plan.passes if not the_pass.anytime]
-    return whole + [one for one in divided if shard.chunks(one.trials, one.rows)]
-
-
-class _Counter(Runner):
-    shard: Shard
-
-    def _work(self, the_pass: Pass) -> Work:
-        work = super()._work(the_pass)
-        if not the_pass.anytime:
-            work.window = self.shard.chunks(the_pass.trials, the_pass.rows)
-        return work
-
-    def _estimate(self, work: Work) -> None:
-        for cell, _ in work.the_pass.cells:
-            self.results[cell.id] = CellResult(cell=cell)

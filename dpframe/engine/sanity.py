@@ -39,20 +39,20 @@ SIZES = (
 )
 
 ROWS = 64
-"""With fewer rows a fair coin could look like a frozen or a repeated draw."""
+"""The least rows; with fewer a fair coin could look like a frozen or a repeated draw."""
 
 FEW = 8
-"""Rows that keep their place in a crowd of equal ones: a rare row is hardly ever among them."""
+"""Rows that keep their place in a crowd of equal rows; a rare row is hardly ever among them."""
 
 ROUNDING = 1e-4
-"""Relative difference of two scores that rounding may make, however much has cancelled."""
+"""Relative difference of two scores that rounding may make."""
 
 LARGEST = 0.01
-"""Share of the largest score below which the others owe their size to cancelling."""
+"""Share of the largest score below which small scores come from cancelling."""
 
 
 def check_outputs_vary(chunks: Sequence[HostArray]) -> None:
-    """Looks at a few chunks of one dataset, each drawn under a key of its own.
+    """Check a few chunks of one dataset, each drawn under a key of its own.
 
     Raises:
         CellError: the outputs are not independent draws. A correct mechanism is accused with
@@ -72,15 +72,15 @@ def check_outputs_vary(chunks: Sequence[HostArray]) -> None:
 def check_rows_alone(
     score: Callable[[HostArray], HostArray], chunks: tuple[HostArray, HostArray]
 ) -> None:
-    """Scores the rows of two chunks again, in other company, another order and another number.
+    """Score the rows of two chunks again, beside other rows, in another order and number.
 
-    What stands beside a row must not matter at all: the same program does the same to a row at the
-    same place, so not one decision may change, and scores only by rounding that next to no row
-    crosses a threshold for (a loop may go on until every row has converged). Its place and the
-    number of rows may cost some rounding, because other code then does the same sum.
+    Other rows must not matter: the same program does the same to a row at the same place. So no
+    decision may change, and scores only by rounding at which next to no row crosses a threshold (a
+    loop may go on until every row has converged). The place and the number of rows may cost some
+    rounding, because other code then does the same sum.
 
     Args:
-        score: an attack, with what it learned.
+        score: a fitted attack.
         chunks: outputs on D and on D′, of the length in which they are counted.
 
     Raises:
@@ -115,7 +115,7 @@ def check_rows_alone(
 
 
 def one_number(scores: HostArray) -> HostArray:
-    """Many numbers of each row as one, which is another as soon as one of them is.
+    """Return one number per row, which changes if any number of the row changes.
 
     Args:
         scores: shape [n, …].
@@ -134,14 +134,14 @@ def one_number(scores: HostArray) -> HostArray:
 def _crowds(
     rows: HostArray, scores: HostArray, few: HostArray
 ) -> Iterator[tuple[HostArray, HostArray]]:
-    """Which rows keep their place, and the one row, shape [1, *dims], that stands at all others.
+    """Yield places of rows to keep, and the row, shape [1, *dims], to put at all other places.
 
-    The crowd need not be likely, nor even possible: a row that is scored alone does not see it.
+    The crowd need not be possible: a row that is scored alone does not see it.
 
     Args:
         rows: outputs.
-        scores: of these.
-        few: places of some rows that are nothing special.
+        scores: scores of the rows.
+        few: places of some ordinary rows.
     """
     ends = np.array([scores.argmin(), scores.argmax()])
     for places in (few, ends):
@@ -154,12 +154,12 @@ def _crowds(
 
 
 def _mixed(mask: HostArray, a: HostArray, b: HostArray) -> HostArray:
-    """Rows of `a` where the mask is True, else of `b`."""
+    """Return the rows of `a` where the mask is True, else of `b`."""
     return np.where(mask.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
 
 
 def _depends(after: HostArray, before: HostArray, scale: float) -> bool:
-    """Whether scores changed by more than may be ascribed to rounding, as a cut would see it."""
+    """True if scores changed by more than rounding, as a threshold would see it."""
     changed = ~_equal(after, before)
     if not changed.any():
         return False
@@ -169,7 +169,7 @@ def _depends(after: HostArray, before: HostArray, scale: float) -> bool:
 
 
 def _differs(after: HostArray, before: HostArray, scale: float) -> bool:
-    """Whether scores changed by more than rounding; a decision may lie at its threshold.
+    """True if scores changed by more than rounding; a decision may lie at its threshold.
 
     Trials that differ by their place alone are independent, if not equal: their sum lies closer to
     its mean than a binomial one [Hoeffding1956, theorem 4].
@@ -183,7 +183,7 @@ def _differs(after: HostArray, before: HostArray, scale: float) -> bool:
 
 
 def crossing(after: HostArray, before: HostArray) -> int:
-    """The largest number of rows that change sides of one and the same threshold."""
+    """Return the largest number of rows that change sides of one threshold."""
     low = np.sort(np.minimum(after, before))
     high = np.sort(np.maximum(after, before))
     # At a threshold just below or at high[j], rows with low < it ≤ high are on both sides.
@@ -192,14 +192,14 @@ def crossing(after: HostArray, before: HostArray) -> int:
 
 
 def _equal(a: HostArray, b: HostArray) -> HostArray:
-    """Which rows are the same; NaN is the same as NaN."""
+    """Compare rows; NaN equals NaN."""
     nan = np.not_equal(a, a) & np.not_equal(b, b)  # of any dtype that JAX has
     same: HostArray = np.equal(a, b) | nan
     return same
 
 
 def _rounded(after: HostArray, before: HostArray, scale: float) -> HostArray:
-    """Which scores differ by no more than rounding."""
+    """Compare scores up to rounding."""
     a, b = np.asarray(after, np.float64), np.asarray(before, np.float64)
     size = np.maximum(np.abs(a), np.abs(b))
     with np.errstate(invalid="ignore"):
@@ -208,9 +208,9 @@ def _rounded(after: HostArray, before: HostArray, scale: float) -> HostArray:
 
 
 def _scale(scores: HostArray) -> float:
-    """The size of scores that rounding is measured by, however small one of them is.
+    """Return the size of scores by which rounding is measured.
 
-    Where most are next to 0, they are so because larger numbers have cancelled.
+    If most are next to 0, larger numbers have cancelled.
     """
     size = np.abs(np.asarray(scores, np.float64))
     size = size[np.isfinite(size)]

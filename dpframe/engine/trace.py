@@ -22,7 +22,6 @@ from dpframe.sampling.address import (
     shape_of_dataset,
 )
 from dpframe.sampling.compile_cache import remembered
-from dpframe.workers.trial_call import ROWS, asking_of, first_call, seen_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,52 +35,31 @@ if TYPE_CHECKING:
     from dpframe.workers.scheduling import Source
 
 
-# What a pass may draw beside what it counts, and in which precision it is scored.
-
-
 ENOUGH = 100_000
-"""Draws per dataset to learn or to choose from, where they cost nothing."""
+"""Draws per dataset of a fit or pilot stream if they cost little."""
 
 FEW = 1_000
-"""For a black box at least so many, unless it is counted on fewer."""
-
-
-def learning_draws(asked: int | None, mechanism: Mechanism | HostMechanism, trials: int) -> int:
-    """Draws per dataset of a fit or pilot stream.
-
-    The releases of a black box are dear: a tenth of those that are counted, and never more than
-    those.
-
-    Args:
-        asked: what the spec says, if it says anything.
-        mechanism: what is drawn from.
-        trials: draws per dataset that are counted.
-    """
-    if asked is not None:
-        return asked
-    if not isinstance(mechanism, HostMechanism):
-        return ENOUGH
-    return min(trials, max(FEW, trials // 10), ENOUGH)
+"""The least of these draws for a black box, unless fewer are counted."""
 
 
 def resolved(run: RunSettings, mechanism: Mechanism | HostMechanism, trials: int) -> RunSettings:
-    """The settings of one pass, with nothing left open.
+    """Return the settings of one pass, with sizes of the fit and pilot streams.
 
-    Black boxes are scored in float64 whatever the precision of simulations: what they return is
-    exact, and scoring costs nothing beside making it.
+    Releases of a black box are dear: these streams have a tenth of the trials, and never more than
+    the trials. Its outputs are exact, and scoring costs little beside making them, so they are
+    scored in float64 whatever the precision of simulations.
     """
-    fit, pilot = (learning_draws(asked, mechanism, trials) for asked in (run.fit, run.pilot))
-    found = run._replace(fit=fit, pilot=pilot)
     exact = isinstance(mechanism, HostMechanism)
-    return found._replace(precision="float64") if exact else found
+    usual = min(trials, max(FEW, trials // 10), ENOUGH) if exact else ENOUGH
+    return run._replace(
+        fit=usual if run.fit is None else run.fit,
+        pilot=usual if run.pilot is None else run.pilot,
+        precision="float64" if exact else run.precision,
+    )
 
 
-# Cells that share their draws, arranged so that one program serves them all.
-#
-# Mechanisms that differ in traced floats only become *lanes*: their leaves are stacked, and one
-# program runs over them with one shared key. Attacks are arranged in the same way, per statistic,
-# as
-# *scorers*.
+# Mechanisms that differ only in traced floats become lanes: their leaves are stacked, and one
+# program runs over them with one key. Attacks are stacked in the same way, per statistic.
 
 
 LANES = 8
@@ -101,21 +79,21 @@ class Scorer:
 
 
 def stack(plugins: Sequence[Plugin], dtype: np.dtype[Any]) -> Any:
-    """One plugin whose leaves hold the values of all, shape [plugins].
+    """Return one plugin whose leaves hold the values of all, shape [plugins].
 
-    Every leaf becomes an array of the run's dtype, since a Python float, an int and a float32
-    would be three different traces.
+    Leaves become arrays of the run's dtype, because a Python float, an int and a float32 would be
+    three different traces.
     """
     return jax.tree.map(lambda *values: np.asarray(values, dtype), plugins[0], *plugins[1:])
 
 
 def unstacked(plugin: Plugin, dtype: np.dtype[Any]) -> Any:
-    """One plugin with leaves of the run's dtype."""
+    """Return a plugin with leaves of the run's dtype."""
     return jax.tree.map(lambda value: np.asarray(value, dtype), plugin)
 
 
 def pad(tree: Tree, lanes: int) -> Tree:
-    """Repeats the last entry of every leaf's first axis until it has padded length."""
+    """Repeat the last entry of every leaf's first axis up to the padded length."""
     padded = max(LANES, 1 << (lanes - 1).bit_length())
     return jax.tree.map(
         lambda leaf: np.concatenate([leaf, np.repeat(leaf[-1:], padded - lanes, axis=0)]), tree
@@ -125,15 +103,14 @@ def pad(tree: Tree, lanes: int) -> Tree:
 def each_lane(
     function: Callable[..., Any], lanes: Array | int, results: Tree, *stacked: Tree
 ) -> Tree:
-    """Updates the results of the first `lanes` lanes, in a loop, inside a traced program.
+    """Update the results of the first `lanes` lanes in a loop, inside a traced program.
 
-    A loop rather than `vmap`: what does not depend on the lane, such as the noise, is then moved
-    out of the loop and made once, where a vectorised program would make it again for each lane.
+    In a loop, XLA moves what does not depend on the lane, such as the noise, out of it and makes
+    it once. Under `vmap` it would be made again for each lane.
 
     Args:
-        function: called with one lane's result and one lane's part of every stacked tree; gives
-            the new result.
-        lanes: how many; may be traced.
+        function: maps one lane's result and its part of every stacked tree to the new result.
+        lanes: number of lanes; may be traced.
         results: every leaf [padded lanes, …].
         stacked: the same.
     """
@@ -153,23 +130,23 @@ def each_lane(
 
 
 def structure(plugin: Plugin) -> Any:
-    """What two plugins must share to be stacked: class, static fields, and which leaves exist."""
+    """Return what plugins must share to be stacked: class, static fields and existing leaves."""
     return jax.tree.structure(plugin)
 
 
-# What a mechanism's outputs and an attack's scores look like, found without counting anything.
-
+ROWS = 2
+"""Outputs of a traced call, enough to tell their axis from the others."""
 
 UNFINISHED = "did not come back when it was tried for another cell"
 
 
 class Tracer:
-    """Finds shapes by tracing, once per structure, without drawing anything that counts.
+    """Finds shapes of outputs and scores, once per structure, without a counted draw.
 
     Args:
-        run: the settings of the audit.
+        run: settings of the audit.
         prng: name of the generator.
-        source: where outputs of black boxes come from; these have to be called to be known.
+        source: calls black boxes; the others are traced.
     """
 
     def __init__(self, run: RunSettings, prng: str, source: Source) -> None:
@@ -178,17 +155,21 @@ class Tracer:
         self.scored: dict[Any, CellError | None] = {}
 
     def output_shape(self, cell: Cell) -> Shape:
-        """Shape of one output; raises CellError where the mechanism cannot be run at all."""
+        """Return the shape of one output; raise CellError if the mechanism cannot be run."""
         mechanism = cell.mechanism
-        ways = asking_of(cell) if isinstance(mechanism.value, HostMechanism) else None
+        ways = None
+        if isinstance(mechanism.value, HostMechanism):
+            from dpframe.workers.trial_call import asking_of
+
+            ways = asking_of(cell)
         key = (structure(mechanism.value), mechanism.distribution, cell.pair.value, ways)
         shape: Shape = _remember(self.shapes, key, "sample", lambda: self._output_shape(cell))
         return shape
 
     def check_attack(self, cell: Cell, shape: Shape) -> None:
-        """Raises CellError where an attack without a state cannot score such outputs.
+        """Raise CellError if an attack without a state cannot score such outputs.
 
-        One that has a `fit` cannot be traced before it has learned; it is checked then.
+        An attack with a `fit` is checked after it has learned.
         """
         if not cell.attack.value.has_fit():
             run = resolved(self.run, cell.mechanism.value, cell.trials)
@@ -199,21 +180,27 @@ class Tracer:
     def _output_shape(self, cell: Cell) -> Shape:
         mechanism = cell.mechanism.value
         if isinstance(mechanism, HostMechanism):
+            from dpframe.workers.trial_call import first_call
+
             return first_call(mechanism, cell, self.run, self.source)
         dtype = run_dtype(self.run)
         leaves = unstacked(mechanism, dtype)
         words = np.zeros(2, np.uint32)  # of no key in particular
-        data = guarded("the pair", lambda: shape_of_dataset(cell.pair.value, dtype))
+        data = guarded("the pair", shape_of_dataset, cell.pair.value, dtype)
 
         def find() -> Shape:
             sample = partial(_outputs, leaves, prng=self.prng)
-            return _shape_of(guarded("sample", lambda: jax.eval_shape(sample, words, data)))
+            outputs = guarded("sample", jax.eval_shape, sample, words, data)
+            if not hasattr(outputs, "shape"):
+                raise CellError(f"sample returned {type(outputs).__name__}, not an array")
+            check_outputs(outputs, ROWS)
+            return Shape(tuple(outputs.shape[1:]), np.dtype(outputs.dtype))
 
         return remembered(_outputs, (leaves, words, data), {"prng": self.prng}, find)
 
     def _check_attack(self, cell: Cell, shape: Shape, run: RunSettings) -> None:
         attack, rows, dtype = cell.attack.value, ROWS, run_dtype(run)
-        shape = seen_shape(attack, shape, dtype)
+        shape = seen_by(attack, shape, dtype)
         seen = on_device(shape.dtype, dtype)
         outputs = guarded(
             "an attack cannot read these outputs: JAX",
@@ -224,9 +211,18 @@ class Tracer:
         check_scores(scores, rows, attack.gives)
 
 
+def seen_by(attack: Attack, shape: Shape, dtype: np.dtype[Any]) -> Shape:
+    """Return the shape of one output as an attack sees it; of arrays, that of the output."""
+    if shape.asking is None:
+        return shape
+    from dpframe.workers.trial_call import seen_shape
+
+    return seen_shape(attack, shape, dtype)
+
+
 def declared_rows(mechanism: Mechanism | HostMechanism) -> int | None:
-    """Rows per chunk that a mechanism asks for; raises CellError where that is no number."""
-    rows = guarded("rows", lambda: mechanism.rows)
+    """Return the rows per chunk that a mechanism asks for; raise CellError if that is no number."""
+    rows = guarded("rows", getattr, mechanism, "rows")
     if rows is None:
         return None
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
@@ -238,25 +234,18 @@ def _outputs(mechanism: Any, words: Any, data: Any, *, prng: str) -> Any:
     return mechanism.sample(key_of(words, prng), data, ROWS)
 
 
-def _shape_of(outputs: Any) -> Shape:
-    if not hasattr(outputs, "shape"):
-        raise CellError(f"sample returned {type(outputs).__name__}, not an array")
-    check_outputs(outputs, ROWS)
-    return Shape(tuple(outputs.shape[1:]), np.dtype(outputs.dtype))
-
-
 def check_outputs(outputs: Any, rows: int) -> None:
-    """Raises CellError unless there is one output per row asked for."""
+    """Raise CellError unless there is one output per row."""
     shape = tuple(getattr(outputs, "shape", ()))
     if shape[:1] != (rows,):
         raise CellError(f"sample(…, n={rows}) gave shape {shape}; the first axis must be n")
 
 
 def check_scores(scores: Any, rows: int, gives: str) -> None:
-    """Raises CellError unless scores are what their attack declares, one per output.
+    """Raise CellError unless scores are what their attack declares, one per output.
 
     Args:
-        scores: what an attack returned; may be traced.
+        scores: scores of an attack; may be traced.
         rows: number of outputs.
         gives: "decision" (booleans), "score" (floats) or "canaries" (floats, [rows, 2, m]).
     """
@@ -282,13 +271,13 @@ def check_scores(scores: Any, rows: int, gives: str) -> None:
 
 
 def score_dims(attack: Attack, state: Tree, shape: Shape, dtype: np.dtype[Any]) -> tuple[int, ...]:
-    """Shape of what an attack makes of one output: () of decisions and scores.
+    """Return the shape of an attack's score of one output: () except for canaries.
 
     Args:
-        attack: with what it learned.
-        state: that.
-        shape: of what it sees of one output.
-        dtype: of the run.
+        attack: the attack.
+        state: state that it has learned.
+        shape: shape of one output as the attack sees it.
+        dtype: dtype of the run.
     """
     if attack.gives != "canaries":
         return ()
@@ -302,9 +291,8 @@ def score_dims(attack: Attack, state: Tree, shape: Shape, dtype: np.dtype[Any]) 
 
 def _remember(known: dict[Any, Any], key: Any, what: str, find: Callable[[], Any]) -> Any:
     if key not in known:
-        known[key] = CellError(
-            f"{what} {UNFINISHED}"
-        )  # until it is: whoever is at it may be given up
+        # Until it is found: the thread that looks for it may be given up.
+        known[key] = CellError(f"{what} {UNFINISHED}")
         try:
             known[key] = find()
         except CellError as error:

@@ -11,28 +11,25 @@ from dpframe.errors import CellError
 from dpframe.interfaces.estimator import Contrast, Estimate, UpperOf
 from dpframe.results.plain import profile_problem, shown, text
 
-# An estimator's answer, looked at before anything is made of it.
-
-
 MOST_POINTS = 1_000_000
 MOST_NOTES = 1_000
 LONGEST_NOTE = 10_000
-"""Characters; the estimators here write a line."""
+"""Characters of a note."""
 
 ROUNDING = 1e-6
-"""Two numbers that differ by less, relatively, may have been meant to be equal."""
+"""Relative difference of two numbers that count as equal."""
 
 
 def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
-    """The estimate with plain Python numbers.
+    """Return an estimate with plain Python numbers.
 
     Args:
-        estimate: what `Estimator.estimate` returned.
-        certified: whether the bound is promised to be valid.
-        tested: whether a verdict will be made of it.
+        estimate: result of `Estimator.estimate`.
+        certified: True if the estimator promises a valid bound.
+        tested: True if the cell gets a verdict.
 
     Raises:
-        CellError: it contradicts itself, or is not what an estimator returns.
+        CellError: it contradicts itself, or is no proper `Estimate`.
     """
     if not isinstance(estimate, Estimate):
         raise CellError(f"estimate returned {shown(estimate)}; an Estimate is wanted")
@@ -65,7 +62,7 @@ def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
 
 
 def _ordered(found: Estimate) -> Estimate:
-    """The same with `p_resolved` at least `p_value`: raised error rates reject no more."""
+    """Return it with `p_resolved` at least `p_value`: raised error rates reject no more."""
     p_value, p_resolved = found.p_value, found.p_resolved
     if p_value is None or p_resolved is None or p_value <= p_resolved:
         return found

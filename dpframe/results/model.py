@@ -1,8 +1,15 @@
-"""The record as types: the meaning of each field, and its possible values."""
+"""The record as types: the meaning of each field, and its possible values.
+
+The text below a field is its meaning in the JSON Schema and in docs/reference/record.md.
+"""
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
 import math
+import sys
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -10,26 +17,20 @@ from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, PlainSerializer
 from pydantic_core import CoreSchema, core_schema
 
-# The kinds of values that a record is made of.
-
-
+SCHEMA = 1
 WORDS = ("inf", "-inf", "nan")
-"""What strict JSON writes for the numbers that it does not have."""
+"""The words of strict JSON for numbers that are not finite."""
 
 
 class Part(BaseModel):
-    """A JSON object with fixed keys. Nothing is converted: a "1" is no number, and true is none."""
+    """A JSON object with fixed keys. Nothing is converted: "1" and true are no numbers."""
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        allow_inf_nan=False,
-        use_attribute_docstrings=True,
-    )
+    # Without attribute docstrings: pydantic parses the source once a class, which takes every
+    # run a tenth of its time. `meanings` reads them when somebody asks for the schema.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     def __getitem__(self, key: str) -> Any:
-        """A field by its key in JSON, so that the same code reads this and a file's content."""
+        """Return a field by its key in JSON, as a file's content does."""
         for name, field in type(self).model_fields.items():
             if key == (field.alias or name):
                 return getattr(self, name)
@@ -37,14 +38,14 @@ class Part(BaseModel):
 
 
 def in_words(number: float) -> float | str:
-    """A number as strict JSON has it: "inf", "-inf" and "nan" are strings."""
+    """Return a number as strict JSON: "inf", "-inf" and "nan" are strings."""
     if math.isfinite(number):
         return number
     return "nan" if math.isnan(number) else "inf" if number > 0 else "-inf"
 
 
 def strict(value: Any) -> Any:
-    """Any JSON value with its numbers in words where they are not finite."""
+    """Return a JSON value with the numbers that are not finite as words."""
     if isinstance(value, float):
         return in_words(value)
     if isinstance(value, dict):
@@ -57,7 +58,7 @@ def strict(value: Any) -> Any:
 class _InWords:
     """A float that may be infinite or NaN, and is then a word in JSON.
 
-    The words are looked at only after a number was not found, so that reading stays native code.
+    Words are tried only if there is no number, so that reading stays native code.
     """
 
     @classmethod
@@ -92,16 +93,13 @@ Counts = Annotated[list[Count], Field(min_length=2, max_length=2)]
 """One count for D, one for D′."""
 
 Free = Annotated[Any, PlainSerializer(strict, when_used="json")]
-"""Whatever a plugin has: any JSON value."""
+"""Any JSON value of a plugin."""
 
 FreeTable = Annotated[dict[str, Any], PlainSerializer(strict, when_used="json")]
 """A table whose keys a plugin or a spec decides."""
 
-
-# One cell of the record: what was audited, what was counted, and what that says.
-
-
 Verdict = Literal["violated", "consistent", "inconclusive"]
+Multiplicity = Literal["holm", "bonferroni", "none"]
 
 
 class ChoiceRecord(Part):
@@ -116,7 +114,7 @@ class ChoiceRecord(Part):
 
 
 class AskedRecord(Part):
-    """How a black box was asked for its answers, and what counts as one."""
+    """The rules by which a black box was asked for answers."""
 
     raises: Literal["answer", "fail"] | None = None
     """whether an exception is an answer, or makes the cell fail; null: as is usual for its attack
@@ -141,7 +139,7 @@ class PairRecord(Part):
 
 
 class ClaimRecord(Part):
-    """What a mechanism claims for a pair."""
+    """The claim of a mechanism for a pair."""
 
     kind: str
     """which of [the claims](claims.md): `pure-dp`, `approx-dp`, `gaussian-dp`,
@@ -176,7 +174,7 @@ class TruthRecord(Part):
 
 
 class EstimateRecord(Part):
-    """What an estimator found."""
+    """The answer of an estimator."""
 
     epsilon: Number
     """point estimate, in nats; may be infinite. No bound"""
@@ -234,7 +232,7 @@ class ContrastRecord(Part):
 
 
 class Basis(Part):
-    """What a verdict is made of beside `p_value` and `estimate`: enough to judge anew."""
+    """The numbers, beside `p_value` and `estimate`, that decide a verdict."""
 
     confidence: Probability
     """confidence of all verdicts together, as the cell's spec asks for it"""
@@ -258,7 +256,7 @@ class LookRecord(Part):
 
 
 class SearchRecord(Part):
-    """Where a cell was searched, and the event that earned most there: its witness."""
+    """The extent of a search, and its witness: the event that earned most."""
 
     neighbourhood: ChoiceRecord
     """what proposed the pairs; the cell's `pair` and `attack` are those of the witness"""
@@ -297,7 +295,7 @@ class ExcessRecord(Part):
 
 
 class ExactRecord(Part):
-    """Whether the query without noise keeps to its sensitivity: no draw and no chance is in it."""
+    """A comparison of the query without noise with its sensitivity, without draws or chance."""
 
     norm: Number
     """norm in which changes are measured: 1, 2 or `"inf"`"""
@@ -317,7 +315,7 @@ class CellRecord(Part):
 
     @property
     def is_searched(self) -> bool:
-        """Whether a search chose its pair and its attack, which then are no part of its name."""
+        """True if a search chose pair and attack, which then are no part of its name."""
         return self.searched or self.search is not None
 
     id: str
@@ -394,14 +392,6 @@ class CellRecord(Part):
     lack it"""
 
 
-# The record as a whole.
-
-
-SCHEMA = 1
-
-Multiplicity = Literal["holm", "bonferroni", "none"]
-
-
 class SpecRecord(Part):
     """The spec of a run."""
 
@@ -416,7 +406,7 @@ class SpecRecord(Part):
 
 
 class AuditRecord(Part):
-    """What holds for a whole audit."""
+    """Settings of the whole audit."""
 
     name: str
     """its name"""
@@ -429,7 +419,7 @@ class AuditRecord(Part):
 
 
 class EnvironmentRecord(Part):
-    """What a run ran on."""
+    """Versions and devices of a run."""
 
     dpframe: str
     """version of dpframe"""
@@ -525,7 +515,7 @@ class SummaryRecord(Part):
 
 
 class Record(Part):
-    """What a run was, found and cost: complete, replayable, the only thing that reports read.
+    """A run, its findings and its cost: complete, replayable, and all that reports read.
 
     ε is in nats. Index 0 is D, index 1 is D′. Numbers that are not finite are the strings "inf",
     "-inf" and "nan" in JSON.
@@ -555,8 +545,7 @@ class Record(Part):
     """hash of everything else, so that a change is noticed. Old records lack it"""
 
     in_notebooks: ClassVar[Callable[[Record], str] | None] = None
-    """What a notebook shows, as HTML. Reports know records, and not the other way round; so
-    `dpframe.audit` sets it."""
+    """Makes the HTML for notebooks; set by `dpframe.audit`, because records know no reports."""
 
     def _repr_html_(self) -> str | None:
         show = type(self).in_notebooks
@@ -576,10 +565,29 @@ class Record(Part):
         return self.model_dump(mode="json", by_alias=True)
 
 
+def meanings() -> dict[str, dict[str, str]]:
+    """Return the meaning of every field, by class and field name."""
+    found: dict[str, dict[str, str]] = {}
+    for node in ast.parse(inspect.getsource(sys.modules[__name__])).body:
+        if isinstance(node, ast.ClassDef):
+            found[node.name] = {
+                field.target.id: inspect.cleandoc(text.value.value)
+                for field, text in itertools.pairwise(node.body)
+                if isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(text, ast.Expr)
+                and isinstance(text.value, ast.Constant)
+                and isinstance(text.value.value, str)
+            }
+    return found
+
+
 def record_schema() -> dict[str, Any]:
-    """JSON Schema of a record, with the meaning of every field."""
+    """Return the JSON Schema of a record, with the meaning of every field."""
+    found, texts = Record.model_json_schema(), meanings()
+    texts["Record"]["schema"] = texts["Record"]["schema_version"]
+    for name, table in {"Record": found, **found["$defs"]}.items():
+        for key, field in table["properties"].items():
+            field["description"] = texts[name][key]
     dialect = "https://json-schema.org/draft/2020-12/schema"
-    return {"$schema": dialect, **Record.model_json_schema(), "title": "dpframe record"}
-
-
-# The record as types: what each field means, and which values it can have.
+    return {"$schema": dialect, **found, "title": "dpframe record"}

@@ -1,4 +1,11 @@
-"""Records on disk: strict JSON, validated and compared with themselves when read."""
+"""Records on disk and the folder of a run.
+
+A record is strict JSON, validated when it is read and compared with itself: whatever its numbers
+determine is derived again. The step from counts to p-values and bounds is not derived again. It
+would take the estimator's code, which reading a record must never run, its layout, which the record
+describes but does not hold, and for a large record as long as the estimates of the run. The digest
+covers that step.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +22,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -24,7 +31,7 @@ from dpframe import __version__
 from dpframe.common.files import NotReadableError, read_regular
 from dpframe.common.text import escape
 from dpframe.errors import OutputError, RecordError
-from dpframe.results.model import SCHEMA, Record, strict
+from dpframe.results.model import SCHEMA, CellRecord, EstimateRecord, Record, strict
 from dpframe.results.plain import profile_problem, shown
 from dpframe.results.verdict import (
     CONSISTENT,
@@ -35,38 +42,42 @@ from dpframe.results.verdict import (
     totals,
 )
 
-if TYPE_CHECKING:
-    from dpframe.results.model import CellRecord, EstimateRecord
+NAME = "record.json"
+ANSWERS = ("score", "score-one-run")
+"""Kinds of answers about scores made elsewhere: no records, but figures show them."""
+MOST_BYTES = 1 << 28
+"""Bytes of an answer."""
+MOST_RECORD_BYTES = 4 << 30
+"""Bytes of a record. A million cells take 3 GiB."""
+ROUNDING_OF_PROFILES = 1e-5
+"""Relative rounding of the numbers of a certified profile: six digits are written."""
+ROUNDING = 1e-9
+"""Relative difference between two ways to compute the same."""
 
-
-# A hash of a record's contents: an edit that forgets it is noticed.
-
-
-FIELD = "digest"
+# Not on every system. A pipe must not wait for its other end.
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_ANSWER = re.compile(rb'\s*\{\s*"schema":\s*\d+,\s*"kind":\s*"score')
+_MARKS = (b'"schema"', b'"cells"', b'"draw_group"')
 
 
 def digest_of(contents: dict[str, Any]) -> str:
-    """Hash of everything in a record but the digest itself.
+    """Return a hash of everything in a record but the digest itself.
 
-    Anyone can compute it anew. It shows accidents and careless edits, not forgery: against that,
-    a record can be run again.
+    It shows accidents and careless edits, not forgery, because anyone can compute it again.
 
     Args:
         contents: the record as JSON values, non-finite numbers in words.
     """
-    rest = {key: value for key, value in contents.items() if key != FIELD}
+    rest = {key: value for key, value in contents.items() if key != "digest"}
     written = json.dumps(rest, sort_keys=True, separators=(",", ":"))
     return "sha256:" + hashlib.sha256(written.encode()).hexdigest()
 
 
-# Records that earlier versions wrote, as this one understands them.
-
-
 def is_old(record: Record) -> bool:
-    """Whether it was written before records had a digest.
+    """True if a record was written before records had a digest.
 
-    One that lacks the digest alone has lost it: what came with the digest, or after it, must not be
-    there either. An old record that was written again names it all, and knows none of it.
+    A record that lacks only the digest has lost it: fields that came with the digest, or later,
+    must be missing too. An old record that was written again has them all, and all are null.
     """
     if record.digest is not None:
         return False
@@ -76,7 +87,7 @@ def is_old(record: Record) -> bool:
 
 
 def _newer(record: Record) -> Iterator[tuple[bool, Any]]:
-    """Of everything that old records lack, whether it is named, and its value."""
+    """Yield for each field that old records lack: True if it is present, and its value."""
     parts: list[tuple[Any, tuple[str, ...]]] = [(record.summary, ("calls",))]
     parts += [(plugin, ("reference",)) for plugin in record.plugins]
     for cell in record.cells:
@@ -89,31 +100,22 @@ def _newer(record: Record) -> Iterator[tuple[bool, Any]]:
 
 
 def upgraded(record: Record) -> Record:
-    """The same record in the words of today: `draws` were coordinates and are releases."""
+    """Return the record in today's terms: `draws` once were coordinates and are releases."""
     if not is_old(record):
         return record
     cells = [
         cell.model_copy(update={"draws": sum(cell.trials) if cell.draws else 0})
         for cell in record.cells
     ]
-    summary = record.summary.model_copy(update={"draws": totals(cells).draws})
+    summary = record.summary.model_copy(update={"draws": totals(cells)["draws"]})
     return record.model_copy(update={"cells": cells, "summary": summary})
 
 
-# Answers about scores made elsewhere, on disk: no records, but figures are drawn of them.
-
-
-ANSWERS = ("score", "score-one-run")
-"""Their kinds."""
-MOST_BYTES = 1 << 28
-_BEGINS = re.compile(rb'\s*\{\s*"schema":\s*\d+,\s*"kind":\s*"score')
-
-
 def answer_at(path: Path) -> dict[str, Any] | None:
-    """The answer in a file, as JSON values; None where the file is something else, or not there.
+    """Return the answer in a file, as JSON values; None if the file holds no answer.
 
     Args:
-        path: of what `dpframe score --json` printed.
+        path: a file with the output of `dpframe score --json`.
 
     Raises:
         RecordError: it begins like an answer, and is none.
@@ -122,36 +124,21 @@ def answer_at(path: Path) -> dict[str, Any] | None:
         return None
     try:
         with path.open("rb") as file:
-            if not _BEGINS.match(file.read(200)):
+            if not _ANSWER.match(file.read(200)):
                 return None
         found = json.loads(read_regular(path, MOST_BYTES))
     except (OSError, NotReadableError):
-        return None  # whoever reads it as a record says why
+        return None  # reported when it is read as a record
     except ValueError as error:
         raise RecordError(f"{path}: not JSON: {error}") from None
     return found if isinstance(found, dict) and found.get("kind") in ANSWERS else None
 
 
-# Whether a record agrees with itself: what its numbers determine is worked out anew.
-#
-# What is not worked out anew is the step from counts to p-values and bounds. That would take the
-# estimator's code, which reading a record must never run, its layout, which the record describes
-# but
-# does not hold, and for a large record as long as the run's own estimates. The digest vouches for
-# that step; whoever does not trust the writer runs the record again.
-
-
-ROUNDING_OF_PROFILES = 1e-5
-"""Of the numbers of a certified profile, relative: six digits are written."""
-ROUNDING = 1e-9
-"""Relative difference between two ways to compute the same."""
-
-
 def disagreement(record: Record, contents: dict[str, Any]) -> str | None:
-    """The first way in which a record contradicts itself; None if there is none.
+    """Return the first contradiction in a record; None if there is none.
 
     Args:
-        record: as read.
+        record: the record.
         contents: the JSON values that it was read from.
     """
     found = next(_disagreements(record), None)
@@ -200,7 +187,7 @@ def _cell(cell: CellRecord, old: bool) -> Iterator[str]:
 
 
 def is_tested(cell: CellRecord) -> bool:
-    """Whether the cell has a claim and a bound, so that a verdict is made of it."""
+    """True if the cell has a claim and a certified bound, so that it has a verdict."""
     return cell.claim is not None and cell.estimate is not None and cell.estimate.certified
 
 
@@ -230,28 +217,25 @@ def _estimate(cell: CellRecord, estimate: EstimateRecord) -> Iterator[str]:
 
 
 def _counts(cell: CellRecord) -> str | None:
-    """What is wrong with the counts; of decisions, which every draw makes, also their sums."""
+    """Return a contradiction in the counts; those of decisions must add up to the trials."""
     counts = cell.counts
     if (counts is None) != (cell.draw_group is None):
         return "it has counts without draws, or draws without counts"
     if counts is None or cell.statistic.get("name") != "DecisionCounts":
         return None
     rows = counts if isinstance(counts, list) else []
-    sums = [sum(row) for row in rows if _is_pair(row)]
+    sums = [
+        sum(row)
+        for row in rows
+        if isinstance(row, list)
+        and len(row) == 2
+        and all(type(count) is int and count >= 0 for count in row)
+    ]
     return None if sums == cell.trials else f"its counts do not add up to its trials {cell.trials}"
 
 
-def _is_pair(row: Any) -> bool:
-    """Whether it has a whole number from 0 on for each decision."""
-    return (
-        isinstance(row, list)
-        and len(row) == 2
-        and all(type(count) is int and count >= 0 for count in row)
-    )
-
-
 def _verdicts(record: Record) -> Iterator[str]:
-    """Judges all cells again."""
+    """Judge all cells again."""
     again = judged(record.cells, record.summary.m, record.audit.multiplicity)
     same_words = record.environment.dpframe == __version__
     for cell, anew in zip(record.cells, again, strict=True):
@@ -265,7 +249,7 @@ def _verdicts(record: Record) -> Iterator[str]:
 
 
 def _old_verdicts(record: Record) -> Iterator[str]:
-    """Judges as far as a record without the basis of its verdicts allows."""
+    """Judge as far as a record without the basis of its verdicts allows."""
     tested = [cell for cell in record.cells if is_tested(cell)]
     priced = [(cell.p_value or 1.0) * look_price(_look(cell)) for cell in tested]
     again = adjusted_p_values(priced, record.summary.m, record.audit.multiplicity)
@@ -279,7 +263,7 @@ def _old_verdicts(record: Record) -> Iterator[str]:
 
 
 def _confidence(cell: CellRecord, record: Record) -> float:
-    """Of all verdicts together, as the cell's spec asks for it."""
+    """Return the confidence of all verdicts together, as the cell's spec asks for it."""
     swept = cell.swept.get("audit.confidence")
     return swept if isinstance(swept, float) else record.audit.confidence
 
@@ -290,7 +274,7 @@ def _look(cell: CellRecord) -> int:
 
 
 def _levels(record: Record) -> Iterator[str]:
-    """Whether the error was divided among all bounds."""
+    """Check that the error was divided among all bounds."""
     audit, cells = record.audit, record.cells
     bounds = sum(cell.estimate is not None and cell.estimate.certified for cell in cells)
     most = bounds + record.summary.failed
@@ -310,7 +294,7 @@ def _levels(record: Record) -> Iterator[str]:
 
 def _summary(record: Record) -> Iterator[str]:
     summary, cells = record.summary, record.cells
-    for name, value in totals(cells)._asdict().items():
+    for name, value in totals(cells).items():
         if getattr(summary, name) != value:
             yield f"summary.{name} is {getattr(summary, name)}, its cells add up to {value}"
     least = sum(map(is_tested, cells))
@@ -325,19 +309,12 @@ def _close(one: float | None, other: float | None) -> bool:
     return math.isclose(one, other, rel_tol=ROUNDING)
 
 
-# The folder of a run: one run at a time, no link followed, no half-written file.
-#
-# What lies there may be anybody's. Only files that a run makes itself are opened for writing,
-# under
-# names of its own, and nothing is written, or deleted, through a link.
-
-
-# Not on every system; nor would a pipe be opened without someone at its other end.
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+# The folder of a run may hold files of others. So a run opens for writing only files of its own
+# names, and writes and deletes nothing through a link.
 
 
 def made(directory: Path) -> Path:
-    """A directory for a run, made if it is not there.
+    """Make a directory for a run, if it is not there.
 
     Raises:
         OutputError: it cannot be made or written to.
@@ -353,7 +330,7 @@ def made(directory: Path) -> Path:
 
 @contextlib.contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Holds a directory inside a run's for one run; the lock goes with the process.
+    """Hold a directory inside a run's for one run; the lock ends with the process.
 
     Raises:
         OutputError: another run holds it, it cannot be written to, or it leads elsewhere.
@@ -392,7 +369,7 @@ def _opened(file: Path) -> Iterator[int]:
 
 
 def read_folder(file: Path) -> bytes:
-    """The content of a regular file, not of one that a link leads to.
+    """Return the content of a regular file, and follow no link.
 
     Raises:
         OSError: there is none, or it cannot be read.
@@ -404,7 +381,7 @@ def read_folder(file: Path) -> bytes:
 
 
 def replace(file: Path, content: str) -> None:
-    """Writes a file under another name and renames it, so that it is never half there.
+    """Write a file under another name and rename it, so that it is never half written.
 
     Raises:
         OSError: it cannot be written; the old one, if there is one, is as it was.
@@ -420,12 +397,12 @@ def replace(file: Path, content: str) -> None:
 
 
 def append(file: Path, content: str, *, durable: bool = True) -> None:
-    """Adds to a file, on the disk when it returns; what was there is never touched.
+    """Append to a file, durably, without touching what is there.
 
     Args:
-        file: where.
-        content: what.
-        durable: False: with the system when it returns, on the disk when that likes.
+        file: the file.
+        content: text to append.
+        durable: False leaves the time of the write to the system.
 
     Raises:
         OSError: it cannot be written; then nothing was added.
@@ -446,20 +423,11 @@ def append(file: Path, content: str, *, durable: bool = True) -> None:
             raise
 
 
-# The record of a run on disk: strict JSON, complete, and the only thing reports read.
-
-
-NAME = "record.json"
-
-FILE_MOST_BYTES = 4 << 30
-"""A million cells have 3 GiB."""
-
-
 def dumps(record: Record | Mapping[str, Any]) -> str:
-    """A record as strict JSON; non-finite numbers become "inf", "-inf" and "nan".
+    """Return a record as strict JSON; non-finite numbers become "inf", "-inf" and "nan".
 
     Args:
-        record: of a run, or what another command found.
+        record: record of a run, or the result of another command.
     """
     if isinstance(record, Record):
         return record.model_dump_json(indent=1, by_alias=True) + "\n"
@@ -467,7 +435,7 @@ def dumps(record: Record | Mapping[str, Any]) -> str:
 
 
 def write(record: Record, directory: Path) -> Path:
-    """Writes the record under a temporary name and renames it, so that it is never half there.
+    """Write the record of a run.
 
     Raises:
         OutputError: the directory cannot be written to.
@@ -481,11 +449,8 @@ def write(record: Record, directory: Path) -> Path:
     return target
 
 
-_MARKS = (b'"schema"', b'"cells"', b'"draw_group"')
-
-
 def set_aside(directory: Path) -> Path | None:
-    """Renames what lies in the place of the record, if a run did not write it.
+    """Rename the file in the place of the record, if no run wrote it.
 
     Returns:
         Its new place; None if it may be a record, however damaged.
@@ -505,7 +470,7 @@ def set_aside(directory: Path) -> Path | None:
 
 
 def read(path: Path) -> Record:
-    """Reads a record and makes sure that it agrees with itself.
+    """Read a record and check that it agrees with itself.
 
     Args:
         path: the file, or the directory of a run.
@@ -516,7 +481,7 @@ def read(path: Path) -> Record:
     """
     file = path / NAME if path.is_dir() else path
     try:
-        content = read_regular(file, FILE_MOST_BYTES)
+        content = read_regular(file, MOST_RECORD_BYTES)
     except FileNotFoundError:
         raise RecordError(f"{file}: no record there") from None
     except IsADirectoryError:
@@ -539,7 +504,7 @@ def read(path: Path) -> Record:
 
 @contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
-    """Keeps Python from looking for garbage among millions of new objects: half of the time."""
+    """Suspend the garbage collector, which takes half of the time of millions of new objects."""
     before = gc.isenabled()
     gc.disable()
     try:
@@ -550,7 +515,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def as_record(contents: Any, content: bytes | None = None) -> Record:
-    """A record from the dictionaries that it is made of.
+    """Return a record from its JSON values.
 
     Args:
         contents: JSON values; numbers that are not finite may be floats.
@@ -576,7 +541,7 @@ def as_record(contents: Any, content: bytes | None = None) -> Record:
 
 
 def _first_problem(error: ValidationError) -> str:
-    """Where the first mistake stands and what it is."""
+    """Return the first mistake and its place."""
     first = error.errors(include_url=False, include_context=False)[0]
     place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"])
     more = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""

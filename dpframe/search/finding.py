@@ -18,7 +18,9 @@ from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.estimator import Contrast, Estimate, Query
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results.answer import checked
-from dpframe.results.build import CellResult, Witness
+from dpframe.results.build import cell_record, choice_record
+from dpframe.results.model import CellRecord, SearchRecord
+from dpframe.results.plain import text
 from dpframe.search.search import SearchRun, least_losses
 from dpframe.search.wealth import Point, Seen
 from dpframe.stats.betting import events
@@ -28,8 +30,8 @@ ABOUT = 0.9  # share of the largest distance from a claim at which an event tell
 SMALLEST = 1e-300  # smallest p-value in a record
 
 
-def finding(search: SearchRun, seconds: float) -> CellResult:
-    """Return the result of a cell, with the pair and the event that earned most as its witness.
+def finding(search: SearchRun, seconds: float) -> CellRecord:
+    """Return the record of a cell, with the pair and the event that earned most as its witness.
 
     Args:
         search: a search that has ended.
@@ -53,12 +55,16 @@ def finding(search: SearchRun, seconds: float) -> CellResult:
         raise CellError(f"truth returned {shown(truth)}, which is neither a claim nor None")
     bound = wealth.bound(error, search.arms.index(arm)) * arm.scale
     found = dataclasses.replace(search.maker.of(arm.pair, mechanism, place), claim=arm.claim)
-    witness = Witness(
-        event=told or f"{found.attack.label} {scores}",
-        more_likely="D′" if side else "D",
-        hits=hits,
-        trials=(n, n),
+    assert cell.search is not None
+    event = told or f"{found.attack.label} {scores}"
+    witness = SearchRecord(
+        neighbourhood=choice_record(cell.search.neighbourhood),
+        attacks=[text(attack.label) for attack in cell.search.attacks],
         pairs=len(search.arms),
+        event=text(event),
+        more_likely="D′" if side else "D",
+        hits=list(hits),
+        trials=[n, n],
         pair_trials=arm.trials,
     )
     trials, resolution = (search.drawn, search.drawn), search.settings.resolution_of(cell)
@@ -80,22 +86,21 @@ def finding(search: SearchRun, seconds: float) -> CellResult:
     if tested:
         most = max(math.exp(-wealth.most), SMALLEST)
         extreme = estimate._replace(p_value=most, p_resolved=most)
-    return CellResult(
-        cell=found,
+    return cell_record(
+        found,
         counts=[[n - hits[0], hits[0]], [n - hits[1], hits[1]]],
         trials=trials,
-        statistic={"name": "Witness", "event": witness.event},
+        statistic={"name": "Witness", "event": event},
         estimate=checked(estimate, certified=True, tested=tested),
         certified=True,
         query=query,
         truth=truth,
         extreme=extreme,
-        draws=sum(trials),
         draw_group=arm.group,
         looks=search.settings.looks_of(cell),
         data=arm.data,
         seconds=seconds,
-        witness=witness,
+        search=witness,
         exact=search.sensitivity.found,
     )
 
@@ -151,7 +156,7 @@ def most_telling(seen: Seen, delta: float, resolution: float = 0.0) -> tuple[int
     return number, float(max(0.0, loss[number]))
 
 
-def _notes(search: SearchRun, witness: Witness, attack: Attack) -> tuple[str, ...]:
+def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[str, ...]:
     told = search.witness().pair.description
     on_pair = f"on the pair “{told}” " if told else ""
     box = search.search.mechanism

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpframe.common.text import error_message
 from dpframe.errors import CellError
-from dpframe.results.build import CellResult
+from dpframe.results.build import cell_record
+from dpframe.results.model import CellRecord
 from dpframe.search.finding import finding
 from dpframe.search.search import SearchRun
 from dpframe.workers.scheduling import Stopped
@@ -60,7 +61,7 @@ class Drawn(NamedTuple):
     draws: int
 
 
-Event = Drawn | CellResult | BaseException
+Event = Drawn | CellRecord | BaseException
 
 
 class Crew:
@@ -85,7 +86,7 @@ class Crew:
             for n in range(min(threads, len(cells)))
         ]
 
-    def events(self, patience: float) -> Generator[Drawn | CellResult | None]:
+    def events(self, patience: float) -> Generator[Drawn | CellRecord | None]:
         """Yields what happens, and None when nothing did for `patience` seconds.
 
         Leaving the loop early ends the searches after the segments that they are counting.
@@ -100,7 +101,7 @@ class Crew:
                     event = None
                 if isinstance(event, BaseException):
                     raise event
-                self._left -= isinstance(event, CellResult)
+                self._left -= isinstance(event, CellRecord)
                 yield event
         finally:
             self._stopping.set()
@@ -126,7 +127,7 @@ class Crew:
                 self._events.put(error)
                 return
 
-    def _searched(self, cell: Cell) -> CellResult:
+    def _searched(self, cell: Cell) -> CellRecord:
         started = time.perf_counter()
 
         def told(draws: int) -> None:
@@ -139,9 +140,9 @@ class Crew:
         except Stopped:
             raise
         except CellError as error:
-            return CellResult(cell=cell, reason=str(error), exact=search.sensitivity.found)
+            return cell_record(cell, reason=str(error), exact=search.sensitivity.found)
         except Exception as error:  # an author's, met where nobody expected it
-            return CellResult(cell=cell, reason=error_message(error))
+            return cell_record(cell, reason=error_message(error))
 
     def _count(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
         if self._stopping.is_set():

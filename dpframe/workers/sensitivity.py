@@ -15,7 +15,9 @@ from dpframe.common.text import shown
 from dpframe.engine.checks import guarded
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.results.build import Exactly, Excess
+from dpframe.results.build import pair_record
+from dpframe.results.model import ExactRecord, ExcessRecord
+from dpframe.results.plain import text
 from dpframe.sampling.address import both_as_made, for_a_box, precision_of
 from dpframe.stats.exact_change import change, finite_parts, unlike
 from dpframe.workers.program.query import Refused, ask, heard
@@ -39,7 +41,7 @@ class _Looked(NamedTuple):
     """A pair that was looked at."""
 
     pair: Pair
-    excess: Excess | None
+    excess: ExcessRecord | None
     """In what way it changes too much."""
     factor: float
     """Change over sensitivity, as far as it is known; inf where it has no measure."""
@@ -59,7 +61,7 @@ class SensitivityCheck:
         self.mechanism, self.source, self.run = mechanism, source, run
         self.gives = mechanism.has_query()
         self._resolved = False
-        self._worst: dict[str, Excess] = {}
+        self._worst: dict[str, ExcessRecord] = {}
         self._pairs = self._exceeding = 0
         self._rounding = 1.0
         """The largest factor that is called rounding."""
@@ -67,7 +69,7 @@ class SensitivityCheck:
         """What a query raised on both datasets of a pair."""
 
     @property
-    def found(self) -> Exactly | None:
+    def found(self) -> ExactRecord | None:
         """What all pairs came to; None where there is no query."""
         if not self.gives:
             return None
@@ -81,7 +83,13 @@ class SensitivityCheck:
         if self._silent is not None:
             notes.append(f"where D and D′ both raise there is no change; once {self._silent}")
         norm = norm_of(self.mechanism)
-        return Exactly(norm, self._pairs, self._exceeding, tuple(worst), tuple(notes))
+        return ExactRecord(
+            norm=norm,
+            pairs=self._pairs,
+            exceeding=self._exceeding,
+            witnesses=worst,
+            notes=[text(note) for note in notes],
+        )
 
     def look(self, pairs: Sequence[Pair]) -> list[Pair]:
         """Checks pairs.
@@ -169,15 +177,15 @@ class SensitivityCheck:
         for one, name in ((before, "D"), (after, "D′")):
             if one.raised is not None:
                 words = f"its query raises {one.raised} on {name} and not on the other"
-                return _Looked(pair, Excess("raises", pair, words), math.inf)
+                return _Looked(pair, _excess("raises", pair, words), math.inf)
         if before.form != after.form:
             words = f"its query gives {_cut(before.form)} on D and {_cut(after.form)} on D′"
-            return _Looked(pair, Excess("shape", pair, words), math.inf)
+            return _Looked(pair, _excess("shape", pair, words), math.inf)
         if (place := unlike(before.numbers, after.numbers)) is not None:
             at = f", at place {place} of its query" if len(before.numbers) > 1 else ""
             values = [_value(one.numbers[place]) for one in (before, after)]
             words = f"its query gives {values[0]} on D and {values[1]} on D′{at}"
-            return _Looked(pair, Excess("not a number", pair, words), math.inf)
+            return _Looked(pair, _excess("not a number", pair, words), math.inf)
         sensitivity = sensitivity_of(self.mechanism, pair, before.sensitivity)
         norm = norm_of(self.mechanism)
         moved = change(*finite_parts(before.numbers, after.numbers), norm)
@@ -191,7 +199,26 @@ class SensitivityCheck:
             f"{'' if only else f' in the norm l{norm:g}'}, and its noise is made for "
             f"{sensitivity:.6g}: {factor:.4g} times as much"
         )
-        return _Looked(pair, Excess("change", pair, words, moved.size, sensitivity, factor), factor)
+        excess = _excess("change", pair, words, moved.size, sensitivity, factor)
+        return _Looked(pair, excess, factor)
+
+
+def _excess(
+    kind: Any,
+    pair: Pair,
+    words: str,
+    change: float | None = None,
+    sensitivity: float | None = None,
+    factor: float | None = None,
+) -> ExcessRecord:
+    return ExcessRecord(
+        kind=kind,
+        pair=pair_record(type(pair).name, pair),
+        change=change,
+        sensitivity=sensitivity,
+        factor=factor,
+        words=text(words),
+    )
 
 
 def sensitivity_of(mechanism: Any, pair: Pair, said: float | None = None) -> float:

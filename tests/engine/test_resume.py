@@ -376,7 +376,7 @@ def test_counts_of_data_that_a_file_held_before_are_not_used(plugin: Any, tmp_pa
     def counted(store: Store, trials: int = TRIALS) -> tuple[list[Any], str | None]:
         spec["audit"]["trials"] = trials
         (result,) = results(spec, store, plugins=[*PLUGINS, pair])
-        return result.counts, result.data
+        return result.counts, result.pair.digest
 
     file.write_text("1.0")
     first, before = counted(Store(tmp_path / "run"))

@@ -19,7 +19,7 @@ from dpframe.engine.checkpoint import Store
 from dpframe.engine.rounds import Rounds, ends
 from dpframe.engine.run import run as run_plan
 from dpframe.errors import SpecError
-from dpframe.results.build import CellResult
+from dpframe.results.model import CellRecord
 from dpframe.sampling.address import Segment
 from dpframe.workers.in_process import Here
 
@@ -44,10 +44,10 @@ def bets(trials: int = TRIALS, **tables: Any) -> dict[str, Any]:
     return spec(trials, **{"estimator": BETTING, **tables})
 
 
-def said(found: list[CellResult]) -> list[Any]:
+def said(found: list[CellRecord]) -> list[Any]:
     """Everything that a verdict is made of, to the bit."""
     return [
-        (r.cell.id, r.trials, r.counts, r.estimate._asdict(), r.extreme and r.extreme._asdict())
+        (r.id, r.trials, r.counts, r.p_value, r.estimate.model_dump(), r.basis)
         for r in found
         if r.estimate is not None
     ]
@@ -140,7 +140,7 @@ def test_wealth_is_that_of_a_plain_loop() -> None:
     own = [value for _, value in found.estimate.wealth]
     assert own == pytest.approx(wealth(rounds, [2.0], [0.0]), rel=1e-10, abs=1e-10)
     assert max(own) > 3  # it does earn
-    assert found.estimate.p_value == pytest.approx(math.exp(-max(own)))
+    assert found.p_value == pytest.approx(math.exp(-max(own)))
 
 
 def test_other_cells_do_not_notice() -> None:
@@ -163,7 +163,7 @@ def test_cells_drop_out_without_changing_others() -> None:
     assert len(set(ended)) > 2
     assert min(ended) < TRIALS == max(ended)
     whole = results(bets(sweep=SWEEP))
-    assert {result.trials for result in whole} == {(TRIALS, TRIALS)}
+    assert {tuple(result.trials) for result in whole} == {(TRIALS, TRIALS)}
     for stopped, full in zip(together, whole, strict=True):
         assert stopped.estimate is not None
         assert full.estimate is not None
@@ -176,9 +176,9 @@ def test_cells_drop_out_without_changing_others() -> None:
         for result in results(bets(sweep={**SWEEP, "mechanism.epsilon": [epsilon]}, run=DECIDED))
     ]
     # The share of the error differs, so one alone may end earlier; what it bet is the same.
-    ids = {result.cell.id.rsplit("-", 1)[0]: result for result in together}
+    ids = {result.id.rsplit("-", 1)[0]: result for result in together}
     for one in alone:
-        other = ids[one.cell.id.rsplit("-", 1)[0]]
+        other = ids[one.id.rsplit("-", 1)[0]]
         assert one.estimate is not None
         assert other.estimate is not None
         common = min(len(one.estimate.wealth), len(other.estimate.wealth))
@@ -268,12 +268,12 @@ def test_no_release_of_a_black_box_is_asked_for_twice(attack: str) -> None:
     Box.asked.clear()
     (found,) = run_plan(plan, source=Here())
     assert found.reason is None
-    assert found.trials == (330, 330)
+    assert found.trials == [330, 330]
     looks_at_addresses = 4
     assert len(Box.asked) == 2 * -(-330 // 16) + looks_at_addresses
     assert found.estimate is not None
     assert [n % 16 for n, _ in found.estimate.wealth][:-1] == [0] * (len(found.estimate.wealth) - 1)
-    assert found.estimate.wealth[0] == (64, 0.0)
+    assert found.estimate.wealth[0] == [64, 0.0]
 
 
 class Own(Estimator, name="own"):

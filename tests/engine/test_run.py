@@ -486,5 +486,5 @@ def test_what_the_most_extreme_counts_say_is_asked_once_per_claim(
     found = small.results(small.document(sweep=sweep, audit={"repeats": 3}))
     assert len(found) == 12
     assert len(asked) == 2
-    by_claim = {(result.cell.claim, result.extreme) for result in found}
+    by_claim = {(result.claim.epsilon, result.basis.p_extreme) for result in found}
     assert len(by_claim) == 2

@@ -81,7 +81,7 @@ def test_a_chunk_has_the_declared_rows_and_is_a_call_of_its_own(
         for d in (0, 1)
         for s in ((0, 1, 8), (1, 2, 8), (2, 3, 8), (3, 4, 8), (4, 5, 8), (5, 6, 2))
     ]
-    assert cell.trials == (42, 42)
+    assert cell.trials == [42, 42]
 
 
 def test_what_is_counted_is_kept_after_every_chunk() -> None:

@@ -81,7 +81,7 @@ def test_a_forged_digest_does_not_make_false_verdicts_true(
         if found is not None:
             m, multiplicity = found.summary.m, found.audit.multiplicity
             assert found.cells == judged(found.cells, m, multiplicity), seed
-            counted = totals(found.cells)._asdict()
+            counted = totals(found.cells)
             assert counted.items() <= found.summary.model_dump().items(), seed
 
 

@@ -7,20 +7,39 @@ from typing import Any
 
 import pytest
 
-from dpframe.results.verdict import Evidence, judge
-
-BASE = Evidence(
-    p_value=0.5, p_resolved=0.5, p_extreme=1e-9, p_extreme_resolved=1e-9, error=0.05, delta=0.0,
-    lower=0.5, upper=1.2, contrast=(0.0, 0.5, 1.0), trials=1000,
-)  # fmt: skip
+from dpframe.results.model import Basis, CellRecord, ContrastRecord, EstimateRecord
+from dpframe.results.verdict import judged
 
 
-def at(p: float, **changes: Any) -> Evidence:
-    return BASE._replace(p_value=p, p_resolved=changes.pop("p_resolved", p), **changes)
+def at(p: float, **changes: Any) -> CellRecord:
+    """A cell with what a verdict is made of."""
+    numbers: dict[str, Any] = {
+        "p_resolved": p, "p_extreme": 1e-9, "p_extreme_resolved": 1e-9, "delta": 0.0, "upper": 1.2,
+        "contrast": (0.0, 0.5, 1.0), "look": 1, "level": 0.0, "upper_of": None, **changes,
+    }  # fmt: skip
+    delta, lower, claimed = numbers["contrast"]
+    basis = Basis(
+        confidence=0.95,
+        look=numbers["look"],
+        p_resolved=numbers["p_resolved"],
+        p_extreme=numbers["p_extreme"],
+        p_extreme_resolved=numbers["p_extreme_resolved"],
+        contrast=ContrastRecord(delta=delta, lower=lower, claimed=claimed),
+    )
+    estimate = EstimateRecord.model_construct(
+        delta=numbers["delta"],
+        confidence=1 - numbers["level"],
+        epsilon_lower=0.5,
+        epsilon_upper=numbers["upper"],
+        epsilon_upper_of=numbers["upper_of"],
+    )
+    return CellRecord.model_construct(
+        trials=[1000, 1000], p_value=p, estimate=estimate, basis=basis
+    )
 
 
-def verdicts(cells: list[Evidence], m: int | None = None, how: str = "holm") -> list[str]:
-    return [judgement.verdict for judgement in judge(cells, m or len(cells), how)]
+def verdicts(cells: list[CellRecord], m: int | None = None, how: str = "holm") -> list[Any]:
+    return [cell.verdict for cell in judged(cells, m or len(cells), how)]
 
 
 def test_holm_adds_what_bonferroni_misses() -> None:
@@ -37,21 +56,21 @@ def test_failed_cells_stay_in_m() -> None:
 
 
 def test_the_reason_says_when_holm_adds_a_cell() -> None:
-    plain = judge([at(0.001, contrast=(0.0, 1.3, 1.0))], 1, "holm")[0].reason
-    added = judge([at(0.001, contrast=(0.0, 0.9, 1.0))], 1, "holm")[0].reason
+    plain = judged([at(0.001, contrast=(0.0, 1.3, 1.0))], 1, "holm")[0].reason
+    added = judged([at(0.001, contrast=(0.0, 0.9, 1.0))], 1, "holm")[0].reason
     assert "certified above 1.3" in plain
     assert "step-down" in added
 
 
 def test_a_curve_names_the_delta_where_it_failed() -> None:
-    reason = judge([at(0.001, delta=1e-5, contrast=(0.01, 1.3, 1.0))], 1, "holm")[0].reason
+    reason = judged([at(0.001, delta=1e-5, contrast=(0.01, 1.3, 1.0))], 1, "holm")[0].reason
     assert reason == "loss certified above 1.3 at δ = 0.01, claimed 1"
 
 
 def test_a_curve_rejected_as_a_whole_is_not_blamed_on_the_joint_test() -> None:
     """At the bound's own level, here 0.025, the step-down test has added nothing."""
     missed = {"delta": 1e-5, "contrast": (0.01, 0.9, 1.0), "level": 0.025}
-    whole, added = judge([at(0.02, **missed), at(0.03, **missed)], 2, "holm")
+    whole, added = judged([at(0.02, **missed), at(0.03, **missed)], 2, "holm")
     assert "curve as a whole" in whole.reason
     assert "δ = 0.01" in whole.reason
     assert "step-down" not in whole.reason
@@ -59,17 +78,17 @@ def test_a_curve_rejected_as_a_whole_is_not_blamed_on_the_joint_test() -> None:
 
 
 def test_consistent_never_reads_as_private_and_shows_the_interval() -> None:
-    reason = judge([at(0.5)], 1, "holm")[0].reason
+    reason = judged([at(0.5)], 1, "holm")[0].reason
     assert reason.startswith("no violation found")
     assert "at least 0.5" in reason
     assert "at most 1.2" in reason
     assert "private" not in reason
-    assert "without an upper limit" in judge([at(0.5, upper=math.inf)], 1, "holm")[0].reason
+    assert "without an upper limit" in judged([at(0.5, upper=math.inf)], 1, "holm")[0].reason
 
 
 def test_the_reason_says_what_an_upper_limit_is_of() -> None:
     def reason(of: str | None) -> str:
-        (judgement,) = judge([at(0.5, upper_of=of)], 1, "holm")
+        (judgement,) = judged([at(0.5, upper_of=of)], 1, "holm")
         return judgement.reason.removeprefix("no violation found; ")
 
     least = "this attack shows a loss of at least 0.5"
@@ -88,22 +107,22 @@ def test_the_reason_says_what_an_upper_limit_is_of() -> None:
 
 
 def test_too_few_trials_are_inconclusive() -> None:
-    judgement = judge([at(0.5, p_extreme=0.06, p_extreme_resolved=0.06)], 1, "holm")[0]
+    judgement = judged([at(0.5, p_extreme=0.06, p_extreme_resolved=0.06)], 1, "holm")[0]
     assert judgement.verdict == "inconclusive"
     assert "1,000 trials" in judgement.reason
     assert "more trials" in judgement.reason
 
 
 def test_trials_cannot_make_up_for_a_coarse_sampler() -> None:
-    judgement = judge([at(0.5, p_extreme=1e-9, p_extreme_resolved=1.0)], 1, "holm")[0]
+    judgement = judged([at(0.5, p_extreme=1e-9, p_extreme_resolved=1.0)], 1, "holm")[0]
     assert judgement.verdict == "inconclusive"
     assert "float64" in judgement.reason
 
 
 def test_a_second_look_pays() -> None:
     assert verdicts([at(0.02)]) == ["violated"]
-    assert verdicts([at(0.02, price=6)]) == ["consistent"]
-    assert judge([at(0.002, price=6)], 1, "holm")[0].p_adjusted == pytest.approx(0.012)
+    assert verdicts([at(0.02, look=2)]) == ["consistent"]
+    assert judged([at(0.002, look=2)], 1, "holm")[0].p_adjusted == pytest.approx(0.012)
 
 
 def test_the_extreme_is_tested_against_what_holm_leaves() -> None:
@@ -113,10 +132,10 @@ def test_the_extreme_is_tested_against_what_holm_leaves() -> None:
 
 
 def test_events_below_the_sampler_decide_nothing() -> None:
-    judgement = judge([at(0.001, p_resolved=0.3)], 1, "holm")[0]
+    judgement = judged([at(0.001, p_resolved=0.3)], 1, "holm")[0]
     assert judgement.verdict == "inconclusive"
     assert "float64" in judgement.reason
 
 
 def test_no_cells() -> None:
-    assert judge([], 0, "holm") == []
+    assert judged([], 0, "holm") == []

@@ -41,32 +41,32 @@ LEAKS: list[tuple[Any, float, str]] = [
 def test_what_libraries_gave_away_is_found(box: Any, epsilon: float, words: str) -> None:
     found = searched(box, epsilon, trials=1_000)
     assert found.estimate is not None, found.reason
-    assert found.estimate.p_value < 1e-3
-    assert found.query.trials[0] < 300  # few releases tell, and a slow box has no more
-    assert found.witness is not None
-    assert re.search(words, found.witness.event), found.witness.event
+    assert found.p_value < 1e-3
+    assert found.trials[0] < 300  # few releases tell, and a slow box has no more
+    assert found.search is not None
+    assert re.search(words, found.search.event), found.search.event
 
 
 def test_shares_that_are_off_are_found() -> None:
     found = searched(boxes.truth_kept_too_often, 1.0, trials=5_000)
-    assert found.estimate.p_value < 1e-3
-    assert found.query.trials[0] < 2_000
-    assert re.fullmatch(r"is \[[01], [01]\].*|output \d is \d.*", found.witness.event)
+    assert found.p_value < 1e-3
+    assert found.trials[0] < 2_000
+    assert re.fullmatch(r"is \[[01], [01]\].*|output \d is \d.*", found.search.event)
 
 
 @pytest.mark.slow
 def test_a_sampler_that_likes_multiples_of_three_is_found() -> None:
     found = searched(boxes.likes_threes, 1 / 3, trials=300_000)
-    assert found.estimate.p_value < 1e-3
+    assert found.p_value < 1e-3
 
 
 def test_last_bits_count_where_an_observer_has_them() -> None:
     attack = [{"use": "answers", "params": {"look": "bits"}}]
     found = searched(boxes.textbook_floats, trials=2_000, attack=attack)
-    assert found.estimate.p_value < 1e-3
-    assert "bits" in found.witness.event or "2^" in found.witness.event
+    assert found.p_value < 1e-3
+    assert "bits" in found.search.event or "2^" in found.search.event
     unseen = searched(boxes.textbook_floats, trials=2_000)
-    assert unseen.estimate.p_value > 1e-3
+    assert unseen.p_value > 1e-3
 
 
 RIGHT: list[tuple[Any, float]] = [
@@ -82,10 +82,7 @@ def test_who_is_right_is_not_accused(box: Any, epsilon: float) -> None:
     rate, and over all runs together at most 1 in 20 may lie below 0.05, five standard errors
     allowed."""
     runs = 2
-    ps = [
-        searched(box, epsilon, 600, seed=s, run={"stop": "never"}).estimate.p_value
-        for s in range(runs)
-    ]
+    ps = [searched(box, epsilon, 600, seed=s, run={"stop": "never"}).p_value for s in range(runs)]
     assert min(ps) > 1e-6
     assert sum(p <= 0.05 for p in ps) <= runs / 20 + 5 * math.sqrt(runs * 0.05 * 0.95)
 
@@ -97,14 +94,11 @@ def test_p_values_of_who_is_right_are_no_smaller_than_they_say(box: Any, epsilon
     from scipy.stats import binom
 
     runs = 100
-    ps = [
-        searched(box, epsilon, 600, seed=s, run={"stop": "never"}).estimate.p_value
-        for s in range(runs)
-    ]
+    ps = [searched(box, epsilon, 600, seed=s, run={"stop": "never"}).p_value for s in range(runs)]
     assert binom.sf(sum(p <= 0.05 for p in ps) - 1, runs, 0.05) > 1e-6
     # Non-vacuity: the same box with a smaller claim is found. In 600 trials the mean is in 7 of 16
     # searches, in 2 400 in all.
-    wrong = [searched(box, epsilon / 2, 2_400, seed=s).estimate.p_value for s in range(4)]
+    wrong = [searched(box, epsilon / 2, 2_400, seed=s).p_value for s in range(4)]
     assert all(p <= 0.05 for p in wrong)
 
 
@@ -138,7 +132,7 @@ def test_what_is_bet_on_was_not_seen_before(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_same_seed_gives_the_same_answer() -> None:
     one, same, other = (searched(boxes.clipped_mean, 0.5, 500, seed=s) for s in (1, 1, 2))
-    assert (one.estimate, one.witness) == (same.estimate, same.witness)
+    assert (one.estimate, one.search) == (same.estimate, same.search)
     assert one.estimate != other.estimate
 
 
@@ -157,7 +151,7 @@ class Vector(HostMechanism, name="leaky"):
 def test_a_sample_that_raises_is_asked_one_at_a_time() -> None:
     found = searched(boxes.clipped_mean, box=Vector)
     assert found.estimate is not None, found.reason
-    assert found.estimate.p_value < 1e-3
+    assert found.p_value < 1e-3
 
 
 def test_a_box_that_always_raises_is_no_right_box() -> None:
@@ -200,8 +194,8 @@ def test_what_was_drawn_without_a_seed_is_another_look_every_time(tmp_path: Path
         searched(boxes.clipped_mean, 1.0, 200, seed=seed, box=Unseeded, ledger=Ledger([tmp_path]))
         for seed in (0, 0, 1)
     ]
-    assert [one.looks.number for one in looks] == [1, 2, 3]
-    assert 1 - looks[1].query.confidence == pytest.approx((1 - looks[0].query.confidence) / 6)
+    assert [one.basis.look for one in looks] == [1, 2, 3]
+    assert 1 - looks[1].estimate.confidence == pytest.approx((1 - looks[0].estimate.confidence) / 6)
 
 
 def test_other_chunks_are_another_look(tmp_path: Path) -> None:
@@ -210,7 +204,7 @@ def test_other_chunks_are_another_look(tmp_path: Path) -> None:
         searched(boxes.clipped_mean, 1.0, 200, run=run, ledger=Ledger([tmp_path]))
         for run in ({}, {}, {"chunk": 16}, {"chunk": 16, "seconds": 60.0})
     ]
-    assert [one.looks.number for one in looks] == [1, 1, 2, 3]
+    assert [one.basis.look for one in looks] == [1, 1, 2, 3]
 
 
 class InTwos(HostMechanism, name="leaky"):
@@ -246,7 +240,7 @@ def test_answers_are_kept_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPat
     found = searched(boxes.clipped_mean, 1.0, 1_500, run={"stop": "never"})
     assert max(sizes) < usual
     assert found.estimate is not None  # what is drawn later is counted all the same
-    assert found.query.trials[0] > 1_400
+    assert found.trials[0] > 1_400
 
 
 def test_half_of_the_time_goes_into_beginning_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,14 +258,14 @@ def test_half_of_the_time_goes_into_beginning_pairs(monkeypatch: pytest.MonkeyPa
     with monkeypatch.context() as patch:
         patch.setattr(pace.Clock, "left", left)
         found = searched(boxes.clipped_mean, 1.0, 2_000, run=run, store=store)
-    assert found.witness.pairs < 8
+    assert found.search.pairs < 8
     assert any("ended by the time budget" in note for note in found.estimate.notes)
     again = searched(boxes.clipped_mean, 1.0, 2_000, run=run, store=store)
-    assert again.witness.pairs == found.witness.pairs
-    assert again.query.trials[0] > found.query.trials[0]
+    assert again.search.pairs == found.search.pairs
+    assert again.trials[0] > found.trials[0]
     played = len(found.estimate.wealth)
     assert again.estimate.wealth[:played] == found.estimate.wealth
-    assert searched(boxes.clipped_mean, 1.0, 2_000, run=run).witness.pairs == 8
+    assert searched(boxes.clipped_mean, 1.0, 2_000, run=run).search.pairs == 8
 
 
 def test_a_round_that_time_ends_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from dpframe.results.build import CellResult
+    from dpframe.results.model import CellRecord
 
 TRIALS = 2_000
 OWN = np.random.default_rng(5)
@@ -61,7 +61,7 @@ class Killed(Here):
         return super().lend(*args)
 
 
-def searched(name: str, store: Store, after: float = np.inf) -> tuple[CellResult, int]:
+def searched(name: str, store: Store, after: float = np.inf) -> tuple[CellRecord, int]:
     """The result, and how many releases it took."""
     document = spec({"use": name}, trials=TRIALS)
     del document["attack"], document["run"]
@@ -71,21 +71,21 @@ def searched(name: str, store: Store, after: float = np.inf) -> tuple[CellResult
     return result, source.calls
 
 
-def shown(result: CellResult) -> list[Any]:
+def shown(result: CellRecord) -> list[Any]:
     assert result.reason is None, result.reason
     found = result.estimate
     assert found is not None
-    return [found.wealth, found.epsilon, found.epsilon_lower, result.witness, result.counts]
+    return [found.wealth, found.epsilon, found.epsilon_lower, result.search, result.counts]
 
 
 @pytest.fixture(scope="module")
-def whole() -> tuple[CellResult, int]:
+def whole() -> tuple[CellRecord, int]:
     return searched("seeded", Store())
 
 
 @pytest.mark.parametrize("damage", [0, 300])
 def test_it_ends_as_one_that_was_not_interrupted(
-    whole: tuple[CellResult, int], tmp_path: Path, damage: int
+    whole: tuple[CellRecord, int], tmp_path: Path, damage: int
 ) -> None:
     made = 0
     for after in (500, 1_200):

@@ -86,7 +86,7 @@ def test_what_shows_nothing_is_looked_at_and_not_bet_on(looks: list[tuple[float,
     assert all(z <= black_box_arms.CLEAR for z, _ in looks)
     # A sixteenth of what is left, since 8 pairs share half of it.
     assert {trials for _, trials in looks} <= {64, 128}
-    assert found.estimate.p_value > 1e-6
+    assert found.p_value > 1e-6
     looks.clear()
     searched(boxes.clipped_mean, 1.0, 4_000)  # trials are what is spent, and not time
     assert not looks
@@ -102,7 +102,7 @@ def test_looks_are_repeated_whatever_the_machine_does(
     monkeypatch.setattr(black_box_arms.BlackBoxArm, "paces", ([1.0], [1.0]))
     again = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN, store=store)
     assert looks == sizes
-    assert (again.estimate, again.witness) == (found.estimate, found.witness)
+    assert (again.estimate, again.search) == (found.estimate, found.search)
     slow = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN)
     assert slow.estimate != found.estimate  # non-vacuity: looks make another search
 
@@ -145,7 +145,7 @@ def test_what_holds_up_some_answers_changes_nothing(
             seen = next(looked := _looked(patch))
             found = searched(boxes.clipped_mean, 1.0, 2_000, run=run, box=box)
             looked.close()
-        return len(seen), found.estimate, found.witness
+        return len(seen), found.estimate, found.search
 
     idle = searched_at(Ticking(1e-4))
     assert idle[0] >= 3
@@ -186,5 +186,5 @@ def test_a_weak_effect_is_found_in_fewer_draws(looks: list[tuple[float, int]]) -
         return np.full(10, 0.4 * x) + rng.laplace(0, 1, 10)
 
     found = searched(for_another_norm, 1.0, 40_000, run={"seconds": 600.0, "stop": "decided"})
-    assert found.estimate.p_value < 1e-3
-    assert found.query.trials[0] < 10_000  # without looks 16,096
+    assert found.p_value < 1e-3
+    assert found.trials[0] < 10_000  # without looks 16,096

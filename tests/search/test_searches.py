@@ -121,7 +121,7 @@ def test_an_interrupted_search_goes_on_and_earns_the_same(
     monkeypatch.setattr(arms.Learned, "of", lambda self, *a: (pieces.append(a), of(self, *a))[1])
     again = counted(Store(tmp_path), 1)
     resumed = len(pieces)
-    assert (again.estimate, again.witness) == (whole.estimate, whole.witness)
+    assert (again.estimate, again.search) == (whole.estimate, whole.search)
     pieces.clear()
     counted(Store(tmp_path), 1)
     assert not pieces  # all of it is stored
@@ -136,13 +136,13 @@ def test_another_search_of_the_same_draws_is_another_look(tmp_path: Path) -> Non
         return result
 
     first, same = looked(), looked()
-    assert first.looks.number == same.looks.number == 1
+    assert first.basis.look == same.basis.look == 1
     assert first.estimate == same.estimate
     other = looked(attack=[{"use": "projection"}])
-    assert other.looks.number == 2
-    assert 1 - other.query.confidence == pytest.approx((1 - first.query.confidence) / 6)
+    assert other.basis.look == 2
+    assert 1 - other.estimate.confidence == pytest.approx((1 - first.estimate.confidence) / 6)
     assert "look 2 at these draws" in other.estimate.notes[1]
-    assert looked().looks.number == 1
+    assert looked().basis.look == 1
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dpframe import Claim, Earned, Pair
-    from dpframe.results.build import CellResult
+    from dpframe.results.model import CellRecord
 
 BASE = (0.0, 0.25, 0.5, 1.0)
 
@@ -61,7 +61,7 @@ def searched(
     ledger: Any = None,
     store: Any = None,
     **more: Any,
-) -> CellResult:
+) -> CellRecord:
     """What a search finds of a box, with no attack and no event named; all in this process."""
     spec = {
         "schema": 1,

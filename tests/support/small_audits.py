@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pytest
 
     from dpframe.engine.checkpoint import Store
-    from dpframe.results.build import CellResult
+    from dpframe.results.model import CellRecord
     from dpframe.spec.audit import Audit
 
 ROWS, PER_SEGMENT = 32, 2
@@ -137,17 +137,18 @@ def results(
     progress: Any = quiet,
     threads: int | None = None,
     plugins: list[Any] = PLUGINS,
-) -> list[CellResult]:
+) -> list[CellRecord]:
     found = run_plan(make_plan(load(spec, plugins)), progress, store, threads)
     assert [result.reason for result in found] == [None] * len(found)
     return found
 
 
-def counts(*args: Any, **kwargs: Any) -> dict[Any, Any]:
+def counts(spec: dict[str, Any], *args: Any, **how: Any) -> dict[Any, Any]:
     """Counts by everything that determines them."""
     found = {}
-    for result in results(*args, **kwargs):
-        cell = result.cell
+    planned = {cell.id: cell for cell in load(spec, how.get("plugins", PLUGINS)).cells}
+    for result in results(spec, *args, **how):
+        cell = planned[result.id]
         key = (
             cell.mechanism.use,
             str(cell.mechanism.value.params()),
@@ -157,7 +158,7 @@ def counts(*args: Any, **kwargs: Any) -> dict[Any, Any]:
             repr(cell.estimator.value.statistic()),
             cell.seed,
             cell.repeat,
-            result.trials,
+            tuple(result.trials),
         )
         assert found.setdefault(key, result.counts) == result.counts
     return found

@@ -58,15 +58,20 @@ def looked(mechanism: Any, *pairs: Any) -> tuple[Any, list[Any]]:
 
 def test_a_clipped_sum_keeps_to_its_sensitivity() -> None:
     found, order = looked(Sum(), ONE, FAR)
-    assert (found.pairs, found.exceeding, found.worst, found.notes) == (2, 0, (), ())
+    assert (found.pairs, found.exceeding, found.witnesses, found.notes) == (2, 0, [], [])
     assert order == [ONE, FAR]
 
 
 def test_one_that_is_clipped_too_late_does_not() -> None:
     found, order = looked(Sum(bound=5.0), ONE, FAR)
     assert (found.pairs, found.exceeding) == (2, 1)
-    (worst,) = found.worst
-    assert (worst.kind, worst.pair, worst.change, worst.factor) == ("change", FAR, 5.0, 5.0)
+    (worst,) = found.witnesses
+    assert (worst.kind, worst.pair.params, worst.change, worst.factor) == (
+        "change",
+        FAR.params(),
+        5.0,
+        5.0,
+    )
     assert worst.words == (
         "its query changes from 0 to 5, by 5, and its noise is made for 1: 5 times as much"
     )
@@ -121,7 +126,7 @@ def grows(data: Any) -> Any:
 )
 def test_changes_without_a_size(given: Any, ask: Any, kind: str, words: str) -> None:
     found, _ = looked(given(ask), ONE)
-    (worst,) = found.worst
+    (worst,) = found.witnesses
     assert (worst.kind, worst.factor, found.exceeding) == (kind, None, 1)
     assert words in worst.words
 
@@ -151,7 +156,7 @@ def test_rounding_is_a_note(given: Any) -> None:
     assert found.notes[0].startswith("rounding: ")
     # Where numbers are large rounding is no small matter: next to 2⁵³ floats are 2 apart.
     found, _ = looked(given(lambda data: 2.0**53 + 3 * data.sum()), ONE)
-    assert found.worst[0].factor == 4
+    assert found.witnesses[0].factor == 4
 
 
 @pytest.mark.parametrize(
@@ -295,8 +300,8 @@ def test_a_query_of_a_plain_module(tmp_path: Path) -> None:
         check.look([ONE, FAR, pair([1.0], [1.0, 1.0])])
     found = check.found
     assert (found.pairs, found.exceeding) == (3, 2)
-    assert [one.kind for one in found.worst] == ["change", "raises"]
-    assert found.worst[0].factor == 2.5
-    assert "too few: #" in found.worst[1].words
+    assert [one.kind for one in found.witnesses] == ["change", "raises"]
+    assert found.witnesses[0].factor == 2.5
+    assert "too few: #" in found.witnesses[1].words
     path.write_text(PROGRAM.replace("def sensitivity", "def another"))
     assert not program.has_query()  # nobody says what the noise is for
