@@ -8,21 +8,17 @@ nothing is skipped, not green.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from dpframe.common.text import printable
 from dpframe.report import sentences, words
-from dpframe.report.group import called_place, called_skipped, repeated
-from dpframe.report.sentences import Kind, Outcome, outcome, skipped
+from dpframe.report.group import state
+from dpframe.report.sentences import Kind, Outcome, outcomes
+from dpframe.results.model import CellRecord, Record, SkipRecord
 from dpframe.results.verdict import exit_code
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from xml.etree.ElementTree import Element
-
-    from dpframe.results.model import CellRecord, Record
-
 
 ELEMENTS = {Kind.FAILED: "failure", Kind.BROKEN: "error", Kind.UNDECIDED: "skipped"}
 
@@ -36,7 +32,7 @@ class _Case(NamedTuple):
 
 
 def document(record: Record) -> str:
-    """The whole file; its elements and attributes are those that Jenkins and others read."""
+    """Return the whole file; Jenkins and others read its elements and attributes."""
     cases = list(_cases(record))
     kinds = Counter(case.outcome.kind for case in cases)
     totals = {
@@ -63,21 +59,19 @@ def document(record: Record) -> str:
 
 
 def _cases(record: Record) -> Iterator[_Case]:
-    several = repeated(record.cells)
-    for cell in record.cells:
-        name = called_place(cell, repeated=several)
-        verdict = "failed" if cell.status == "failed" else cell.verdict or "no verdict"
-        yield _Case(name, outcome(cell), verdict, cell.seconds, "\n".join(_told(cell)))
-    for skip in record.skipped:
-        yield _Case(called_skipped(skip), skipped(skip), "skipped", 0.0, "")
+    for cell, name, found in outcomes(record):
+        if isinstance(cell, SkipRecord):
+            yield _Case(name, found, "skipped", 0.0, "")
+        else:
+            verdict = state(cell) or "no verdict"
+            text = "\n".join([found.message, *_numbers(cell)])
+            yield _Case(name, found, verdict, cell.seconds, text)
     if not record.cells:
         nothing = Outcome(Kind.BROKEN, "no cell was run, so nothing was tested")
         yield _Case("the audit as a whole", nothing, "nothing", 0.0, "")
 
 
-def _told(cell: CellRecord) -> Iterator[str]:
-    """The cell's numbers, a line each."""
-    yield outcome(cell).message
+def _numbers(cell: CellRecord) -> Iterator[str]:
     estimate, claim = cell.estimate, cell.claim
     if claim:
         yield f"claimed: ε = {words.point(claim.epsilon)} at δ = {words.setting(claim.delta)}"
@@ -124,5 +118,5 @@ def _seconds(value: float) -> str:
 
 
 def _text(text: str) -> str:
-    """Text that XML can hold: it has no way to write most control characters."""
+    """Escape control characters, most of which XML cannot hold."""
     return printable(text, "\n")
