@@ -21,7 +21,7 @@ VERSIONS = 2
 SPARSE = 2
 """A table in which fewer than one of so many places is filled is split."""
 GRAVITY = ("violated", "failed", "inconclusive", None, "consistent")
-"""Of several cells in one place the gravest is shown."""
+"""Order of the cells in one place; the first is shown."""
 
 
 class Place(NamedTuple):

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from xml.etree import ElementTree
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -116,7 +116,8 @@ def values(record: Record, *, brief: bool = False) -> dict[str, Any]:
 
 def _body(record: Record) -> dict[str, Any]:
     cells = record.cells
-    detailed, by = _detailed(cells), _columns(cells)
+    detailed, several = _detailed(cells), group.repeated(cells)
+    heads, rows, common = _table(cells, detailed)
     shown, notes = pictures(record)
     maps, left = _maps(cells, {id(cells[index]): index for index in detailed})
     return {
@@ -126,16 +127,13 @@ def _body(record: Record) -> dict[str, Any]:
         "pictures": shown,
         "picture_notes": notes,
         "alarms": list(_alarms(record)),
-        "heads": by.heads(),
-        "rows": [
-            _row(cell, by, f"#cell-{i}" if i in detailed else None)
-            for i, cell in enumerate(cells[:MOST_ROWS])
-        ],
+        "heads": heads,
+        "rows": rows,
         "rows_left": max(len(cells) - MOST_ROWS, 0),
-        "details": [_detail(cells[i], i, several=by.several) for i in sorted(detailed)],
+        "details": [_detail(cells[i], i, several=several) for i in sorted(detailed)],
         "details_left": len(cells) - len(detailed),
         "number": plural(len(cells), "cell"),
-        "common": _common(cells),
+        "common": common,
         "estimators": list(_estimators(record)),
         "environment": list(_run(record)),
         "plugins": record.plugins,
@@ -190,12 +188,6 @@ def _detailed(cells: list[CellRecord]) -> set[int]:
     return set(sorted(range(len(cells)), key=calm)[:MOST_DETAILS])
 
 
-def _common(cells: list[CellRecord]) -> str:
-    """Name the attack and estimator of all cells, so that the table need not repeat them."""
-    labels = {part: {_label(cell, part) for cell in cells} for part in ("attack", "estimator")}
-    return ", ".join(f"{part} {found.pop()}" for part, found in labels.items() if len(found) == 1)
-
-
 def _estimators(record: Record) -> Iterator[dict[str, Any]]:
     """Return the promise, assumption and source of each estimator."""
     sources = group.sources(record)
@@ -240,35 +232,56 @@ def _run(record: Record) -> Iterator[tuple[str, str]]:
 # One cell: as a row of the table, and in full.
 
 
-class Columns(NamedTuple):
-    """The columns that tell the cells of the table apart."""
+def _table(
+    cells: list[CellRecord], linked: set[int]
+) -> tuple[list[str], list[dict[str, Any]], str]:
+    """Lay out all cells.
 
-    parts: list[str]
-    """`attack` and `estimator`, if there are several."""
-    keys: list[str]  # swept keys
-    several: bool  # True if there are repeats
+    Args:
+        cells: of a record.
+        linked: indices of the cells whose details are on the page.
 
-    def heads(self) -> list[str]:
-        """Return the titles: parts that differ, swept keys, numbers."""
-        keys = [short(key, self.keys) for key in self.keys]
-        repeat = ["repeat"] if self.several else []
-        numbers = ["claimed ε", "empirical ε", "certified ε ≥", "attack shows ≤", "adjusted p"]
-        return ["verdict", "mechanism", *self.parts, *keys, *repeat, *numbers]
+    Returns:
+        Titles, rows, and the attack and estimator that all cells have in common.
+    """
+    columns = [("mechanism", [cell.mechanism.label for cell in cells])]
+    labels = {
+        "attack": list(map(attack_of, cells)),
+        "estimator": [cell.estimator.label for cell in cells],
+    }
+    columns += [(part, found) for part, found in labels.items() if len(set(found)) > 1]
+    common = [f"{part} {found[0]}" for part, found in labels.items() if len(set(found)) == 1]
+    keys = list(dict.fromkeys(key for cell in cells for key in cell.swept))
+    for key in keys:
+        texts = [words.setting(c.swept[key]) if key in c.swept else "–" for c in cells]
+        columns.append((short(key, keys), texts))
+    if group.repeated(cells):
+        columns.append(("repeat", [str(cell.repeat) for cell in cells]))
+    numbers = ["claimed ε", "empirical ε", "certified ε ≥", "attack shows ≤", "adjusted p"]
+    rows = [
+        _head(cell)
+        | {
+            "link": f"#cell-{index}" if index in linked else None,
+            "texts": [texts[index] for _, texts in columns],
+            "numbers": _numbers(cell),
+        }
+        for index, cell in enumerate(cells[:MOST_ROWS])
+    ]
+    return ["verdict", *(title for title, _ in columns), *numbers], rows, ", ".join(common)
 
 
-def _columns(cells: list[CellRecord]) -> Columns:
-    return Columns(
-        [p for p in ("attack", "estimator") if len({_label(c, p) for c in cells}) > 1],
-        list(dict.fromkeys(key for cell in cells for key in cell.swept)),
-        group.repeated(cells),
-    )
+def _numbers(cell: CellRecord) -> list[str]:
+    estimate, claim = cell.estimate, cell.claim
+    return [
+        words.brief(claim.epsilon) if claim else "–",
+        words.point(estimate.epsilon) if estimate else "–",
+        _bound(cell),
+        words.upper(estimate.epsilon_upper) if estimate else "–",
+        "–" if cell.p_adjusted is None else f"{cell.p_adjusted:.2g}",
+    ]
 
 
-def _label(cell: CellRecord, part: str) -> str:
-    return attack_of(cell) if part == "attack" else cell.estimator.label
-
-
-def _head(cell: CellRecord) -> dict[str, str]:
+def _head(cell: CellRecord) -> dict[str, Any]:
     """Return the class of a cell and its verdict, with a sign if it makes a job fail."""
     verdict = state(cell)
     text = f"{_unexpected(cell)}{SYMBOL[verdict]} {WORDS[verdict]}"
@@ -277,25 +290,6 @@ def _head(cell: CellRecord) -> dict[str, str]:
 
 def _unexpected(cell: CellRecord) -> str:
     return f"{UNEXPECTED} " if outcome(cell).kind is Kind.FAILED else ""
-
-
-def _row(cell: CellRecord, by: Columns, link: str | None) -> dict[str, Any]:
-    """Return one row of the table; `link` is the place of its details on the page."""
-    estimate, claim = cell.estimate, cell.claim
-    named = [_label(cell, part) for part in by.parts]
-    swept = [words.setting(cell.swept[key]) if key in cell.swept else "–" for key in by.keys]
-    repeat = [str(cell.repeat)] if by.several else []
-    return _head(cell) | {
-        "link": link,
-        "texts": [cell.mechanism.label, *named, *swept, *repeat],
-        "numbers": [
-            words.brief(claim.epsilon) if claim else "–",
-            words.point(estimate.epsilon) if estimate else "–",
-            _bound(cell),
-            words.upper(estimate.epsilon_upper) if estimate else "–",
-            "–" if cell.p_adjusted is None else f"{cell.p_adjusted:.2g}",
-        ],
-    }
 
 
 def _detail(cell: CellRecord, index: int, *, several: bool) -> dict[str, Any]:

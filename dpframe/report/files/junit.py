@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
@@ -23,23 +22,15 @@ from dpframe.results.verdict import exit_code
 ELEMENTS = {Kind.FAILED: "failure", Kind.BROKEN: "error", Kind.UNDECIDED: "skipped"}
 
 
-class _Case(NamedTuple):
-    name: str
-    outcome: Outcome
-    type: str
-    seconds: float
-    text: str
-
-
 def document(record: Record) -> str:
     """Return the whole file; Jenkins and others read its elements and attributes."""
-    cases = list(_cases(record))
-    kinds = Counter(case.outcome.kind for case in cases)
+    found = list(outcomes(record))
+    kinds = Counter(one.kind for _, _, one in found)
     totals = {
         "name": _text(record.audit.name),
-        "tests": str(len(cases)),
+        "tests": str(len(found) + (not record.cells)),
         "failures": str(kinds[Kind.FAILED]),
-        "errors": str(kinds[Kind.BROKEN]),
+        "errors": str(kinds[Kind.BROKEN] + (not record.cells)),
         "time": _seconds(record.summary.seconds),
     }
     root = ElementTree.Element("testsuites", totals)
@@ -48,8 +39,11 @@ def document(record: Record) -> str:
     properties = ElementTree.SubElement(suite, "properties")
     for name, value in _properties(record):
         ElementTree.SubElement(properties, "property", name=name, value=_text(value))
-    for case in cases:
-        suite.append(_element(case, totals["name"]))
+    for cell, name, one in found:
+        suite.append(_case(cell, name, one, totals["name"]))
+    if not record.cells:
+        nothing = Outcome(Kind.BROKEN, "no cell was run, so nothing was tested")
+        suite.append(_case(None, "the audit as a whole", nothing, totals["name"]))
     said = [str(sentences.verdict(record)), *sentences.caveats(record)]
     if warning := sentences.warning(record):
         said.append(warning)
@@ -58,17 +52,21 @@ def document(record: Record) -> str:
     return ElementTree.tostring(root, "unicode", xml_declaration=True) + "\n"
 
 
-def _cases(record: Record) -> Iterator[_Case]:
-    for cell, name, found in outcomes(record):
-        if isinstance(cell, SkipRecord):
-            yield _Case(name, found, "skipped", 0.0, "")
-        else:
-            verdict = state(cell) or "no verdict"
-            text = "\n".join([found.message, *_numbers(cell)])
-            yield _Case(name, found, verdict, cell.seconds, text)
-    if not record.cells:
-        nothing = Outcome(Kind.BROKEN, "no cell was run, so nothing was tested")
-        yield _Case("the audit as a whole", nothing, "nothing", 0.0, "")
+def _case(cell: CellRecord | SkipRecord | None, name: str, found: Outcome, suite: str) -> Element:
+    """Return a test case; without a cell it is about the whole audit."""
+    kind, seconds, text = "nothing" if cell is None else "skipped", 0.0, ""
+    if isinstance(cell, CellRecord):
+        kind, seconds = state(cell) or "no verdict", cell.seconds
+        text = "\n".join([found.message, *_numbers(cell)])
+    attributes = {"name": _text(name), "classname": suite, "time": _seconds(seconds)}
+    element = ElementTree.Element("testcase", attributes)
+    if tag := ELEMENTS.get(found.kind):
+        problem = ElementTree.SubElement(element, tag, type=kind, message=_text(found.message))
+        if found.kind is not Kind.UNDECIDED:
+            problem.text = _text(text)
+    if text:
+        _within(element, "system-out", text)
+    return element
 
 
 def _numbers(cell: CellRecord) -> Iterator[str]:
@@ -94,19 +92,6 @@ def _properties(record: Record) -> Iterator[tuple[str, str]]:
     yield "multiplicity", record.audit.multiplicity
     yield "exit code", str(exit_code(record))
     yield "dpframe", record.environment.dpframe
-
-
-def _element(case: _Case, suite: str) -> Element:
-    attributes = {"name": _text(case.name), "classname": suite, "time": _seconds(case.seconds)}
-    element = ElementTree.Element("testcase", attributes)
-    if name := ELEMENTS.get(case.outcome.kind):
-        message = _text(case.outcome.message)
-        problem = ElementTree.SubElement(element, name, type=case.type, message=message)
-        if case.outcome.kind is not Kind.UNDECIDED:
-            problem.text = _text(case.text)
-    if case.text:
-        _within(element, "system-out", case.text)
-    return element
 
 
 def _within(element: Element, name: str, text: str) -> None:

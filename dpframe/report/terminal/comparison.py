@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rich.console import Console
@@ -43,54 +43,25 @@ class Ranked(NamedTuple):
     """More than one: the numbers are means, and a mean of bounds is none."""
 
 
-def bound(entry: Ranked) -> str:
-    """Write the certified bound."""
-    if not entry.certified:
-        return "no bound"
-    return f"{AVERAGE if entry.repeats > 1 else BOUND} {words.lower(entry.bound)}"
-
-
-def estimate(entry: Ranked) -> str:
-    """Write the point value, and the limits of an estimator that certifies nothing."""
-    text = words.point(entry.point)
-    if entry.interval is None:
-        return text
-    low, high = map(words.point, entry.interval)
-    return f"{text} ({low} to {high})"
-
-
-def share(entry: Ranked) -> str:
-    """Write the part of the true ε that the bound certifies, rounded down."""
-    if entry.share is None or not math.isfinite(entry.share):
-        return "–"
-    return f"{math.floor(100 * entry.share)} %"
-
-
-def p_value(entry: Ranked) -> str:
-    """Write the p-value of the claim, with the sign of a violation if it refutes it alone."""
-    if entry.p_value is None:
-        return "–"
-    return f"{SYMBOL['violated'] + ' ' if entry.refutes else ''}{words.point(entry.p_value)}"
-
-
-def draws(entry: Ranked) -> str:
-    """Write the number of draws."""
-    return "–" if entry.draws is None else words.quantity(entry.draws)
-
-
-def seconds(entry: Ranked) -> str:
-    """Write the duration."""
-    return "–" if entry.seconds is None else words.duration(entry.seconds)
-
-
-COLUMNS: dict[str, Callable[[Ranked], str]] = {
-    "bound": bound,
-    "of true ε": share,
-    "estimate": estimate,
-    "p-value": p_value,
-    "draws": draws,
-    "time": seconds,
-}
+def _cells(entry: Ranked) -> dict[str, str]:
+    """Write all columns of a line."""
+    point = words.point(entry.point)
+    if entry.interval is not None:
+        low, high = map(words.point, entry.interval)
+        point = f"{point} ({low} to {high})"
+    sign = f"{SYMBOL['violated']} " if entry.refutes else ""
+    bound = f"{AVERAGE if entry.repeats > 1 else BOUND} {words.lower(entry.bound)}"
+    share = "–"
+    if entry.share is not None and math.isfinite(entry.share):
+        share = f"{math.floor(100 * entry.share)} %"  # rounded down
+    return {
+        "bound": bound if entry.certified else "no bound",
+        "of true ε": share,
+        "estimate": point,
+        "p-value": "–" if entry.p_value is None else f"{sign}{words.point(entry.p_value)}",
+        "draws": "–" if entry.draws is None else words.quantity(entry.draws),
+        "time": "–" if entry.seconds is None else words.duration(entry.seconds),
+    }
 
 
 class Notes:
@@ -119,7 +90,7 @@ def ranking(
     Args:
         entries: in any order; among those that certify nothing the order is kept.
         title: of the column of names.
-        columns: the others, from `COLUMNS`.
+        columns: titles of the others, keys of `_cells`.
         notes: collects the assumptions; the last column refers to them.
         ink: of the console.
     """
@@ -134,7 +105,8 @@ def ranking(
         if rest and entry is rest[0]:
             table.add_row(ink.text(NO_BOUND, "dim"))
         style = STYLE["violated"] if entry.refutes else "" if entry.certified else "dim"
-        cells = [ink.text(COLUMNS[head](entry), style) for head in columns]
+        texts = _cells(entry)
+        cells = [ink.text(texts[head], style) for head in columns]
         name = ink.text(entry.name, "bold" if entry.certified else "dim")
         table.add_row(name, *cells, ink.text(notes.mark(entry.assumption), style))
     return table

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from rich.text import Text
 
-from dpframe.report import sentences, words
+from dpframe.report import words
 from dpframe.report.group import Group, Spot, tallies
 from dpframe.report.terminal.ink import BAR_KEY, STYLE, Ink, padded
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
@@ -199,11 +199,6 @@ def _limits(spots: list[Spot]) -> Iterator[str]:
         yield LIMITED["every event"]  # all are ∞: no limit, so it is of no event in particular
     for what in (known for known in LIMITED if known in of):
         yield LIMITED[what] + (f" ({', '.join(of[what])})" if len(of) > 1 else "")
-
-
-def unadjusted(m: int, confidence: float, ink: Ink) -> Text:
-    """Warn that verdicts do not account for the number of claims."""
-    return ink.text(f"! {sentences.unadjusted(m, confidence)}", STYLE["failed"])
 
 
 def group_title(group: Group, ink: Ink, width: int) -> Text:

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from dpframe.report import words
+from dpframe.report.sentences import unadjusted
 from dpframe.report.terminal.ink import STYLE, Ink, print_fitted
-from dpframe.report.terminal.legend import unadjusted
 
 MOST_LINES = 12
 """Longer lists end in a count of the rest."""
@@ -100,7 +100,8 @@ def render_plan(plan: Outlook, console: Console) -> None:
     console.print(ink.text(plan["name"], "bold"))
     console.print(table)
     if plan["m"] > 1 and plan["multiplicity"] == "none":
-        console.print(unadjusted(plan["m"], plan["confidence"], ink))
+        warning = unadjusted(plan["m"], plan["confidence"])
+        console.print(ink.text(f"! {warning}", STYLE["failed"]))
     if plan["estimators"]:
         console.print()
         print_fitted(_reach(plan["estimators"], ink), ink, console)

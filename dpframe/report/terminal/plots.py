@@ -351,20 +351,6 @@ ORDER = (None, "consistent", "inconclusive", "violated")
 """Later verdicts are drawn over earlier ones."""
 
 
-class Range(NamedTuple):
-    """The ends of a logarithmic axis."""
-
-    low: float
-    high: float
-
-    def place(self, value: float, size: int) -> int:
-        """Return the place of a value on an axis of `size` characters."""
-        if value <= self.low:
-            return 0
-        share = math.log(value / self.low) / math.log(self.high / self.low)
-        return min(int(share * size), size - 1)
-
-
 def against(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
     """Draw the plots, as many beside each other as there is room for.
 
@@ -417,8 +403,8 @@ def _drawn(spots: list[Spot], ink: Ink, size: int) -> Iterator[Text]:
     values = [spot.mean("epsilon") or 0.0 for spot in spots]
     least = BELOW * min(claims)
     known = [value for value in values if least <= value < math.inf]
-    across = Range(min(claims), max(claims))
-    up = Range(min([*claims, *known]), max([*claims, *known]))
+    left, right = min(claims), max(claims)
+    bottom, top = min([*claims, *known]), max([*claims, *known])
     # Values beyond the axis have a row of their own: ∞ on top, next to nothing at the bottom.
     above, below = int(math.inf in values), int(min(values) < least)
     columns, rows = size - MARGIN - 1, AGAINST_HEIGHT - above - below
@@ -426,26 +412,33 @@ def _drawn(spots: list[Spot], ink: Ink, size: int) -> Iterator[Text]:
     def row(value: float) -> int:
         if value < least:
             return AGAINST_HEIGHT - 1
-        return 0 if value == math.inf else above + rows - 1 - up.place(value, rows)
+        return 0 if value == math.inf else above + rows - 1 - _at(value, bottom, top, rows)
 
     cells = [[(" ", "")] * columns for _ in range(AGAINST_HEIGHT)]
     for column in range(columns):
-        claim = across.low * (across.high / across.low) ** ((column + 0.5) / columns)
+        claim = left * (right / left) ** ((column + 0.5) / columns)
         cells[row(claim)][column] = ("." if ink.ascii_only else "·", "dim")
     for verdict in ORDER:
         for spot, claim, value in zip(spots, claims, values, strict=True):
             if spot.verdict == verdict:
                 sign = ink.plain(SYMBOL[verdict]), STYLE[verdict]
-                cells[row(value)][across.place(claim, columns)] = sign
-    numbers = {above: brief(up.high, 2), above + rows - 1: brief(up.low, 2)}
+                cells[row(value)][_at(claim, left, right, columns)] = sign
+    numbers = {above: brief(top, 2), above + rows - 1: brief(bottom, 2)}
     numbers |= ({0: "∞"} if above else {}) | ({AGAINST_HEIGHT - 1: "less"} if below else {})
     upright, corner, floor = "|+-" if ink.ascii_only else "│└─"
     for index, line in enumerate(cells):
         number = padded(ink.plain(numbers.get(index, "")), MARGIN - 1, right=True)
         yield _styled(f"{number} {upright}", line)
     yield Text(" " * MARGIN + corner + floor * columns, "dim", no_wrap=True)
-    low, high = brief(across.low, 2), brief(across.high, 2)
+    low, high = brief(left, 2), brief(right, 2)
     yield Text(" " * (MARGIN + 1) + low + padded(high, columns - len(low), right=True), "dim")
+
+
+def _at(value: float, low: float, high: float, size: int) -> int:
+    """Return the place of a value on a logarithmic axis of `size` characters."""
+    if value <= low:
+        return 0
+    return min(int(math.log(value / low) / math.log(high / low) * size), size - 1)
 
 
 # Growth of the evidence against a claim: ln of the wealth over draws on a logarithmic axis.

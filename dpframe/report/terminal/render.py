@@ -12,7 +12,7 @@ from dpframe.report import sentences
 from dpframe.report.group import TABLE_KEYS, Group, groups, names, parts, settings
 from dpframe.report.terminal import legend
 from dpframe.report.terminal.heat import heat, mapped
-from dpframe.report.terminal.ink import Ink
+from dpframe.report.terminal.ink import STYLE, Ink
 from dpframe.report.terminal.overview import issues, matrix, overview, summary_lines
 from dpframe.report.terminal.plots import against, growths, plots
 from dpframe.report.terminal.tables import Grid, fits, fits_wide, grid_of, grid_tables, list_tables
@@ -33,10 +33,8 @@ def render(record: Record, console: Console, *, numbers: bool | None = None) -> 
     """
     ink, width = Ink.of(console), console.width
     found = groups(record.cells)
-    unadjusted = sentences.warning(record) is not None
-    warning = (
-        [legend.unadjusted(record.summary.m, record.audit.confidence, ink)] if unadjusted else []
-    )
+    unadjusted = sentences.warning(record)
+    warning = [ink.text(f"! {unadjusted}", STYLE["failed"])] if unadjusted else []
     drawn = mapped(found)
     if numbers is None:
         numbers = sum(len(group.spots) for group in drawn) <= FEW
