@@ -1,4 +1,4 @@
-"""Reads records: what a person sees, and what a machine is told.
+"""Reports of a record, for people and for machines.
 
 The package can be called: `dpframe.report(record, path)` is `dpframe.report.made.report`. Python
 has one name for a package and for what `dpframe` offers beside it.

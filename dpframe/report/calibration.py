@@ -5,79 +5,85 @@ from __future__ import annotations
 import math
 import textwrap
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from dpframe.report import words
-from dpframe.report.group import same, short
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-
-# What a calibration says, in words that a terminal and a page of the documents share.
-
+from dpframe.report.group import same, settings
 
 Row = dict[str, Any]
 
-HEADS = ("n", "attack · estimator", "above the truth", "typical", "of true ε", "promise")
-
 OWN_KEYS = ("attack.", "estimator.")
 """Swept keys that tell the lines of a table apart, not the tables; so does audit.trials."""
-
 MANY = 10_000
-"""From so many repeats on, hundredths of a percent mean something."""
-
+"""Repeats from which on hundredths of a percent mean something."""
+WIDTH = 110  # of a page
+HEADS = ("n", "attack · estimator", "above the truth", "typical", "of true ε", "promise")
 CORNER_HEADS = ("estimator", "of a", "above", "promised", "one event", "paid", "promise")
-
 WHOLE_HEADS = ("audits", "what", "happened", "expected", "promised", "promise")
-
-PROMISES = {"kept": "kept", "broken": "BROKEN", None: "nothing"}
-
-
-def tables(rows: list[Row]) -> list[list[Row]]:
-    """Rows with one truth, in one table: by trials, what promises first, the best on top."""
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(same([row["mechanism"]["label"], _place(row)]), []).append(row)
-    return [sorted(of_one, key=_order) for of_one in found.values()]
+PROMISES = {"kept": "kept", "broken": "BROKEN", "failed": "failed", None: "nothing"}
 
 
-def title(row: Row) -> str:
-    """Names a table."""
-    place = "".join(f" · {short(key)} {words.setting(v)}" for key, v in _place(row).items())
-    if not row["truth"]:
-        return f"{row['mechanism']['label']}{place}"
-    truth = words.point(words.number(row["truth"]["epsilon"]))
-    return (
-        f"{row['mechanism']['label']}{place} · true ε {truth} at δ = {words.setting(row['delta'])}"
+class Section(NamedTuple):
+    """A table and its explanation."""
+
+    title: str
+    explanation: str  # "" if the beginning explains the table
+    heads: tuple[str, ...]
+    rows: list[tuple[str | None, tuple[str, ...]]]
+    """The fate of the promise ("kept", "broken", "failed" or None), and the texts of a line."""
+
+
+def calibration_page(found: dict[str, Any], command: str, day: str) -> str:
+    """Return the page of the documents.
+
+    Args:
+        found: the result of `dpframe.calibrate`.
+        command: makes the page again.
+        day: on which it was made.
+    """
+    return "\n".join(_lines(found, command, day)) + "\n"
+
+
+def _lines(found: dict[str, Any], command: str, day: str) -> Iterator[str]:
+    bounds = any(row["certified"] for row in found["rows"])
+    yield f"# How often {'bounds exceed' if bounds else 'estimates are above'} the truth"
+    yield ""
+    yield from _wrapped(
+        "What estimators said about mechanisms whose true ε is known, over and over again. This "
+        "page is what the command below printed."
     )
+    yield from ("", "<!-- no-run: takes minutes -->", "```sh", command, "```")
+    for paragraph in explanation(found):
+        yield ""
+        yield from _wrapped(paragraph)
+    for section in sections(found):
+        title = section.title.capitalize() if section.explanation else section.title
+        yield from ("", f"## {title}", "")
+        if section.explanation:
+            yield from (*_wrapped(section.explanation), "")
+        yield _line(section.heads)
+        yield _line(["---"] * len(section.heads))
+        yield from (_line(texts) for _, texts in section.rows)
+    yield from ("", "## Result", "", *_wrapped(conclusion(found)))
+    if left := list(failures(found)):
+        yield from ("", *(f"* {line}" for line in left))
+    yield ""
+    environment = found["environment"]
+    versions = ", ".join(f"{name} {environment[name]}" for name in ("dpframe", "jax", "scipy"))
+    yield f"Seed {found['seed']}; {versions}; {day}."
 
 
-def cells(row: Row) -> tuple[str, ...]:
-    """What stands in a line, in the order of `HEADS`."""
-    return (
-        words.quantity(row["trials"]),
-        name(row),
-        _rate(row),
-        _typical(row),
-        _share(row),
-        ("failed" if row["status"] == "failed" else PROMISES[row["promise"]]),
-    )
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
-def name(row: Row) -> str:
-    """The attack, the estimator, what is swept of them, and what the estimator reads."""
-    own = [
-        f"{short(key)} {words.setting(value)}"
-        for key, value in row["swept"].items()
-        if key.startswith(OWN_KEYS)
-    ]
-    raw = ["raw scores"] if row["reads"] == "scores" else []
-    return " · ".join([row["attack"]["label"], row["estimator"]["label"], *own, *raw])
+def _line(texts: Sequence[str]) -> str:
+    return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
 
 
 def explanation(found: dict[str, Any]) -> Iterator[str]:
-    """How to read the tables."""
+    """Explain how to read the tables."""
     repeats = words.quantity(found["repeats"])
     before = max((max(row["fit"], row["pilot"]) for row in found["rows"]), default=0)
     more = "."
@@ -115,34 +121,80 @@ def explanation(found: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def corner_cells(row: Row) -> tuple[str, ...]:
-    """What stands in a line of the computed table, in the order of `CORNER_HEADS`."""
+def sections(found: dict[str, Any]) -> Iterator[Section]:
+    """Return the tables: one for each known truth, the computed corner, and whole audits."""
+    tables: dict[str, list[Row]] = {}
+    for row in found["rows"]:
+        tables.setdefault(same([row["mechanism"]["label"], _place(row)]), []).append(row)
+    for rows in tables.values():
+        # By trials, estimators that certify first, the best on top.
+        rows.sort(
+            key=lambda row: (row["trials"], not row["certified"], -(row["mean_lower"] or 0.0))
+        )
+        yield Section(_title(rows[0]), "", HEADS, list(map(_cells, rows)))
+    if corners := found["corners"]:
+        text = (
+            "Computed, not drawn: a mechanism with two outputs at the corner of the curve of "
+            f"ε-DP, {words.quantity(corners[0]['trials'])} draws per dataset, where limits fail "
+            "almost as often as they may. Every pair of counts is weighed with its probability, so "
+            "nothing is left to chance. Above: probability that the bound exceeds ε. An estimator "
+            "that tries several events shares its error among them; the one event with the largest "
+            "share must not exceed ε more often than was paid for it, however much the others "
+            "leave unused. Estimators that do not tell their shares are not listed."
+        )
+        yield Section(
+            "at the corner of a curve", text, CORNER_HEADS, list(map(_corner_cells, corners))
+        )
+    if whole := found["together"]:
+        text = (
+            "An audit pays for all its bounds, for all claims that it tests, for looking again, "
+            "and for what float32 samplers cannot resolve. That is tried apart from estimators, on "
+            "cells whose p-value is exact: how often something goes wrong is then known, and both "
+            "more and less of it would be a mistake. Counts are made up, the rest is what a run "
+            "does. The intervals are so wide that a right engine is accused with probability below "
+            "one in a million."
+        )
+        yield Section("audits as a whole", text, WHOLE_HEADS, list(map(_whole_cells, whole)))
+
+
+def _title(row: Row) -> str:
+    truth = ""
+    if row["truth"]:
+        epsilon = words.point(words.number(row["truth"]["epsilon"]))
+        truth = f" · true ε {epsilon} at δ = {words.setting(row['delta'])}"
+    return " · ".join([row["mechanism"]["label"], *settings(_place(row))]) + truth
+
+
+def _cells(row: Row) -> tuple[str | None, tuple[str, ...]]:
+    kind = "failed" if row["status"] == "failed" else row["promise"]
+    above, typical, share = "–", f"~ {words.point(words.number(row['median_epsilon']))}", "–"
+    if row["rate"] is not None:
+        decimals = 1 if row["repeats"] < MANY else 2
+        scale = 10**decimals
+        low = math.floor(100 * row["rate_low"] * scale) / scale
+        high = math.ceil(100 * row["rate_high"] * scale) / scale
+        rate = f"{100 * row['rate']:.{decimals}f} %"
+        above = f"{rate} ({low:.{decimals}f} to {high:.{decimals}f})"
+    if row["certified"]:
+        typical = f"⌀ {words.lower(row['mean_lower'])}"
+        if row["share"] is not None:
+            share = f"{math.floor(100 * row['share'])} %"
+    return kind, (words.quantity(row["trials"]), _name(row), above, typical, share, PROMISES[kind])
+
+
+def _corner_cells(row: Row) -> tuple[str | None, tuple[str, ...]]:
     start = (row["estimator"]["label"], row["reads"])
     if row["reason"] is not None:
-        return (*start, "–", "–", "–", "–", "–")
+        return row["promise"], (*start, "–", "–", "–", "–", "–")
     share = row["share"] * row["promised"]
     numbers = (row["exceedance"], row["promised"], row["of_share"], share)
-    return (*start, *(f"{100 * number:.2f} %" for number in numbers), PROMISES[row["promise"]])
+    shown = (f"{100 * number:.2f} %" for number in numbers)
+    return row["promise"], (*start, *shown, PROMISES[row["promise"]])
 
 
-def corner_explanation(found: dict[str, Any]) -> str:
-    """How to read the computed table."""
-    row = found["corners"][0]
-    return (
-        "Computed, not drawn: a mechanism with two outputs at the corner of the curve of ε-DP, "
-        f"{words.quantity(row['trials'])} draws per dataset, where limits fail almost as often as "
-        "they may. Every pair of counts is weighed with its probability, so nothing is left to "
-        "chance. Above: probability that the bound exceeds ε. An estimator that tries several "
-        "events shares its error among them; the one event with the largest share must not exceed "
-        "ε more often than was paid for it, however much the others leave unused. Estimators that "
-        "do not tell their shares are not listed."
-    )
-
-
-def whole_cells(row: Row) -> tuple[str, ...]:
-    """What stands in a line of the table of whole audits, in the order of `WHOLE_HEADS`."""
+def _whole_cells(row: Row) -> tuple[str | None, tuple[str, ...]]:
     low, high = math.floor(1000 * row["rate_low"]) / 10, math.ceil(1000 * row["rate_high"]) / 10
-    return (
+    return row["promise"], (
         words.quantity(row["audits"]),
         row["what"],
         f"{100 * row['rate']:.1f} % ({low:.1f} to {high:.1f})",
@@ -152,20 +204,27 @@ def whole_cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def whole_explanation() -> str:
-    """How to read the table of whole audits."""
-    return (
-        "An audit pays for all its bounds, for all claims that it tests, for looking again, and "
-        "for what float32 samplers cannot resolve. That is tried apart from estimators, on cells "
-        "whose p-value is exact: how often something goes wrong is then known, and both more and "
-        "less of it would be a mistake. Counts are made up, the rest is what a run does. The "
-        "intervals are so wide that a right engine is accused with probability below one in a "
-        "million."
-    )
+def _name(row: Row) -> str:
+    return row_name(row) + (" · raw scores" if row["reads"] == "scores" else "")
+
+
+def row_name(row: Row) -> str:
+    """Name a line of a table by attack, estimator and their own swept values."""
+    own = {key: value for key, value in row["swept"].items() if key.startswith(OWN_KEYS)}
+    return " · ".join([row["attack"]["label"], row["estimator"]["label"], *settings(own)])
+
+
+def _place(row: Row) -> dict[str, Any]:
+    """Return the swept values that all lines of a table share."""
+    return {
+        key: value
+        for key, value in row["swept"].items()
+        if not key.startswith(OWN_KEYS) and key != "audit.trials"
+    }
 
 
 def conclusion(found: dict[str, Any]) -> str:
-    """What came out, and what it does not say."""
+    """State the result and its limits."""
     summary = found["summary"]
     parts = [f"Promises kept: {summary['kept']}", f"broken: {summary['broken']}"]
     if summary["promises_nothing"]:
@@ -179,10 +238,10 @@ def conclusion(found: dict[str, Any]) -> str:
 
 
 def failures(found: dict[str, Any]) -> Iterator[str]:
-    """What could not be run, and for what reasons something was left out."""
+    """List the lines that could not be run, and the reasons why combinations were left out."""
     for row in found["rows"]:
         if row["status"] == "failed":
-            yield f"{row['mechanism']['label']} · {name(row)}: failed: {row['reason']}"
+            yield f"{row['mechanism']['label']} · {_name(row)}: failed: {row['reason']}"
     for row in found["corners"]:
         label = f"{row['estimator']['label']} of a {row['reads']}, at the corner"
         yield from (f"{label}: {mistake}" for mistake in row["mistakes"])
@@ -192,119 +251,6 @@ def failures(found: dict[str, Any]) -> Iterator[str]:
 
 
 def left_out(skipped: list[dict[str, Any]]) -> Iterator[str]:
-    """Each reason once, with the number of cells."""
+    """Return each reason once, with the number of cells."""
     for reason, count in Counter(skip["reason"] for skip in skipped).items():
-        yield f"left out, {count} cell{'' if count == 1 else 's'}: {reason}"
-
-
-def _place(row: Row) -> dict[str, Any]:
-    return {
-        key: value
-        for key, value in row["swept"].items()
-        if not key.startswith(OWN_KEYS) and key != "audit.trials"
-    }
-
-
-def _order(row: Row) -> tuple[Any, ...]:
-    return row["trials"], not row["certified"], -(row["mean_lower"] or 0.0)
-
-
-def _rate(row: Row) -> str:
-    if row["rate"] is None:
-        return "–"
-    decimals = 1 if row["repeats"] < MANY else 2
-    scale = 10**decimals
-    low = math.floor(100 * row["rate_low"] * scale) / scale
-    high = math.ceil(100 * row["rate_high"] * scale) / scale
-    return f"{100 * row['rate']:.{decimals}f} % ({low:.{decimals}f} to {high:.{decimals}f})"
-
-
-def _typical(row: Row) -> str:
-    if row["certified"]:
-        return f"⌀ {words.lower(row['mean_lower'])}"
-    return f"~ {words.point(words.number(row['median_epsilon']))}"
-
-
-def _share(row: Row) -> str:
-    if not row["certified"] or row["share"] is None:
-        return "–"
-    return f"{math.floor(100 * row['share'])} %"
-
-
-# A calibration as a page of the documents.
-
-
-WIDTH = 110
-
-
-def calibration_page(found: dict[str, Any], command: str, day: str) -> str:
-    """The whole page.
-
-    Args:
-        found: what `dpframe.calibrate` returns.
-        command: what makes the page again.
-        day: on which it was made.
-    """
-    return "\n".join(_lines(found, command, day)) + "\n"
-
-
-def _lines(found: dict[str, Any], command: str, day: str) -> Iterator[str]:
-    bounds = any(row["certified"] for row in found["rows"])
-    yield f"# How often {'bounds exceed' if bounds else 'estimates are above'} the truth"
-    yield ""
-    yield from _wrapped(
-        "What estimators said about mechanisms whose true ε is known, over and over again. This "
-        "page is what the command below printed."
-    )
-    yield ""
-    yield "<!-- no-run: takes minutes -->"
-    yield "```sh"
-    yield command
-    yield "```"
-    for paragraph in explanation(found):
-        yield ""
-        yield from _wrapped(paragraph)
-    for rows in tables(found["rows"]):
-        yield ""
-        yield f"## {title(rows[0])}"
-        yield ""
-        yield from _table(HEADS, map(cells, rows))
-    if found["corners"]:
-        yield ""
-        yield "## At the corner of a curve"
-        yield ""
-        yield from _wrapped(corner_explanation(found))
-        yield ""
-        yield from _table(CORNER_HEADS, map(corner_cells, found["corners"]))
-    if found["together"]:
-        yield ""
-        yield "## Audits as a whole"
-        yield ""
-        yield from _wrapped(whole_explanation())
-        yield ""
-        yield from _table(WHOLE_HEADS, map(whole_cells, found["together"]))
-    yield ""
-    yield "## Result"
-    yield ""
-    yield from _wrapped(conclusion(found))
-    if left := list(failures(found)):
-        yield ""
-        yield from (f"* {line}" for line in left)
-    yield ""
-    environment = found["environment"]
-    versions = ", ".join(f"{name} {environment[name]}" for name in ("dpframe", "jax", "scipy"))
-    yield f"Seed {found['seed']}; {versions}; {day}."
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
-
-
-def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    yield _line(heads)
-    yield _line(["---"] * len(heads))
-    yield from map(_line, rows)
-
-
-def _line(texts: Any) -> str:
-    return "| " + " | ".join(str(text).replace("|", "\\|") for text in texts) + " |"
+        yield f"left out, {words.plural(count, 'cell')}: {reason}"

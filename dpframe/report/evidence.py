@@ -1,27 +1,27 @@
-"""The growth of evidence, read from the record."""
+"""The growth of evidence by anytime estimators, read from the record."""
 
 from __future__ import annotations
 
 import bisect
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from dpframe.report import words
-from dpframe.report.group import short
+from dpframe.report.group import Group, settings
+from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import look_price
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from dpframe.report.group import Group
-    from dpframe.results.model import CellRecord, Record
-
-
-# How evidence grew: what the terminal and the figures show of it, read from the record alone.
+SAME_LINE = 0.015
+"""Share of the picture below which two lines look like one."""
+STEPS = 32
+"""Places at which lines are compared."""
+DEEP = 2.0
+"""Depth below 0 down to which lines differ, as a multiple of what refutes a claim."""
 
 
 class Growth(NamedTuple):
-    """What bets against the claim of one cell earned."""
+    """The earnings of bets against the claim of one cell."""
 
     cell: CellRecord
     name: str
@@ -31,19 +31,30 @@ class Growth(NamedTuple):
     """Logarithm of the wealth that refutes the claim alone, at the cell's share of the error."""
 
 
+class Line(NamedTuple):
+    """Cells whose evidence has grown equally, to the same verdict; in the order of the record."""
+
+    cells: list[Growth]
+
+    @property
+    def first(self) -> Growth:
+        """The cell that is drawn."""
+        return self.cells[0]
+
+
 def needed(record: Record, look: int = 1) -> float:
-    """Logarithm of the wealth that refutes a claim alone, at its share of the error.
+    """Return the logarithm of the wealth that refutes a claim alone, at its share of the error.
 
     Args:
-        record: with so many claims and such a confidence.
-        look: which look at its draws a cell is.
+        record: decides the number of claims and the confidence.
+        look: number of the look at the draws of the cell, from 1.
     """
     divide = max(1, record.summary.m) if record.audit.multiplicity != "none" else 1
     return math.log(divide * look_price(look) / (1 - record.audit.confidence))
 
 
 def growths(found: list[Group], record: Record) -> list[Growth]:
-    """Of all cells that bet."""
+    """Return the growth of each cell that bets."""
     shown = []
     for group in found:
         for spot in group.spots:
@@ -51,45 +62,20 @@ def growths(found: list[Group], record: Record) -> list[Growth]:
                 wealth = cell.estimate.wealth if cell.estimate is not None else []
                 points = [(float(n), float(y)) for n, y in wealth if float(n) > 0]
                 if len(points) > 1:
-                    swept = (f"{short(k)} {words.setting(v)}" for k, v in spot.values.items())
                     repeat = [f"repeat {cell.repeat}"] if len(spot.cells) > 1 else []
-                    name = " · ".join([*group.names, *swept, *repeat])
+                    name = " · ".join([*group.names, *settings(spot.values), *repeat])
                     look = cell.basis.look if cell.basis is not None else 1
                     shown.append(Growth(cell, name, points, needed(record, look)))
     return shown
 
 
 def levels(found: Iterable[Growth]) -> str:
-    """Where the claims are refuted, in words: a further look needs more."""
+    """Write the levels at which the claims are refuted: a further look needs more."""
     return " or ".join(dict.fromkeys(f"{growth.level:.3g}" for growth in found))
 
 
-# Of many growths of evidence a few that differ: what would lie on one line is drawn once.
-
-
-ALIKE = 0.015
-"""Share of the picture below which nobody sees two lines."""
-
-STEPS = 32
-"""Places at which lines are compared."""
-
-DEEP = 2.0
-"""How far below 0 lines are told apart, as a multiple of what refutes a claim."""
-
-
-class Line(NamedTuple):
-    """Cells whose evidence has grown alike, to the same verdict; in the order of the record."""
-
-    cells: list[Growth]
-
-    @property
-    def first(self) -> Growth:
-        """The one that is drawn."""
-        return self.cells[0]
-
-
 def distinct(found: Sequence[Growth], most: int) -> list[Line]:
-    """Lines that differ, at most so many, in the order of the record.
+    """Return at most `most` lines that differ, in the order of the record.
 
     The one that earned most is among them; then come those that lie farthest from all before.
 
@@ -97,29 +83,32 @@ def distinct(found: Sequence[Growth], most: int) -> list[Line]:
         found: at least one.
         most: lines.
     """
-    shapes = dict(enumerate(_shapes(found)))
-    order = sorted(shapes, key=lambda n: -max(y for _, y in found[n].points))
+    shapes = _shapes(found)
+
+    def apart(one: int, other: int) -> float:
+        return max(abs(a - b) for a, b in zip(shapes[one], shapes[other], strict=True))
+
+    def equal(one: int, other: int) -> bool:
+        a, b = found[one], found[other]
+        ends = a.cell.verdict == b.cell.verdict and a.level == b.level
+        return ends and apart(one, other) < SAME_LINE
+
     lines: list[list[int]] = []
-    for n in order:
-        for line in lines:
-            if (
-                _ends(found[n]) == _ends(found[line[0]])
-                and _apart(shapes[n], shapes[line[0]]) < ALIKE
-            ):
-                line.append(n)
-                break
+    for n in sorted(range(len(found)), key=lambda n: -max(y for _, y in found[n].points)):
+        if line := next((line for line in lines if equal(n, line[0])), None):
+            line.append(n)
         else:
             lines.append([n])
     chosen, left = lines[:1], lines[1:]
     while left and len(chosen) < most:
-        far = max(left, key=lambda a: min(_apart(shapes[a[0]], shapes[b[0]]) for b in chosen))
+        far = max(left, key=lambda line: min(apart(line[0], other[0]) for other in chosen))
         chosen.append(far)
         left.remove(far)
     return [Line([found[n] for n in members]) for members in sorted(map(sorted, chosen))]
 
 
 def named(line: Line, names: Sequence[str]) -> str:
-    """What a line is called: where its cells differ in one part alone, with all of its values.
+    """Name a line; if its cells differ in one part of their names alone, list its values.
 
     Args:
         line: the line.
@@ -133,12 +122,8 @@ def named(line: Line, names: Sequence[str]) -> str:
     return f"{names[0]} and {words.quantity(len(names) - 1)} like it"
 
 
-def _ends(growth: Growth) -> tuple[str | None, float]:
-    return growth.cell.verdict, growth.level
-
-
 def _joined(values: list[str]) -> str:
-    """Dim 1, 2, 8."""
+    """Join settings of one key: `dim 1, 2, 8`."""
     first, *others = values
     key = first.rpartition(" ")[0]
     return ", ".join(
@@ -147,7 +132,7 @@ def _joined(values: list[str]) -> str:
 
 
 def _shapes(found: Sequence[Growth]) -> list[list[float]]:
-    """Heights at the same places, and where a line ends; all as shares of the picture."""
+    """Return heights at the same places and each line's end, all as shares of the picture."""
     start = math.log(min(growth.points[0][0] for growth in found))
     end = math.log(max(growth.points[-1][0] for growth in found))
     floor = -DEEP * max(growth.level for growth in found)
@@ -164,13 +149,9 @@ def _shapes(found: Sequence[Growth]) -> list[list[float]]:
 
 
 def _at(points: Sequence[tuple[float, float]], logs: Sequence[float], place: float) -> float:
-    """Height at a logarithm of draws; before the first point and after the last as there."""
+    """Return the height at a logarithm of draws; beyond the ends it is constant."""
     right = bisect.bisect_left(logs, place)
     if right in (0, len(logs)):
         return points[min(right, len(logs) - 1)][1]
     share = (place - logs[right - 1]) / max(logs[right] - logs[right - 1], 1e-12)
     return points[right - 1][1] + share * (points[right][1] - points[right - 1][1])
-
-
-def _apart(one: Sequence[float], other: Sequence[float]) -> float:
-    return max(abs(a - b) for a, b in zip(one, other, strict=True))

@@ -5,23 +5,18 @@ from __future__ import annotations
 import html
 import os
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpframe.common.text import escape
-from dpframe.report import sentences
 from dpframe.report.files import formats
-from dpframe.report.group import called_place, called_skipped, repeated
-from dpframe.report.sentences import Kind, outcome, skipped
-from dpframe.results import store as records
+from dpframe.report.sentences import Kind, outcomes, verdict
+from dpframe.results import store
+from dpframe.results.model import Record, SkipRecord
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from dpframe.results.model import Record
-
-
-# Reports for who works in Python: as a file, as a value, as what a notebook shows.
+MOST = 10
+"""GitHub's runner shows no more annotations of one kind in a step."""
 
 
 class Report(str):
@@ -39,22 +34,22 @@ def report(
     record: Record | Mapping[str, Any] | str | os.PathLike[str],
     path: str | os.PathLike[str] | None = None,
 ) -> Report | None:
-    """Makes a report of a record.
+    """Make a report of a record.
 
     Args:
-        record: what `dpframe.audit` returns, or a record's file, or the folder of a run.
-        path: where the report goes. Its suffix says which one: .html, .md, .csv or .xml (JUnit).
-            Without it the HTML comes back, which a notebook shows.
+        record: a record as `dpframe.audit` returns it, its file, or the folder of a run.
+        path: the report's file. Its suffix decides the format: .html, .md, .csv or .xml (JUnit).
+            Without it the HTML is returned, which a notebook shows.
 
     Raises:
         RecordError: it is no record, or was altered.
-        OutputError: no report has this suffix, what it needs is not installed, or the file cannot
-            be written.
+        OutputError: no report has this suffix, a library is missing, or the file cannot be
+            written.
     """
     if isinstance(record, str | os.PathLike):
-        found = records.read(Path(record))
+        found = store.read(Path(record))
     else:
-        found = records.as_record(record)
+        found = store.as_record(record)
     if path is None:
         return Report(formats.report_as(".html", found))
     formats.write(found, Path(path))
@@ -62,37 +57,32 @@ def report(
 
 
 def brief(record: Record) -> str:
-    """The verdict and a small table in HTML; without jinja2 the verdict alone."""
+    """Return the verdict and a small table in HTML; without jinja2 the verdict alone."""
     try:
         from dpframe.report.files.html import summary
     except ImportError:
-        return f"<p>{html.escape(str(sentences.verdict(record)))}</p>"
+        return f"<p>{html.escape(str(verdict(record)))}</p>"
     return summary(record)
-
-
-# What a job of GitHub Actions is told: annotations, as lines that its runner reads.
-
-
-MOST = 10
-"""The runner shows no more of one kind in a step."""
-
-_ALARMING = (Kind.BROKEN, Kind.FAILED)
 
 
 def alarms(
     record: Record, file: str, line: Callable[[str], int | None], most: int = MOST
 ) -> Iterator[str]:
-    """A line for every cell that makes the job fail, as long as they are few.
-
-    A violation that the spec expects is none of them.
+    """Return annotations for GitHub Actions: a line for every cell that makes the job fail.
 
     Args:
         record: of a run.
         file: path of the spec from the root of the checkout; "" if it was no file.
-        line: where in the spec a mechanism stands, by its label.
+        line: returns the line of the spec that names a mechanism, by its label.
         most: annotations, the last of which counts those that are left out.
     """
-    found = list(_alarms(record))
+    found = [
+        (cell.mechanism if isinstance(cell, SkipRecord) else cell.mechanism.label, name, message)
+        for cell, name, (kind, message) in outcomes(record)
+        if kind in (Kind.BROKEN, Kind.FAILED)
+    ]
+    if not record.cells:
+        found.append(("", record.audit.name, "no cell was run, so nothing was tested"))
     shown = found if len(found) <= most else found[: most - 1]
     for label, title, message in shown:
         yield _command(file, line(label), title, message)
@@ -103,31 +93,16 @@ def alarms(
         yield _command(file, None, f"and {len(rest)} more", f"{len(rest)} more cells: {of}{more}")
 
 
-def _alarms(record: Record) -> Iterator[tuple[str, str, str]]:
-    """Label of the mechanism, title and message of each."""
-    several = repeated(record.cells)
-    for cell in record.cells:
-        kind, message = outcome(cell)
-        if kind in _ALARMING:
-            yield cell.mechanism.label, called_place(cell, repeated=several), message
-    for skip in record.skipped:
-        kind, message = skipped(skip)
-        if kind in _ALARMING:
-            yield skip.mechanism, called_skipped(skip), message
-    if not record.cells:
-        yield "", record.audit.name, "no cell was run, so nothing was tested"
-
-
 def _command(file: str, line: int | None, title: str, message: str) -> str:
     properties = {"file": file, "line": str(line) if line and file else "", "title": title}
-    given = ",".join(f"{key}={_property(value)}" for key, value in properties.items() if value)
-    return f"::error {given}::{_data(message)}"
+    given = ",".join(
+        f"{key}={_escaped(value).replace(':', '%3A').replace(',', '%2C')}"
+        for key, value in properties.items()
+        if value
+    )
+    return f"::error {given}::{_escaped(message)}"
 
 
-def _data(text: str) -> str:
+def _escaped(text: str) -> str:
     shown = escape(text, "\r\n")
     return shown.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.table import Column
 from rich.text import Text
@@ -13,24 +15,18 @@ from rich.text import Text
 from dpframe.report.terminal.ink import Ink
 from dpframe.report.words import quantity
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.console import Console
-
-
 LABEL_WIDTH = 24
 
 
 class ProgressCallback(Protocol):
-    """What the engine calls, as often as it likes, from any thread."""
+    """A function that the engine calls as often as it likes, from any thread."""
 
     def __call__(self, *, cells_done: int, draws_done: int, label: str) -> None:
-        """Takes totals since the beginning of the run, and what is being worked on."""
+        """Take totals since the beginning of the run, and the name of the current cell."""
 
 
 def ignore(*, cells_done: int, draws_done: int, label: str) -> None:
-    """The callback that shows nothing."""
+    """Show nothing."""
 
 
 @contextmanager
@@ -42,40 +38,38 @@ def run_progress(
     quiet: bool = False,
     unit: str = "draws",
 ) -> Iterator[ProgressCallback]:
-    """Shows cells done, draws per second and time left, and vanishes at the end.
+    """Show cells done, draws per second and time left; the display vanishes at the end.
 
-    What is printed through `console` meanwhile, or to standard error, appears above the display.
+    Lines printed through `console` meanwhile, or to standard error, appear above the display.
 
     Args:
         console: of standard error, so that standard output stays for results.
         total_cells: cells of the run.
         total_draws: draws of the run; 0 if unknown.
-        quiet: show nothing. Nothing is shown either where the console is not a terminal.
-        unit: what is counted, if not draws.
+        quiet: show nothing. Nothing is shown either if the console is not a terminal.
+        unit: noun for the things counted.
     """
     if quiet or console.quiet or not console.is_terminal or console.is_dumb_terminal:
         yield ignore
         return
     ink = Ink.of(console)
+
+    def text(template: str, column: Column) -> TextColumn:
+        return TextColumn(template, markup=False, table_column=column)
+
+    label = Column(width=LABEL_WIDTH, no_wrap=True, overflow="ellipsis")
+    cells = "{task.fields[cells_done]}/{task.fields[cells]} cells"
     display = Progress(
-        TextColumn(
-            "{task.description}",
-            markup=False,
-            table_column=Column(width=LABEL_WIDTH, no_wrap=True, overflow="ellipsis"),
-        ),
+        text("{task.description}", label),
         BarColumn(bar_width=None, complete_style="color(30)", finished_style="color(30)"),
-        TextColumn(
-            "{task.fields[cells_done]}/{task.fields[cells]} cells",
-            markup=False,
-            table_column=Column(no_wrap=True),
-        ),
+        text(cells, Column(no_wrap=True)),
         _Rate(unit),
         TimeRemainingColumn(compact=True, table_column=Column(no_wrap=True)),
-        TextColumn("left", table_column=Column(no_wrap=True)),
+        text("left", Column(no_wrap=True)),
         console=console,
         transient=True,
         expand=True,
-        # Standard output may be a pipe that takes the record: then it is none of our business.
+        # Standard output may be a pipe that takes the record; then it must stay untouched.
         redirect_stdout=sys.stdout.isatty(),
     )
     with display:
@@ -87,7 +81,7 @@ def run_progress(
         def report(*, cells_done: int, draws_done: int, label: str) -> None:
             nonlocal begun
             if not begun:
-                # A resumed run begins with draws that took no time now; they are no speed.
+                # The first draws of a resumed run took no time now, so they are no speed.
                 display.reset(task, completed=draws_done)
                 begun = True
             display.update(
@@ -101,8 +95,6 @@ def run_progress(
 
 
 class _Rate(ProgressColumn):
-    """Draws per second, or whatever is counted."""
-
     def __init__(self, unit: str) -> None:
         self._unit = unit
         super().__init__(table_column=Column(no_wrap=True, justify="right", min_width=21))

@@ -1,62 +1,50 @@
-"""The version matrix: what became of each mechanism in each environment, in words."""
+"""The version matrix: the result of each mechanism in each environment."""
 
 from __future__ import annotations
 
 import itertools
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from dpframe.report.group import measure
+from dpframe.report.group import measure, state
 from dpframe.report.sentences import noise_too_small
 from dpframe.report.words import SYMBOL, WORDS
+from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import exceeds
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from dpframe.results.model import CellRecord, Record
-
-
 OWN = "this Python"
-"""What the environment of dpframe itself is called."""
-
+"""Name of the environment of dpframe itself."""
 VERSIONS = 2
-"""Environments in which a mechanism ran, at least: else there is nothing to compare."""
-
-MANY = 2
-"""One of so many places of a table is filled, at least."""
-
+"""Least environments in which a mechanism ran: one alone has nothing to compare with."""
+SPARSE = 2
+"""A table in which fewer than one of so many places is filled is split."""
 GRAVITY = ("violated", "failed", "inconclusive", None, "consistent")
-"""Of several cells in one place the gravest is shown."""
+"""Order of the cells in one place; the first is shown."""
 
 
 class Place(NamedTuple):
-    """What became of a mechanism in an environment."""
+    """The result of a mechanism in an environment."""
 
-    verdict: str | None
-    """A verdict, "failed", or None."""
+    verdict: str | None  # may be "failed"
     text: str
-    """The verdict in words, and what is held against the claim."""
 
 
 class Versions(NamedTuple):
     """The table."""
 
-    mechanisms: tuple[str, ...]
-    """What the columns are called."""
+    mechanisms: tuple[str, ...]  # titles of the columns
     rows: tuple[tuple[str, tuple[Place | None, ...]], ...]
-    """Environment, and what became of each mechanism there; None where it was not tried."""
+    """Environment, and the result of each mechanism there; None if it was not tried."""
 
 
 def versions(record: Record) -> Versions | None:
-    """The matrix of a record; None if no mechanism ran in two environments.
-
-    What ran in one alone has no versions to compare: its verdict is among the cells.
-    """
+    """Return the matrix of a record; None if no mechanism ran in two environments."""
     places: dict[tuple[str, str], list[CellRecord]] = {}
     titles = _titles(record.cells)
     for cell in record.cells:
-        places.setdefault((environment(cell), titles[cell.mechanism.label]), []).append(cell)
+        places.setdefault((_environment(cell), titles[cell.mechanism.label]), []).append(cell)
     rows = list(dict.fromkeys(row for row, _ in places))
     columns = tuple(dict.fromkeys(titles.values()))
     if all(sum((row, column) in places for row in rows) < VERSIONS for column in columns):
@@ -71,13 +59,12 @@ def versions(record: Record) -> Versions | None:
 
 
 def blocks(found: Versions) -> list[Versions]:
-    """The matrix as the tables that show it best.
+    """Split a sparse matrix into tables of the environments and mechanisms that belong together.
 
-    Where several libraries were audited, most environments have nothing to do with most
-    mechanisms. Then those that belong together get a table of their own, if they are versions.
+    If several libraries were audited, most environments have nothing to do with most mechanisms.
     """
     filled = sum(place is not None for _, places in found.rows for place in places)
-    if MANY * filled >= len(found.rows) * len(found.mechanisms):
+    if SPARSE * filled >= len(found.rows) * len(found.mechanisms):
         return [found]
     together: list[tuple[set[int], list[int]]] = []
     for row, (_, places) in enumerate(found.rows):
@@ -87,59 +74,57 @@ def blocks(found: Versions) -> list[Versions]:
             together.remove(other)
             columns, rows = columns | other[0], rows + other[1]
         together.append((columns, sorted(rows)))
-    parts = sorted(together, key=lambda part: part[1])
-    return [_part(found, sorted(columns), rows) for columns, rows in parts if len(rows) >= VERSIONS]
+    return [
+        Versions(
+            tuple(found.mechanisms[n] for n in sorted(columns)),
+            tuple(
+                (found.rows[n][0], tuple(found.rows[n][1][k] for k in sorted(columns)))
+                for n in rows
+            ),
+        )
+        for columns, rows in sorted(together, key=lambda part: part[1])
+        if len(rows) >= VERSIONS
+    ]
 
 
-def _part(found: Versions, columns: Sequence[int], rows: Sequence[int]) -> Versions:
-    return Versions(
-        tuple(found.mechanisms[n] for n in columns),
-        tuple((found.rows[n][0], tuple(found.rows[n][1][k] for k in columns)) for n in rows),
-    )
-
-
-def environment(cell: CellRecord) -> str:
-    """Where the mechanism of a cell ran."""
+def _environment(cell: CellRecord) -> str:
     name = cell.mechanism.params.get("environment")
     return name if isinstance(name, str) else OWN
 
 
-def _titles(cells: Iterable[CellRecord]) -> dict[str, str]:
-    """Column of each label: one mechanism in several environments may have several labels."""
-    labels: dict[str, dict[str, None]] = {}
-    alike: dict[str, str] = {}
+def _titles(cells: Sequence[CellRecord]) -> dict[str, str]:
+    """Return the column of each label: one mechanism may have a label in each environment."""
+    environments: dict[str, dict[str, None]] = {}
+    content: dict[str, str] = {}
     for cell in cells:
         label = cell.mechanism.label
-        labels.setdefault(label, {})[environment(cell)] = None
+        environments.setdefault(label, {})[_environment(cell)] = None
         rest = {k: v for k, v in cell.mechanism.params.items() if k != "environment"}
-        alike.setdefault(label, json.dumps([cell.mechanism.use, rest], sort_keys=True))
+        content.setdefault(label, json.dumps([cell.mechanism.use, rest], sort_keys=True))
     together: dict[str, list[str]] = {}
-    for label, where in labels.items():
-        key = alike[label] if len(where) == 1 else label
+    for label, where in environments.items():
+        key = content[label] if len(where) == 1 else label
         together.setdefault(key, []).append(label)
-    titles = {}
+    titles: dict[str, str] = {}
     for members in together.values():
-        apart = len({where for label in members for where in labels[label]}) == len(members)
-        common = _common(members)
-        for label in members:
-            titles[label] = common if apart and common else label
-    taken = list(dict.fromkeys(titles.values()))
-    first = {title: [m for m in together.values() if titles[m[0]] == title] for title in taken}
-    return {label: label if len(first[title]) > 1 else title for label, title in titles.items()}
+        distinct = {where for label in members for where in environments[label]}
+        common = _common(members) if len(distinct) == len(members) else ""
+        titles |= {label: common or label for label in members}
+    uses = Counter(titles[members[0]] for members in together.values())
+    return {label: label if uses[title] > 1 else title for label, title in titles.items()}
 
 
 def _common(labels: Sequence[str]) -> str:
-    """The words that labels begin and end with."""
+    """Return the words that labels begin and end with."""
     if len(labels) == 1:
         return labels[0]
     split = [label.split() for label in labels]
-    start = _alike(split)
-    end = _alike([words[len(start) :][::-1] for words in split])[::-1]
+    start = _prefix(split)
+    end = _prefix([words[len(start) :][::-1] for words in split])[::-1]
     return " ".join([*start, *end]).strip(" ,:·-")
 
 
-def _alike(split: Sequence[Sequence[str]]) -> list[str]:
-    """The words that lists begin with."""
+def _prefix(split: Sequence[Sequence[str]]) -> list[str]:
     columns = itertools.takewhile(lambda c: len(set(c)) == 1, zip(*split, strict=False))
     return [column[0] for column in columns]
 
@@ -154,20 +139,13 @@ def _shown(cells: Sequence[CellRecord]) -> Place | None:
     same = sum(_verdict(one) == verdict for one in cells)
     share = f" in {same} of {len(cells)} cells" if len(cells) > 1 else ""
     text = f"{SYMBOL[verdict]} {WORDS[verdict]}{share}"
-    found = _found(cell, verdict)
-    return Place(verdict, f"{text}: {found}" if found else text)
+    why = ""
+    if verdict == "failed":
+        why = cell.reason or ""
+    elif verdict == "violated":
+        why = cell.search.event if cell.search is not None else measure(cell)
+    return Place(verdict, f"{text}: {why}" if why else text)
 
 
 def _verdict(cell: CellRecord) -> str | None:
-    if exceeds(cell):
-        return "violated"
-    return "failed" if cell.status == "failed" else cell.verdict
-
-
-def _found(cell: CellRecord, verdict: str | None) -> str:
-    """What is held against the claim, or why there is no verdict."""
-    if verdict == "failed":
-        return cell.reason or ""
-    if verdict != "violated":
-        return ""
-    return cell.search.event if cell.search is not None else measure(cell)
+    return "violated" if exceeds(cell) else state(cell)

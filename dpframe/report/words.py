@@ -1,22 +1,12 @@
-"""Numbers and verdicts in words: the same in every report."""
+"""Numbers and verdicts in words: the same in every report, bounds rounded the safe way."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import tomli
 from rich.cells import cell_len
-
-if TYPE_CHECKING:
-    from dpframe.results.model import Record
-
-
-# Verdicts in words and signs: the same in every report.
-
 
 SYMBOL: dict[str | None, str] = {
     "violated": "✗",
@@ -32,69 +22,16 @@ WORDS: dict[str | None, str] = {
     "failed": "failed",
     None: "no verdict",
 }
-"""What a verdict is called. Nothing here says "private": no audit can show that."""
+"""Verdicts in words. None says "private": no audit can show that."""
 
 UNEXPECTED = "▶"
 
-
-# What the [run] table of a record's spec says of how draws are made.
-
-
-KEYS = ("precision", "prng", "chunk")
-"""What may decide whether a finding comes again: the others say when a run ends."""
-
-
-def drawn_with(record: Record) -> dict[str, Any]:
-    """The part of [run] that others need to make such draws, without what is left to its default.
-
-    Args:
-        record: of a run; its spec is TOML, or JSON where it was no file.
-    """
-    found: dict[str, Any] = {}
-    for read in (tomli.loads, json.loads):
-        with contextlib.suppress(ValueError, RecursionError, AttributeError):
-            found = dict(read(record.spec.text).get("run", {}))
-            break
-    for override in record.spec.overrides:
-        key, _, value = override.partition("=")
-        if key.startswith("run."):
-            found[key.removeprefix("run.")] = _read(value)
-    return {key: found[key] for key in KEYS if key in found}
-
-
-def _read(value: str) -> Any:
-    """A value of --set: TOML, else text."""
-    try:
-        return tomli.loads(f"value = {value}")["value"]
-    except ValueError:
-        return value
-
-
-# Theorems and other sources of the numbers of a record.
-
-
-def references(record: Record) -> dict[str, str]:
-    """What each estimator rests on, by the name that cells use; without those that name nothing.
-
-    Args:
-        record: of a run. Old ones name no sources.
-    """
-    return {
-        plugin.name: plugin.reference
-        for plugin in record.plugins
-        if plugin.kind == "estimator" and plugin.reference
-    }
-
-
-# Numbers in words: as every report shows them, bounds rounded the safe way.
-
-
 SMALLEST_FIXED = 0.001
-"""Below this a number is written as 3.2e-4, because zeros would fill the column."""
+"""Smaller numbers are written as 3.2e-4, because zeros would fill the column."""
 
 
 def number(value: Any) -> float | None:
-    """A number of the record, where non-finite ones are the strings "inf", "-inf" and "nan"."""
+    """Read a number of a record; the strings "inf", "-inf" and "nan" are numbers too."""
     if isinstance(value, str):
         return float(value) if value in ("inf", "-inf", "nan") else None
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -103,21 +40,21 @@ def number(value: Any) -> float | None:
 
 
 def point(value: float | None) -> str:
-    """A point value, rounded to the nearest; ∞ is allowed here."""
+    """Write a point value, rounded to the nearest; it may be ∞."""
     return _significant(value, ROUND_HALF_EVEN)
 
 
 def brief(value: float, digits: int = 3) -> str:
-    """A number that was given, such as a claim: 0.1 and not 0.100."""
+    """Write a number that was given, such as a claim: 0.1 and not 0.100."""
     text = _significant(value, ROUND_HALF_EVEN, digits)
     plain = "." in text and "e" not in text
     return text.rstrip("0").rstrip(".") if plain else text
 
 
 def lower(value: float | None, digits: int = 3) -> str:
-    """A certified lower bound, rounded down, so that the text never claims more than the number.
+    """Write a certified lower bound, rounded down so that the text never exceeds the number.
 
-    A bound is finite; anything else is no bound and is shown as none.
+    A bound is finite; any other number is no bound and is shown as "–".
     """
     if value is None or not math.isfinite(value):
         return "–"
@@ -125,12 +62,12 @@ def lower(value: float | None, digits: int = 3) -> str:
 
 
 def upper(value: float | None) -> str:
-    """An upper limit, rounded up."""
+    """Write an upper limit, rounded up."""
     return _significant(value, ROUND_CEILING)
 
 
 def spread(mean: float, deviation: float) -> tuple[str, str]:
-    """A mean and its standard deviation: two digits of the latter, the former to match."""
+    """Write a mean and its standard deviation: two digits of the latter, the former to match."""
     if not (math.isfinite(mean) and math.isfinite(deviation)) or deviation <= 0:
         return point(mean), point(deviation)
     decimals = min(max(1 - math.floor(math.log10(deviation)), 0), 8)
@@ -157,7 +94,7 @@ def _significant(value: float | None, rounding: str, most: int = 3) -> str:
 
 
 def setting(value: Any) -> str:
-    """A parameter's value, as short as it can be written: 0.1, 10, zero."""
+    """Write a parameter's value as briefly as possible: 0.1, 10, zero."""
     if value is None:
         return "–"
     if isinstance(value, float):
@@ -168,7 +105,7 @@ def setting(value: Any) -> str:
 
 
 def percent(probability: float) -> str:
-    """A confidence: 95 %, 99.98 %; nines are never rounded up to 100 %."""
+    """Write a confidence: 95 %, 99.98 %; nines are never rounded up to 100 %."""
     missing = 100 * (1 - probability)
     if missing <= 0:
         return "100 %"
@@ -178,7 +115,7 @@ def percent(probability: float) -> str:
 
 
 def quantity(value: float) -> str:
-    """A large count in words: 840 million, 5.04 billion, 12 000."""
+    """Write a large count: 840 million, 5.04 billion, 12 000."""
     for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
         if value >= size:
             return f"{value / size:.3g} {word}"
@@ -186,7 +123,7 @@ def quantity(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time span: 0.21 s, 41.2 s, 3 min 20 s, 1 h 02 min."""
+    """Write a time span: 0.21 s, 41.2 s, 3 min 20 s, 1 h 02 min."""
     if seconds < 60:
         return f"{seconds:.3g} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -194,8 +131,13 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
+def plural(count: int, noun: str) -> str:
+    """Write a number of things: 1 cell, 2 cells."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
 def size(count: float) -> str:
-    """An amount of memory: 512 KiB, 1.5 GiB."""
+    """Write an amount of memory: 512 KiB, 1.5 GiB."""
     for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
         if count >= 1024**power:
             return f"{count / 1024**power:.3g} {unit}"
@@ -203,13 +145,9 @@ def size(count: float) -> str:
 
 
 def align(texts: list[str]) -> list[str]:
-    """Pads numbers to one width with their decimal points in one column."""
-    halves = [_split(text) for text in texts]
+    """Pad numbers to one width, with their decimal points in one column."""
+    parts = [text.partition(".") for text in texts]
+    halves = [(whole, dot + fraction) for whole, dot, fraction in parts]
     left = max((cell_len(a) for a, _ in halves), default=0)
     right = max((cell_len(b) for _, b in halves), default=0)
     return [" " * (left - cell_len(a)) + a + b + " " * (right - cell_len(b)) for a, b in halves]
-
-
-def _split(text: str) -> tuple[str, str]:
-    whole, dot, fraction = text.partition(".")
-    return whole, dot + fraction

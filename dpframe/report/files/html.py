@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 from xml.etree import ElementTree
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -14,127 +14,289 @@ from markupsafe import Markup
 
 from dpframe.common.text import escape
 from dpframe.errors import DpframeError
-from dpframe.report import sentences, words
-from dpframe.report.group import (
-    Group,
-    Spot,
-    attack_of,
-    axes,
-    called_place,
-    called_skipped,
-    groups,
-    measure,
-    parts,
-    place,
-    repeated,
-    same,
-    short,
-    told_apart,
-    weight,
-    worst,
-)
-from dpframe.report.sentences import Kind, outcome, skipped, untried
+from dpframe.report import group, sentences, words
+from dpframe.report.group import Group, Spot, attack_of, same, short, state
+from dpframe.report.sentences import Kind, outcome
 from dpframe.report.versions import blocks, versions
-from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS, references
-from dpframe.results.model import strict
+from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS, plural
+from dpframe.results.model import CellRecord, Record, strict
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dpframe.results.model import CellRecord, Record
-
-
-# One cell: as a row of the table, and with everything that is known of it.
-
+MOST_ROWS = 2_000
+"""Rows of the table of all cells."""
+MOST_DETAILS = 300
+"""Cells that are shown in full: those that need attention first."""
+MOST_ALARMS = 200
+MOST_SPEC = 100_000
+"""Characters of the spec."""
+MOST_PLACES = 10_000
+"""Places of all maps together."""
+MOST_BYTES = 400_000
+"""Size of all figures together."""
+MOST_CELLS = 2_000
+"""Cells of a figure; with more, none can be told apart."""
+LONGEST = 400
+"""Characters of a value, such as counts or thresholds; the record has all of it."""
 
 LIMITED = {
     "every event": "any event of its decisions",
     "every cut": "any cut of its scores",
     "chosen thresholds": "the chosen thresholds",
 }
-"""What an upper limit is of, in the words of this page."""
+"""Upper limits, by `epsilon_upper_of`."""
+LEFT_OUT = ("heat-map", "inverse-cdf")
+"""The page has its own map, with links; and histograms of the scores show the same."""
+_BANNED = {"script", "foreignObject", "image", "iframe", "animate", "set", "a", "handler"}
 
-LONGEST = 400
-"""Characters of a value, such as counts or thresholds; the record has all of it."""
-
-
-class Columns(NamedTuple):
-    """What the table of all cells tells cells apart by."""
-
-    parts: list[str]
-    """`attack` and `estimator`, where there are several."""
-    keys: list[str]
-    """Swept keys."""
-    several: bool
-    """Whether there are repeats."""
-
-    def heads(self) -> list[str]:
-        """The titles: parts that differ, swept keys, numbers."""
-        keys = [short(key, self.keys) for key in self.keys]
-        repeat = ["repeat"] if self.several else []
-        numbers = ["claimed ε", "empirical ε", "certified ε ≥", "attack shows ≤", "adjusted p"]
-        return ["verdict", "mechanism", *self.parts, *keys, *repeat, *numbers]
+LEGEND = (
+    ("violated-3", "✗ 12", "violated, certified more than 10 times what is claimed"),
+    ("violated-2", "✗ 2.5", "violated, certified up to 10 times what is claimed"),
+    ("violated-1", "✗ 0.9", "violated, although not by this bound: see the cell"),
+    ("consistent-2", "○ 0.9", "no violation found, certified more than half of what is claimed"),
+    ("consistent-1", "○ 0.2", "no violation found, certified up to half of what is claimed"),
+    ("inconclusive", "? 0.1", "inconclusive: no counts could have decided"),
+    ("failed", "!", "could not be run"),
+    ("silent", "~", "no verdict: nothing claimed, or nothing certified"),
+)
+"""Class, example and meaning of each shade of a map."""
 
 
-def columns(cells: list[CellRecord]) -> Columns:
-    """The columns that the cells need."""
-    return Columns(
-        [p for p in ("attack", "estimator") if len({label_of(c, p) for c in cells}) > 1],
-        list(dict.fromkeys(key for cell in cells for key in cell.swept)),
-        repeated(cells),
+def document(record: Record) -> str:
+    """Return the whole page."""
+    return _environment().get_template("page.html").render(values(record)) + "\n"
+
+
+def summary(record: Record) -> str:
+    """Return the verdict and a small table, for a notebook: an element, not a page."""
+    return _environment().get_template("summary.html").render(values(record, brief=True))
+
+
+def _environment() -> Environment:
+    """Return templates that escape all text; a policy in the page forbids scripts and fetching."""
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
 
 
-def label_of(cell: CellRecord, part: str) -> str:
-    """The label of a cell's attack or estimator."""
-    return attack_of(cell) if part == "attack" else cell.estimator.label
+def _shown(value: Any) -> Any:
+    """Escape control and bidirectional characters of an expression; our own markup stays."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return escape(value, "\n\t")
 
 
-def row(cell: CellRecord, by: Columns, link: str | None) -> dict[str, Any]:
-    """One row of the table.
+def values(record: Record, *, brief: bool = False) -> dict[str, Any]:
+    """Return everything that a template shows, as plain values.
 
     Args:
-        cell: the cell.
-        by: the columns.
-        link: where on the page its details are.
+        record: of a run.
+        brief: return only the values of the summary for notebooks.
     """
-    estimate, claim, verdict = cell.estimate, cell.claim, state(cell)
-    named = [label_of(cell, part) for part in by.parts]
-    swept = [words.setting(cell.swept[key]) if key in cell.swept else "–" for key in by.keys]
-    repeat = [str(cell.repeat)] if by.several else []
+    found = sentences.verdict(record)
+    head = {
+        "name": record.audit.name,
+        "finding": found.finding,
+        "rest": found.rest,
+        "grave": found.grave,
+        "caveats": list(sentences.caveats(record)),
+        "warning": sentences.warning(record),
+        "expectations": sentences.expectations(record),
+        "several": sentences.PROCEDURES.get(record.audit.multiplicity),
+        "versions": (matrix := versions(record)),
+        "matrices": [] if matrix is None else blocks(matrix),
+        "mechanisms": list(_mechanisms(record))[:MOST_ALARMS],
+        "untried": list(sentences.untried(record)),
+    }
+    return head if brief else head | _body(record)
+
+
+def _body(record: Record) -> dict[str, Any]:
+    cells = record.cells
+    detailed, several = _detailed(cells), group.repeated(cells)
+    heads, rows, common = _table(cells, detailed)
+    shown, notes = pictures(record)
+    maps, left = _maps(cells, {id(cells[index]): index for index in detailed})
     return {
-        "link": link,
-        "class": verdict or "silent",
-        "verdict": f"{unexpected(cell)}{SYMBOL[verdict]} {WORDS[verdict]}",
-        "texts": [cell.mechanism.label, *named, *swept, *repeat],
-        "numbers": [
-            words.brief(claim.epsilon) if claim else "–",
-            words.point(estimate.epsilon) if estimate else "–",
-            _bound(cell),
-            words.upper(estimate.epsilon_upper) if estimate else "–",
-            "–" if cell.p_adjusted is None else f"{cell.p_adjusted:.2g}",
-        ],
+        "maps": maps,
+        "maps_left": left,
+        "legend": LEGEND,
+        "pictures": shown,
+        "picture_notes": notes,
+        "alarms": list(_alarms(record)),
+        "heads": heads,
+        "rows": rows,
+        "rows_left": max(len(cells) - MOST_ROWS, 0),
+        "details": [_detail(cells[i], i, several=several) for i in sorted(detailed)],
+        "details_left": len(cells) - len(detailed),
+        "number": plural(len(cells), "cell"),
+        "common": common,
+        "estimators": list(_estimators(record)),
+        "environment": list(_run(record)),
+        "plugins": record.plugins,
+        "spec": record.spec,
+        "text": record.spec.text[:MOST_SPEC],
+        "text_left": max(len(record.spec.text) - MOST_SPEC, 0),
+        "digest": record.digest,
     }
 
 
-def unexpected(cell: CellRecord) -> str:
-    """A sign where the cell makes a job fail; nothing where it does not."""
+def _mechanisms(record: Record) -> Iterator[dict[str, Any]]:
+    for label, cells in group.by_mechanism(record).items():
+        worst, several = group.worst(cells), group.repeated(record.cells)
+        tallies = [(verdict or "silent", text) for verdict, text in group.tallies(cells)]
+        yield {
+            "label": label,
+            "tallies": tallies or [("failed", "skipped")],
+            "worst": "nothing was tested" if worst is None else group.measure(worst),
+            "where": None if worst is None else group.worst_place(worst, repeated=several),
+        }
+
+
+def _alarms(record: Record) -> Iterator[dict[str, Any]]:
+    """Group cells that are not as expected, could not be run, or decided nothing, by reason."""
+    titles = {
+        Kind.FAILED: "Not as expected, or violated without being expected",
+        Kind.BROKEN: "Could not be run",
+        Kind.UNDECIDED: "Nothing was decided",
+    }
+    places: dict[Kind, dict[str, list[str]]] = {kind: {} for kind in Kind}
+    for _, name, (kind, message) in sentences.outcomes(record):
+        places[kind].setdefault(message, []).append(name)
+    for kind, title in titles.items():
+        if found := places[kind]:
+            reasons = [(why, names[:12], len(names[12:])) for why, names in found.items()]
+            yield {
+                "title": title,
+                "number": sum(map(len, found.values())),
+                "groups": reasons[:MOST_ALARMS],
+                "left": len(reasons[MOST_ALARMS:]),
+            }
+
+
+def _detailed(cells: list[CellRecord]) -> set[int]:
+    """Return the indices of the cells that are shown in full, the gravest first."""
+
+    def calm(index: int) -> tuple[bool, bool]:
+        cell = cells[index]
+        alarming = outcome(cell).kind in (Kind.FAILED, Kind.BROKEN)
+        return not alarming, cell.verdict != "violated"
+
+    return set(sorted(range(len(cells)), key=calm)[:MOST_DETAILS])
+
+
+def _estimators(record: Record) -> Iterator[dict[str, Any]]:
+    """Return the promise, assumption and source of each estimator."""
+    sources = group.sources(record)
+    members: dict[str, list[CellRecord]] = {}
+    for cell in record.cells:
+        members.setdefault(cell.estimator.label, []).append(cell)
+    for label, cells in list(members.items())[:MOST_ALARMS]:
+        found = [cell.estimate for cell in cells if cell.estimate is not None]
+        certified = sum(estimate.certified for estimate in found)
+        where = "" if certified == len(found) else f" in {certified} of {len(found)} cells"
+        promise = f"certifies a lower bound, valid at this number of draws{where}"
+        levels = sorted({words.percent(e.confidence) for e in found if e.certified})
+        limits = dict.fromkeys(LIMITED[e.epsilon_upper_of] for e in found if e.epsilon_upper_of)
+        yield {
+            "label": label,
+            "use": cells[0].estimator.use,
+            "certified": promise if certified else "gives an estimate and certifies nothing",
+            "assumption": "; ".join(dict.fromkeys(e.assumption for e in found)) or "–",
+            "reference": sources.get(cells[0].estimator.use) or "–",
+            "levels": ", ".join(levels[:5]) or "–",
+            "deltas": ", ".join(sorted({words.setting(e.delta) for e in found})[:5]) or "–",
+            "limits": ", ".join(limits) or "–",
+        }
+
+
+def _run(record: Record) -> Iterator[tuple[str, str]]:
+    environment, total = record.environment, record.summary
+    for name in ("dpframe", "jax", "numpy", "scipy", "python"):
+        yield name, getattr(environment, name)
+    yield "platform", environment.platform
+    yield "devices", ", ".join(environment.devices)
+    yield "random number generator", environment.prng
+    yield "seed", str(record.seed)
+    yield "draws", words.quantity(total.draws)
+    if total.calls is not None:
+        yield "calls of black boxes", words.quantity(total.calls)
+    yield "duration", words.duration(total.seconds)
+    if total.peak_rss_bytes is not None:
+        yield "memory", words.size(total.peak_rss_bytes)
+
+
+# One cell: as a row of the table, and in full.
+
+
+def _table(
+    cells: list[CellRecord], linked: set[int]
+) -> tuple[list[str], list[dict[str, Any]], str]:
+    """Lay out all cells.
+
+    Args:
+        cells: of a record.
+        linked: indices of the cells whose details are on the page.
+
+    Returns:
+        Titles, rows, and the attack and estimator that all cells have in common.
+    """
+    columns = [("mechanism", [cell.mechanism.label for cell in cells])]
+    labels = {
+        "attack": list(map(attack_of, cells)),
+        "estimator": [cell.estimator.label for cell in cells],
+    }
+    columns += [(part, found) for part, found in labels.items() if len(set(found)) > 1]
+    common = [f"{part} {found[0]}" for part, found in labels.items() if len(set(found)) == 1]
+    keys = list(dict.fromkeys(key for cell in cells for key in cell.swept))
+    for key in keys:
+        texts = [words.setting(c.swept[key]) if key in c.swept else "–" for c in cells]
+        columns.append((short(key, keys), texts))
+    if group.repeated(cells):
+        columns.append(("repeat", [str(cell.repeat) for cell in cells]))
+    numbers = ["claimed ε", "empirical ε", "certified ε ≥", "attack shows ≤", "adjusted p"]
+    rows = [
+        _head(cell)
+        | {
+            "link": f"#cell-{index}" if index in linked else None,
+            "texts": [texts[index] for _, texts in columns],
+            "numbers": _numbers(cell),
+        }
+        for index, cell in enumerate(cells[:MOST_ROWS])
+    ]
+    return ["verdict", *(title for title, _ in columns), *numbers], rows, ", ".join(common)
+
+
+def _numbers(cell: CellRecord) -> list[str]:
+    estimate, claim = cell.estimate, cell.claim
+    return [
+        words.brief(claim.epsilon) if claim else "–",
+        words.point(estimate.epsilon) if estimate else "–",
+        _bound(cell),
+        words.upper(estimate.epsilon_upper) if estimate else "–",
+        "–" if cell.p_adjusted is None else f"{cell.p_adjusted:.2g}",
+    ]
+
+
+def _head(cell: CellRecord) -> dict[str, Any]:
+    """Return the class of a cell and its verdict, with a sign if it makes a job fail."""
+    verdict = state(cell)
+    text = f"{_unexpected(cell)}{SYMBOL[verdict]} {WORDS[verdict]}"
+    return {"class": verdict or "silent", "verdict": text}
+
+
+def _unexpected(cell: CellRecord) -> str:
     return f"{UNEXPECTED} " if outcome(cell).kind is Kind.FAILED else ""
 
 
-def state(cell: CellRecord) -> str | None:
-    """The verdict, or that the cell failed."""
-    return "failed" if cell.status == "failed" else cell.verdict
-
-
-def detail(cell: CellRecord, index: int, *, several: bool) -> dict[str, Any]:
-    """Everything of a cell, as names and values."""
-    verdict = state(cell)
-    return {
+def _detail(cell: CellRecord, index: int, *, several: bool) -> dict[str, Any]:
+    """Return everything that is known of a cell, as names and values."""
+    return _head(cell) | {
         "id": f"cell-{index}",
-        "class": verdict or "silent",
-        "verdict": f"{unexpected(cell)}{SYMBOL[verdict]} {WORDS[verdict]}",
-        "name": called_place(cell, repeated=several),
+        "name": group.cell_name(cell, repeated=several),
         "facts": [(name, value) for name, value in _facts(cell) if value],
     }
 
@@ -143,7 +305,8 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
     estimate, claim = cell.estimate, cell.claim
     yield "Outcome", outcome(cell).message
     if claim:
-        yield "Claimed", f"ε = {words.brief(claim.epsilon)} at δ = {_delta(claim)} ({claim.kind})"
+        at = words.setting(claim.delta)
+        yield "Claimed", f"ε = {words.brief(claim.epsilon)} at δ = {at} ({claim.kind})"
         yield "Claim's parameters", _value(claim.parameters)
     if cell.truth:
         yield "Exact loss, where it is known", f"ε = {words.point(cell.truth.epsilon)}"
@@ -178,15 +341,11 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
 
 
 def _bound(cell: CellRecord) -> str:
-    """The bound in as many digits as it takes to see on which side of the claim it is."""
+    """Write the bound in as many digits as show on which side of the claim it is."""
     lower = cell.estimate.epsilon_lower if cell.estimate else None
     if lower is None:
         return "–"
-    return told_apart(lower, cell.claim.epsilon)[0] if cell.claim else words.lower(lower)
-
-
-def _delta(claim: Any) -> str:
-    return words.setting(claim.delta)
+    return group.told_apart(lower, cell.claim.epsilon)[0] if cell.claim else words.lower(lower)
 
 
 def _counts(cell: CellRecord, dataset: int) -> str:
@@ -204,73 +363,45 @@ def _value(value: Any) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} … (the record has all)"
 
 
-# The heat map: a table whose cells show the verdict, and certified ε over claimed ε.
+# The heat maps.
 
 
-MOST = 10_000
-"""Places that all maps have together."""
-
-LEGEND = (
-    ("violated-3", "✗ 12", "violated, certified more than 10 times what is claimed"),
-    ("violated-2", "✗ 2.5", "violated, certified up to 10 times what is claimed"),
-    ("violated-1", "✗ 0.9", "violated, although not by this bound: see the cell"),
-    ("consistent-2", "○ 0.9", "no violation found, certified more than half of what is claimed"),
-    ("consistent-1", "○ 0.2", "no violation found, certified up to half of what is claimed"),
-    ("inconclusive", "? 0.1", "inconclusive: no counts could have decided"),
-    ("failed", "!", "could not be run"),
-    ("silent", "~", "no verdict: nothing claimed, or nothing certified"),
-)
-"""Class, example and meaning of each shade."""
-
-
-def maps(cells: list[CellRecord], linked: Mapping[int, int]) -> tuple[list[dict[str, Any]], int]:
-    """A map for each mechanism, attack and estimator that sweeps something.
+def _maps(cells: list[CellRecord], linked: Mapping[int, int]) -> tuple[list[dict[str, Any]], int]:
+    """Return a map for each group that sweeps something, and the number of those left out.
 
     Args:
         cells: of a record.
         linked: indices of the cells whose details are on the page, by the cells' identity.
-
-    Returns:
-        The maps, and how many are left out because there would be too many places.
     """
     shown: list[dict[str, Any]] = []
-    room, left = MOST, 0
-    for group in groups(cells):
-        if not group.keys:
-            continue
-        for name, part in parts(group):
+    room, left = MOST_PLACES, 0
+    for one in group.groups(cells):
+        for name, part in group.parts(one) if one.keys else ():
             room -= len(part.spots)
             if room < 0:
                 left += 1
             else:
-                shown.append(_map(group, name, part, linked))
+                shown.append(_map(one, name, part, linked))
     return shown, left
 
 
-def _map(group: Group, name: str, part: Group, linked: Mapping[int, int]) -> dict[str, Any]:
+def _map(one: Group, name: str, part: Group, linked: Mapping[int, int]) -> dict[str, Any]:
     if len(part.keys) > 1:
-        down, across = axes(part)
-        rows = part.axis(down)
-        label = short(down, group.swept)
+        down, across, values, columns, spots = group.square(part)
+        labels = list(map(words.setting, values))
     else:
-        across, rows, label = part.keys[0], [None], ""
-        down = ""
-    columns = part.axis(across)
-    at = {(same(s.values[down]) if down else "", same(s.values[across])): s for s in part.spots}
+        down, across, labels = "", part.keys[0], [""]
+        columns = part.axis(across)
+        at = {same(spot.values[across]): spot for spot in part.spots}
+        spots = [[at.get(same(column)) for column in columns]]
     return {
-        "title": " · ".join(group.names) + (f", {name}" if name else ""),
-        "down": label,
-        "across": short(across, group.swept),
-        "heads": [words.setting(value) for value in columns],
+        "title": " · ".join(one.names) + (f", {name}" if name else ""),
+        "down": short(down, one.swept) if down else "",
+        "across": short(across, one.swept),
+        "heads": list(map(words.setting, columns)),
         "rows": [
-            (
-                words.setting(value) if down else "",
-                [
-                    _place(at.get((same(value) if down else "", same(column))), linked)
-                    for column in columns
-                ],
-            )
-            for value in rows
+            (label, [_place(spot, linked) for spot in row])
+            for label, row in zip(labels, spots, strict=True)
         ],
     }
 
@@ -278,16 +409,13 @@ def _map(group: Group, name: str, part: Group, linked: Mapping[int, int]) -> dic
 def _place(spot: Spot | None, linked: Mapping[int, int]) -> dict[str, Any] | None:
     if spot is None:
         return None
-    cell = worst(spot.done) or spot.cells[0]
-    found = weight(cell)
-    verdict = spot.verdict
-    ratio = "" if found is None or verdict == "failed" else _ratio(found.ratio)
-    index = linked.get(id(cell))
+    cell = group.worst(spot.done) or spot.cells[0]
+    found, verdict, index = group.weight(cell), spot.verdict, linked.get(id(cell))
     return {
         "class": _class(verdict, None if found is None else found.ratio),
-        "sign": f"{''.join({unexpected(c): 1 for c in spot.cells})}{SYMBOL[verdict]}",
+        "sign": f"{''.join({_unexpected(c): 1 for c in spot.cells})}{SYMBOL[verdict]}",
         "words": WORDS[verdict],
-        "ratio": ratio,
+        "ratio": "" if found is None or verdict == "failed" else _ratio(found.ratio),
         "link": None if index is None else f"#cell-{index}",
     }
 
@@ -301,7 +429,7 @@ def _class(verdict: str | None, ratio: float | None) -> str:
 
 
 def _ratio(ratio: float) -> str:
-    """Certified over claimed, rounded down, short enough for a map."""
+    """Write certified over claimed, rounded down, short enough for a map."""
     if not math.isfinite(ratio):
         return "∞"
     if ratio >= 100:
@@ -310,22 +438,11 @@ def _ratio(ratio: float) -> str:
     return f"{math.floor(ratio * 10**digits) / 10**digits:.{digits}f}"
 
 
-# Figures for the page: what the figures of the record are, if they can be drawn here.
-
-
-MOST_BYTES = 400_000
-"""Of all figures together."""
-MOST_CELLS = 2_000
-"""A figure of more of them shows nothing that can be told apart."""
-
-LEFT_OUT = ("heat-map", "inverse-cdf")
-"""The page has its own map, with links; and histograms of the scores say the same."""
-
-_BANNED = {"script", "foreignObject", "image", "iframe", "animate", "set", "a", "handler"}
+# Figures.
 
 
 def pictures(record: Record) -> tuple[list[tuple[str, Markup]], list[str]]:
-    """Figures as caption and element, and remarks on those that are left out."""
+    """Return figures as caption and element, and remarks on those that are left out."""
     if not record.cells:
         return [], []
     if len(record.cells) > MOST_CELLS:
@@ -358,7 +475,7 @@ def pictures(record: Record) -> tuple[list[tuple[str, Markup]], list[str]]:
 
 
 def harmless(element: str) -> bool:
-    """Whether an SVG element is a drawing and nothing else: it fetches and runs nothing."""
+    """True if an SVG element is a drawing alone, which fetches and runs nothing."""
     try:
         root = ElementTree.fromstring(element)
     except ElementTree.ParseError:
@@ -373,227 +490,3 @@ def harmless(element: str) -> bool:
             if "url(" in value.replace("url(#", "") or "javascript:" in value.lower():
                 return False
     return "@import" not in element
-
-
-# What the page says, as plain values for its templates.
-
-
-MOST_ROWS = 2_000
-"""Rows of the table of all cells."""
-MOST_DETAILS = 300
-"""Cells that are shown with all that is known of them: those that need attention first."""
-MOST_ALARMS = 200
-MOST_SPEC = 100_000
-"""Characters of the spec."""
-
-
-def values(record: Record, *, brief: bool = False) -> dict[str, Any]:
-    """Everything that a template shows.
-
-    Args:
-        record: of a run.
-        brief: only what the summary for notebooks shows.
-    """
-    found = sentences.verdict(record)
-    head = {
-        "name": record.audit.name,
-        "finding": found.finding,
-        "rest": found.rest,
-        "grave": found.grave,
-        "caveats": list(sentences.caveats(record)),
-        "warning": sentences.warning(record),
-        "expectations": sentences.expectations(record),
-        "several": sentences.PROCEDURES.get(record.audit.multiplicity),
-        "versions": (matrix := versions(record)),
-        "matrices": [] if matrix is None else blocks(matrix),
-        "mechanisms": list(_mechanisms(record))[:MOST_ALARMS],
-        "untried": list(untried(record)),
-    }
-    return head if brief else head | _body(record)
-
-
-def _body(record: Record) -> dict[str, Any]:
-    cells = record.cells
-    detailed, by = _detailed(cells), columns(cells)
-    shown, notes = pictures(record)
-    squares, left = maps(cells, {id(cells[index]): index for index in detailed})
-    return {
-        "maps": squares,
-        "maps_left": left,
-        "legend": LEGEND,
-        "pictures": shown,
-        "picture_notes": notes,
-        "alarms": list(_alarms(record)),
-        "heads": by.heads(),
-        "rows": [
-            row(cell, by, f"#cell-{i}" if i in detailed else None)
-            for i, cell in enumerate(cells[:MOST_ROWS])
-        ],
-        "rows_left": max(len(cells) - MOST_ROWS, 0),
-        "details": [detail(cells[i], i, several=by.several) for i in sorted(detailed)],
-        "details_left": len(cells) - len(detailed),
-        "number": sentences.plural(len(cells), "cell"),
-        "common": _common(cells),
-        "estimators": list(_estimators(record)),
-        "environment": list(_environment(record)),
-        "plugins": record.plugins,
-        "spec": record.spec,
-        "text": record.spec.text[:MOST_SPEC],
-        "text_left": max(len(record.spec.text) - MOST_SPEC, 0),
-        "digest": record.digest,
-    }
-
-
-def _mechanisms(record: Record) -> Iterator[dict[str, Any]]:
-    members: dict[str, list[CellRecord]] = {}
-    for cell in record.cells:
-        members.setdefault(cell.mechanism.label, []).append(cell)
-    for skip in record.skipped:
-        members.setdefault(skip.mechanism, [])
-    for label, cells in members.items():
-        counts = Counter(map(state, cells))
-        gravest = worst(cells)
-        yield {
-            "label": label,
-            "tallies": [
-                (v or "silent", f"{SYMBOL[v]} {counts[v]} {WORDS[v]}") for v in SYMBOL if counts[v]
-            ]
-            or [("failed", "skipped")],
-            "worst": "nothing was tested" if gravest is None else measure(gravest),
-            "where": None if gravest is None else _where(gravest, several=repeated(record.cells)),
-        }
-
-
-def _where(cell: CellRecord, *, several: bool) -> str:
-    by = f"{cell.attack.label} · {cell.estimator.label}"
-    repeat = f"repeat {cell.repeat}" if several else ""
-    return ", ".join(part for part in (by, place(cell.swept), repeat) if part)
-
-
-def _alarms(record: Record) -> Iterator[dict[str, Any]]:
-    """What is not as expected, what could not be run, what decided nothing: by what is said."""
-    several = repeated(record.cells)
-    said = [(called_place(cell, repeated=several), outcome(cell)) for cell in record.cells]
-    said += [(called_skipped(skip), skipped(skip)) for skip in record.skipped]
-    titles = {
-        Kind.FAILED: "Not as expected, or violated without being expected",
-        Kind.BROKEN: "Could not be run",
-        Kind.UNDECIDED: "Nothing was decided",
-    }
-    for kind, title in titles.items():
-        places: dict[str, list[str]] = {}
-        for name, found in said:
-            if found.kind is kind:
-                places.setdefault(found.message, []).append(name)
-        if places:
-            groups = [(why, names[:12], len(names[12:])) for why, names in places.items()]
-            number = sum(map(len, places.values()))
-            yield {
-                "title": title,
-                "number": number,
-                "groups": groups[:MOST_ALARMS],
-                "left": len(groups[MOST_ALARMS:]),
-            }
-
-
-def _detailed(cells: list[CellRecord]) -> set[int]:
-    """The cells that are shown with everything: as many as there may be, the gravest first."""
-
-    def calm(index: int) -> tuple[bool, bool]:
-        cell = cells[index]
-        alarming = outcome(cell).kind in (Kind.FAILED, Kind.BROKEN)
-        return not alarming, cell.verdict != "violated"
-
-    return set(sorted(range(len(cells)), key=calm)[:MOST_DETAILS])
-
-
-def _common(cells: list[CellRecord]) -> str:
-    """What all cells have in common and the table need not repeat."""
-    parts = []
-    for part in ("attack", "estimator"):
-        labels = {label_of(cell, part) for cell in cells}
-        if len(labels) == 1:
-            parts.append(f"{part} {labels.pop()}")
-    return ", ".join(parts)
-
-
-def _estimators(record: Record) -> Iterator[dict[str, Any]]:
-    """Each estimator with what it promises, assumes and rests on."""
-    sources = references(record)
-    members: dict[str, list[CellRecord]] = {}
-    for cell in record.cells:
-        members.setdefault(cell.estimator.label, []).append(cell)
-    for label, cells in list(members.items())[:MOST_ALARMS]:
-        found = [cell.estimate for cell in cells if cell.estimate is not None]
-        certified = sum(estimate.certified for estimate in found)
-        where = "" if certified == len(found) else f" in {certified} of {len(found)} cells"
-        yield {
-            "label": label,
-            "use": cells[0].estimator.use,
-            "certified": f"certifies a lower bound, valid at this number of draws{where}"
-            if certified
-            else "gives an estimate and certifies nothing",
-            "assumption": "; ".join(dict.fromkeys(e.assumption for e in found)) or "–",
-            "reference": sources.get(cells[0].estimator.use) or "–",
-            "levels": ", ".join(
-                sorted({words.percent(e.confidence) for e in found if e.certified})[:5]
-            )
-            or "–",
-            "deltas": ", ".join(sorted({words.setting(e.delta) for e in found})[:5]) or "–",
-            "limits": ", ".join(
-                dict.fromkeys(LIMITED[e.epsilon_upper_of] for e in found if e.epsilon_upper_of)
-            )
-            or "–",
-        }
-
-
-def _environment(record: Record) -> Iterator[tuple[str, str]]:
-    environment, total = record.environment, record.summary
-    for name in ("dpframe", "jax", "numpy", "scipy", "python"):
-        yield name, getattr(environment, name)
-    yield "platform", environment.platform
-    yield "devices", ", ".join(environment.devices)
-    yield "random number generator", environment.prng
-    yield "seed", str(record.seed)
-    yield "draws", words.quantity(total.draws)
-    if total.calls is not None:
-        yield "calls of black boxes", words.quantity(total.calls)
-    yield "duration", words.duration(total.seconds)
-    if total.peak_rss_bytes is not None:
-        yield "memory", words.size(total.peak_rss_bytes)
-
-
-# A record as one self-contained page in HTML, which needs no script and no network.
-#
-# What labels, parameters, reasons and notes hold is escaped, and what moves a cursor or turns the
-# direction of writing is written as its number. A policy in the page forbids whatever else a
-# browser
-# would fetch or run.
-
-
-def document(record: Record) -> str:
-    """The whole page."""
-    return _html_environment().get_template("page.html").render(values(record)) + "\n"
-
-
-def summary(record: Record) -> str:
-    """The verdict and a small table, for a notebook: an element, not a page."""
-    return _html_environment().get_template("summary.html").render(values(record, brief=True))
-
-
-def _html_environment() -> Environment:
-    return Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def _shown(value: Any) -> Any:
-    """What an expression of a template prints; markup of our own stays as it is."""
-    if isinstance(value, Markup) or not isinstance(value, str):
-        return value
-    return escape(value, "\n\t")

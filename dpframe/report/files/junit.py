@@ -8,42 +8,29 @@ nothing is skipped, not green.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from dpframe.common.text import escape
 from dpframe.report import sentences, words
-from dpframe.report.group import called_place, called_skipped, repeated
-from dpframe.report.sentences import Kind, Outcome, outcome, skipped
+from dpframe.report.group import state
+from dpframe.report.sentences import Kind, Outcome, outcomes
+from dpframe.results.model import CellRecord, Record, SkipRecord
 from dpframe.results.verdict import exit_code
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from xml.etree.ElementTree import Element
-
-    from dpframe.results.model import CellRecord, Record
-
 
 ELEMENTS = {Kind.FAILED: "failure", Kind.BROKEN: "error", Kind.UNDECIDED: "skipped"}
 
 
-class _Case(NamedTuple):
-    name: str
-    outcome: Outcome
-    type: str
-    seconds: float
-    text: str
-
-
 def document(record: Record) -> str:
-    """The whole file; its elements and attributes are those that Jenkins and others read."""
-    cases = list(_cases(record))
-    kinds = Counter(case.outcome.kind for case in cases)
+    """Return the whole file; Jenkins and others read its elements and attributes."""
+    found = list(outcomes(record))
+    kinds = Counter(one.kind for _, _, one in found)
     totals = {
         "name": _text(record.audit.name),
-        "tests": str(len(cases)),
+        "tests": str(len(found) + (not record.cells)),
         "failures": str(kinds[Kind.FAILED]),
-        "errors": str(kinds[Kind.BROKEN]),
+        "errors": str(kinds[Kind.BROKEN] + (not record.cells)),
         "time": _seconds(record.summary.seconds),
     }
     root = ElementTree.Element("testsuites", totals)
@@ -52,8 +39,11 @@ def document(record: Record) -> str:
     properties = ElementTree.SubElement(suite, "properties")
     for name, value in _properties(record):
         ElementTree.SubElement(properties, "property", name=name, value=_text(value))
-    for case in cases:
-        suite.append(_element(case, totals["name"]))
+    for cell, name, one in found:
+        suite.append(_case(cell, name, one, totals["name"]))
+    if not record.cells:
+        nothing = Outcome(Kind.BROKEN, "no cell was run, so nothing was tested")
+        suite.append(_case(None, "the audit as a whole", nothing, totals["name"]))
     said = [str(sentences.verdict(record)), *sentences.caveats(record)]
     if warning := sentences.warning(record):
         said.append(warning)
@@ -62,22 +52,24 @@ def document(record: Record) -> str:
     return ElementTree.tostring(root, "unicode", xml_declaration=True) + "\n"
 
 
-def _cases(record: Record) -> Iterator[_Case]:
-    several = repeated(record.cells)
-    for cell in record.cells:
-        name = called_place(cell, repeated=several)
-        verdict = "failed" if cell.status == "failed" else cell.verdict or "no verdict"
-        yield _Case(name, outcome(cell), verdict, cell.seconds, "\n".join(_told(cell)))
-    for skip in record.skipped:
-        yield _Case(called_skipped(skip), skipped(skip), "skipped", 0.0, "")
-    if not record.cells:
-        nothing = Outcome(Kind.BROKEN, "no cell was run, so nothing was tested")
-        yield _Case("the audit as a whole", nothing, "nothing", 0.0, "")
+def _case(cell: CellRecord | SkipRecord | None, name: str, found: Outcome, suite: str) -> Element:
+    """Return a test case; without a cell it is about the whole audit."""
+    kind, seconds, text = "nothing" if cell is None else "skipped", 0.0, ""
+    if isinstance(cell, CellRecord):
+        kind, seconds = state(cell) or "no verdict", cell.seconds
+        text = "\n".join([found.message, *_numbers(cell)])
+    attributes = {"name": _text(name), "classname": suite, "time": _seconds(seconds)}
+    element = ElementTree.Element("testcase", attributes)
+    if tag := ELEMENTS.get(found.kind):
+        problem = ElementTree.SubElement(element, tag, type=kind, message=_text(found.message))
+        if found.kind is not Kind.UNDECIDED:
+            problem.text = _text(text)
+    if text:
+        _within(element, "system-out", text)
+    return element
 
 
-def _told(cell: CellRecord) -> Iterator[str]:
-    """The cell's numbers, a line each."""
-    yield outcome(cell).message
+def _numbers(cell: CellRecord) -> Iterator[str]:
     estimate, claim = cell.estimate, cell.claim
     if claim:
         yield f"claimed: ε = {words.point(claim.epsilon)} at δ = {words.setting(claim.delta)}"
@@ -102,19 +94,6 @@ def _properties(record: Record) -> Iterator[tuple[str, str]]:
     yield "dpframe", record.environment.dpframe
 
 
-def _element(case: _Case, suite: str) -> Element:
-    attributes = {"name": _text(case.name), "classname": suite, "time": _seconds(case.seconds)}
-    element = ElementTree.Element("testcase", attributes)
-    if name := ELEMENTS.get(case.outcome.kind):
-        message = _text(case.outcome.message)
-        problem = ElementTree.SubElement(element, name, type=case.type, message=message)
-        if case.outcome.kind is not Kind.UNDECIDED:
-            problem.text = _text(case.text)
-    if case.text:
-        _within(element, "system-out", case.text)
-    return element
-
-
 def _within(element: Element, name: str, text: str) -> None:
     ElementTree.SubElement(element, name).text = _text(text)
 
@@ -124,5 +103,5 @@ def _seconds(value: float) -> str:
 
 
 def _text(text: str) -> str:
-    """Text that XML can hold: it has no way to write most control characters."""
+    """Escape control characters, most of which XML cannot hold."""
     return escape(text, "\n")

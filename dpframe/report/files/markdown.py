@@ -3,93 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 from dpframe.common.text import escape
-from dpframe.report import sentences, words
-from dpframe.report.group import (
-    attack_of,
-    called_place,
-    called_skipped,
-    measure,
-    place,
-    repeated,
-    worst,
-)
-from dpframe.report.sentences import Kind, outcome, skipped, untried
+from dpframe.report import group, sentences, words
+from dpframe.report.sentences import Kind, outcome, outcomes
 from dpframe.report.versions import blocks, versions
-from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS, references
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from dpframe.results.model import CellRecord, Record
-
-
-# Text as GitHub-flavoured Markdown: whatever a label holds, it is shown and does nothing.
-
-
-LONGEST = 300
-"""Characters of a label or a reason; the record has the rest."""
-
-_MARKS = re.compile(r"([\\`*_\[\]|~$])")
-_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_NOTHING = "<!-- -->"
-"""Between a sign and a name, so that nobody is notified and nothing is linked."""
-
-
-def plain(text: object, most: int = LONGEST) -> str:
-    """Text from anywhere, for the middle of a line."""
-    shown = escape(" ".join(str(text).split()))
-    if len(shown) > most:
-        shown = f"{shown[:most]}…"
-    shown = _MARKS.sub(r"\\\1", "".join(_ENTITIES.get(char, char) for char in shown))
-    # Mentions, references to issues, and addresses, which GitHub finds after everything else.
-    shown = re.sub(r"([@#])(?=\w)", rf"\1{_NOTHING}", shown)
-    return re.sub(r"(?i)(:(?=//)|\bwww(?=\.))", rf"\1{_NOTHING}", shown)
-
-
-def code(text: str, most: int) -> str:
-    """Text as a block that nothing in it can end."""
-    shown = escape(text.replace("\r\n", "\n"), "\n\t")
-    if len(shown) > most:
-        shown = f"{shown[:most]}\n…"
-    longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}toml\n{shown}\n{fence}"
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of texts that are Markdown already."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def folded(summary: str, body: str) -> str:
-    """A part that is shown when it is asked for."""
-    return f"<details>\n<summary>{summary}</summary>\n\n{body}\n\n</details>"
-
-
-# A record as Markdown, as GitHub shows it: the verdict first, what needs attention, the rest.
-
+from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS, plural
+from dpframe.results.model import CellRecord, Record
 
 MOST_BYTES = 1 << 20
-"""What the summary of a step on GitHub may have, and more than anybody reads."""
-
+"""Largest summary of a step on GitHub."""
 _CAPS = (5_000, 1_000, 200, 50, 10, 0)
 """Rows of a table, tried until the page is small enough."""
 _MOST_ALARMS = 200
-
 HEADS = ("", "mechanism", "attack", "estimator", "at", "claimed ε", "empirical ε", "certified", "p")
+_LEGEND = (
+    "ε in nats. Empirical is the point value of the estimator and no bound; certified means that "
+    "the loss is at least this; p is the p-value of the claim, adjusted for all tests."
+)
 
 
 def document(record: Record, most: int = MOST_BYTES) -> str:
-    """The whole page; the more cells, the less of them it shows.
+    """Return the whole page; the more cells there are, the fewer it shows.
 
     Args:
         record: of a run.
-        most: bytes that the page may have. If they are too few for any page, it is empty.
+        most: bytes that the page may have; if no page is so small, it is empty.
     """
     for cap in _CAPS:
         text = "\n\n".join(_sections(record, cap)) + "\n"
@@ -108,8 +48,8 @@ def _sections(record: Record, cap: int) -> Iterator[str]:
     yield from _alarms(record, min(cap, _MOST_ALARMS))
     if record.cells:
         rows = _table(record, record.cells, cap)
-        yield folded(f"All {sentences.plural(len(record.cells), 'cell')}", rows)
-    if limits := list(untried(record)):
+        yield folded(f"All {plural(len(record.cells), 'cell')}", rows)
+    if limits := list(sentences.untried(record)):
         yield folded("What was not tried", _listed(limits))
     yield folded("How the numbers were obtained", _listed(_means(record)))
     yield folded("The spec", code(record.spec.text, 100 * cap))
@@ -127,19 +67,21 @@ def _remarks(record: Record) -> Iterator[str]:
 
 
 def _overview(record: Record, cap: int) -> str:
-    """A row for each mechanism: its verdicts, and its worst cell in words."""
-    members: dict[str, list[CellRecord]] = {}
-    for cell in record.cells:
-        members.setdefault(cell.mechanism.label, []).append(cell)
-    for skip in record.skipped:
-        members.setdefault(skip.mechanism, [])
-    rows = [(plain(label), *_worst(cells, record)) for label, cells in [*members.items()][:cap]]
+    """Return a row for each mechanism: its verdicts, and its worst cell in words."""
+    members, several = group.by_mechanism(record), group.repeated(record.cells)
+    rows = []
+    for label, cells in list(members.items())[:cap]:
+        tallies = ", ".join(plain(text) for _, text in group.tallies(cells)) or "skipped"
+        cell, worst = group.worst(cells), "nothing was tested"
+        if cell is not None:
+            worst = f"{group.measure(cell)} ({group.worst_place(cell, repeated=several)})"
+        rows.append((plain(label), tallies, plain(worst)))
     text = table(("mechanism", "verdicts", "worst cell"), rows)
     return text + _left_out(len(members) - len(rows), "mechanism")
 
 
 def _versions(record: Record, cap: int) -> Iterator[str]:
-    """What became of each mechanism in each environment."""
+    """Return the version matrix."""
     found = versions(record)
     if found is None:
         return
@@ -153,53 +95,42 @@ def _versions(record: Record, cap: int) -> Iterator[str]:
         yield table(heads, rows) + _left_out(len(part.rows) - len(rows), "environment")
 
 
-def _worst(cells: list[CellRecord], record: Record) -> tuple[str, str]:
-    counts = Counter("failed" if c.status == "failed" else c.verdict for c in cells)
-    tallies = [f"{plain(SYMBOL[v])} {counts[v]} {WORDS[v]}" for v in SYMBOL if counts[v]]
-    cell = worst(cells)
-    if cell is None:
-        return ", ".join(tallies) or "skipped", "nothing was tested"
-    by = f"{cell.attack.label} · {cell.estimator.label}"
-    where = [by, place(cell.swept), f"repeat {cell.repeat}" if repeated(record.cells) else ""]
-    return ", ".join(tallies), plain(f"{measure(cell)} ({', '.join(filter(None, where))})")
-
-
 def _alarms(record: Record, cap: int) -> Iterator[str]:
-    """Tables of what is violated, broken or not as expected; nothing is said of the others."""
+    """Return tables of cells that are violated, not as expected, or could not be run."""
     violated = [cell for cell in record.cells if cell.verdict == "violated"]
     if violated:
         yield f"## Violated\n\n{_table(record, violated, cap)}"
-    rest = [cell for cell in record.cells if cell.verdict != "violated"]
-    several = repeated(record.cells)
-    said = [(called_place(cell, repeated=several), outcome(cell)) for cell in rest]
-    said += [(called_skipped(skip), skipped(skip)) for skip in record.skipped]
     for title, kind in (("Not as expected", Kind.FAILED), ("Could not be run", Kind.BROKEN)):
-        found = [(plain(name), plain(o.message)) for name, o in said if o.kind is kind]
+        found = [
+            (plain(name), plain(one.message))
+            for cell, name, one in outcomes(record)
+            if one.kind is kind
+            and not (isinstance(cell, CellRecord) and cell.verdict == "violated")
+        ]
         if found:
             text = table(("cell", "why"), found[:cap])
             yield f"## {title}\n\n{text}{_left_out(len(found) - cap, 'cell')}"
 
 
 def _table(record: Record, cells: Sequence[CellRecord], cap: int) -> str:
-    several = repeated(record.cells)
+    several = group.repeated(record.cells)
     rows = [_row(cell, several=several) for cell in cells[:cap]]
     return table(HEADS, rows) + _left_out(len(cells) - cap, "cell")
 
 
 def _row(cell: CellRecord, *, several: bool) -> tuple[str, ...]:
     estimate, claim = cell.estimate, cell.claim
-    verdict = "failed" if cell.status == "failed" else cell.verdict
+    verdict = group.state(cell)
     sign = f"{SYMBOL[verdict]} {WORDS[verdict]}"
     if outcome(cell).kind is Kind.FAILED:
         sign = f"{UNEXPECTED} {sign}"
-    where = [place(cell.swept), f"repeat {cell.repeat}" if several else ""]
     bound = estimate.epsilon_lower if estimate else None
     return (
         plain(sign),
         plain(cell.mechanism.label),
-        plain(attack_of(cell)),
+        plain(group.attack_of(cell)),
         plain(cell.estimator.label),
-        plain(", ".join(filter(None, where))),
+        plain(group.place(cell, repeated=several)),
         words.brief(claim.epsilon) if claim else "–",
         words.point(estimate.epsilon) if estimate else "–",
         "–" if bound is None else f"≥ {words.lower(bound)}",
@@ -207,15 +138,9 @@ def _row(cell: CellRecord, *, several: bool) -> tuple[str, ...]:
     )
 
 
-_LEGEND = (
-    "ε in nats. Empirical is the point value of the estimator and no bound; certified means that "
-    "the loss is at least this; p is the p-value of the claim, adjusted for all tests."
-)
-
-
 def _means(record: Record) -> Iterator[str]:
-    """Estimators with what they assume and rest on, and the environment."""
-    sources = references(record)
+    """Describe the assumptions and sources of estimators, and the environment."""
+    sources = group.sources(record)
     estimators: dict[str, CellRecord] = {}
     for cell in record.cells:
         if cell.estimate is not None:
@@ -240,4 +165,48 @@ def _listed(texts: Iterable[str]) -> str:
 
 
 def _left_out(number: int, noun: str) -> str:
-    return f"\n\n… and {sentences.plural(number, noun)} more: the record has all." * (number > 0)
+    return f"\n\n… and {plural(number, noun)} more: the record has all." * (number > 0)
+
+
+# Text as GitHub-flavoured Markdown: labels are shown and have no effect.
+
+
+LONGEST = 300
+"""Characters of a label or a reason; the record has the rest."""
+
+_MARKS = re.compile(r"([\\`*_\[\]|~$])")
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_NOTHING = "<!-- -->"
+"""Separates a sign from a name, so that nobody is notified and nothing is linked."""
+
+
+def plain(text: object, most: int = LONGEST) -> str:
+    """Escape text from anywhere, for the middle of a line."""
+    shown = escape(" ".join(str(text).split()))
+    if len(shown) > most:
+        shown = f"{shown[:most]}…"
+    shown = _MARKS.sub(r"\\\1", "".join(_ENTITIES.get(char, char) for char in shown))
+    # Mentions, references to issues, and addresses, which GitHub finds after everything else.
+    shown = re.sub(r"([@#])(?=\w)", rf"\1{_NOTHING}", shown)
+    return re.sub(r"(?i)(:(?=//)|\bwww(?=\.))", rf"\1{_NOTHING}", shown)
+
+
+def code(text: str, most: int) -> str:
+    """Return text as a block that nothing in it can end."""
+    shown = escape(text.replace("\r\n", "\n"), "\n\t")
+    if len(shown) > most:
+        shown = f"{shown[:most]}\n…"
+    longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}toml\n{shown}\n{fence}"
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of texts that are Markdown already."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def folded(summary: str, body: str) -> str:
+    """Return a part that is folded away."""
+    return f"<details>\n<summary>{summary}</summary>\n\n{body}\n\n</details>"

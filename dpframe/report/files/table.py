@@ -9,17 +9,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from dpframe.common.text import escape
 from dpframe.report.group import attack_of
-from dpframe.results.model import in_words, strict
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dpframe.results.model import CellRecord, Record
-
+from dpframe.results.model import CellRecord, Record, in_words, strict
 
 COLUMNS = {
     "id": "stable name of the cell",
@@ -62,20 +57,25 @@ COLUMNS = {
     "seconds": "seconds spent on its draws",
     "reason": "why the verdict is what it is, or why the cell failed",
 }
-"""The columns that every table has; after them comes one for each swept key, by its name."""
+"""The columns of every table; after them comes one for each swept key, by its name."""
 
+ESTIMATED = (
+    *("delta", "epsilon", "epsilon_lower", "epsilon_upper", "epsilon_upper_of"),
+    *("confidence", "certified", "assumption"),
+)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 
 
 def document(record: Record) -> str:
-    """The table; swept keys come last, a column each."""
+    """Return the table; swept keys come last, a column each."""
     keys = list(dict.fromkeys(key for cell in record.cells for key in cell.swept))
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\r\n")
     rows.writerow([*COLUMNS, *map(_text, keys)])
     for cell in record.cells:
         found = _row(cell)
-        rows.writerow([_field(found[column]) for column in COLUMNS] + _swept(cell, keys))
+        swept = [_field(cell.swept.get(key)) for key in keys]
+        rows.writerow([_field(found[column]) for column in COLUMNS] + swept)
     return out.getvalue()
 
 
@@ -84,7 +84,7 @@ def _row(cell: CellRecord) -> Mapping[str, Any]:
     interval = (estimate and estimate.interval) or (None, None)
     row = {
         **{column: getattr(cell, column) for column in COLUMNS if hasattr(cell, column)},
-        **{column: getattr(estimate, column, None) for column in COLUMNS if _estimated(column)},
+        **{column: getattr(estimate, column, None) for column in ESTIMATED},
         "mechanism": cell.mechanism.label,
         "attack": attack_of(cell),
         "estimator": cell.estimator.label,
@@ -102,15 +102,6 @@ def _row(cell: CellRecord) -> Mapping[str, Any]:
     return row
 
 
-def _estimated(column: str) -> bool:
-    own = ("delta", "epsilon", "epsilon_lower", "epsilon_upper", "epsilon_upper_of")
-    return column in (*own, "confidence", "certified", "assumption")
-
-
-def _swept(cell: CellRecord, keys: list[str]) -> list[str]:
-    return [_field(cell.swept.get(key)) for key in keys]
-
-
 def _field(value: Any) -> str:
     if value is None:
         return ""
@@ -124,9 +115,9 @@ def _field(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """Text that no spreadsheet takes for a formula and no terminal for a command.
+    """Escape text for terminals and spreadsheets.
 
-    What begins like a formula gets an apostrophe in front, which is how spreadsheets mark text.
+    Text that begins like a formula gets an apostrophe, by which spreadsheets mark text.
     """
     shown = escape(text, "\n\t\r")
     return f"'{shown}" if shown.startswith(_FORMULA) else shown

@@ -1,44 +1,18 @@
-"""Text, tables and bars for any terminal."""
+"""Text, tables and bars for any terminal: colours for both backgrounds, ASCII if it must be."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
 
 from rich.box import Box
 from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console, RenderableType
+from rich.table import Column, Table
 from rich.text import Text
 
-from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.console import RenderableType
-    from rich.table import Column
-
-    from dpframe.report.group import Spot
-    from dpframe.results.model import Record
-
-
-# Text that any terminal can show: colours for both backgrounds, ASCII where it must be.
-
-
-__all__ = [
-    "ASCII",
-    "GAP",
-    "RULED",
-    "RULED_ASCII",
-    "STYLE",
-    "SYMBOL",
-    "UNEXPECTED",
-    "WORDS",
-    "Ink",
-    "padded",
-]
+from dpframe.report.group import Spot
 
 ASCII = {
     "✗": "x",
@@ -67,11 +41,11 @@ ASCII = {
     "▓": "+",
     "█": "#",
 }
-"""What replaces the report's own symbols where the encoding cannot show them."""
+"""Replacements of the report's own symbols if the encoding cannot show them."""
 
-# The names of the 16 colours are tuned by the user's theme for its background. What was not refuted
-# is a blue grey in the middle of the scale: green or near it would be read as "fine", and themes
-# make their blue unreadable on black.
+# The user's theme tunes the 16 named colours for its background. "No violation found" is blue grey
+# in the middle of the scale: green would be read as "fine", and themes make blue unreadable on
+# black.
 STYLE: dict[str | None, str] = {
     "violated": "bold red",
     "consistent": "color(67)",
@@ -79,33 +53,43 @@ STYLE: dict[str | None, str] = {
     "failed": "bold magenta",
     None: "",
 }
-_PLAIN = Console(color_system=None)
-"""Folding takes a console, of which it reads nothing but how wide a tab is."""
+_PLAIN = Console(color_system=None)  # folding reads nothing of it but the width of a tab
 GAP = 3
 """Blanks between columns and between phrases of a line."""
 
 _RULE = "    \n    \n ── \n    \n    \n    \n    \n    \n"
-RULED = Box(_RULE)
+RULED = Box(_RULE)  # a line under the header and nothing else
 RULED_ASCII = Box(_RULE.replace("─", "-"), ascii=True)
-"""A line under the header and nothing else."""
+FRAME = 1
+"""Blanks that a table puts between columns itself."""
+
+SPAN = 2.0
+"""The interval bar ends at this multiple of the claim, so that all claims stand in one column."""
+BAR_KEY = {
+    "━": "from the certified bound to what this attack can show; axis: ε divided by claimed ε",
+    "●": "empirical ε",
+    "┃": "claimed ε",
+    "→": "goes on beyond twice the claim",
+}
+"""The marks of the interval bar."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Ink:
-    """Makes text for one console. Labels of users go through it too, so none is read as markup."""
+    """Makes text for one console; labels of users go through it too and are not read as markup."""
 
     encoding: str
     ascii_only: bool
     seen: set[str] = dataclasses.field(default_factory=set, compare=False)
-    """All texts made so far, before anything was replaced: legends explain what is in them."""
+    """All texts made so far, before replacements: legends explain the signs in them."""
 
     @classmethod
     def of(cls, console: Console) -> Ink:
-        """What this console can show."""
+        """Return the ink for a console."""
         return cls(console.encoding, console.options.ascii_only)
 
     def plain(self, text: str) -> str:
-        """The same text in the characters that the console has."""
+        """Return the same text in the characters that the console has."""
         self.seen.add(text)
         printable = "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
         if self.ascii_only:
@@ -116,7 +100,7 @@ class Ink:
             return printable.encode("ascii", "replace").decode("ascii")
 
     def text(self, text: str, style: str = "", *, keep: bool = False) -> Text:
-        """Text in a style.
+        """Return text in a style.
 
         Args:
             text: shown literally.
@@ -130,19 +114,23 @@ class Ink:
             overflow="ignore" if keep else "fold",
         )
 
+    def line(self, text: str) -> str:
+        """Return `plain(text)` on a single line."""
+        return self.plain(text).replace("\n", " ")
+
     def folded(self, text: str, style: str, width: int) -> list[Text]:
-        """Text in as many lines as it takes; nothing of it is lost at any width."""
+        """Return text in as many lines as it takes; nothing of it is lost at any width."""
         return self.wrapped(self.text(text.replace("\n", " "), style), width)
 
     def wrapped(self, text: Text, width: int) -> list[Text]:
-        """The same of a text that has styles already."""
+        """Fold a text that has styles already."""
         lines = text.wrap(_PLAIN, max(width, 2), overflow="fold")
         for line in lines:
             line.rstrip()
         return list(lines)
 
     def joined(self, parts: list[Text], width: int) -> Text:
-        """Puts phrases on a line, and those that do not fit on the next, indented."""
+        """Put phrases on a line, and those that do not fit on the next, indented."""
         text, used = Text(), 0
         for part in parts:
             if used and used + GAP + part.cell_len > width:
@@ -156,30 +144,31 @@ class Ink:
         return text
 
     def table(self, gap: int = GAP) -> Table:
-        """An empty table in the style of the report, with this many blanks between columns."""
+        """Return an empty table in the style of the report, with `gap` blanks between columns."""
         box = RULED_ASCII if self.ascii_only else RULED
-        # The frame itself takes one blank between columns.
-        return Table(box=box, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0))
+        return Table(box=box, show_edge=False, pad_edge=False, padding=(0, gap - FRAME, 0, 0))
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
-    """Text with blanks behind it, or before it, up to a width in columns of the terminal."""
+    """Pad text with blanks to a width in columns of the terminal, behind it or before it."""
     blanks = " " * (width - cell_len(text))
     return blanks + text if right else text + blanks
 
 
-# Tables on narrow terminals: what has no room in columns is told line by line.
+# Tables that are too wide for the terminal are written line by line.
 
 
-FRAME = 1
-"""Blanks that a table puts between columns itself."""
+def print_fitted(table: Table, ink: Ink, console: Console) -> None:
+    """Print a table if no word of it has to be broken, else a line for every cell."""
+    for part in fitted(table, ink, console.width):
+        console.print(part)
 
 
 def fitted(table: Table, ink: Ink, width: int) -> Iterator[Table | Text]:
-    """The table if no word of it has to be broken, else its rows, a line for every cell.
+    """Return the table if no word of it has to be broken, else its rows, a line for every cell.
 
     Args:
-        table: cells are texts; the first column is what rows are called.
+        table: cells are texts; the first column names the rows.
         ink: of the console.
         width: columns of the console.
     """
@@ -190,8 +179,8 @@ def fitted(table: Table, ink: Ink, width: int) -> Iterator[Table | Text]:
         return
     name, *others = table.columns
     heads = [_plain(column.header) for column in others]
-    for called, *cells in zip(name.cells, *(column.cells for column in others), strict=True):
-        yield from ink.wrapped(_text(called), width)
+    for label, *cells in zip(name.cells, *(column.cells for column in others), strict=True):
+        yield from ink.wrapped(_text(label), width)
         for head, cell in zip(heads, cells, strict=True):
             if plain := " ".join(_plain(cell).split()):
                 line = Text(f"{head} {plain}".strip(), _text(cell).style, overflow="fold")
@@ -199,9 +188,9 @@ def fitted(table: Table, ink: Ink, width: int) -> Iterator[Table | Text]:
 
 
 def _share(columns: list[Column], room: int) -> None:
-    """Fixes all widths: rich would rather break a word than fold two columns."""
+    """Fix all widths: rich would rather break a word than fold two columns."""
     widths = list(map(_least, columns))
-    most = [max(map(cell_len, text.split("\n"))) for column in columns for text in [_all(column)]]
+    most = [max(map(cell_len, _all(column).split("\n"))) for column in columns]
     # The widest is folded first: names and prose, not numbers.
     widest = most.index(max(most))
     for own in ([k for k in range(len(most)) if k != widest], [widest]):
@@ -214,13 +203,12 @@ def _share(columns: list[Column], room: int) -> None:
 
 
 def _least(column: Column) -> int:
-    """The width at which no word is broken, or no line where the column does not wrap."""
+    """Return the width at which no word is broken, or no line if the column does not wrap."""
     text = _all(column)
     return max(map(cell_len, text.split("\n") if column.no_wrap else text.split()), default=0)
 
 
 def _all(column: Column) -> str:
-    """All texts of a column, below each other."""
     return "\n".join(map(_plain, (column.header, *column.cells)))
 
 
@@ -232,27 +220,12 @@ def _plain(cell: RenderableType) -> str:
     return _text(cell).plain
 
 
-# The interval bar: what was shown, next to what was claimed.
-
-
-SPAN = 2.0
-"""The bar ends at this multiple of the claim, so that all claims stand in one column."""
-
-BAR_KEY = {
-    "━": "from the certified bound to what this attack can show; axis: ε divided by claimed ε",
-    "●": "empirical ε",
-    "┃": "claimed ε",
-    "→": "goes on beyond twice the claim",
-}
-"""What its marks mean."""
-
-
 def interval_bar(spot: Spot, width: int, ink: Ink) -> Text:
-    """Draws the certified bound to the attack's limit, the point value and the claim.
+    """Draw the certified bound to the attack's limit, the point value and the claim.
 
     The axis is the loss divided by the claim, from 0 to 2, so that bars of different claims
-    compare: a bar wholly to the right of the claim is a violation. An arrow says that something
-    lies beyond the end. Of replicates it is drawn from the lowest bound to the highest limit.
+    compare: a bar wholly to the right of the claim is a violation. An arrow marks values beyond
+    the end. For replicates the bar reaches from the lowest bound to the highest limit.
 
     Args:
         spot: one with a claim above 0; anything else gives an empty bar.
@@ -285,24 +258,3 @@ def interval_bar(spot: Spot, width: int, ink: Ink) -> Text:
     for character, look in cells:
         text.append(ink.plain(character)[:1], look)
     return text
-
-
-# What the audit asked for, as far as a reader of verdicts must know it.
-
-
-class Settings(NamedTuple):
-    """Choices of the [audit] table."""
-
-    name: str
-    confidence: float
-    multiplicity: str
-
-    @property
-    def adjusted(self) -> bool:
-        """Whether verdicts account for the number of claims tested."""
-        return self.multiplicity != "none"
-
-
-def read_settings(record: Record) -> Settings:
-    """Reads the settings from a record."""
-    return Settings(record.audit.name, record.audit.confidence, record.audit.multiplicity)

@@ -3,41 +3,44 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from dpframe.report import sentences, words
-from dpframe.report.group import counted
-from dpframe.report.terminal.ink import BAR_KEY, STYLE, SYMBOL, UNEXPECTED, WORDS, Ink, padded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from dpframe.report.group import Group, Spot
-    from dpframe.report.terminal.ink import Settings
-
-
-# What the report says about one combination of swept values, as short lines with a sign each.
-
+from dpframe.report import words
+from dpframe.report.group import Group, Spot, tallies
+from dpframe.report.terminal.ink import BAR_KEY, STYLE, Ink, padded
+from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
+from dpframe.results.model import Record
 
 BOUND, AVERAGE, LIMIT = "≥", "⌀", "≤"
 """Signs of a certified bound, of the mean of several, and of what an attack can show."""
 
+LIMITED = {
+    "every event": "the most this attack can show: limits the attack, not the mechanism",
+    "every cut": "the most that cuts of its scores can show: limits the attack, not the mechanism",
+    "chosen thresholds": "the most at the thresholds that were chosen: others may show more",
+}
+"""The meaning of ≤, by `epsilon_upper_of`."""
+
+
+# One combination of swept values, as short lines with a sign each.
+
 
 class Line(NamedTuple):
-    """A sign and what it is the sign of."""
+    """A number of a cell, or a word, and its sign."""
 
     sign: str
     text: str
     style: str
     is_number: bool = True
-    """Whether it lines up with the numbers above and below."""
+    """True if it is aligned with the numbers above and below."""
 
 
 def empirical(spot: Spot) -> tuple[str, str | None]:
-    """The point value, and its standard deviation where there are replicates."""
+    """Write the point value, and its standard deviation if there are replicates."""
     mean, deviation = spot.mean("epsilon"), spot.deviation("epsilon")
     if mean is None or deviation is None:
         return words.point(mean), None
@@ -45,19 +48,23 @@ def empirical(spot: Spot) -> tuple[str, str | None]:
 
 
 def certified(spot: Spot) -> tuple[str, str]:
-    """The certified bound and the sign of one; of replicates the mean, which is no bound."""
+    """Write the certified bound and its sign; of replicates the mean, which is no bound."""
     sign = AVERAGE if len(spot.estimates("epsilon_lower")) > 1 else BOUND
     return sign, words.lower(spot.mean("epsilon_lower"))
 
 
 def limit(spot: Spot) -> str:
-    """The most that the attack can show; "" where several replicates each have a limit."""
+    """Write the most that the attack can show beside what is not violated.
+
+    It is "" for a violation, and if several replicates each have a limit.
+    """
     limits = spot.estimates("epsilon_upper")
-    return words.upper(limits[0]) if len(limits) == 1 else ""
+    shown = spot.verdict in ("consistent", "inconclusive") and len(limits) == 1
+    return words.upper(limits[0]) if shown else ""
 
 
 def interval(spot: Spot) -> str:
-    """The approximate limits of one that certifies nothing, "" if there are none to show."""
+    """Write the approximate limits of an estimator that certifies nothing, or ""."""
     found = [estimate.interval for estimate in spot.found]
     if len(found) != 1 or found[0] is None or spot.estimates("epsilon_lower"):
         return ""
@@ -66,18 +73,18 @@ def interval(spot: Spot) -> str:
 
 
 def tally(spot: Spot) -> str | None:
-    """How many replicates are violated, where there is more than one."""
+    """Write how many replicates are violated, if there is more than one."""
     if len(spot.cells) == 1 or spot.verdict not in ("violated", "consistent", "inconclusive"):
         return None
-    return f"{spot.violated}/{len(spot.done)}"
+    return f"{sum(cell.verdict == 'violated' for cell in spot.done)}/{len(spot.done)}"
 
 
 def lines(spot: Spot, *, claim: bool) -> list[Line]:
-    """The lines of a cell of the grid, the empirical ε with the verdict's symbol first.
+    """Return the lines of a cell of the grid, the verdict's sign with the empirical ε first.
 
     Args:
         spot: what to describe.
-        claim: whether the claimed ε belongs into the cell, because the row does not give it.
+        claim: True if the cell must show the claimed ε, because the row does not.
     """
     verdict = spot.verdict
     style = STYLE[verdict]
@@ -95,64 +102,58 @@ def lines(spot: Spot, *, claim: bool) -> list[Line]:
         shown.append(Line(*certified(spot), plain))
     if approximate := interval(spot):
         shown.append(Line("", approximate, "dim", is_number=False))
-    if verdict in ("consistent", "inconclusive") and (most := limit(spot)):
+    if most := limit(spot):
         shown.append(Line(LIMIT, most, "dim"))
     if text := tally(spot):
         shown.append(Line("", text, plain, is_number=False))
     return shown
 
 
-# The head of the report: how to read it, said once.
+# The head of the report, and the keys of its signs.
 
 
-def title(settings: Settings, found: list[Group], ink: Ink) -> Text:
-    """The audit's name and what was counted."""
-    text = ink.text(settings.name, "bold")
-    trials = {max(cell.trials) for g in found for s in g.spots for cell in s.cells}
-    trials -= {0}
+def title(record: Record, found: list[Group], ink: Ink) -> Text:
+    """Return the audit's name, the trials and δ."""
+    text = ink.text(record.audit.name, "bold")
+    trials = {max(cell.trials) for cell in record.cells} - {0}
     if len(trials) == 1:
         amount = words.quantity(trials.pop())
         text.append(ink.plain(f" · {amount} draws from each of D and D′ per cell"))
-    text.append(ink.plain(f" · ε in nats{_deltas(found)}"))
+    deltas = {estimate.delta for group in found for s in group.spots for estimate in s.found}
+    at = ""
+    if not deltas <= {0.0}:
+        each = " at each cell's δ"
+        at = f" at δ = {words.setting(deltas.pop())}" if len(deltas) == 1 else each
+    text.append(ink.plain(f" · ε in nats{at}"))
     return text
 
 
-def _deltas(found: list[Group]) -> str:
-    """At which δ; nothing is said of δ = 0."""
-    deltas = {estimate.delta for g in found for s in g.spots for estimate in s.found}
-    if deltas <= {0.0}:
-        return ""
-    return f" at δ = {words.setting(deltas.pop())}" if len(deltas) == 1 else " at each cell's δ"
-
-
 def verdicts_key(found: list[Group], ink: Ink, width: int) -> Text:
-    """The signs of verdicts, of those that were given."""
+    """Explain the signs of the verdicts that were given."""
     spots = [spot for group in found for spot in group.spots]
-    verdicts = counted(spots)
-    phrases = [ink.text(f"{SYMBOL[v]} {WORDS[v]}", STYLE[v]) for v in SYMBOL if v in verdicts]
+    given = [verdict for verdict, _ in tallies(cell for spot in spots for cell in spot.cells)]
+    phrases = [ink.text(f"{SYMBOL[v]} {WORDS[v]}", STYLE[v]) for v in given]
     if any(spot.unexpected for spot in spots):
         phrases.append(ink.text(f"{UNEXPECTED} not as expected", STYLE["failed"]))
     return ink.joined(phrases, width)
 
 
 def numbers_key(found: list[Group], seen: set[str], ink: Ink, width: int) -> Iterator[Text]:
-    """Explains the signs that tables use, and no others.
+    """Explain the signs that tables use, and no others.
 
     Args:
-        found: what is in the tables.
+        found: the groups in the tables.
         seen: all texts in the tables.
         ink: of the console.
         width: columns of the console.
     """
-    spots = [spot for group in found for spot in group.spots]
-    rows = list(_rows(spots, seen))
+    rows = list(_rows([spot for group in found for spot in group.spots], seen))
     samples = [ink.plain(sample) for sample, _ in rows]
     lead = max(map(cell_len, samples), default=0)
-    if lead > width // 3:
-        for sample, (_, meaning) in zip(samples, rows, strict=True):
-            yield from ink.folded(f"{sample}  {meaning}", "dim", width)
-        return
     for sample, (_, meaning) in zip(samples, rows, strict=True):
+        if lead > width // 3:
+            yield from ink.folded(f"{sample}  {meaning}", "dim", width)
+            continue
         start = padded(sample, lead, right=True) + "  "
         for line in ink.folded(meaning, "dim", width - cell_len(start)):
             yield Text(start, "dim", overflow="fold").append_text(line)
@@ -160,11 +161,12 @@ def numbers_key(found: list[Group], seen: set[str], ink: Ink, width: int) -> Ite
 
 
 def _rows(spots: list[Spot], texts: set[str]) -> Iterator[tuple[str, str]]:
-    """A sample of what stands in a table, and what it means."""
+    """Return samples of the texts in a table, and their meaning."""
     seen = set().union(*texts)
     verdicts = [v for v in SYMBOL if any(spot.verdict == v for spot in spots)]
     if any(spot.done for spot in spots):
-        yield f"{_signs(verdicts)} 0.12", "empirical ε, the point value of the estimator"
+        signs = " ".join(SYMBOL[verdict] for verdict in verdicts if verdict != "failed")
+        yield f"{signs} 0.12", "empirical ε, the point value of the estimator"
     if any(spot.deviation("epsilon") is not None for spot in spots):
         yield "± 0.01", "its standard deviation over the repeats; the others are means"
     if any(tally(spot) for spot in spots):
@@ -181,22 +183,12 @@ def _rows(spots: list[Spot], texts: set[str]) -> Iterator[tuple[str, str]]:
         yield from ((f"{LIMIT} 0.13", meaning) for meaning in _limits(spots))
     if "∞" in seen:
         yield "∞", "no finite value"
-    for mark, meaning in BAR_KEY.items():
-        if mark in seen:
-            yield mark, meaning
-
-
-LIMITED = {
-    "every event": "the most this attack can show: limits the attack, not the mechanism",
-    "every cut": "the most that cuts of its scores can show: limits the attack, not the mechanism",
-    "chosen thresholds": "the most at the thresholds that were chosen: others may show more",
-}
-"""What stands behind ≤, by what the limit is of."""
+    yield from ((mark, meaning) for mark, meaning in BAR_KEY.items() if mark in seen)
 
 
 def _limits(spots: list[Spot]) -> Iterator[str]:
-    """What stands behind ≤ here; where that differs, of which estimators."""
-    limited = [s for s in spots if s.verdict in ("consistent", "inconclusive") and limit(s)]
+    """Explain ≤; if its meaning differs, for the estimators of each."""
+    limited = [spot for spot in spots if limit(spot)]
     of: dict[str, dict[str, None]] = {}
     for cell in (cell for spot in limited for cell in spot.done):
         found = cell.estimate
@@ -204,33 +196,20 @@ def _limits(spots: list[Spot]) -> Iterator[str]:
             known = found.epsilon_upper_of or "chosen thresholds"
             of.setdefault(known, {})[cell.estimator.label] = None
     if limited and not of:
-        yield LIMITED["every event"]  # all are ∞: no limit, of whatever it is
+        yield LIMITED["every event"]  # all are ∞: no limit, so it is of no event in particular
     for what in (known for known in LIMITED if known in of):
         yield LIMITED[what] + (f" ({', '.join(of[what])})" if len(of) > 1 else "")
 
 
-def unadjusted(settings: Settings, m: int, ink: Ink) -> Text:
-    """The warning that verdicts do not account for their number."""
-    return ink.text(f"! {sentences.unadjusted(m, settings.confidence)}", STYLE["failed"])
-
-
 def group_title(group: Group, ink: Ink, width: int) -> Text:
-    """Names a table and counts its verdicts."""
+    """Name a table and count its verdicts."""
     mechanism, *rest = group.names
     text = ink.text(mechanism, "bold")
     text.append(ink.plain("".join(f" · {name}" for name in rest)), "not bold")
-    return ink.joined([text, *tallies(group.spots, ink)], width)
+    return ink.joined([text, *tally_texts(group.spots, ink)], width)
 
 
-def tallies(spots: Sequence[Spot], ink: Ink) -> list[Text]:
-    """How often each verdict was given."""
-    verdicts = counted(spots)
-    return [
-        ink.text(f"{SYMBOL[verdict]} {count} {WORDS[verdict]}", STYLE[verdict])
-        for verdict in SYMBOL
-        if (count := verdicts[verdict])
-    ]
-
-
-def _signs(verdicts: list[str | None]) -> str:
-    return " ".join(SYMBOL[verdict] for verdict in verdicts if verdict != "failed")
+def tally_texts(spots: Iterable[Spot], ink: Ink) -> list[Text]:
+    """Count each verdict that was given, in its colour."""
+    found = tallies(cell for spot in spots for cell in spot.cells)
+    return [ink.text(text, STYLE[verdict]) for verdict, text in found]

@@ -1,37 +1,33 @@
-"""What a run would do and what it could find, before it is run."""
+"""The plan of a run, and the largest ε that it could find."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Iterator
+from typing import TypedDict
 
+from rich.console import Console
 from rich.table import Table
 
 from dpframe.report import words
-from dpframe.report.terminal.ink import STYLE, Ink, Settings, fitted
-from dpframe.report.terminal.legend import unadjusted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.console import Console
-
+from dpframe.report.sentences import unadjusted
+from dpframe.report.terminal.ink import STYLE, Ink, print_fitted
 
 MOST_LINES = 12
 """Longer lists end in a count of the rest."""
 
 
 class Reach(TypedDict):
-    """What one estimator could certify at best."""
+    """The most that one estimator could certify."""
 
     label: str
-    """The estimator's label; with the attack's where the attack matters."""
+    """The estimator's label; with the attack's if the attack matters."""
     trials: int
     """Draws per dataset."""
     delta: float
     certifies: bool
     assumption: str
     largest_epsilon: float | None
-    """The bound from the most extreme counts possible; None where it does not certify."""
+    """The bound from the most extreme counts possible; None if it does not certify."""
     largest_claim: float | None
     """The largest claim that could be refuted: float32 samplers set a limit of their own."""
 
@@ -69,13 +65,13 @@ class Outlook(TypedDict):
     draws: int
     """Draws in all, both datasets, shared ones counted once."""
     calls: int
-    """Releases that black boxes will be asked for, whatever they are for."""
+    """Releases that black boxes will be asked for, for any purpose."""
     memory_bytes: int
     """Estimated peak."""
     seconds: float | None
-    """About how long the run takes; None if that cannot be said."""
+    """Estimated duration; None if it is not known."""
     seconds_at_least: bool
-    """Whether it may be much more: a black box took longer than a plan waits."""
+    """True if it may be much more: a black box took longer than a plan waits."""
     confidence: float
     multiplicity: str
     level: float
@@ -84,12 +80,12 @@ class Outlook(TypedDict):
     inconclusive: list[Skipped]
     """Claims that the most extreme counts possible would not refute, and their cells."""
     decisions: list[Decision]
-    """Claims that anytime estimators are expected to refute, where the truth is known."""
+    """Claims that anytime estimators are expected to refute, if the truth is known."""
     skipped: list[Skipped]
 
 
 def render_plan(plan: Outlook, console: Console) -> None:
-    """Prints the plan of a run.
+    """Print the plan of a run.
 
     Args:
         plan: see `Outlook`.
@@ -104,47 +100,45 @@ def render_plan(plan: Outlook, console: Console) -> None:
     console.print(ink.text(plan["name"], "bold"))
     console.print(table)
     if plan["m"] > 1 and plan["multiplicity"] == "none":
-        settings = Settings(plan["name"], plan["confidence"], plan["multiplicity"])
-        console.print(unadjusted(settings, plan["m"], ink))
+        warning = unadjusted(plan["m"], plan["confidence"])
+        console.print(ink.text(f"! {warning}", STYLE["failed"]))
     if plan["estimators"]:
         console.print()
-        for part in fitted(_reach(plan["estimators"], ink), ink, console.width):
-            console.print(part)
-        console.print(
-            ink.text(
-                "The largest ε is what perfectly separated outputs would certify: a larger claim "
-                "cannot be refuted, and its verdict would be inconclusive."
-                + _coarse(plan["estimators"]),
-                "dim",
-            )
+        print_fitted(_reach(plan["estimators"], ink), ink, console)
+        text = (
+            "The largest ε is what perfectly separated outputs would certify: a larger claim "
+            "cannot be refuted, and its verdict would be inconclusive."
         )
-    for claim in plan["inconclusive"][:MOST_LINES]:
-        text = f"? {claim['reason']}, {_cells(claim['cells'])}: could only come out inconclusive"
-        console.print(ink.text(text, STYLE["inconclusive"]))
-    if rest := len(plan["inconclusive"][MOST_LINES:]):
-        console.print(ink.text(f"? … and {rest} more such claims", STYLE["inconclusive"]))
-    for decision in plan["decisions"][:MOST_LINES]:
-        console.print(
-            ink.text(
-                f"✗ {decision['claim']}: refuted after about "
-                f"{words.quantity(round(decision['trials'], -1))} trials, by the best attack",
-                STYLE["violated"],
-            )
-        )
-    if rest := len(plan["decisions"][MOST_LINES:]):
-        console.print(ink.text(f"✗ … and {rest} more such claims", STYLE["violated"]))
+        console.print(ink.text(text + _coarse(plan["estimators"]), "dim"))
+    inconclusive = [
+        f"{claim['reason']}, {words.plural(claim['cells'], 'cell')}: could only come out "
+        "inconclusive"
+        for claim in plan["inconclusive"]
+    ]
+    decisions = [
+        f"{decision['claim']}: refuted after about "
+        f"{words.quantity(round(decision['trials'], -1))} trials, by the best attack"
+        for decision in plan["decisions"]
+    ]
+    for lines, verdict in ((inconclusive, "inconclusive"), (decisions, "violated")):
+        if rest := len(lines[MOST_LINES:]):
+            lines[MOST_LINES:] = [f"… and {rest} more such claims"]
+        for line in lines:
+            console.print(ink.text(f"{words.SYMBOL[verdict]} {line}", STYLE[verdict]))
     for skip in plan["skipped"]:
-        console.print(ink.text(f"– skipped, {_cells(skip['cells'])}: {skip['reason']}"))
+        cells = words.plural(skip["cells"], "cell")
+        console.print(ink.text(f"– skipped, {cells}: {skip['reason']}"))
 
 
 def _facts(plan: Outlook) -> Iterator[tuple[str, str]]:
     repeats = f", {plan['repeats']} repeats of each" if plan["repeats"] > 1 else ""
     yield "cells", f"{plan['cells']}{repeats}; {plan['m']} with a claim that can be tested (m)"
-    groups, searches = plan["draw_groups"], plan["searches"]
-    told = [f"in {groups} set{'' if groups == 1 else 's'} that cells share"] if groups else []
-    if searches:
-        told.append(f"at most, by {searches} search{'' if searches == 1 else 'es'}")
-    yield "draws", ", ".join([words.quantity(plan["draws"]), *told])
+    draws = [words.quantity(plan["draws"])]
+    if groups := plan["draw_groups"]:
+        draws.append(f"in {words.plural(groups, 'set')} that cells share")
+    if searches := plan["searches"]:
+        draws.append(f"at most, by {searches} search{'' if searches == 1 else 'es'}")
+    yield "draws", ", ".join(draws)
     if plan["calls"]:
         yield "calls", f"{words.quantity(plan['calls'])} releases of black boxes, whatever for"
     yield "memory", f"about {words.size(plan['memory_bytes'])} at the peak"
@@ -160,9 +154,8 @@ def _facts(plan: Outlook) -> Iterator[tuple[str, str]]:
 def _reach(rows: list[Reach], ink: Ink) -> Table:
     table = ink.table(2)
     table.add_column("estimator", overflow="fold")
-    table.add_column("trials", justify="right", no_wrap=True)
-    table.add_column(ink.text("δ"), justify="right", no_wrap=True)
-    table.add_column(ink.text("largest ε"), justify="right", no_wrap=True)
+    for head in ("trials", "δ", "largest ε"):
+        table.add_column(ink.text(head), justify="right", no_wrap=True)
     table.add_column("assumption", overflow="fold")
     for row in rows:
         certifies = row["certifies"] and row["largest_epsilon"] is not None
@@ -178,7 +171,7 @@ def _reach(rows: list[Reach], ink: Ink) -> Table:
 
 
 def _coarse(rows: list[Reach]) -> str:
-    """What float32 takes away, if it takes something."""
+    """Warn of claims that float32 samplers cannot refute, if there are any."""
     limits = [
         row["largest_claim"]
         for row in rows
@@ -188,12 +181,7 @@ def _coarse(rows: list[Reach]) -> str:
     ]
     if not limits:
         return ""
-    most = words.lower(min(limits))
     return (
-        f" In float32 no claim above {most} can be refuted, because the tails of samplers end; "
-        "black boxes are not concerned."
+        f" In float32 no claim above {words.lower(min(limits))} can be refuted, because the tails "
+        "of samplers end; black boxes are not concerned."
     )
-
-
-def _cells(count: int) -> str:
-    return f"{count} cell{'' if count == 1 else 's'}"

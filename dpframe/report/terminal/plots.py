@@ -1,36 +1,37 @@
-"""Plots in characters."""
+"""Plots in characters: trade-off curves, empirical against claimed ε, growth of evidence."""
 
 from __future__ import annotations
 
 import bisect
 import math
+from collections.abc import Callable, Iterator, Sequence
 from statistics import NormalDist
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from dpframe.report import evidence as evidence_lines
+from dpframe.report import evidence as growth
 from dpframe.report import words
-from dpframe.report.evidence import distinct, named
-from dpframe.report.group import Group, Spot, called, short, telling
-from dpframe.report.terminal.ink import GAP, STYLE, SYMBOL, Ink, padded
-from dpframe.report.words import brief, setting
+from dpframe.report.group import Group, Spot, group_name, settings, telling
+from dpframe.report.terminal.ink import GAP, STYLE, Ink, padded
+from dpframe.report.words import SYMBOL, brief
+from dpframe.results.model import CellRecord, Record
 from dpframe.stats.tradeoff import tradeoff_hull
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from dpframe.report.evidence import Line
-    from dpframe.results.model import CellRecord, ClaimRecord, Record
-
-
-# One plot in characters: a curve as a fine line, points as signs, two axes.
-
 
 Point = tuple[float, float]
 Cells = list[list[tuple[str, str]]]
 """Characters with their styles, rows from the top."""
+
+MOST = 4
+"""Plots of a kind in a report."""
+HEIGHT = 14
+GROWTH_HEIGHT = 12
+WIDEST = 78
+NARROWEST = 50
+"""Least columns of each of two panels beside each other."""
+DECADES = (2, 12)
+"""Least and most decades of a logarithmic axis."""
 
 BRAILLE = 0x2800
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
@@ -39,11 +40,14 @@ LEVELS = "'-."
 """Without braille: the upper, middle and lower third of a character."""
 
 
+# One plot: a curve as a fine line, points as signs, two axes.
+
+
 class Axis(NamedTuple):
     """The horizontal axis."""
 
     place: Callable[[float], float]
-    """Where a value lies, from 0 to 1."""
+    """Maps a value to its place, from 0 to 1."""
     value: Callable[[float], float]
     """The inverse of `place`."""
     ticks: Sequence[tuple[float, str]]
@@ -51,18 +55,24 @@ class Axis(NamedTuple):
 
 
 def linear_axis() -> Axis:
-    """From 0 to 1."""
+    """Return an axis from 0 to 1."""
     return Axis(lambda x: x, lambda share: share, [(k / 5, f"{k / 5:g}") for k in range(6)])
 
 
 def log_axis(decades: int) -> Axis:
-    """From 10^-decades to 1."""
+    """Return an axis from 10^-decades to 1."""
     step = -(-decades // 6)
     return Axis(
         lambda x: 1 + math.log10(max(x, 1e-300)) / decades,
         lambda share: 10 ** ((share - 1) * decades),
-        [(10.0**-k, setting(10.0**-k)) for k in range(0, decades + 1, step)],
+        [(10.0**-k, words.setting(10.0**-k)) for k in range(0, decades + 1, step)],
     )
+
+
+def decades(rates: Sequence[float]) -> int:
+    """Return the decades of a logarithmic axis that shows all rates but 0."""
+    least = min((rate for rate in rates if rate > 0), default=1.0)
+    return min(max(math.ceil(-math.log10(least)), DECADES[0]), DECADES[1])
 
 
 class Upright(NamedTuple):
@@ -70,15 +80,15 @@ class Upright(NamedTuple):
 
     name: str
     place: Callable[[float], float]
-    """Where a value lies, from 0 below to 1 above."""
+    """Maps a value to its place, from 0 below to 1 above."""
     texts: tuple[str, str, str]
     """Above, in the middle, below."""
     guessing: Callable[[float], float]
-    """Its value at each of the horizontal axis, for a guess without looking at the output."""
+    """The dotted line: the result of guessing without a look at the output."""
 
     @property
     def margin(self) -> int:
-        """Columns for the numbers."""
+        """Columns of the numbers."""
         return max(map(len, (*self.texts, self.name)))
 
 
@@ -86,8 +96,9 @@ FALSE_NEGATIVES = Upright("FNR", lambda y: y, ("1", "0.5", "0"), lambda x: 1 - x
 
 
 def true_positives(decades: int) -> Upright:
-    """From 10^-decades to 1."""
-    texts = ("1", setting(10 ** (-decades / 2)) if decades % 2 == 0 else "", setting(10**-decades))
+    """Return an axis from 10^-decades to 1."""
+    middle = words.setting(10 ** (-decades / 2)) if decades % 2 == 0 else ""
+    texts = ("1", middle, words.setting(10**-decades))
     return Upright("TPR", log_axis(decades).place, texts, lambda x: x)
 
 
@@ -100,10 +111,10 @@ def draw(
     ink: Ink,
     upright: Upright = FALSE_NEGATIVES,
 ) -> list[Text]:
-    """Draws a curve without gaps, and points.
+    """Draw a curve without gaps, and points.
 
     Args:
-        curve: of the value on the horizontal axis; what leaves the vertical one is not drawn.
+        curve: of the value on the horizontal axis; values beyond the vertical one are not drawn.
         points: those outside of the horizontal axis are left out.
         sign: character and style of a point.
         axis: the horizontal one.
@@ -116,12 +127,15 @@ def draw(
     """
     width, height = size[0] - upright.margin - 2, size[1] - 2
     cells: Cells = [[(" ", "")] * width for _ in range(height)]
-    _guessing(cells, axis, ink, upright)
+    dot = "·" if _has_braille(ink) else ":"
+    for column in range(width):
+        guess = upright.guessing(axis.value((column + 0.5) / width))
+        cells[_row(upright.place(guess), height)][column] = (dot, "dim")
     _line(cells, lambda x: upright.place(curve(x)), axis, ink)
     for x, y in points:
         if 0 <= (share := axis.place(x)) <= 1:
-            place = _row(upright.place(y), height)
-            cells[place][min(int(share * width), width - 1)] = sign
+            row = _row(upright.place(y), height)
+            cells[row][min(int(share * width), width - 1)] = sign
     return _framed(cells, axis, ink, upright)
 
 
@@ -129,17 +143,8 @@ def _row(y: float, rows: int) -> int:
     return min(max(int((1 - y) * rows), 0), rows - 1)
 
 
-def _guessing(cells: Cells, axis: Axis, ink: Ink, upright: Upright) -> None:
-    """Where a guess without looking at the output would be."""
-    width, dot = len(cells[0]), "·" if _has_braille(ink) else ":"
-    for column in range(width):
-        x = axis.value((column + 0.5) / width)
-        row = _row(upright.place(upright.guessing(x)), len(cells))
-        cells[row][column] = (dot, "dim")
-
-
 def _line(cells: Cells, curve: Callable[[float], float], axis: Axis, ink: Ink) -> None:
-    """The curve, without gaps: dots of braille, or signs at three heights."""
+    """Draw the curve without gaps, in dots of braille or signs at three heights."""
     fine = _has_braille(ink)
     across, down = (2, 4) if fine else (1, 3)
     width, height = len(cells[0]), len(cells)
@@ -164,7 +169,7 @@ def _line(cells: Cells, curve: Callable[[float], float], axis: Axis, ink: Ink) -
 
 
 def _between(last: int | None, row: int) -> range:
-    """The rows that one step of a line takes: all from where it was to where it is."""
+    """Return the rows that one step of a line covers, without the last row of the step before."""
     if last is None or last == row:
         return range(row, row + 1)
     return range(last + 1, row + 1) if row > last else range(row, last)
@@ -178,13 +183,10 @@ def _framed(cells: Cells, axis: Axis, ink: Ink, vertical: Upright) -> list[Text]
     upright, corner, floor, tick = "│└─┴" if _has_braille(ink) else "|+-+"
     above, middle, below = vertical.texts
     numbers = {0: above, 1: vertical.name, len(cells) // 2: middle, len(cells) - 1: below}
-    lines = []
-    for row, characters in enumerate(cells):
-        line = Text(no_wrap=True)
-        line.append(f"{numbers.get(row, ''):>{vertical.margin}} {upright}", "dim")
-        for character, style in characters:
-            line.append(character, style)
-        lines.append(line)
+    lines = [
+        _styled(f"{numbers.get(row, ''):>{vertical.margin}} {upright}", characters)
+        for row, characters in enumerate(cells)
+    ]
     width = len(cells[0])
     ruler, labels = [floor] * width, [" "] * width
     for value, text in axis.ticks:
@@ -198,15 +200,21 @@ def _framed(cells: Cells, axis: Axis, ink: Ink, vertical: Upright) -> list[Text]
     return lines
 
 
-# A claimed trade-off curve and what was certified along it, from the record.
+def _styled(start: str, characters: Sequence[tuple[str, str]]) -> Text:
+    line = Text(no_wrap=True).append(start, "dim")
+    for character, style in characters:
+        line.append(character, style)
+    return line
+
+
+# A claimed trade-off curve, and what was certified along it.
 
 
 ENDS = ((0.0, 1.0), (1.0, 0.0))
-"""What an attack reaches without looking: it never guesses D′, or always."""
-
+"""Rates of an attack that never guesses D′, or always."""
 NORMAL = NormalDist()
 NEAREST = 1e-15
-"""Rates are told apart from 0 and 1 down to this."""
+"""Rates differ from 0 and 1 by at least this."""
 
 
 class Curve(NamedTuple):
@@ -215,7 +223,7 @@ class Curve(NamedTuple):
     points: tuple[Point, ...]
 
     def at(self, fpr: float) -> float:
-        """FNR at a false-positive rate.
+        """Return the FNR at a false-positive rate.
 
         Between recorded points the curve is drawn as that of two normal distributions, which is a
         straight line in the quantiles of both rates: recorded points may lie decades apart.
@@ -235,25 +243,25 @@ class Curve(NamedTuple):
 
 
 class Plotted(NamedTuple):
-    """One cell, as a plot shows it."""
+    """The claimed curve of a cell, and the certified points."""
 
     cell: CellRecord
     claimed: Curve
     certified: tuple[Point, ...]
-    """Points (FPR, FNR) that say something: the lower convex hull of all."""
+    """The lower convex hull of all points (FPR, FNR)."""
 
     @property
     def gap(self) -> float:
-        """How far the deepest point lies below the claimed curve, in quantiles of the FNR."""
+        """Distance of the deepest point below the claimed curve, in quantiles of the FNR."""
         return max(_quantile(self.claimed.at(fpr)) - _quantile(fnr) for fpr, fnr in self.certified)
 
 
 def evidence(cell: CellRecord) -> Plotted | None:
-    """What a cell has to show; None without a claimed curve or without certified points."""
+    """Return the curve of a cell; None without a claimed curve or without certified points."""
     estimate, claim = cell.estimate, cell.claim
     if estimate is None or claim is None or not estimate.certified:
         return None
-    claimed = _points(claim.tradeoff or [])
+    claimed = _finite(claim.tradeoff or [])
     certified = useful(estimate.tradeoff)
     if len(claimed) < 2 or not certified:
         return None
@@ -261,12 +269,12 @@ def evidence(cell: CellRecord) -> Plotted | None:
 
 
 def useful(listed: Sequence[Sequence[float]]) -> list[Point]:
-    """The points that no line between two others, or the ends of guessing, runs below."""
-    hull = tradeoff_hull(point for point in _points(listed) if sum(point) < 1)
+    """Return the points that no line between two others, or the ends of guessing, runs below."""
+    hull = tradeoff_hull(point for point in _finite(listed) if sum(point) < 1)
     return [point for point in hull if point not in ENDS]
 
 
-def _points(listed: Sequence[Sequence[float]]) -> list[Point]:
+def _finite(listed: Sequence[Sequence[float]]) -> list[Point]:
     return [(x, y) for x, y in listed if math.isfinite(x + y)]
 
 
@@ -274,27 +282,16 @@ def _quantile(probability: float) -> float:
     return NORMAL.inv_cdf(min(max(probability, NEAREST), 1 - NEAREST))
 
 
-# Plots of what was certified along the claimed curve.
-
-
-MOST = 4
-"""Plots in a report."""
-HEIGHT = 14
-WIDEST = 78
-NARROWEST = 50
-"""Columns of one panel; a second one is drawn beside it where there is room for both."""
-DECADES = (2, 12)
-"""Least and most decades of false-positive rates that a panel shows."""
-
-
 def plots(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
-    """Draws the cells whose claim is a curve; if there are many, those that reach lowest."""
-    shown = [
-        (best, _name(group, spot, best))
-        for group in found
-        for spot in group.spots
-        if (best := _furthest(spot)) is not None
-    ]
+    """Plot the cells whose claim is a curve; if there are many, those that reach lowest."""
+    shown: list[tuple[Plotted, str]] = []
+    for group in found:
+        for spot in group.spots:
+            curves = [curve for cell in spot.cells if (curve := evidence(cell)) is not None]
+            if curves:
+                best = max(curves, key=lambda curve: curve.gap)
+                repeat = [f"repeat {best.cell.repeat}"] if len(spot.cells) > 1 else []
+                shown.append((best, " · ".join((*group.names, *settings(spot.values), *repeat))))
     if not shown:
         return
     which = ""
@@ -312,40 +309,24 @@ def plots(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
     )
     for best, name in shown:
         yield ink.text("")
-        yield _title(best, name, ink)
+        title = _title(best.cell, name, ink)
+        if (claim := best.cell.claim) is not None:
+            values = ", ".join(f"{key} {words.setting(v)}" for key, v in claim.parameters.items())
+            parameters = f": {values}" if values else ""
+            title.append(ink.plain(f"\n  claim {claim.kind}{parameters}"), "dim")
+        yield title
         yield from _panels(best, ink, width)
 
 
-def _furthest(spot: Spot) -> Plotted | None:
-    shown = [found for cell in spot.cells if (found := evidence(cell)) is not None]
-    return max(shown, key=lambda found: found.gap, default=None)
-
-
-def _name(group: Group, spot: Spot, best: Plotted) -> str:
-    place = [f"{short(key)} {words.setting(value)}" for key, value in spot.values.items()]
-    if len(spot.cells) > 1:
-        place.append(f"repeat {best.cell.repeat}")
-    return " · ".join((*group.names, *place))
-
-
-def _title(best: Plotted, name: str, ink: Ink) -> Text:
-    verdict = best.cell.verdict
-    text = ink.text("")
-    text.append(ink.plain(f"{SYMBOL[verdict]} "), STYLE[verdict])
-    text.append(ink.plain(name), "bold")
-    if (claim := best.cell.claim) is not None:
-        text.append(ink.plain(f"\n  claim {claim.kind}{_parameters(claim)}"), "dim")
-    return text
-
-
-def _parameters(claim: ClaimRecord) -> str:
-    values = [f"{name} {words.setting(value)}" for name, value in claim.parameters.items()]
-    return ": " + ", ".join(values) if values else ""
+def _title(cell: CellRecord, name: str, ink: Ink) -> Text:
+    text = Text(overflow="fold").append(ink.plain(f"{SYMBOL[cell.verdict]} "), STYLE[cell.verdict])
+    return text.append(ink.plain(name), "bold")
 
 
 def _panels(best: Plotted, ink: Ink, width: int) -> Iterator[Text]:
     verdict = best.cell.verdict
-    axes = [log_axis(_decades(best))]
+    # Down to where curve and points have come within a hundredth of 1.
+    axes = [log_axis(decades([x for x, y in (*best.claimed.points, *best.certified) if y < 0.99]))]
     if width >= 2 * NARROWEST + GAP:
         axes.append(linear_axis())
     size = (min(WIDEST, (width - GAP * (len(axes) - 1)) // len(axes)), HEIGHT)
@@ -355,14 +336,7 @@ def _panels(best: Plotted, ink: Ink, width: int) -> Iterator[Text]:
         yield Text(" " * GAP).join(parts)
 
 
-def _decades(best: Plotted) -> int:
-    """Down to where curve and points have come within a hundredth of 1."""
-    telling = [x for x, y in (*best.claimed.points, *best.certified) if x > 0 and y < 0.99]
-    least = min(telling, default=1.0)
-    return min(max(math.ceil(-math.log10(least)), DECADES[0]), DECADES[1])
-
-
-# Empirical against claimed ε: a small plot for each mechanism where claims differ.
+# Empirical against claimed ε: a small plot for each mechanism with several claims.
 
 
 LEAST_CLAIMS = 3
@@ -373,26 +347,12 @@ SIZES = (24, 40)
 MARGIN = 7
 BELOW = 1e-2
 """Estimates below this share of the smallest claim are drawn at the bottom."""
-ORDER = ("violated", "inconclusive", "consistent", None)
-"""What is drawn over what."""
-
-
-class Range(NamedTuple):
-    """What an axis spans."""
-
-    low: float
-    high: float
-
-    def place(self, value: float, size: int) -> int:
-        """Where a value lies on a logarithmic axis of this many characters."""
-        if value <= self.low:
-            return 0
-        share = math.log(value / self.low) / math.log(self.high / self.low)
-        return min(int(share * size), size - 1)
+ORDER = (None, "consistent", "inconclusive", "violated")
+"""Later verdicts are drawn over earlier ones."""
 
 
 def against(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
-    """Draws the plots, as many beside each other as there is room for.
+    """Draw the plots, as many beside each other as there is room for.
 
     Args:
         found: groups; those without enough claims are left out.
@@ -403,7 +363,7 @@ def against(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
     if not shown or width < SIZES[0]:
         return
     naming = telling(found)
-    titles = [ink.plain(called(group, naming)) for group, _ in shown]
+    titles = [ink.plain(group_name(group, naming)) for group, _ in shown]
     least = min(max(SIZES[0], *map(cell_len, titles)), width)
     count = min((width + GAP) // (least + GAP), len(shown))
     size = min((width + GAP) // count - GAP, max(SIZES[1], least))
@@ -432,7 +392,7 @@ def against(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
 
 
 def _plotted(group: Group) -> list[Spot]:
-    """Cells with an estimate and a claim above 0, if there are enough claims."""
+    """Return the cells with an estimate and a claim above 0, if there are enough claims."""
     spots = [spot for spot in group.spots if spot.found and 0 < (spot.claim or 0) < math.inf]
     spots = [spot for spot in spots if not math.isnan(spot.mean("epsilon") or 0.0)]
     return spots if len({spot.claim for spot in spots}) >= LEAST_CLAIMS else []
@@ -443,94 +403,86 @@ def _drawn(spots: list[Spot], ink: Ink, size: int) -> Iterator[Text]:
     values = [spot.mean("epsilon") or 0.0 for spot in spots]
     least = BELOW * min(claims)
     known = [value for value in values if least <= value < math.inf]
-    across = Range(min(claims), max(claims))
-    up = Range(min([*claims, *known]), max([*claims, *known]))
-    # What has no place on the axis has a row of its own: ∞ on top, next to nothing at the bottom.
+    left, right = min(claims), max(claims)
+    bottom, top = min([*claims, *known]), max([*claims, *known])
+    # Values beyond the axis have a row of their own: ∞ on top, next to nothing at the bottom.
     above, below = int(math.inf in values), int(min(values) < least)
     columns, rows = size - MARGIN - 1, AGAINST_HEIGHT - above - below
 
     def row(value: float) -> int:
         if value < least:
             return AGAINST_HEIGHT - 1
-        return 0 if value == math.inf else above + rows - 1 - up.place(value, rows)
+        return 0 if value == math.inf else above + rows - 1 - _at(value, bottom, top, rows)
 
     cells = [[(" ", "")] * columns for _ in range(AGAINST_HEIGHT)]
     for column in range(columns):
-        claim = across.low * (across.high / across.low) ** ((column + 0.5) / columns)
+        claim = left * (right / left) ** ((column + 0.5) / columns)
         cells[row(claim)][column] = ("." if ink.ascii_only else "·", "dim")
-    for verdict in reversed(ORDER):
+    for verdict in ORDER:
         for spot, claim, value in zip(spots, claims, values, strict=True):
             if spot.verdict == verdict:
                 sign = ink.plain(SYMBOL[verdict]), STYLE[verdict]
-                cells[row(value)][across.place(claim, columns)] = sign
-    numbers = {above: brief(up.high, 2), above + rows - 1: brief(up.low, 2)}
+                cells[row(value)][_at(claim, left, right, columns)] = sign
+    numbers = {above: brief(top, 2), above + rows - 1: brief(bottom, 2)}
     numbers |= ({0: "∞"} if above else {}) | ({AGAINST_HEIGHT - 1: "less"} if below else {})
     upright, corner, floor = "|+-" if ink.ascii_only else "│└─"
     for index, line in enumerate(cells):
         number = padded(ink.plain(numbers.get(index, "")), MARGIN - 1, right=True)
-        text = Text(no_wrap=True).append(f"{number} {upright}", "dim")
-        for character, style in line:
-            text.append(character, style)
-        yield text
+        yield _styled(f"{number} {upright}", line)
     yield Text(" " * MARGIN + corner + floor * columns, "dim", no_wrap=True)
-    low, high = brief(across.low, 2), brief(across.high, 2)
+    low, high = brief(left, 2), brief(right, 2)
     yield Text(" " * (MARGIN + 1) + low + padded(high, columns - len(low), right=True), "dim")
 
 
-# How the evidence against a claim grew: ln of the wealth over draws on a logarithmic axis.
+def _at(value: float, low: float, high: float, size: int) -> int:
+    """Return the place of a value on a logarithmic axis of `size` characters."""
+    if value <= low:
+        return 0
+    return min(int(math.log(value / low) / math.log(high / low) * size), size - 1)
 
 
-MOST_GROWTH = 4
-"""Plots in a report."""
-SIZE = (78, 12)
-NARROWEST_GROWTH = 50
-"""Columns of one panel; a second one is drawn beside it where there is room for both."""
-
-Points = list[tuple[float, float]]
+# Growth of the evidence against a claim: ln of the wealth over draws on a logarithmic axis.
 
 
 def growths(found: list[Group], record: Record, ink: Ink, width: int) -> Iterator[Text]:
-    """Draws how wealth grew; of many cells those in which it differs most."""
-    every = evidence_lines.growths(found, record)
+    """Plot how wealth grew; of many cells those in which it differs most."""
+    every = growth.growths(found, record)
     if not every:
         return
-    lines = distinct(every, MOST_GROWTH)
-    shown, which = [line.first for line in lines], ""
+    lines = growth.distinct(every, MOST)
+    which = ""
     if len(every) > len(lines):
         which = f": {len(lines)} of {len(every)} cells, those in which it differs most"
+    levels = growth.levels(line.first for line in lines)
     yield ink.text("")
     yield ink.text("Growth of the evidence", "bold").append(ink.plain(which), "not bold")
     yield ink.text(
         "ln W, the logarithm of what bets against the claim have earned, over n draws per dataset. "
-        f"Dotted: {evidence_lines.levels(shown)}, where the claim is refuted at the cell's share "
+        f"Dotted: {levels}, where the claim is refuted at the cell's share "
         "of the error.",
         "dim",
     )
-    panels = [_panel(line, ink, width) for line in lines]
-    across = 2 if width >= 2 * NARROWEST_GROWTH + GAP and len(panels) > 1 else 1
+    beside = width >= 2 * NARROWEST + GAP
+    size = (min(WIDEST, (width - GAP) // 2 if beside else width), GROWTH_HEIGHT)
+    panels = [_panel(line, ink, size) for line in lines]
+    across = 2 if beside and len(panels) > 1 else 1
     for at in range(0, len(panels), across):
         yield ink.text("")
         for parts in zip(*panels[at : at + across], strict=True):
             yield Text(" " * GAP).join(parts)
 
 
-def _panel(line: Line, ink: Ink, width: int) -> list[Text]:
-    cell, points, level = line.first.cell, line.first.points, line.first.level
-    name = named(line, [growth.name for growth in line.cells])
-    columns = width if width < 2 * NARROWEST_GROWTH + GAP else (width - GAP) // 2
-    size = (min(SIZE[0], columns), SIZE[1])
-    axis = _draws(points[0][0], points[-1][0])
-    upright = _upright(points, level)
-    verdict = cell.verdict
-    title = Text(no_wrap=True, overflow="ellipsis")
-    title.append(ink.plain(f"{SYMBOL[verdict]} "), STYLE[verdict])
-    title.append(ink.plain(name), "bold")
+def _panel(line: growth.Line, ink: Ink, size: tuple[int, int]) -> list[Text]:
+    cell, _, points, level = line.first
+    title = _title(cell, growth.named(line, [one.name for one in line.cells]), ink)
+    title.no_wrap = True
     title.truncate(size[0], overflow="ellipsis", pad=True)
-    return [title, *draw(_growth_between(points), (), ("", ""), axis, size, ink, upright)]
+    axis, upright = _draws(points[0][0], points[-1][0]), _wealth(points, level)
+    return [title, *draw(_interpolated(points), (), ("", ""), axis, size, ink, upright)]
 
 
 def _draws(first: float, last: float) -> Axis:
-    """Draws from the first round's to the last, on a logarithmic axis."""
+    """Return a logarithmic axis from the draws of the first round to those of the last."""
     low, high = math.log10(first), math.log10(max(last, first * 1.01))
     ticks = [10.0**k for k in range(math.ceil(low), math.floor(high) + 1)]
     ticks = ticks if len(ticks) > 1 else [first, last]
@@ -542,20 +494,15 @@ def _draws(first: float, last: float) -> Axis:
     )
 
 
-def _upright(points: Points, level: float) -> Upright:
+def _wealth(points: Sequence[Point], level: float) -> Upright:
     heights = [y for _, y in points]
     low, high = min(0.0, *heights), max(level * 1.1, *heights)
-    texts = tuple(f"{y:.3g}" for y in (high, (low + high) / 2, low))
-    return Upright(
-        "ln W",
-        lambda y: (y - low) / (high - low),
-        (texts[0], texts[1], texts[2]),
-        lambda _: level,
-    )
+    texts = (f"{high:.3g}", f"{(low + high) / 2:.3g}", f"{low:.3g}")
+    return Upright("ln W", lambda y: (y - low) / (high - low), texts, lambda _: level)
 
 
-def _growth_between(points: Sequence[tuple[float, float]]) -> Callable[[float], float]:
-    """A straight line between points, over the logarithm of draws."""
+def _interpolated(points: Sequence[Point]) -> Callable[[float], float]:
+    """Return straight lines between points, over the logarithm of draws."""
     places = [n for n, _ in points]
 
     def at(n: float) -> float:

@@ -1,99 +1,57 @@
-"""The list of plugins, and what one of them takes."""
+"""The list of plugins, and the page of one of them."""
 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
 
-from dpframe.report.terminal.ink import STYLE, SYMBOL, Ink, fitted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from rich.console import Console
-    from rich.table import Table
-
+from dpframe.report.terminal.ink import STYLE, Ink, print_fitted
+from dpframe.report.words import SYMBOL
 
 MANY = {"decision": "decisions", "score": "scores"}
-"""What is said of more than one."""
+"""Plurals."""
 LEAST_TEXT = 24
-"""Columns that the description of a plugin needs beside its name, to be read."""
+"""Least columns of a description beside the plugin's name."""
 
 
 class Row(NamedTuple):
-    """What the list says of a plugin."""
+    """A line of the list."""
 
     name: str
     origin: str
-    handed: str
-    """What it gives or takes."""
+    handed: str  # what it gives or takes
     text: str
 
 
-class PluginEntry(Protocol):
-    """A plugin class and where it comes from."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def distribution(self) -> str: ...
-    @property
-    def version(self) -> str: ...
-    @property
-    def cls(self) -> type[Any]: ...
-
-
-class BrokenPlugin(Protocol):
-    """Something a distribution offered that could not be used, and why."""
-
-    @property
-    def distribution(self) -> str: ...
-    @property
-    def version(self) -> str: ...
-    @property
-    def what(self) -> str: ...
-    @property
-    def error(self) -> str: ...
-
-
-class PluginParameter(Protocol):
-    """One row of a parameter table."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def type(self) -> str: ...
-    @property
-    def default(self) -> str: ...
-    @property
-    def bounds(self) -> str: ...
-    @property
-    def meaning(self) -> str: ...
+# Entries, broken plugins and parameters are those of `dpframe.interfaces`, which reports do not
+# import.
 
 
 def render_plugins(
-    entries: Iterable[PluginEntry],
-    broken: Iterable[BrokenPlugin],
+    entries: Iterable[Any],
+    broken: Iterable[Any],
     exchange: Callable[[type[Any]], dict[str, Any]],
     console: Console,
 ) -> None:
-    """Prints a table per kind, then a line for everything that could not be loaded.
+    """Print a table per kind, then a line for everything that could not be loaded.
 
     Args:
-        entries: the plugins that can be used.
-        broken: those that cannot.
-        exchange: tells what a class gives or takes.
+        entries: a `registry.Entry` for each plugin that can be used.
+        broken: a `registry.Broken` for each that cannot.
+        exchange: returns what a class gives or takes.
         console: where to print.
     """
     ink = Ink.of(console)
     kinds: dict[str, list[Row]] = {}
     for entry in entries:
-        told = ",\n".join(handed(exchange(entry.cls)))
-        row = Row(entry.name, _origin(entry), told, first_line(entry))
+        handed = ",\n".join(_handed(exchange(entry.cls)))
+        lines = inspect.cleandoc(entry.cls.__doc__ or "").splitlines()
+        row = Row(entry.name, _origin(entry), handed, lines[0] if lines else "")
         kinds.setdefault(entry.kind, []).append(row)
     if not kinds:
         console.print("no plugins")
@@ -122,31 +80,66 @@ def _table(kind: str, rows: list[Row], widths: list[int], ink: Ink) -> Table:
     table = ink.table(2)
     table.add_column(kind, min_width=widths[0], no_wrap=True)
     table.add_column("from", min_width=widths[1], no_wrap=True)
-    if told := any(row.handed for row in rows):
+    if handed := any(row.handed for row in rows):
         table.add_column("gives" if kind == "attack" else "takes", no_wrap=True)
     table.add_column("what it is", overflow="fold", ratio=1)
     for row in rows:
-        texts = [row.handed] if told else []
+        texts = [row.handed] if handed else []
         cells = [ink.text(text) for text in (row.origin, *texts, row.text)]
         table.add_row(ink.text(row.name, "bold"), *cells)
     return table
 
 
 def _stacked(kind: str, rows: list[Row], ink: Ink, console: Console) -> None:
-    """For narrow terminals: everything below the name."""
+    """Print everything below the name, for narrow terminals."""
     console.print(ink.text(kind.upper()))
+    verb = "gives" if kind == "attack" else "takes"
     for row in rows:
         for line in ink.folded(row.name, "bold", console.width):
             console.print(line)
-        verb = "gives" if kind == "attack" else "takes"
-        told = [f"{verb} {row.handed}".replace("\n", " ")] if row.handed else []
-        for text in (row.origin, *told, row.text):
+        handed = [f"{verb} {row.handed}".replace("\n", " ")] if row.handed else []
+        for text in (row.origin, *handed, row.text):
             for line in ink.folded(text, "", console.width - 2):
                 console.print(ink.text("  ").append_text(line))
 
 
-def handed(exchange: dict[str, Any]) -> list[str]:
-    """What a plugin gives or takes, in words; nothing for one that does neither."""
+def render_plugin(
+    entry: Any, parameters: Iterable[Any], exchange: dict[str, Any], console: Console
+) -> None:
+    """Print the description of one plugin and a table of its parameters.
+
+    Args:
+        entry: its `registry.Entry`.
+        parameters: a `plugin.Parameter` each, in the order to show them.
+        exchange: what it gives or takes.
+        console: where to print.
+    """
+    ink = Ink.of(console)
+    heading = ink.text(entry.name, "bold")
+    heading.append(ink.plain(f" · {entry.kind} · {_origin(entry)}"))
+    console.print(heading)
+    for line in _sentences(exchange):
+        console.print(ink.text(line))
+    documentation = inspect.cleandoc(entry.cls.__doc__ or "No description.")
+    for paragraph in documentation.split("\n\n"):
+        console.print()
+        console.print(ink.text(_reflowed(paragraph)))
+    console.print()
+    rows = list(parameters)
+    if not rows:
+        console.print("takes no parameters")
+        return
+    table = ink.table(2)
+    for title in ("parameter", "type", "default", "bounds", "meaning"):
+        table.add_column(title, overflow="fold", ratio=1 if title == "meaning" else None)
+    for row in rows:
+        texts = (row.type, row.default, row.bounds, row.meaning)
+        table.add_row(ink.text(row.name, "bold"), *map(ink.text, texts))
+    print_fitted(table, ink, console)
+
+
+def _handed(exchange: dict[str, Any]) -> list[str]:
+    """Return what a plugin gives or takes, in words; nothing for one that does neither."""
     if "gives" in exchange:
         return [MANY.get(exchange["gives"], exchange["gives"])]
     if "takes" not in exchange:
@@ -160,71 +153,22 @@ def handed(exchange: dict[str, Any]) -> list[str]:
     return [*kinds, *(["raw scores"] if exchange["raw_scores"] else [])]
 
 
-def render_plugin(
-    entry: PluginEntry,
-    parameters: Iterable[PluginParameter],
-    exchange: dict[str, Any],
-    console: Console,
-) -> None:
-    """Prints what one plugin is and a table of what it takes.
-
-    Args:
-        entry: the plugin.
-        parameters: in the order to show them.
-        exchange: what it gives or takes.
-        console: where to print.
-    """
-    ink = Ink.of(console)
-    heading = ink.text(entry.name, "bold")
-    heading.append(ink.plain(f" · {entry.kind} · {_origin(entry)}"))
-    console.print(heading)
-    for line in _said(exchange):
-        console.print(ink.text(line))
-    documentation = inspect.cleandoc(entry.cls.__doc__ or "No description.")
-    for paragraph in documentation.split("\n\n"):
-        console.print()
-        console.print(ink.text(_reflowed(paragraph)))
-    console.print()
-    rows = list(parameters)
-    if not rows:
-        console.print("takes no parameters")
-        return
-    table = ink.table(2)
-    columns = ("parameter", "type", "default", "bounds", "meaning")
-    for title in columns:
-        table.add_column(title, overflow="fold", ratio=1 if title == "meaning" else None)
-    for row in rows:
-        table.add_row(
-            ink.text(row.name, "bold"),
-            *(ink.text(text) for text in (row.type, row.default, row.bounds, row.meaning)),
-        )
-    for part in fitted(table, ink, console.width):
-        console.print(part)
-
-
-def _said(exchange: dict[str, Any]) -> Iterator[str]:
-    """What a plugin gives or takes, in sentences."""
+def _sentences(exchange: dict[str, Any]) -> Iterator[str]:
     if "gives" in exchange:
-        yield f"gives {', '.join(handed(exchange))}"
+        yield f"gives {', '.join(_handed(exchange))}"
     if "takes" in exchange:
-        yield f"takes {', '.join(handed(exchange))}"
+        yield f"takes {', '.join(_handed(exchange))}"
         sure = "certifies a bound" if exchange["certifies"] else "certifies nothing"
         yield f"{sure}; assumes {exchange['assumption']}"
         if exchange["reference"]:
             yield f"rests on {exchange['reference']}"
 
 
-def first_line(entry: PluginEntry) -> str:
-    """The first line of a plugin's docstring."""
-    lines = inspect.cleandoc(entry.cls.__doc__ or "").splitlines()
-    return lines[0] if lines else ""
-
-
 def _reflowed(paragraph: str) -> str:
-    """Joins the lines of prose, so that they break at the console's width, not the source's."""
+    """Join the lines of prose, so that they break at the console's width, not the source's."""
     lines = paragraph.splitlines()
     return paragraph if any(line[:1] in " *-" for line in lines) else " ".join(lines)
 
 
-def _origin(entry: PluginEntry) -> str:
+def _origin(entry: Any) -> str:
     return f"{entry.distribution} {entry.version}"

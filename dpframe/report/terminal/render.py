@@ -2,85 +2,66 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
+from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
-from dpframe.report.group import TABLE_KEYS, Group, groups, names, parts, short
+from dpframe.report import sentences
+from dpframe.report.group import TABLE_KEYS, Group, groups, names, parts, settings
+from dpframe.report.terminal import legend
 from dpframe.report.terminal.heat import heat, mapped
-from dpframe.report.terminal.ink import Ink, read_settings
-from dpframe.report.terminal.legend import group_title, numbers_key, title, unadjusted, verdicts_key
-from dpframe.report.terminal.overview import (
-    failed,
-    inconclusive,
-    matrix,
-    overview,
-    skipped,
-    stepped,
-    summary_lines,
-    unmet,
-)
+from dpframe.report.terminal.ink import STYLE, Ink
+from dpframe.report.terminal.overview import issues, matrix, overview, summary_lines
 from dpframe.report.terminal.plots import against, growths, plots
 from dpframe.report.terminal.tables import Grid, fits, fits_wide, grid_of, grid_tables, list_tables
-from dpframe.report.words import setting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from rich.console import Console
-    from rich.table import Table
-
-    from dpframe.results.model import Record
-
+from dpframe.results.model import Record
 
 FEW = 24
-"""So many swept cells are shown in numbers even if nobody asks: a map would hide more than it
-shows."""
-
-FINDERS = (unmet, failed, inconclusive, stepped)
-"""What needs attention, the gravest first."""
+"""Up to so many swept cells are shown in numbers too: a map would hide more than it shows."""
 
 
 def render(record: Record, console: Console, *, numbers: bool | None = None) -> None:
-    """Prints the whole report: legend, map, tables, what needs attention, summary.
+    """Print the whole report: legend, map, tables, what needs attention, summary.
 
     Args:
         record: of a run.
         console: where to print; plain text if it is not a terminal.
-        numbers: whether to show tables of what is swept; by default only of few cells. What the
-            map cannot show is in tables anyway.
+        numbers: True to show tables of a sweep too; by default only of few cells. Groups that the
+            map cannot show are in tables anyway.
     """
-    ink = Ink.of(console)
-    settings = read_settings(record)
+    ink, width = Ink.of(console), console.width
     found = groups(record.cells)
-    m = record.summary.m
-    warning = [unadjusted(settings, m, ink)] if m > 1 and not settings.adjusted else []
+    unadjusted = sentences.warning(record)
+    warning = [ink.text(f"! {unadjusted}", STYLE["failed"])] if unadjusted else []
     drawn = mapped(found)
     if numbers is None:
         numbers = sum(len(group.spots) for group in drawn) <= FEW
-    # Of what failed throughout, the list of failures says all there is to say.
+    # The list of failures says all about groups that failed throughout.
     ran = [group for group in found if any(spot.done for spot in group.spots)]
-    mapped_too = set(map(id, drawn))
-    listed = [group for group in ran if numbers or id(group) not in mapped_too]
-    _print(console, [title(settings, found, ink), verdicts_key(found, ink, console.width)])
+    on_map = set(map(id, drawn))
+    listed = [group for group in ran if numbers or id(group) not in on_map]
+    blank = ink.text("")
+    _print(console, [legend.title(record, found, ink), legend.verdicts_key(found, ink, width)])
     if warning:
-        _print(console, [ink.text(""), *warning])
+        _print(console, [blank, *warning])
     if drawn:
-        _print(console, [ink.text(""), *heat(drawn, ink, console.width)])
+        _print(console, [blank, *heat(drawn, ink, width)])
     if listed:
         _numbers(listed, console)
-    _print(console, plots(found, ink, console.width))
-    _print(console, growths(found, record, ink, console.width))
+    _print(console, plots(found, ink, width))
+    _print(console, growths(found, record, ink, width))
     console.print()
     console.rule(style="dim", characters="-" if ink.ascii_only else "─")
-    issues = [line for find in FINDERS for line in find(found, ink)]
-    issues += skipped(record, ink)
-    _print(console, [*issues, ink.text("")] if issues else [])
-    compared = list(matrix(record, ink, console.width))
-    _print(console, [*compared, ink.text("")] if compared else [])
-    told = list(overview(record, found, ink, console.width))
-    _print(console, [*told, ink.text("")] if told else [])
-    _print(console, [*warning, *summary_lines(record, settings, ink)])
+    for part in (
+        issues(record, found, ink),
+        matrix(record, ink, width),
+        overview(record, found, ink, width),
+    ):
+        if lines := list(part):
+            _print(console, [*lines, blank])
+    _print(console, [*warning, *summary_lines(record, ink)])
 
 
 def _print(console: Console, lines: Iterable[Text | Table]) -> None:
@@ -89,17 +70,17 @@ def _print(console: Console, lines: Iterable[Text | Table]) -> None:
 
 
 def _numbers(found: list[Group], console: Console) -> None:
-    """Tables of what was found, after what their signs mean."""
+    """Print tables of the results below the meaning of their signs."""
     ink = Ink.of(console)
     tables = list(_tables(found, ink, console.width))
     console.print()
-    _print(console, numbers_key(found, set(ink.seen), ink, console.width))
+    _print(console, legend.numbers_key(found, set(ink.seen), ink, console.width))
     _print(console, tables)
     _print(console, against(found, ink, console.width))
 
 
 def _tables(found: list[Group], ink: Ink, width: int) -> Iterator[Text | Table]:
-    """A table per group; groups that sweep nothing share one."""
+    """Return a table for each group; groups that sweep nothing share one."""
     if single := [group for group in found if not group.keys]:
         yield Text()
         for lines in list_tables(single, ink, width):
@@ -112,7 +93,7 @@ def _tables(found: list[Group], ink: Ink, width: int) -> Iterator[Text | Table]:
     lists = iter(list_tables(listed, ink, width) if listed else ())
     for group, cut in laid_out:
         yield Text()
-        yield group_title(group, ink, width)
+        yield legend.group_title(group, ink, width)
         for name, _, grid in cut:
             if name:
                 yield from [Text(), *ink.folded(name, "bold", width)]
@@ -127,12 +108,12 @@ def _laid_out(group: Group, ink: Ink) -> list[tuple[str, Group, Grid | None]]:
 
 
 def render_notes(record: Record, console: Console) -> None:
-    """Prints the notes of every cell: what estimators and the engine remarked."""
+    """Print the notes of estimators and of the engine on every cell."""
     ink = Ink.of(console)
     for cell in record.cells:
         notes = cell.estimate.notes if cell.estimate else []
-        place = [f"{short(key, cell.swept)} {setting(value)}" for key, value in cell.swept.items()]
         console.print()
+        place = settings(cell.swept, cell.swept)
         console.print(ink.text(" · ".join([*names(cell), *place]), "bold"))
         for note in notes:
             console.print(ink.text(f"  {note}"))

@@ -3,84 +3,69 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from rich.cells import cell_len
+from rich.console import JustifyMethod
+from rich.table import Table
 from rich.text import Text
 
 from dpframe.report import words
-from dpframe.report.group import Group, Spot, axes, found_by, same, short, telling
-from dpframe.report.terminal.ink import GAP as INK_GAP
-from dpframe.report.terminal.ink import STYLE, SYMBOL, UNEXPECTED, WORDS, Ink, interval_bar, padded
-from dpframe.report.terminal.legend import (
-    AVERAGE,
-    BOUND,
-    LIMIT,
-    Line,
-    certified,
-    empirical,
-    interval,
-    limit,
-    lines,
-    tally,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.console import JustifyMethod
-    from rich.table import Table
-
+from dpframe.report.group import Group, Spot, found_by, same, settings, short, square, telling
+from dpframe.report.terminal import legend
+from dpframe.report.terminal.ink import GAP, STYLE, Ink, interval_bar, padded
+from dpframe.report.terminal.legend import AVERAGE, BOUND, LIMIT, Line
+from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
 
 # The table of one swept key or none: a row each, with an interval bar.
 
 
 ATTACK = "attack"
-"""Title of the column of attacks, where searches chose them."""
+"""Title of the column of attacks, if searches chose them."""
 NAME = "mechanism"
-"""Title of the first column where nothing is swept."""
+"""Title of the first column if nothing is swept."""
 BOUNDS = ("certified", "certified (interval)", "(interval)")
 """Titles of the column of bounds: without intervals, with both, with intervals only."""
 WIDEST_BAR = 41
 NARROWEST_BAR = 11
-GAP = 2
+LIST_GAP = 2
 
 
 class Row(NamedTuple):
     """A line of a table, before it is laid out."""
 
     name: tuple[str, ...]
-    """Parts of its name, the mechanism first; what does not fit stands above the line."""
+    """Parts of its name, the mechanism first; parts that do not fit stand above the line."""
     spot: Spot
     texts: tuple[str, ...]
 
 
 def list_tables(found: list[Group], ink: Ink, width: int) -> list[list[Table | Text]]:
-    """Lays out groups that sweep one key, each by itself, or all that sweep none together.
+    """Lay out groups that sweep one key, each by itself, or all that sweep none together.
 
     All tables have the same columns, so that bars stand under bars. Names are never cut: those
-    that are too long for a column get lines of their own, and where columns themselves are too
-    wide every number does.
+    that are too long for a column get lines of their own, and if columns themselves are too wide,
+    every number does.
 
     Args:
-        found: the groups; rows are called by the swept value, or else by the groups' names.
+        found: the groups; rows are named by the swept value, or else by the groups' names.
         ink: of the console.
         width: columns of the console.
     """
     by_group = [_ordered(group) for group in found]
     spots = [spot for ordered in by_group for spot in ordered]
-    columns = {"claimed": words.align([ink.plain(words.point(spot.claim)) for spot in spots])}
-    columns["empirical"] = _empirical(spots, ink)
-    columns[_bounds_title(spots)] = _bounds(spots, ink)
-    if all(spot.claim is None for spot in spots):
-        del columns["claimed"]
-    if not any(text.strip() for text in columns[_bounds_title(spots)]):
-        del columns[_bounds_title(spots)]
+    columns = {"empirical": _empirical(spots, ink)}
+    if any(spot.claim is not None for spot in spots):
+        claims = words.align([ink.plain(words.point(spot.claim)) for spot in spots])
+        columns = {"claimed": claims} | columns
+    bounds = _bounds(spots, ink)
+    if any(text.strip() for text in bounds):
+        columns[_bounds_title(spots)] = bounds
     if any(attacks := [found_by(spot) for spot in spots]):
         columns[ATTACK] = [ink.plain(attack) or "–" for attack in attacks]
-    names = _names(found, by_group, ink)
     texts = list(zip(*columns.values(), strict=True))
-    rows = list(map(Row, names, spots, texts))
+    rows = list(map(Row, _names(found, by_group), spots, texts))
     heads = [short(g.keys[0], g.swept) if g.keys else NAME for g in found]
     sizes = [len(ordered) for ordered in by_group] if found[0].keys else [len(rows)]
     layout = _layout(rows, heads, columns, ink, width)
@@ -92,19 +77,15 @@ def list_tables(found: list[Group], ink: Ink, width: int) -> list[list[Table | T
 
 
 class _Layout(NamedTuple):
-    """How all tables of a report are cut to the width."""
+    """The columns that all tables of a report share."""
 
     ink: Ink
     width: int
-    widths: dict[str, int]
-    """Of the columns between name and verdict."""
-    above: int
-    """How many parts of a name stand above its lines."""
-    name: int
-    """Width of the column with the rest."""
+    widths: dict[str, int]  # of the columns between name and verdict
+    above: int  # parts of a name that stand above its lines
+    name: int  # width of the column with the rest; negative if every number needs a line
     bar: int
-    words: bool = True
-    """Whether the verdict is told in words, not by its sign alone."""
+    words: bool = True  # False if verdicts are shown by their sign alone
 
     def drawn(self, head: str, rows: list[Row]) -> Iterator[Table | Text]:
         if self.name < 0:
@@ -118,7 +99,7 @@ class _Layout(NamedTuple):
             first = False
 
     def _table(self, head: str, rows: list[Row]) -> Table:
-        table = self.ink.table(GAP)
+        table = self.ink.table(LIST_GAP)
         table.show_header = bool(head)
         table.add_column("" if self.above else head, no_wrap=True, min_width=self.name)
         for title, width in self.widths.items():
@@ -137,7 +118,6 @@ class _Layout(NamedTuple):
         return table
 
     def _stacked(self, rows: list[Row]) -> Iterator[Text]:
-        """Every number on a line of its own, for the narrowest terminals."""
         widest = len("empirical")
         for row in rows:
             yield from self.ink.folded(" · ".join(row.name), "bold", self.width)
@@ -156,7 +136,7 @@ def _layout(
     widths = {
         title: max(map(cell_len, (ink.plain(title), *texts))) for title, texts in columns.items()
     }
-    room = width - sum(size + GAP for size in widths.values())
+    room = width - sum(size + LIST_GAP for size in widths.values())
     parts = max((len(row.name) for row in rows), default=1)
     title = max(cell_len(ink.plain(head)) for head in heads)
     # A sign is better than a name on another line, which is better than no table.
@@ -165,11 +145,11 @@ def _layout(
         verdict = max([*verdicts, len("verdict") * worded])
         rest = [cell_len(ink.plain(" · ".join(row.name[above:]))) for row in rows]
         name = max([*rest, 0 if above else title])
-        if name + GAP * (name > 0) + verdict <= room:
+        if name + LIST_GAP * (name > 0) + verdict <= room:
             break
     else:
         return _Layout(ink, width, widths, 0, -1, 0)
-    left = min(room - name - verdict - 2 * GAP, WIDEST_BAR)
+    left = min(room - name - verdict - 2 * LIST_GAP, WIDEST_BAR)
     bar = left - (left + 1) % 2
     wanted = bar >= NARROWEST_BAR and any(row.spot.claim and row.spot.done for row in rows)
     return _Layout(ink, width, widths, above, name, bar if wanted else 0, worded)
@@ -185,25 +165,22 @@ def _ordered(group: Group) -> list[Spot]:
     return [spot for place in places for spot in at.get(tuple(map(same, place)), [])]
 
 
-def _names(found: list[Group], by_group: list[list[Spot]], ink: Ink) -> list[tuple[str, ...]]:
-    """What rows are called, over all tables."""
+def _names(found: list[Group], by_group: list[list[Spot]]) -> Iterator[tuple[str, ...]]:
+    """Name the rows of all tables: by their swept values, if there are any."""
     naming = telling(found)
-    return [
-        (" ".join(_place(group, spot)),) if group.keys else tuple(group.names[n] for n in naming)
-        for group, spots in zip(found, by_group, strict=True)
-        for spot in spots
-    ]
-
-
-def _place(group: Group, spot: Spot) -> list[str]:
-    """The swept value; of several keys each with its name."""
-    if len(group.keys) == 1:
-        return [words.setting(spot.values[group.keys[0]])]
-    return [f"{short(key, group.swept)} {words.setting(spot.values[key])}" for key in group.keys]
+    for group, spots in zip(found, by_group, strict=True):
+        for spot in spots:
+            if not group.keys:
+                yield tuple(group.names[n] for n in naming)
+            elif len(group.keys) == 1:
+                yield (words.setting(spot.values[group.keys[0]]),)
+            else:
+                values = {key: spot.values[key] for key in group.keys}
+                yield (" ".join(settings(values, group.swept)),)
 
 
 def _empirical(spots: list[Spot], ink: Ink) -> list[str]:
-    pairs = [empirical(spot) if spot.done else ("–", None) for spot in spots]
+    pairs = [legend.empirical(spot) if spot.done else ("–", None) for spot in spots]
     means = words.align([ink.plain(mean) for mean, _ in pairs])
     return [
         f"{mean} ± {deviation}" if deviation else mean
@@ -212,54 +189,49 @@ def _empirical(spots: list[Spot], ink: Ink) -> list[str]:
 
 
 def _bounds(spots: list[Spot], ink: Ink) -> list[str]:
-    """The certified bound, and unless violated the limit of what the attack can show.
+    """Write the certified bound, and unless violated the limit of what the attack can show.
 
-    Where nothing is certified, the approximate interval, in parentheses.
+    If nothing is certified, write the approximate interval in parentheses.
     """
-    signs, texts = zip(*map(certified, spots), strict=True)
+    signs, texts = zip(*map(legend.certified, spots), strict=True)
     given = [bool(spot.estimates("epsilon_lower")) for spot in spots]
     lowers = words.align(
         [ink.plain(text) if here else "" for text, here in zip(texts, given, strict=True)]
     )
-    uppers = words.align([ink.plain(limit(s)) if _limited(s) else "" for s in spots])
+    uppers = words.align([ink.plain(legend.limit(spot)) for spot in spots])
     bounds = [
         (f"{sign} {low}" if low.strip() else f"  {low}")
         + (f"  {LIMIT} {up}" if up.strip() else f"    {up}")
         for sign, low, up in zip(signs, lowers, uppers, strict=True)
     ]
     return [
-        text if text.strip() else ink.plain(interval(spot))
+        text if text.strip() else ink.plain(legend.interval(spot))
         for text, spot in zip(bounds, spots, strict=True)
     ]
 
 
 def _bounds_title(spots: list[Spot]) -> str:
-    if not any(interval(spot) for spot in spots):
+    if not any(legend.interval(spot) for spot in spots):
         return BOUNDS[0]
     return BOUNDS[1] if any(spot.estimates("epsilon_lower") for spot in spots) else BOUNDS[2]
 
 
-def _limited(spot: Spot) -> bool:
-    return spot.verdict in ("consistent", "inconclusive") and bool(limit(spot))
-
-
 def _verdict(spot: Spot, ink: Ink, worded: bool) -> Text:
-    """The sign of the verdict, what it means, and of repeats how many are violated."""
-    text = tally(spot)
-    told = [f"violated {text}" if text else WORDS[spot.verdict]] if worded else [text or ""]
-    mark = [UNEXPECTED] if spot.unexpected else []
+    """Return the sign of the verdict, its meaning, and of repeats the number of violated ones."""
+    tally = legend.tally(spot)
+    text = tally or ""
+    if worded:
+        text = f"violated {tally}" if tally else WORDS[spot.verdict]
+    mark = UNEXPECTED if spot.unexpected else ""
     style = STYLE["failed"] if spot.unexpected else STYLE[spot.verdict]
-    return ink.text(" ".join(filter(None, [*mark, SYMBOL[spot.verdict], *told])), style)
+    return ink.text(" ".join(filter(None, [mark, SYMBOL[spot.verdict], text])), style)
 
 
 # The table of two swept keys: one down, one across, claimed, empirical and certified ε.
 
 
 CERTIFIED = (BOUND, AVERAGE, LIMIT)
-"""Signs of what stands on the right of a wide cell."""
-
-Block = list[list[Line]]
-"""A cell: lines of entries. Stacked, each line has one entry; wide, it has two."""
+"""Signs of the lines on the right of a wide cell."""
 
 
 class Grid(NamedTuple):
@@ -272,47 +244,42 @@ class Grid(NamedTuple):
     short_heads: list[str]
     """The same in two lines, for narrow columns."""
     wide: list[list[Text]]
-    """Cells of each column, what is certified beside what was measured."""
+    """Cells of each column, certified numbers beside measured ones."""
     stacked: list[list[Text]]
     """The same, one number a line."""
 
 
 def grid_of(group: Group, ink: Ink) -> Grid:
-    """Lays out a group that has exactly two swept keys."""
-    down, across = axes(group)
-    rows, columns = group.axis(down), group.axis(across)
-    at = {(same(s.values[down]), same(s.values[across])): s for s in group.spots}
-    spots = [[at.get((same(row), same(column))) for column in columns] for row in rows]
+    """Lay out a group that has exactly two swept keys."""
+    down, across, rows, columns, spots = square(group)
     leads, claim_in_cell = _leads(short(down, group.swept), rows, spots)
     values = [words.setting(value) for value in columns]
+    title = short(across, group.swept)
     wide = _columns(spots, ink, claim_in_cell, wide=True)
-    spans = _equal_rows(wide)
     stacked = _columns(spots, ink, claim_in_cell, wide=False)
-    wide, stacked = (
-        [[cells[first] for first, _ in spans] for cells in body] for body in (wide, stacked)
-    )
+    spans = _equal_rows(wide)
     return Grid(
         leads=[[ink.plain(lead[0]), *(_span(lead[1:], at, ink) for at in spans)] for lead in leads],
-        heads=[ink.plain(f"{short(across, group.swept)} {value}") for value in values],
-        short_heads=[ink.plain(f"{short(across, group.swept)}\n{value}") for value in values],
-        wide=wide,
-        stacked=stacked,
+        heads=[ink.plain(f"{title} {value}") for value in values],
+        short_heads=[ink.plain(f"{title}\n{value}") for value in values],
+        wide=[[cells[first] for first, _ in spans] for cells in wide],
+        stacked=[[cells[first] for first, _ in spans] for cells in stacked],
     )
 
 
 def fits_wide(grid: Grid, width: int) -> bool:
-    """Whether the grid needs no stacking; a report stacks all of its tables or none."""
-    return _total(grid.wide, grid.heads) <= _room(grid, width, INK_GAP)
+    """True if the grid needs no stacking; a report stacks all of its tables or none."""
+    return _total(grid.wide, grid.heads, GAP) <= _room(grid, width, GAP)
 
 
 def fits(grid: Grid, width: int) -> bool:
-    """Whether at least one column of the grid has room beside the names of the rows."""
+    """True if at least one column of the grid has room beside the names of the rows."""
     columns = zip(grid.stacked, grid.short_heads, strict=True)
     return all(_total([cells], [head], 1) <= _room(grid, width, 1) for cells, head in columns)
 
 
 def grid_tables(grid: Grid, ink: Ink, width: int, *, wide: bool) -> Iterator[Table]:
-    """Draws the grid, in as many tables as the width requires.
+    """Draw the grid, in as many tables as the width requires.
 
     Args:
         grid: what to draw.
@@ -322,16 +289,10 @@ def grid_tables(grid: Grid, ink: Ink, width: int, *, wide: bool) -> Iterator[Tab
     """
     body = grid.wide if wide else grid.stacked
     # Tighter columns and shorter titles are better than a second table.
-    layouts = [
-        (h, gap) for h in (grid.heads, grid.short_heads) for gap in (INK_GAP, INK_GAP - 1, 1)
-    ]
+    layouts = itertools.product((grid.heads, grid.short_heads), (GAP, GAP - 1, 1))
     heads, gap = next(
-        (
-            (heads, gap)
-            for heads, gap in layouts
-            if _total(body, heads, gap) <= _room(grid, width, gap)
-        ),
-        layouts[0],
+        (at for at in layouts if _total(body, *at) <= _room(grid, width, at[1])),
+        (grid.heads, GAP),
     )
     room = _room(grid, width, gap)
     start = 0
@@ -350,28 +311,31 @@ def _room(grid: Grid, width: int, gap: int) -> int:
 def _leads(
     name: str, rows: list[Any], spots: list[list[Spot | None]]
 ) -> tuple[list[list[str]], bool]:
-    """The columns before the grid, each with its title first, and whether cells show claims."""
+    """Return the columns before the grid, titles first, and whether cells must show claims."""
     claims = [{spot.claim for spot in row if spot is not None} - {None} for row in spots]
-    labels = [words.setting(row) for row in rows]
+    labels = words.align([words.setting(row) for row in rows])
     if any(len(found) > 1 for found in claims):
-        return [[name, *words.align(labels)]], True
-    given = [words.number(row) for row in rows]
+        return [[name, *labels]], True
     row_claims = [next(iter(found), None) for found in claims]
+    given = [words.number(row) for row in rows]
     if all(a is None or a == b for a, b in zip(row_claims, given, strict=True)):
         claimed = any(claim is not None for claim in row_claims)
-        return [[f"claimed {name}" if claimed else name, *words.align(labels)]], False
-    texts = [words.point(claim) for claim in row_claims]
-    return [[name, *words.align(labels)], ["claimed ε", *words.align(texts)]], False
+        return [[f"claimed {name}" if claimed else name, *labels]], False
+    texts = words.align([words.point(claim) for claim in row_claims])
+    return [[name, *labels], ["claimed ε", *texts]], False
 
 
 def _columns(
     spots: list[list[Spot | None]], ink: Ink, claim: bool, *, wide: bool
 ) -> list[list[Text]]:
-    """The cells of each column, all of one width, numbers aligned on the decimal point."""
+    """Return the cells of each column: one width, numbers aligned on the decimal point."""
     columns = []
     mark = any(spot.unexpected for row in spots for spot in row if spot is not None)
     for column in zip(*spots, strict=True):
-        blocks = [_block(lines(spot, claim=claim), wide) if spot else [] for spot in column]
+        blocks = [
+            _block(legend.lines(spot, claim=claim), wide) if spot is not None else []
+            for spot in column
+        ]
         entries = [entry for block in blocks for line in block for entry in line]
         sign = max((len(ink.plain(entry.sign)) for entry in entries), default=1)
         texts = [entry.text for entry in entries if entry.is_number]
@@ -390,10 +354,10 @@ def _columns(
     return columns
 
 
-def _block(found: list[Line], wide: bool) -> Block:
+def _block(found: list[Line], wide: bool) -> list[list[Line]]:
+    """Return the lines of a cell: stacked, each has one entry; wide, it has two."""
     if not wide or not all(line.is_number for line in found):
         return [[line] for line in found]
-    # What is measured on the left, what is certified on the right.
     left = [line for line in found if line.sign not in CERTIFIED]
     right = [line for line in found if line.sign in CERTIFIED]
     blank = Line(" ", "", "")
@@ -424,7 +388,7 @@ def _table(
     for lead in aligned:
         table.add_column(ink.text(lead[0]), no_wrap=True)
     for head, cells in zip(heads, body, strict=True):
-        # Titles begin above the numbers, behind the column of signs, where there is room.
+        # Titles begin above the numbers, behind the column of signs, if there is room.
         indent = "  " if _width([head]) + 2 <= _text_width(cells) else ""
         table.add_column(ink.text(indent + head.replace("\n", "\n" + indent)), no_wrap=True)
     for index, row in enumerate(zip(*body, strict=True), start=1):
@@ -433,7 +397,7 @@ def _table(
 
 
 def _equal_rows(body: list[list[Text]]) -> list[tuple[int, int]]:
-    """First and last of each run of rows that show the very same in every column."""
+    """Return first and last of each run of rows with equal cells in every column."""
     spans: list[tuple[int, int]] = []
     rows = list(zip(*body, strict=True))
     for index, row in enumerate(rows):
@@ -445,12 +409,12 @@ def _equal_rows(body: list[list[Text]]) -> list[tuple[int, int]]:
 
 
 def _span(labels: list[str], span: tuple[int, int], ink: Ink) -> str:
-    """What the rows of a run are called: 0.1 … 10."""
+    """Name the rows of a run: 0.1 … 10."""
     first, last = (ink.plain(labels[index]) for index in span)
     return first if first == last else f"{first.strip()}{ink.plain(' … ')}{last.strip()}"
 
 
-def _total(body: list[list[Text]], heads: list[str], gap: int = INK_GAP) -> int:
+def _total(body: list[list[Text]], heads: list[str], gap: int) -> int:
     widths = [
         max(_text_width(cells), _width([head])) for cells, head in zip(body, heads, strict=False)
     ]
