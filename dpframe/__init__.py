@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from dpframe.interfaces.estimator import Settled as Settled
     from dpframe.interfaces.estimator import Share as Share
     from dpframe.interfaces.estimator import UpperOf as UpperOf
+    from dpframe.interfaces.executor import Executor as Executor
+    from dpframe.interfaces.executor import Task as Task
     from dpframe.interfaces.hookspecs import hookimpl as hookimpl
     from dpframe.interfaces.mechanism import ForeignMechanism as ForeignMechanism
     from dpframe.interfaces.mechanism import HostMechanism as HostMechanism
@@ -91,6 +93,7 @@ _HOME = {
     "Earned": "dpframe.interfaces.pair",
     "Estimate": "dpframe.interfaces.estimator",
     "Estimator": "dpframe.interfaces.estimator",
+    "Executor": "dpframe.interfaces.executor",
     "Floats": "dpframe.common.types",
     "ForeignMechanism": "dpframe.interfaces.mechanism",
     "GaussianDP": "dpframe.claims",
@@ -118,6 +121,7 @@ _HOME = {
     "Statistic": "dpframe.interfaces.statistic",
     "SubsampledGaussianDP": "dpframe.claims",
     "Target": "dpframe.interfaces.attack",
+    "Task": "dpframe.interfaces.executor",
     "Tree": "dpframe.common.types",
     "UpperOf": "dpframe.interfaces.estimator",
     "ZeroConcentratedDP": "dpframe.claims",

@@ -6,15 +6,21 @@ import ast
 import importlib
 import sys
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 import dpframe
+from dpframe.commands.audit import load
+from dpframe.commands.run import Invocation, run
+from dpframe.engine.run import quiet
 from dpframe.interfaces import registry
 from dpframe.interfaces.plugin import parameters
 from dpframe.results.verdict import exit_code
+from dpframe.search import arms
 
 HERE = Path(__file__).parent / "third_party"
 
@@ -45,7 +51,7 @@ def test_it_imports_nothing_private() -> None:
             else []
         )
     }
-    assert modules <= {"dpframe", "jax", "math", "typing"}
+    assert modules <= {"cloudpickle", "concurrent.futures", "dpframe", "jax", "math", "typing"}
 
 
 def test_it_is_found_with_its_provenance(installed: Path) -> None:
@@ -77,3 +83,44 @@ def test_an_audit_uses_it(installed: Path) -> None:
     assert (used["distribution"], used["version"]) == ("dpframe-example", "1.2.3")
     verdicts = {c["estimator"]["use"]: c["verdict"] for c in record["cells"]}
     assert verdicts["advantage"] is None
+
+
+def test_its_executor_does_the_tasks_of_a_run(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of traced mechanisms and of black boxes, passes and searches; and all counts stay."""
+    import dpframe_example
+
+    monkeypatch.setattr(arms, "TRIP", 0.0)  # no round is too small to travel
+    document = {
+        "schema": 1,
+        "audit": {"name": "t", "trials": 4000, "seed": 5},
+        "pair": {"use": "zeros-ones", "params": {"dim": 2}},
+        "mechanism": [
+            {"use": "uniform-noise"},
+            {"use": "laplace-numpy", "params": {"epsilon": 1.0}},
+        ],
+        "attack": [{"use": "majority-vote"}],
+        "estimator": [{"use": "precision"}, {"use": "betting"}],
+        "run": {"chunk": 512},
+    }
+    done: list[str] = []
+    submit = dpframe_example.Inline.submit
+
+    def noted(self: Any, task: dpframe.Task) -> Any:
+        done.append(type(task).__name__)
+        return submit(self, task)
+
+    monkeypatch.setattr(dpframe_example.Inline, "submit", noted)
+    found = run(
+        load(document), Invocation(tmp_path, cluster="inline:"), lambda *_: nullcontext(quiet)
+    )
+    assert {*done} == {"CountSegment", "DrawBox"}
+    wanted = dpframe.audit(document)
+    assert [cell.status for cell in found.cells] == ["ok"] * 4
+    assert [cell.counts for cell in found.cells] == [cell.counts for cell in wanted.cells]
+
+
+def test_addresses_of_unknown_executors_are_left_to_the_built_in_one(installed: Path) -> None:
+    with pytest.raises(dpframe.DpframeError, match="nowhere"):
+        registry.executor("nowhere://x", print)

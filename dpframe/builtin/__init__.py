@@ -44,7 +44,7 @@ from dpframe.builtin.neighbourhoods.vectors import Climb, Grid, Patterns, Random
 from dpframe.builtin.pairs.pairs import Records, Values, ZerosOnes
 
 if TYPE_CHECKING:
-    from dpframe import Attack, Estimator, HostMechanism, Mechanism, Neighbourhood, Pair
+    from dpframe import Attack, Estimator, Executor, HostMechanism, Mechanism, Neighbourhood, Pair
 
 
 @hookimpl
@@ -117,3 +117,11 @@ def dpframe_pairs() -> list[type[Pair]]:
 def dpframe_neighbourhoods() -> list[type[Neighbourhood]]:
     """Proposers of pairs."""
     return [Patterns, Grid, Random, Climb, RecordEdits]
+
+
+@hookimpl
+def dpframe_executors() -> list[type[Executor]]:
+    """Other machines. Called for `--cluster` only, because the imports are heavy."""
+    from dpframe.cluster.executor import DaskExecutor
+
+    return [DaskExecutor]

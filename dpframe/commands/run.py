@@ -12,6 +12,7 @@ import tomli
 
 from dpframe.commands.audit import environment, make_plan, make_record, plugin_records
 from dpframe.errors import DpframeError, RecordError
+from dpframe.interfaces import registry
 from dpframe.report import made as github
 from dpframe.report.files import markdown
 from dpframe.results import store as folder
@@ -94,11 +95,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from dpframe.cluster.client import Cluster
     from dpframe.engine.checkpoint import Store
     from dpframe.engine.ledger import Ledger
     from dpframe.engine.plan import Plan
     from dpframe.engine.run import Progress
+    from dpframe.interfaces.executor import Executor
     from dpframe.results.model import Record
     from dpframe.spec.audit import Audit
     from dpframe.workers.pool import Workers
@@ -118,7 +119,8 @@ class Invocation(NamedTuple):
     resume: bool = True
     """Go on with what the directory holds, instead of discarding it."""
     cluster: str | None = None
-    """Address of a Dask scheduler, or local:N; default: this machine."""
+    """Address of an executor, such as that of a Dask scheduler, or local:N; default: this
+    machine."""
 
 
 def run(
@@ -157,13 +159,11 @@ def run(
                 store.clear()
             elif earlier is not None and _complete(earlier, plan):
                 return earlier
-            cluster = None
+            executor = None
             if invocation.cluster is not None:
-                from dpframe.cluster.client import Cluster
-
-                cluster = stack.enter_context(Cluster(invocation.cluster, warn))
+                executor = stack.enter_context(registry.executor(invocation.cluster, warn))
             try:
-                record = _run(plan, store, ledger, display, workers, cluster)
+                record = _run(plan, store, ledger, display, workers, executor)
             finally:
                 if store.problem:
                     warn(store.problem)
@@ -178,14 +178,14 @@ def _run(
     ledger: Ledger,
     display: Display,
     workers: Workers,
-    cluster: Cluster | None,
+    executor: Executor | None,
 ) -> Record:
     from dpframe.engine.resources import planned_draws
     from dpframe.engine.run import run as run_plan
 
     started = time.perf_counter()
     with display(len(plan.audit.cells), planned_draws(plan)) as progress:
-        results = run_plan(plan, progress, store, None, ledger, workers, cluster)
+        results = run_plan(plan, progress, store, None, ledger, workers, executor)
     return make_record(plan, results, time.perf_counter() - started, workers.calls)
 
 

@@ -31,15 +31,16 @@ from dpframe.search.search import asked_of_draws
 from dpframe.workers.pool import Workers
 from dpframe.workers.process import available_cores
 from dpframe.workers.sensitivity import SensitivityCheck
+from dpframe.workers.tasks import HERE, ThisProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dpframe.cluster.client import Cluster
     from dpframe.engine.estimate import Extremes
     from dpframe.engine.passes import Work
     from dpframe.engine.plan import Pass, Plan
     from dpframe.engine.schedule import Event
+    from dpframe.interfaces.executor import Executor
     from dpframe.results.build import Exactly
     from dpframe.results.verdict import Looks
     from dpframe.sampling.address import Shard
@@ -72,7 +73,7 @@ def run(
     threads: int | None = None,
     ledger: Ledger | None = None,
     source: Source | None = None,
-    cluster: Cluster | None = None,
+    executor: Executor | None = None,
 ) -> list[CellResult]:
     """Runs every pass of a plan.
 
@@ -87,7 +88,7 @@ def run(
         threads: segments at once; default: one per core, or per accelerator.
         ledger: earlier looks at the same draws; default: none.
         source: where outputs of black boxes come from; default: worker processes that end with it.
-        cluster: draws in place of this process and its workers.
+        executor: does the tasks of the run; default: this process and its workers.
 
     Returns:
         One result per planned cell, in the order of the spec.
@@ -100,13 +101,16 @@ def run(
     with contextlib.ExitStack() as stack:
         if source is None:
             source = stack.enter_context(Workers(interpreters=plan.audit.interpreters))
-        if cluster is not None:
-            from dpframe.cluster.boxes import Boxes
+        if executor is None:
+            executor = ThisProcess(threads_here())
+        elif not executor.is_local:
+            from dpframe.workers.remote import RemoteBoxes, end
 
-            source = Boxes(cluster, source, plan.audit.environments)
-        threads = threads or (cluster.tasks if cluster else threads_here())
+            source = RemoteBoxes(executor, source, plan.audit.environments)
+            stack.callback(end, executor.run)
+        threads = threads or executor.under_way
         runner = Runner(plan, progress, store or Store(), threads, ledger, source)
-        runner.cluster = cluster
+        runner.executor = executor
         while waiting:
             waiting = runner.run(waiting)
         runner.search(plan.searches)
@@ -124,8 +128,8 @@ def threads_here() -> int:
 class Runner:
     """Collects the results of passes."""
 
-    cluster: Cluster | None = None
-    """Counts in place of this process."""
+    executor: Executor = HERE
+    """Counts, and draws what takes long."""
 
     def __init__(
         self,
@@ -176,16 +180,15 @@ class Runner:
 
     @functools.cached_property
     def _times(self) -> int:
-        """How many times as large as here segments are on the cluster."""
+        """Size of segments, in multiples of the usual one."""
         elements = sum(the_pass.coordinates for the_pass in self.plan.passes)
-        return 1 if self.cluster is None else self.cluster.times(elements / SEGMENT_ELEMENTS)
+        return self.executor.scale(elements / SEGMENT_ELEMENTS)
 
     def _stop(self) -> None:
         """Ends what threads wait for, or are long at."""
         self.leaving.set()
         self.source.stop()
-        if self.cluster is not None:
-            self.cluster.stop()
+        self.executor.stop()
 
     def search(self, cells: Sequence[Cell]) -> None:
         """Runs the cells that are searched."""
@@ -202,7 +205,7 @@ class Runner:
             lambda cell: looks[cell.id],
             partial(resolution_of, plan=self.plan),
             run.stop == "decided",
-            self.cluster,
+            self.executor,
         )
         crew = Crew(cells, settings, self.threads)
         try:
@@ -274,8 +277,8 @@ class Runner:
         work.leaving = self.leaving
         if isinstance(work, HostWork):
             work.source = self.source
-        elif isinstance(work, DeviceWork) and self.cluster is not None:
-            work.away = self.cluster
+        elif isinstance(work, DeviceWork):
+            work.executor = self.executor
             work.times = self._times
         if the_pass.anytime:
             stops = self.plan.audit.run.stop == "decided"

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from dpframe.interfaces.attack import Attack
     from dpframe.interfaces.estimator import Estimator
+    from dpframe.interfaces.executor import Executor
     from dpframe.interfaces.mechanism import HostMechanism, Mechanism
     from dpframe.interfaces.pair import Neighbourhood, Pair
 
@@ -45,3 +46,8 @@ def dpframe_pairs() -> Sequence[type[Pair]]:  # type: ignore[empty-body]
 @hookspec
 def dpframe_neighbourhoods() -> Sequence[type[Neighbourhood]]:  # type: ignore[empty-body]
     """Returns the neighbourhood classes that the plugin provides."""
+
+
+@hookspec
+def dpframe_executors() -> Sequence[type[Executor]]:  # type: ignore[empty-body]
+    """Return the executor classes that the plugin provides."""

@@ -32,6 +32,7 @@ from dpframe.sampling.programs import Place, Recipe, drawn
 from dpframe.workers.in_process import Here
 from dpframe.workers.process import available_cores
 from dpframe.workers.scheduling import Daemons, Load, Overdue, Pace, Request, Stopped, handed_out
+from dpframe.workers.tasks import HERE, DrawChunks, result
 from dpframe.workers.trial_call import seen, seen_shape
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
     from dpframe.common.types import HostArray, Tree
     from dpframe.engine.plan import Pass
     from dpframe.interfaces.attack import Attack
+    from dpframe.interfaces.executor import Executor
     from dpframe.interfaces.statistic import Statistic
-    from dpframe.sampling.programs import Away
     from dpframe.spec.audit import RunSettings
     from dpframe.workers.scheduling import Which
 
@@ -71,7 +72,7 @@ class Draws:
         run: how many draws the fit and pilot streams have.
         prng: name of the generator.
         made: the two datasets, as the pair made them.
-        away: who draws elsewhere what takes long; None: all is drawn here.
+        executor: draws what takes long.
     """
 
     def __init__(
@@ -80,10 +81,10 @@ class Draws:
         run: RunSettings,
         prng: str,
         made: tuple[Any, Any],
-        away: Away | None = None,
+        executor: Executor = HERE,
     ) -> None:
         run = resolved(run, the_pass.mechanisms[0], the_pass.trials)
-        self.the_pass, self.prng, self.made, self.away = the_pass, prng, made, away
+        self.the_pass, self.prng, self.made, self.executor = the_pass, prng, made, executor
         self.until: float | None = None
         """When nobody waits any longer for what is drawn, on the monotonic clock."""
         self.leaving = threading.Event()
@@ -223,17 +224,15 @@ class Draws:
                 raise Overdue  # and nobody waits
             return drawn(recipe, place(of, chunks))
 
-        away, pace = self.away, Pace(self._nbytes)
-        if away is not None and self._pays(which):
-            draw, until = away.draw, self.until
+        def by_executor(of: tuple[int, int], chunks: range) -> list[HostArray]:
+            task = DrawChunks(recipe, place(of, chunks), until=self.until)
+            found: list[HostArray] = result(self.executor.submit(task), self.until)
+            return found
+
+        executor, pace = self.executor, Pace(self._nbytes)
+        if not executor.is_local and self._pays(which):
             with at_work("sample"):
-                tasks = handed_out(
-                    which,
-                    pace,
-                    lambda *one: draw(recipe, place(*one), until),
-                    away.pool,
-                    away.tasks,
-                )
+                tasks = handed_out(which, pace, by_executor, Daemons(), executor.under_way)
         elif self.the_pass.slow and jax.default_backend() == "cpu":
             # One model after the other would keep one core busy.
             with at_work("sample"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from dpframe.interfaces.mechanism import Mechanism
     from dpframe.interfaces.statistic import Statistic
     from dpframe.sampling.address import Segment, Stream
-    from dpframe.workers.scheduling import Pool
 
 
 # The programs that run on the device: draw, score, count.
@@ -361,26 +360,6 @@ class Place(NamedTuple):
     dataset: int
     first: int
     stop: int
-
-
-class Away(Protocol):
-    """Other processes that count and draw what this one would."""
-
-    @property
-    def tasks(self) -> int:
-        """How many of them are best under way at once."""
-
-    @property
-    def pool(self) -> Pool:
-        """Threads that wait for them."""
-
-    def count(
-        self, parcel: Parcel, lanes: Sequence[int], index: int, segment: Segment
-    ) -> tuple[Tree, ...]:
-        """What `count_segment` gives."""
-
-    def draw(self, recipe: Recipe, place: Place, until: float | None) -> list[HostArray]:
-        """What `drawn` gives; raises Overdue when it is too late, on the monotonic clock."""
 
 
 def drawn(recipe: Recipe, place: Place) -> list[HostArray]:

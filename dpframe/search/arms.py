@@ -31,9 +31,9 @@ from dpframe.sampling.address import (
     segments,
 )
 from dpframe.sampling.content import data_digest
-from dpframe.sampling.programs import count_segment
 from dpframe.search.wealth import Point, Seen
 from dpframe.workers.process import available_cores
+from dpframe.workers.tasks import HERE
 from dpframe.workers.trial_call import seen, seen_shape
 
 if TYPE_CHECKING:
@@ -153,10 +153,10 @@ class Learned(DeviceWork):
 
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
         chunks = segment.stop - segment.first
-        small = self.away is not None and not self.the_pass.slow
+        small = not self.executor.is_local and not self.the_pass.slow
         if small and self.draws.seconds * chunks < TRIP and _CORES.acquire(blocking=False):
             try:
-                return self.counted_by(count_segment, index, segment)
+                return self.counted_by(HERE, index, segment)
             finally:
                 _CORES.release()
         return super().draw_and_count(index, segment)
@@ -210,9 +210,9 @@ if TYPE_CHECKING:
 
     from dpframe.claims import Claim
     from dpframe.engine.plan import Pass
+    from dpframe.interfaces.executor import Executor
     from dpframe.interfaces.pair import Pair
     from dpframe.sampling.address import Segment
-    from dpframe.sampling.programs import Away
     from dpframe.spec.audit import RunSettings
 
     Counter = Callable[[Sequence[Callable[[], Any]]], list[Any]]
@@ -251,7 +251,7 @@ class Arm:
         prng: name of the generator.
         store: where counts are kept.
         tried: what was looked at already; shared by all arms.
-        away: who counts elsewhere; None: counted here.
+        executor: counts.
     """
 
     least = 0.0
@@ -269,11 +269,11 @@ class Arm:
         prng: str,
         store: Store,
         tried: set[Any],
-        away: Away | None = None,
+        executor: Executor = HERE,
     ) -> None:
         self.the_pass, self.claim, self.points, self.scale = the_pass, claim, points, scale
         self.run, self.prng, self.tried = run, prng, tried
-        self.store, self.away = store, away
+        self.store, self.executor = store, executor
         self.drawn = 0
         """Chunks of each dataset that were drawn."""
         self.seen = Seen(np.zeros((2, 0), np.int64), 0)
@@ -364,7 +364,7 @@ class Arm:
     def _learn(self, chunks: int, count: Counter) -> None:
         """Attacks learn from the first chunks, cuts come from the next; the rest is counted."""
         work = Learned(self.the_pass, self.run, self.prng, Store(), self.tried)
-        work.away = self.away
+        work.executor = self.executor
         cuts = max(1, min(chunks // 2, MOST_FOR_CUTS // self.the_pass.rows))
         work.learn_from(chunks, cuts)
         if self._work is None:

@@ -98,7 +98,7 @@ class Maker:
         if isinstance(mechanism, HostMechanism):
             return self._box_arm(pair, mechanism, claim, points)
         settings = self.settings
-        common = (settings.run, settings.prng, settings.store, self._tried, settings.away)
+        common = (settings.run, settings.prng, settings.store, self._tried, settings.executor)
         return Arm(self._pass(pair, mechanism), claim, points, self._scale(points), *common)
 
     def of(self, pair: Pair, mechanism: Any, attack: int) -> Cell:

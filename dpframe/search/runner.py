@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from dpframe.engine.checkpoint import Store
+    from dpframe.interfaces.executor import Executor
     from dpframe.results.verdict import Looks
-    from dpframe.sampling.programs import Away
     from dpframe.spec.audit import Cell, RunSettings
     from dpframe.workers.scheduling import Source
 
@@ -42,8 +42,8 @@ class Settings(NamedTuple):
     resolution_of: Callable[[Cell], float]
     """What the sampler resolves; added to both rates of what is bet against."""
     ends_when_decided: bool
-    away: Away | None = None
-    """Who counts and draws traced mechanisms elsewhere; None: that is done here."""
+    executor: Executor
+    """Counts and draws traced mechanisms."""
 
 
 # Searches of a run, several at once: each is driven by a thread, and counts on all cores.

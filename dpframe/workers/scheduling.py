@@ -146,8 +146,13 @@ class Load:
         """What is alike for all pairs of a search: who prints something, prints it for that."""
         self.as_code = False
         """Whether the modules of the mechanisms travel with them."""
+        self.sent: Any = None
+        """Kept by what sends it elsewhere."""
         self._pickled: bytes | None = None
         self._foreign: tuple[dict[str, Any], bytes] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Load, self.content
 
     def pickled(self) -> bytes:
         """In bytes: classes and functions that no module has, such as a script's, go as code.

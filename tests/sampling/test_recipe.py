@@ -16,38 +16,34 @@ from dpframe.commands.audit import make_plan
 from dpframe.sampling import draws as draws_module
 from dpframe.sampling.address import FIT, both_as_made
 from dpframe.sampling.draws import Draws
-from dpframe.sampling.programs import Place, Recipe, drawn
+from dpframe.sampling.programs import Place, drawn
 from dpframe.workers.scheduling import Daemons, Pace, Stopped, handed_out
+from dpframe.workers.tasks import HERE, ThisProcess
 
 
-class Near:
-    """Others, who are this process."""
+class Near(ThisProcess):
+    """An executor of other processes, which are this one."""
 
-    tasks = 3
+    is_local = False
 
     def __init__(self) -> None:
-        self.pool = ThreadPoolExecutor(self.tasks)
+        super().__init__(3)
         self.asked: list[Place] = []
 
-    def count(self, *_: Any) -> Any:
-        raise AssertionError
-
-    def draw(self, recipe: Recipe, place: Place, until: float | None) -> Any:
-        self.asked.append(place)
-        return drawn(recipe, place)
+    def submit(self, task: Any) -> Future[Any]:
+        self.asked.append(task.place)
+        return super().submit(task)
 
 
 @pytest.fixture
-def near() -> Any:
-    found = Near()
-    yield found
-    found.pool.shutdown()
+def near() -> Near:
+    return Near()
 
 
-def of(document: dict[str, Any], away: Any = None) -> Draws:
+def of(document: dict[str, Any], executor: Any = HERE) -> Draws:
     plan = make_plan(load(document, [Trains]))
     the_pass = plan.passes[0]
-    return Draws(the_pass, plan.audit.run, plan.prng, both_as_made(the_pass.pair), away)
+    return Draws(the_pass, plan.audit.run, plan.prng, both_as_made(the_pass.pair), executor)
 
 
 def test_outputs_are_the_same_whoever_draws_them(near: Near) -> None:
