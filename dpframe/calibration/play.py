@@ -12,9 +12,10 @@ import numpy as np
 from dpframe.calibration.exact import TRIALS, at_corner
 from dpframe.calibration.rehearsal import Outcome, rehearse
 from dpframe.calibration.whole import AUDITS, together
+from dpframe.common.machine import available_cores
 from dpframe.errors import CellError, DpframeError
 from dpframe.stats.binomial import exceedance
-from dpframe.workers.process import available_cores, begin, from_bytes, in_bytes, spawned
+from dpframe.workers.spawned import begin, from_bytes, in_bytes, spawned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     from dpframe.interfaces.executor import Executor
     from dpframe.results.model import Record
     from dpframe.spec.audit import Audit
-    from dpframe.workers.pool import Workers
+    from dpframe.workers.scheduling import Source
 
     Display = Callable[[int, int], AbstractContextManager[Progress]]
 
@@ -145,7 +145,7 @@ def run(
     from dpframe.engine.checkpoint import Store
     from dpframe.engine.ledger import Ledger
     from dpframe.sampling.compile_cache import keep_compiled_programs
-    from dpframe.workers.pool import Workers
+    from dpframe.workers.scheduling import source_of
 
     with folder.locked(directory / CHECKPOINT):
         keep_compiled_programs(warn)
@@ -153,7 +153,7 @@ def run(
         earlier = _earlier(directory, warn)
         ledger = Ledger((directory, directory / CHECKPOINT), _looks(earlier))
         with contextlib.ExitStack() as stack:
-            workers = stack.enter_context(Workers(interpreters=loaded.interpreters))
+            workers = stack.enter_context(source_of(loaded.cells, loaded.interpreters))
             plan = make_plan(loaded, workers)
             if not invocation.resume:
                 store.clear()
@@ -177,7 +177,7 @@ def _run(
     store: Store,
     ledger: Ledger,
     display: Display,
-    workers: Workers,
+    workers: Source,
     executor: Executor | None,
 ) -> Record:
     from dpframe.engine.resources import planned_draws

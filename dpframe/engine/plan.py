@@ -35,7 +35,7 @@ from dpframe.sampling.address import (
 )
 from dpframe.sampling.content import data_digest
 from dpframe.spec.audit import Skip
-from dpframe.workers.pool import Workers
+from dpframe.workers.scheduling import source_of
 from dpframe.workers.trial_call import seen_shape
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def plan(audit: Audit, prng: str, source: Source | None = None) -> Plan:
         source: calls black boxes for the first time; default: worker processes that end with it.
     """
     with contextlib.ExitStack() as stack:
-        source = source or stack.enter_context(Workers(interpreters=audit.interpreters))
+        source = source or stack.enter_context(source_of(audit.cells, audit.interpreters))
         planner = _Planner(audit, prng, source)
         while planner.left:
             try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 
-from dpframe.common.machine import StuckError, patiently
+from dpframe.common.machine import StuckError, available_cores, patiently
 from dpframe.common.text import blame
 from dpframe.engine.anytime import Loudest, Watches
 from dpframe.engine.checkpoint import Store, Uneven
@@ -28,8 +28,7 @@ from dpframe.results.build import CellResult
 from dpframe.sampling.address import EVAL, SEGMENT_ELEMENTS, Stream, digest
 from dpframe.search.runner import Crew, Drawn, Settings
 from dpframe.search.search import asked_of_draws
-from dpframe.workers.pool import Workers
-from dpframe.workers.process import available_cores
+from dpframe.workers.scheduling import source_of
 from dpframe.workers.sensitivity import SensitivityCheck
 from dpframe.workers.tasks import HERE, ThisProcess
 
@@ -100,7 +99,7 @@ def run(
     waiting: Sequence[Pass] = plan.passes
     with contextlib.ExitStack() as stack:
         if source is None:
-            source = stack.enter_context(Workers(interpreters=plan.audit.interpreters))
+            source = stack.enter_context(source_of(plan.audit.cells, plan.audit.interpreters))
         if executor is None:
             executor = ThisProcess(threads_here())
         elif not executor.is_local:
@@ -380,7 +379,8 @@ def count(
         Why cells could not be counted, by id.
     """
     with contextlib.ExitStack() as stack:
-        source = source or stack.enter_context(Workers(interpreters=plan.audit.interpreters))
+        if source is None:
+            source = stack.enter_context(source_of(plan.audit.cells, plan.audit.interpreters))
         counter = _Counter(plan, progress, store, threads_here(), Ledger(), source)
         counter.shard = shard
         waiting: Sequence[Pass] = owned(plan, shard)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from dpframe.common.machine import at_work
+from dpframe.common.machine import at_work, available_cores
 from dpframe.engine.checks import arrays, guarded, learns
 from dpframe.engine.rounds import ends
 from dpframe.engine.trace import resolved, score_dims, unstacked
@@ -29,9 +29,7 @@ from dpframe.sampling.address import (
     on_device,
 )
 from dpframe.sampling.programs import Place, Recipe, drawn
-from dpframe.workers.in_process import Here
-from dpframe.workers.process import available_cores
-from dpframe.workers.scheduling import Daemons, Load, Overdue, Pace, Request, Stopped, handed_out
+from dpframe.workers.scheduling import Load, Overdue, Pace, Request, Stopped, handed_out, in_daemon
 from dpframe.workers.tasks import HERE, DrawChunks, result
 from dpframe.workers.trial_call import seen, seen_shape
 
@@ -184,6 +182,8 @@ class Draws:
             self._box = Load(the_pass.mechanisms, for_a_box(self.made))
         where = the_pass.stream.of(stream), index, chunks.start, chunks.stop, the_pass.rows
         request = Request(lane, index, *where)
+        from dpframe.workers.in_process import Here
+
         with Here().lend(self._box) as (worker, *_):
             return [
                 as_scored(outputs, self.dtype)
@@ -232,11 +232,11 @@ class Draws:
         executor, pace = self.executor, Pace(self._nbytes)
         if not executor.is_local and self._pays(which):
             with at_work("sample"):
-                tasks = handed_out(which, pace, by_executor, Daemons(), executor.under_way)
+                tasks = handed_out(which, pace, by_executor, in_daemon, executor.under_way)
         elif self.the_pass.slow and jax.default_backend() == "cpu":
             # One model after the other would keep one core busy.
             with at_work("sample"):
-                tasks = handed_out(which, pace, here, Daemons(), available_cores())
+                tasks = handed_out(which, pace, here, in_daemon, available_cores())
         else:
             tasks = [[here(*one)] for one in which]
         return [[np.concatenate(each) for each in zip(*parts, strict=True)] for parts in tasks]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from dpframe.common.machine import available_cores
 from dpframe.engine.checkpoint import Saved, Store
 from dpframe.engine.checks import arrays, guarded, learns
 from dpframe.engine.fingerprint import entry_keys
@@ -32,7 +33,6 @@ from dpframe.sampling.address import (
 )
 from dpframe.sampling.content import data_digest
 from dpframe.search.wealth import Point, Seen
-from dpframe.workers.process import available_cores
 from dpframe.workers.tasks import HERE
 from dpframe.workers.trial_call import seen, seen_shape
 

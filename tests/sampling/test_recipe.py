@@ -17,7 +17,7 @@ from dpframe.sampling import draws as draws_module
 from dpframe.sampling.address import FIT, both_as_made
 from dpframe.sampling.draws import Draws
 from dpframe.sampling.programs import Place, drawn
-from dpframe.workers.scheduling import Daemons, Pace, Stopped, handed_out
+from dpframe.workers.scheduling import Pace, Stopped, handed_out, in_daemon
 from dpframe.workers.tasks import HERE, ThisProcess
 
 
@@ -93,7 +93,9 @@ def test_every_chunk_is_handed_out_once_whatever_the_pace() -> None:
 
     which = [("a", range(2, 40)), ("b", range(0)), ("c", range(7, 12))]
     with ThreadPoolExecutor(4) as pool:
-        found = handed_out(which, Fickle(1), lambda of, task: [(of, n) for n in task], pool, 4)
+        found = handed_out(
+            which, Fickle(1), lambda of, task: [(of, n) for n in task], pool.submit, 4
+        )
     assert [list(itertools.chain(*parts)) for parts in found] == [
         [(of, n) for n in chunks] for of, chunks in which
     ]
@@ -114,12 +116,11 @@ def test_the_first_mistake_ends_all(bad: int) -> None:
 
     begun = threading.Event()
 
-    class Two(Daemons):
-        def submit(self, call: Any) -> Future[Any]:
-            threads.append(found := super().submit(call))
-            if len(threads) == 2:
-                begun.set()
-            return found
+    def submit(call: Any) -> Future[Any]:
+        threads.append(found := in_daemon(call))
+        if len(threads) == 2:
+            begun.set()
+        return found
 
     who = threading.local()
     both = threading.Barrier(2)
@@ -136,6 +137,6 @@ def test_the_first_mistake_ends_all(bad: int) -> None:
             wait(threads, 30, FIRST_COMPLETED)
 
     with pytest.raises(ValueError, match="no"):
-        handed_out([("a", range(1000))], Pace(1), draw, Two(), 2)
+        handed_out([("a", range(1000))], Pace(1), draw, submit, 2)
     assert not wait(threads, 30).not_done
     assert len(asked) == 2

@@ -106,7 +106,7 @@ def asked(what: str, box: str, rows: int = 8, chunks: int = 1, **how: Any) -> An
     told: list[tuple[dict[str, Any], bytes]] = []
     server = foreign.Server(PARTS, lambda header, content: told.append((header, content)))
     data = (np.zeros(3), np.ones(3))
-    server.do(*foreign_start.task((Program(file=box, what=what),), data))
+    server.do(*foreign_start.external_load((Program(file=box, what=what),), data))
     assert told.pop(0)[0]["tell"] == "loaded"
     wanted = {"width": None, "raises": True, "time": False, "one": False, **how}
     task = {"do": "draw", "lane": 0, "data": 1, "stream": [1, "a", 0, "eval"], "dataset": 1}
@@ -234,7 +234,9 @@ def test_a_query_is_asked_without_a_draw(box: str) -> None:
     server = foreign.Server(PARTS, lambda header, content: told.append((header, content)))
     for what in ("constant", "raise"):
         server.program = None
-        server.do(*foreign_start.task((Program(file=box, what=what),), (np.zeros(3), np.ones(3))))
+        server.do(
+            *foreign_start.external_load((Program(file=box, what=what),), (np.zeros(3), np.ones(3)))
+        )
         server.do({"do": "query", "data": 1}, b"")
     assert told[1] == (
         {"tell": "queried", "raised": None, "form": "a number"},
@@ -266,7 +268,9 @@ def test_what_an_import_changes_takes_no_new_process(
     monkeypatch.setenv("DPFRAME_A_LIBRARY", "0")
     told: list[Any] = []
     server = foreign.Server(PARTS, lambda header, content: told.append(header))
-    task = foreign_start.task((Program(file=str(tmp_path / "late.py"), what=what),), (0, 1))
+    task = foreign_start.external_load(
+        (Program(file=str(tmp_path / "late.py"), what=what),), (0, 1)
+    )
     where = {"stream": [1, "a", 0, "eval"], "first": 0, "stop": 1, "rows": 2, "answers": {}}
     for then in ("loaded", at_last):
         server.do(*task)
@@ -278,12 +282,12 @@ def test_what_an_import_changes_takes_no_new_process(
 def test_what_cannot_be_used_is_said(box: str, tmp_path: Path) -> None:
     told: list[Any] = []
     server = foreign.Server(PARTS, lambda header, content: told.append(header))
-    load, data = foreign_start.task((Program(file=box),), (0, 1))
+    load, data = foreign_start.external_load((Program(file=box),), (0, 1))
     server.do({**load, "digest": "0"}, data)
     assert "box.py has changed since the run began" in told.pop()["blame"]
     empty = tmp_path / "empty.py"
     empty.write_text("x = 1\n", encoding="utf-8")
-    server.do(*foreign_start.task((Program(file=str(empty)),), (0, 1)))
+    server.do(*foreign_start.external_load((Program(file=str(empty)),), (0, 1)))
     assert told.pop()["why"] == "empty.py has no function prepare(params, data)"
     # One process runs one program: another one might find what this one has changed.
     server.do(load, data)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from support.black_boxes import Box
 
-from dpframe.workers.pool import Workers
-from dpframe.workers.scheduling import Load, Stopped, Turns
+from dpframe.workers.pool import FairQueue, Workers
+from dpframe.workers.scheduling import Load, Stopped
 
 
 class Time:
@@ -26,56 +26,56 @@ def clock() -> Time:
     return Time()
 
 
-def used(turns: Turns, clock: Time, who: str, seconds: float, workers: int = 1) -> None:
-    ticket = turns.enter(who)
-    turns.leave(ticket)
-    turns.take(ticket, workers)
+def used(queue: FairQueue, clock: Time, who: str, seconds: float, workers: int = 1) -> None:
+    ticket = queue.enter(who)
+    queue.leave(ticket)
+    queue.take(ticket, workers)
     clock.now += seconds
-    turns.give_back(ticket)
+    queue.give_back(ticket)
 
 
 def test_who_has_had_least_comes_first(clock: Time) -> None:
-    turns = Turns(clock)
-    kept = [turns.enter(who) for who in ("slow", "fast")]
-    used(turns, clock, "slow", 8.0)
-    used(turns, clock, "fast", 5.0, workers=2)
-    slow, fast = (turns.enter(who) for who in ("slow", "fast"))
+    queue = FairQueue(clock)
+    kept = [queue.enter(who) for who in ("slow", "fast")]
+    used(queue, clock, "slow", 8.0)
+    used(queue, clock, "fast", 5.0, workers=2)
+    slow, fast = (queue.enter(who) for who in ("slow", "fast"))
     for one in kept:
-        turns.leave(one)
-    assert turns.is_next(slow)  # 8 seconds against 10
-    assert not turns.is_next(fast)
-    used(turns, clock, "slow", 3.0)
-    assert turns.is_next(fast)
+        queue.leave(one)
+    assert queue.is_next(slow)  # 8 seconds against 10
+    assert not queue.is_next(fast)
+    used(queue, clock, "slow", 3.0)
+    assert queue.is_next(fast)
 
 
 def test_of_equal_ones_the_first_comes_first(clock: Time) -> None:
-    turns = Turns(clock)
-    first, second = turns.enter("one"), turns.enter("other")
-    assert turns.is_next(first)
-    turns.leave(first)
-    assert turns.is_next(second)
+    queue = FairQueue(clock)
+    first, second = queue.enter("one"), queue.enter("other")
+    assert queue.is_next(first)
+    queue.leave(first)
+    assert queue.is_next(second)
 
 
 def test_who_wanted_nothing_for_long_is_not_ahead_for_long(clock: Time) -> None:
-    turns = Turns(clock)
-    used(turns, clock, "old", 100.0)
-    old = turns.enter("old")
-    turns.enter("new")
-    assert turns.is_next(old)  # both have had 100 seconds
-    used(turns, clock, "old", 1.0)
-    assert not turns.is_next(old)
+    queue = FairQueue(clock)
+    used(queue, clock, "old", 100.0)
+    old = queue.enter("old")
+    queue.enter("new")
+    assert queue.is_next(old)  # both have had 100 seconds
+    used(queue, clock, "old", 1.0)
+    assert not queue.is_next(old)
 
 
 def test_what_is_out_counts_while_it_is_out(clock: Time) -> None:
-    turns = Turns(clock)
-    ticket = turns.enter("long")
-    turns.leave(ticket)
-    turns.take(ticket, 1)
-    first, again, later = (turns.enter(who) for who in ("other", "long", "other"))
+    queue = FairQueue(clock)
+    ticket = queue.enter("long")
+    queue.leave(ticket)
+    queue.take(ticket, 1)
+    first, again, later = (queue.enter(who) for who in ("other", "long", "other"))
     clock.now += 1.0
-    turns.leave(first)
-    assert turns.is_next(later)  # though the other one came before it
-    assert not turns.is_next(again)
+    queue.leave(first)
+    assert queue.is_next(later)  # though the other one came before it
+    assert not queue.is_next(again)
 
 
 class Process:
@@ -100,10 +100,10 @@ def lender(monkeypatch: pytest.MonkeyPatch) -> Workers:
 def test_who_wants_two_is_not_passed(lender: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others who want one each leave no moment in which both are free."""
     entered, order = threading.Semaphore(0), []
-    enter = Turns.enter
+    enter = FairQueue.enter
 
-    def noted(self: Any, who: str) -> Any:
-        ticket = enter(self, who)
+    def noted(self: Any, owner: str) -> Any:
+        ticket = enter(self, owner)
         entered.release()
         return ticket
 
@@ -116,7 +116,7 @@ def test_who_wants_two_is_not_passed(lender: Workers, monkeypatch: pytest.Monkey
     threads = [threading.Thread(target=wants, args=(number,)) for number in (2, 1)]
     with lender.lend(own):
         with lender.lend(own):
-            monkeypatch.setattr(Turns, "enter", noted)
+            monkeypatch.setattr(FairQueue, "enter", noted)
             for thread in threads:
                 thread.start()
                 assert entered.acquire(timeout=10)
