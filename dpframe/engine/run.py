@@ -18,7 +18,6 @@ from dpframe.engine.anytime import Loudest, Watches
 from dpframe.engine.checkpoint import Store, Uneven
 from dpframe.engine.estimate import estimate_cell
 from dpframe.engine.fingerprint import drawn_with
-from dpframe.engine.host import HostWork
 from dpframe.engine.ledger import Inquiry, Ledger, resolution_of, share_of_error
 from dpframe.engine.passes import DeviceWork
 from dpframe.engine.schedule import Counted, Finished, GaveUpError, Paused, Schedule
@@ -26,10 +25,7 @@ from dpframe.errors import CellError, SampleError, WorthlessError
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results.build import CellResult
 from dpframe.sampling.address import EVAL, SEGMENT_ELEMENTS, Stream, digest
-from dpframe.search.runner import Crew, Drawn, Settings
-from dpframe.search.search import asked_of_draws
 from dpframe.workers.scheduling import source_of
-from dpframe.workers.sensitivity import SensitivityCheck
 from dpframe.workers.tasks import HERE, ThisProcess
 
 if TYPE_CHECKING:
@@ -193,6 +189,8 @@ class Runner:
         """Runs the cells that are searched."""
         if not cells:
             return
+        from dpframe.search.runner import Drawn, SearchRunner, Settings
+
         run = self.plan.audit.run
         looks = {cell.id: self._look_of(cell) for cell in cells}
         settings = Settings(
@@ -206,9 +204,9 @@ class Runner:
             run.stop == "decided",
             self.executor,
         )
-        crew = Crew(cells, settings, self.threads)
+        searches = SearchRunner(cells, settings, self.threads)
         try:
-            with contextlib.closing(crew.events(HEARTBEAT)) as events:
+            with contextlib.closing(searches.events(HEARTBEAT)) as events:
                 for event in events:
                     match event:
                         case Drawn(cell=cell, draws=draws):
@@ -230,6 +228,8 @@ class Runner:
             if result.cell.search is not None or not mechanism.has_query():
                 continue
             if (mechanism, pair) not in known:
+                from dpframe.workers.sensitivity import SensitivityCheck
+
                 check = SensitivityCheck(mechanism, self.source, self.plan.audit.run)
                 try:
                     patiently(partial(check.look, [pair]), self.plan.audit.run.seconds)
@@ -248,6 +248,8 @@ class Runner:
         What was drawn without a seed cannot be drawn again: every search of it that is shown is
         another try.
         """
+        from dpframe.search.search import asked_of_draws
+
         assert cell.search is not None
         mechanism = cell.search.mechanism
         group = digest(["search", mechanism.distribution, mechanism.use])
@@ -271,14 +273,17 @@ class Runner:
         )
 
     def _work(self, the_pass: Pass) -> Work:
-        kind = HostWork if isinstance(the_pass.mechanisms[0], HostMechanism) else DeviceWork
-        work = kind(the_pass, self.plan.audit.run, self.plan.prng, self.store, self.tried)
-        work.leaving = self.leaving
-        if isinstance(work, HostWork):
+        about = (the_pass, self.plan.audit.run, self.plan.prng, self.store, self.tried)
+        work: Work
+        if isinstance(the_pass.mechanisms[0], HostMechanism):
+            from dpframe.engine.host import HostWork
+
+            work = HostWork(*about)
             work.source = self.source
-        elif isinstance(work, DeviceWork):
-            work.executor = self.executor
-            work.times = self._times
+        else:
+            work = DeviceWork(*about)
+            work.executor, work.times = self.executor, self._times
+        work.leaving = self.leaving
         if the_pass.anytime:
             stops = self.plan.audit.run.stop == "decided"
             inquiry = Inquiry(the_pass, self.plan, self.ledger)
@@ -290,7 +295,7 @@ class Runner:
             case Counted(work=work, dataset=dataset, segment=segment):
                 work.add(dataset, segment, event.counts, event.seconds)
                 self.label = work.the_pass.cells[0][0].mechanism.label
-                if not isinstance(work, HostWork):  # black boxes: every call counts
+                if not work.on_host:  # black boxes: every call counts
                     self.draws += work.draws_of(segment)
             case Paused(work=work):
                 if work.watches is not None:
