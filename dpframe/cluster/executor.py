@@ -60,7 +60,7 @@ COST = 1.4e-3
 `tests/benchmarks/scale.py`."""
 
 SHARE = 0.1
-"""Of its time that a scheduler should be busy at most."""
+"""Largest share of its time that a scheduler should be busy."""
 
 MOST_TASKS = 512
 """Tasks under way at once: each has a thread of the driver that waits for it."""

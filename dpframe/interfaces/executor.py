@@ -66,7 +66,7 @@ class Executor(ABC):
     """
 
     schemes: ClassVar[tuple[str, ...]] = ()
-    """What addresses begin with, before the first colon."""
+    """Beginnings of addresses, before the first colon."""
     is_local: ClassVar[bool] = False
     """True if tasks are done in the thread that submits them."""
 

@@ -76,7 +76,7 @@ class Sample(NamedTuple):
 
 
 class Box(NamedTuple):
-    """What all tasks for one box share."""
+    """The part that all tasks for one load share."""
 
     run: str
     load: Load

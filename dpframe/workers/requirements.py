@@ -21,7 +21,7 @@ _IMPORT = re.compile(r"^\s*import\s+([\w., ]+)", re.MULTILINE)
 
 
 class Requirements(NamedTuple):
-    """What must be the same wherever a box is drawn."""
+    """Versions and code that must be the same wherever a box is drawn."""
 
     libraries: Mapping[str, str] = {}
     """Versions of the distributions that its code imports, by name."""

@@ -169,7 +169,7 @@ class Request(NamedTuple):
     stop: int
     rows: int
     asking: Asking | None = None
-    """How answers of any kind are asked for, before the shape of one is known."""
+    """Way to ask for answers of any kind, before the shape of one is known."""
 
     def as_task(self, shape: Shape | None) -> dict[str, Any]:
         """Return the request as a worker reads it, with what is known of the shape."""
@@ -186,7 +186,7 @@ class Request(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a worker says beside outputs."""
+    """Information that a worker gives beside outputs."""
 
     answering: bool = False
     """True if they are answers of any kind, as rows of 64-bit words."""
@@ -206,7 +206,7 @@ class Lent(Protocol):
 
     @property
     def told(self) -> Told:
-        """What it said beside the last outputs."""
+        """Information beside the last outputs."""
 
     def draw(
         self, request: Request, shape: Shape | None, deadline: float | None
