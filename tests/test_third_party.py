@@ -124,3 +124,20 @@ def test_its_executor_does_the_tasks_of_a_run(
 def test_addresses_of_unknown_executors_are_left_to_the_built_in_one(installed: Path) -> None:
     with pytest.raises(dpframe.DpframeError, match="nowhere"):
         registry.executor("nowhere://x", print)
+
+
+def test_a_broken_executor_is_named_and_ends_no_other(
+    installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import dpframe_example
+
+    @dpframe.hookimpl
+    def dpframe_executors() -> Any:
+        raise RuntimeError("not today")
+
+    monkeypatch.setattr(dpframe_example, "dpframe_executors", dpframe_executors)
+    said: list[str] = []
+    with pytest.raises(dpframe.DpframeError, match="inline"):
+        registry.executor("inline:", said.append)
+    assert len(said) == 1
+    assert "not today" in said[0]
