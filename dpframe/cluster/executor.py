@@ -341,7 +341,8 @@ class DaskExecutor(Executor):
             Stopped: the run ends.
         """
         sent, rest = self._packed(task), dataclasses.replace(task, shared=None)
-        avoid = {worker for worker, place in self._places.items() if place in task.avoid}
+        places = [*self._places.items()]  # other threads add to them
+        avoid = {worker for worker, place in places if place in task.avoid}
         broken = set(avoid)
         while True:
             able = self._able(task.kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import math
 import secrets
 import threading
 import time
@@ -203,7 +204,7 @@ class _Kept:
 
     def __init__(self) -> None:
         self._idle: list[tuple[str, Workers, float]] = []
-        self._busy: dict[Workers, Callable[[], bool]] = {}
+        self._busy: dict[Workers, tuple[str, Callable[[], bool]]] = {}
         self._lock = threading.Lock()
         self._watch: threading.Thread | None = None
 
@@ -215,7 +216,7 @@ class _Kept:
             places = [at for at, (own, _, _) in enumerate(self._idle) if own == run]
             workers = self._idle.pop(places[-1])[1] if places else Workers(1)
             workers.interpreters = {**workers.interpreters, **interpreters}
-            self._busy[workers] = is_wanted
+            self._busy[workers] = run, is_wanted
             if self._watch is None:
                 self._watch = threading.Thread(target=self._look, name="boxes", daemon=True)
                 self._watch.start()
@@ -227,22 +228,21 @@ class _Kept:
             if not workers.stopped:
                 self._idle.append((run, workers, time.monotonic()))
 
-    def end(self, run: str) -> None:
-        self._end(lambda own, _: own == run)
-
-    def _end(self, is_over: Callable[[str, float], bool]) -> None:
+    def end(self, run: str | None, old: float) -> None:
+        """End what serves a run, is unused since a time, or is not wanted any more."""
         with self._lock:
-            ended = [one for own, one, since in self._idle if is_over(own, since)]
+            ended = [one for own, one, since in self._idle if own == run or since < old]
             self._idle = [each for each in self._idle if each[1] not in ended]
-            ended += [one for one, is_wanted in self._busy.items() if not is_wanted()]
+            for workers, (own, is_wanted) in self._busy.items():
+                if own == run or not is_wanted():
+                    ended.append(workers)
         for workers in ended:
             workers.stop()
 
     def _look(self) -> None:
         while True:
             time.sleep(PULSE)
-            old = time.monotonic() - IDLE
-            self._end(lambda _, since, old=old: since < old)  # type: ignore[misc]
+            self.end(None, time.monotonic() - IDLE)
 
 
 _kept = _Kept()
@@ -250,7 +250,7 @@ _kept = _Kept()
 
 def end(run: str) -> None:
     """End the processes of this machine that serve a run."""
-    _kept.end(run)
+    _kept.end(run, -math.inf)
 
 
 # The machine that runs the audit.
@@ -279,7 +279,7 @@ class RemoteBoxes:
         self._warned: set[str] = set()
         self._busy = 0
         self._change = threading.Condition()
-        self._stopped = False
+        self.stopped = False
         self.asked, self.note = local.asked, local.note
 
     @property
@@ -305,10 +305,11 @@ class RemoteBoxes:
     def stop(self) -> None:
         """See `Source`."""
         with self._change:
-            self._stopped = True
+            self.stopped = True
             self._change.notify_all()
         self.local.stop()
         self.executor.stop()
+        end(self.executor.run)  # of an executor that does tasks in this process
 
     @contextlib.contextmanager
     def lend(self, load: Load, number: int = 1) -> Iterator[list[Lent]]:
@@ -320,8 +321,8 @@ class RemoteBoxes:
         load.message()  # raises before anything travels
         most = self.most
         with self._change:
-            self._change.wait_for(lambda: self._busy < most or self._stopped)
-            if self._stopped:
+            self._change.wait_for(lambda: self._busy < most or self.stopped)
+            if self.stopped:
                 raise Stopped
             self._busy += 1
         try:
@@ -414,7 +415,7 @@ class _Remote:
 
     def _drawn(self, request: Request, shape: Shape | None, deadline: float | None) -> Drawn:
         boxes, avoid = self._boxes, frozenset[str]()
-        while True:
+        while not boxes.stopped:
             now = time.monotonic()
             seconds = None if deadline is None else max(0.0, deadline - now)
             until = None if deadline is None else max(deadline, now) + self._late
@@ -433,6 +434,7 @@ class _Remote:
             if not is_the_places or len(avoid) + 1 >= TRIES:
                 return drawn
             avoid |= {drawn.place or f"attempt {len(avoid)}"}
+        raise Stopped
 
     def _here(
         self, why: str, request: Request, shape: Shape | None, deadline: float | None

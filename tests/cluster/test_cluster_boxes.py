@@ -234,6 +234,16 @@ def test_what_a_box_does_there_is_what_it_does_here(given: Any, error: Any) -> N
         drawn(RemoteBoxes(Near(given), Here()), Load((Box(),), DATA))
 
 
+def test_a_run_that_ends_asks_for_nothing_more() -> None:
+    near = Near()
+    boxes = RemoteBoxes(near, Here())
+    with boxes.lend(Load((Box(),), DATA)) as (worker,):
+        boxes.stop()
+        with pytest.raises(Stopped):
+            list(worker.draw(Request(0, 0, *WHERE), None, None))
+    assert not near.avoided
+
+
 def test_what_no_worker_can_draw_is_drawn_here() -> None:
     near = Near(RefusedError("a worker cannot use the environment 'old'"))
     outputs = drawn(RemoteBoxes(near, Here()), Load((Box(),), DATA))

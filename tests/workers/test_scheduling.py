@@ -1,4 +1,4 @@
-"""Who waits for a worker gets it in turn, whoever else takes many."""
+"""Workers are lent in turn, the display guesses what is under way, and a box has its own time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from support.black_boxes import Box
 
-from dpframe.workers.pool import FairQueue, Workers
+from dpframe.workers import scheduling
+from dpframe.workers.pool import FairQueue, UnderWay, Workers
 from dpframe.workers.scheduling import Load, Stopped
 
 
@@ -144,3 +145,59 @@ def test_who_waits_when_the_run_ends_is_told(lender: Workers) -> None:
         lender.stop()
         waiting.join(10)
     assert told.is_set()
+
+
+def test_the_first_call_is_not_guessed() -> None:
+    under_way = UnderWay()
+    under_way.begin("a", "box", 16, now=0.0)
+    assert [under_way.ahead(now) for now in (0.0, 100.0)] == [16, 16]
+
+
+def test_later_calls_are_as_fast_as_the_last() -> None:
+    under_way = UnderWay()
+    under_way.begin("a", "box", 2, now=0.0)
+    under_way.end("a", now=4.0)
+    assert under_way.ahead(4.0) == 0
+    under_way.begin("a", "box", 16, now=10.0)
+    under_way.begin("b", "box", 4, now=12.0)
+    under_way.begin("c", "another", 3, now=12.0)
+    assert [under_way.ahead(now) for now in (12.0, 14.0, 16.0)] == [
+        15 + 4 + 3,
+        14 + 3 + 3,
+        13 + 2 + 3,
+    ]
+    assert under_way.ahead(1e9) == 1 + 1 + 3  # what has not come is not done
+    under_way.end("b", now=22.0)
+    under_way.forget("c")
+    under_way.forget("c")
+    assert under_way.ahead(1e9) == 1
+
+
+def test_what_is_not_asked_for_is_not_ahead() -> None:
+    """A worker waits for the word that it is done."""
+    under_way = UnderWay()
+    under_way.begin("a", "box", 0, now=0.0)
+    assert under_way.ahead(5.0) == 0
+    under_way.end("a", now=5.0)
+    under_way.begin("a", "box", 1, now=5.0)
+    assert under_way.ahead(9.0) == 1
+
+
+def test_a_clock_runs_only_while_a_worker_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(scheduling.time, "monotonic", lambda: now)
+    clock = scheduling.Clock(5.0)
+    now = 200.0  # nobody was at work
+    assert clock.left() == 5.0
+    with clock.running():
+        now = 202.0
+        with clock.running():  # two at once count once
+            now = 203.0
+            assert clock.left() == 2.0
+    now = 300.0
+    assert clock.left() == 2.0
+    with clock.running():
+        assert clock.deadline() == 302.0
+        now = 303.0
+        assert clock.left() == -1.0
+    assert scheduling.Clock(None).left() is None
