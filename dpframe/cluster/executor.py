@@ -16,7 +16,7 @@ import jax
 
 from dpframe.cluster import worker as work
 from dpframe.cluster.worker import Answer, Sent
-from dpframe.common.text import blame
+from dpframe.common.text import error_message
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.executor import Executor, RefusedError, Task
 from dpframe.workers import remote
@@ -196,7 +196,9 @@ class Connection:
             except Exception as error:  # whatever a connection that breaks is called
                 failed += future is not None and future.status == "error"
                 if failed >= FAILED:
-                    raise CellError(f"workers cannot take a task in: {blame(error)}") from None
+                    raise CellError(
+                        f"workers cannot take a task in: {error_message(error)}"
+                    ) from None
                 if time.monotonic() > limit:
                     raise CellError(f"the scheduler is gone: {error}") from None
                 self._reconnect(client, limit)

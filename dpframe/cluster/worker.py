@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from dpframe import __version__
-from dpframe.common.text import blame
+from dpframe.common.text import error_message
 from dpframe.engine.fingerprint import code_digest
 from dpframe.errors import CellError
 from dpframe.interfaces.executor import RefusedError, Task, wanted
@@ -177,7 +177,7 @@ def answer(sent: Sent, task: Task) -> tuple[str, Any]:
     except CellError as error:
         return "failed", str(error)
     except Exception as error:  # of this machine: memory, a disk; another one may do better
-        return "broken", blame(error)
+        return "broken", error_message(error)
 
 
 def _is_wanted(worker: Any, key: Any) -> bool:

@@ -22,7 +22,7 @@ from dpframe.claims import ApproxDP, Claim, PureDP
 from dpframe.commands import audit as auditing
 from dpframe.commands.audit_training import name_of
 from dpframe.common.machine import available_cores
-from dpframe.common.text import message, printable
+from dpframe.common.text import escape, message
 from dpframe.errors import CellError, DpframeError, SpecError, UndecidedError, ViolationError
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import EQUAL, Neighbourhood, Pair
@@ -144,7 +144,7 @@ def _data(cell: CellRecord) -> Iterator[str]:
 
 
 def _short(text: str) -> str:
-    return printable(text if len(text) <= MOST else f"{text[:MOST]}…")
+    return escape(text if len(text) <= MOST else f"{text[:MOST]}…")
 
 
 def _where(path: Path, aside: str | None) -> Iterator[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpframe import __version__
-from dpframe.common.machine import StuckError, free_bytes, patiently, within
+from dpframe.common.machine import StuckError, free_bytes, with_timeout, within
 from dpframe.errors import PluginError
 from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import Estimator
@@ -241,7 +241,7 @@ def make_plan(loaded: Audit, source: Source | None = None) -> Plan:
         check_data(loaded)
         made = plan(loaded, generator_name(loaded.run.prng), source)
         with contextlib.suppress(StuckError):  # the run will say who hangs
-            patiently(Footprint(made, available_cores()).check, loaded.run.seconds)
+            with_timeout(Footprint(made, available_cores()).check, loaded.run.seconds)
     return made
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.commands.audit import make_plan
 from dpframe.common.machine import available_cores
-from dpframe.common.text import printable
+from dpframe.common.text import escape
 from dpframe.engine.resources import Footprint
 from dpframe.errors import DpframeError, SpecError
 from dpframe.interfaces import registry
@@ -44,7 +44,7 @@ def check(loaded: Audit) -> int:
     if found:
         where = f"{loaded.source.path}: expect: " if loaded.source.path else "expect: "
         counted = [f"{text} ({n} cells)" if n > 1 else text for text, n in found.items()]
-        raise SpecError([printable(f"{where}{text}") for text in counted])
+        raise SpecError([escape(f"{where}{text}") for text in counted])
     return Footprint(plan, available_cores()).bytes
 
 

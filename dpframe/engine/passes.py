@@ -33,7 +33,7 @@ from dpframe.sampling.address import (
 )
 from dpframe.sampling.content import data_digest
 from dpframe.sampling.draws import Draws, learn
-from dpframe.sampling.programs import Parcel
+from dpframe.sampling.programs import CountTask
 from dpframe.workers.tasks import HERE, CountSegment, result
 from dpframe.workers.trial_call import check_seen_alone, seen
 
@@ -366,7 +366,7 @@ class DeviceWork(Work):
         the_pass = self.the_pass
         mechanisms = stack(the_pass.mechanisms, self.dtype)
         zeros, *padded = pad((self.zeros, mechanisms, self.states, self.layouts), self.lanes)
-        self.parcel = Parcel(
+        self.count_task = CountTask(
             zeros,
             (padded[0], padded[1], padded[2]),
             self.attacks,
@@ -410,6 +410,6 @@ class DeviceWork(Work):
         self, executor: Executor, index: int, segment: Segment
     ) -> tuple[Segment, tuple[Tree, ...]]:
         """Return what `draw_and_count` gives, by this process or by others."""
-        task = CountSegment(self.parcel, tuple(self.active), index, segment)
+        task = CountSegment(self.count_task, tuple(self.active), index, segment)
         counted: tuple[Tree, ...] = guarded("counting", lambda: result(executor.submit(task)))
         return segment, counted

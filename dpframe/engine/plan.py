@@ -9,7 +9,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpframe.common.machine import StuckError, patiently
+from dpframe.common.machine import StuckError, with_timeout
 from dpframe.engine.checks import (
     certifies,
     guarded,
@@ -191,7 +191,7 @@ def plan(audit: Audit, prng: str, source: Source | None = None) -> Plan:
         planner = _Planner(audit, prng, source)
         while planner.left:
             try:
-                patiently(planner.go_on, audit.run.seconds)
+                with_timeout(planner.go_on, audit.run.seconds)
             except StuckError as stuck:
                 planner.give_up(str(stuck))
         return planner.plan()

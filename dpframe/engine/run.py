@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 
-from dpframe.common.machine import StuckError, available_cores, patiently
-from dpframe.common.text import blame
+from dpframe.common.machine import StuckError, available_cores, with_timeout
+from dpframe.common.text import error_message
 from dpframe.engine.anytime import Loudest, Watches
 from dpframe.engine.checkpoint import Store, Uneven
 from dpframe.engine.estimate import estimate_cell
@@ -232,7 +232,7 @@ class Runner:
 
                 check = SensitivityCheck(mechanism, self.source, self.plan.audit.run)
                 try:
-                    patiently(partial(check.look, [pair]), self.plan.audit.run.seconds)
+                    with_timeout(partial(check.look, [pair]), self.plan.audit.run.seconds)
                     known[mechanism, pair] = check.found
                 except (CellError, StuckError) as error:
                     known[mechanism, pair] = str(error)
@@ -326,7 +326,7 @@ class Runner:
             shared = (work, self.plan, self.ledger, share, self.extremes)
             estimate = partial(estimate_cell, cell, place, *shared)
             try:
-                result = patiently(estimate, self.plan.audit.run.seconds)
+                result = with_timeout(estimate, self.plan.audit.run.seconds)
             except StuckError as stuck:
                 result = CellResult(cell=cell, reason=str(stuck))
             self.results[cell.id] = result
@@ -342,7 +342,7 @@ class Runner:
             return
         reason = str(error)
         if not isinstance(error, CellError):
-            reason = blame(error)
+            reason = error_message(error)
         for cell, _ in the_pass.cells:
             self.results[cell.id] = CellResult(cell=cell, reason=reason)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from dpframe.common.text import blame, cut, did_you_mean, listed, shown
+from dpframe.common.text import cut, did_you_mean, error_message, listed, shown
 from dpframe.errors import PluginError
 from dpframe.interfaces import hookspecs, plugin_files
 from dpframe.interfaces import mechanism as program_files
@@ -75,7 +75,7 @@ class Loader:
 
     def add(self, distribution: str, version: str, what: str, load: Callable[[], Any]) -> None:
         def fail(what: str, error: BaseException | str) -> None:
-            text = error if isinstance(error, str) else blame(error)
+            text = error if isinstance(error, str) else error_message(error)
             self.broken.append(Broken(distribution, version, what, " ".join(text.split())))
 
         try:
@@ -344,7 +344,7 @@ def executor(address: str, warn: Callable[[str], None]) -> Executor:
             for cls in hook.function():
                 found |= dict.fromkeys({*cls.schemes} - found.keys(), cls)
         except Exception as error:  # one plugin must not end what others do
-            warn(f"{hook.plugin_name}, {EXECUTORS}: {blame(error)}")
+            warn(f"{hook.plugin_name}, {EXECUTORS}: {error_message(error)}")
     return found.get(address.partition(":")[0], found["tcp"])(address, warn)
 
 

@@ -28,7 +28,7 @@ from dpframe.sampling.address import (
     for_jax,
     on_device,
 )
-from dpframe.sampling.programs import Place, Recipe, drawn
+from dpframe.sampling.programs import DrawTask, Place, drawn
 from dpframe.workers.scheduling import Load, Overdue, Pace, Request, Stopped, handed_out, in_daemon
 from dpframe.workers.tasks import HERE, DrawChunks, result
 from dpframe.workers.trial_call import seen, seen_shape
@@ -168,7 +168,7 @@ class Draws:
         if self.on_host:
             return [np.concatenate(parts) for parts in self.from_box(stream, lane, which)]
         where = [((lane, index), chunks) for index, chunks in which]
-        return [outputs for (outputs,) in self._made(self._recipe, stream, where)]
+        return [outputs for (outputs,) in self._made(self._draw_task, stream, where)]
 
     def from_box(self, stream: str, lane: int, which: Sequence[Which]) -> list[list[HostArray]]:
         """Outputs of a black box, in the order of their chunks; drawn in this process."""
@@ -191,15 +191,15 @@ class Draws:
             ]
 
     @cached_property
-    def _recipe(self) -> Recipe:
+    def _draw_task(self) -> DrawTask:
         the_pass = self.the_pass
         mechanisms = tuple(unstacked(one, self.dtype) for one in the_pass.mechanisms)
         where = self.data, the_pass.stream, self.prng, self.dtype.name, the_pass.rows
-        return Recipe(mechanisms, *where)
+        return DrawTask(mechanisms, *where)
 
     def _scores_by_chunks(self, own: Any) -> Iterator[list[Outputs]]:
         the_pass = self.the_pass
-        recipe = self._recipe._replace(scoring=tuple(tuple(pairs) for pairs in own))
+        recipe = self._draw_task._replace(scoring=tuple(tuple(pairs) for pairs in own))
         stream, wanted = PILOT, self.wanted[PILOT]
         if the_pass.anytime:
             stream, wanted = EVAL, first_end(the_pass)
@@ -211,7 +211,7 @@ class Draws:
             both = (next(found), next(found)) if pairs else ([], [])
             yield [(d0[:wanted], d1[:wanted]) for d0, d1 in zip(*both, strict=True)]
 
-    def _made(self, recipe: Recipe, stream: str, which: Sequence[Which]) -> list[list[HostArray]]:
+    def _made(self, recipe: DrawTask, stream: str, which: Sequence[Which]) -> list[list[HostArray]]:
         """For some chunks of lanes and datasets what the recipe gives, by whoever is soonest."""
 
         def place(of: tuple[int, int], chunks: range) -> Place:
@@ -252,9 +252,9 @@ class Draws:
     def seconds(self) -> float:
         """What a chunk takes here, once the program is compiled."""
         place = Place(FIT, 0, 0, 0, 1)
-        drawn(self._recipe, place)
+        drawn(self._draw_task, place)
         started = time.monotonic()
-        drawn(self._recipe, place)
+        drawn(self._draw_task, place)
         return time.monotonic() - started
 
     @property

@@ -229,7 +229,7 @@ def score_given(attack: Any, state: Tree, outputs: Array) -> Array:
 # All that decides what a segment of a pass counts: a value that any process can count from.
 
 
-class Parcel(NamedTuple):
+class CountTask(NamedTuple):
     """A pass over a mechanism that JAX traces, once its attacks have learned."""
 
     zeros: Any
@@ -254,7 +254,7 @@ class Parcel(NamedTuple):
 
 
 def count_segment(
-    parcel: Parcel, lanes: Sequence[int], index: int, segment: Segment
+    parcel: CountTask, lanes: Sequence[int], index: int, segment: Segment
 ) -> tuple[Tree, ...]:
     """Counts of a segment of one dataset: a pure function; call it in the parcel's precision.
 
@@ -293,7 +293,7 @@ def count_segment(
     return jax.tree.map(partial(_of_slots, slices=segment.slices), found) if slots else found
 
 
-def _in_slots(parcel: Parcel) -> tuple[Tree, ...]:
+def _in_slots(parcel: CountTask) -> tuple[Tree, ...]:
     """Counts of nothing for every place where a round may end: one program for all rounds."""
     most = most_slices(parcel.rows) + 1
     found: tuple[Tree, ...] = jax.tree.map(
@@ -318,7 +318,7 @@ def _of_slots(leaf: Any, slices: tuple[tuple[int, int], ...]) -> HostArray:
     return np.diff(counts[: len(slices) + 1], axis=0) if slices else counts[0]
 
 
-def _of(parcel: Parcel, lanes: Sequence[int]) -> tuple[Any, Any, Any]:
+def _of(parcel: CountTask, lanes: Sequence[int]) -> tuple[Any, Any, Any]:
     """Mechanisms, states and layouts, those of some lanes first; one program serves all."""
     if len(lanes) == parcel.lanes:
         return parcel.padded
@@ -334,7 +334,7 @@ def _of(parcel: Parcel, lanes: Sequence[int]) -> tuple[Any, Any, Any]:
 # the scores travel: a model has thousands of numbers, and a pilot looks at one of them.
 
 
-class Recipe(NamedTuple):
+class DrawTask(NamedTuple):
     """A mechanism of every lane of a pass, and where its outputs come from."""
 
     mechanisms: tuple[Any, ...]
@@ -362,7 +362,7 @@ class Place(NamedTuple):
     stop: int
 
 
-def drawn(recipe: Recipe, place: Place) -> list[HostArray]:
+def drawn(recipe: DrawTask, place: Place) -> list[HostArray]:
     """Outputs of some chunks, or their scores.
 
     A chunk is drawn, and scored, by one call of a program for chunks: so it is the same to the bit
@@ -385,7 +385,7 @@ def drawn(recipe: Recipe, place: Place) -> list[HostArray]:
         return [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
 
 
-def _of_key(recipe: Recipe, place: Place, key: HostArray) -> list[HostArray]:
+def _of_key(recipe: DrawTask, place: Place, key: HostArray) -> list[HostArray]:
     origin = Origin(key, recipe.data[place.dataset], np.int32(place.dataset))
     mechanism = recipe.mechanisms[place.lane]
     how: Any = {"rows": recipe.rows, "prng": recipe.prng}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpframe.common.text import blame
+from dpframe.common.text import error_message
 from dpframe.errors import CellError
 from dpframe.results.build import CellResult
 from dpframe.search.finding import finding
@@ -126,7 +126,7 @@ class SearchRunner:
         except CellError as error:
             return CellResult(cell=cell, reason=str(error), exact=search.sensitivity.found)
         except Exception as error:  # of a plugin, where none was expected
-            return CellResult(cell=cell, reason=blame(error))
+            return CellResult(cell=cell, reason=error_message(error))
 
     def _count(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
         if self._stopping.is_set():

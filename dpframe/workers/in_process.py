@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpframe.common.text import blame
+from dpframe.common.text import error_message
 from dpframe.common.types import HostArray
 from dpframe.errors import SampleError
 from dpframe.workers.program.querying import Queried, asked_of, heard
@@ -101,7 +101,7 @@ class _Inline:
             raise SampleError(str(refused)) from None
         except BaseException as error:
             what = called(type(self.sampler.mechanisms[request.lane]))
-            raise RaisedError(f"{what} raised {blame(error)}") from error
+            raise RaisedError(f"{what} raised {error_message(error)}") from error
 
     def query(self, data: int, deadline: float | None) -> Queried:
         del deadline

@@ -13,7 +13,7 @@ import numpy as np
 from dpframe.interfaces.executor import Executor, Task
 from dpframe.interfaces.plugin import Plugin
 from dpframe.sampling.address import Segment, pieces
-from dpframe.sampling.programs import Parcel, Place, Recipe, count_segment, drawn
+from dpframe.sampling.programs import CountTask, DrawTask, Place, count_segment, drawn
 from dpframe.workers.scheduling import Overdue
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 class CountSegment(Task):
     """Count a segment of one dataset: see `count_segment`."""
 
-    shared: Parcel
+    shared: CountTask
     lanes: tuple[int, ...]
     index: int
     segment: Segment
 
-    def run(self, shared: Parcel) -> tuple[Tree, ...]:
+    def run(self, shared: CountTask) -> tuple[Tree, ...]:
         """Return counts, in pieces: a device counts in 32 bits what it draws in one call."""
         segment, total = self.segment, None
         step = pieces(shared.rows, shared.elements)
@@ -58,10 +58,10 @@ class CountSegment(Task):
 class DrawChunks(Task):
     """Draw some chunks, or score them: see `drawn`."""
 
-    shared: Recipe
+    shared: DrawTask
     place: Place
 
-    def run(self, shared: Recipe) -> list[HostArray]:
+    def run(self, shared: DrawTask) -> list[HostArray]:
         """Return outputs, or scores under each attack."""
         return drawn(shared, self.place)
 

@@ -52,13 +52,13 @@ def test_outputs_are_the_same_whoever_draws_them(near: Near) -> None:
         here, there = of(document).outputs(FIT, lane), of(document, near).outputs(FIT, lane)
         assert [one.tobytes() for one in here] == [one.tobytes() for one in there]
         assert [one.shape for one in there] == [(50, 2)] * 2
-        in_turn = drawn(of(document)._recipe, Place(FIT, lane, 0, 0, 13))
+        in_turn = drawn(of(document)._draw_task, Place(FIT, lane, 0, 0, 13))
         assert here[0].tobytes() == in_turn[0][:50].tobytes()  # and not by several threads
-        other = drawn(of(document)._recipe, Place(FIT, lane, 1, 0, 13))
+        other = drawn(of(document)._draw_task, Place(FIT, lane, 1, 0, 13))
         assert here[1].tobytes() == other[0][:50].tobytes()
         same = of(document)
         for index in (0, 1):
-            recipe = same._recipe._replace(data=(same._recipe.data[index],) * 2)
+            recipe = same._draw_task._replace(data=(same._draw_task.data[index],) * 2)
             found = drawn(recipe, Place(FIT, lane, 1, 0, 13))[0]
             assert (found.tobytes() == other[0].tobytes()) == index
     assert near.asked
