@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from dpframe.interfaces.estimator import Settled as Settled
     from dpframe.interfaces.estimator import Share as Share
     from dpframe.interfaces.estimator import UpperOf as UpperOf
+    from dpframe.interfaces.executor import Executor as Executor
+    from dpframe.interfaces.executor import Task as Task
     from dpframe.interfaces.hookspecs import hookimpl as hookimpl
     from dpframe.interfaces.mechanism import ForeignMechanism as ForeignMechanism
     from dpframe.interfaces.mechanism import HostMechanism as HostMechanism
@@ -96,6 +98,7 @@ _NAMES = {
     "dpframe.interfaces.attack": "Answers Attack Target",
     "dpframe.interfaces.confidence_regions": "epsilon_of estimate_from_boxes",
     "dpframe.interfaces.estimator": "Contrast Estimate Estimator Query Settled Share UpperOf",
+    "dpframe.interfaces.executor": "Executor Task",
     "dpframe.interfaces.hookspecs": "hookimpl",
     "dpframe.interfaces.mechanism": "ForeignMechanism HostMechanism Mechanism host_mechanism",
     "dpframe.interfaces.pair": "Earned Neighbourhood Padded Pair as_traced",

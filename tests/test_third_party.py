@@ -8,7 +8,9 @@ import json
 import sys
 import types
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hatchling.builders.wheel import WheelBuilder
@@ -17,6 +19,9 @@ from typer.testing import CliRunner
 import dpframe
 from dpframe import builtin
 from dpframe.cli import app, extensions
+from dpframe.commands.audit import load
+from dpframe.commands.run import Invocation, run
+from dpframe.engine.run import quiet
 from dpframe.errors import OutputError
 from dpframe.interfaces import registry
 from dpframe.interfaces.plugin import parameters
@@ -55,7 +60,7 @@ def test_it_imports_nothing_private() -> None:
             else []
         )
     }
-    assert modules <= {"dpframe", "jax", "math", "typing"}
+    assert modules <= {"cloudpickle", "concurrent.futures", "dpframe", "jax", "math", "typing"}
 
 
 def test_it_is_found_with_its_provenance(installed: Path) -> None:
@@ -174,3 +179,60 @@ def test_its_commands_can_be_switched_off(installed: Path, monkeypatch: pytest.M
     assert command("verdicts")[0] == 2
     assert "dpframe-example" not in command("--help")[1]
     extensions._points.cache_clear()
+
+
+def test_its_executor_does_the_tasks_of_a_run(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counts of traced mechanisms and of black boxes stay."""
+    import dpframe_example
+
+    document = {
+        "schema": 1,
+        "audit": {"name": "t", "trials": 4000, "seed": 5},
+        "pair": {"use": "zeros-ones", "params": {"dim": 2}},
+        "mechanism": [
+            {"use": "uniform-noise"},
+            {"use": "laplace-numpy", "params": {"epsilon": 1.0}},
+        ],
+        "attack": [{"use": "majority-vote"}],
+        "estimator": [{"use": "precision"}, {"use": "betting"}],
+        "run": {"chunk": 512},
+    }
+    done: list[str] = []
+    submit = dpframe_example.Inline.submit
+
+    def noted(self: Any, task: dpframe.Task) -> Any:
+        done.append(type(task).__name__)
+        return submit(self, task)
+
+    monkeypatch.setattr(dpframe_example.Inline, "submit", noted)
+    found = run(
+        load(document), Invocation(tmp_path, cluster="inline:"), lambda *_: nullcontext(quiet)
+    )
+    assert {*done} == {"CountSegment", "DrawBox"}
+    wanted = dpframe.audit(document)
+    assert [cell.status for cell in found.cells] == ["ok"] * 4
+    assert [cell.counts for cell in found.cells] == [cell.counts for cell in wanted.cells]
+
+
+def test_addresses_of_unknown_executors_are_left_to_the_built_in_one(installed: Path) -> None:
+    with pytest.raises(dpframe.DpframeError, match="nowhere"):
+        registry.executor("nowhere://x", print)
+
+
+def test_a_broken_executor_is_named_and_ends_no_other(
+    installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import dpframe_example
+
+    @dpframe.hookimpl
+    def dpframe_executors() -> Any:
+        raise RuntimeError("not today")
+
+    monkeypatch.setattr(dpframe_example, "dpframe_executors", dpframe_executors)
+    said: list[str] = []
+    with pytest.raises(dpframe.DpframeError, match="inline"):
+        registry.executor("inline:", said.append)
+    assert len(said) == 1
+    assert "not today" in said[0]

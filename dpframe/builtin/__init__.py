@@ -5,7 +5,12 @@ Classes are given as "module:Class" by name, so that an audit imports only those
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dpframe import hookimpl
+
+if TYPE_CHECKING:
+    from dpframe import Executor
 
 
 @hookimpl
@@ -110,6 +115,14 @@ def dpframe_reports() -> dict[str, str]:
     """The modules of report formats, by suffix."""
     modules = {".html": "html", ".csv": "table", ".md": "markdown", ".xml": "junit"}
     return {suffix: f"dpframe.report.files.{module}" for suffix, module in modules.items()}
+
+
+@hookimpl
+def dpframe_executors() -> list[type[Executor]]:
+    """Other machines. Called for `--cluster` only, because the imports are heavy."""
+    from dpframe.cluster.executor import DaskExecutor
+
+    return [DaskExecutor]
 
 
 def _in(room: str, classes: dict[str, str]) -> dict[str, str]:

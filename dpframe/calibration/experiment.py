@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from dpframe.claims import Claim
+from dpframe.common.machine import available_cores
 from dpframe.common.types import Floats, Tree
 from dpframe.engine.checks import guarded
 from dpframe.engine.ledger import share_of_error
@@ -33,7 +34,7 @@ from dpframe.sampling.address import (
 )
 from dpframe.sampling.draws import Draws, learn
 from dpframe.spec.audit import Cell, RunSettings, Skip
-from dpframe.workers.process import available_cores, begin, from_bytes, in_bytes, spawned
+from dpframe.workers.spawned import begin, from_bytes, in_bytes, spawned
 
 
 class Part(NamedTuple):

@@ -21,6 +21,7 @@ from dpframe import records_params
 from dpframe.claims import ApproxDP, Claim, PureDP
 from dpframe.commands import audit as auditing
 from dpframe.commands.audit_training import name_of
+from dpframe.common.machine import available_cores
 from dpframe.common.text import escape, message
 from dpframe.errors import CellError, DpframeError, SpecError, UndecidedError, ViolationError
 from dpframe.interfaces.mechanism import HostMechanism
@@ -35,7 +36,6 @@ from dpframe.sampling.content import data_digest
 from dpframe.search.black_box_arms import draws_needed
 from dpframe.workers.in_process import Here
 from dpframe.workers.pool import Workers
-from dpframe.workers.process import available_cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

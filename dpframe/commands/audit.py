@@ -170,11 +170,11 @@ def recorded(loaded: Audit, display: Display | None = None, source: Source | Non
     """
     from dpframe.engine.resources import planned_draws
     from dpframe.engine.run import quiet, run
-    from dpframe.workers.pool import Workers
+    from dpframe.workers.scheduling import source_of
 
     started = time.perf_counter()
     with contextlib.ExitStack() as stack:
-        workers = source or stack.enter_context(Workers(interpreters=loaded.interpreters))
+        workers = source or stack.enter_context(source_of(loaded.cells, loaded.interpreters))
         the_plan = make_plan(loaded, source=workers)
         draws = planned_draws(the_plan)
         shown = (
@@ -231,10 +231,10 @@ def make_plan(loaded: Audit, source: Source | None = None) -> Plan:
     Raises:
         DpframeError: this machine has not the memory for it.
     """
+    from dpframe.common.machine import available_cores
     from dpframe.engine.plan import plan
     from dpframe.engine.resources import Footprint, check_data
     from dpframe.sampling.address import generator_name
-    from dpframe.workers.process import available_cores
 
     with within(free_bytes()):
         check_data(loaded)

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from dpframe.commands.audit import make_plan
+from dpframe.common.machine import available_cores
 from dpframe.common.text import escape
 from dpframe.engine.resources import Footprint
 from dpframe.errors import DpframeError, SpecError
@@ -14,7 +15,6 @@ from dpframe.interfaces import registry
 from dpframe.spec.sweep import read_parameters
 from dpframe.testing import examined
 from dpframe.testing.plugins import made
-from dpframe.workers.process import available_cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

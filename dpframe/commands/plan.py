@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpframe.commands.audit import make_plan
+from dpframe.common.machine import available_cores
 from dpframe.engine.ledger import resolution_of, share_of_error
 from dpframe.engine.resources import Footprint, expected_seconds, ideal_layout, planned_calls
 from dpframe.engine.rounds import FIRST
@@ -16,7 +17,6 @@ from dpframe.interfaces.confidence_regions import epsilon_of
 from dpframe.interfaces.estimator import Query
 from dpframe.stats.betting import growth_rate
 from dpframe.workers.pool import Workers
-from dpframe.workers.process import available_cores
 
 if TYPE_CHECKING:
     from dpframe.engine.plan import Plan

@@ -12,6 +12,7 @@ import tomli
 
 from dpframe.commands.audit import environment, make_plan, make_record, plugin_records
 from dpframe.errors import DpframeError, RecordError
+from dpframe.interfaces import registry
 from dpframe.report import made as github
 from dpframe.report.files import markdown
 from dpframe.results import store as folder
@@ -94,14 +95,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from dpframe.cluster.client import Cluster
     from dpframe.engine.checkpoint import Store
     from dpframe.engine.ledger import Ledger
     from dpframe.engine.plan import Plan
     from dpframe.engine.run import Progress
+    from dpframe.interfaces.executor import Executor
     from dpframe.results.model import Record
     from dpframe.spec.audit import Audit
-    from dpframe.workers.pool import Workers
+    from dpframe.workers.scheduling import Source
 
     Display = Callable[[int, int], AbstractContextManager[Progress]]
 
@@ -118,7 +119,8 @@ class Invocation(NamedTuple):
     resume: bool = True
     """Go on with what the directory holds, instead of discarding it."""
     cluster: str | None = None
-    """Address of a Dask scheduler, or local:N; default: this machine."""
+    """Address of an executor, such as that of a Dask scheduler, or local:N; default: this
+    machine."""
 
 
 def run(
@@ -143,7 +145,7 @@ def run(
     from dpframe.engine.checkpoint import Store
     from dpframe.engine.ledger import Ledger
     from dpframe.sampling.compile_cache import keep_compiled_programs
-    from dpframe.workers.pool import Workers
+    from dpframe.workers.scheduling import source_of
 
     with folder.locked(directory / CHECKPOINT):
         keep_compiled_programs(warn)
@@ -151,19 +153,17 @@ def run(
         earlier = _earlier(directory, warn)
         ledger = Ledger((directory, directory / CHECKPOINT), _looks(earlier))
         with contextlib.ExitStack() as stack:
-            workers = stack.enter_context(Workers(interpreters=loaded.interpreters))
+            workers = stack.enter_context(source_of(loaded.cells, loaded.interpreters))
             plan = make_plan(loaded, workers)
             if not invocation.resume:
                 store.clear()
             elif earlier is not None and _complete(earlier, plan):
                 return earlier
-            cluster = None
+            executor = None
             if invocation.cluster is not None:
-                from dpframe.cluster.client import Cluster
-
-                cluster = stack.enter_context(Cluster(invocation.cluster, warn))
+                executor = stack.enter_context(registry.executor(invocation.cluster, warn))
             try:
-                record = _run(plan, store, ledger, display, workers, cluster)
+                record = _run(plan, store, ledger, display, workers, executor)
             finally:
                 if store.problem:
                     warn(store.problem)
@@ -177,15 +177,15 @@ def _run(
     store: Store,
     ledger: Ledger,
     display: Display,
-    workers: Workers,
-    cluster: Cluster | None,
+    workers: Source,
+    executor: Executor | None,
 ) -> Record:
     from dpframe.engine.resources import planned_draws
     from dpframe.engine.run import run as run_plan
 
     started = time.perf_counter()
     with display(len(plan.audit.cells), planned_draws(plan)) as progress:
-        results = run_plan(plan, progress, store, None, ledger, workers, cluster)
+        results = run_plan(plan, progress, store, None, ledger, workers, executor)
     seconds = time.perf_counter() - started
     return make_record(plan, results, seconds, workers.calls, ledger.latest)
 

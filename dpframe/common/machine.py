@@ -29,6 +29,13 @@ def free_bytes() -> int | None:
     return min(free, default=None)
 
 
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 @contextlib.contextmanager
 def within(more: int | None) -> Iterator[None]:
     """Raise `MemoryError` if the process asks for more memory than this meanwhile.

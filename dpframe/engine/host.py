@@ -40,24 +40,25 @@ if TYPE_CHECKING:
     from dpframe.common.types import HostArray, Tree
     from dpframe.engine.plan import Pass
     from dpframe.interfaces.mechanism import HostMechanism
-    from dpframe.sampling.address import Asking, Shape
+    from dpframe.sampling.address import Shape
     from dpframe.spec.audit import RunSettings
     from dpframe.workers.scheduling import Lent, Source, Which
 
 
-# Draws from a black box, on several workers at once, and each looked at as it comes.
+BATCH_ELEMENTS = 1 << 14
+"""Output coordinates that are scored in one call."""
 
 
 class HostDraws(Draws):
-    """Outputs of the streams of a black box.
+    """Outputs of the streams of a black box, on several workers at once.
 
     Args:
-        the_pass: whose draws.
-        run: how many draws the fit and pilot streams have.
+        the_pass: of these draws.
+        run: number of draws of the fit and pilot streams.
         prng: name of the generator.
         made: the two datasets, as the pair made them.
-        source: where outputs come from.
-        independence: sees all of them.
+        source: lends workers.
+        independence: sees all outputs.
         limit: seconds that the box has for the fit and pilot streams.
     """
 
@@ -82,7 +83,7 @@ class HostDraws(Draws):
         self.pace = Pace(the_pass.rows * row * len(mechanisms))
 
     def first_chunks(self, lane: int, chunks: range) -> list[HostArray]:
-        """The first chunks, kept until they are counted: a box is asked for them once."""
+        """Return the first chunks, which are kept until they are counted: they are drawn once."""
         rows, both = self.the_pass.rows, []
         for index in (0, 1):
             outputs = np.concatenate(list(self.chunks(EVAL, lane, index, chunks)))
@@ -92,7 +93,7 @@ class HostDraws(Draws):
         return both
 
     def from_box(self, stream: str, lane: int, which: Sequence[Which]) -> list[list[HostArray]]:
-        """Outputs of consecutive chunks, by as many workers as there are tasks for."""
+        """Return outputs of consecutive chunks, by as many workers as there are tasks for."""
 
         def draw(index: int, chunks: range) -> HostArray:
             parts = np.concatenate(list(self.chunks(stream, lane, index, chunks)))
@@ -100,7 +101,7 @@ class HostDraws(Draws):
 
         most = max(1, min(sum(len(chunks) for _, chunks in which), self.source.most))
         with ThreadPoolExecutor(most) as threads:
-            return handed_out(which, self.pace, draw, threads, most)
+            return handed_out(which, self.pace, draw, threads.submit, most)
 
     def chunks(
         self,
@@ -111,46 +112,50 @@ class HostDraws(Draws):
         deadline: Callable[[], float | None] | None = None,
         clock: Clock | None = None,
     ) -> Iterator[HostArray]:
-        """Outputs of some chunks, as the box gave them; each array is of one chunk or several.
+        """Yield outputs of some chunks, as the box gave them, one chunk or several at a time.
 
         Args:
             stream: name of the stream.
             lane: of the pass.
             index: of the dataset.
             which: chunks.
-            deadline: until when, asked once a worker is there; default: that of the fit stream.
+            deadline: asked once a worker is there; default: that of the fit stream.
             clock: runs meanwhile; default: that of the fit stream.
         """
-        first, the_shape = which.start, self.the_pass.shape
+        first = which.start
         with self.source.lend(self.load) as (worker,), (clock or self._clock).running():
             until = (deadline or self._clock.deadline)()
             if until is not None and time.monotonic() >= until:
                 raise Overdue
-            for outputs in self._drawn(worker, stream, lane, index, index, which, until):
-                same = untimed(outputs, the_shape)
+            for outputs in worker.draw(*self._asked(stream, lane, index, index, which), until):
+                same = self._untimed(outputs)
                 self.independence.see(lane, index, first, same, counted=stream == EVAL)
                 first += len(outputs) // self.the_pass.rows
                 yield outputs
 
     def check_addresses(self) -> None:
-        """Draws a chunk at its address and at another one, in two processes that are in step.
+        """Draw a chunk at its address and at another one, in two processes that are in step.
 
         Raises:
             SampleError: the same address gave other outputs, or other addresses the same.
         """
         first: Any = self.the_pass.mechanisms[0]
         with self.source.lend(self.load, 2) as workers, self._clock.running():
-            two = workers[0], workers[-1]
-            here, there = self._chunks(two, (0, 1))
+
+            def chunks(*addresses: int) -> list[HostArray]:
+                two = zip((workers[0], workers[-1]), addresses, strict=True)
+                return at_once([partial(self._chunk, *one) for one in two], self.source.most)
+
+            here, there = chunks(0, 1)
             for outputs in (here, there):
                 self.independence.see(0, 0, 0, outputs, counted=False)
             if first.seedable:
-                for again in self._chunks(two, (0, 0)):
+                for again in chunks(0, 0):
                     if again.tobytes() != here.tobytes():
                         raise SampleError(NOT_SEEDABLE)
 
     def check_address(self, lane: int, first: HostArray) -> None:
-        """Draws the first chunk of D of another lane once more.
+        """Draw the first chunk of D of another lane once more.
 
         Raises:
             SampleError: the same address gave other outputs.
@@ -158,70 +163,39 @@ class HostDraws(Draws):
         mechanism: Any = self.the_pass.mechanisms[lane]
         if mechanism.seedable:
             with self.source.lend(self.load, 2) as workers, self._clock.running():
-                where = (EVAL, lane, 0, 0, range(1), self._clock.deadline())
-                (again,) = self._drawn(workers[-1], *where)
-                shape = self.the_pass.shape
-                if untimed(again, shape).tobytes() != untimed(first, shape).tobytes():
+                asked = self._asked(EVAL, lane, 0, 0, range(1))
+                (again,) = workers[-1].draw(*asked, self._clock.deadline())
+                if self._untimed(again).tobytes() != self._untimed(first).tobytes():
                     raise SampleError(NOT_SEEDABLE)
 
-    def _chunks(self, workers: tuple[Lent, Lent], datasets: tuple[int, int]) -> list[HostArray]:
-        """A chunk from each of two workers."""
-        calls = [partial(self._chunk, *both) for both in zip(workers, datasets, strict=True)]
-        return at_once(calls, self.source.most)
-
     def _chunk(self, worker: Lent, dataset: int) -> HostArray:
-        """A chunk of D, at an address of D or of D′ that nothing else is drawn at."""
-        drawn = self._drawn(worker, "addresses", 0, 0, dataset, range(1), self._clock.deadline())
-        return untimed(np.concatenate(list(drawn)), self.the_pass.shape)
+        """Draw a chunk of D, at an address of D or of D′ that is used for nothing else."""
+        asked = self._asked("addresses", 0, 0, dataset, range(1))
+        return self._untimed(np.concatenate(list(worker.draw(*asked, self._clock.deadline()))))
 
-    def _drawn(
-        self,
-        worker: Lent,
-        stream: str,
-        lane: int,
-        data: int,
-        dataset: int,
-        which: range,
-        deadline: float | None,
-    ) -> Iterator[HostArray]:
+    def _asked(
+        self, stream: str, lane: int, data: int, dataset: int, which: range
+    ) -> tuple[Request, Shape]:
         the_pass = self.the_pass
-        address = the_pass.stream.of(stream)
-        request = Request(lane, data, address, dataset, which.start, which.stop, the_pass.rows)
-        return worker.draw(request, the_pass.shape, deadline)
+        where = the_pass.stream.of(stream), dataset, which.start, which.stop, the_pass.rows
+        return Request(lane, data, *where), the_pass.shape
 
-
-def untimed(outputs: HostArray, shape: Shape) -> HostArray:
-    """Outputs without the time that they took, which is never the same twice."""
-    if shape.asking is None or not shape.asking.time:
-        return outputs
-    found = outputs.copy()
-    found[:, SECONDS] = 0
-    return found
-
-
-# A pass over a black box: drawn in worker processes, scored on the device.
-
-
-BATCH_ELEMENTS = 1 << 14
-"""Output coordinates that are scored in one call."""
-
-
-def told_of(asking: Asking | None) -> list[str]:
-    """Remarks about how a box was asked."""
-    if asking is None:
-        return []
-    notes = ["an exception is an answer" if asking.raises else "an exception fails the cell"]
-    if asking.limit is not None:
-        notes.append(f"no answer within {asking.limit:g} s of this machine is a TimeoutError")
-    if asking.time:
-        notes.append("answers were timed: what that shows is evidence of this machine alone")
-    return notes
+    def _untimed(self, outputs: HostArray) -> HostArray:
+        """Return outputs without the time that they took, which is never the same twice."""
+        asking = self.the_pass.shape.asking
+        if asking is None or not asking.time:
+            return outputs
+        found = outputs.copy()
+        found[:, SECONDS] = 0
+        return found
 
 
 class HostWork(Work):
-    """A pass over a black box."""
+    """A pass over a black box: drawn by worker processes, scored on the device."""
 
     on_host = True
+    source: Source
+    """Lends workers."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -231,7 +205,17 @@ class HostWork(Work):
         kind = self.the_pass.shape.dtype
         if kind.kind == "f" and kind.itemsize > 8:
             notes.append(f"{kind} outputs were rounded to float64 before they were scored")
-        notes += told_of(self.the_pass.shape.asking)
+        asking = self.the_pass.shape.asking
+        if asking is not None:
+            notes.append(f"an exception {'is an answer' if asking.raises else 'fails the cell'}")
+            if asking.limit is not None:
+                notes.append(
+                    f"no answer within {asking.limit:g} s of this machine is a TimeoutError"
+                )
+            if asking.time:
+                notes.append(
+                    "answers were timed: what that shows is evidence of this machine alone"
+                )
         return tuple(notes)
 
     @property
@@ -240,12 +224,9 @@ class HostWork(Work):
         found: Any = self.the_pass.mechanisms
         return tuple(found)
 
-    source: Source
-    """Where outputs come from."""
-
     @functools.cached_property
     def independence(self) -> Independence:
-        """What is known of how the outputs depend on each other; asked for at any time."""
+        """Tests of how the outputs depend on each other; asked for at any time."""
         answers = self.the_pass.shape.asking is not None
         return Independence(self.the_pass.rows, self.lanes, answers=answers)
 
@@ -270,7 +251,7 @@ class HostWork(Work):
         return self.draws
 
     def ready(self) -> None:
-        """Nothing is left to do."""
+        """See `Work`; nothing is left to do."""
 
     def begin(self) -> None:
         if not self.begun:
@@ -278,7 +259,7 @@ class HostWork(Work):
         super().begin()
 
     def time_left(self) -> float | None:
-        # Others' boxes may hold the workers: time that is waited for one is not this pass's.
+        # Other boxes may hold the workers: waiting for one does not count as this pass's time.
         return self._clock.left() if self.begun else super().time_left()
 
     def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
@@ -298,7 +279,7 @@ class HostWork(Work):
         return x, y
 
     def units(self) -> Iterator[tuple[int, Segment]]:
-        """The first chunk of each dataset, then as many at a time as fill a task; both in turn."""
+        """Yield the first chunk of each dataset, then tasks of both in turn."""
         if isinstance(self.tally, Rounds):
             yield from self._parts(super().units())
             return
@@ -315,7 +296,7 @@ class HostWork(Work):
             step = self.draws.pace.chunks
 
     def _parts(self, units: Iterator[tuple[int, Segment]]) -> Iterator[tuple[int, Segment]]:
-        """Segments of rounds in as many parts as fill a task each."""
+        """Split the segments of rounds into tasks."""
         for index, segment in units:
             first = segment.first
             while first < segment.stop:
@@ -338,7 +319,7 @@ class HostWork(Work):
         self.draws.pace.measured(done, time.monotonic() - started)
         segment = segment._replace(stop=segment.first + done)
         lanes = [
-            self._count_lane(lane, index, segment, found) if done else self._none(lane)
+            self._count_lane(lane, index, segment, found) if done else _lane(self.zeros, lane)
             for lane, found in zip(active, drawn, strict=True)
         ]
         stacked: tuple[Tree, ...] = jax.tree.map(
@@ -364,25 +345,19 @@ class HostWork(Work):
                 yield self._checked(outputs)
 
     def _deadline_of(self, index: int) -> float | None:
-        """When a task that starts now has to end; the first of a dataset may take its time."""
+        """Return when a task that starts now must end; the first of a dataset gets a grace."""
         left = self.time_left()
         if left is None:
             return None
         begun = self.tally.trials[index] > 0
         return time.monotonic() + max(left, 0.0 if begun else GRACE)
 
-    def _none(self, lane: int) -> tuple[Tree, ...]:
-        none: tuple[Tree, ...] = jax.tree.map(lambda leaf: leaf[lane], self.zeros)
-        return none
-
     def _count_lane(
         self, lane: int, index: int, segment: Segment, drawn: list[HostArray]
     ) -> tuple[Tree, ...]:
-        def own(tree: Tree) -> Tree:
-            return jax.tree.map(lambda leaf: leaf[lane], tree)
-
-        counts = own(self.zeros)
-        scoring = programs.Scoring(self.attacks, own(self.states), own(self.layouts))
+        counts = _lane(self.zeros, lane)
+        states, layouts = _lane(self.states, lane), _lane(self.layouts, lane)
+        scoring = programs.Scoring(self.attacks, states, layouts)
         number = (segment.stop - segment.first) * self.the_pass.rows
         if segment.limit < self.the_pass.rows:
             number = segment.limit
@@ -409,16 +384,20 @@ class HostWork(Work):
 
     @property
     def batch(self) -> int:
-        """Rows that are scored in one call, so that one program serves tasks of any length."""
+        """Number of rows that are scored in one call: one program serves tasks of any length."""
         most = BATCH_ELEMENTS // max(1, self.the_pass.elements)
         wanted = min(most, self.the_pass.trials)
         return max(self.the_pass.rows, 1 << max(0, wanted - 1).bit_length())
 
     def _filled(self, outputs: HostArray) -> HostArray:
-        """As many rows as are scored in one call; those after the given ones are repetitions."""
+        """Repeat rows up to the number that is scored in one call."""
         return np.resize(outputs, (self.batch, *outputs.shape[1:]))
 
     def _checked(self, outputs: HostArray) -> HostArray:
         if self.nan_matters and np.isnan(outputs).any():
             raise SampleError(NAN_FOUND)
         return as_scored(outputs, self.dtype)
+
+
+def _lane(tree: Any, lane: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf[lane], tree)

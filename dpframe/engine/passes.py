@@ -32,7 +32,8 @@ from dpframe.sampling.address import (
 )
 from dpframe.sampling.content import data_digest
 from dpframe.sampling.draws import Draws, learn
-from dpframe.sampling.programs import CountTask, count_segment
+from dpframe.sampling.programs import CountTask
+from dpframe.workers.tasks import HERE, CountSegment, result
 from dpframe.workers.trial_call import check_seen_alone, seen
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from dpframe.engine.checkpoint import Store
     from dpframe.engine.plan import Pass
     from dpframe.interfaces.attack import Attack
-    from dpframe.sampling.programs import Away
+    from dpframe.interfaces.executor import Executor
     from dpframe.spec.audit import RunSettings
 
 
@@ -351,11 +352,11 @@ class DeviceWork(Work):
     def notes(self) -> tuple[str, ...]:
         return (self.nan_note(f"the first {self.the_pass.rows} outputs"),)
 
-    away: Away | None = None
-    """Counts segments on other machines; None: all is counted here."""
+    executor: Executor = HERE
+    """Counts segments, and draws what takes long."""
 
     def learning(self) -> Draws:
-        self.draws = Draws(self.the_pass, self.run, self.prng, self.made, self.away)
+        self.draws = Draws(self.the_pass, self.run, self.prng, self.made, self.executor)
         self.draws.leaving = self.leaving
         if (left := self.time_left()) is not None:
             self.draws.until = time.monotonic() + left + FIRST_PATIENCE
@@ -399,17 +400,16 @@ class DeviceWork(Work):
         return x[:rows], y[:rows]
 
     def compile(self) -> None:
-        if self.away is None and not self.the_pass.slow:  # else counting takes longer
+        if self.executor.is_local and not self.the_pass.slow:  # or else counting is what takes time
             self.draw_and_count(0, Segment(0, 0, self.the_pass.rows))  # no chunk at all
 
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
-        count = count_segment if self.away is None else self.away.count
-        return self.counted_by(count, index, segment)
+        return self.counted_by(self.executor, index, segment)
 
     def counted_by(
-        self, count: Callable[..., Any], index: int, segment: Segment
+        self, executor: Executor, index: int, segment: Segment
     ) -> tuple[Segment, tuple[Tree, ...]]:
-        """Count a segment by a function of this process or of a cluster."""
-        given = self.count_task, tuple(self.active), index, segment
-        counted: tuple[Tree, ...] = guarded("counting", count, *given)
+        """Return what `draw_and_count` gives, by this process or by others."""
+        task = CountSegment(self.count_task, tuple(self.active), index, segment)
+        counted: tuple[Tree, ...] = guarded("counting", lambda: result(executor.submit(task)))
         return segment, counted

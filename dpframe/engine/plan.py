@@ -34,6 +34,7 @@ from dpframe.sampling.address import (
 )
 from dpframe.sampling.content import data_digest
 from dpframe.spec.audit import Skip
+from dpframe.workers.scheduling import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -184,10 +185,7 @@ def plan(audit: Audit, prng: str, source: Source | None = None) -> Plan:
         source: calls black boxes for the first time; default: worker processes that end with it.
     """
     with contextlib.ExitStack() as stack:
-        if source is None:
-            from dpframe.workers.pool import Workers
-
-            source = stack.enter_context(Workers(interpreters=audit.interpreters))
+        source = source or stack.enter_context(source_of(audit.cells, audit.interpreters))
         planner = _Planner(audit, prng, source)
         while planner.left:
             try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 
-from dpframe.common.machine import StuckError, with_timeout
+from dpframe.common.machine import StuckError, available_cores, with_timeout
 from dpframe.common.text import error_message
 from dpframe.engine.checkpoint import Store, Uneven
 from dpframe.engine.estimate import Extremes, estimate_cell
@@ -24,11 +24,12 @@ from dpframe.results.build import cell_record
 from dpframe.results.model import CellRecord, ExactRecord
 from dpframe.results.verdict import Looks
 from dpframe.sampling.address import EVAL, SEGMENT_ELEMENTS, Shard, Stream, digest
-from dpframe.workers.process import available_cores
+from dpframe.workers.scheduling import source_of
+from dpframe.workers.tasks import HERE, ThisProcess
 
 if TYPE_CHECKING:
-    from dpframe.cluster.client import Cluster
     from dpframe.engine.plan import Pass, Plan
+    from dpframe.interfaces.executor import Executor
     from dpframe.spec.audit import Cell
     from dpframe.workers.scheduling import Source
 
@@ -54,7 +55,7 @@ def run(
     threads: int | None = None,
     ledger: Ledger | None = None,
     source: Source | None = None,
-    cluster: Cluster | None = None,
+    executor: Executor | None = None,
     timings: dict[str, float] | None = None,
 ) -> list[CellRecord]:
     """Run every pass of a plan.
@@ -69,7 +70,7 @@ def run(
         threads: segments at once; default: one per core, or per accelerator.
         ledger: earlier looks at the same draws; default: none.
         source: runs black boxes; default: worker processes that end with the run.
-        cluster: draws in place of this process and its workers.
+        executor: does the tasks of the run; default: this process and its workers.
         timings: takes the seconds that each estimator needed, by the cell's id.
 
     Returns:
@@ -80,14 +81,18 @@ def run(
     """
     ledger = ledger or Ledger()
     with contextlib.ExitStack() as stack:
-        source = source or stack.enter_context(_workers(plan))
-        if cluster is not None:
-            from dpframe.cluster.boxes import Boxes
+        if source is None:
+            source = stack.enter_context(source_of(plan.audit.cells, plan.audit.interpreters))
+        if executor is None:
+            executor = ThisProcess(threads_here())
+        elif not executor.is_local:
+            from dpframe.workers.remote import RemoteBoxes, end
 
-            source = Boxes(cluster, source, plan.audit.environments)
-        threads = threads or (cluster.tasks if cluster else threads_here())
+            source = RemoteBoxes(executor, source, plan.audit.environments)
+            stack.callback(end, executor.run)
+        threads = threads or executor.under_way
         runner = Runner(plan, progress, store or Store(), threads, ledger, source)
-        runner.cluster, runner.timings = cluster, timings
+        runner.executor, runner.timings = executor, timings
         runner.run_all(plan.passes)
         if plan.searches:
             runner.search(plan.searches)
@@ -118,7 +123,7 @@ def count(
         The reasons of cells that could not be counted, by id.
     """
     with contextlib.ExitStack() as stack:
-        source = source or stack.enter_context(_workers(plan))
+        source = source or stack.enter_context(source_of(plan.audit.cells, plan.audit.interpreters))
         runner = Runner(plan, progress, store, threads_here(), Ledger(), source)
         runner.shard = shard
         runner.run_all(owned(plan, shard))
@@ -126,12 +131,6 @@ def count(
             runner.search(own)
     found = runner.results.items()
     return {cell: result.reason for cell, result in found if result.reason is not None}
-
-
-def _workers(plan: Plan) -> Any:
-    from dpframe.workers.pool import Workers
-
-    return Workers(interpreters=plan.audit.interpreters)
 
 
 def threads_here() -> int:
@@ -151,8 +150,8 @@ def owned(plan: Plan, shard: Shard) -> list[Pass]:
 class Runner:
     """Runs passes and searches, and collects a cell of the record for each planned cell."""
 
-    cluster: Cluster | None = None
-    """Counts in place of this process."""
+    executor: Executor = HERE
+    """Counts, and draws what takes long."""
     shard: Shard | None = None
     """Part of the plan that is counted; nothing is estimated then."""
     timings: dict[str, float] | None = None
@@ -207,8 +206,7 @@ class Runner:
         """End the calls that threads wait for or spend long in."""
         self.leaving.set()
         self.source.stop()
-        if self.cluster is not None:
-            self.cluster.stop()
+        self.executor.stop()
 
     def _work(self, the_pass: Pass) -> Work:
         given = the_pass, self.plan.audit.run, self.plan.prng, self.store, self.tried
@@ -220,8 +218,7 @@ class Runner:
             work.source = self.source
         else:
             work = DeviceWork(*given)
-            if self.cluster is not None:
-                work.away, work.times = self.cluster, self._times
+            work.executor, work.times = self.executor, self._times
         work.leaving = self.leaving
         if the_pass.anytime:
             from dpframe.engine.anytime import Watches
@@ -235,9 +232,9 @@ class Runner:
 
     @cached_property
     def _times(self) -> int:
-        """Size of segments on the cluster, as a multiple of the size here."""
+        """Size of segments, in multiples of the usual one."""
         elements = sum(the_pass.coordinates for the_pass in self.plan.passes)
-        return 1 if self.cluster is None else self.cluster.times(elements / SEGMENT_ELEMENTS)
+        return self.executor.scale(elements / SEGMENT_ELEMENTS)
 
     def _take(self, event: Event | None, schedule: Schedule) -> None:
         match event:
@@ -302,7 +299,7 @@ class Runner:
 
     def search(self, cells: Sequence[Cell]) -> None:
         """Run the cells that are searched."""
-        from dpframe.search.runner import Crew, Drawn, Settings
+        from dpframe.search.runner import Drawn, SearchRunner, Settings
 
         run = self.plan.audit.run
         looks = {cell.id: self._look_of(cell) for cell in cells}
@@ -315,11 +312,11 @@ class Runner:
             lambda cell: looks[cell.id],
             partial(resolution_of, plan=self.plan),
             run.stop == "decided",
-            self.cluster,
+            self.executor,
         )
-        crew = Crew(cells, settings, self.threads)
+        searches = SearchRunner(cells, settings, self.threads)
         try:
-            with contextlib.closing(crew.events(HEARTBEAT)) as events:
+            with contextlib.closing(searches.events(HEARTBEAT)) as events:
                 for event in events:
                     match event:
                         case Drawn(cell=cell, draws=draws):

@@ -11,6 +11,7 @@ import queue
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -19,14 +20,9 @@ from dpframe.common.machine import doing
 from dpframe.errors import CellError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Sequence
-
-    from jax import Device
-
     from dpframe.common.types import Tree
     from dpframe.engine.passes import Work
     from dpframe.sampling.address import Segment
-
 
 Unit = tuple[int, "Segment"]
 """Dataset and segment: what a thread counts at a time."""
@@ -35,14 +31,14 @@ FAREWELL = 1.0
 """Seconds that threads get to come to an end when the caller leaves."""
 
 TICK = 0.2
-"""Seconds between two looks at the clock."""
+"""Seconds between two checks of time budgets."""
 
 NEVER = "the time budget ended before anything was counted"
 
-_NUMBERS = itertools.count()
-
 FIRST = 2
 """Units that are counted even when there is no time: the first of each dataset."""
+
+_NUMBERS = itertools.count()
 
 
 class GaveUpError(CellError):
@@ -50,7 +46,7 @@ class GaveUpError(CellError):
 
 
 class Counted(NamedTuple):
-    """A segment came back."""
+    """A segment was counted."""
 
     work: Work
     dataset: int
@@ -60,7 +56,7 @@ class Counted(NamedTuple):
 
 
 class Paused(NamedTuple):
-    """All that a work has given out is counted; whether there is more is to be decided."""
+    """All units of a pass that were given out are counted; the caller decides if it goes on."""
 
     work: Work
 
@@ -76,13 +72,13 @@ Event = Counted | Paused | Finished
 
 
 class Schedule:
-    """Runs works on threads and hands what they count to the caller, one event at a time.
+    """Runs passes on threads and hands what they count to the caller, one event at a time.
 
     Args:
         works: in the order in which they should start; long ones first balance best.
-        threads: how many segments may run at once.
-        devices: they share these in turn.
-        beside: more threads, for black boxes only: these keep no device busy.
+        threads: segments that may be counted at once.
+        devices: threads share these in turn.
+        beside: number of further threads for black boxes only, which keep no device busy.
         interrupt: called when the caller leaves early, to end what threads wait for.
     """
 
@@ -90,16 +86,16 @@ class Schedule:
         self,
         works: Sequence[Work],
         threads: int,
-        devices: Sequence[Device],
+        devices: Sequence[jax.Device],
         beside: int = 0,
         interrupt: Callable[[], None] = lambda: None,
     ) -> None:
         self._devices, self._interrupt = devices, interrupt
         self._waiting = deque(works)
         self._ready: dict[Work, _Units] = {}
-        """In the order in which they were prepared; a work whose last unit is taken leaves."""
+        """In the order in which they were prepared; a pass whose last unit is taken leaves."""
         self._open: dict[Work, int] = {}
-        """Works that have begun, and how many of their units are being counted."""
+        """Passes that have begun, and how many of their units are being counted."""
         self._left = len(self._waiting)
         # Not guarded by the condition: the caller takes events, and a signal that raises there
         # must find no lock half released.
@@ -121,8 +117,8 @@ class Schedule:
             daemon=True,
         )
 
-    def events(self, patience: float) -> Generator[Event | None]:
-        """Yields events as they come, and None when nothing came for `patience` seconds.
+    def events(self, timeout: float) -> Generator[Event | None]:
+        """Yield events as they come, and None if none came for `timeout` seconds.
 
         Leaving the loop early stops the threads after their current segment; `rest` then has what
         they still counted.
@@ -134,7 +130,7 @@ class Schedule:
                 threading.Thread(target=self._watch, name="dpframe-clock", daemon=True).start()
             while self._left:
                 try:
-                    event: Event | None = self._events.get(timeout=patience)
+                    event: Event | None = self._events.get(timeout=timeout)
                 except queue.Empty:
                     event = None
                 self._left -= isinstance(event, Finished)
@@ -143,11 +139,15 @@ class Schedule:
             self._stop()
 
     def rest(self) -> list[Event]:
-        """Events that nobody has taken."""
+        """Return the events that were not taken."""
         found = []
         while not self._events.empty():
             found.append(self._events.get())
         return found
+
+    def go_on(self, work: Work) -> None:
+        """Give out what a paused pass has decided to count next; if nothing, it is finished."""
+        self._give_out(work, () if work.out_of_time() else work.units())
 
     def _stop(self) -> None:
         with self._change:
@@ -160,22 +160,21 @@ class Schedule:
             if thread.ident is not None:  # it was started
                 thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _serve(self, device: Device, only_host: bool) -> None:
+    def _serve(self, device: jax.Device, only_host: bool) -> None:
         with jax.default_device(device):  # belongs to this thread
             while (task := self._next(only_host)) is not None:
                 self._do(*task)
 
     def _watch(self) -> None:
-        """Gives up works that do not come to an end; threads that are stuck in them are replaced.
+        """Give up passes that do not come to an end; threads that are stuck in them are replaced.
 
-        Not done by the caller, whom a signal may reach while it holds a lock.
+        Not done by the caller, because a signal may reach it while it holds a lock.
         """
         while True:
             with self._change:
                 if self._stopping or not (self._open or self._waiting):
                     return
                 for work in [work for work in self._open if work.overdue()]:
-                    self._ready.pop(work, None)
                     stuck = [thread for thread, own in self._doing.items() if own is work]
                     self._close(work, GaveUpError(_never(stuck)))
                     for thread in stuck:
@@ -186,11 +185,12 @@ class Schedule:
                 self._change.wait(TICK)
 
     def _do(self, work: Work, unit: Unit | None) -> None:
+        """Prepare a pass, or count one of its units."""
         self._doing[threading.current_thread()] = work
         try:
             if unit is None:
                 work.prepare()
-                self._prepared(work)
+                self._give_out(work, work.units())
             else:
                 started = time.perf_counter()
                 index, segment = unit
@@ -198,12 +198,15 @@ class Schedule:
                 seconds = time.perf_counter() - started
                 self._done(work, Counted(work, index, segment, counts, seconds))
         except BaseException as error:  # whatever a plugin raises belongs to its pass
-            self._failed(work, error)
+            with self._change:
+                if work in self._open:
+                    self._close(work, error)
+                self._change.notify_all()
         finally:
             self._doing.pop(threading.current_thread(), None)
 
     def _next(self, only_host: bool) -> tuple[Work, Unit | None] | None:
-        """The next segment of a prepared pass, else a pass to prepare; None when all is done."""
+        """Return the next unit of a prepared pass, else a pass to prepare; None if all is done."""
 
         def mine(works: Iterable[Work]) -> Work | None:
             return next((work for work in works if work.on_host or not only_host), None)
@@ -227,18 +230,18 @@ class Schedule:
         self._open[work] += 1
         work.begin()
         # Each dataset gets its first segment, or there would be nothing to report.
-        over = work.out_of_time() and units.taken >= FIRST
-        if over or not units:
+        if not units or (work.out_of_time() and units.taken >= FIRST):
             del self._ready[work]
         return unit
 
-    def _prepared(self, work: Work) -> None:
+    def _give_out(self, work: Work, made: Iterable[Unit]) -> None:
+        units = _Units(made)
         with self._change:
-            units = _Units(work.units())
-            if units:
-                self._ready[work] = units
-            else:
-                self._close(work, None)
+            if work in self._open:  # else it was given up meanwhile
+                if units:
+                    self._ready[work] = units
+                else:
+                    self._close(work, None)
             self._change.notify_all()
 
     def _done(self, work: Work, counted: Counted) -> None:
@@ -253,37 +256,20 @@ class Schedule:
                         self._close(work, None)
             self._change.notify_all()
 
-    def go_on(self, work: Work) -> None:
-        """Gives out what a paused work has decided to count next; nothing ends it."""
-        units = _Units(() if work.out_of_time() else work.units())
-        with self._change:
-            if work in self._open:  # else it was given up meanwhile
-                if units:
-                    self._ready[work] = units
-                else:
-                    self._close(work, None)
-            self._change.notify_all()
-
-    def _failed(self, work: Work, error: BaseException) -> None:
-        with self._change:
-            if work in self._open:
-                self._ready.pop(work, None)
-                self._close(work, error)
-            self._change.notify_all()
-
     def _close(self, work: Work, error: BaseException | None) -> None:
+        self._ready.pop(work, None)
         del self._open[work]
         self._events.put(Finished(work, error))
 
 
 def _never(stuck: list[threading.Thread]) -> str:
-    """Why nothing was counted."""
+    """Say why nothing was counted."""
     hooks = sorted({hook for thread in stuck if (hook := doing(thread.ident)) is not None})
     return NEVER + "".join(f"; {hook} did not come back" for hook in hooks)
 
 
 class _Units:
-    """The units of a work, made one at a time as they are taken."""
+    """The units of a pass, made one at a time as they are taken."""
 
     def __init__(self, units: Iterable[Unit]) -> None:
         self.taken = 0
@@ -294,7 +280,7 @@ class _Units:
         return self._next is not None
 
     def take(self) -> Unit:
-        """The next unit; there must be one."""
+        """Return the next unit; there must be one."""
         unit = self._next
         assert unit is not None
         self._next = next(self._units, None)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from dpframe.interfaces.attack import Attack
     from dpframe.interfaces.estimator import Estimator
+    from dpframe.interfaces.executor import Executor
     from dpframe.interfaces.mechanism import HostMechanism, Mechanism
     from dpframe.interfaces.pair import Neighbourhood, Pair
     from dpframe.interfaces.report import ReportFormat
@@ -50,3 +51,8 @@ def dpframe_neighbourhoods() -> Sequence[type[Neighbourhood]]:  # type: ignore[e
 @hookspec
 def dpframe_reports() -> Sequence[ReportFormat]:  # type: ignore[empty-body]
     """Returns the report formats that the plugin provides."""
+
+
+@hookspec
+def dpframe_executors() -> Sequence[type[Executor]]:  # type: ignore[empty-body]
+    """Return the executor classes that the plugin provides."""

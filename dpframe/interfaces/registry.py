@@ -24,11 +24,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
+    from dpframe.interfaces.executor import Executor
+
 
 # Takes plugins in, each behind a guard of its own, and says what is wrong with the others.
 
 BUILTIN = "dpframe"  # distribution name of the built-ins
 LOCAL = "local"  # distribution name of classes that a notebook or a test brings
+
+EXECUTORS = "dpframe_executors"
+"""Hook that is called only if a run names an executor."""
+
 KINDS = ("mechanism", "attack", "estimator", "pair", "neighbourhood")
 
 
@@ -86,8 +92,8 @@ class Loader:
             plugin = load()
             marked = list(self._marked(plugin))
             for name in marked:
-                if name not in self.hooks.values():
-                    hint = did_you_mean(self.hooks.values(), name)
+                if name not in (known := [*self.hooks.values(), EXECUTORS]):
+                    hint = did_you_mean(known, name)
                     fail(what, f"implements {name}, which is not a hook of dpframe{hint}")
             self.manager.register(plugin, name=f"{distribution}:{what}")
         except KeyboardInterrupt:
@@ -331,6 +337,15 @@ def load(local: Iterable[type[Plugin]] = (), files: Iterable[Path] = ()) -> Regi
 
     `DPFRAME_NO_PLUGINS=1` in the environment leaves third parties out.
     """
+    loader = _loaded()
+    for cls in local:
+        loader.add_class(cls)
+    names = {loader.add_file(path) for path in files}
+    entries, broken = tuple(loader.entries), tuple(loader.broken)
+    return Registry(entries, broken, frozenset(names), tuple(loader.reports.items()))
+
+
+def _loaded() -> Loader:
     loader = Loader()
     loader.add(
         BUILTIN, _version(BUILTIN), BUILTIN, lambda: importlib.import_module("dpframe.builtin")
@@ -343,11 +358,29 @@ def load(local: Iterable[type[Plugin]] = (), files: Iterable[Path] = ()) -> Regi
             distribution = point.dist.name if point.dist else "unknown"
             version = point.dist.version if point.dist else "unknown"
             loader.add(distribution, version, f"entry point {point.name!r}", point.load)
-    for cls in local:
-        loader.add_class(cls)
-    names = {loader.add_file(path) for path in files}
-    entries, broken = tuple(loader.entries), tuple(loader.broken)
-    return Registry(entries, broken, frozenset(names), tuple(loader.reports.items()))
+    return loader
+
+
+def executor(address: str, warn: Callable[[str], None]) -> Executor:
+    """Open the executor that an address names by its scheme, the part before the first colon.
+
+    An address of any other scheme, such as host:8786, is left to the built-in one.
+
+    Args:
+        address: such as "tcp://head:8786".
+        warn: takes a text about what goes wrong without ending the run.
+
+    Raises:
+        DpframeError: the address cannot be used.
+    """
+    found: dict[str, type[Executor]] = {}
+    for hook in getattr(_loaded().manager.hook, EXECUTORS).get_hookimpls():
+        try:
+            for cls in hook.function():
+                found |= dict.fromkeys({*cls.schemes} - found.keys(), cls)
+        except Exception as error:  # one plugin must not end what others do
+            warn(f"{hook.plugin_name}, {EXECUTORS}: {error_message(error)}")
+    return found.get(address.partition(":")[0], found["tcp"])(address, warn)
 
 
 def _without_entry_point(use: str) -> str | None:

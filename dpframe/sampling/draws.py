@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from dpframe.common.machine import at_work
+from dpframe.common.machine import at_work, available_cores
 from dpframe.engine.checks import arrays, guarded, learns
 from dpframe.engine.rounds import ends
 from dpframe.engine.trace import resolved, score_dims, unstacked
@@ -26,16 +26,15 @@ from dpframe.sampling import address, programs
 from dpframe.sampling.address import EVAL, FIT, LEARNER, PILOT, as_scored
 from dpframe.sampling.programs import DrawTask, Place, drawn
 from dpframe.workers import scheduling
-from dpframe.workers.in_process import Here
-from dpframe.workers.process import available_cores
+from dpframe.workers.tasks import HERE, DrawChunks, result
 from dpframe.workers.trial_call import seen, seen_shape
 
 if TYPE_CHECKING:
     from dpframe.common.types import HostArray, Tree
     from dpframe.engine.plan import Pass
     from dpframe.interfaces.attack import Attack
+    from dpframe.interfaces.executor import Executor
     from dpframe.interfaces.statistic import Statistic
-    from dpframe.sampling.programs import Away
     from dpframe.spec.audit import RunSettings
     from dpframe.workers.scheduling import Which
 
@@ -62,7 +61,7 @@ class Draws:
         run: its settings, such as the sizes of the fit and pilot streams.
         prng: name of the generator.
         made: the two datasets, as the pair made them.
-        away: other processes that draw what takes long; None: all is drawn here.
+        executor: draws what takes long.
     """
 
     def __init__(
@@ -71,10 +70,10 @@ class Draws:
         run: RunSettings,
         prng: str,
         made: tuple[Any, Any],
-        away: Away | None = None,
+        executor: Executor = HERE,
     ) -> None:
         run = resolved(run, the_pass.mechanisms[0], the_pass.trials)
-        self.the_pass, self.prng, self.made, self.away = the_pass, prng, made, away
+        self.the_pass, self.prng, self.made, self.executor = the_pass, prng, made, executor
         self.until: float | None = None
         """End of the time for drawing, on the monotonic clock."""
         self.leaving = threading.Event()
@@ -167,6 +166,8 @@ class Draws:
         the_pass: Any = self.the_pass
         if self._box is None:
             self._box = scheduling.Load(the_pass.mechanisms, address.for_a_box(self.made))
+        from dpframe.workers.in_process import Here
+
         found = []
         for index, chunks in which:
             where = the_pass.stream.of(stream), index, chunks.start, chunks.stop, the_pass.rows
@@ -210,16 +211,20 @@ class Draws:
                 raise scheduling.Overdue
             return drawn(task, place(of, chunks))
 
-        away, pace, until = self.away, scheduling.Pace(self._nbytes), self.until
+        def by_executor(of: tuple[int, int], chunks: range) -> list[HostArray]:
+            asked = DrawChunks(task, place(of, chunks), until=self.until)
+            found: list[HostArray] = result(self.executor.submit(asked), self.until)
+            return found
+
+        executor, pace = self.executor, scheduling.Pace(self._nbytes)
         hand_out = partial(scheduling.handed_out, which, pace)
-        if away is not None and self._pays(which):
-            draw = away.draw
+        if not executor.is_local and self._pays(which):
             with at_work("sample"):
-                tasks = hand_out(lambda *one: draw(task, place(*one), until), away.pool, away.tasks)
+                tasks = hand_out(by_executor, scheduling.in_daemon, executor.under_way)
         elif self.the_pass.slow and jax.default_backend() == "cpu":
             # One model after the other would keep one core busy.
             with at_work("sample"):
-                tasks = hand_out(here, scheduling.Daemons(), available_cores())
+                tasks = hand_out(here, scheduling.in_daemon, available_cores())
         else:
             tasks = [[here(*one)] for one in which]
         return [[np.concatenate(each) for each in zip(*parts, strict=True)] for parts in tasks]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from dpframe.common.types import Array, HostArray, Key, Tree
     from dpframe.interfaces.mechanism import Mechanism
     from dpframe.interfaces.statistic import Statistic
-    from dpframe.workers.scheduling import Pool
 
 
 class Scoring(NamedTuple):
@@ -321,26 +320,6 @@ class Place(NamedTuple):
     dataset: int
     first: int
     stop: int
-
-
-class Away(Protocol):
-    """Other processes that count and draw what this one would."""
-
-    @property
-    def tasks(self) -> int:
-        """Number of tasks that are best under way at once."""
-
-    @property
-    def pool(self) -> Pool:
-        """Threads that wait for them."""
-
-    def count(
-        self, task: CountTask, lanes: Sequence[int], index: int, segment: Segment
-    ) -> tuple[Tree, ...]:
-        """Return what `count_segment` gives."""
-
-    def draw(self, task: DrawTask, place: Place, until: float | None) -> list[HostArray]:
-        """Return what `drawn` gives; raise Overdue after `until`, on the monotonic clock."""
 
 
 def drawn(task: DrawTask, place: Place) -> list[HostArray]:

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from dpframe.claims import Claim
+from dpframe.common.machine import available_cores
 from dpframe.common.types import HostArray, Tree
 from dpframe.engine.checkpoint import Saved, Store
 from dpframe.engine.checks import arrays, guarded, learns
@@ -22,15 +23,15 @@ from dpframe.engine.rounds import no_counts
 from dpframe.engine.trace import stack
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.attack import Attack, Target
+from dpframe.interfaces.executor import Executor
 from dpframe.interfaces.pair import Pair
 from dpframe.sampling import address
 from dpframe.sampling.address import EVAL, LEARNER, Segment, segments
 from dpframe.sampling.content import data_digest
-from dpframe.sampling.programs import Away, count_segment
 from dpframe.search.events import above, attack_at, compiled_scores, fitted, in_words
 from dpframe.search.wealth import Point, Seen
 from dpframe.spec.audit import RunSettings
-from dpframe.workers.process import available_cores
+from dpframe.workers.tasks import HERE
 
 Counter = Callable[[Sequence[Callable[[], Any]]], list[Any]]
 
@@ -136,7 +137,7 @@ class TracedArm(Arm):
         prng: name of the generator.
         store: where counts are kept.
         tried: mechanisms and attacks that were checked already; shared by all arms.
-        away: other processes that count; None: counted here.
+        executor: counts the segments.
         count: calls functions, perhaps concurrently, and returns their values.
     """
 
@@ -148,12 +149,12 @@ class TracedArm(Arm):
         prng: str,
         store: Store,
         tried: set[Any],
-        away: Away | None,
+        executor: Executor,
         count: Counter,
     ) -> None:
         super().__init__(*about, the_pass.data, the_pass.stream.group)
         self.the_pass, self.run, self.prng, self.tried = the_pass, run, prng, tried
-        self.store, self.away, self._count = store, away, count
+        self.store, self.executor, self._count = store, executor, count
         self.drawn = 0  # chunks of each dataset that were drawn
         self._learned = 0  # chunks that attacks have learned from
         self._work: Learned | None = None
@@ -199,7 +200,7 @@ class TracedArm(Arm):
     def _learn(self, chunks: int) -> None:
         """Let attacks learn from the first chunks, place cuts by the next, and count the rest."""
         work = Learned(self.the_pass, self.run, self.prng, Store(), self.tried)
-        work.away = self.away
+        work.executor = self.executor
         cuts = max(1, min(chunks // 2, MOST_FOR_CUTS // self.the_pass.rows))
         work.learn_from(chunks, cuts, look=self._work is None)
         self._work, self._learned = work, chunks
@@ -296,10 +297,10 @@ class Learned(DeviceWork):
 
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
         chunks = segment.stop - segment.first
-        small = self.away is not None and not self.the_pass.slow
+        small = not self.executor.is_local and not self.the_pass.slow
         if small and self.draws.seconds * chunks < TRIP and _CORES.acquire(blocking=False):
             try:
-                return self.counted_by(count_segment, index, segment)
+                return self.counted_by(HERE, index, segment)
             finally:
                 _CORES.release()
         return super().draw_and_count(index, segment)

@@ -95,7 +95,7 @@ class ArmMaker:
         if isinstance(mechanism, HostMechanism):
             return self._black_box_arm(about)
         settings = self.settings
-        where = settings.run, settings.prng, settings.store, self._tried, settings.away
+        where = settings.run, settings.prng, settings.store, self._tried, settings.executor
         return TracedArm(about, self._pass(pair, mechanism), *where, self._count)
 
     def of(self, pair: Pair, mechanism: Any, attack: int) -> Cell:

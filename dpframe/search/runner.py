@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,20 +18,18 @@ from dpframe.search.search import SearchRun
 from dpframe.workers.scheduling import Stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
-
     from dpframe.engine.checkpoint import Store
+    from dpframe.interfaces.executor import Executor
     from dpframe.results.verdict import Looks
-    from dpframe.sampling.programs import Away
     from dpframe.spec.audit import Cell, RunSettings
     from dpframe.workers.scheduling import Source
 
-
-# What all searches of a run have in common.
+FAREWELL = 1.0
+"""Seconds that threads get to come to an end when the caller leaves."""
 
 
 class Settings(NamedTuple):
-    """What all searches of a run have in common."""
+    """Settings that all searches of a run share."""
 
     run: RunSettings
     prng: str
@@ -39,19 +38,12 @@ class Settings(NamedTuple):
     error_of: Callable[[Cell], float]
     """Share of the error that a cell has, at its look."""
     looks_of: Callable[[Cell], Looks]
-    """Which look at the draws of a cell this is."""
+    """Number of the look at the draws of a cell."""
     resolution_of: Callable[[Cell], float]
-    """What the sampler resolves; added to both rates of what is bet against."""
+    """Resolution of the sampler; added to both rates of what is bet against."""
     ends_when_decided: bool
-    away: Away | None = None
-    """Who counts and draws traced mechanisms elsewhere; None: that is done here."""
-
-
-# Searches of a run, several at once: each is driven by a thread, and counts on all cores.
-
-
-FAREWELL = 1.0
-"""Seconds that threads get to come to an end when the caller leaves."""
+    executor: Executor
+    """Counts and draws traced mechanisms."""
 
 
 class Drawn(NamedTuple):
@@ -64,21 +56,19 @@ class Drawn(NamedTuple):
 Event = Drawn | CellRecord | BaseException
 
 
-class Crew:
-    """Runs searches on threads.
+class SearchRunner:
+    """Runs searches: each is driven by a thread, and counts on all cores.
 
     Args:
-        cells: what is searched.
+        cells: one for each search.
         settings: of the run.
-        threads: how many segments are counted at once.
+        threads: segments that are counted at once.
     """
 
     def __init__(self, cells: Sequence[Cell], settings: Settings, threads: int) -> None:
-        self._waiting: queue.SimpleQueue[Cell] = queue.SimpleQueue()
-        for cell in cells:
-            self._waiting.put(cell)
-        self._settings, self._left = settings, len(cells)
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._waiting, self._left = list(cells), len(cells)
+        self._settings = settings
+        self._events: queue.SimpleQueue[Drawn | CellRecord | BaseException] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="dpframe-count")
         self._drivers = [
@@ -86,8 +76,8 @@ class Crew:
             for n in range(min(threads, len(cells)))
         ]
 
-    def events(self, patience: float) -> Generator[Drawn | CellRecord | None]:
-        """Yields what happens, and None when nothing did for `patience` seconds.
+    def events(self, timeout: float) -> Generator[Drawn | CellRecord | None]:
+        """Yield events as they come, and None if none came for `timeout` seconds.
 
         Leaving the loop early ends the searches after the segments that they are counting.
         """
@@ -96,7 +86,7 @@ class Crew:
                 driver.start()
             while self._left:
                 try:
-                    event = self._events.get(timeout=patience)
+                    event = self._events.get(timeout=timeout)
                 except queue.Empty:
                     event = None
                 if isinstance(event, BaseException):
@@ -116,8 +106,8 @@ class Crew:
     def _drive(self) -> None:
         while not self._stopping.is_set():
             try:
-                cell = self._waiting.get_nowait()
-            except queue.Empty:
+                cell = self._waiting.pop(0)
+            except IndexError:
                 return
             try:
                 self._events.put(self._searched(cell))
@@ -129,11 +119,9 @@ class Crew:
 
     def _searched(self, cell: Cell) -> CellRecord:
         started = time.perf_counter()
-
-        def told(draws: int) -> None:
-            self._events.put(Drawn(cell, draws))
-
-        search = SearchRun(cell, self._settings, self._count, told)
+        search = SearchRun(
+            cell, self._settings, self._count, lambda draws: self._events.put(Drawn(cell, draws))
+        )
         try:
             search.run()
             return finding(search, time.perf_counter() - started)
@@ -148,8 +136,7 @@ class Crew:
         if self._stopping.is_set():
             raise Stopped
         try:
-            waiting = [self._pool.submit(call) for call in calls]
-            return [found.result() for found in waiting]
+            return [found.result() for found in [self._pool.submit(call) for call in calls]]
         except RuntimeError as error:  # the pool is closed
             if self._stopping.is_set():
                 raise Stopped from error

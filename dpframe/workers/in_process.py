@@ -6,17 +6,23 @@ import contextlib
 import random
 import threading
 import time
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpframe.common.text import error_message
+from dpframe.common.types import HostArray
 from dpframe.errors import SampleError
+from dpframe.workers.program.frames import Frame
 from dpframe.workers.program.mechanism_sampler import MechanismSampler
-from dpframe.workers.program.query import Refused, heard
+from dpframe.workers.program.query import Queried, Refused, heard
 from dpframe.workers.scheduling import (
+    Lent,
+    Load,
     Overdue,
     RaisedError,
+    Request,
     Told,
     called,
     not_handed_over,
@@ -26,23 +32,17 @@ from dpframe.workers.scheduling import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dpframe.common.types import HostArray
     from dpframe.sampling.address import Shape
-    from dpframe.workers.program.frames import Frame
-    from dpframe.workers.program.query import Queried
-    from dpframe.workers.scheduling import Lent, Load, Request
 
 
 class Here:
-    """Draws in this process: for tests, and where the process is a worker already.
+    """Draws in this process: for tests, and if the process is a worker already.
 
-    What hangs or crashes takes everything along.
+    A box that hangs or crashes takes everything along.
     """
 
     def __init__(self, interpreters: Mapping[str, str] | None = None) -> None:
-        self.interpreters = interpreters or {}  # unused: a box of another one cannot be asked here
+        self.interpreters = interpreters or {}  # unused: no other interpreter can be asked here
         self.calls, self.most = 0, 1
         self.words: dict[int, str] = {}
         self.turn = threading.Lock()
@@ -50,7 +50,7 @@ class Here:
 
     @property
     def released(self) -> int:
-        """See `Source`; nothing is under way while somebody asks."""
+        """See `Source`; nothing is under way when this is asked."""
         return self.calls
 
     def __enter__(self) -> Here:
@@ -81,13 +81,14 @@ class Here:
 
 
 class _Inline:
+    """See `Lent`; nothing ends a box that hangs."""
+
     def __init__(self, here: Here, sampler: MechanismSampler) -> None:
         self.here, self.sampler, self.told = here, sampler, Told()
 
     def draw(
         self, request: Request, shape: Shape | None, deadline: float | None
     ) -> Iterator[HostArray]:
-        """See `Lent`."""
         what = called(type(self.sampler.mechanisms[request.lane]))
         self.here.asked((request.stop - request.first) * request.rows)
         try:
@@ -106,7 +107,7 @@ class _Inline:
             raise RaisedError(f"{what} raised {error_message(error)}") from error
 
     def query(self, data: int, deadline: float | None) -> Queried:
-        """See `Lent`; nothing ends it."""
+        del deadline
         with self.here.turn:
             try:
                 return heard(self.sampler.query(data))
@@ -114,7 +115,7 @@ class _Inline:
                 raise SampleError(str(refused)) from None
 
     def _next(self, drawing: Iterator[Frame]) -> Frame | None:
-        """The next outputs; the generators of the process are left as they were."""
+        """Return the next outputs, and leave the generators of the process as they were."""
         with self.here.turn:
             before = random.getstate(), np.random.get_state()
             try:

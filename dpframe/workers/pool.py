@@ -3,57 +3,166 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
+from dpframe.common.machine import available_cores
+from dpframe.common.types import HostArray
 from dpframe.errors import SampleError
-from dpframe.workers.process import Gone, Remarks, WorkerProcess, available_cores, end, is_foreign
-from dpframe.workers.program.query import heard
+from dpframe.sampling.address import Shape
+from dpframe.workers.process import Gone, Remarks, WorkerProcess, end
+from dpframe.workers.program.frames import Frame
+from dpframe.workers.program.query import Queried, heard
 from dpframe.workers.scheduling import (
-    Flights,
+    Lent,
+    Load,
     LostError,
     Overdue,
+    Request,
     Stopped,
     Told,
-    Turns,
     called,
     outputs,
     problem,
     take_note,
     told_in,
-    unloaded,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dpframe.common.types import HostArray
-    from dpframe.sampling.address import Shape
-    from dpframe.workers.program.frames import Frame
-    from dpframe.workers.program.query import Queried
-    from dpframe.workers.scheduling import Lent, Load, Request, Ticket
-
-
 TO_LOAD = 60.0
-"""Seconds in which a process has to start, and to import what the mechanism needs."""
+"""Seconds in which a process must start, and import what the mechanism needs."""
 
 MISSING = ("ModuleNotFoundError", "ImportError", "AttributeError")
-"""What a process says to a module, or a part of one, that only this process has."""
+"""Exceptions of a process that lacks a module, or a part of one, which this process has."""
 
 DEAF = 5.0
-"""Seconds that a process gets beyond the limits of all the releases that it was asked for."""
+"""Seconds that a process gets beyond the limits of all releases that it was asked for."""
 
 NOTHING = -1
 """Number of no load."""
+
+
+class Ticket(NamedTuple):
+    """A place in the queue."""
+
+    number: int
+    owner: str
+
+
+class FairQueue:
+    """The order in which searches and passes are lent workers: least time used comes first.
+
+    Without a queue a caller that gives a worker back takes it again before any other has woken up,
+    and a caller that needs two at once waits until no other needs one. Requests are served in
+    order, whatever their size. What is drawn does not depend on the order. Call it from one thread
+    at a time.
+
+    Args:
+        clock: returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._numbers = clock, itertools.count()
+        self._waiting: list[Ticket] = []
+        self._used: dict[str, float] = {}
+        """Seconds of workers that owners have had and given back."""
+        self._held: dict[int, tuple[Ticket, int, float]] = {}
+        """Tickets that hold workers: how many, and since when."""
+
+    def enter(self, owner: str) -> Ticket:
+        """Ask for workers.
+
+        An owner that is new, or comes back, starts with the least that the others have had: it
+        earns no advantage by the time in which it asked for nothing.
+        """
+        others = {t.owner for t in self._waiting} | {t.owner for t, _, _ in self._held.values()}
+        if owner not in others:
+            least = min(map(self._had, others), default=0.0)
+            self._used[owner] = max(self._used.get(owner, 0.0), least)
+        ticket = Ticket(next(self._numbers), owner)
+        self._waiting.append(ticket)
+        return ticket
+
+    def is_next(self, ticket: Ticket) -> bool:
+        """True if a ticket is to be served before all others."""
+        return ticket == min(self._waiting, key=lambda one: (self._had(one.owner), one.number))
+
+    def leave(self, ticket: Ticket) -> None:
+        """Take out a ticket that waits no more, served or not."""
+        self._waiting.remove(ticket)
+
+    def take(self, ticket: Ticket, workers: int) -> None:
+        """Note that a ticket holds workers."""
+        self._held[ticket.number] = ticket, workers, self._clock()
+
+    def give_back(self, ticket: Ticket) -> None:
+        """Note that a ticket holds no workers any more."""
+        _, workers, since = self._held.pop(ticket.number)
+        self._used[ticket.owner] += workers * (self._clock() - since)
+
+    def _had(self, owner: str) -> float:
+        now = self._clock()
+        held = [n * (now - since) for t, n, since in self._held.values() if t.owner == owner]
+        return self._used[owner] + sum(held)
+
+
+class UnderWay:
+    """Guesses the progress of calls from the time of earlier ones, for a display only.
+
+    A box says nothing until all rows of a call are there.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[Any, tuple[Any, int, float]] = {}
+        """By caller: kind of box, number of releases, and start."""
+        self._seconds: dict[Any, float] = {}
+        """Time per release, by the kind of box."""
+        self._lock = threading.Lock()
+
+    def begin(self, caller: Any, kind: Any, releases: int, now: float) -> None:
+        """Note that a caller waits for releases, which all come at once.
+
+        Args:
+            caller: waits for one call at a time.
+            kind: of boxes that are equally fast.
+            releases: of the call.
+            now: seconds.
+        """
+        with self._lock:
+            self._calls[caller] = kind, releases, now
+
+    def end(self, caller: Any, now: float) -> None:
+        """Note that they have come."""
+        with self._lock:
+            kind, releases, since = self._calls.pop(caller, (None, 0, now))
+            if releases:
+                self._seconds[kind] = (now - since) / releases
+
+    def forget(self, caller: Any) -> None:
+        """Note that they will not come."""
+        with self._lock:
+            self._calls.pop(caller, None)
+
+    def ahead(self, now: float) -> int:
+        """Return about how many releases of those under way are still to be made."""
+        with self._lock:
+            return sum(itertools.starmap(self._left, [(*c, now) for c in self._calls.values()]))
+
+    def _left(self, kind: Any, releases: int, since: float, now: float) -> int:
+        seconds = self._seconds.get(kind)
+        done = int((now - since) / seconds) if seconds else 0
+        # The last one is not there before it is said to be.
+        return max(min(1, releases), releases - done)
 
 
 class Workers:
     """Worker processes of one run; a process starts when it is first needed.
 
     Args:
-        most: how many at once; default: one per core, and two at least, since what is wrong with a
+        most: processes at once; default: one per core, and two at least, because a fault of a
             box's randomness may show only between processes.
         interpreters: paths of the interpreters of environments, by the names of these.
     """
@@ -65,11 +174,12 @@ class Workers:
         self.interpreters = interpreters or {}
         self.calls = 0
         self.words: dict[int, str] = {}
-        self._flights, self._remarks, self._turns = Flights(), Remarks(), Turns()
+        self.under_way = UnderWay()
+        self.stopped = False
+        self._remarks, self._queue = Remarks(), FairQueue()
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
         self._change = threading.Condition()
-        self._stopped = False
 
     def __enter__(self) -> Workers:
         return self
@@ -80,7 +190,7 @@ class Workers:
     @contextlib.contextmanager
     def lend(self, load: Load, number: int = 1) -> Iterator[list[Lent]]:
         """See `Source`."""
-        load.message()  # a mistake costs no process
+        load.message()  # raises before a process starts
         ticket, taken = self._take(load, number)
         lent = [_Worker(self, p, load) for p in taken]
         try:
@@ -90,16 +200,16 @@ class Workers:
         finally:
             end(*(worker.process for worker in lent if not worker.at_rest))
             with self._change:
-                self._turns.give_back(ticket)
+                self._queue.give_back(ticket)
                 self._busy.difference_update(worker.process for worker in lent)
-                if not self._stopped:
+                if not self.stopped:
                     self._idle += [worker.process for worker in lent if worker.process.alive]
                 self._change.notify_all()
 
     def stop(self) -> None:
-        """See `Source`; also the end of a run in order."""
+        """See `Source`; also called when a run ends in order."""
         with self._change:
-            self._stopped = True
+            self.stopped = True
             processes = [*self._idle, *self._busy]
             self._idle.clear()
             self._change.notify_all()
@@ -109,12 +219,7 @@ class Workers:
     def released(self) -> int:
         """See `Source`."""
         with self._change:
-            return self.calls - self._flights.ahead(time.monotonic())
-
-    @property
-    def flights(self) -> Flights:
-        """What is under way."""
-        return self._flights
+            return self.calls - self.under_way.ahead(time.monotonic())
 
     def asked(self, releases: int) -> None:
         """See `Source`."""
@@ -126,16 +231,11 @@ class Workers:
         with self._change:
             take_note(self.words, told)
 
-    @property
-    def stopped(self) -> bool:
-        """Whether the run ends."""
-        return self._stopped
-
     def replace(self, old: WorkerProcess) -> WorkerProcess:
-        """A fresh process in the place of one whose state a box has spoiled."""
+        """Start a fresh process in the place of one whose state a box has spoiled."""
         end(old)
         with self._change:
-            if self._stopped:
+            if self.stopped:
                 raise Stopped
             new = WorkerProcess(old.interpreter, self._remarks)
             self._busy.discard(old)
@@ -143,8 +243,8 @@ class Workers:
         return new
 
     def _interpreter_of(self, load: Load) -> str | None:
-        """Which interpreter holds a load; None for one like this process."""
-        if not is_foreign(load.content[0]):
+        """Return the path of the interpreter that holds a load; None for one like this process."""
+        if not load.is_external:
             return None
         box: Any = load.content[0][0]
         if box.environment is None:
@@ -154,57 +254,54 @@ class Workers:
         return self.interpreters[box.environment]
 
     def _take(self, load: Load, number: int) -> tuple[Ticket, list[WorkerProcess]]:
-        wanted = self._interpreter_of(load)
+        interpreter = self._interpreter_of(load)
         with self._change:
-            ticket = self._turns.enter(load.topic)
+            ticket = self._queue.enter(load.topic)
             try:
-                while not (self._turns.is_next(ticket) and self._free >= number):
-                    if self._stopped:
-                        raise Stopped
-                    self._change.wait()
-                if self._stopped:
+                self._change.wait_for(
+                    lambda: (
+                        self.stopped
+                        or (self._queue.is_next(ticket) and self.most - len(self._busy) >= number)
+                    )
+                )
+                if self.stopped:
                     raise Stopped
-                taken = self._chosen(load, wanted, number)
-                self._turns.take(ticket, number)
+                taken = self._chosen(load, interpreter, number)
+                self._queue.take(ticket, number)
                 return ticket, taken
             finally:
-                self._turns.leave(ticket)
-                self._change.notify_all()  # somebody else is next
+                self._queue.leave(ticket)
+                self._change.notify_all()  # another ticket is next
 
-    @property
-    def _free(self) -> int:
-        return self.most - len(self._busy)
-
-    def _chosen(self, load: Load, wanted: str | None, number: int) -> list[WorkerProcess]:
+    def _chosen(self, load: Load, interpreter: str | None, number: int) -> list[WorkerProcess]:
         # Those that hold the load already come first.
-        fit = [process for process in self._idle if process.interpreter == wanted]
+        fit = [process for process in self._idle if process.interpreter == interpreter]
         fit.sort(key=lambda process: process.holds != load.number)
         taken = fit[:number]
         self._idle = [process for process in self._idle if process not in taken]
-        # Those of other interpreters wait too, but not in any number.
+        # Those of other interpreters are kept too, but not in any number.
         most = max(0, 2 * self.most - len(self._busy) - number)
         spare, self._idle = self._idle[most:], self._idle[:most]
         end(*spare)
-        taken += [WorkerProcess(wanted, self._remarks) for _ in range(number - len(taken))]
+        taken += [WorkerProcess(interpreter, self._remarks) for _ in range(number - len(taken))]
         self._busy.update(taken)
         return taken
 
 
 class _Worker:
-    """One process, lent for one load."""
+    """One process, lent for one load: see `Lent`."""
 
     def __init__(self, workers: Workers, process: WorkerProcess, load: Load) -> None:
         self.workers, self.process, self.load = workers, process, load
         self.told = Told()
         self.at_rest = False
-        """Whether it waits for a task; else it is somewhere inside the box, or has ended."""
+        """True if it waits for a task; else it is somewhere inside the box, or has ended."""
 
     def draw(
         self, request: Request, shape: Shape | None, deadline: float | None
     ) -> Iterator[HostArray]:
-        """See `Lent`."""
         done, asked = 0, 0
-        flights, kind = self.workers.flights, type(self.load.content[0][request.lane])
+        under_way, kind = self.workers.under_way, type(self.load.content[0][request.lane])
         self.at_rest = False
         try:
             self.process.say({"do": "draw", **request.as_task(shape)})
@@ -213,9 +310,9 @@ class _Worker:
                 begun = min(done + 1, request.stop - request.first) * request.rows
                 self.workers.asked(begun - asked)
                 asked = max(asked, begun)
-                flights.begin(self, kind, asked - done * request.rows, time.monotonic())
+                under_way.begin(self, kind, asked - done * request.rows, time.monotonic())
                 frame = self._hear(request, shape, deadline)
-                flights.end(self, time.monotonic())
+                under_way.end(self, time.monotonic())
                 self.at_rest = frame.header["tell"] != "outputs"
                 if frame.header["tell"] == "done":
                     return
@@ -227,10 +324,10 @@ class _Worker:
         except Gone as gone:
             raise self._ended(gone, "while it sampled") from None
         finally:
-            flights.forget(self)
+            under_way.forget(self)
 
     def _hear(self, request: Request, shape: Shape | None, deadline: float | None) -> Frame:
-        """The next answer; a release that nothing interrupts from within ends its process."""
+        """Return the next answer; a release that nothing interrupts from within is an error."""
         asking = request.asking if shape is None else shape.asking
         if asking is None or asking.limit is None:
             return self.process.hear(deadline)
@@ -246,7 +343,6 @@ class _Worker:
             ) from None
 
     def query(self, data: int, deadline: float | None) -> Queried:
-        """See `Lent`."""
         self.at_rest = False
         try:
             self.process.say({"do": "query", "data": data})
@@ -259,7 +355,7 @@ class _Worker:
         return heard(frame)
 
     def take_in(self) -> None:
-        """Makes the process hold the load; the box's time has not begun yet.
+        """Make the process hold the load; the box's time has not begun yet.
 
         Raises:
             SampleError: it cannot.
@@ -287,7 +383,10 @@ class _Worker:
                 else:
                     self.process.holds = NOTHING
                     self.at_rest = True
-                    raise SampleError(unloaded(frame))
+                    if frame.header["tell"] == "refused":
+                        raise SampleError(frame.header["why"])
+                    why = frame.header.get("blame")
+                    raise SampleError(f"a worker could not load the mechanism ({why})")
         except Gone as gone:
             raise self._ended(gone, "before it sampled") from None
         except Overdue:

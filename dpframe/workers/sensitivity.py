@@ -1,4 +1,4 @@
-"""Exact checks of the sensitivity of a query, without a draw."""
+"""Check the sensitivity of a query exactly, without a draw."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ NOISY = (
 )
 
 
-class _Looked(NamedTuple):
-    """A pair that was looked at."""
+class _Checked(NamedTuple):
+    """A pair that was checked."""
 
     pair: Pair
     excess: ExcessRecord | None
-    """In what way it changes too much."""
+    """Set if the query changes too much."""
     factor: float
-    """Change over sensitivity, as far as it is known; inf where it has no measure."""
-    checked: bool = True
+    """Change ÷ sensitivity; inf if the change has no size."""
+    counts: bool = True
+    """False if the query raises on both datasets."""
 
 
 class SensitivityCheck:
@@ -53,7 +54,7 @@ class SensitivityCheck:
 
     Args:
         mechanism: one without a `query` is not checked. It resolves itself for the first pair.
-        source: where black boxes run.
+        source: lends workers for black boxes.
         run: settings of the audit.
     """
 
@@ -64,13 +65,13 @@ class SensitivityCheck:
         self._worst: dict[str, ExcessRecord] = {}
         self._pairs = self._exceeding = 0
         self._rounding = 1.0
-        """The largest factor that is called rounding."""
+        """The largest factor that counts as rounding."""
         self._silent: str | None = None
-        """What a query raised on both datasets of a pair."""
+        """Exception of a query on both datasets of a pair."""
 
     @property
     def found(self) -> ExactRecord | None:
-        """What all pairs came to; None where there is no query."""
+        """The result over all pairs; None if there is no query."""
         if not self.gives:
             return None
         worst = sorted(self._worst.values(), key=lambda one: one.kind != "change")
@@ -92,14 +93,9 @@ class SensitivityCheck:
         )
 
     def look(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Checks pairs.
+        """Check pairs, and return them by change ÷ sensitivity of the query, the largest first.
 
-        Args:
-            pairs: any number.
-
-        Returns:
-            The same, by how much the query changes for what its noise is made for, the largest
-            first; in their own order where there is no query.
+        Without a query they keep their order.
 
         Raises:
             CellError: the query or the sensitivity cannot be used, or do not come back.
@@ -110,17 +106,15 @@ class SensitivityCheck:
         if not self._resolved:
             given, self._resolved = self.mechanism, True
             self.mechanism = guarded("resolve", lambda: given.resolve(pairs[0]))
-        looked = []
+        checked = []
         with precision_of(self.run), self._asking(pairs) as answer:
             for number, pair in enumerate(pairs):
-                found = self._compared(pair, answer, number)
-                looked.append(found)
-                self._take(found)
-        order = sorted(range(len(looked)), key=lambda number: -looked[number].factor)
-        return [looked[number].pair for number in order]
+                checked.append(self._compared(pair, answer, number))
+                self._take(checked[-1])
+        return [one.pair for one in sorted(checked, key=lambda one: -one.factor)]
 
-    def _take(self, found: _Looked) -> None:
-        self._pairs += found.checked
+    def _take(self, found: _Checked) -> None:
+        self._pairs += found.counts
         if found.excess is None:
             if math.isfinite(found.factor):
                 self._rounding = max(self._rounding, found.factor)
@@ -132,10 +126,10 @@ class SensitivityCheck:
 
     @contextmanager
     def _asking(self, pairs: Sequence[Pair]) -> Iterator[Callable[[int, int], Queried]]:
-        """What gives the answer on a dataset of a pair, by both their numbers."""
+        """Open a function that answers for a pair and a dataset, both by number."""
         made = [guarded("the pair", partial(both_as_made, pair)) for pair in pairs]
         if not isinstance(self.mechanism, HostMechanism):
-            yield lambda number, index: self._here(made[number][index])
+            yield lambda number, index: self._traced(made[number][index])
             return
         flat = tuple(data for both in made for data in for_a_box(both))
         with self.source.lend(Load((self.mechanism,), flat)) as (worker, *_):
@@ -152,46 +146,45 @@ class SensitivityCheck:
 
             yield answer
 
-    def _here(self, data: Any) -> Queried:
-        """Of a mechanism that JAX traces."""
+    def _traced(self, data: Any) -> Queried:
         try:
             return heard(guarded("query", lambda: ask(partial(self.mechanism.query, data))))
         except Refused as refused:
             raise CellError(str(refused)) from None
 
-    def _compared(self, pair: Pair, answer: Callable[[int, int], Queried], number: int) -> _Looked:
+    def _compared(self, pair: Pair, answer: Callable[[int, int], Queried], number: int) -> _Checked:
         before, after = answer(number, 0), answer(number, 1)
         found = self._judged(pair, before, after)
-        # Noise would be taken for a change. Once is enough where nothing is held against it.
-        asked_again = found.excess is not None or not self._pairs
-        if asked_again and not (
-            _same(before, answer(number, 0)) and _same(after, answer(number, 1))
-        ):
-            raise CellError(NOISY)
+        # Noise would be taken for a change. Once is enough if the query does not exceed it. NaN is
+        # the same as NaN here, which `==` would deny.
+        if found.excess is not None or not self._pairs:
+            for index, one in enumerate((before, after)):
+                if repr(one) != repr(answer(number, index)):
+                    raise CellError(NOISY)
         return found
 
-    def _judged(self, pair: Pair, before: Queried, after: Queried) -> _Looked:
+    def _judged(self, pair: Pair, before: Queried, after: Queried) -> _Checked:
         if before.raised is not None and after.raised is not None:
             self._silent = before.raised
-            return _Looked(pair, None, 0.0, checked=False)
+            return _Checked(pair, None, 0.0, counts=False)
         for one, name in ((before, "D"), (after, "D′")):
             if one.raised is not None:
                 words = f"its query raises {one.raised} on {name} and not on the other"
-                return _Looked(pair, _excess("raises", pair, words), math.inf)
+                return _Checked(pair, _excess("raises", pair, words), math.inf)
         if before.form != after.form:
             words = f"its query gives {_cut(before.form)} on D and {_cut(after.form)} on D′"
-            return _Looked(pair, _excess("shape", pair, words), math.inf)
+            return _Checked(pair, _excess("shape", pair, words), math.inf)
         if (place := unlike(before.numbers, after.numbers)) is not None:
             at = f", at place {place} of its query" if len(before.numbers) > 1 else ""
             values = [_value(one.numbers[place]) for one in (before, after)]
             words = f"its query gives {values[0]} on D and {values[1]} on D′{at}"
-            return _Looked(pair, _excess("not a number", pair, words), math.inf)
+            return _Checked(pair, _excess("not a number", pair, words), math.inf)
         sensitivity = sensitivity_of(self.mechanism, pair, before.sensitivity)
         norm = norm_of(self.mechanism)
         moved = change(*finite_parts(before.numbers, after.numbers), norm)
         factor = moved.factor(sensitivity)
         if not moved.exceeds(sensitivity):
-            return _Looked(pair, None, factor)
+            return _Checked(pair, None, factor)
         only = len(before.numbers) == 1
         ends = f" from {_value(before.numbers[0])} to {_value(after.numbers[0])}," if only else ""
         words = (
@@ -200,7 +193,7 @@ class SensitivityCheck:
             f"{sensitivity:.6g}: {factor:.4g} times as much"
         )
         excess = _excess("change", pair, words, moved.size, sensitivity, factor)
-        return _Looked(pair, excess, factor)
+        return _Checked(pair, excess, factor)
 
 
 def _excess(
@@ -222,15 +215,15 @@ def _excess(
 
 
 def sensitivity_of(mechanism: Any, pair: Pair, said: float | None = None) -> float:
-    """What the noise of a mechanism is made for.
+    """Return the sensitivity that the noise of a mechanism is made for.
 
     Args:
         mechanism: one that gives a query.
-        pair: for which.
+        pair: a callable sensitivity is called with it.
         said: by a module in another interpreter; the mechanism itself comes first.
 
     Raises:
-        CellError: it says nothing, or no number from 0 on.
+        CellError: there is none, or it is no finite number of at least 0.
     """
     found = getattr(mechanism, "sensitivity", None)
     if callable(found):
@@ -248,16 +241,11 @@ def sensitivity_of(mechanism: Any, pair: Pair, said: float | None = None) -> flo
 
 
 def norm_of(mechanism: Any) -> float:
-    """The norm in which its sensitivity is measured; raises CellError for one that is unknown."""
+    """Return the norm in which its sensitivity is measured; raises CellError if it is unknown."""
     found = mechanism.norm
     if isinstance(found, bool) or found not in (1, 2, math.inf):
         raise CellError(f"norm is {shown(found)}; 1, 2 and inf are known")
     return float(found)
-
-
-def _same(one: Queried, other: Queried) -> bool:
-    # NaN is the same as NaN here.
-    return repr(one) == repr(other)
 
 
 def _value(number: Any) -> str:

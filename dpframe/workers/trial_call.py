@@ -1,4 +1,4 @@
-"""Call a black box once to learn the layout of its outputs."""
+"""Call a black box once to learn the shape of its outputs, and show outputs to attacks."""
 
 from __future__ import annotations
 
@@ -34,29 +34,31 @@ if TYPE_CHECKING:
     from dpframe.workers.scheduling import Lent, Source, Told
 
 
-# Calls a black box for the first time, to know what its outputs look like.
-
-
 ROWS = 2
-"""Outputs asked for, to tell the axis of outputs from the others."""
+"""Outputs of the first call: more than one, to tell the axis of outputs from the others."""
 
 MORE = 32
-"""Answers asked for where some of the first were exceptions: others may be wider than these."""
+"""Answers of another call if some of the first were exceptions: others may be wider."""
+
+COMPANY = (
+    "see gave answers otherwise when other answers stood beside them: it must look at every answer "
+    "alone"
+)
 
 
 class OnlyRaisesError(CellError):
-    """Every answer on both datasets was one and the same exception."""
+    """Every answer on both datasets was the same exception."""
 
 
 class _Tried(NamedTuple):
-    """What one worker gave for one dataset."""
+    """Outputs of one worker for one dataset."""
 
     outputs: HostArray
     told: Told
 
 
 def asking_of(cell: Cell) -> Asking | None:
-    """How the box of a cell is asked; None: for arrays of numbers, as long as it gives these."""
+    """Return how the box of a cell is asked; None: for arrays of numbers, if it gives these."""
     mechanism: Any = cell.mechanism.value
     raises, timed, limit = cell.mechanism.raises, cell.mechanism.time, cell.mechanism.limit
     releases = mechanism.gives_releases()
@@ -68,10 +70,10 @@ def asking_of(cell: Cell) -> Asking | None:
 
 
 def first_call(mechanism: HostMechanism, cell: Cell, run: RunSettings, source: Source) -> Shape:
-    """Calls a black box in a worker: it may do anything.
+    """Call a black box in two workers, if there are two, and return the shape of its outputs.
 
-    In two, where there are two, so that both have made the same calls when their outputs are
-    compared: two processes that go through one and the same noise then do so in step.
+    Both have then made the same calls when their outputs are compared: two processes that go
+    through the same noise do so in step.
 
     Raises:
         CellError: it cannot be counted on.
@@ -82,15 +84,14 @@ def first_call(mechanism: HostMechanism, cell: Cell, run: RunSettings, source: S
     try:
         with source.lend(load, 2) as workers:
             deadline = None if limit is None else time.monotonic() + max(limit, GRACE)
-            rehearsal = _Rehearsal(cell.seed, workers, source, deadline)
-            return rehearsal.shape(asking_of(cell))
+            return _Trial(cell.seed, workers, source, deadline).shape(asking_of(cell))
     except Overdue:
         raise CellError(
             f"the first call of sample did not come back within the {limit:g} s of run.seconds"
         ) from None
 
 
-class _Rehearsal:
+class _Trial:
     def __init__(
         self, seed: int, workers: Sequence[Lent], source: Source, deadline: float | None
     ) -> None:
@@ -140,7 +141,7 @@ def _of_arrays(found: list[HostArray]) -> Shape:
 
 
 def _look_for_answers(found: list[_Tried], words: dict[int, str]) -> None:
-    """Raises OnlyRaisesError where there is nothing but one exception."""
+    """Raise OnlyRaisesError if there is nothing but one exception."""
     answers = [Answers(one.outputs) for one in found]
     kinds = {kind for each in answers for kind in each.kinds.tolist()}
     if len(kinds) == 1 and all(each.raised.all() for each in answers):
@@ -152,17 +153,11 @@ def _look_for_answers(found: list[_Tried], words: dict[int, str]) -> None:
         )
 
 
-# What attacks see of outputs: of answers of any kind, what each of them asks to see.
-
-
-COMPANY = (
-    "see gave answers otherwise when other answers stood beside them: it must look at every answer "
-    "alone"
-)
+# Attacks see arrays of numbers as they are; of answers of any kind they see what they ask for.
 
 
 def seen(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -> HostArray:
-    """What an attack sees of outputs.
+    """Return what an attack sees of outputs, shape [n, *dims of that].
 
     Args:
         attack: of a fixed structure.
@@ -171,9 +166,6 @@ def seen(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -
         shape: of one output.
         run: the dtype of the run.
 
-    Returns:
-        Shape [n, *dims of what is seen].
-
     Raises:
         CellError: the attack sees something that cannot be scored.
     """
@@ -181,7 +173,11 @@ def seen(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -
         return outputs
     answers = Answers(outputs)
     if type(attack).see is Attack.see:
-        return as_scored(_plainly(answers, shape), run)
+        numbers = answers.numbers
+        if shape.native is not None and math.prod(shape.native) <= shape.width:
+            # In the shape in which they came, because the attack asks for nothing else.
+            numbers = numbers[:, : math.prod(shape.native)].reshape(len(numbers), *shape.native)
+        return as_scored(numbers, run)
     found = guarded("see", lambda: np.asarray(attack.see(answers)))
     if found.ndim < 1 or len(found) != len(outputs) or found.dtype.kind not in "biuf":
         raise CellError(
@@ -192,15 +188,17 @@ def seen(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -
 
 
 def seen_shape(attack: Attack, shape: Shape, run: np.dtype[Any]) -> Shape:
-    """The shape of what an attack sees of one output."""
+    """Return the shape of what an attack sees of one output."""
     if shape.asking is None:
         return shape
-    found = seen(attack, _blank(shape, 2), shape, run)
+    blank = np.full((2, *shape.dims), ABSENT, np.uint64)
+    blank[:, :BEFORE] = 0
+    found = seen(attack, blank, shape, run)
     return Shape(found.shape[1:], found.dtype)
 
 
 def check_seen_alone(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -> None:
-    """Looks at answers again in another order and in another number.
+    """Look at answers again in another order and in another number.
 
     Raises:
         CellError: what is seen of one depends on others.
@@ -211,18 +209,3 @@ def check_seen_alone(attack: Attack, outputs: HostArray, shape: Shape, run: np.d
     whole, part = (seen(attack, rows, shape, run) for rows in (outputs, outputs[order]))
     if whole[order].shape != part.shape or whole[order].tobytes() != part.tobytes():
         raise CellError(COMPANY)
-
-
-def _plainly(answers: Answers, shape: Shape) -> HostArray:
-    """Numbers in the shape in which they came, for attacks that ask for nothing else."""
-    if shape.native is None or math.prod(shape.native) > shape.width:
-        return answers.numbers
-    numbers = answers.numbers[:, : math.prod(shape.native)]
-    return numbers.reshape(len(numbers), *shape.native)
-
-
-def _blank(shape: Shape, n: int) -> HostArray:
-    """Answers of no kind."""
-    rows = np.full((n, *shape.dims), ABSENT, np.uint64)
-    rows[:, :BEFORE] = 0
-    return rows

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpframe.commands.audit import make_plan
+from dpframe.common.machine import available_cores
 from dpframe.engine.run import run
 from dpframe.interfaces import registry
 from dpframe.spec import audit_from_dict
-from dpframe.workers.process import available_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable

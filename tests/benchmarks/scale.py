@@ -78,7 +78,7 @@ def played(tasks: int, seconds: float, cores: int, cost: float) -> tuple[float, 
 
 def main() -> None:
     """Prints both."""
-    from dpframe.cluster.client import COST, enlarged
+    from dpframe.cluster.executor import COST, enlarged
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", type=int, default=4000)

@@ -22,8 +22,10 @@ pytest.importorskip("distributed")
 from support.harmed import Harmed
 
 from dpframe.cluster import worker as work
-from dpframe.cluster.client import Cluster, Connection, enlarged
-from dpframe.cluster.worker import Missing, Refused, pack, unpack
+from dpframe.cluster.executor import Connection, DaskExecutor, enlarged
+from dpframe.cluster.worker import MissingError, pack, unpack
+from dpframe.interfaces.executor import RefusedError, Task
+from dpframe.workers import tasks
 
 # A scheduler that is killed leaves sockets of the client to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
@@ -45,8 +47,10 @@ def spec(trials: int, estimator: str = "precision") -> dict[str, Any]:
     }
 
 
-def counted(cluster: Cluster, document: dict[str, Any], store: Store | None = None) -> list[Any]:
-    found = run(make_plan(load(document)), store=store, cluster=cluster)
+def counted(
+    cluster: DaskExecutor, document: dict[str, Any], store: Store | None = None
+) -> list[Any]:
+    found = run(make_plan(load(document)), store=store, executor=cluster)
     assert all(result.reason is None for result in found), found[0].reason
     return [result.counts for result in found]
 
@@ -58,7 +62,7 @@ def here(document: dict[str, Any]) -> list[Any]:
 @pytest.mark.parametrize("estimator", ["precision", "betting"])
 def test_counts_are_those_of_one_machine(processes: Processes, estimator: str) -> None:
     document = spec(300_000, estimator)
-    with Cluster(processes.address) as cluster:
+    with DaskExecutor(processes.address) as cluster:
         assert counted(cluster, document) == here(document)
 
 
@@ -94,9 +98,9 @@ def test_fifty_faults_change_no_count(
 
 def test_nobody_there_is_said() -> None:
     with pytest.raises(DpframeError, match="local:N starts N processes"):
-        Cluster("local:0")
+        DaskExecutor("local:0")
     with pytest.raises(DpframeError, match="nowhere"):
-        Cluster("nowhere://x")
+        DaskExecutor("nowhere://x")
 
 
 def test_what_differs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,13 +108,13 @@ def test_what_differs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
     sent = pack(Laplace(epsilon=1.0), [Laplace])
     assert unpack(sent) == Laplace(epsilon=1.0)
-    with pytest.raises(Refused, match=r"jax \S+ where the run has 0\.0\.1"):
+    with pytest.raises(RefusedError, match=r"jax \S+ where the run has 0\.0\.1"):
         unpack(sent._replace(versions={**sent.versions, "jax": "0.0.1"}))
     (name,) = sent.code
-    with pytest.raises(Refused, match="other code of Laplace"):
+    with pytest.raises(RefusedError, match="other code of Laplace"):
         unpack(sent._replace(code={name: "0"}))
     gone = sent.content.replace(b"mechanisms.laplace", b"mechanisms.lapmace")
-    with pytest.raises(Missing, match="lapmace"):
+    with pytest.raises(MissingError, match="lapmace"):
         unpack(sent._replace(content=gone))
 
 
@@ -122,7 +126,7 @@ def test_a_worker_that_would_count_otherwise_counts_nothing(
     odd = processes.start_worker(PYTHONPATH=f"{tmp_path}:{Path(__file__).parents[2]}")
     try:
         told: list[str] = []
-        with Cluster(processes.address, told.append) as cluster:
+        with DaskExecutor(processes.address, told.append) as cluster:
             cluster._connection.client.wait_for_workers(3, timeout=30)
             assert counted(cluster, spec(300_000)) == here(spec(300_000))
             cluster._check()
@@ -142,9 +146,9 @@ def test_nobody_waits_long_for_a_worker_that_has_just_died() -> None:
 
     connection = Connection.__new__(Connection)
     connection.client = Client()
-    assert connection.everywhere(len, (), patience=0.01) == {}
+    assert connection.everywhere(len, (), timeout=0.01) == {}
     answered.set()
-    assert connection.everywhere(len, (), patience=60) == {"w": 1}
+    assert connection.everywhere(len, (), timeout=60) == {"w": 1}
 
 
 def test_segments_grow_with_the_cluster() -> None:
@@ -156,28 +160,22 @@ def test_segments_grow_with_the_cluster() -> None:
 
 
 def test_a_segment_of_any_size_is_counted_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpframe.cluster import worker as work
-
     document = spec(300_000)
     plan = make_plan(load(document))
     wanted = here(document)
     told: list[int] = []
 
-    class Here:
-        run, tasks = "here", 2
-
-        def times(self, segments: float) -> int:
+    class Large(tasks.ThisProcess):
+        def scale(self, segments: float) -> int:
             return 3
 
-        def count(self, task: Any, lanes: Any, index: int, segment: Any) -> Any:
-            told.append(segment.stop - segment.first)
-            return work._in_pieces(task, lanes, index, segment)
+        def submit(self, task: Task) -> Any:
+            if isinstance(task, tasks.CountSegment):
+                told.append(task.segment.stop - task.segment.first)
+            return super().submit(task)
 
-        def stop(self) -> None:
-            pass
-
-    monkeypatch.setattr(work, "pieces", lambda rows, elements: 10)
-    found = run(plan, cluster=Here())  # type: ignore[arg-type]
+    monkeypatch.setattr(tasks, "pieces", lambda rows, elements: 10)
+    found = run(plan, executor=Large())
     assert [result.counts for result in found] == wanted
     assert max(told) > 10
 

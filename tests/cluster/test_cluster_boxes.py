@@ -6,6 +6,7 @@ import dataclasses
 import pickle
 import random
 from collections.abc import Iterator
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,22 +25,24 @@ from dpframe.commands.audit import make_plan, make_record
 from dpframe.engine.run import run
 from dpframe.environments.places import Environment
 from dpframe.errors import CellError, SampleError
+from dpframe.interfaces.executor import RefusedError, wanted
 from dpframe.sampling import draws
 from dpframe.sampling.address import EVAL, Asking, Stream
 from dpframe.search import arms as learned
+from dpframe.workers import remote, requirements
 from dpframe.workers.in_process import Here
+from dpframe.workers.remote import Box as Shared
+from dpframe.workers.remote import DrawBox, Drawn, RemoteBoxes, Requirements
 from dpframe.workers.scheduling import Load, Overdue, RaisedError, Request, Stopped
+from dpframe.workers.tasks import ThisProcess
 
 pytest.importorskip("distributed")
 
 from support.harmed import Harmed
 
-from dpframe.cluster import boxes as samples
-from dpframe.cluster import worker as drawing
-from dpframe.cluster import worker as surroundings
-from dpframe.cluster.boxes import Boxes
-from dpframe.cluster.client import Cluster, NoWorkerError
-from dpframe.cluster.worker import Drawn, Needed, Refused, pack
+from dpframe.cluster import worker as work
+from dpframe.cluster.executor import DaskExecutor
+from dpframe.cluster.worker import pack
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
@@ -55,7 +58,7 @@ def on(cluster: Any, document: dict[str, Any], plugins: list[Any]) -> dict[str, 
     """The record of an audit whose draws are made by a cluster."""
     source = Here()
     plan = make_plan(load(document, plugins), source=source)
-    results = run(plan, source=source, cluster=cluster)
+    results = run(plan, source=source, executor=cluster)
     return make_record(plan, results, 0.0, source.calls).as_dict()
 
 
@@ -66,26 +69,26 @@ def told(record: dict[str, Any]) -> list[Any]:
     return [[cell.get(name) for name in names] for cell in record["cells"]]
 
 
-class Tally(Cluster):
+class Tally(DaskExecutor):
     """Notes what its workers did."""
 
-    done: tuple[Any, ...] | list[Any] = ()
+    done: tuple[str, ...] = ()
 
-    def ask(self, do: Any, *rest: Any, **more: Any) -> Any:
-        found = super().ask(do, *rest, **more)
-        self.done = [*self.done, (do.__module__.rpartition(".")[2], found[2])]
+    def do(self, task: Any) -> Any:
+        found = super().do(task)
+        self.done = (*self.done, type(task).__name__)
         return found
 
 
 @pytest.mark.parametrize(
     ("document", "plugins", "what"),
     [
-        (spec({"use": "box"}, {"use": "slow"}), [*PLUGINS, *BOXES], "drawing"),
-        (searches.spec("laplace", trials=6_000), [Three], "work"),
+        (spec({"use": "box"}, {"use": "slow"}), [*PLUGINS, *BOXES], "DrawBox"),
+        (searches.spec("laplace", trials=6_000), [Three], "CountSegment"),
         (
             without_attacks(searches.spec({"use": "answers-box"}, trials=3_000)),
             [Three, Answers],
-            "drawing",
+            "DrawBox",
         ),
     ],
     ids=["boxes", "search", "search of a box"],
@@ -101,7 +104,7 @@ def test_workers_draw_what_this_machine_would(
     said: list[str] = []
     with Tally(processes.address, said.append) as cluster:
         found = told(on(cluster, document, plugins))
-        assert {kind for kind, _ in cluster.done} == {what}, said
+        assert {*cluster.done} == {what}, said
     assert found == told(record(document, plugins=[*plugins]))
 
 
@@ -109,10 +112,11 @@ def test_small_rounds_of_a_search_are_counted_here(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(learned, "TRIP", 1e9)  # how fast this machine is decides nothing here
     monkeypatch.setattr(draws, "LONG", 1e9)
 
-    class Nobody:
-        run, tasks = "nobody", 2
+    class Nobody(ThisProcess):
+        is_local = False
 
-        def stop(self) -> None: ...
+        def submit(self, task: Any) -> Any:
+            raise AssertionError(task)
 
     document = searches.spec("laplace", trials=6_000)
     assert told(on(Nobody(), document, [Three])) == told(record(document, plugins=[Three]))
@@ -146,62 +150,46 @@ def test_fifty_faults_change_no_draw_of_a_box(processes: Processes) -> None:
     assert faults_left(processes, 50, boxes=24) == 0
 
 
-class Near:
-    """A cluster in this process: what workers do, without Dask.
+class Near(ThisProcess):
+    """An executor in this process: what workers do, without Dask.
 
     Args:
-        answers: what happens to tasks before they are done, in turn; None: nothing.
+        answers: what becomes of tasks in place of doing them, in turn; None: they are done.
     """
 
-    run, threads = "near", 2
+    is_local = False
 
     def __init__(self, *answers: Any) -> None:
-        self.answers, self.said, self.avoided = list(answers), [], []
-        self.refused: list[str] = []
+        super().__init__(2)
+        self.run = "near"
+        self.answers, self.avoided = list(answers), []
+        self.said: list[str] = []
+        self.warn = self.said.append
 
-    @property
-    def tasks(self) -> int:
-        return 2
-
-    def warn(self, text: str) -> None:
-        self.said.append(text)
-
-    def stop(self) -> None:
-        pass
-
-    def refuse(self, worker: str, why: str, kind: str) -> None:
-        self.refused.append(why)
-
-    def ask(self, do: Any, job: Any, asked: Any, avoid: Any = (), until: Any = None) -> Any:
-        self.avoided.append({*avoid})
-        if self.refused:
-            raise NoWorkerError("no worker would do the same")
+    def submit(self, task: Any) -> Future[Any]:
+        self.avoided.append(task.avoid)
         given = self.answers.pop(0) if self.answers else None
+        if given is None:
+            return super().submit(cloudpickle.loads(cloudpickle.dumps(task)))
+        future: Future[Any] = Future()
         if isinstance(given, Exception):
-            raise given
-        if given is not None:
-            return "drawn", given, f"w{len(self.avoided)}"
-        told, found = drawing.answer(pack(job.content(), job.classes), asked)
-        if told == "refused":
-            self.refused.append(found)
-            raise NoWorkerError(found)
-        return told, found, "w"
-
-    def ask_one(self, worker: str, do: Any, job: Any, asked: Any, until: Any = None) -> Any:
-        return self.ask(do, job, asked)[1]
+            future.set_exception(given)
+        else:
+            future.set_result(given._replace(place=f"w{len(self.avoided)}"))
+        return future
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_processes_left() -> Iterator[None]:
     yield
-    drawing.end("near")
+    remote.end("near")
 
 
 DATA = (np.zeros(1), np.ones(1))
 WHERE = Stream(1, "a", 0, EVAL), 0, 0, 1, 4
 
 
-def drawn(boxes: Boxes, load: Load, *, deadline: float | None = None) -> Any:
+def drawn(boxes: RemoteBoxes, load: Load, *, deadline: float | None = None) -> Any:
     with boxes.lend(load) as (worker,):
         return np.concatenate(list(worker.draw(Request(0, 0, *WHERE), None, deadline)))
 
@@ -214,7 +202,7 @@ def directly(box: Any) -> Any:
 @pytest.mark.parametrize("ending", ["lost", "unlent", "stopped"])
 def test_a_process_that_ends_with_its_machine_is_another_try(ending: str) -> None:
     near, source = Near(Drawn((), (ending, "it ended"), 3)), Here()
-    outputs = drawn(Boxes(near, source), Load((Box(),), DATA))  # type: ignore[arg-type]
+    outputs = drawn(RemoteBoxes(near, source), Load((Box(),), DATA))
     assert outputs.tobytes() == directly(Box()).tobytes()
     assert source.calls == 3 + 4
     assert near.avoided[1] == (set() if ending == "stopped" else {"w1"})
@@ -227,7 +215,7 @@ def test_a_box_that_ends_its_process_fails(box: Any, ends: Any) -> None:
     """At once where it takes no seed: what it would draw again is something else."""
     ends = ends or [Drawn((), ("lost", "it ended"))]
     with pytest.raises(SampleError, match="it ended"):
-        drawn(Boxes(Near(*ends), Here()), Load((box,), DATA))  # type: ignore[arg-type]
+        drawn(RemoteBoxes(Near(*ends), Here()), Load((box,), DATA))
 
 
 @pytest.mark.parametrize(
@@ -243,29 +231,51 @@ def test_a_box_that_ends_its_process_fails(box: Any, ends: Any) -> None:
 )
 def test_what_a_box_does_there_is_what_it_does_here(given: Any, error: Any) -> None:
     with pytest.raises(error):
-        drawn(Boxes(Near(given), Here()), Load((Box(),), DATA))  # type: ignore[arg-type]
+        drawn(RemoteBoxes(Near(given), Here()), Load((Box(),), DATA))
+
+
+def test_a_run_that_ends_asks_for_nothing_more() -> None:
+    near = Near()
+    boxes = RemoteBoxes(near, Here())
+    with boxes.lend(Load((Box(),), DATA)) as (worker,):
+        boxes.stop()
+        with pytest.raises(Stopped):
+            list(worker.draw(Request(0, 0, *WHERE), None, None))
+    assert not near.avoided
 
 
 def test_what_no_worker_can_draw_is_drawn_here() -> None:
-    near = Near(NoWorkerError("a worker cannot use the environment 'old'"))
-    outputs = drawn(Boxes(near, Here()), Load((Box(),), DATA))  # type: ignore[arg-type]
+    near = Near(RefusedError("a worker cannot use the environment 'old'"))
+    outputs = drawn(RemoteBoxes(near, Here()), Load((Box(),), DATA))
     assert outputs.tobytes() == directly(Box()).tobytes()
     assert near.said == ["box is drawn on this machine: a worker cannot use the environment 'old'"]
 
 
 def test_a_worker_that_draws_otherwise_is_refused() -> None:
     near, load = Near(), Load((Box(),), DATA)
-    boxes = Boxes(near, Here())  # type: ignore[arg-type]
+    boxes = RemoteBoxes(near, Here())
     with boxes.lend(load, 2) as (one, _):
         assert len(list(one.draw(Request(0, 0, *WHERE), None, None))) == 1
     assert drawn(boxes, load).tobytes() == directly(Box()).tobytes()
-    assert not near.refused
+    assert not near.said
 
-    other = Boxes(near, Here())  # type: ignore[arg-type]
-    kept = boxes.samples.kept.items()
-    other.samples.kept = {kind: one._replace(digest="0") for kind, one in kept}
+    other = RemoteBoxes(near, Here())
+    other.samples = {kind: one._replace(digest="0") for kind, one in boxes.samples.items()}
     assert drawn(other, load).tobytes() == directly(Box()).tobytes()  # here
-    assert near.refused == [samples.OTHERWISE]
+    assert near.said == [f"box is drawn on this machine: {remote.OTHERWISE}"]
+
+
+def test_a_place_draws_the_sample_once() -> None:
+    near, source, load = Near(), Here(), Load((Box(epsilon=7.0),), DATA)
+    boxes = RemoteBoxes(near, source)
+    with boxes.lend(load, 2) as (one, _):
+        list(one.draw(Request(0, 0, *WHERE), None, None))
+    calls = []
+    for _ in range(2):
+        before = source.calls
+        drawn(boxes, load)
+        calls.append(source.calls - before)
+    assert calls == [8, 4]
 
 
 def test_words_are_told_even_if_an_answer_was_lost() -> None:
@@ -273,42 +283,42 @@ def test_words_are_told_even_if_an_answer_was_lost() -> None:
     load = Load((Answers(),), DATA)
     for _ in range(2):  # a process tells a word once
         source = Here()
-        with Boxes(Near(), source).lend(load) as (worker,):  # type: ignore[arg-type]
+        with RemoteBoxes(Near(), source).lend(load) as (worker,):
             list(worker.draw(Request(0, 0, *WHERE, asking), None, None))
         assert "str" in source.words.values()
 
 
+def asked(box: Any, seconds: float | None = None) -> DrawBox:
+    shared = Shared("near", Load((box,), DATA), Requirements(), None)
+    return DrawBox(shared, Request(0, 0, *WHERE), None, seconds)
+
+
 def test_what_is_not_wanted_any_more_ends() -> None:
-    slow = BOXES[2](seconds=60.0)
-    sent = pack(((slow,), DATA), [type(slow)])
-    asked = drawing.Asked("near", Request(0, 0, *WHERE), None, None, Needed())
-    told, found = drawing.answer(sent, asked, lambda: False)
-    assert (told, found.ending) == ("drawn", ("stopped", ""))
+    token = wanted.set(lambda: False)
+    try:
+        assert asked(BOXES[2](seconds=60.0))().ending == ("stopped", "")
+    finally:
+        wanted.reset(token)
 
 
 def test_time_ends_a_draw_there() -> None:
-    slow = BOXES[2](seconds=60.0)
-    sent = pack(((slow,), DATA), [type(slow)])
-    asked = drawing.Asked("near", Request(0, 0, *WHERE), None, 0.2, Needed())
-    told, found = drawing.answer(sent, asked)
-    assert (told, found.ending[0], found.releases) == ("drawn", "overdue", 4)
+    found = asked(BOXES[2](seconds=60.0), 0.2)()
+    assert (found.ending[0], found.releases) == ("overdue", 4)
 
 
 def test_a_box_whose_process_ends_is_told_from_one_that_raises() -> None:
-    dies = BOXES[1](epsilon=2.0)
-    asked = drawing.Asked("near", Request(0, 0, *WHERE), None, None, Needed())
-    _, found = drawing.answer(pack(((dies,), DATA), [type(dies)]), asked)
+    found = asked(BOXES[1](epsilon=2.0))()
     assert found.ending == ("lost", "a worker process ended with exit code 9 while it sampled")
 
 
 def test_another_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = surroundings.needed((Box(),), ())
+    wanted = requirements.requirements((Box(),), ())
     assert "numpy" in wanted.libraries
-    assert surroundings.check((Box(),), wanted) == {}
-    with pytest.raises(Refused, match=r"numpy \S+ where the run has 0\.1"):
-        surroundings.check((Box(),), Needed({"numpy": "0.1"}))
-    with pytest.raises(Refused, match="nowhere not at all where the run has 1"):
-        surroundings.check((Box(),), Needed({"nowhere": "1"}))
+    assert requirements.check((Box(),), wanted) == {}
+    with pytest.raises(RefusedError, match=r"numpy \S+ where the run has 0\.1"):
+        requirements.check((Box(),), Requirements({"numpy": "0.1"}))
+    with pytest.raises(RefusedError, match="nowhere not at all where the run has 1"):
+        requirements.check((Box(),), Requirements({"nowhere": "1"}))
 
 
 def test_fields_of_a_class_that_travels_as_code_have_no_second_missing() -> None:
@@ -319,9 +329,9 @@ def test_what_goes_wrong_on_a_machine_is_no_answer(monkeypatch: pytest.MonkeyPat
     def full(*_: Any) -> Any:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(drawing, "unpacked", full)
-    asked = drawing.Asked("near", Request(0, 0, *WHERE), None, None, Needed())
-    told, why = drawing.answer(pack(((Box(),), DATA), [Box]), asked)
+    monkeypatch.setattr(work, "unpacked", full)
+    task = asked(Box())
+    told, why = work.answer(pack(task.shared, task.plugins), task)
     assert (told, "No space left" in why) == ("broken", True)
 
 
@@ -330,20 +340,20 @@ def test_another_environment_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_pat
     there.parent.mkdir(parents=True)
     there.touch()
     monkeypatch.setenv("DPFRAME_ENVIRONMENTS", str(tmp_path))
-    monkeypatch.setattr(surroundings, "_told_by", lambda path: ("3.11.2", ("lib==1.0",)))
+    monkeypatch.setattr(requirements, "_told_by", lambda path: ("3.11.2", ("lib==1.0",)))
     wanted = Environment("lib", ("lib",), "/nowhere/python", "3.11.2", ("lib==1.0",))
     folder = "lib-1/bin/python"
     # Where it lies below the directory of all environments is the same, whatever that is here.
-    found = surroundings.check((Box(),), Needed(environment=wanted, folder=folder))
+    found = requirements.check((Box(),), Requirements(environment=wanted, folder=folder))
     assert found == {"lib": str(there)}
-    with pytest.raises(Refused, match=r"'lib': it is not there .dpframe environments build"):
-        surroundings.check((Box(),), Needed(environment=wanted))
+    with pytest.raises(RefusedError, match=r"'lib': it is not there .dpframe environments build"):
+        requirements.check((Box(),), Requirements(environment=wanted))
     other = wanted._replace(installed=("lib==1.1",))
-    with pytest.raises(Refused, match=r"other packages .* .lib==1.0, lib==1.1."):
-        surroundings.check((Box(),), Needed(environment=other, folder=folder))
-    with pytest.raises(Refused, match=r"Python 3.11.2 where the run has 3.9.1"):
-        surroundings.check(
-            (Box(),), Needed(environment=wanted._replace(python="3.9.1"), folder=folder)
+    with pytest.raises(RefusedError, match=r"other packages .* .lib==1.0, lib==1.1."):
+        requirements.check((Box(),), Requirements(environment=other, folder=folder))
+    with pytest.raises(RefusedError, match=r"Python 3.11.2 where the run has 3.9.1"):
+        requirements.check(
+            (Box(),), Requirements(environment=wanted._replace(python="3.9.1"), folder=folder)
         )
 
 
@@ -357,11 +367,11 @@ def test_another_program_is_refused(tmp_path: Path) -> None:
             return PureDP(1.0)
 
     Program.module.write_text("def prepare(params, data):\n    return float\n")
-    wanted = surroundings.needed((Program(),), ())
-    assert surroundings.check((Program(),), wanted) == {}
+    wanted = requirements.requirements((Program(),), ())
+    assert requirements.check((Program(),), wanted) == {}
     Program.module.write_text("def prepare(params, data):\n    return int\n")
-    with pytest.raises(Refused, match=r"another program box\.py"):
-        surroundings.check((Program(),), wanted)
+    with pytest.raises(RefusedError, match=r"another program box\.py"):
+        requirements.check((Program(),), wanted)
     Program.module.unlink()
-    with pytest.raises(Refused, match=r"does not have the program box\.py"):
-        surroundings.check((Program(),), wanted)
+    with pytest.raises(RefusedError, match=r"does not have the program box\.py"):
+        requirements.check((Program(),), wanted)

@@ -21,7 +21,7 @@ pytest.importorskip("distributed")
 
 from support.harmed import Harmed
 
-from dpframe.cluster.client import Cluster
+from dpframe.cluster.executor import DaskExecutor
 
 if TYPE_CHECKING:
     from support.dask_processes import Processes
@@ -33,9 +33,9 @@ pytestmark = pytest.mark.filterwarnings(
 PLUGINS = [Trains, Three]
 
 
-def shown(document: dict[str, Any], cluster: Cluster | None = None) -> list[Any]:
+def shown(document: dict[str, Any], cluster: DaskExecutor | None = None) -> list[Any]:
     """What was counted, and under which layout."""
-    found = run(make_plan(load(document, PLUGINS)), cluster=cluster)
+    found = run(make_plan(load(document, PLUGINS)), executor=cluster)
     assert [result.reason for result in found] == [None] * len(found)
     return [(result.counts, result.trials, result.statistic) for result in found]
 
@@ -58,7 +58,7 @@ def test_what_attacks_learn_from_is_drawn_by_workers(
         raise AssertionError("drawn by the driver")
 
     monkeypatch.setattr(draws, "drawn", never)
-    with Cluster(processes.address) as cluster:
+    with DaskExecutor(processes.address) as cluster:
         assert shown(document, cluster) == wanted
 
 

@@ -16,38 +16,34 @@ from dpframe.commands.audit import make_plan
 from dpframe.sampling import draws as draws_module
 from dpframe.sampling.address import FIT, both_as_made
 from dpframe.sampling.draws import Draws
-from dpframe.sampling.programs import DrawTask, Place, drawn
-from dpframe.workers.scheduling import Daemons, Pace, Stopped, handed_out
+from dpframe.sampling.programs import Place, drawn
+from dpframe.workers.scheduling import Pace, Stopped, handed_out, in_daemon
+from dpframe.workers.tasks import HERE, ThisProcess
 
 
-class Near:
-    """Others, who are this process."""
+class Near(ThisProcess):
+    """An executor of other processes, which are this one."""
 
-    tasks = 3
+    is_local = False
 
     def __init__(self) -> None:
-        self.pool = ThreadPoolExecutor(self.tasks)
+        super().__init__(3)
         self.asked: list[Place] = []
 
-    def count(self, *_: Any) -> Any:
-        raise AssertionError
-
-    def draw(self, task: DrawTask, place: Place, until: float | None) -> Any:
-        self.asked.append(place)
-        return drawn(task, place)
+    def submit(self, task: Any) -> Future[Any]:
+        self.asked.append(task.place)
+        return super().submit(task)
 
 
 @pytest.fixture
-def near() -> Any:
-    found = Near()
-    yield found
-    found.pool.shutdown()
+def near() -> Near:
+    return Near()
 
 
-def of(document: dict[str, Any], away: Any = None) -> Draws:
+def of(document: dict[str, Any], executor: Any = HERE) -> Draws:
     plan = make_plan(load(document, [Trains]))
     the_pass = plan.passes[0]
-    return Draws(the_pass, plan.audit.run, plan.prng, both_as_made(the_pass.pair), away)
+    return Draws(the_pass, plan.audit.run, plan.prng, both_as_made(the_pass.pair), executor)
 
 
 def test_outputs_are_the_same_whoever_draws_them(near: Near) -> None:
@@ -62,8 +58,8 @@ def test_outputs_are_the_same_whoever_draws_them(near: Near) -> None:
         assert here[1].tobytes() == other[0][:50].tobytes()
         same = of(document)
         for index in (0, 1):
-            task = same._draw_task._replace(data=(same._draw_task.data[index],) * 2)
-            found = drawn(task, Place(FIT, lane, 1, 0, 13))[0]
+            recipe = same._draw_task._replace(data=(same._draw_task.data[index],) * 2)
+            found = drawn(recipe, Place(FIT, lane, 1, 0, 13))[0]
             assert (found.tobytes() == other[0].tobytes()) == index
     assert near.asked
     assert not (here[0] == here[1]).any()
@@ -97,7 +93,9 @@ def test_every_chunk_is_handed_out_once_whatever_the_pace() -> None:
 
     which = [("a", range(2, 40)), ("b", range(0)), ("c", range(7, 12))]
     with ThreadPoolExecutor(4) as pool:
-        found = handed_out(which, Fickle(1), lambda of, task: [(of, n) for n in task], pool, 4)
+        found = handed_out(
+            which, Fickle(1), lambda of, task: [(of, n) for n in task], pool.submit, 4
+        )
     assert [list(itertools.chain(*parts)) for parts in found] == [
         [(of, n) for n in chunks] for of, chunks in which
     ]
@@ -118,12 +116,11 @@ def test_the_first_mistake_ends_all(bad: int) -> None:
 
     begun = threading.Event()
 
-    class Two(Daemons):
-        def submit(self, call: Any) -> Future[Any]:
-            threads.append(found := super().submit(call))
-            if len(threads) == 2:
-                begun.set()
-            return found
+    def submit(call: Any) -> Future[Any]:
+        threads.append(found := in_daemon(call))
+        if len(threads) == 2:
+            begun.set()
+        return found
 
     who = threading.local()
     both = threading.Barrier(2)
@@ -140,6 +137,6 @@ def test_the_first_mistake_ends_all(bad: int) -> None:
             wait(threads, 30, FIRST_COMPLETED)
 
     with pytest.raises(ValueError, match="no"):
-        handed_out([("a", range(1000))], Pace(1), draw, Two(), 2)
+        handed_out([("a", range(1000))], Pace(1), draw, submit, 2)
     assert not wait(threads, 30).not_done
     assert len(asked) == 2

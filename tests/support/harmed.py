@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from dpframe.cluster.client import Cluster
+from dpframe.cluster.executor import DaskExecutor
+from dpframe.interfaces.executor import Task
 
 BETWEEN = 1
 """Tasks between two faults."""
 
 
-class Harmed(Cluster):
+class Harmed(DaskExecutor):
     """Holds tasks back at the gate until the fault before them has come.
 
     Args:
@@ -28,14 +29,14 @@ class Harmed(Cluster):
         self._asked = self._may = 0
         self._change = threading.Condition()
 
-    def ask(self, do: Any, *rest: Any, **more: Any) -> Any:
-        """See `Cluster`."""
+    def do(self, task: Task) -> Any:
+        """See `DaskExecutor`."""
         with self._change:
             self._asked += 1
             number = self._asked
             self._change.notify_all()
             self._change.wait_for(lambda: number <= self._may or self._over)
-        return super().ask(do, *rest, **more)
+        return super().do(task)
 
     @contextlib.contextmanager
     def harming(self) -> Iterator[None]:

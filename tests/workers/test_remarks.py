@@ -11,7 +11,7 @@ import numpy as np
 from dpframe import HostMechanism, PureDP
 from dpframe.sampling.address import EVAL, Asking, Stream
 from dpframe.workers.pool import Workers
-from dpframe.workers.process import LONGEST, MOST, Remarks, things
+from dpframe.workers.process import LONGEST, MOST, Remarks, remarks_in
 from dpframe.workers.scheduling import Load, Request
 
 if TYPE_CHECKING:
@@ -59,11 +59,11 @@ def test_each_thing_is_printed_once_for_each_mechanism(
 
 def test_a_thing_is_a_line_with_what_is_indented_below_it() -> None:
     said = b"a.py:1: W: x\n  x()\nTraceback\n  File\n    y()\nValueError\nhalf"
-    found, rest = things(said)
+    found, rest = remarks_in(said)
     assert found == [b"a.py:1: W: x\n  x()\n", b"Traceback\n  File\n    y()\n", b"ValueError\n"]
     assert rest == b"half"
-    assert things(b"x" * (LONGEST + 1)) == ([b"x" * (LONGEST + 1) + b"\n"], b"")
-    assert things(b"  orphan\n") == ([b"  orphan\n"], b"")
+    assert remarks_in(b"x" * (LONGEST + 1)) == ([b"x" * (LONGEST + 1) + b"\n"], b"")
+    assert remarks_in(b"  orphan\n") == ([b"  orphan\n"], b"")
 
 
 def test_nothing_is_lost_when_too_much_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,447 @@
+"""Draw from black boxes through an executor: what is sent, done there, and checked here."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import math
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpframe.common.types import HostArray
+from dpframe.environments.places import Environment
+from dpframe.errors import CellError, SampleError
+from dpframe.interfaces.attack import SECONDS
+from dpframe.interfaces.executor import Executor, RefusedError, Task, wanted
+from dpframe.interfaces.mechanism import ForeignMechanism
+from dpframe.sampling.address import Shape, digest
+from dpframe.workers.pool import TO_LOAD, Workers
+from dpframe.workers.program.query import Queried
+from dpframe.workers.requirements import Requirements, check, requirements
+from dpframe.workers.scheduling import (
+    Lent,
+    Load,
+    LostError,
+    Overdue,
+    RaisedError,
+    Request,
+    Source,
+    Stopped,
+    Told,
+)
+from dpframe.workers.tasks import plugin_classes, result
+
+OTHERWISE = (
+    "at the same address the box draws something else there than here: another version of a "
+    "library, or a processor that rounds differently"
+)
+
+TRIES = 3
+"""Places where the process of a box may end before the box is what ends it."""
+
+LATE = 5.0
+"""Seconds after the deadline in which a place must answer."""
+
+PULSE = 0.5
+"""Seconds between two checks that a task is still wanted."""
+
+IDLE = 60.0
+"""Seconds after which unused processes are ended: their run may be over."""
+
+WORDS = 1 << 12
+"""Answers of which one task says what their codes stand for."""
+
+PLACE = secrets.token_hex(8)
+"""Name of this process; an address or a process number may be another's later."""
+
+
+# What is sent, and what is done with it where it arrives.
+
+
+class Sample(NamedTuple):
+    """Chunks that this machine has drawn: every place must draw the same before it counts.
+
+    Versions and digests do not show that a library of a library, or a processor, does the same.
+    """
+
+    load: Load
+    request: Request
+    shape: Shape | None
+    digest: str
+
+
+class Box(NamedTuple):
+    """The part that all tasks for one load share."""
+
+    run: str
+    load: Load
+    required: Requirements
+    sample: Sample | None
+
+
+class Drawn(NamedTuple):
+    """The result of a task."""
+
+    outputs: tuple[tuple[HostArray, Told], ...] = ()
+    """As `Lent.draw` yields them."""
+    ending: tuple[str, str] | None = None
+    """Why there is no more: the kind of error and its words."""
+    releases: int = 0
+    """Releases that the box was asked for."""
+    place: str = ""
+    """Name of the process."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DrawBox(Task):
+    """Draw chunks of a black box, by worker processes of the place where the task runs."""
+
+    shared: Box
+    request: Request
+    shape: Shape | None
+    seconds: float | None
+    """Time that the box has once it is loaded; None for no limit."""
+
+    def run(self, shared: Box) -> Drawn:
+        """Return what was drawn, and why there is no more."""
+        interpreters = check(shared.load.content[0], shared.required)
+        workers = _kept.take(shared.run, interpreters, wanted.get())
+        before = workers.calls
+        try:
+            if shared.sample is not None:
+                _prove(shared, shared.sample, workers)
+            with workers.lend(shared.load) as (lent, *_):
+                outputs, ending = _all(lent, workers, self)
+        except SampleError as error:  # no process, or none that holds it: nothing was drawn
+            outputs, ending = [], ("unlent", str(error))
+        except Stopped:
+            outputs, ending = [], ("stopped", "")
+        finally:
+            _kept.give_back(shared.run, workers)
+        return Drawn(tuple(outputs), ending, workers.calls - before, PLACE)
+
+    @property
+    def plugins(self) -> tuple[type, ...]:
+        """See `Task`."""
+        mechanisms = self.shared.load.content[0]
+        return tuple(dict.fromkeys([*plugin_classes(mechanisms), *map(type, mechanisms)]))
+
+    @property
+    def kind(self) -> str:
+        """See `Task`."""
+        return kind_of(self.shared.load)
+
+
+def kind_of(load: Load) -> str:
+    """Return what boxes have in common that can be drawn in the same places."""
+    first: Any = load.content[0][0]
+    own: list[Any] = [type(first).__module__, type(first).__qualname__, id(type(first))]
+    where = ""
+    if isinstance(first, ForeignMechanism):
+        own.append(str(first.program().path))
+        where = f" in {first.environment}" if first.environment else ""
+    return f"{type(first).name}{where}#{digest(own)}"
+
+
+_proved: set[tuple[str, str]] = set()
+"""Runs, and samples that this process has drawn alike."""
+
+
+def _prove(box: Box, sample: Sample, workers: Workers) -> None:
+    if (box.run, sample.digest) in _proved:
+        return
+    with workers.lend(sample.load) as (lent, *_):
+        drawing = lent.draw(sample.request, sample.shape, None)
+        if _digest((outputs, lent.told) for outputs in drawing) != sample.digest:
+            raise RefusedError(OTHERWISE)
+    _proved.add((box.run, sample.digest))
+
+
+def _digest(outputs: Iterable[tuple[HostArray, Told]]) -> str:
+    """Return a digest of outputs, without the time that they took."""
+    hasher = hashlib.blake2b(digest_size=16)
+    for found, told in outputs:
+        kept = found.copy()
+        if told.answering:
+            kept[:, SECONDS] = 0
+        hasher.update(f"{kept.dtype}{kept.shape}".encode())
+        hasher.update(kept.tobytes())
+    return hasher.hexdigest()
+
+
+def _all(
+    lent: Lent, workers: Workers, task: DrawBox
+) -> tuple[list[tuple[HostArray, Told]], tuple[str, str] | None]:
+    until = None if task.seconds is None else time.monotonic() + task.seconds
+    outputs: list[tuple[HostArray, Told]] = []
+    try:
+        drawing = lent.draw(task.request, task.shape, until)
+        outputs.extend((found, _in_words(found, lent.told, workers)) for found in drawing)
+    except (SampleError, Overdue) as error:
+        kinds = (RaisedError, "raised"), (LostError, "lost"), (Overdue, "overdue")
+        kind = next((name for cls, name in kinds if isinstance(error, cls)), "wrong")
+        return outputs, (kind, str(error))
+    return outputs, None
+
+
+def _in_words(outputs: HostArray, told: Told, workers: Workers) -> Told:
+    """Add the words of all codes: the result that told them first may have been lost."""
+    if not told.answering:
+        return told
+    codes = {int(code) for code in np.unique(outputs[:WORDS, :2])}
+    known = {code: workers.words[code] for code in codes & workers.words.keys()}
+    return told._replace(words={**known, **told.words})
+
+
+class _Kept:
+    """Worker processes by the run that they serve: one set for each task under way."""
+
+    def __init__(self) -> None:
+        self._idle: list[tuple[str, Workers, float]] = []
+        self._busy: dict[Workers, tuple[str, Callable[[], bool]]] = {}
+        self._lock = threading.Lock()
+        self._watch: threading.Thread | None = None
+
+    def take(
+        self, run: str, interpreters: dict[str, str], is_wanted: Callable[[], bool]
+    ) -> Workers:
+        """Return workers that served the same run before, or new ones."""
+        with self._lock:
+            places = [at for at, (own, _, _) in enumerate(self._idle) if own == run]
+            workers = self._idle.pop(places[-1])[1] if places else Workers(1)
+            workers.interpreters = {**workers.interpreters, **interpreters}
+            self._busy[workers] = run, is_wanted
+            if self._watch is None:
+                self._watch = threading.Thread(target=self._look, name="boxes", daemon=True)
+                self._watch.start()
+        return workers
+
+    def give_back(self, run: str, workers: Workers) -> None:
+        with self._lock:
+            del self._busy[workers]
+            if not workers.stopped:
+                self._idle.append((run, workers, time.monotonic()))
+
+    def end(self, run: str | None, old: float) -> None:
+        """End what serves a run, is unused since a time, or is not wanted any more."""
+        with self._lock:
+            ended = [one for own, one, since in self._idle if own == run or since < old]
+            self._idle = [each for each in self._idle if each[1] not in ended]
+            for workers, (own, is_wanted) in self._busy.items():
+                if own == run or not is_wanted():
+                    ended.append(workers)
+        for workers in ended:
+            workers.stop()
+
+    def _look(self) -> None:
+        while True:
+            time.sleep(PULSE)
+            self.end(None, time.monotonic() - IDLE)
+
+
+_kept = _Kept()
+
+
+def end(run: str) -> None:
+    """End the processes of this machine that serve a run."""
+    _kept.end(run, -math.inf)
+
+
+# The machine that runs the audit.
+
+
+class RemoteBoxes:
+    """A source of outputs that an executor draws.
+
+    Draws that show how a box behaves (its first calls, whether it keeps to addresses) are made by
+    processes of this machine, and so is what the executor refuses.
+
+    Args:
+        executor: draws.
+        local: draws on this machine, and keeps the accounts of the run.
+        environments: of the run.
+    """
+
+    def __init__(
+        self, executor: Executor, local: Source, environments: Iterable[Environment] = ()
+    ) -> None:
+        self.executor, self.local = executor, local
+        self.samples: dict[str, Sample] = {}
+        """By the kind of box."""
+        self._environments = tuple(environments)
+        self._required: dict[str, Requirements] = {}
+        self._warned: set[str] = set()
+        self._busy = 0
+        self._change = threading.Condition()
+        self.stopped = False
+        self.asked, self.note = local.asked, local.note
+
+    @property
+    def calls(self) -> int:
+        """See `Source`."""
+        return self.local.calls
+
+    @property
+    def words(self) -> dict[int, str]:
+        """See `Source`."""
+        return self.local.words
+
+    @property
+    def released(self) -> int:
+        """See `Source`."""
+        return self.local.released
+
+    @property
+    def most(self) -> int:
+        """See `Source`."""
+        return max(2, self.executor.capacity)
+
+    def stop(self) -> None:
+        """See `Source`."""
+        with self._change:
+            self.stopped = True
+            self._change.notify_all()
+        self.local.stop()
+        self.executor.stop()
+        end(self.executor.run)  # of an executor that does tasks in this process
+
+    @contextlib.contextmanager
+    def lend(self, load: Load, number: int = 1) -> Iterator[list[Lent]]:
+        """See `Source`; several at once are compared, and belong to this machine."""
+        if number > 1:
+            with self.local.lend(load, number) as workers:
+                yield [_Watched(self, worker, load) for worker in workers]
+            return
+        load.message()  # raises before anything travels
+        most = self.most
+        with self._change:
+            self._change.wait_for(lambda: self._busy < most or self.stopped)
+            if self.stopped:
+                raise Stopped
+            self._busy += 1
+        try:
+            yield [_Remote(self, load)]
+        finally:
+            with self._change:
+                self._busy -= 1
+                self._change.notify()
+
+    def shared(self, load: Load) -> Box:
+        """Return what tasks for a load share; the same object as long as nothing changes."""
+        kind = kind_of(load)
+        sample = self.samples.get(kind)
+        found: Box | None = load.sent
+        if found is None or found.run != self.executor.run or found.sample is not sample:
+            if kind not in self._required:
+                self._required[kind] = requirements(load.content[0], self._environments)
+            found = Box(self.executor.run, load, self._required[kind], sample)
+            load.sent = found
+        return found
+
+    def warn_once(self, text: str) -> None:
+        """Warn the user, once."""
+        with self._change:
+            known = text in self._warned
+            self._warned.add(text)
+        if not known:
+            self.executor.warn(text)
+
+
+class _Watched:
+    """A process of this machine; the first that it draws of a kind of box is kept as a sample."""
+
+    def __init__(self, boxes: RemoteBoxes, lent: Lent, load: Load) -> None:
+        self._boxes, self._lent, self._load = boxes, lent, load
+        self.query = lent.query
+
+    @property
+    def told(self) -> Told:
+        return self._lent.told
+
+    def draw(
+        self, request: Request, shape: Shape | None, deadline: float | None
+    ) -> Iterator[HostArray]:
+        found: list[tuple[HostArray, Told]] = []
+        for outputs in self._lent.draw(request, shape, deadline):
+            found.append((outputs, self._lent.told))
+            yield outputs
+        asking = request.asking if shape is None else shape.asking
+        timed = asking is not None and asking.limit is not None
+        if self._load.content[0][request.lane].seedable and not timed:
+            sample = Sample(self._load, request, shape, _digest(found))
+            self._boxes.samples.setdefault(kind_of(self._load), sample)
+
+
+class _Remote:
+    """Wherever the executor has a free place."""
+
+    def __init__(self, boxes: RemoteBoxes, load: Load) -> None:
+        self._boxes, self._load, self.told = boxes, load, Told()
+        self._late = TO_LOAD  # beyond the deadline: the first time a place has to load
+
+    def draw(
+        self, request: Request, shape: Shape | None, deadline: float | None
+    ) -> Iterator[HostArray]:
+        try:
+            drawn = self._drawn(request, shape, deadline)
+        except RefusedError as error:
+            yield from self._here(str(error), request, shape, deadline)
+            return
+        except SampleError:
+            raise
+        except CellError as error:
+            raise SampleError(str(error)) from None
+        for outputs, told in drawn.outputs:
+            self.told = told
+            self._boxes.note(told)
+            yield outputs
+        match drawn.ending:
+            case ("overdue", _):
+                raise Overdue
+            case ("raised", words):
+                raise RaisedError(words)
+            case (_, words):
+                raise SampleError(words)
+
+    def query(self, data: int, deadline: float | None) -> Queried:
+        with self._boxes.local.lend(self._load) as (worker, *_):  # it is no draw
+            return worker.query(data, deadline)
+
+    def _drawn(self, request: Request, shape: Shape | None, deadline: float | None) -> Drawn:
+        boxes, avoid = self._boxes, frozenset[str]()
+        while not boxes.stopped:
+            now = time.monotonic()
+            seconds = None if deadline is None else max(0.0, deadline - now)
+            until = None if deadline is None else max(deadline, now) + self._late
+            shared = boxes.shared(self._load)
+            task = DrawBox(shared, request, shape, seconds, until=until, avoid=avoid)
+            drawn: Drawn = result(boxes.executor.submit(task), until)
+            boxes.asked(drawn.releases)
+            ending = drawn.ending and drawn.ending[0]
+            if ending == "stopped":
+                continue
+            self._late = LATE
+            # The machine may be what ended it. Drawn again it must be the same again: a box
+            # without a seed would draw something else, and what ended its process be left out.
+            seedable = self._load.content[0][request.lane].seedable
+            is_the_places = ending == "unlent" or (ending == "lost" and seedable)
+            if not is_the_places or len(avoid) + 1 >= TRIES:
+                return drawn
+            avoid |= {drawn.place or f"attempt {len(avoid)}"}
+        raise Stopped
+
+    def _here(
+        self, why: str, request: Request, shape: Shape | None, deadline: float | None
+    ) -> Iterator[HostArray]:
+        name = kind_of(self._load).partition("#")[0]
+        self._boxes.warn_once(f"{name} is drawn on this machine: {why}")
+        with self._boxes.local.lend(self._load) as (worker, *_):
+            for outputs in worker.draw(request, shape, deadline):
+                self.told = worker.told
+                yield outputs

@@ -1,0 +1,168 @@
+"""Compare what a black box needs with what is installed where it is drawn."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dpframe.environments import places
+from dpframe.environments.places import Environment, NoAnswerError
+from dpframe.interfaces.executor import RefusedError
+from dpframe.interfaces.mechanism import ForeignMechanism, consent
+
+_FROM = re.compile(r"^\s*from\s+(\w+)[\w.]*\s+import\b", re.MULTILINE)
+_IMPORT = re.compile(r"^\s*import\s+([\w., ]+)", re.MULTILINE)
+
+
+class Requirements(NamedTuple):
+    """Versions and code that must be the same wherever a box is drawn."""
+
+    libraries: Mapping[str, str] = {}
+    """Versions of the distributions that its code imports, by name."""
+    program: tuple[str, str] | None = None
+    """Path of the program that it runs, and digest of its code."""
+    environment: Environment | None = None
+    """Where the program runs."""
+    folder: str = ""
+    """Its interpreter below the directory of all environments; "" if it lies elsewhere."""
+
+
+def requirements(mechanisms: tuple[Any, ...], environments: Iterable[Environment]) -> Requirements:
+    """Return what boxes of one kind need, as it is on this machine.
+
+    Args:
+        mechanisms: of a load.
+        environments: of the run.
+    """
+    first = mechanisms[0]
+    if not isinstance(first, ForeignMechanism):
+        kind: Any = type(first)
+        return Requirements(_libraries(_files_of(kind)))
+    path = first.program().path
+    program = str(path), first.code()
+    if first.environment is None:
+        return Requirements(_libraries((str(path),)), program)
+    found = next((one for one in environments if one.name == first.environment), None)
+    folder = ""
+    if found is not None and Path(found.interpreter).is_relative_to(places.root()):
+        folder = str(Path(found.interpreter).relative_to(places.root()))
+    return Requirements({}, program, found, folder)
+
+
+def check(mechanisms: tuple[Any, ...], required: Requirements) -> dict[str, str]:
+    """Return the interpreters that a box needs on this machine, by the names of environments.
+
+    Raises:
+        RefusedError: something is missing, or is another version.
+    """
+    here = _versions(tuple(required.libraries))
+    if differences := [
+        f"{name} {here[name] or 'not at all'} where the run has {version}"
+        for name, version in required.libraries.items()
+        if here[name] != version
+    ]:
+        raise RefusedError("a worker has " + ", ".join(differences))
+    if required.program is not None:
+        _check_program(mechanisms[0], *required.program)
+    if required.environment is None:
+        return {}
+    return {required.environment.name: _interpreter(required.environment, required.folder)}
+
+
+def _check_program(mechanism: Any, path: str, digest: str) -> None:
+    name = Path(path).name
+    if not Path(path).is_file():
+        raise RefusedError(f"a worker does not have the program {name} where the run has it")
+    consent(Path(path))  # the user who started the run named it
+    try:
+        found = mechanism.code()
+    except (OSError, ValueError) as error:
+        raise RefusedError(f"a worker cannot read the program {name}: {error}") from None
+    if found != digest:
+        raise RefusedError(f"a worker has another program {name} than the run")
+
+
+def _interpreter(wanted: Environment, folder: str) -> str:
+    candidates = [str(places.root() / folder)] if folder else []
+    problem = "it is not there (dpframe environments build builds it)"
+    for path in dict.fromkeys([*candidates, wanted.interpreter]):
+        if not Path(path).exists():
+            continue
+        try:
+            version, installed = _told_by(path)
+        except NoAnswerError as error:
+            problem = str(error)
+            continue
+        if (version, installed) == (wanted.python, wanted.installed):
+            return path
+        if version != wanted.python:
+            problem = f"it is Python {version} where the run has {wanted.python}"
+        else:
+            odd = ", ".join(sorted({*installed} ^ {*wanted.installed})[:4])
+            problem = f"other packages are installed than in that of the run ({odd})"
+    raise RefusedError(f"a worker cannot use the environment {wanted.name!r}: {problem}")
+
+
+_told_by = functools.cache(places.ask)
+
+
+def _libraries(files: tuple[str, ...]) -> dict[str, str]:
+    """Return versions of the distributions that some files import, anywhere in them."""
+    imported = {name for file in files for name in _imports(file)}
+    names = {one for name in imported for one in _owners().get(name, ())}
+    return {name: version for name, version in _versions(tuple(sorted(names))).items() if version}
+
+
+@functools.cache
+def _owners() -> Mapping[str, list[str]]:
+    return importlib.metadata.packages_distributions()
+
+
+@functools.cache
+def _imports(file: str) -> frozenset[str]:
+    """Return the packages whose names stand after `import` or `from`.
+
+    Read as text, because Python 3.11 cannot parse on several threads at once. What only looks like
+    an import belongs to no distribution.
+    """
+    try:
+        text = Path(file).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return frozenset()
+    found = set(_FROM.findall(text))
+    for names in _IMPORT.findall(text):
+        found.update(name.split()[0].partition(".")[0] for name in names.split(",") if name.strip())
+    return frozenset(found - {"dpframe", *sys.stdlib_module_names})
+
+
+@functools.cache
+def _files_of(cls: type) -> tuple[str, ...]:
+    """Return the files of the package or module that defines a class; none of dpframe."""
+    top = cls.__module__.partition(".")[0]
+    folders = getattr(sys.modules.get(top), "__path__", None)
+    if top == "dpframe":
+        return ()
+    try:
+        if folders:
+            return tuple(str(file) for one in folders for file in sorted(Path(one).rglob("*.py")))
+        return (inspect.getfile(cls),)
+    except (OSError, TypeError):
+        return ()
+
+
+@functools.cache
+def _versions(names: tuple[str, ...]) -> dict[str, str]:
+    """Return the versions of distributions; "" for those that are not installed."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = ""
+    return found

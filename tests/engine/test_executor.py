@@ -1,0 +1,27 @@
+"""A run loads and starts what it needs: no pool, no cluster and no search for a traced audit."""
+
+from __future__ import annotations
+
+from support import processes
+
+CODE = """
+import sys
+import dpframe
+
+dpframe.audit({
+    "schema": 1,
+    "audit": {"name": "t", "trials": 2000, "seed": 1},
+    "pair": {"use": "zeros-ones"},
+    "mechanism": [{"use": "laplace", "params": {"epsilon": 1.0}}],
+    "attack": [{"use": "identity"}],
+    "estimator": [{"use": "order-statistics"}],
+})
+rooms = ("dpframe.cluster", "dpframe.search", "dpframe.engine.host", "dpframe.workers.p")
+print([name for name in sys.modules if name.startswith(rooms)])
+"""
+
+
+def test_a_traced_audit_loads_no_pool_no_cluster_and_no_search() -> None:
+    done = processes.run("-c", CODE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
