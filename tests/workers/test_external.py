@@ -211,7 +211,7 @@ def test_a_message_holds_so_many_words_and_the_next_one_the_rest(box: str) -> No
     told: list[Any] = []
     server = answering(lambda header, _: told.append(header))
     data = (np.zeros(3), np.ones(3))
-    server.do(Frame(*process.task((Program(file=box, what="kinds"),), data)))
+    server.do(Frame(*process.external_load((Program(file=box, what="kinds"),), data)))
     for _ in range(2):
         place = {"lane": 0, "data": 0, "dataset": 0, "stream": [1, "a", 0, "eval"]}
         how = {"first": 0, "stop": 1, "rows": 200, "answers": {"raises": True}}
