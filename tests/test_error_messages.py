@@ -13,8 +13,8 @@ from dpframe import Mechanism, Pair
 from dpframe.builtin.mechanisms.discrete import Geometric
 from dpframe.common import text
 from dpframe.common.text import message, place, raised_in
-from dpframe.engine.checks import guarded
 from dpframe.errors import CellError
+from dpframe.interfaces.checks import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

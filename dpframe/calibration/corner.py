@@ -24,7 +24,7 @@ from scipy import special
 
 from dpframe.calibration.experiment import Part
 from dpframe.common.types import Tree
-from dpframe.engine.checks import guarded
+from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.estimator import Estimate
 from dpframe.sampling.address import precision_of
 from dpframe.spec.audit import RunSettings

@@ -16,14 +16,15 @@ import numpy as np
 from dpframe.claims import Claim
 from dpframe.common.machine import available_cores
 from dpframe.common.types import Floats, Tree
-from dpframe.engine.checks import guarded
+from dpframe.engine import programs
+from dpframe.engine.draws import Draws, learn
 from dpframe.engine.ledger import share_of_error
 from dpframe.engine.plan import Pass, Plan, arrange
 from dpframe.engine.rounds import no_counts
 from dpframe.engine.trace import resolved, stack, unstacked
 from dpframe.errors import CellError, DpframeError
+from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.estimator import Estimator, Query
-from dpframe.sampling import programs
 from dpframe.sampling.address import (
     EVAL,
     SPLIT,
@@ -32,7 +33,6 @@ from dpframe.sampling.address import (
     host_generator,
     precision_of,
 )
-from dpframe.sampling.draws import Draws, learn
 from dpframe.spec.audit import Cell, RunSettings, Skip
 from dpframe.workers.spawned import begin, from_bytes, in_bytes, spawned
 

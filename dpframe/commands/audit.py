@@ -170,7 +170,7 @@ def recorded(loaded: Audit, display: Display | None = None, source: Source | Non
     """
     from dpframe.engine.resources import planned_draws
     from dpframe.engine.run import quiet, run
-    from dpframe.workers.scheduling import source_of
+    from dpframe.workers.executor import source_of
 
     started = time.perf_counter()
     with contextlib.ExitStack() as stack:

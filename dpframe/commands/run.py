@@ -145,7 +145,7 @@ def run(
     from dpframe.engine.checkpoint import Store
     from dpframe.engine.ledger import Ledger
     from dpframe.sampling.compile_cache import keep_compiled_programs
-    from dpframe.workers.scheduling import source_of
+    from dpframe.workers.executor import source_of
 
     with folder.locked(directory / CHECKPOINT):
         keep_compiled_programs(warn)

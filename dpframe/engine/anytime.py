@@ -11,9 +11,9 @@ import numpy as np
 
 from dpframe.common.text import shown
 from dpframe.engine.checkpoint import Saved
-from dpframe.engine.checks import guarded
 from dpframe.engine.estimate import own_part
 from dpframe.errors import CellError
+from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.estimator import Estimate
 from dpframe.results.verdict import FIRST_LOOK, Looks
 

@@ -11,9 +11,9 @@ import jax
 import numpy as np
 
 from dpframe.claims import Claim
-from dpframe.engine.checks import certifies, exact_shares, guarded
 from dpframe.engine.ledger import Inquiry, Ledger, query_of
 from dpframe.errors import CellError
+from dpframe.interfaces.checks import certifies, exact_shares, guarded
 from dpframe.interfaces.estimator import Estimate, Query, Settled
 from dpframe.results.answer import checked
 from dpframe.results.build import cell_record

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from dpframe.engine.checks import guarded
+from dpframe.engine import programs
+from dpframe.engine.draws import Draws
 from dpframe.engine.independence import NOT_SEEDABLE, Independence
 from dpframe.engine.passes import Work
 from dpframe.engine.rounds import Rounds
 from dpframe.engine.sanity import NAN_FOUND
 from dpframe.errors import SampleError
 from dpframe.interfaces.attack import SECONDS
-from dpframe.sampling import programs
+from dpframe.interfaces.checks import guarded
 from dpframe.sampling.address import EVAL, Segment, as_scored, for_a_box
-from dpframe.sampling.draws import Draws
 from dpframe.workers.scheduling import (
     GRACE,
     Clock,

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
-from dpframe.engine.checks import guarded
 from dpframe.engine.fingerprint import question
 from dpframe.errors import CellError, OutputError
+from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.estimator import Query
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results import store as folder

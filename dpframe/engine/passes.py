@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from dpframe.engine import programs
 from dpframe.engine.checkpoint import resume, saved
-from dpframe.engine.checks import guarded
+from dpframe.engine.draws import Draws, learn
 from dpframe.engine.fingerprint import entry_keys
 from dpframe.engine.independence import Independence
+from dpframe.engine.programs import CountSegment, CountTask
 from dpframe.engine.rounds import Rounds, Tally, no_counts
 from dpframe.engine.sanity import NAN_FOUND, check_outputs_vary, check_rows_alone, one_number
 from dpframe.engine.trace import pad, resolved, stack, unstacked
 from dpframe.errors import CellError
-from dpframe.sampling import programs
+from dpframe.interfaces.checks import guarded
 from dpframe.sampling.address import (
     EVAL,
     Segment,
@@ -31,9 +33,7 @@ from dpframe.sampling.address import (
     windowed,
 )
 from dpframe.sampling.content import data_digest
-from dpframe.sampling.draws import Draws, learn
-from dpframe.sampling.programs import CountTask
-from dpframe.workers.tasks import HERE, CountSegment, result
+from dpframe.workers.executor import HERE, result
 from dpframe.workers.trial_call import check_seen_alone, seen
 
 if TYPE_CHECKING:

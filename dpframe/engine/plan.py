@@ -9,7 +9,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpframe.common.machine import StuckError, with_timeout
-from dpframe.engine.checks import (
+from dpframe.engine.trace import Scorer, Tracer, declared_rows, resolved, seen_by, structure
+from dpframe.errors import CellError
+from dpframe.interfaces.attack import Attack, Target, in_words
+from dpframe.interfaces.checks import (
     certifies,
     guarded,
     learns,
@@ -18,9 +21,6 @@ from dpframe.engine.checks import (
     statistic_of,
     unsuited,
 )
-from dpframe.engine.trace import Scorer, Tracer, declared_rows, resolved, seen_by, structure
-from dpframe.errors import CellError
-from dpframe.interfaces.attack import Attack, Target, in_words
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.sampling.address import (
     EVAL,
@@ -34,7 +34,7 @@ from dpframe.sampling.address import (
 )
 from dpframe.sampling.content import data_digest
 from dpframe.spec.audit import Skip
-from dpframe.workers.scheduling import source_of
+from dpframe.workers.executor import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,10 +13,10 @@ import numpy as np
 from dpframe.common.machine import at_work, free_bytes
 from dpframe.common.text import cut
 from dpframe.engine.checkpoint import Store
-from dpframe.engine.checks import guarded
 from dpframe.engine.passes import DeviceWork
 from dpframe.engine.trace import LANES, resolved, structure
 from dpframe.errors import CellError, DpframeError
+from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.sampling.address import PROBE, Segment, Stream, both_as_made, for_a_box
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
-from dpframe.engine.checks import zero_of
+from dpframe.interfaces.checks import zero_of
 from dpframe.sampling.address import SEGMENT_ELEMENTS, Segment
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from dpframe.results.build import cell_record
 from dpframe.results.model import CellRecord, ExactRecord
 from dpframe.results.verdict import Looks
 from dpframe.sampling.address import EVAL, SEGMENT_ELEMENTS, Shard, Stream, digest
-from dpframe.workers.scheduling import source_of
-from dpframe.workers.tasks import HERE, ThisProcess
+from dpframe.workers.executor import HERE, ThisProcess, source_of
 
 if TYPE_CHECKING:
     from dpframe.engine.plan import Pass, Plan

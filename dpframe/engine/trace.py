@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.engine.checks import guarded
 from dpframe.errors import CellError
+from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.sampling.address import (
     Shape,

@@ -15,7 +15,6 @@ from dpframe.claims import Claim
 from dpframe.common.machine import available_cores
 from dpframe.common.types import HostArray, Tree
 from dpframe.engine.checkpoint import Saved, Store
-from dpframe.engine.checks import arrays, guarded, learns
 from dpframe.engine.fingerprint import entry_keys
 from dpframe.engine.passes import CHANGED, DeviceWork
 from dpframe.engine.plan import Pass
@@ -23,6 +22,7 @@ from dpframe.engine.rounds import no_counts
 from dpframe.engine.trace import stack
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.attack import Attack, Target
+from dpframe.interfaces.checks import arrays, guarded, learns
 from dpframe.interfaces.executor import Executor
 from dpframe.interfaces.pair import Pair
 from dpframe.sampling import address
@@ -31,7 +31,7 @@ from dpframe.sampling.content import data_digest
 from dpframe.search.events import above, attack_at, compiled_scores, fitted, in_words
 from dpframe.search.wealth import Point, Seen
 from dpframe.spec.audit import RunSettings
-from dpframe.workers.tasks import HERE
+from dpframe.workers.executor import HERE
 
 Counter = Callable[[Sequence[Callable[[], Any]]], list[Any]]
 

@@ -11,15 +11,15 @@ import jax
 import numpy as np
 
 from dpframe.common.types import Floats, HostArray, Ints, Tree
-from dpframe.engine.checks import arrays, guarded, learns, unsuited
+from dpframe.engine import programs
 from dpframe.engine.sanity import check_rows_alone
 from dpframe.engine.trace import check_scores, unstacked
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack, Target
+from dpframe.interfaces.checks import arrays, guarded, learns, unsuited
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Pair
 from dpframe.interfaces.statistic import BinCounts, DecisionCounts, Statistic
-from dpframe.sampling import programs
 from dpframe.sampling.address import LEARNER, Shape, Stream, base_key, precision_of
 from dpframe.search.wealth import Seen
 from dpframe.spec.audit import Choice, RunSettings

@@ -11,10 +11,10 @@ import numpy as np
 
 from dpframe.claims import Claim
 from dpframe.common.text import shown
-from dpframe.engine.checks import guarded
 from dpframe.engine.estimate import again
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack
+from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.estimator import Contrast, Estimate, Query
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results.answer import checked

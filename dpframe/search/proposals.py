@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.claims import Claim
 from dpframe.common.text import shown
-from dpframe.engine.checks import guarded, learns, mismatch, nan_allowed, unsuited
 from dpframe.engine.fingerprint import box_key
 from dpframe.engine.plan import Pass, Place
 from dpframe.engine.trace import Scorer, Tracer, declared_rows
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack, Target
+from dpframe.interfaces.checks import guarded, learns, mismatch, nan_allowed, unsuited
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Pair, equal, unplayable, untraceable
 from dpframe.interfaces.statistic import DecisionCounts

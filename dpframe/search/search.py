@@ -10,9 +10,9 @@ import numpy as np
 
 from dpframe.common.types import Floats
 from dpframe.engine.checkpoint import Saved, Store
-from dpframe.engine.checks import guarded
 from dpframe.engine.fingerprint import source_of, told_as
 from dpframe.errors import CellError
+from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Earned, Pair
 from dpframe.sampling.address import EVAL, Stream, digest, host_generator

@@ -13,8 +13,8 @@ from scipy.special import bdtrc
 
 from dpframe.claims import PureDP
 from dpframe.common.types import HostArray, Tree
-from dpframe.engine.checks import statistic_of, zero_of
 from dpframe.errors import CellError
+from dpframe.interfaces.checks import statistic_of, zero_of
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.results.answer import checked
 from dpframe.scores.count import update

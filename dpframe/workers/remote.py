@@ -21,6 +21,7 @@ from dpframe.interfaces.attack import SECONDS
 from dpframe.interfaces.executor import Executor, RefusedError, Task, wanted
 from dpframe.interfaces.mechanism import ForeignMechanism
 from dpframe.sampling.address import Shape, digest
+from dpframe.workers.executor import plugin_classes, result
 from dpframe.workers.pool import TO_LOAD, Workers
 from dpframe.workers.program.query import Queried
 from dpframe.workers.requirements import Requirements, check, requirements
@@ -35,7 +36,6 @@ from dpframe.workers.scheduling import (
     Stopped,
     Told,
 )
-from dpframe.workers.tasks import plugin_classes, result
 
 OTHERWISE = (
     "at the same address the box draws something else there than here: another version of a "

@@ -279,46 +279,6 @@ class Source(Protocol):
         """End everything under way now; callers that wait get Stopped."""
 
 
-class NoBoxes:
-    """The source of a run without black boxes."""
-
-    calls = released = 0
-    most = 1
-
-    def __init__(self) -> None:
-        self.words: dict[int, str] = {}
-
-    def asked(self, releases: int) -> None:
-        """See `Source`."""
-
-    def note(self, told: Told) -> None:
-        """See `Source`."""
-
-    def lend(self, load: Load, number: int = 1) -> AbstractContextManager[list[Lent]]:
-        """See `Source`; raises SampleError."""
-        raise SampleError("this run was to have no black box")
-
-    def stop(self) -> None:
-        """See `Source`."""
-
-
-@contextlib.contextmanager
-def source_of(cells: Sequence[Any], interpreters: Mapping[str, str]) -> Iterator[Source]:
-    """Open worker processes for the black boxes of some cells, if there are any.
-
-    Args:
-        cells: of an audit.
-        interpreters: paths of the interpreters of environments, by the names of these.
-    """
-    if not any(isinstance(cell.mechanism.value, HostMechanism) for cell in cells):
-        yield NoBoxes()
-        return
-    from dpframe.workers.pool import Workers
-
-    with Workers(interpreters=interpreters) as workers:
-        yield workers
-
-
 def called(kind: type[HostMechanism]) -> str:
     """Return the name of the method of a box that is called."""
     return "release" if kind.gives_releases() else "sample"

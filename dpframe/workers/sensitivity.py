@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpframe.common.text import shown
-from dpframe.engine.checks import guarded
 from dpframe.errors import CellError, SampleError
+from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results.build import pair_record
 from dpframe.results.model import ExactRecord, ExcessRecord

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpframe.common.text import shown
-from dpframe.engine.checks import guarded
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import ABSENT, BEFORE, Answers, Attack
+from dpframe.interfaces.checks import guarded
 from dpframe.sampling.address import (
     PROBE,
     Asking,

@@ -25,7 +25,7 @@ from dpframe.cluster import worker as work
 from dpframe.cluster.executor import Connection, DaskExecutor, enlarged
 from dpframe.cluster.worker import MissingError, pack, unpack
 from dpframe.interfaces.executor import RefusedError, Task
-from dpframe.workers import tasks
+from dpframe.workers import executor as tasks
 
 # A scheduler that is killed leaves sockets of the client to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(

@@ -22,19 +22,19 @@ from support.small_audits import PLUGINS, load
 
 from dpframe import ForeignMechanism, PureDP
 from dpframe.commands.audit import make_plan, make_record
+from dpframe.engine import draws
 from dpframe.engine.run import run
 from dpframe.environments.places import Environment
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.executor import RefusedError, wanted
-from dpframe.sampling import draws
 from dpframe.sampling.address import EVAL, Asking, Stream
 from dpframe.search import arms as learned
 from dpframe.workers import remote, requirements
+from dpframe.workers.executor import ThisProcess
 from dpframe.workers.in_process import Here
 from dpframe.workers.remote import Box as Shared
 from dpframe.workers.remote import DrawBox, Drawn, RemoteBoxes, Requirements
 from dpframe.workers.scheduling import Load, Overdue, RaisedError, Request, Stopped
-from dpframe.workers.tasks import ThisProcess
 
 pytest.importorskip("distributed")
 

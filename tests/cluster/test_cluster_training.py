@@ -13,8 +13,8 @@ from support.small_audits import load
 from support.training import Trains
 
 from dpframe.commands.audit import make_plan
+from dpframe.engine import draws
 from dpframe.engine.run import run
-from dpframe.sampling import draws
 from dpframe.workers import scheduling as pace
 
 pytest.importorskip("distributed")

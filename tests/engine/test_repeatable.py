@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support import processes
 from support.small_audits import ROWS, Spy, counts, document, small_segments
 
-from dpframe.sampling import programs
+from dpframe.engine import programs
 
 TRIALS = 8 * ROWS + 7
 
@@ -162,7 +162,7 @@ import jax
 jax.config.update("jax_num_cpu_devices", int(sys.argv[1]))
 import pytest
 from support.small_audits import counts, small_segments
-from dpframe.sampling import programs
+from dpframe.engine import programs
 
 used = set()
 count = programs.count_chunks

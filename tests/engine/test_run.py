@@ -26,10 +26,10 @@ from dpframe import (
 )
 from dpframe.builtin.estimators.order_statistics import Precision
 from dpframe.commands.audit import make_plan
+from dpframe.engine import programs
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.passes import DeviceWork
 from dpframe.engine.rounds import Tally
-from dpframe.sampling import programs
 from dpframe.sampling.threefry import NAME
 
 

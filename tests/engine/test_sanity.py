@@ -14,9 +14,9 @@ from support.black_boxes import sample_in_this_process
 
 import dpframe
 from dpframe import Attack, PureDP, host_mechanism
+from dpframe.engine import programs
 from dpframe.engine.sanity import check_rows_alone, crossing
 from dpframe.errors import CellError
-from dpframe.sampling import programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -72,7 +72,7 @@ MUTANTS = [
     Mutant(
         3,
         "pilot from the draws that are counted",
-        "dpframe/sampling/draws.py",
+        "dpframe/engine/draws.py",
         "self.outputs(PILOT, lane)",
         'self.outputs("eval", lane)',
         (f"{APART}::test_neither_does_it_in_a_run",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.small_audits import counts, document
 
-from dpframe.sampling import programs
+from dpframe.engine import programs
 
 
 def test_segments_of_more_chunks_than_a_program_takes_are_counted_in_parts(

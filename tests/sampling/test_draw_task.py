@@ -13,12 +13,12 @@ from support.small_audits import load
 from support.training import Trains
 
 from dpframe.commands.audit import make_plan
-from dpframe.sampling import draws as draws_module
+from dpframe.engine import draws as draws_module
+from dpframe.engine.draws import Draws
+from dpframe.engine.programs import Place, drawn
 from dpframe.sampling.address import FIT, both_as_made
-from dpframe.sampling.draws import Draws
-from dpframe.sampling.programs import Place, drawn
+from dpframe.workers.executor import HERE, ThisProcess
 from dpframe.workers.scheduling import Pace, Stopped, handed_out, in_daemon
-from dpframe.workers.tasks import HERE, ThisProcess
 
 
 class Near(ThisProcess):

@@ -10,9 +10,9 @@ import pytest
 
 from dpframe.builtin.attacks import fixed as majority_vote
 from dpframe.builtin.attacks.fixed import MajorityVote
+from dpframe.engine import programs
 from dpframe.sampling import compile_cache as executables
 from dpframe.sampling import program_keys as ingredients
-from dpframe.sampling import programs
 from dpframe.sampling.compile_cache import Program, keep_executables
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 import dpframe
 from dpframe import Attack, Target
 from dpframe.engine import passes as work
-from dpframe.sampling import programs
+from dpframe.engine import programs
 from dpframe.sampling.address import FIT, PILOT, chunk_keys
 
 SEEN: list[Any] = []

@@ -21,8 +21,9 @@ from dpframe.builtin.attacks import fixed as majority_vote
 from dpframe.builtin.attacks.fixed import MajorityVote
 from dpframe.builtin.mechanisms import laplace as _laplace
 from dpframe.builtin.mechanisms.laplace import DPText, Laplace
+from dpframe.engine import programs
 from dpframe.report import words
-from dpframe.sampling import program_keys, programs, threefry
+from dpframe.sampling import program_keys, threefry
 from dpframe.sampling.compile_cache import settings_in_words
 from dpframe.sampling.program_keys import UnknownError
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,11 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.engine.checks import check_updated, guarded
 from dpframe.engine.rounds import most_slices
 from dpframe.engine.trace import check_outputs, check_scores, each_lane
-from dpframe.sampling.address import Segment, Stream, chunk_keys, key_of
+from dpframe.interfaces.checks import check_updated, guarded
+from dpframe.interfaces.executor import Task
+from dpframe.sampling.address import Segment, Stream, chunk_keys, key_of, pieces
 from dpframe.sampling.compile_cache import compiled
+from dpframe.workers.executor import plugin_classes
 
 if TYPE_CHECKING:
     from dpframe.common.types import Array, HostArray, Key, Tree
@@ -352,3 +355,53 @@ def drawn(task: DrawTask, place: Place) -> list[HostArray]:
     with jax.enable_x64(task.precision == "float64"):
         keys = chunk_keys(stream, task.prng, place.dataset, place.first, place.stop)
         return [np.concatenate(parts) for parts in zip(*map(chunk, keys), strict=True)]
+
+
+@dataclasses.dataclass(frozen=True)
+class CountSegment(Task):
+    """Count a segment of one dataset: see `count_segment`."""
+
+    shared: CountTask
+    lanes: tuple[int, ...]
+    index: int
+    segment: Segment
+
+    def run(self, shared: CountTask) -> tuple[Tree, ...]:
+        """Return counts, in pieces: a device counts in 32 bits what it draws in one call."""
+        segment, total = self.segment, None
+        step = pieces(shared.rows, shared.elements)
+        with jax.enable_x64(shared.precision == "float64"):
+            for first in range(segment.first, max(segment.stop, segment.first + 1), step):
+                piece = segment._replace(first=first, stop=min(first + step, segment.stop))
+                counted = count_segment(shared, self.lanes, self.index, piece)
+                more = jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), counted)
+                total = more if total is None else jax.tree.map(np.add, total, more)
+        return total  # type: ignore[return-value]
+
+    @property
+    def plugins(self) -> tuple[type, ...]:
+        """See `Task`."""
+        shared = self.shared
+        found = [
+            *plugin_classes([shared.padded[0], *shared.attacks]),
+            *map(type, shared.statistics),
+        ]
+        return tuple(dict.fromkeys(found))
+
+
+@dataclasses.dataclass(frozen=True)
+class DrawChunks(Task):
+    """Draw some chunks, or score them: see `drawn`."""
+
+    shared: DrawTask
+    place: Place
+
+    def run(self, shared: DrawTask) -> list[HostArray]:
+        """Return outputs, or scores under each attack."""
+        return drawn(shared, self.place)
+
+    @property
+    def plugins(self) -> tuple[type, ...]:
+        """See `Task`."""
+        attacks = [attack for of_lane in self.shared.scoring for attack, _ in of_lane]
+        return plugin_classes([*self.shared.mechanisms, *attacks])

@@ -17,16 +17,17 @@ import jax
 import numpy as np
 
 from dpframe.common.machine import at_work, available_cores
-from dpframe.engine.checks import arrays, guarded, learns
+from dpframe.engine import programs
+from dpframe.engine.programs import DrawChunks, DrawTask, Place, drawn
 from dpframe.engine.rounds import ends
 from dpframe.engine.trace import resolved, score_dims, unstacked
 from dpframe.interfaces.attack import Target
+from dpframe.interfaces.checks import arrays, guarded, learns
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.sampling import address, programs
+from dpframe.sampling import address
 from dpframe.sampling.address import EVAL, FIT, LEARNER, PILOT, as_scored
-from dpframe.sampling.programs import DrawTask, Place, drawn
 from dpframe.workers import scheduling
-from dpframe.workers.tasks import HERE, DrawChunks, result
+from dpframe.workers.executor import HERE, result
 from dpframe.workers.trial_call import seen, seen_shape
 
 if TYPE_CHECKING:
