@@ -35,7 +35,3 @@ def test_a_plugin_is_a_distribution_of_its_own(folder) -> None:
     assert project["entry-points"]["dpframe"]
     assert (folder / project["readme"]).read_text().startswith(f"# {folder.name}\n")
     assert list((folder / "tests").glob("test_*.py"))
-
-
-def test_there_are_some() -> None:
-    assert len(FILES) > 10

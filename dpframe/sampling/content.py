@@ -112,7 +112,10 @@ class Reader:
 
     def parts_of(self, value: Any) -> list[Any]:
         """Return what Python would make an object of again when it copies or pickles it."""
-        reduce = copyreg.dispatch_table.get(type(value))
+        # Libraries register ways to pickle exceptions with their tracebacks (tblib, for Dask): the
+        # digest must not depend on what else is imported.
+        known = not isinstance(value, BaseException)
+        reduce = copyreg.dispatch_table.get(type(value)) if known else None
         try:
             parts: Any = value.__reduce_ex__(4) if reduce is None else reduce(value)
             if isinstance(parts, str):

@@ -24,6 +24,7 @@ from support.harmed import Harmed
 from dpframe.cluster import worker as work
 from dpframe.cluster.executor import Connection, DaskExecutor, enlarged
 from dpframe.cluster.worker import MissingError, pack, unpack
+from dpframe.engine import programs
 from dpframe.interfaces.executor import RefusedError, Task
 from dpframe.workers import executor as tasks
 
@@ -170,7 +171,7 @@ def test_a_segment_of_any_size_is_counted_in_pieces(monkeypatch: pytest.MonkeyPa
             return 3
 
         def submit(self, task: Task) -> Any:
-            if isinstance(task, tasks.CountSegment):
+            if isinstance(task, programs.CountSegment):
                 told.append(task.segment.stop - task.segment.first)
             return super().submit(task)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import dataclasses
 import datetime
 import itertools
@@ -216,3 +217,12 @@ def test_who_wrongly_says_that_parameters_say_all_mixes_nothing(tmp_path: Path) 
     store = tmp_path / "one"
     assert counted("0.0625", 64, Store(store))[1] != direct[1]
     assert counted("1.0", 128, Store(store)) == direct
+
+
+def test_a_digest_of_an_exception_does_not_depend_on_what_else_is_imported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    error = ValueError("same", 1)
+    before = data_digest((error, 0))
+    monkeypatch.setitem(copyreg.dispatch_table, ValueError, lambda value: (str, ("a traceback",)))
+    assert data_digest((error, 0)) == before
