@@ -175,7 +175,7 @@ def test_a_segment_of_any_size_is_counted_in_pieces(monkeypatch: pytest.MonkeyPa
                 told.append(task.segment.stop - task.segment.first)
             return super().submit(task)
 
-    monkeypatch.setattr(tasks, "pieces", lambda rows, elements: 10)
+    monkeypatch.setattr(programs, "pieces", lambda rows, elements: 10)
     found = run(plan, executor=Large())
     assert [result.counts for result in found] == wanted
     assert max(told) > 10
