@@ -31,7 +31,7 @@ entered: set[tuple[str, str, int]] = set()
 def note(frame: FrameType, event: str, _: object) -> None:
     """Note every call of a function of dpframe."""
     code = frame.f_code
-    function = code.co_flags & inspect.CO_OPTIMIZED  # bodies of modules and classes are none
+    function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<")
     if event == "call" and function and code.co_filename.startswith(PACKAGE):
         entered.add(
             (code.co_filename.removeprefix(PACKAGE + "/"), code.co_name, code.co_firstlineno)
