@@ -148,7 +148,7 @@ def shorten(text: str, most: int) -> str:
     return f"{shown[: most - 1 - tail]}…{shown[len(shown) - tail :]}"
 
 
-NO_PROOF = "Where no violation was found none is excluded: another attack may show more."
+NO_PROOF = "No violation found does not rule one out: another attack may show more."
 
 
 def promise(record: Record) -> str:

@@ -198,7 +198,7 @@ def _legend(plan: Plan, panels: Sequence[Panel]) -> list[Line2D | Patch]:
     if bounded and apart:
         handles.append(Line2D([], [], color=QUIET, marker="o", label=f"{certified}: at least this"))
     elif bounded:
-        label = f"{certified}, by the line that shows most"
+        label = "largest certified bound"
         handles.append(Patch(color=FAINT, alpha=0.55, label=label))
     signs = {drawing.ESTIMATE: "white"}
     if not apart:
