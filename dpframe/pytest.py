@@ -94,10 +94,8 @@ def assert_dp(
     __tracebackhide__ = True
     from dpframe.commands.assertions import Terms, over_one_pair
 
-    budget = (confidence, seconds, trials, seed)
-    noiseless = (query, sensitivity, norm)
-    called = (tuple(attributes), raises, limit, outputs)
-    terms = Terms(epsilon, delta, claim, *budget, *noiseless, *called)
+    called = (query, sensitivity, norm, tuple(attributes), raises, limit, outputs)
+    terms = Terms(epsilon, delta, claim, confidence, seconds, trials, seed, *called)
     return _report(over_one_pair(release, (d0, d1), terms, _place(out)))
 
 
@@ -173,10 +171,8 @@ def search_violation(
     __tracebackhide__ = True
     from dpframe.commands.assertions import Terms, over_a_table
 
-    budget = (confidence, seconds, trials, seed)
-    noiseless = (query, sensitivity, norm)
-    called = (tuple(attributes), raises, limit, outputs)
-    terms = Terms(epsilon, delta, claim, *budget, *noiseless, *called)
+    called = (query, sensitivity, norm, tuple(attributes), raises, limit, outputs)
+    terms = Terms(epsilon, delta, claim, confidence, seconds, trials, seed, *called)
     neighbours: dict[str, Any] = {"schema": schema, "adjacency": adjacency, "form": form}
     neighbours |= {"beyond": beyond, "mistyped": mistyped}
     return _report(over_a_table(release, table, neighbours, terms, _place(out)))
