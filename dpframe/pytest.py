@@ -1,7 +1,7 @@
-"""The pytest plugin: audits in somebody else's test suite.
+"""The pytest plugin: audits in a user's test suite.
 
-It is loaded into every run of pytest where dpframe is installed, so it imports nothing that costs
-anything: the audit itself is imported by the first test that asks for one.
+Every run of pytest loads it if dpframe is installed, so it imports only what is cheap. The first
+test that asks for an audit imports the rest.
 """
 
 from __future__ import annotations
@@ -23,11 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["UndecidedError", "ViolationError", "assert_dp", "search_violation"]
 
-PROPERTY = "dpframe"
-"""Name under which a test's outcome stands in reports, such as JUnit's."""
+PROPERTY = "dpframe"  # the name of a test's outcome in reports, such as JUnit's
 
-_running: list[pytest.Item] = []
-"""The test that runs, if one does."""
+_running: list[pytest.Item] = []  # the running test is the last
 
 
 def assert_dp(
@@ -51,12 +49,12 @@ def assert_dp(
     outputs: Mapping[str, bool] | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> Record:
-    """Fails if runs of a function on two neighbouring datasets refute its claim.
+    """Fail if runs of a function on two neighbouring datasets refute its claim.
 
     The function is called in worker processes as `release(data)`, or as `release(rng, data)` where
-    its signature has a second argument without a default. All built-in attacks look at what it
-    returns; it stops once the claim is refuted. That it returns says that no violation was found
-    in so many runs, and that so many could have shown one: never that the function is private.
+    its signature has a second argument without a default. All built-in attacks look at its
+    answers; the audit stops once the claim is refuted. If `assert_dp` returns, these runs showed no
+    violation although they could have. It never proves that the function is private.
 
     Args:
         release: makes one release. Its answer may be anything: numbers, arrays, texts, None,
@@ -68,21 +66,21 @@ def assert_dp(
         claim: any other claim, in place of `epsilon` and `delta`.
         confidence: a function that keeps its claim fails with a probability of at most
             1 − confidence.
-        seconds: time that its releases get.
-        trials: most releases on each dataset. Where these are over before the time is, the outcome
-            is the same on every machine.
+        seconds: time for all releases.
+        trials: most releases on each dataset. If these end before the time does, the outcome is
+            the same on every machine.
         seed: of the generator that `release(rng, data)` gets.
-        query: what the function would release without its noise, as `query(data)`, where that is at
-            hand: a change that is larger than `sensitivity` fails the test without any draw.
-        sensitivity: what the noise is made for.
-        norm: in which that is measured: 1, 2 or inf.
-        attributes: what is read of an answer that is an object; default: all that is public.
-        raises: "answer", the default, or "fail" where an exception is a mistake and no answer:
-            UndecidedError then tells it.
-        limit: seconds that one release may take; one that takes longer raises TimeoutError, which
-            is an answer too. Default: as long as it likes, within `seconds`.
-        outputs: what counts as an answer beside what the function returns: {"time": True}, how long
-            it took; {"bits": True}, the last bits of floating-point numbers.
+        query: the value that the function would release without its noise, as `query(data)`, if
+            known: a change larger than `sensitivity` fails the test without any draw.
+        sensitivity: of the query; the noise is made for it.
+        norm: of the sensitivity: 1, 2 or inf.
+        attributes: names that are read of an answer that is an object; default: all public ones.
+        raises: "answer", the default, or "fail" if an exception is a mistake and no answer:
+            UndecidedError then reports it.
+        limit: seconds for one release; one that takes longer raises TimeoutError, which is an
+            answer too. Default: no limit within `seconds`.
+        outputs: further parts of an answer: {"time": True}, the time of the call;
+            {"bits": True}, the last bits of floating-point numbers.
         out: directory of the record; default: one of the test's own, under its `tmp_path`.
 
     Returns:
@@ -94,14 +92,11 @@ def assert_dp(
         DpframeError: the arguments cannot be used.
     """
     __tracebackhide__ = True
-    from dpframe.commands.assertions import Noiseless, Terms, over_one_pair
+    from dpframe.commands.assertions import Terms, over_one_pair
 
-    exact = None if query is None else Noiseless(query, sensitivity, norm)
-    asked = {"raises": raises, "limit": limit, "outputs": outputs}
-    terms = Terms(
-        epsilon, delta, claim, confidence, seconds, trials, seed, exact, tuple(attributes), asked
-    )
-    return _told(over_one_pair(release, (d0, d1), terms, _place(out)))
+    called = (query, sensitivity, norm, tuple(attributes), raises, limit, outputs)
+    terms = Terms(epsilon, delta, claim, confidence, seconds, trials, seed, *called)
+    return _report(over_one_pair(release, (d0, d1), terms, _place(out)))
 
 
 def search_violation(
@@ -129,26 +124,26 @@ def search_violation(
     outputs: Mapping[str, bool] | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> Record:
-    """Fails if any pair of neighbours that a search finds refutes a function's claim.
+    """Fail if any pair of neighbours that a search finds refutes a function's claim.
 
-    From a natural table the search proposes what breaks libraries: NaN, infinities, values out of
-    bounds, unknown categories, a lone far record, the first or the last record removed, one record,
-    none; then edits by chance, and changes of what showed most.
+    From a natural table the search proposes pairs that break libraries: NaN, infinities, values out
+    of bounds, unknown categories, a lone far record, the first or the last record removed, one
+    record, none; then random edits, and changes of the pairs that showed most.
 
     Args:
         release: as for `assert_dp`.
         table: a list of values, of lists or of dicts; an array of one or two axes; a dict of
-            columns; a frame of pandas; or (X, y). The function gets what is like it.
-        schema: what is known of its columns, in their order or by name: dicts of name, low, high,
-            integer, categories.
-        adjacency: which neighbours the claim is about: "replace" (one record is another one) or
-            "add-remove" (one record more or less). It has no default, because the other kind would
-            refute a true claim.
-        beyond: whether records may lie outside of the schema (NaN, out of bounds, an unknown
-            category); False where the function is for data that somebody has checked. Default:
-            true, but not for a single value, as a local randomiser has it.
-        mistyped: whether cells may be of another type than any in their column, or missing.
-        form: what the function gets, where it is not what `table` is.
+            columns; a frame of pandas; or (X, y). The function gets data of the same form.
+        schema: the columns, in their order or by name: dicts of name, low, high, integer,
+            categories.
+        adjacency: neighbours of the claim: "replace" (one record is another one) or "add-remove"
+            (one record more or less). It has no default, because the other kind would refute a
+            true claim.
+        beyond: True if records may lie outside of the schema (NaN, out of bounds, an unknown
+            category); False for a function of checked data. Default: True, except for a single
+            value, as of a local randomiser.
+        mistyped: True if cells may be missing or of another type than any in their column.
+        form: the form of the function's data, if it is not that of `table`.
         epsilon: claimed loss, in nats.
         delta: claimed δ.
         claim: any other claim, in place of `epsilon` and `delta`.
@@ -166,7 +161,7 @@ def search_violation(
         out: as for `assert_dp`.
 
     Returns:
-        The record, with one cell; `cells[0].search` says what was looked through.
+        The record, with one cell; `cells[0].search` describes the search.
 
     Raises:
         ViolationError: the claim is violated; the message has the pair. An AssertionError.
@@ -174,20 +169,17 @@ def search_violation(
         DpframeError: the arguments cannot be used.
     """
     __tracebackhide__ = True
-    from dpframe.commands.assertions import Noiseless, Terms, over_a_table
+    from dpframe.commands.assertions import Terms, over_a_table
 
-    exact = None if query is None else Noiseless(query, sensitivity, norm)
-    asked = {"raises": raises, "limit": limit, "outputs": outputs}
-    terms = Terms(
-        epsilon, delta, claim, confidence, seconds, trials, seed, exact, tuple(attributes), asked
-    )
+    called = (query, sensitivity, norm, tuple(attributes), raises, limit, outputs)
+    terms = Terms(epsilon, delta, claim, confidence, seconds, trials, seed, *called)
     neighbours: dict[str, Any] = {"schema": schema, "adjacency": adjacency, "form": form}
     neighbours |= {"beyond": beyond, "mistyped": mistyped}
-    return _told(over_a_table(release, table, neighbours, terms, _place(out)))
+    return _report(over_a_table(release, table, neighbours, terms, _place(out)))
 
 
-def _told(outcome: Any) -> Record:
-    """The record of an audit; raises where the test must fail."""
+def _report(outcome: Any) -> Record:
+    """Return the record of an audit; raise if the test must fail."""
     __tracebackhide__ = True
     if _running:
         _running[-1].user_properties.append((PROPERTY, outcome.sentence))
@@ -198,26 +190,27 @@ def _told(outcome: Any) -> Record:
 
 
 def _place(out: str | os.PathLike[str] | None) -> Callable[[], Path]:
-    """Directory of the record, made when it is needed."""
-    return lambda: _directory() if out is None else Path(out)
+    """Return a function that makes the record's directory, by default below the test's own."""
 
+    def directory() -> Path:
+        import tempfile
 
-def _directory() -> Path:
-    """A fresh directory under that of the test, or under the system's where no test is known."""
-    import tempfile
+        if out is not None:
+            return Path(out)
+        base = None
+        if _running:
+            try:
+                base = _running[-1]._request.getfixturevalue("tmp_path")  # type: ignore[attr-defined]
+            except Exception:  # an item of some other plugin
+                base = None
+        return Path(tempfile.mkdtemp(prefix="dpframe-", dir=base))
 
-    base = None
-    if _running:
-        try:
-            base = _running[-1]._request.getfixturevalue("tmp_path")  # type: ignore[attr-defined]
-        except Exception:  # an item of some other plugin
-            base = None
-    return Path(tempfile.mkdtemp(prefix="dpframe-", dir=base))
+    return directory
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Takes note of the test that runs."""
+    """Remember the running test."""
     _running.append(item)
     try:
         return (yield)
@@ -226,7 +219,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Says what was audited: a dot alone would say less, or more."""
+    """List the audits with their outcomes, because a dot alone does not tell them."""
     lines = [
         f"{report.nodeid}: {text}"
         for reports in terminalreporter.stats.values()

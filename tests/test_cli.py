@@ -191,4 +191,7 @@ def test_an_internal_error_exits_70(tmp_path: Path, spec: Path) -> None:
 def test_version_and_help(tmp_path: Path) -> None:
     assert run_process(*DPFRAME, "--version", cwd=tmp_path).stdout.startswith("dpframe ")
     for command in ("run", "plan", "check", "show", "plugins", "schema"):
-        assert dpframe(command, "--help", cwd=tmp_path).returncode == 0
+        done = dpframe(command, "--help", cwd=tmp_path)
+        assert done.returncode == 0
+        assert "<bool>" not in done.stdout
+    assert "pip install 'dpframe[plot]'" in dpframe("plot", "--help", cwd=tmp_path).stdout

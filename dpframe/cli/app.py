@@ -1,9 +1,10 @@
-"""The application: what every command has in common, errors and exit codes first."""
+"""The application: errors, exit codes and help of every command."""
 
 from __future__ import annotations
 
 import functools
 import gc
+import inspect
 import sys
 import traceback
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -11,8 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from dpframe.cli.extensions import Extended
-from dpframe.cli.process import Terminated, answered, listen, supervised, unanswered
+from dpframe.cli.extensions import Command, Extended
+from dpframe.cli.process import (
+    INTERNAL,
+    Terminated,
+    answered,
+    listen,
+    rest,
+    supervised,
+    unanswered,
+)
 from dpframe.cli.terminal import complain, say, set_apart
 from dpframe.errors import DpframeError
 
@@ -20,14 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+# Thresholds of the garbage collector. Python's own 700 take a seventh of a short run, most of it
+# among the programs that JAX keeps.
 COLLECT = 50_000, 20, 100
-"""When unused cycles of objects are looked for. Python's own 700 take a seventh of a short run,
-most of it among what JAX keeps of its programs."""
 
-MISTAKE, NOT_RUN, INTERNAL, INTERRUPTED, TERMINATED = 2, 3, 70, 130, 143
-
-_GO_ON = "what was counted is kept, and the same command goes on from there"
-_NOTHING = "nothing is kept"
+MISTAKE, NOT_RUN, INTERRUPTED, TERMINATED = 2, 3, 130, 143
 
 app = typer.Typer(
     name="dpframe",
@@ -48,18 +54,17 @@ def offer(
     group: typer.Typer = app,
     name: str | None = None,
 ) -> None:
-    """Makes a function a command.
+    """Make a function a command.
 
-    What it raises becomes a message and an exit code. Exit code 1 is left to verdicts: an
-    unhandled exception must never look like a violation.
+    Exceptions become a message and an exit code. Exit code 1 is left to verdicts: an unhandled
+    exception must never look like a violation.
 
     Args:
         command: its docstring is the help text.
-        keeps_counts: whether an interrupted one goes on from where it was.
-        group: of which it is a command.
-        name: what it is called; default: as the function.
+        keeps_counts: True if the command goes on after an interruption.
+        group: of the command.
+        name: of the command; default: that of the function.
     """
-    rest = _GO_ON if keeps_counts else _NOTHING
 
     @functools.wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> None:
@@ -73,20 +78,23 @@ def offer(
         except KeyboardInterrupt as told:
             raise typer.Exit(_stopped(told, keeps_counts=keeps_counts)) from None
         except BrokenPipeError:
-            sys.stderr.close()  # the reader left; nobody is there to be told
+            sys.stderr.close()  # the reader left
             raise SystemExit(0) from None
         except SystemExit:
             lost = NOT_RUN if keeps_counts else MISTAKE
-            _leave(f"a plugin called exit(), which ends everything; {rest}", lost)
+            _leave(f"a plugin called exit(), which ends everything; {rest(keeps_counts)}", lost)
         except Exception:
             complain(traceback.format_exc())
             _leave("this is a mistake in dpframe; please report it with the lines above", INTERNAL)
 
-    group.command(name)(guarded)
+    # Help keeps the line breaks of a paragraph, and takes [words] for colours.
+    paragraphs = (inspect.getdoc(command) or "").replace("[", r"\[").split("\n\n")
+    text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    group.command(name, cls=Command, help=text)(guarded)
 
 
 def main() -> None:
-    """Entry point of the `dpframe` command."""
+    """Run the `dpframe` command."""
     word = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if word.startswith("-"):  # help, the version: no plugin is loaded, and it is quick
         sys.exit(_work([word, *sys.argv[2:]]))
@@ -95,7 +103,7 @@ def main() -> None:
 
 
 def _work(arguments: list[str] | None = None) -> int:
-    """The application, as an exit code."""
+    """Run the application and return its exit code."""
     gc.set_threshold(*COLLECT)
     listen()
     try:
@@ -124,7 +132,7 @@ def _work(arguments: list[str] | None = None) -> int:
 
 
 def _refuse(error: TyperException) -> None:
-    """Says what is wrong with a call: one line, and where to read more."""
+    """Report a wrong call in one line, and where to read more."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "dpframe"
     message = error.format_message().replace("Value error, ", "")
@@ -134,11 +142,10 @@ def _refuse(error: TyperException) -> None:
 
 
 def _stopped(told: KeyboardInterrupt, *, keeps_counts: bool) -> int:
-    """Says that a signal ended the command, and gives the exit code."""
+    """Report that a signal ended the command, and return the exit code."""
     answered()
     terminated = isinstance(told, Terminated)
-    rest = _GO_ON if keeps_counts else _NOTHING
-    complain(f"{'terminated' if terminated else 'interrupted'}; {rest}")
+    complain(f"{'terminated' if terminated else 'interrupted'}; {rest(keeps_counts)}")
     return TERMINATED if terminated else INTERRUPTED
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import re
 from collections import Counter
@@ -12,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpframe.cli import options as completion
+from dpframe.cli import options
 from dpframe.cli.app import MISTAKE, NOT_RUN
 from dpframe.cli.options import (
     Json,
+    Notes,
     Overrides,
     PluginFiles,
     Pythons,
@@ -28,7 +28,7 @@ from dpframe.cli.options import (
     load,
     print_json,
 )
-from dpframe.cli.process import end_in_order
+from dpframe.cli.process import progress_display
 from dpframe.cli.terminal import complain, console, results, say, say_json
 from dpframe.common.text import SWITCH as TRACEBACK
 from dpframe.errors import DpframeError, OutputError
@@ -40,10 +40,7 @@ if TYPE_CHECKING:
     from dpframe.sampling.address import Shard
 
 
-# `dpframe check`: is a spec without mistakes, does a plugin keep its promises?
-
-
-BROKEN = 1
+BROKEN = 1  # exit code if a plugin breaks a promise
 
 
 def check(
@@ -57,7 +54,7 @@ def check(
         list[str] | None,
         typer.Option(
             metavar="NAME|FILE.py",
-            autocompletion=completion.plugin_names,
+            autocompletion=options.plugin_names,
             help="With a spec: run this Python file and use the plugins that it defines. Without: "
             "try out what every plugin of its kind must do, of the one installed under NAME or of "
             "all in FILE.py; --set then gives its parameters, and mechanism.use, pair.use and "
@@ -111,11 +108,7 @@ def _check_spec(spec: Path, loaded: Any) -> None:
         say(f"   {number} skipped: {reason}")
 
 
-# Parts of a run: which one to count, and how they are put together.
-
-
-MOST = 1_000_000
-"""Shards of one run."""
+MOST = 1_000_000  # shards of one run
 
 Part = Annotated[
     str | None,
@@ -127,12 +120,8 @@ Part = Annotated[
 ]
 
 
-def parsed(text: str) -> Shard:
-    """I/N as a shard.
-
-    Raises:
-        DpframeError: it is none.
-    """
+def _shard(text: str) -> Shard:
+    """Read I/N as a shard; raise DpframeError if it is none."""
     from dpframe.sampling.address import Shard
 
     found = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
@@ -159,16 +148,13 @@ def merge(
 ) -> None:
     """Add up the shards of a run, judge them and report what they found.
 
-    Refuses shards of different specs, seeds or code, one that is there twice, and missing ones.
+    Refuses shards of different specs, seeds or code, duplicates, and missing shards.
     Counts and verdicts are those of a single run. Exit codes are those of run.
     """
     from dpframe.commands import shard
-    from dpframe.report.progress import run_progress
-    from dpframe.report.terminal.render import render
-    from dpframe.results.store import dumps
     from dpframe.results.verdict import exit_code
 
-    display = end_in_order(functools.partial(run_progress, console(stderr=True), quiet=quiet))
+    display = progress_display(quiet=quiet)
     record = shard.merge(
         directories,
         out,
@@ -178,23 +164,9 @@ def merge(
         complain,
     )
     with contextlib.suppress(BrokenPipeError):
-        if as_json:
-            say_json(dumps(record))
-        else:
-            render(record, console(), numbers=None)
+        _print(record, as_json, None)
         results().flush()
     raise typer.Exit(exit_code(record))
-
-
-def told(directory: Path, shard: Shard, failed: dict[str, str]) -> None:
-    """Says what came of a shard, and what to do next."""
-    for cell, reason in failed.items():
-        complain(f"{cell}: {reason}")
-    say(f"shard {shard} is counted: {directory}")
-    say(f"once all {shard.of} are: dpframe merge DIR… --out DIR")
-
-
-# Commands about one audit: run it, plan it, show it again.
 
 
 Numbers = Annotated[
@@ -223,9 +195,7 @@ def run(
         bool,
         typer.Option("--resume/--fresh", help="Go on with what DIR holds, or discard it."),
     ] = True,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the record, and nothing else, to stdout.")
-    ] = False,
+    as_json: Json = False,
     report: Annotated[
         list[Path] | None,
         typer.Option(
@@ -255,14 +225,12 @@ def run(
     interruption; 70 a mistake in dpframe.
     """
     from dpframe.commands import run
-    from dpframe.commands.run import announce
     from dpframe.report.files import formats
-    from dpframe.report.progress import run_progress
     from dpframe.results.verdict import exit_code
 
     if traceback:
         os.environ[TRACEBACK] = "1"  # worker processes know it too
-    display = end_in_order(functools.partial(run_progress, console(stderr=True), quiet=quiet))
+    display = progress_display(quiet=quiet)
     invocation = run.Invocation(out, device.value if device else None, resume, cluster)
     loaded = load(spec, overrides, trials, seed, plugin, python)
     for path in report or ():
@@ -272,26 +240,24 @@ def run(
 
         if as_json or report:
             raise DpframeError("--shard judges nothing, so there is no record to print yet")
-        part = parsed(shard)
+        part = _shard(shard)
         counted = count(loaded, part, invocation, display, warn=complain)
-        told(counted.directory, part, counted.failed)
+        for cell, reason in counted.failed.items():
+            complain(f"{cell}: {reason}")
+        say(f"shard {part} is counted: {counted.directory}")
+        say(f"once all {part.of} are: dpframe merge DIR… --out DIR")
         raise typer.Exit(NOT_RUN if counted.failed else 0)
-    record = run.run(
-        loaded,
-        invocation,
-        display,
-        warn=complain,
-    )
-    with contextlib.suppress(BrokenPipeError):  # who reads only the first lines, or none
+    record = run.run(loaded, invocation, display, warn=complain)
+    with contextlib.suppress(BrokenPipeError):  # the reader wants only the first lines, or none
         _print(record, as_json, numbers)
         results().flush()
-    announce(record, os.environ, complain)
+    run.announce(record, os.environ, complain)
     written = _all_written(record, report or [])
     raise typer.Exit(exit_code(record) or (0 if written else MISTAKE))
 
 
 def _all_written(record: Record, paths: list[Path]) -> bool:
-    """Writes reports; one that cannot be written hides neither the others nor the verdict."""
+    """Write reports; one that cannot be written hides neither the others nor the verdict."""
     from dpframe.report.files import formats
 
     written = True
@@ -330,11 +296,9 @@ def plan(
 
 def show(
     record: RecordPath,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the record itself.")] = False,
+    as_json: Json = False,
     numbers: Numbers = None,
-    notes: Annotated[
-        bool, typer.Option("--notes", help="Also print what each estimator remarked.")
-    ] = False,
+    notes: Notes = False,
     witness: Annotated[
         bool,
         typer.Option("--witness", help="Print the evidence of one cell as a spec of its own."),

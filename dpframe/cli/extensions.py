@@ -1,4 +1,7 @@
-"""Commands of other distributions, from the entry-point group `dpframe.commands`."""
+"""Classes of commands, and the commands of other distributions.
+
+These come from the entry-point group `dpframe.commands`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,29 @@ def _provider(point: importlib.metadata.EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version}" if point.dist else "unknown"
 
 
-class Extended(TyperGroup):
+def _hide_types(params: list[Any]) -> list[Any]:
+    """Drop the type of flags in help: they take no value."""
+    for param in params:
+        if getattr(param, "is_flag", False) and param.metavar is None:
+            param.metavar = ""
+    return params
+
+
+class Command(TyperCommand):
+    """A command whose help shows no type of a flag."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _hide_types(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """A group of commands whose help shows no type of a flag."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _hide_types(super().get_params(ctx))
+
+
+class Extended(Group):
     """The built-in commands, then others; another command is imported only when it runs."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -36,8 +61,8 @@ class Extended(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in self.commands or cmd_name not in _points():
             return super().get_command(ctx, cmd_name)
-        # For help: what the metadata say, and nothing is imported.
-        return TyperCommand(cmd_name, help=f"Provided by {_provider(_points()[cmd_name])}.")
+        # Help uses the metadata and imports nothing.
+        return Command(cmd_name, help=f"Provided by {_provider(_points()[cmd_name])}.")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0]

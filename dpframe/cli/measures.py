@@ -1,9 +1,8 @@
-"""Commands about estimators: what they say about scores, beside each other, beside the truth."""
+"""The commands score, compare and calibrate."""
 
 from __future__ import annotations
 
 import datetime
-import functools
 import shlex
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from dpframe.cli.options import (
+    Json,
+    Notes,
     Overrides,
     PluginFiles,
     Pythons,
@@ -21,16 +22,12 @@ from dpframe.cli.options import (
     Where,
     load,
 )
-from dpframe.cli.process import end_in_order
+from dpframe.cli.process import progress_display
 from dpframe.cli.terminal import console, say, say_json
 from dpframe.errors import DpframeError
 
-REFUTED = 1
-"""Exit code where a claim is refuted."""
-UNTESTED = 3
-"""Exit code where there is a claim, and no estimator tested it."""
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
+REFUTED = 1  # exit code if a claim is refuted
+UNTESTED = 3  # exit code if no estimator tested the claim
 
 
 def score(
@@ -129,9 +126,7 @@ def score(
         int,
         typer.Option(min=0, metavar="N", help="Decides which scores are set aside for a pilot."),
     ] = 0,
-    notes: Annotated[
-        bool, typer.Option("--notes", help="Also print what each estimator remarked.")
-    ] = False,
+    notes: Notes = False,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -193,7 +188,7 @@ def score(
 
 
 def _score_exit(found: dict[str, Any]) -> int:
-    """A claim that nothing has tested is not one that held."""
+    """Return the exit code: an untested claim is not one that held."""
     if found["claim"] is None:
         return 0
     if found["refuted"] is None:
@@ -212,7 +207,7 @@ def compare(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Lay estimators and attacks beside each other, on the same draws.
+    """Compare estimators and attacks on the same draws.
 
     Each bound holds alone (multiplicity none). Writes nothing.
 
@@ -220,11 +215,10 @@ def compare(
     """
     from dpframe.commands.compare import ALONE, comparison
     from dpframe.commands.run import select_device
-    from dpframe.report.progress import run_progress
     from dpframe.report.terminal.comparison import render_comparison
     from dpframe.results.store import dumps
 
-    display = end_in_order(functools.partial(run_progress, console(stderr=True), quiet=quiet))
+    display = progress_display(quiet=quiet)
     loaded = load(spec, [*(overrides or ()), ALONE], trials, seed, plugin, python)
     select_device(device.value if device else loaded.run.device)
     found = comparison(loaded, display)
@@ -258,20 +252,18 @@ def calibrate(
 
     Each bound holds alone (multiplicity none). Runs on the CPU, writes nothing.
 
-    Exit code: 0 every estimator that certifies keeps its promise;
-    1 one does not; 2 the spec or the call is wrong; 3 a line could not be run.
+    Exit code: 0 every estimator that certifies keeps its promise; 1 one does not; 2 the spec or the
+    call is wrong; 3 a line could not be run.
     """
     from dpframe.commands.calibrate import SETTINGS, calibration, exit_code
     from dpframe.commands.run import select_device
     from dpframe.report.calibration import calibration_page
-    from dpframe.report.progress import run_progress
     from dpframe.report.terminal.calibration import render_calibration
     from dpframe.results.store import dumps
 
     if as_json and as_markdown:
         raise DpframeError("--json and --markdown: one of them")
-    shown = functools.partial(run_progress, console(stderr=True), quiet=quiet, unit="estimates")
-    display = end_in_order(shown)
+    display = progress_display(quiet=quiet, unit="estimates")
     own = list(overrides or ())
     loaded = [load(spec, [*own, *SETTINGS], n, seed) for n in (trials or (None,))]
     select_device("cpu")
@@ -289,7 +281,7 @@ def calibrate(
 def _again(
     spec: Path, repeats: int, overrides: list[str], trials: list[int], seed: int | None
 ) -> str:
-    """The command that makes a page again."""
+    """Return the command that makes a page again."""
     words = ["dpframe", "calibrate", str(spec), "--repeats", str(repeats)]
     for option, values in (("--set", overrides), ("--trials", trials), ("--seed", [seed])):
         words += [part for value in values if value is not None for part in (option, str(value))]

@@ -12,14 +12,11 @@ import typer
 from dpframe.cli.terminal import say_json
 from dpframe.errors import DpframeError
 
-# What the shell is offered where a user presses Tab.
-
-
 RECORD = "record.json"
 
 
 def plugin_names(incomplete: str) -> list[str]:
-    """Names of installed plugins that go on from what was typed."""
+    """Complete the name of an installed plugin."""
     from dpframe.interfaces import registry
 
     entries = registry.load().entries
@@ -29,22 +26,22 @@ def plugin_names(incomplete: str) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete))
 
 
-def environments(incomplete: str) -> list[str]:
-    """Names of environments that were built."""
+def built_environments(incomplete: str) -> list[str]:
+    """Complete the name of a built environment."""
     from dpframe.environments.places import every
 
     return sorted({entry.name for entry in every() if entry.name.startswith(incomplete)})
 
 
 def kinds(incomplete: str) -> list[str]:
-    """Kinds of plugins that go on from what was typed."""
+    """Complete a kind of plugins."""
     from dpframe.interfaces.registry import KINDS
 
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 
 def records(incomplete: str) -> list[str]:
-    """Directories of runs; where there is none the shell goes on with its own files."""
+    """Complete the directory of a run; if there is none, the shell completes file names."""
     typed = Path(incomplete)
     above = typed if incomplete.endswith("/") else typed.parent
     places = (above.glob("*/") if incomplete else Path().glob("runs/*/"), above.glob("*/*/"))
@@ -53,9 +50,6 @@ def records(incomplete: str) -> list[str]:
     except OSError:
         return []
     return sorted(place for place in found if place.startswith(incomplete))
-
-
-# Options that commands share, and how they read a spec and print.
 
 
 class Device(StrEnum):
@@ -109,7 +103,8 @@ Where = Annotated[
     Device | None,
     typer.Option("--device", help="Where to simulate; default: the fastest there is."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
+Notes = Annotated[bool, typer.Option("--notes", help="Also print what each estimator remarked.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
 
@@ -121,7 +116,7 @@ def load(
     files: list[Path] | None = None,
     pythons: list[str] | None = None,
 ) -> Any:
-    """Reads a spec, with the plugins of some files, and interpreters as `--python` names them."""
+    """Read a spec with plugins from files, and interpreters as `--python` names them."""
     from dpframe.interfaces import registry
     from dpframe.spec import load_audit
 
@@ -131,15 +126,16 @@ def load(
         if not (name and equals and path):
             raise DpframeError(f"--python {text}: should be NAME=PATH")
         named[name] = path
-    given: dict[str, Any] = {
-        "overrides": overrides or (),
-        "trials": trials,
-        "seed": seed,
-        "pythons": named,
-    }
-    return load_audit(spec, registry=registry.load(files=files or ()), **given)
+    return load_audit(
+        spec,
+        overrides=overrides or (),
+        trials=trials,
+        seed=seed,
+        registry=registry.load(files=files or ()),
+        pythons=named,
+    )
 
 
 def print_json(value: Any) -> None:
-    """Prints plain values that hold no number JSON does not know."""
+    """Print plain values without numbers that JSON does not know."""
     say_json(json.dumps(value, indent=1, ensure_ascii=False))

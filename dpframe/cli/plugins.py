@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpframe.cli import options as completion
+from dpframe.cli import options
+from dpframe.cli.extensions import Group
 from dpframe.cli.options import Json, Spec, print_json
 from dpframe.cli.terminal import complain, console, say
 from dpframe.errors import DpframeError
@@ -16,15 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-# Commands about what is installed.
-
-
 def plugins(
     name: Annotated[
         str | None,
         typer.Argument(
             help="Explain this plugin and its parameters.",
-            autocompletion=completion.plugin_names,
+            autocompletion=options.plugin_names,
         ),
     ] = None,
     as_json: Json = False,
@@ -63,16 +61,13 @@ def schema(
     print_json(spec_schema(registry.load()))
 
 
-# Commands for those who write plugins.
-
-
 def new(
     kind: Annotated[
         str,
         typer.Argument(
             help="mechanism, attack, estimator, pair or neighbourhood.",
             show_default=False,
-            autocompletion=completion.kinds,
+            autocompletion=options.kinds,
         ),
     ],
     name: Annotated[
@@ -86,9 +81,9 @@ def new(
         typer.Option(metavar="DIR", help="Where it goes; default: a new folder called NAME."),
     ] = None,
 ) -> None:
-    """Write a distribution with a plugin of your own: class, test, spec, README.
+    """Create a plugin package: class, test, spec, README.
 
-    It works as it is: install it, run its tests and its audit, then change it. Nothing is
+    It works at once: install it, run its tests and its audit, then change it. Nothing is
     overwritten.
     """
     from dpframe.commands.new import new as write
@@ -102,11 +97,9 @@ def new(
     )
 
 
-# `dpframe environments`: packages for black boxes, installed only when somebody asks for it.
-
-
 group = typer.Typer(
     name="environments",
+    cls=Group,
     help="Build, list and remove the environments in which black boxes run.",
     no_args_is_help=True,
 )
@@ -134,8 +127,8 @@ def build(
 ) -> None:
     """Install what the environments of a spec list, and write NAME.lock beside the spec.
 
-    With uv where it is at hand, else with venv and pip; from wheels only. One that is there already
-    is left as it is. Exit code: 0, or 2 if one cannot be built.
+    With uv if it is installed, else with venv and pip; from wheels only. Environments that exist
+    stay as they are. Exit code: 0, or 2 if one cannot be built.
     """
     from dpframe.commands.environments import build as make
 
@@ -150,7 +143,9 @@ def show(as_json: Json = False) -> None:
     entries = every()
     if as_json:
         keys = ("name", "requirements", "python", "installed", "problem")
-        print_json([{key: getattr(e, key) for key in keys} | _place(e.folder) for e in entries])
+        found = [{key: getattr(e, key) for key in keys} for e in entries]
+        folders = [{"folder": str(entry.folder)} for entry in entries]
+        print_json([one | folder for one, folder in zip(found, folders, strict=True)])
         return
     for entry in entries:
         wanted = ", ".join(entry.requirements)
@@ -167,7 +162,7 @@ def remove(
             help="Names as in the spec.",
             metavar="[NAME]...",
             show_default=False,
-            autocompletion=completion.environments,
+            autocompletion=options.built_environments,
         ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Remove all of them.")] = False,
@@ -182,7 +177,3 @@ def remove(
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"build": build, "list": show, "remove": remove}
-
-
-def _place(folder: Path) -> dict[str, str]:
-    return {"folder": str(folder)}

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dpframe.common.machine import adopt, descendants, end
@@ -17,11 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+def rest(keeps_counts: bool) -> str:
+    """Return what an interrupted command keeps."""
+    if keeps_counts:
+        return "what was counted is kept, and the same command goes on from there"
+    return "nothing is kept"
+
+
 # Ctrl-C and SIGTERM: each ends a command in order, once, and is never lost.
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived; whoever lets Ctrl-C through lets this through too."""
+    """SIGTERM arrived; code that lets Ctrl-C through lets this through too."""
 
 
 _pending: list[KeyboardInterrupt] = []
@@ -29,10 +37,10 @@ _answered: list[KeyboardInterrupt] = []
 
 
 def listen() -> None:
-    """Makes both signals raise, the first time one comes.
+    """Make both signals raise the first time one comes.
 
-    A terminal sends Ctrl-C to every process it can find, and the supervisor passes it on. What
-    comes second must not break into the keeping of what was counted.
+    A terminal sends Ctrl-C to all its processes, and the supervisor passes it on. The second
+    signal must not interrupt the writing of counts.
     """
     if threading.current_thread() is not threading.main_thread():
         return  # only the main thread is told of signals
@@ -50,26 +58,28 @@ def _raise_once(number: int, _: object) -> None:
 
 
 def answered() -> None:
-    """The user was told that the signal has come."""
+    """Note that the user knows of the signal."""
     _answered[:] = _pending
 
 
 def unanswered() -> KeyboardInterrupt | None:
-    """The signal that came, if the user was not told so yet."""
+    """Return the signal that came, if the user does not know of it yet."""
     return _pending[0] if _pending and not _answered else None
 
 
+def progress_display(*, quiet: bool, **options: Any) -> Callable[[int, int], Any]:
+    """Return a progress display on standard error that ends the command after a signal."""
+    from dpframe.cli.terminal import console
+    from dpframe.report.progress import run_progress
+
+    return end_in_order(partial(run_progress, console(stderr=True), quiet=quiet, **options))
+
+
 def end_in_order(display: Callable[[int, int], Any]) -> Callable[[int, int], Any]:
-    """Raises a signal again when the command next tells of its progress.
+    """Return a display that raises a signal again at the next report of progress.
 
-    Python drops what a signal raises while a callback of the garbage collector runs, and JAX has
-    one.
-
-    Args:
-        display: opens a progress display.
-
-    Returns:
-        The display to use instead.
+    Python drops the exception of a signal that comes during a callback of the garbage collector,
+    and JAX has one.
     """
     listen()
 
@@ -88,7 +98,7 @@ def end_in_order(display: Callable[[int, int], Any]) -> Callable[[int, int], Any
 
 
 def _ignore_dropped_signals() -> None:
-    """Keeps Python from printing a traceback where it drops what a signal raised."""
+    """Keep Python from printing a traceback if it drops the exception of a signal."""
     before = sys.unraisablehook
     if before.__module__ == __name__:
         return
@@ -100,44 +110,37 @@ def _ignore_dropped_signals() -> None:
     sys.unraisablehook = hook
 
 
-# A process that looks after the one that does the work.
-#
-# Three promises cannot be kept from inside: exit code 0 means that the command came to its end,
-# even
-# if a plugin ends the process (`os._exit`, a crash, `exec`); Ctrl-C and SIGTERM end a run within
-# two
-# seconds, even if a plugin holds the interpreter; and a thread that a plugin left does not keep
-# the
-# process. So the command runs in a child, forked before anything is imported that has threads.
+# A supervisor keeps three promises that cannot be kept from inside: exit code 0 means that the
+# command came to its end, even if a plugin ends the process (`os._exit`, a crash, `exec`); Ctrl-C
+# and SIGTERM end a run within two seconds, even if a plugin holds the interpreter; and a thread
+# that a plugin left does not keep the process. So the command runs in a child, which is forked
+# before anything with threads is imported.
 
 
 INTERNAL = 70
 
-PATIENCE = 1.7
-"""Seconds that an interrupted child gets to keep what it counted."""
-
-FAREWELL = 1.0
-"""Seconds between a child's last word and its end."""
+TIMEOUT = 1.7  # seconds for an interrupted child to write its counts
+END_TIMEOUT = 1.0  # seconds between the exit code of a child and its end
 
 _CODES = {signal.SIGINT: ("interrupted", 130), signal.SIGTERM: ("terminated", 143)}
 
 
 def supervised(work: Callable[[], int], *, lost: int, resumable: bool) -> NoReturn:
-    """Does the work of a command in a child process, and exits as it says.
+    """Run a command in a child process, and exit with its code.
 
-    Where no child can be made (no fork, or threads are running already) it works right here.
+    If no child can be made (no fork, or threads are running already), the command runs here.
 
     Args:
-        work: gives an exit code.
-        lost: the exit code if the child ends without giving one.
-        resumable: whether an interrupted command goes on from where it was.
+        work: returns an exit code.
+        lost: the exit code if the child ends without one.
+        resumable: True if the command goes on after an interruption.
     """
     if not _can_fork():
         sys.exit(work())
     adopt()
     told, tell = os.pipe()
     waker = _wake_on_signals()
-    # A signal that comes before the parent knows what to do with it waits until it does.
+    # Signals wait until the parent can handle them.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _CODES)
     child = os.fork()
     if child == 0:
@@ -148,19 +151,19 @@ def supervised(work: Callable[[], int], *, lost: int, resumable: bool) -> NoRetu
     os.close(tell)
     watch = _Watch(child, told, waker)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    # Not sys.exit: whatever else waits for the end of the process happens in the child.
+    # Not sys.exit: exit handlers run in the child.
     code = watch.code(lost, resumable)
-    end(descendants(os.getpid()))  # what a plugin left, wherever it went
+    end(descendants(os.getpid()))  # processes that a plugin left
     os._exit(code)
 
 
 def _can_fork() -> bool:
-    """Threads do not survive a fork, and JAX has some."""
+    """True if no threads run: they do not survive a fork, and JAX has some."""
     return hasattr(os, "fork") and threading.active_count() == 1 and "jax" not in sys.modules
 
 
 def _wake_on_signals() -> int:
-    """A descriptor that can be read from as soon as a signal has come."""
+    """Return a descriptor that becomes readable when a signal comes."""
     read, write = os.pipe()
     os.set_blocking(read, False)
     os.set_blocking(write, False)
@@ -170,7 +173,7 @@ def _wake_on_signals() -> int:
 
 
 def _go_alone() -> None:
-    """Makes the child an ordinary process again, which ends if its parent is killed."""
+    """Make the child an ordinary process again, which ends if its parent is killed."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if sys.platform == "linux":
@@ -184,7 +187,7 @@ def _do(work: Callable[[], int], tell: int) -> NoReturn:
     code = INTERNAL
     try:
         code = work()
-    except KeyboardInterrupt:  # it came before anybody could answer it: the parent was told too
+    except KeyboardInterrupt:  # before a command could handle it; the parent got it too
         os._exit(INTERNAL)
     finally:
         with contextlib.suppress(OSError):
@@ -193,19 +196,17 @@ def _do(work: Callable[[], int], tell: int) -> NoReturn:
 
 
 class _Watch:
-    """Waits for the child."""
+    """Wait for the child."""
 
     def __init__(self, child: int, told: int, waker: int) -> None:
         self.child, self.told, self.waker = child, told, waker
-        self.deadline: float | None = None
-        """When the child is killed."""
-        self.stopped: int | None = None
-        """The signal that the child was told of."""
+        self.deadline: float | None = None  # the child is killed then
+        self.stopped: int | None = None  # the signal that was passed on
         for number in _CODES:
             signal.signal(number, self._pass_on)
 
     def code(self, lost: int, resumable: bool) -> int:
-        """The exit code, once the child has ended."""
+        """Return the exit code after the child has ended."""
         word = b""
         waiting = [self.told, self.waker]
         while (status := self._ended()) is None:
@@ -218,7 +219,7 @@ class _Watch:
                 word = os.read(self.told, 1)
                 waiting.remove(self.told)
                 if word:
-                    self._end_within(FAREWELL)
+                    self._end_within(END_TIMEOUT)
             if self.deadline is not None and time.monotonic() >= self.deadline:
                 os.kill(self.child, signal.SIGKILL)
         word = word or self._last_word()
@@ -226,8 +227,7 @@ class _Watch:
             return word[0]
         if self.stopped is not None:
             said, code = _CODES[signal.Signals(self.stopped)]
-            rest = "what was counted is kept, and the same command goes on from there"
-            print(f"{said}; {rest if resumable else 'nothing is kept'}", file=sys.stderr)
+            print(f"{said}; {rest(resumable)}", file=sys.stderr)
             return code
         print(_unexpected(status), file=sys.stderr)
         return lost
@@ -248,9 +248,9 @@ class _Watch:
         self.deadline = at if self.deadline is None else min(self.deadline, at)
 
     def _pass_on(self, number: int, _: Any) -> None:
-        """A terminal tells both processes; the child takes no notice of a second time."""
+        """Pass a signal on; the child ignores it if the terminal has sent it already."""
         self.stopped = number
-        self._end_within(PATIENCE)
+        self._end_within(TIMEOUT)
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.child, number)
 

@@ -11,8 +11,6 @@ from dpframe.cli.options import Json, RecordPath
 from dpframe.cli.terminal import say, say_json
 from dpframe.errors import DpframeError
 
-# Commands about records: a report of one, the difference between two.
-
 
 def report(
     record: RecordPath,
@@ -35,29 +33,21 @@ def report(
     formats.write(read(record), out)
 
 
-def diff(
-    old: RecordPath,
-    new: RecordPath,
-    as_json: Json = False,
-) -> None:
+def diff(old: RecordPath, new: RecordPath, as_json: Json = False) -> None:
     """Say what changed between two runs beyond noise: verdicts, bounds, claims.
 
     Exit code: 0 no verdict got worse; 1 one did; 2 the call is wrong or a record cannot be read.
     """
-    from dpframe.report import diff as told
-    from dpframe.report.diff import changes
+    from dpframe.report import diff as reporting
     from dpframe.results.store import dumps, read
 
     before, after = read(old), read(new)
-    found = changes(before, after)
+    found = reporting.changes(before, after)
     if as_json:
-        say_json(dumps(told.as_json(before, after, found)))
+        say_json(dumps(reporting.as_json(before, after, found)))
     else:
-        say("\n".join(told.lines(before, after, found)))
+        say("\n".join(reporting.lines(before, after, found)))
     raise typer.Exit(1 if found.worse else 0)
-
-
-# Figures of a record.
 
 
 def plot(
@@ -109,8 +99,8 @@ def plot(
 ) -> None:
     """Draw a figure of a record, for a paper or a page.
 
-    Needs matplotlib: pip install 'dpframe[plot]'. The same record gives the same bytes. What is
-    printed is a caption.
+    Needs matplotlib: pip install 'dpframe[plot]'. The same record gives the same bytes. Prints a
+    caption.
 
     Exit code: 0, or 2 if the call is wrong or the record cannot be drawn so.
     """
@@ -126,14 +116,12 @@ def plot(
         for name, reason in fitting.items():
             say(f"{name}: fits" if reason is None else f"{name}: does not fit: {reason}")
         return
-    asked: dict[str, object] = {}
+    asked: dict[str, list[object]] = {}
     for text in where or ():
         key, equals, value = text.partition("=")
         if not equals:
             raise DpframeError(f"--where {text}: KEY=VALUE is wanted")
-        known = asked.setdefault(key, [])
-        assert isinstance(known, list)
-        known.append(_value(value))
+        asked.setdefault(key, []).append(_value(value))
     shared = [text.split(",") for text in panels or ()]
     picture = save(record, out, kind, where=asked, panels=shared, beside=beside)
     say(f"{out}: {picture.caption}")

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-# Standard output is for what a command was asked for, and for nothing that a plugin prints.
-
-
 _results: list[TextIO] = []
 
 
@@ -30,9 +27,9 @@ def results() -> TextIO:
 
 @contextlib.contextmanager
 def set_apart() -> Iterator[None]:
-    """Sends to standard error whatever else is printed, from Python, from C or from a child.
+    """Send all other prints to standard error, from Python, from C or from a child.
 
-    A record that is piped on must stay JSON, whatever the plugins do.
+    A record on standard output must stay JSON, even if plugins print.
     """
     _open_standard_error()
     before = sys.stdout
@@ -49,11 +46,11 @@ def set_apart() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_copy(stream: TextIO) -> Iterator[TextIO]:
-    """A stream to the same place, whose descriptor only we know; the old one leads elsewhere."""
+    """Yield a stream to the same place; the old descriptor leads to standard error."""
     try:
         number = stream.fileno()
         copy = os.dup(number)
-    except (OSError, ValueError):  # a test holds what is printed in memory
+    except (OSError, ValueError):  # a test keeps output in memory
         yield stream
         return
     lines = 1 if stream.isatty() else -1
@@ -64,7 +61,7 @@ def _own_copy(stream: TextIO) -> Iterator[TextIO]:
         try:
             yield ours
         except BaseException:
-            with contextlib.suppress(OSError):  # the command has something else to say
+            with contextlib.suppress(OSError):  # the command reports its own error
                 ours.close()
             raise
         ours.close()
@@ -89,11 +86,8 @@ def _open_standard_error() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
-# Where text goes to the terminal, and the only place: nothing in it can do more than be read.
-#
-# Labels, keys, file names and what plugins say may hold anything. Other modules of the command
-# line
-# neither print nor write.
+# Only these functions write to the terminal. Labels, keys, file names and messages of plugins may
+# hold control characters, which are escaped here.
 
 
 _KEPT = "\n\t"
@@ -101,7 +95,7 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7e]")
 
 
 def say(text: str, *, stderr: bool = False) -> None:
-    """Prints lines of text, to standard output or to standard error."""
+    """Print lines of text to standard output or to standard error."""
     stream = sys.stderr if stderr else results()
     encoding = stream.encoding or "utf-8"
     shown = escape(text, _KEPT).encode(encoding, "backslashreplace").decode(encoding)
@@ -109,12 +103,12 @@ def say(text: str, *, stderr: bool = False) -> None:
 
 
 def complain(text: str) -> None:
-    """Prints lines of text to standard error."""
+    """Print lines of text to standard error."""
     say(text, stderr=True)
 
 
 def say_json(text: str) -> None:
-    """Prints JSON to standard output; characters that are not to be shown become escapes."""
+    """Print JSON to standard output; unprintable characters become escapes."""
     encoding = results().encoding or "utf-8"
 
     def escaped(match: re.Match[str]) -> str:
@@ -139,7 +133,7 @@ def console(*, stderr: bool = False) -> Console:
 
     class Terminal(Console):
         def render(self, *args: Any, **kwargs: Any) -> Any:
-            # What rich itself tells the terminal comes later, or is marked as control.
+            # Control codes of rich itself come later, or are marked as control.
             for segment in super().render(*args, **kwargs):
                 if segment.control or segment.text.isprintable():
                     yield segment

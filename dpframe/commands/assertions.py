@@ -9,10 +9,10 @@ import math
 import os
 import shlex
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Real
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
@@ -23,223 +23,270 @@ from dpframe.commands import audit as auditing
 from dpframe.commands.audit_training import name_of
 from dpframe.common.machine import available_cores
 from dpframe.common.text import escape, message
+from dpframe.common.types import Tree
 from dpframe.errors import CellError, DpframeError, SpecError, UndecidedError, ViolationError
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.interfaces.pair import EQUAL, Neighbourhood, Pair
+from dpframe.interfaces.pair import EQUAL, Earned, Neighbourhood, Pair
+from dpframe.interfaces.plugin import Plugin
 from dpframe.interfaces.registry import LOCAL, load
 from dpframe.report import words
 from dpframe.report.sentences import noise_too_small
 from dpframe.report.witness import as_tables
 from dpframe.results import store as records
+from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import CONSISTENT, VIOLATED, exceeds
 from dpframe.sampling.content import data_digest
 from dpframe.search.black_box_arms import draws_needed
 from dpframe.workers.in_process import Here
 from dpframe.workers.pool import Workers
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from dpframe.common.types import Tree
-    from dpframe.interfaces.pair import Earned
-    from dpframe.interfaces.plugin import Plugin
-    from dpframe.results.model import CellRecord, Record
+UNLIMITED = 2**40  # trials if the time decides
+RNG = ("rng", "generator", "random_state", "random", "key", "seed")  # no names of a dataset
 
 
-# What a test is told of its audit.
+class Terms(NamedTuple):
+    """The claim, the budget of the audit, and the settings of each call."""
 
-
-MOST = 400
-"""Characters of a dataset."""
-
-MARGIN = 2.0
-"""Factor of the budget that the message proposes if nothing was decided."""
-
-
-def sentence(record: Record) -> str:
-    """One line about what was found."""
-    (cell,) = record.cells
-    runs = f"{words.quantity(cell.draws)} runs in {words.duration(record.summary.seconds)}"
-    if cell.search is not None and cell.search.pairs > 1:
-        runs += f", on {cell.search.pairs} pairs"
-    if exceeds(cell):
-        return f"{_claim(cell)}: the query changes more than its noise is made for, exactly"
-    if cell.verdict == VIOLATED:
-        return f"{_claim(cell)} violated, after {runs}"
-    if cell.verdict == CONSISTENT:
-        return f"no violation of {_claim(cell)} found in {runs}"
-    return f"{_claim(cell)} not decided, after {runs}"
-
-
-def failure(record: Record, path: Path, aside: str | None = None) -> str:
-    """Claim, bound, witness, and how to see it again.
-
-    Args:
-        record: of the audit.
-        path: of its file.
-        aside: a remark on how it was run.
-    """
-    (cell,) = record.cells
-    label = cell.mechanism.label
-    lines = [f"{label} violates its claim, {_claim(cell)}"]
-    if exceeds(cell):
-        if cell.verdict != VIOLATED:
-            lines = [f"{label} has less noise than its query needs, at a claim of {_claim(cell)}"]
-        lines.append(f"  {noise_too_small(cell)}")
-    if cell.estimate is not None:
-        sure = words.percent(record.audit.confidence)
-        found = "bound" if cell.verdict == VIOLATED else "draws"
-        lines.append(f"  {found}: {cell.reason}; confidence {sure}")
-    if cell.search is not None:
-        on = [
-            f"{hits:,} of {trials:,} on {name}"
-            for hits, trials, name in zip(
-                cell.search.hits, cell.search.trials, ("D", "D′"), strict=True
-            )
-        ]
-        lines.append(f"  witness: {cell.search.event}: {', '.join(on)}")
-    lines += _data(cell)
-    lines.append(f"  runs: {cell.draws:,} in {words.duration(record.summary.seconds)}")
-    return "\n".join([*lines, *_where(path, aside)])
-
-
-def undecided(
-    record: Record, path: Path, claim: Claim, seconds: float, aside: str | None = None
-) -> str:
-    """Why nothing was decided, and what would do.
-
-    Args:
-        record: of the audit.
-        path: of its file.
-        claim: that was to be tested.
-        seconds: that it was given.
-        aside: a remark on how it was run.
-    """
-    (cell,) = record.cells
-    if cell.status == "failed":
-        lines = [f"{cell.mechanism.label} could not be audited: {cell.reason}"]
-    else:
-        lines = [
-            f"nothing was decided about {cell.mechanism.label}: {_claim(cell)} could not have been "
-            f"refuted by {words.quantity(cell.draws)} runs",
-            f"  why: {cell.reason}",
-            f"  what would do: {_enough(record, claim, seconds)}",
-        ]
-    return "\n".join([*lines, *_where(path, aside)])
-
-
-def _data(cell: CellRecord) -> Iterator[str]:
-    """D and D′ of what was found, where a search found them; what a spec could name."""
-    tables = as_tables(cell)["pair"]
-    entry = load().get("pair", tables["use"])
-    if entry is None:  # the test's own pair: whoever wrote it knows it
-        return
-    with contextlib.suppress(Exception):  # a file that is gone, a plugin of somebody else
-        pair: Any = entry.cls.from_params(tables["params"])
-        data = [" ".join(repr(one).split()) for one in (pair.d0, pair.d1)]
-        if told := getattr(pair, "description", ""):
-            yield f"  pair: {told}"
-        yield from (f"  {name}: {_short(one)}" for name, one in zip(("D", "D′"), data, strict=True))
-
-
-def _short(text: str) -> str:
-    return escape(text if len(text) <= MOST else f"{text[:MOST]}…")
-
-
-def _where(path: Path, aside: str | None) -> Iterator[str]:
-    if aside is not None:
-        yield f"  note: {aside}"
-    yield f"  record: dpframe show {shlex.quote(str(path.parent))}"
-    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
-    if test:
-        yield f"  again: pytest {shlex.quote(test)}"
-
-
-def _claim(cell: CellRecord) -> str:
-    claim = cell.claim
-    if claim is None:
-        return "the claim"
-    at = f", δ = {claim.delta:g}" if claim.delta else ""
-    return f"ε = {words.brief(claim.epsilon)}{at}"
-
-
-def _enough(record: Record, claim: Claim, seconds: float) -> str:
-    """The budget after which the most extreme answers would have refuted the claim, about."""
-    (cell,) = record.cells
-    needed = draws_needed(claim, 1 - record.audit.confidence)
-    if needed is None:
-        return "no number of runs"
-    runs = MARGIN * needed
-    text = f"about {words.quantity(2 * runs)} runs"
-    if not cell.trials[0]:
-        return text
-    longer = max(seconds, seconds * runs / cell.trials[0])
-    return f"{text}; at this speed, seconds = {longer:.3g}"
-
-
-# A plain function and two datasets, as what a search takes: a mechanism and a neighbourhood.
-
-
-RNG = ("rng", "generator", "random_state", "random", "key", "seed")
-"""Names of a first argument that is no dataset."""
-
-
-class Noiseless(NamedTuple):
-    """The value that a function would release without its noise."""
-
-    query: Callable[[Any], Any]
+    epsilon: float | None
+    delta: float
+    claim: Claim | None
+    confidence: float
+    seconds: float
+    trials: int | None
+    seed: int
+    query: Callable[[Any], Any] | None  # the value without noise, which is compared exactly
     sensitivity: float | None
-    """The sensitivity that the noise is made for."""
     norm: float
+    attributes: tuple[str, ...]  # that are read of an answer that is an object
+    raises: str | None
+    limit: float | None
+    outputs: Mapping[str, bool] | None
+
+    def claimed(self) -> Claim:
+        """Return the claim; raise DpframeError if there is none, or two."""
+        if self.claim is not None:
+            if self.epsilon is not None or self.delta != 0:
+                raise DpframeError("claim: it stands in place of epsilon and delta")
+            if not isinstance(self.claim, Claim):
+                raise DpframeError(f"claim: {self.claim!r} is not a claim, such as GaussianDP(1.0)")
+            return self.claim
+        if not _is_number(self.epsilon):
+            raise DpframeError("epsilon: the claim is wanted, a number of at least 0")
+        if not _is_number(self.delta):
+            raise DpframeError(f"delta: {self.delta!r} is not a number")
+        try:
+            epsilon, delta = float(self.epsilon), float(self.delta)  # type: ignore[arg-type]
+            return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+        except ValueError as error:
+            raise DpframeError(f"epsilon, delta: {error}") from None
+
+    def check(self) -> None:
+        """Raise DpframeError if a setting makes no sense."""
+        if not (_is_number(self.seconds) and 0 < self.seconds < math.inf):
+            raise DpframeError(f"seconds: {self.seconds!r} is not a number above 0")
+        if not (_is_number(self.confidence) and 0 < self.confidence < 1):
+            raise DpframeError(f"confidence: {self.confidence!r} is not between 0 and 1")
+        if self.raises not in (None, "answer", "fail"):
+            raise DpframeError(f'raises: {self.raises!r} is not "answer" or "fail"')
+        limit, outputs = self.limit, self.outputs
+        if limit is not None and not (_is_number(limit) and 0 < limit < math.inf):
+            raise DpframeError(f"limit: {limit!r} is not a number above 0")
+        if outputs is not None and not (
+            isinstance(outputs, Mapping)
+            and all(key in ("time", "bits") and isinstance(on, bool) for key, on in outputs.items())
+        ):
+            raise DpframeError(
+                f'outputs: {outputs!r} is not a dict of "time" and "bits", each true or false'
+            )
+
+    def spec(self, mechanism: str, search: dict[str, Any]) -> dict[str, Any]:
+        """Return the spec of the audit."""
+        called: dict[str, Any] = {} if self.raises is None else {"raises": str(self.raises)}
+        called |= {} if self.limit is None else {"limit": float(self.limit)}
+        called |= {} if self.outputs is None else {"outputs": dict(self.outputs)}
+        return {
+            "schema": 1,
+            "audit": {
+                "name": mechanism,
+                "seed": self.seed,
+                "trials": UNLIMITED if self.trials is None else self.trials,
+                "confidence": float(self.confidence),
+            },
+            "search": search,
+            # The distribution is named because a function may be called as a built-in mechanism is.
+            "mechanism": [{"use": f"{LOCAL}/{mechanism}", **called}],
+            "run": {"seconds": float(self.seconds), "stop": "decided"},
+        }
 
 
-def mechanism_of(
+class Outcome(NamedTuple):
+    """The outcome of an audit."""
+
+    record: Record
+    sentence: str
+    error: Exception | None  # that the test fails with
+
+
+def over_one_pair(
+    release: Callable[..., Any], data: tuple[Any, Any], terms: Terms, place: Callable[[], Path]
+) -> Outcome:
+    """Audit a function on two datasets.
+
+    Args:
+        release: makes one release.
+        data: D and D′.
+        terms: claim, budget and settings.
+        place: makes the directory of the record.
+
+    Raises:
+        DpframeError: the arguments cannot be used.
+    """
+    terms.check()
+    mechanism = mechanism_of(release, terms)
+    neighbourhood, pair, digest = _pair_of(data)
+    search = {"use": f"{LOCAL}/{neighbourhood.name}", "params": {"digest": digest}}
+    spec = terms.spec(mechanism.name, search)
+    plugins: list[type[Plugin]] = [mechanism, neighbourhood, pair]
+    return _audit(spec, plugins, (release, data, terms.query), terms, place)
+
+
+def over_a_table(
     release: Callable[..., Any],
-    claim: Claim,
-    noiseless: Noiseless | None = None,
-    attributes: tuple[str, ...] = (),
-) -> type[HostMechanism]:
-    """A mechanism of a function that makes one release.
+    table: Any,
+    neighbours: dict[str, Any],
+    terms: Terms,
+    place: Callable[[], Path],
+) -> Outcome:
+    """Search the neighbours of a table for a pair that refutes a function's claim.
+
+    Args:
+        release: makes one release.
+        table: what `dpframe.records_params` takes.
+        neighbours: its other arguments.
+        terms: claim, budget and settings.
+        place: makes the directory of the record.
+
+    Raises:
+        DpframeError: the arguments cannot be used.
+    """
+    terms.check()
+    if neighbours["adjacency"] is None:
+        raise DpframeError(
+            'adjacency: say which neighbours the claim is about, "replace" (one record is another '
+            'one) or "add-remove" (one record more or less): the other kind of neighbours would '
+            "refute a true claim"
+        )
+    mechanism = mechanism_of(release, terms)
+    try:
+        params = _name_columns(records_params(table, **neighbours))
+    except (TypeError, ValueError) as error:
+        raise DpframeError(f"table: {error}") from None
+    spec = terms.spec(mechanism.name, {"use": "records", "params": params})
+    return _audit(spec, [mechanism], (release, terms.query), terms, place)
+
+
+def _name_columns(params: dict[str, Any]) -> dict[str, Any]:
+    """Take the names of a schema for the columns of a table that has none, such as an array."""
+    rows, schema = params["table"], params.get("schema", [])
+    first = rows[0] if isinstance(rows, list) and rows else {}
+    if isinstance(first, dict) or "columns" in params:
+        return params
+    width = len(first) if isinstance(first, list) else 1
+    names = [entry["name"] for entry in schema if "name" in entry]
+    return {**params, "columns": names} if len(names) == len(schema) == width else params
+
+
+def _audit(
+    spec: dict[str, Any],
+    plugins: Sequence[type[Plugin]],
+    handed: Any,
+    terms: Terms,
+    place: Callable[[], Path],
+) -> Outcome:
+    """Audit in worker processes, or in this one if a worker cannot get what is `handed` to it."""
+    from dpframe.sampling.compile_cache import keep_compiled_programs
+
+    try:
+        loaded = auditing.load(spec, plugins=plugins)
+    except SpecError as error:
+        raise DpframeError(str(error)) from None
+    keep_compiled_programs()
+    aside: str | None = None
+    source: Callable[[], Workers | Here] = _workers
+    try:
+        cloudpickle.dumps(handed)
+    except Exception as error:  # a lock, an open file, a generator
+        source, reason = Here, f"{type(error).__name__}: {message(error)}"
+        if terms.limit is not None:
+            raise DpframeError(
+                "limit: nothing ends a run in the process of the test, and it cannot be handed to "
+                f"another one ({reason})"
+            ) from None
+        aside = (
+            "it ran in the process of the test, one run at a time, where nothing ends a run that "
+            f"hangs: it cannot be handed to another one ({reason})"
+        )
+    with source() as lent:
+        record = auditing.recorded(loaded, source=lent)
+    path = records.write(record, place())
+    (cell,) = record.cells
+    failed: Exception | None = None
+    if cell.verdict == VIOLATED or exceeds(cell):
+        text = "\n".join([*_failure(record), *_again(path, aside)])
+        failed = ViolationError(text, record, path)
+    elif cell.verdict != CONSISTENT:
+        text = "\n".join([*_undecided(record, terms), *_again(path, aside)])
+        failed = UndecidedError(text, record, path)
+    return Outcome(record, _sentence(record), failed)
+
+
+def _workers() -> Workers:
+    """Return worker processes; the workers of pytest-xdist share the cores."""
+    beside = os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
+    return Workers(available_cores() // max(1, int(beside) if beside.isdecimal() else 1))
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is not bool and isinstance(value, Real) and not math.isnan(float(value))
+
+
+# A plain function and two datasets, as plugins: a mechanism and a neighbourhood.
+
+
+def mechanism_of(release: Callable[..., Any], terms: Terms) -> type[HostMechanism]:
+    """Return a mechanism of a function that makes one release.
 
     Args:
         release: called as `release(data)`, or as `release(rng, data)`.
-        claim: what is claimed for it.
-        noiseless: what it would release without its noise, where that is at hand.
-        attributes: what is read of an answer that is an object.
+        terms: with its claim, and the query if there is one.
 
     Raises:
-        DpframeError: it cannot be called in either way.
+        DpframeError: it cannot be called in either way, or nothing is claimed.
     """
+    claim, query = terms.claimed(), terms.query
     seeded = takes_generator(release)
 
     def one(self: Any, rng: np.random.Generator, data: Any) -> Any:
         return release(rng, data) if seeded else release(data)
 
-    body: dict[str, Any] = {
-        "__doc__": "A function that makes one release.",
-        # Where its code is: a worker that cannot import that gets it handed over.
-        "__module__": module_of(release),
-        "seedable": seeded,
-        "claim": lambda self, pair: claim,
-        "attributes": attributes,
-        "release": one,
-    }
-    if noiseless is not None:
-        body["query"] = lambda self, data: noiseless.query(data)
-        body["sensitivity"], body["norm"] = noiseless.sensitivity, noiseless.norm
-    found = name_of(release)
-    title = "release" if found == "train" else found
-    return types.new_class(title, (HostMechanism,), {"name": title}, lambda ns: ns.update(body))
-
-
-def module_of(release: Callable[..., Any]) -> str:
-    """The module of a function, of a method's function, of a callable object's class."""
     inner: Any = release
     while isinstance(inner, functools.partial):
         inner = inner.func
-    found = getattr(inner, "__module__", None) or type(inner).__module__
-    return str(found)
+    body: dict[str, Any] = {
+        "__doc__": "A function that makes one release.",
+        # The module of the code: a worker that cannot import it gets the code itself.
+        "__module__": str(getattr(inner, "__module__", None) or type(inner).__module__),
+        "seedable": seeded,
+        "claim": lambda self, pair: claim,
+        "attributes": terms.attributes,
+        "release": one,
+    }
+    if query is not None:
+        body["query"] = lambda self, data: query(data)
+        body["sensitivity"], body["norm"] = terms.sensitivity, terms.norm
+    found = name_of(release)
+    title = "release" if found == "train" else found
+    return types.new_class(title, (HostMechanism,), {"name": title}, lambda ns: ns.update(body))
 
 
 def takes_generator(release: Callable[..., Any]) -> bool:
@@ -274,17 +321,11 @@ def takes_generator(release: Callable[..., Any]) -> bool:
     )
 
 
-def pair_of(data: tuple[Any, Any]) -> tuple[type[Neighbourhood], type[Pair], str]:
-    """A neighbourhood that proposes one pair.
+def _pair_of(data: tuple[Any, Any]) -> tuple[type[Neighbourhood], type[Pair], str]:
+    """Return a neighbourhood that proposes one pair, the pair, and the digest of the data.
 
-    Args:
-        data: D and D′.
-
-    Returns:
-        The neighbourhood and the pair, and the digest of the data, which is the parameter of both.
-
-    Raises:
-        DpframeError: the data are the same, or cannot be read.
+    The digest is the parameter of both. Raises DpframeError if the data are the same, or cannot be
+    read.
     """
     digests = []
     for name, one in zip(("d0", "d1"), data, strict=True):
@@ -323,226 +364,99 @@ def pair_of(data: tuple[Any, Any]) -> tuple[type[Neighbourhood], type[Pair], str
     return Both, Given, data_digest(data)
 
 
-# Audits of plain functions in a test: what is asked, and what becomes of the test.
+# Messages of the test.
+
+MOST = 400  # characters of a dataset
+MARGIN = 2.0  # factor of the budget that is proposed if nothing was decided
 
 
-UNLIMITED = 2**40
-"""Trials where the time decides."""
-
-
-OUTPUTS = ("time", "bits")
-"""Other things than the return value that may count as an answer."""
-
-ASKED: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "raises": ('"answer" or "fail"', lambda value: value in ("answer", "fail")),
-    "limit": ("a number above 0", lambda value: _is_number(value) and 0 < value < math.inf),
-    "outputs": (
-        'a dict of "time" and "bits", each true or false',
-        lambda value: (
-            isinstance(value, Mapping)
-            and all(key in OUTPUTS and isinstance(on, bool) for key, on in value.items())
-        ),
-    ),
-}
-"""The ways of calling a function, and the type of each setting."""
-
-
-class Terms(NamedTuple):
-    """The claim, and the budget of the audit."""
-
-    epsilon: float | None
-    delta: float
-    claim: Claim | None
-    confidence: float
-    seconds: float
-    trials: int | None
-    seed: int
-    noiseless: Noiseless | None = None
-    """The query whose answers are compared exactly."""
-    attributes: tuple[str, ...] = ()
-    """Attributes that are read of an answer that is an object."""
-    asked: Mapping[str, Any] = MappingProxyType({})
-    """Settings of the call, by the keys of a mechanism's table; None for a default."""
-
-    def claimed(self) -> Claim:
-        """The claim; raises DpframeError where there is none, or two."""
-        if self.claim is not None:
-            if self.epsilon is not None or self.delta != 0:
-                raise DpframeError("claim: it stands in place of epsilon and delta")
-            if not isinstance(self.claim, Claim):
-                raise DpframeError(f"claim: {self.claim!r} is not a claim, such as GaussianDP(1.0)")
-            return self.claim
-        if not _is_number(self.epsilon):
-            raise DpframeError("epsilon: the claim is wanted, a number of at least 0")
-        if not _is_number(self.delta):
-            raise DpframeError(f"delta: {self.delta!r} is not a number")
-        try:
-            epsilon, delta = float(self.epsilon), float(self.delta)  # type: ignore[arg-type]
-            return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
-        except ValueError as error:
-            raise DpframeError(f"epsilon, delta: {error}") from None
-
-    def checked(self) -> None:
-        """Raises DpframeError where a number makes no sense."""
-        if not (_is_number(self.seconds) and 0 < self.seconds < math.inf):
-            raise DpframeError(f"seconds: {self.seconds!r} is not a number above 0")
-        if not (_is_number(self.confidence) and 0 < self.confidence < 1):
-            raise DpframeError(f"confidence: {self.confidence!r} is not between 0 and 1")
-        for key, (wanted, fits) in ASKED.items():
-            value = self.asked.get(key)
-            if value is not None and not fits(value):
-                raise DpframeError(f"{key}: {value!r} is not {wanted}")
-
-
-class Outcome(NamedTuple):
-    """The outcome of an audit."""
-
-    record: Record
-    sentence: str
-    error: Exception | None
-    """The error that the test fails with."""
-
-
-def over_one_pair(
-    release: Callable[..., Any], data: tuple[Any, Any], terms: Terms, place: Callable[[], Path]
-) -> Outcome:
-    """Audits a function on two datasets.
-
-    Args:
-        release: makes one release.
-        data: D and D′.
-        terms: the claim and the costs.
-        place: makes the directory of the record.
-
-    Raises:
-        DpframeError: the arguments cannot be used.
-    """
-    terms.checked()
-    mechanism = mechanism_of(release, terms.claimed(), terms.noiseless, terms.attributes)
-    neighbourhood, pair, digest = pair_of(data)
-    search = {"use": f"{LOCAL}/{neighbourhood.name}", "params": {"digest": digest}}
-    plugins: list[type[Plugin]] = [mechanism, neighbourhood, pair]
-    spec = _spec(mechanism.name, search, terms)
-    return _outcome(*_recorded(spec, plugins, (release, data, terms.noiseless)), terms, place)
-
-
-def over_a_table(
-    release: Callable[..., Any],
-    table: Any,
-    neighbours: dict[str, Any],
-    terms: Terms,
-    place: Callable[[], Path],
-) -> Outcome:
-    """Searches the neighbours of a table for a pair that refutes a function's claim.
-
-    Args:
-        release: makes one release.
-        table: what `dpframe.records_params` takes.
-        neighbours: its other arguments.
-        terms: the claim and the costs.
-        place: makes the directory of the record.
-
-    Raises:
-        DpframeError: the arguments cannot be used.
-    """
-    terms.checked()
-    if neighbours["adjacency"] is None:
-        raise DpframeError(
-            'adjacency: say which neighbours the claim is about, "replace" (one record is another '
-            'one) or "add-remove" (one record more or less): the other kind of neighbours would '
-            "refute a true claim"
-        )
-    mechanism = mechanism_of(release, terms.claimed(), terms.noiseless, terms.attributes)
-    try:
-        params = _named(records_params(table, **neighbours))
-    except (TypeError, ValueError) as error:
-        raise DpframeError(f"table: {error}") from None
-    spec = _spec(mechanism.name, {"use": "records", "params": params}, terms)
-    handed = (release, terms.noiseless)
-    return _outcome(*_recorded(spec, [mechanism], handed), terms, place)
-
-
-def _named(params: dict[str, Any]) -> dict[str, Any]:
-    """Names of a schema for the columns of a table that has none, such as an array."""
-    rows, schema = params["table"], params.get("schema", [])
-    first = rows[0] if isinstance(rows, list) and rows else {}
-    if isinstance(first, dict) or "columns" in params:
-        return params
-    width = len(first) if isinstance(first, list) else 1
-    names = [entry["name"] for entry in schema if "name" in entry]
-    return {**params, "columns": names} if len(names) == len(schema) == width else params
-
-
-def _spec(mechanism: str, search: dict[str, Any], terms: Terms) -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "audit": {
-            "name": mechanism,
-            "seed": terms.seed,
-            "trials": UNLIMITED if terms.trials is None else terms.trials,
-            "confidence": float(terms.confidence),
-        },
-        "search": search,
-        # A function may be called as a built-in mechanism is.
-        "mechanism": [{"use": f"{LOCAL}/{mechanism}", **_asked(terms)}],
-        "run": {"seconds": float(terms.seconds), "stop": "decided"},
-    }
-
-
-def _asked(terms: Terms) -> dict[str, Any]:
-    given = {key: value for key, value in terms.asked.items() if value is not None}
-    plain: dict[str, Callable[[Any], Any]] = {"limit": float, "outputs": dict}
-    return {key: plain.get(key, str)(value) for key, value in given.items()}
-
-
-def _recorded(
-    spec: dict[str, Any], plugins: Sequence[type[Plugin]], handed: Any
-) -> tuple[Record, str | None]:
-    """The record, and why it was not made in worker processes, if it was not."""
-    from dpframe.sampling.compile_cache import keep_compiled_programs
-
-    try:
-        loaded = auditing.load(spec, plugins=plugins)
-    except SpecError as error:
-        raise DpframeError(str(error)) from None
-    keep_compiled_programs()
-    aside: str | None = None
-    source: Callable[[], Workers | Here] = _workers
-    try:
-        cloudpickle.dumps(handed)
-    except Exception as error:  # a lock, an open file, a generator
-        source = Here
-        if "limit" in spec["mechanism"][0]:
-            raise DpframeError(
-                "limit: nothing ends a run in the process of the test, and it cannot be handed to "
-                f"another one ({type(error).__name__}: {message(error)})"
-            ) from None
-        aside = (
-            "it ran in the process of the test, one run at a time, where nothing ends a run that "
-            f"hangs: it cannot be handed to another one ({type(error).__name__}: {message(error)})"
-        )
-    with source() as lent:
-        return auditing.recorded(loaded, source=lent), aside
-
-
-def _workers() -> Workers:
-    """Processes for black boxes, of which the workers of pytest-xdist share the cores."""
-    beside = os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
-    return Workers(available_cores() // max(1, int(beside) if beside.isdecimal() else 1))
-
-
-def _outcome(record: Record, aside: str | None, terms: Terms, place: Callable[[], Path]) -> Outcome:
-    path = records.write(record, place())
+def _sentence(record: Record) -> str:
+    """Return one line about the result."""
     (cell,) = record.cells
-    error: Exception | None = None
-    if cell.verdict == VIOLATED or exceeds(cell):
-        error = ViolationError(failure(record, path, aside), record, path)
-    elif cell.verdict != CONSISTENT:
-        error = UndecidedError(
-            undecided(record, path, terms.claimed(), terms.seconds, aside), record, path
-        )
-    return Outcome(record, sentence(record), error)
+    runs = f"{words.quantity(cell.draws)} runs in {words.duration(record.summary.seconds)}"
+    if cell.search is not None and cell.search.pairs > 1:
+        runs += f", on {cell.search.pairs} pairs"
+    if exceeds(cell):
+        return f"{_claim(cell)}: the query changes more than its noise is made for, exactly"
+    if cell.verdict == VIOLATED:
+        return f"{_claim(cell)} violated, after {runs}"
+    if cell.verdict == CONSISTENT:
+        return f"no violation of {_claim(cell)} found in {runs}"
+    return f"{_claim(cell)} not decided, after {runs}"
 
 
-def _is_number(value: Any) -> bool:
-    return type(value) is not bool and isinstance(value, Real) and not math.isnan(float(value))
+def _failure(record: Record) -> Iterator[str]:
+    """Yield the claim, the bound and the witness."""
+    (cell,) = record.cells
+    label = cell.mechanism.label
+    if exceeds(cell) and cell.verdict != VIOLATED:
+        yield f"{label} has less noise than its query needs, at a claim of {_claim(cell)}"
+    else:
+        yield f"{label} violates its claim, {_claim(cell)}"
+    if exceeds(cell):
+        yield f"  {noise_too_small(cell)}"
+    if cell.estimate is not None:
+        found = "bound" if cell.verdict == VIOLATED else "draws"
+        yield f"  {found}: {cell.reason}; confidence {words.percent(record.audit.confidence)}"
+    if cell.search is not None:
+        counts = zip(cell.search.hits, cell.search.trials, ("D", "D′"), strict=True)
+        on = [f"{hits:,} of {trials:,} on {name}" for hits, trials, name in counts]
+        yield f"  witness: {cell.search.event}: {', '.join(on)}"
+    yield from _data(cell)
+    yield f"  runs: {cell.draws:,} in {words.duration(record.summary.seconds)}"
+
+
+def _data(cell: CellRecord) -> Iterator[str]:
+    """Yield D and D′ if a search found them, as a spec could name them."""
+    tables = as_tables(cell)["pair"]
+    entry = load().get("pair", tables["use"])
+    if entry is None:  # the test's own pair: its author knows it
+        return
+    with contextlib.suppress(Exception):  # a file that is gone, a plugin of another distribution
+        pair: Any = entry.cls.from_params(tables["params"])
+        data = [" ".join(repr(one).split()) for one in (pair.d0, pair.d1)]
+        if description := getattr(pair, "description", ""):
+            yield f"  pair: {description}"
+        for name, one in zip(("D", "D′"), data, strict=True):
+            yield f"  {name}: {escape(one if len(one) <= MOST else f'{one[:MOST]}…')}"
+
+
+def _undecided(record: Record, terms: Terms) -> Iterator[str]:
+    """Yield why nothing was decided, and the budget that would decide."""
+    (cell,) = record.cells
+    if cell.status == "failed":
+        yield f"{cell.mechanism.label} could not be audited: {cell.reason}"
+        return
+    yield (
+        f"nothing was decided about {cell.mechanism.label}: {_claim(cell)} could not have been "
+        f"refuted by {words.quantity(cell.draws)} runs"
+    )
+    yield f"  why: {cell.reason}"
+    # The most extreme answers would have refuted the claim after about so many draws.
+    needed = draws_needed(terms.claimed(), 1 - record.audit.confidence)
+    if needed is None:
+        yield "  what would do: no number of runs"
+        return
+    text = f"about {words.quantity(2 * MARGIN * needed)} runs"
+    if cell.trials[0]:
+        longer = max(terms.seconds, terms.seconds * MARGIN * needed / cell.trials[0])
+        text += f"; at this speed, seconds = {longer:.3g}"
+    yield f"  what would do: {text}"
+
+
+def _again(path: Path, aside: str | None) -> Iterator[str]:
+    """Yield a remark on how the audit was run, and how to see it again."""
+    if aside is not None:
+        yield f"  note: {aside}"
+    yield f"  record: dpframe show {shlex.quote(str(path.parent))}"
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+    if test:
+        yield f"  again: pytest {shlex.quote(test)}"
+
+
+def _claim(cell: CellRecord) -> str:
+    claim = cell.claim
+    if claim is None:
+        return "the claim"
+    at = f", δ = {claim.delta:g}" if claim.delta else ""
+    return f"ε = {words.brief(claim.epsilon)}{at}"

@@ -6,49 +6,40 @@ import contextlib
 import copy
 import inspect
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
 
+from dpframe.claims import Claim
 from dpframe.commands import audit as auditing
 from dpframe.commands.function_digest import function_digest
 from dpframe.commands.run import Invocation, run
+from dpframe.common.types import HostArray, Tree
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.estimator import Estimator
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import EQUAL, Pair
+from dpframe.interfaces.plugin import Plugin
+from dpframe.results.model import Record
 from dpframe.sampling.content import data_digest
 
-if TYPE_CHECKING:
-    import os
-
-    from dpframe.claims import Claim
-    from dpframe.common.types import HostArray, Tree
-    from dpframe.interfaces.plugin import Plugin
-    from dpframe.results.model import Record
-
-
-# A plain training function and its data, as the mechanism and the pair of an audit.
-
-
-LARGEST_SEED = 2**63
-"""Seeds are below."""
+LARGEST_SEED = 2**63  # seeds are below
+FEWEST = 10  # models per dataset for a pilot or an attack, unless fewer are trained
 
 
 class Training(NamedTuple):
     """The classes of an audit, and their parameters."""
 
     mechanism: type[HostMechanism]
-    code: str
-    """Digest of the function: its mechanism's parameter."""
+    code: str  # digest of the function: its mechanism's parameter
     pair: type[Pair]
-    digest: str
-    """Digest of the data: the pair's parameter."""
+    digest: str  # digest of the data: the pair's parameter
 
 
 def training(
@@ -59,23 +50,23 @@ def training(
     seedable: bool,
     may_be_nan: bool,
 ) -> Training:
-    """Makes a mechanism of a training function, and a pair of its data.
+    """Make a mechanism of a training function, and a pair of its data.
 
-    The data travel with the function, as they are: D and D′ may be of any kind and differ in size.
+    The data travel with the function: D and D′ may be of any kind and differ in size.
 
     Args:
         train: called as `train(seed, *data)`; returns scores.
         pair: a pair, or D and D′.
-        claim: what is claimed for it.
-        seedable: whether all randomness comes from the seed.
-        may_be_nan: whether NaN is a score like any other.
+        claim: of the function.
+        seedable: True if all randomness comes from the seed.
+        may_be_nan: True if NaN is a score like any other.
 
     Raises:
         DpframeError: the function or the data cannot be used.
     """
     if not callable(train):
         raise DpframeError(f"train: {train!r} is not a function")
-    data = datasets(pair)
+    data = _datasets(pair)
     for one in data:
         _check_call(train, one)
     nan, seeds = may_be_nan, seedable
@@ -113,12 +104,8 @@ def training(
     return Training(Trained, _digest_of(train), Trainset, data_digest(data))
 
 
-def datasets(pair: Any) -> tuple[Any, Any]:
-    """D and D′ of a pair, or the two members of a tuple.
-
-    Raises:
-        DpframeError: there are not two of them, or they are the same.
-    """
+def _datasets(pair: Any) -> tuple[Any, Any]:
+    """Return D and D′ of a pair or a tuple; raise DpframeError unless they are two and differ."""
     if isinstance(pair, Pair):
         data = (pair.d0, pair.d1)
     elif isinstance(pair, tuple | list) and len(pair) == 2:
@@ -162,7 +149,7 @@ def _parts(data: Any) -> tuple[Any, ...]:
 
 
 def _scores(train: Callable[..., Any], rng: np.random.Generator, data: Any) -> HostArray:
-    """The scores of one model; the function gets data of its own, which it may change."""
+    """Return the scores of one model; the function gets a copy of the data."""
     seed = int(rng.integers(LARGEST_SEED))
     found = np.asarray(train(seed, *_parts(copy.deepcopy(data))))
     if found.dtype.kind not in "fiub":
@@ -171,7 +158,7 @@ def _scores(train: Callable[..., Any], rng: np.random.Generator, data: Any) -> H
 
 
 def _digest_of(train: Callable[..., Any]) -> str:
-    """Digest of what a function does; raises DpframeError where no worker could get it."""
+    """Return the digest of a function; raise DpframeError if no worker could get it."""
     try:
         cloudpickle.dumps(train)
         return function_digest(train)
@@ -179,13 +166,6 @@ def _digest_of(train: Callable[..., Any]) -> str:
         raise DpframeError(
             f"train: it cannot be handed to a worker process: {type(error).__name__}: {error}"
         ) from error
-
-
-# An audit of a plain training function: PyTorch, Opacus, JAX, anything that Python can call.
-
-
-FEWEST = 10
-"""Models per dataset that a pilot or an attack gets to see, unless fewer are trained."""
 
 
 def audit_training(
@@ -207,35 +187,35 @@ def audit_training(
     fresh: bool = False,
     quiet: bool = False,
 ) -> Record:
-    """Audits a training function: many models on D, as many on D′, told apart by their scores.
+    """Audit a training function: many models on D, as many on D′, told apart by their scores.
 
     Models are trained in worker processes, one per core. The function is called as
     `train(seed, *D)` or `train(seed, *D′)`, so with D = (x, y) as `train(seed, x, y)`, on a copy
-    of the data. All randomness must come from the seed; two processes try that out. It returns a
-    score, larger if the model looks more like one of D′, such as minus its loss on the record
-    that D′ has and D has not; or several, for an attack that takes several.
+    of the data. All randomness must come from the seed; two processes check it. It returns a score,
+    larger if the model looks more like one of D′, such as minus its loss on the record that only
+    D′ has; or several, for an attack that takes several.
 
-    With `out` the run can be interrupted at any moment, and the same call goes on. What
-    the function is, with everything that it refers to in the script or notebook, belongs to the
-    address of its models: another function begins anew.
+    With `out` the run can be interrupted at any moment, and the same call goes on. The address of
+    the models includes the function and everything that it refers to in the script or notebook:
+    another function begins anew.
 
     Args:
         train: the function. One of a script or a notebook travels to the workers as code.
         pair: the two neighbouring datasets, (D, D′), each a tuple of arrays of any shape and
             length; or a pair.
         models: trained on each of them.
-        seconds: time budget; what was trained by then is judged.
-        claim: what is claimed for the function and this pair; None gives bounds and no verdict.
+        seconds: time budget; the models trained within it are judged.
+        claim: of the function for this pair; None gives bounds and no verdict.
         delta: δ at which ε is bounded; default: the claim's own, else 0.
         confidence: of all bounds and verdicts together.
-        attack: what makes scores of what the function returns: its name, or an attack.
+        attack: makes scores of the function's answers: its name, or an attack.
         estimators: their names, or estimators; they share the error.
         seed: every model's seed is derived from it.
         learn: models per dataset from which thresholds are chosen and attacks learn, beside those
             that are counted; default: a tenth of `models`, at least 10.
         seedable: False for a function that ignores its seed; the record is then not replayable.
-        may_be_nan: whether NaN is a score like any other; else it fails the audit.
-        out: directory for the record and for what is trained; None keeps nothing.
+        may_be_nan: True if NaN is a score like any other; else it fails the audit.
+        out: directory for the record and the models' scores; None keeps nothing.
         fresh: discard what the directory holds.
         quiet: show no progress.
 
@@ -274,30 +254,19 @@ def audit_training(
     }
     plugins: list[type[Plugin]] = [made.mechanism, made.pair]
     plugins += [type(one) for one in (attack, *estimators) if isinstance(one, Attack | Estimator)]
-    record = _recorded(spec, plugins, out, fresh=fresh, quiet=quiet)
+    loaded, display = auditing.load(spec, plugins=plugins), _display(quiet=quiet)
+    if out is not None:
+        record = run(loaded, Invocation(out=Path(out), resume=not fresh), display)
+    else:
+        record = auditing.recorded(loaded, display)
     if not record.cells:
         reasons = sorted({skip.reason for skip in record.skipped})
         raise DpframeError(f"nothing was audited: {'; '.join(reasons)}")
     return record
 
 
-def _recorded(
-    spec: dict[str, Any],
-    plugins: list[type[Plugin]],
-    out: str | os.PathLike[str] | None,
-    *,
-    fresh: bool,
-    quiet: bool,
-) -> Record:
-    loaded = auditing.load(spec, plugins=plugins)
-    shown = _shown(quiet=quiet)
-    if out is not None:
-        return run(loaded, Invocation(out=Path(out), resume=not fresh), shown)
-    return auditing.recorded(loaded, shown)
-
-
 def _entry(one: str | Attack | Estimator) -> dict[str, Any]:
-    """The entry of a spec."""
+    """Return the entry of a spec."""
     if isinstance(one, str):
         return {"use": one}
     if not isinstance(one, Attack | Estimator):
@@ -315,8 +284,8 @@ def _check_numbers(**numbers: Any) -> None:
             raise DpframeError(f"{name}: {value!r} is not a number of models, at least 1")
 
 
-def _shown(*, quiet: bool) -> Any:
-    """A display of the progress on standard error, if that is a terminal."""
+def _display(*, quiet: bool) -> Any:
+    """Return a display of the progress on standard error, if that is a terminal."""
 
     @contextlib.contextmanager
     def display(cells: int, draws: int) -> Iterator[Any]:

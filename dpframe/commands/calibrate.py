@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 REPEATS = 10_000
 
+# Overrides of every calibration: each bound holds alone, and the repeats are made here.
 SETTINGS = ('audit.multiplicity="none"', "audit.repeats=1")
-"""Overrides of every calibration: a bound stands for itself, and the repeats are ours."""
 
+# All intervals of a calibration hold together with this error, so a kept promise is hardly ever
+# reported as broken, however many there are.
 FALSE_ALARMS = 0.01
-"""All intervals of a calibration hold together with this error, so hardly any kept promise is
-called broken, however many there are."""
 
 
 def calibrate(
@@ -51,10 +51,10 @@ def calibrate(
     plugins: Iterable[type[Plugin]] = (),
     workers: int | None = 1,
 ) -> dict[str, Any]:
-    """Repeats small audits of mechanisms whose true ε is known, and counts bounds above it.
+    """Repeat small audits of mechanisms whose true ε is known, and counts bounds above it.
 
-    Every repeat has draws of its own, the same that `dpframe run` would make with as many repeats
-    and with the chunk and pilot that the result names.
+    Every repeat has its own draws, the same that `dpframe run` makes with as many repeats and with
+    the chunk and pilot that the result names.
 
     Args:
         spec: path of a TOML file, or the same content as a mapping; cells of a mechanism that
@@ -87,7 +87,7 @@ def calibration(
     workers: int | None = None,
     display: Display | None = None,
 ) -> dict[str, Any]:
-    """Calibrates the estimators of audits that were loaded with `SETTINGS`.
+    """Calibrate the estimators of audits that were loaded with `SETTINGS`.
 
     Args:
         loaded: at least one; they differ in their trials.
@@ -101,7 +101,7 @@ def calibration(
     found = _arranged(loaded)
     error = FALSE_ALARMS / sum(len(one.parts) for one in found.experiments)
     _check_repeats(repeats, found, error)
-    outcomes = _play(found, repeats, workers, display)
+    outcomes = _repeat(found, repeats, workers, display)
     rows = [
         calibrated(experiment, part, outcome, error)
         for experiment, given in zip(found.experiments, outcomes, strict=True)
@@ -138,7 +138,7 @@ def calibration(
 
 
 def exit_code(found: dict[str, Any]) -> int:
-    """Exit code of a calibration: 3 if a row could not be run, 1 if a promise is broken, else 0."""
+    """Return the exit code: 3 if a row could not be run, 1 if a promise is broken, else 0."""
     if found["summary"]["failed"]:
         return 3
     return int(found["summary"][BROKEN] > 0)
@@ -156,7 +156,7 @@ def _arranged(loaded: Sequence[Audit]) -> Experiments:
 
 
 def _check_repeats(repeats: int, found: Experiments, error: float) -> None:
-    """Refuses a calibration in which every estimator would pass."""
+    """Raise DpframeError if every estimator would pass."""
     if repeats < 1:
         raise DpframeError(f"--repeats: {repeats} is not at least 1")
     for part in (part for experiment in found.experiments for part in experiment.parts):
@@ -168,7 +168,7 @@ def _check_repeats(repeats: int, found: Experiments, error: float) -> None:
             )
 
 
-def _play(
+def _repeat(
     found: Experiments, repeats: int, workers: int | None, display: Display | None
 ) -> list[list[Outcome]]:
     from dpframe.calibration.experiment import repeated

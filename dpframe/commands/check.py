@@ -1,43 +1,36 @@
-"""The body of `dpframe check`, of specs and of plugins."""
+"""Check specs for expectations that nothing can meet, and plugins for their promises."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 from dpframe.commands.audit import make_plan
 from dpframe.common.machine import available_cores
 from dpframe.common.text import escape
+from dpframe.engine.plan import Plan
 from dpframe.engine.resources import Footprint
 from dpframe.errors import DpframeError, SpecError
 from dpframe.interfaces import registry
+from dpframe.interfaces.registry import Entry, Registry
+from dpframe.spec.audit import Audit, Cell
 from dpframe.spec.sweep import read_parameters
-from dpframe.testing import examined
+from dpframe.testing import Finding, examined
 from dpframe.testing.plugins import made
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from dpframe.engine.plan import Plan
-    from dpframe.interfaces.registry import Entry, Registry
-    from dpframe.spec.audit import Audit, Cell
-    from dpframe.testing import Finding
-
-
-# What is wrong with a spec although it can be run: expectations that nothing can meet.
 
 
 def check(loaded: Audit) -> int:
-    """Looks for expectations that cannot be met, whatever is drawn.
+    """Look for expectations that no draws can meet.
 
     Returns:
-        About how many bytes of memory a run takes.
+        The memory of a run, in bytes, about.
 
     Raises:
-        SpecError: there are such expectations; each with the reason, those alike once.
-        DpframeError: this machine has not the memory.
+        SpecError: there are such expectations; lists each different one with its reason.
+        DpframeError: this machine has too little memory.
     """
     plan = make_plan(loaded)
     found = Counter(_unmeetable(plan))
@@ -74,9 +67,6 @@ def _name(cell: Cell) -> str:
     return " · ".join((cell.mechanism.label, cell.attack.label, cell.estimator.label))
 
 
-# Does an installed plugin keep what every plugin of its kind promises?
-
-
 TARGETS = {"mechanism": ("mechanism", "pair"), "attack": ("attack", "mechanism", "pair")}
 """Kinds whose parameters matter for a plugin of a kind, where these are more than its own."""
 
@@ -86,8 +76,7 @@ class Conformance:
     """The results of the promises of one plugin."""
 
     entry: Entry
-    params: dict[str, Any]
-    """With which it was tried."""
+    params: dict[str, Any]  # with which it was tried
     findings: tuple[Finding, ...]
 
     @property
@@ -99,7 +88,7 @@ class Conformance:
 def conformance(
     name: str | None, settings: Iterable[str] = (), files: Sequence[Path] = ()
 ) -> list[Conformance]:
-    """Tries out every promise of the plugins with a name.
+    """Check every promise of the plugins with a name.
 
     Args:
         name: a plugin, or distribution/name; None for all that the files bring.
@@ -122,7 +111,7 @@ def conformance(
 
 
 def as_json(found: Sequence[Conformance]) -> list[dict[str, Any]]:
-    """The findings as plain values."""
+    """Return the findings as plain values."""
     return [
         {
             "kind": one.entry.kind,

@@ -1,4 +1,4 @@
-"""Estimators and attacks beside each other, on the same draws: the input of `dpframe compare`."""
+"""Compare estimators and attacks on the same draws: the body of `dpframe compare`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def compare(
     seed: int | None = None,
     plugins: Iterable[type[Plugin]] = (),
 ) -> dict[str, Any]:
-    """Runs an audit and lays its estimators and attacks beside each other; writes nothing.
+    """Run an audit and compare its estimators and attacks; write nothing.
 
     Every bound holds alone at the spec's confidence, whatever multiplicity the spec asks for.
 
@@ -57,7 +57,7 @@ def compare(
 
 
 def comparison(loaded: Audit, display: Display | None = None) -> dict[str, Any]:
-    """Runs an audit that was loaded with `ALONE` and compares.
+    """Run an audit that was loaded with `ALONE`, and compare.
 
     Args:
         loaded: the audit.
@@ -150,6 +150,6 @@ def _mean(values: list[float]) -> float | None:
 
 
 def _share(bound: float | None, truth: TruthRecord | None) -> float | None:
-    """Bound over true ε, where there is something to divide by."""
+    """Return bound ÷ true ε, if that is positive and finite."""
     epsilon = truth.epsilon if truth else math.nan
     return bound / epsilon if bound is not None and 0 < epsilon < math.inf else None

@@ -1,22 +1,18 @@
-"""Builds, lists and removes the environments of black boxes: the only place that installs."""
+"""Build and remove the environments of black boxes; nothing else installs packages."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dpframe.common.text import did_you_mean, listed
 from dpframe.environments import places as place
 from dpframe.environments.build import build as build_one
 from dpframe.environments.build import remove as remove_one
+from dpframe.environments.places import Environment
 from dpframe.errors import DpframeError
 from dpframe.spec import environments_of
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Sequence
-
-    from dpframe.environments.places import Environment
 
 
 def build(
@@ -26,17 +22,17 @@ def build(
     allow_source: bool = False,
     tell: Callable[[str], None] = print,
 ) -> list[Environment]:
-    """Builds the environments of a spec that are not there yet; one that fails stops no other.
+    """Build the missing environments of a spec; one that fails stops no other.
 
     Args:
-        spec: a TOML file; what was installed is written beside it.
-        names: which; default: all.
-        allow_source: whether packages may be built from source, which runs their code.
-        tell: told what goes on.
+        spec: a TOML file; the list of installed packages is written beside it.
+        names: of environments; default: all.
+        allow_source: True if packages may be built from source, which runs their code.
+        tell: prints progress.
 
     Raises:
         SpecError: the spec describes none that can be read.
-        DpframeError: a name is unknown, or some cannot be built; says which, and why.
+        DpframeError: a name is unknown, or some environments cannot be built.
     """
     wanted = {one.name: one for one in environments_of(spec)}
     if not wanted:
@@ -56,7 +52,7 @@ def build(
 
 
 def remove(names: Sequence[str], *, everything: bool = False) -> list[Environment]:
-    """Removes environments by their names, whatever is in them, finished or not.
+    """Remove environments by their names, finished or not.
 
     Raises:
         DpframeError: none has such a name, or one cannot be removed.

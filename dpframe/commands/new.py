@@ -1,4 +1,4 @@
-"""Writes a distribution with one plugin, ready to be installed, tested and changed."""
+"""Create a plugin package, ready to be installed, tested and changed."""
 
 from __future__ import annotations
 
@@ -8,29 +8,25 @@ import importlib.util
 import keyword
 import re
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
 
 import dpframe
 from dpframe.common.text import did_you_mean
 from dpframe.errors import DpframeError
 from dpframe.interfaces.registry import KINDS, load
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def new(kind: str, name: str, folder: Path) -> list[Path]:
-    """Writes it.
+    """Write the package.
 
     Args:
         kind: one of "mechanism", "attack", "estimator", "pair" and "neighbourhood".
         name: of the distribution and of the plugin: small letters, digits and hyphens.
-        folder: where it goes; must not exist or be empty.
+        folder: of the package; must not exist or be empty.
 
     Returns:
         The files, the module first.
@@ -56,7 +52,7 @@ def new(kind: str, name: str, folder: Path) -> list[Path]:
 
 
 def _files(kind: str, name: str) -> Iterator[tuple[str, str]]:
-    """Path and content of every file."""
+    """Yield the path and content of every file."""
     module = _module(name)
     values = {
         "kind": kind,
@@ -82,13 +78,13 @@ def _module(name: str) -> str:
 
 
 def _class_name(name: str, kind: str) -> str:
-    """As the word is written in Python; names that dpframe has get their kind behind them."""
+    """Return the class name; a name that dpframe has gets its kind as a suffix."""
     found = "".join(part.capitalize() for part in name.split("-"))
     return f"{found}{kind.capitalize()}" if found in dpframe.__all__ else found
 
 
 def _unusable(kind: str, name: str) -> str | None:
-    """Why a name will not do."""
+    """Return why a name cannot be used; None if it can."""
     if not NAME.fullmatch(name):
         return "it is made of small letters, digits and hyphens, and begins with a letter"
     module = _module(name)

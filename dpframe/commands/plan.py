@@ -1,4 +1,4 @@
-"""The body of `dpframe plan`."""
+"""Describe a run and its possible findings before it starts: the body of `dpframe plan`."""
 
 from __future__ import annotations
 
@@ -25,18 +25,14 @@ if TYPE_CHECKING:
     from dpframe.spec.audit import Audit, Cell
 
 
-# How many trials bets against a claim need, where the truth is known.
-
-
 EVENTS = np.concatenate([np.geomspace(1e-9, 0.5, 120), 1 - np.geomspace(0.5, 1e-9, 120)])
 """False-positive rates at which the true curve is looked at."""
 
-MOST_CELLS = 1000
-"""Cells that are looked at; a plan should not take as long as a run."""
+MOST_CELLS = 1000  # cells that are looked at; a plan should not take as long as a run
 
 
 def decisions(plan: Plan) -> list[Decision]:
-    """Claims that the truth refutes, and the trials after which a bet is expected to say so."""
+    """Return claims that the truth refutes, and the expected trials until a bet refutes them."""
     cells = [cell for each in plan.passes if each.anytime for cell, _ in each.cells]
     found: dict[str, float] = {}
     for cell in cells[:MOST_CELLS]:
@@ -68,15 +64,12 @@ def _expected(cell: Cell, plan: Plan) -> float | None:
     return FIRST - math.log(share_of_error(cell, plan)) / rate if rate > 1e-12 else None
 
 
-# What a run would do and could find, before it is run: the input of `dpframe plan`.
-
-
 def outlook(loaded: Audit, *, rehearse: bool = True) -> Outlook:
-    """Describes the run of an audit.
+    """Describe the run of an audit.
 
     Args:
         loaded: the audit.
-        rehearse: draw a little, to say how long the run takes.
+        rehearse: True to time a few draws, for the duration of the run.
     """
     cores = available_cores()
     with Workers(interpreters=loaded.interpreters) as workers:
@@ -125,12 +118,11 @@ def _reaches(plan: Plan) -> list[Reach]:
     return list(found.values())
 
 
-MOST_CLAIMS = 1000
-"""Claims that are looked at; a plan should not take as long as a run."""
+MOST_CLAIMS = 1000  # claims that are looked at; a plan should not take as long as a run
 
 
 def _undecidable(plan: Plan) -> list[Skipped]:
-    """Claims that the most extreme counts possible would not refute, before any other is."""
+    """Return the claims that even the most extreme counts would not refute at first."""
     factor = 1 if plan.audit.multiplicity == "none" else plan.m
     known: dict[Any, bool] = {}
     found: Counter[str] = Counter()
@@ -153,7 +145,7 @@ def _undecidable(plan: Plan) -> list[Skipped]:
 
 
 def _extreme_p(estimator: Estimator, query: Query, dims: tuple[int, ...]) -> float:
-    """The p-value of the most extreme counts, as far as the sampler resolves; 0 if unknown."""
+    """Return the p-value of the most extreme counts, as the sampler resolves it; 0 if unknown."""
     try:
         layout = ideal_layout(estimator.statistic(), dims)
         most = estimator.estimate(layout, estimator.extreme(layout, query.trials), query)

@@ -1,4 +1,4 @@
-"""Draws a figure of a record, for a notebook or into a file."""
+"""Draw a figure of a record, for a notebook or into a file."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 ROC = "roc"
 """The kind of figure of scores made elsewhere."""
-MOST_BYTES = 64 << 20
-"""The largest table of published numbers, in bytes."""
+MOST_BYTES = 64 << 20  # the largest table of published numbers, in bytes
 FORMATS = ("svg", "png", "pdf")
 
 
@@ -37,9 +36,9 @@ def plot(
     panels: Sequence[Sequence[str]] = (),
     beside: str | os.PathLike[str] | None = None,
 ) -> Figure:
-    """Draws a figure of a record, or of scores made elsewhere; needs the extra `plot`.
+    """Draw a figure of a record, or of scores made elsewhere; needs the extra `plot`.
 
-    The figure shows itself in a notebook, has a `caption`, and knows nothing of pyplot.
+    The figure shows itself in a notebook, has a `caption`, and does not use pyplot.
 
     Args:
         record: what `dpframe.audit`, `dpframe.score` or `dpframe.score_one_run` returned, or the
@@ -85,7 +84,7 @@ def save(
     panels: Sequence[Sequence[str]] = (),
     beside: str | os.PathLike[str] | None = None,
 ) -> Picture:
-    """Draws a figure into a file, which is there as a whole or not at all.
+    """Write a figure into a file, as a whole or not at all.
 
     Args:
         record: as for `plot`.
@@ -103,12 +102,17 @@ def save(
     picture = _drawn(record, kind, where, panels, beside)
     from dpframe.report.figures.drawing import content
 
-    _write(out, content(picture, out.suffix[1:].lower()))
+    mask = os.umask(0)
+    os.umask(mask)
+    try:
+        write_whole(out, content(picture, out.suffix[1:].lower()), 0o666 & ~mask)
+    except OSError as error:
+        raise OutputError(f"{out}: cannot be written: {error.strerror}") from error
     return picture
 
 
 def check_name(out: Path) -> None:
-    """Raises DpframeError if nothing can be drawn into a file of this name."""
+    """Raise DpframeError if nothing can be drawn into a file of this name."""
     if out.suffix[1:].lower() not in FORMATS:
         raise DpframeError(f"{out}: a figure is written as .svg, .png or .pdf")
     figures.need_matplotlib()
@@ -139,16 +143,3 @@ def subject(
     if isinstance(record, Mapping) and record.get("kind") in ANSWERS:
         return record
     return as_record(record)
-
-
-def _write(out: Path, data: bytes) -> None:
-    try:
-        write_whole(out, data, 0o666 & ~_umask())
-    except OSError as error:
-        raise OutputError(f"{out}: cannot be written: {error.strerror}") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

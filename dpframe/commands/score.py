@@ -1,22 +1,25 @@
-"""Scores that were made elsewhere: the body of `dpframe score`."""
+"""Estimate losses from scores that were made elsewhere: the body of `dpframe score`."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import ValidationError
 
+from dpframe.claims import Claim
 from dpframe.commands.audit import load_plugins, plugin_record, versions
 from dpframe.common.text import error_message
+from dpframe.common.types import HostArray
 from dpframe.errors import CellError, DpframeError, PluginError, ScoresError
 from dpframe.interfaces import registry
-from dpframe.interfaces.estimator import Estimator, Query
-from dpframe.interfaces.plugin import names_in_specs, problems_of
+from dpframe.interfaces.estimator import Estimate, Estimator, Query
+from dpframe.interfaces.plugin import Plugin, names_in_specs, problems_of
+from dpframe.interfaces.registry import Entry, Registry
 from dpframe.results.answer import checked
 from dpframe.results.build import curve_points, estimate_record
 from dpframe.results.model import SCHEMA
@@ -25,18 +28,6 @@ from dpframe.sampling.address import PILOT, Stream, host_generator
 from dpframe.scores.count import PILOT_MOST, PILOT_SHARE, roc
 from dpframe.scores.tables import as_scores, read_members, read_scores
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from dpframe.claims import Claim
-    from dpframe.common.types import HostArray
-    from dpframe.interfaces.estimator import Estimate
-    from dpframe.interfaces.plugin import Plugin
-    from dpframe.interfaces.registry import Entry, Registry
-
-
-# Which estimators are asked about scores that were made elsewhere, and with which parameters.
-
 
 class Candidate(NamedTuple):
     """An estimator to be asked."""
@@ -44,32 +35,17 @@ class Candidate(NamedTuple):
     entry: Entry
     estimator: Estimator
 
-    @property
-    def label(self) -> str:
-        """Its name in the table."""
-        return self.entry.name
-
-    def plugin(self) -> dict[str, Any]:
-        """Its entry in the record."""
-        entry = self.entry
-        return plugin_record(entry.name, entry.distribution, entry.version, entry.cls).model_dump()
-
-    def choice(self) -> dict[str, Any]:
-        """The entry of the estimator in a row."""
-        name = self.entry.name
-        return {"use": name, "label": name, "params": self.estimator.params()}
-
 
 def candidates(
     found: Registry,
     wanted: Sequence[str | Estimator] | None,
     parameters: dict[str, Any],
 ) -> tuple[list[Candidate], list[dict[str, str]]]:
-    """Makes the estimators to ask.
+    """Make the estimators to ask.
 
     Args:
-        found: where names are looked up.
-        wanted: names or estimators; None means every one that can do without parameters.
+        found: the registry of names.
+        wanted: names or estimators; None means every one that needs no parameters.
         parameters: given to each named one that has a parameter of the name.
 
     Returns:
@@ -84,7 +60,8 @@ def candidates(
     taken: set[str] = set()
     for one in chosen:
         if isinstance(one, Estimator):
-            made.append(_local(one))
+            entry = registry.Entry("estimator", one.name, registry.LOCAL, registry.LOCAL, type(one))
+            made.append(Candidate(entry, one))
             continue
         entry = found.find("estimator", one) if isinstance(one, str) else one
         names = set(names_in_specs(entry.cls).values())
@@ -101,15 +78,8 @@ def candidates(
     return made, skipped
 
 
-def _local(estimator: Estimator) -> Candidate:
-    local = registry.LOCAL
-    return Candidate(
-        registry.Entry("estimator", estimator.name, local, local, type(estimator)), estimator
-    )
-
-
 def _explained(error: ValueError) -> str:
-    """Why parameters are refused."""
+    """Return why parameters are refused."""
     if not isinstance(error, ValidationError):
         return str(error)
     return "; ".join(
@@ -118,21 +88,14 @@ def _explained(error: ValueError) -> str:
     )
 
 
-# What is asked about scores made elsewhere, of two sides or of one run; heads of answers.
-
-
 def check_confidence(confidence: float) -> None:
-    """Raises DpframeError unless the level is one."""
+    """Raise DpframeError unless the confidence is in (0, 1)."""
     if not 0 < confidence < 1:
         raise DpframeError(f"confidence: {confidence} is not between 0 and 1")
 
 
 def deltas_of(delta: float | Sequence[float] | None, claim: Claim | None) -> list[float]:
-    """The δ that are asked for, each once; default: the claim's own, else 0.
-
-    Raises:
-        DpframeError: there is none, or one is out of range.
-    """
+    """Return the δ that are asked for, each once; raise DpframeError if there is none in range."""
     if delta is None:
         given = [claim.default_delta if claim is not None else 0.0]
     else:
@@ -154,38 +117,27 @@ def answer(
     seed: int,
     asked: Sequence[Candidate],
 ) -> dict[str, Any]:
-    """Return the fields of an answer other than its rows.
-
-    Args:
-        kind: which command answers.
-        scores: where they come from, and how many there are.
-        audit: δ, confidence, multiplicity.
-        claim: what is claimed, if anything.
-        delta: at which its ε is named.
-        seed: of the answer.
-        asked: the estimators.
-    """
+    """Return the fields of an answer other than its rows; `delta` is that of the claim's ε."""
+    said = claim and {
+        "kind": claim.kind,
+        "epsilon": claim.epsilon_at(delta),
+        "delta": delta,
+        "parameters": plain(claim.parameters()),
+        "tradeoff": curve_points(claim),
+    }
+    entries = [candidate.entry for candidate in asked]
     return {
         "schema": SCHEMA,
         "kind": kind,
         "scores": scores,
         "audit": audit,
-        "claim": None
-        if claim is None
-        else {
-            "kind": claim.kind,
-            "epsilon": claim.epsilon_at(delta),
-            "delta": delta,
-            "parameters": plain(claim.parameters()),
-            "tradeoff": curve_points(claim),
-        },
+        "claim": said,
         "seed": seed,
         "environment": versions(),
-        "plugins": [candidate.plugin() for candidate in asked],
+        "plugins": [
+            plugin_record(e.name, e.distribution, e.version, e.cls).model_dump() for e in entries
+        ],
     }
-
-
-# Scores that were made elsewhere, given to every estimator: the input of `dpframe score`.
 
 
 def score(
@@ -202,7 +154,7 @@ def score(
     seed: int = 0,
     plugins: Iterable[type[Plugin]] = (),
 ) -> dict[str, Any]:
-    """Estimates the loss that scores show, with several estimators on the same scores.
+    """Estimate the loss that scores show, with several estimators on the same scores.
 
     Every bound holds alone at the confidence; nothing is adjusted for their number.
 
@@ -233,7 +185,7 @@ def score(
     """
     check_confidence(confidence)
     (at,) = deltas_of(delta, claim)
-    inside, outside = _both(scores_in, scores_out, column, member)
+    inside, outside = _read_sides(scores_in, scores_out, column, member)
     if (inside.values.dtype == np.bool_) != (outside.values.dtype == np.bool_):
         raise DpframeError(
             f"{inside.name} and {outside.name}: decisions on one side and scores on the other"
@@ -246,14 +198,10 @@ def score(
     for candidate in asked:
         row = _row(candidate, scores, query, seed)
         if row["status"] == "skipped":
-            skipped.append({"estimator": candidate.label, "reason": row["reason"]})
+            skipped.append({"estimator": candidate.entry.name, "reason": row["reason"]})
         else:
             rows.append(row)
-    described = {
-        "in": inside.described(),
-        "out": outside.described(),
-        "roc": roc(outside.values, inside.values),
-    }
+    described = {"in": inside.described(), "out": outside.described(), "roc": roc(*scores)}
     audit = {"delta": at, "confidence": confidence, "multiplicity": "none"}
     return {
         **answer("score", described, audit, claim, at, seed, asked),
@@ -266,8 +214,8 @@ def score(
 def _refuted(rows: list[dict[str, Any]], confidence: float) -> bool | None:
     """True if all rows together refute the claim; None if no row tested it.
 
-    A line refutes at its own level. Together they pay for their number (Bonferroni), failed ones
-    too, because which of them fail is not known beforehand.
+    Each row refutes at its own level. Together they pay for their number (Bonferroni), including
+    failed ones, because it is not known beforehand which of them fail.
     """
     tested = [row["p_value"] for row in rows if row["p_value"] is not None]
     failed = sum(row["status"] == "failed" for row in rows)
@@ -277,30 +225,27 @@ def _refuted(rows: list[dict[str, Any]], confidence: float) -> bool | None:
 
 
 class _Scores(NamedTuple):
-    """One side's scores and where they come from."""
+    """One side's scores and their source."""
 
     name: str
     values: HostArray
 
     def described(self) -> dict[str, Any]:
-        """Their entries in the record."""
+        """Return their entries in the record."""
         values = self.values
         lacking = 0 if values.dtype == np.bool_ else int(np.count_nonzero(np.isnan(values)))
         return {"name": self.name, "scores": len(values), "nan": lacking, "type": str(values.dtype)}
 
 
-def _both(
+def _read_sides(
     scores_in: Any, scores_out: Any, column: str | None, member: str | None
 ) -> tuple[_Scores, _Scores]:
-    """The scores on D′ and on D."""
+    """Return the scores on D′ and on D."""
     if scores_out is not None:
         if member is not None:
             raise DpframeError("member: two files need no memberships")
-        inside, outside = (
-            _taken(scores_in, "scores in", column),
-            _taken(scores_out, "scores out", column),
-        )
-        return inside, outside
+        inside = _read_side(scores_in, "scores in", column)
+        return inside, _read_side(scores_out, "scores out", column)
     if not isinstance(scores_in, str | os.PathLike):
         raise DpframeError("scores_out: only one file can hold both, with memberships")
     values, members = read_members(Path(scores_in), column, member)
@@ -312,51 +257,74 @@ def _both(
     return _Scores(f"{name}, in", sides[0]), _Scores(f"{name}, out", sides[1])
 
 
-def _taken(scores: Any, name: str, column: str | None) -> _Scores:
+def _read_side(scores: Any, name: str, column: str | None) -> _Scores:
     if isinstance(scores, str | os.PathLike):
         return _Scores(os.fspath(scores), read_scores(Path(scores), column))
     return _Scores(name, as_scores(scores, name))
 
 
+class Answers(NamedTuple):
+    """The answers of one estimator, or the error in their place."""
+
+    estimates: list[Estimate]  # one for each query; empty after an error
+    certified: bool
+    error: Exception | None
+    seconds: float
+
+    @property
+    def is_skipped(self) -> bool:
+        """True if the estimator refused the scores."""
+        return isinstance(self.error, DpframeError) and not isinstance(self.error, CellError)
+
+    def head(self, candidate: Candidate) -> dict[str, Any]:
+        """Return the first fields of a row."""
+        name, error = candidate.entry.name, self.error
+        status = "ok" if error is None else "skipped" if self.is_skipped else "failed"
+        reason = str(error) if isinstance(error, DpframeError) else error and error_message(error)
+        choice = {"use": name, "label": name, "params": candidate.estimator.params()}
+        return {"estimator": choice, "status": status, "reason": reason}
+
+
+def ask(
+    estimator: Estimator,
+    queries: Sequence[Query],
+    stream: Stream,
+    answer: Callable[[Query, np.random.Generator], Any],
+) -> Answers:
+    """Ask one estimator; every query gets the same generator, so the order does not matter."""
+    started = time.perf_counter()
+    estimates: list[Estimate] = []
+    certified, error = False, None
+    try:
+        certified = bool(estimator.certifies_against(queries[0].claim))
+        for query in queries:
+            found = answer(query, host_generator(stream))
+            tested = certified and query.claim is not None
+            estimates.append(checked(found, certified=certified, tested=tested))
+    except Exception as raised:  # a plugin's mistake is a line of the table
+        estimates, error = [], raised
+    return Answers(estimates, certified, error, time.perf_counter() - started)
+
+
 def _row(
     candidate: Candidate, scores: tuple[HostArray, HostArray], query: Query, seed: int
 ) -> dict[str, Any]:
-    """Ask one estimator; each gets the same generator, so the order does not matter."""
     estimator = candidate.estimator
-    rng = host_generator(Stream(seed, "score", 0, PILOT))
-    certified = False
-    estimate: Estimate | None = None
-    status, reason = "ok", None
-    started = time.perf_counter()
-    try:
-        certified = bool(estimator.certifies_against(query.claim))
-        answer = estimator.estimate_scores(scores, query, rng)
-        tested = certified and query.claim is not None
-        estimate = checked(answer, certified=certified, tested=tested)
-    except CellError as error:
-        status, reason = "failed", str(error)
-    except DpframeError as error:
-        status, reason = "skipped", str(error)
-    except Exception as error:  # a plugin's mistake is a line of the table
-        estimate = None
-        status, reason = "failed", error_message(error)
-    seconds = time.perf_counter() - started
-    return {
-        "estimator": candidate.choice(),
-        "status": status,
-        "reason": reason,
-        "estimate": None
-        if estimate is None
-        else estimate_record(
-            estimate, query, certified, estimator.assumption, _set_aside(estimator)
-        ).model_dump(),
-        "p_value": estimate.p_value if estimate and certified else None,
-        "seconds": seconds,
-    }
+    stream = Stream(seed, "score", 0, PILOT)
+    found = ask(
+        estimator, [query], stream, lambda q, rng: estimator.estimate_scores(scores, q, rng)
+    )
+    record = p_value = None
+    for estimate in found.estimates:
+        notes = _set_aside(estimator)
+        shown = estimate_record(estimate, query, found.certified, estimator.assumption, notes)
+        record, p_value = shown.model_dump(), estimate.p_value if found.certified else None
+    row = {**found.head(candidate), "estimate": record, "p_value": p_value}
+    return {**row, "seconds": found.seconds}
 
 
 def _set_aside(estimator: Estimator) -> tuple[str, ...]:
-    """A remark where some scores are not counted, because they only choose bins or thresholds."""
+    """Return a remark if some scores are not counted because they choose bins or thresholds."""
     splits = type(estimator).estimate_scores is Estimator.estimate_scores
     if not (splits and estimator.statistic().needs_pilot()):
         return ()

@@ -1,36 +1,26 @@
-"""The canaries of one run that was made elsewhere: `dpframe score --one-run`."""
+"""Bound the loss by the canaries of one run: the body of `dpframe score --one-run`."""
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dpframe.claims import Claim
 from dpframe.commands.audit import load_plugins
-from dpframe.commands.score import answer, candidates, check_confidence, deltas_of
-from dpframe.common.text import error_message
-from dpframe.errors import CellError, DpframeError
-from dpframe.interfaces.estimator import Estimator, Query
-from dpframe.results.answer import checked
+from dpframe.commands.score import Candidate, answer, ask, candidates, check_confidence, deltas_of
+from dpframe.errors import DpframeError
+from dpframe.interfaces.estimator import Estimate, Estimator, Query
+from dpframe.interfaces.plugin import Plugin
 from dpframe.results.build import estimate_record
 from dpframe.results.model import Basis, CellRecord, ContrastRecord
 from dpframe.results.verdict import CONSISTENT, INCONCLUSIVE, VIOLATED, judged
-from dpframe.sampling.address import PILOT, Stream, host_generator
+from dpframe.sampling.address import PILOT, Stream
 from dpframe.scores.count import roc
 from dpframe.scores.tables import Canaries, as_canaries, read_canaries
-
-if TYPE_CHECKING:
-    from dpframe.claims import Claim
-    from dpframe.commands.score import Candidate
-    from dpframe.interfaces.estimator import Estimate
-    from dpframe.interfaces.plugin import Plugin
-
-
-# What one estimator says of the canaries of one run, and what a verdict is made of.
 
 
 def takes_canaries(estimator: Estimator) -> bool:
@@ -40,15 +30,15 @@ def takes_canaries(estimator: Estimator) -> bool:
     return own or ("canaries" in statistic.accepts and not statistic.needs_pilot())
 
 
-def certifies(estimator: Estimator, claim: Claim | None) -> bool:
-    """True if it takes canaries and certifies a bound."""
+def _certifies(estimator: Estimator, claim: Claim | None) -> bool:
+    """True if the estimator takes canaries and certifies a bound."""
     try:
         return takes_canaries(estimator) and bool(estimator.certifies_against(claim))
-    except Exception:  # an author's; its row will say so
+    except Exception:  # in a plugin; its row reports it
         return True
 
 
-def row_of(
+def _row(
     candidate: Candidate,
     canaries: Canaries,
     deltas: list[float],
@@ -62,50 +52,36 @@ def row_of(
     Args:
         candidate: the estimator.
         canaries: of the run.
-        deltas: where ε is bounded; the first is that of the estimate.
+        deltas: at which ε is bounded; the first is that of the estimate.
         confidence: of its bounds.
-        claim: what is claimed.
+        claim: for p-values and the verdict.
         seed: for estimators that draw random numbers.
         together: confidence of all verdicts together.
 
     Raises:
-        DpframeError: the canaries are such that nothing can be said.
+        DpframeError: the estimator takes canaries and refuses these.
     """
-    estimator, started = candidate.estimator, time.perf_counter()
-    answers: list[Estimate] = []
+    estimator, m = candidate.estimator, len(canaries.scores)
     queries = [Query((1, 0), d, confidence, None if k else claim) for k, d in enumerate(deltas)]
-    status, reason, certified, most = "ok", None, False, []
-    try:
-        certified = bool(estimator.certifies_against(claim))
-        for query in queries:
-            rng = host_generator(Stream(seed, "scores", 0, PILOT))
-            answer = estimator.estimate_canaries(canaries.scores, canaries.members, query, rng)
-            answers.append(
-                checked(answer, certified=certified, tested=certified and query.claim is not None)
-            )
-        most = _most(estimator, len(canaries.scores), queries) if certified else []
-    except CellError as error:
-        status, reason = "failed", str(error)
-    except DpframeError as error:
-        if takes_canaries(estimator):
-            raise  # the canaries are at fault
-        status, reason = "skipped", str(error)
-    except Exception as error:  # a plugin's mistake is a line of the table
-        status, reason = "failed", error_message(error)
+    stream = Stream(seed, "scores", 0, PILOT)
+    found = ask(
+        estimator, queries, stream, lambda q, rng: estimator.estimate_canaries(*canaries, q, rng)
+    )
+    if found.is_skipped and found.error is not None and takes_canaries(estimator):
+        raise found.error  # the canaries are at fault
     row: dict[str, Any] = {
-        "estimator": candidate.choice(),
-        "status": status,
-        "reason": reason,
+        **found.head(candidate),
         "estimate": None,
         "bounds": [],
         "p_value": None,
         "p_adjusted": None,
         "verdict": None,
-        "seconds": time.perf_counter() - started,
+        "seconds": found.seconds,
     }
-    if status != "ok":
+    if found.error is not None:
         return row, None
-    first = answers[0]
+    certified, first = found.certified, found.estimates[0]
+    most = _most(estimator, m, queries) if certified else []
     estimate = estimate_record(first, queries[0], certified, estimator.assumption)
     row["estimate"] = estimate.model_dump()
     row["bounds"] = [
@@ -115,7 +91,7 @@ def row_of(
             "epsilon_lower": answer.epsilon_lower if certified else None,
             "ceiling": most[k].epsilon_lower if most else None,
         }
-        for k, (query, answer) in enumerate(zip(queries, answers, strict=True))
+        for k, (query, answer) in enumerate(zip(queries, found.estimates, strict=True))
     ]
     if not certified or claim is None or first.p_value is None or first.p_resolved is None:
         return row, None
@@ -131,8 +107,7 @@ def row_of(
         p_extreme_resolved=p_extreme,
         contrast=ContrastRecord.model_construct(delta=delta, lower=bound, claimed=claimed),
     )
-    m = len(canaries.scores)
-    # Only what a verdict is made of.
+    # A cell with only the fields that a verdict needs.
     return row, CellRecord.model_construct(
         trials=[m, m], estimate=estimate, p_value=first.p_value, basis=basis
     )
@@ -144,11 +119,11 @@ def _most(estimator: Estimator, canaries: int, queries: list[Query]) -> list[Est
         layout = estimator.statistic().lay_out((2, canaries))
         counts = estimator.extreme(layout, (1, 0))
         return [estimator.estimate(layout, counts, query) for query in queries]
-    except Exception:  # it may not know; then nothing is said of it
+    except Exception:  # the estimator may not know; then there is no ceiling
         return []
 
 
-def reason_of(cell: CellRecord, canaries: int) -> str | None:
+def _reason(cell: CellRecord, canaries: int) -> str | None:
     """Return the reason of a verdict, in terms of canaries."""
     assert cell.basis is not None
     assert cell.estimate is not None
@@ -168,9 +143,6 @@ def reason_of(cell: CellRecord, canaries: int) -> str | None:
     return cell.reason
 
 
-# The canaries of one run that was made elsewhere: the input of `dpframe score --one-run`.
-
-
 def score_one_run(
     scores: Any,
     members: Any = None,
@@ -185,7 +157,7 @@ def score_one_run(
     seed: int = 0,
     plugins: Iterable[type[Plugin]] = (),
 ) -> dict[str, Any]:
-    """Bounds the loss by the canaries of one run, each of them in by a fair coin.
+    """Bound the loss by the canaries of one run, each of them in by a fair coin.
 
     All bounds and verdicts hold together at the confidence: estimators that certify share the
     error, and bounds at several δ cost nothing more. They are about the whole algorithm that was
@@ -220,23 +192,24 @@ def score_one_run(
     name, canaries = _taken(scores, members, column, member)
     asked, skipped = candidates(load_plugins(plugins), estimators, dict(parameters or {}))
     asked = [one for one in asked if estimators is not None or takes_canaries(one.estimator)]
-    certify = [one for one in asked if certifies(one.estimator, claim)]
+    certify = [one for one in asked if _certifies(one.estimator, claim)]
     level = 1 - (1 - confidence) / max(1, len(certify))
     rows, tested = [], []
     for one in asked:
         own = level if one in certify else confidence
-        row, found = row_of(one, canaries, deltas, own, claim, seed, confidence)
+        row, found = _row(one, canaries, deltas, own, claim, seed, confidence)
         if row["status"] == "skipped":
-            skipped.append({"estimator": one.label, "reason": row["reason"]})
+            skipped.append({"estimator": one.entry.name, "reason": row["reason"]})
             continue
         rows.append(row)
         if found is not None:
             tested.append((row, found))
     cells = judged([cell for _, cell in tested], max(1, len(certify)), "holm")
     for (row, _), cell in zip(tested, cells, strict=True):
-        reason = reason_of(cell, len(canaries.scores))
+        reason = _reason(cell, len(canaries.scores))
         row.update(verdict=cell.verdict, p_adjusted=cell.p_adjusted, reason=reason)
     values, members = canaries
+    verdicts = [row["verdict"] for row in rows if row["verdict"] is not None]
     described = {
         "name": name,
         "canaries": len(values),
@@ -248,16 +221,10 @@ def score_one_run(
     audit = {"delta": deltas, "confidence": confidence, "multiplicity": "holm"}
     return {
         **answer("score-one-run", described, audit, claim, deltas[0], seed, asked),
-        "refuted": None if claim is None else _refuted(rows),
+        "refuted": VIOLATED in verdicts if claim is not None and verdicts else None,
         "rows": rows,
         "skipped": skipped if estimators is not None else [],
     }
-
-
-def _refuted(rows: list[dict[str, Any]]) -> bool | None:
-    """True if a verdict is violated; None if there is no verdict."""
-    verdicts = [row["verdict"] for row in rows if row["verdict"] is not None]
-    return VIOLATED in verdicts if verdicts else None
 
 
 def _taken(

@@ -25,7 +25,7 @@ def draw(
     panels: Sequence[Sequence[str]] = (),
     beside: Published | None = None,
 ) -> Picture:
-    """Draws one figure.
+    """Draw one figure.
 
     Args:
         record: of a run.
@@ -49,10 +49,10 @@ def draw(
 
 
 def draw_scores(found: Mapping[str, Any]) -> Picture:
-    """Draws what `dpframe.score` or `dpframe.score_one_run` returns: trade-off and ROC.
+    """Draw trade-off and ROC from the answer of `dpframe.score` or `dpframe.score_one_run`.
 
     Args:
-        found: that, or the same read from JSON.
+        found: the answer, or the same read from JSON.
 
     Raises:
         DpframeError: matplotlib is not there, or it is something else.
@@ -66,7 +66,7 @@ def draw_scores(found: Mapping[str, Any]) -> Picture:
 def svg(
     record: Record, kind: str | None = None, *, where: Mapping[str, object] | None = None
 ) -> str:
-    """The same as an `<svg>` element to put into a page: its letters are text.
+    """Draw one figure as an `<svg>` element for a page; its letters are text.
 
     Args:
         record: of a run.
@@ -83,7 +83,7 @@ def svg(
 
 
 def kinds(record: Record) -> dict[str, str | None]:
-    """All kinds of figures, each with None if it fits the record, else with the reason why not.
+    """Return all kinds of figures, each with None if it fits the record, else the reason.
 
     Raises:
         DpframeError: matplotlib is not there.
@@ -95,7 +95,7 @@ def kinds(record: Record) -> dict[str, str | None]:
 
 
 def need_matplotlib() -> None:
-    """Raises DpframeError if it is not there."""
+    """Raise DpframeError if matplotlib is missing."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:

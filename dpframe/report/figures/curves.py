@@ -4,94 +4,59 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from scipy import special
 
-from dpframe.report.figures import drawing as notes
-from dpframe.report.figures.drawing import (
-    CERTIFIED,
-    ESTIMATE,
-    FAINT,
-    PAGE,
-    curve_key,
-    draw_bound,
-    draw_estimate,
-    draw_references,
-    grid,
-    legend,
-    log_ticks,
-    name_axes,
-    named,
-    new,
-    shorten,
-)
-from dpframe.report.group import groups, same, short
+from dpframe.report.figures import drawing
+from dpframe.report.figures.drawing import CERTIFIED, ESTIMATE, FAINT, Floats, Picture, named
+from dpframe.report.figures.points import has_several, told
+from dpframe.report.group import groups, same
 from dpframe.report.terminal.plots import Curve
-from dpframe.report.words import setting
+from dpframe.results.model import CellRecord, ClaimRecord, Record, TruthRecord
 from dpframe.stats.tradeoff import certified_delta, matching_mu, tradeoff_hull, tradeoff_of_profile
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from dpframe.report.figures.drawing import Picture
-    from dpframe.results.model import Record
-
-
-# What estimators say of one mechanism: the curves of its claim, its truth and each of them.
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
-
-    from dpframe.results.model import CellRecord, ClaimRecord, Record, TruthRecord
-
-    Floats = npt.NDArray[np.float64]
-    At = Callable[[float], float]
-
+At = Callable[[float], float]
 
 MOST_LINES = 8
-GAUSSIAN = ("gdp", "gdp-fit")
-"""Estimators that mean the curve of a Gaussian mechanism."""
+GAUSSIAN = ("gdp", "gdp-fit")  # estimators that mean the curve of a Gaussian mechanism
 
 
 class Subject(NamedTuple):
-    """A mechanism with its parameters, as one attack sees it."""
+    """A mechanism with its parameters, as one attack sees it.
+
+    It has one cell for each estimator: the one with the largest bound if δ or a parameter is swept.
+    If nothing is certified, it has one for each value of a swept parameter of the estimator.
+    """
 
     title: str
     cells: tuple[CellRecord, ...]
-    """One for each estimator, that with the largest bound where δ or a parameter is swept; where
-    nothing is certified, one for each value of a swept parameter of the estimator."""
-    names: tuple[str, ...]
-    """Names of the estimators, each with such a value."""
+    names: tuple[str, ...]  # of the estimators, each with such a value
 
 
 def subjects(record: Record) -> list[Subject]:
     """List the settings that have curves of their own, in the order of the record."""
     found = groups(record.cells)
-    several = len({group.names[1] for group in found}) > 1
+    several = has_several(found, 1)
     kept: dict[tuple[str, ...], dict[str, CellRecord]] = {}
     varied: dict[tuple[str, ...], dict[str, CellRecord]] = {}
     titles = {}
     for group in found:
         for spot in group.spots:
-            keys = [k for k in spot.values if not k.startswith(("audit.", "estimator."))]
-            where = [f"{short(k, keys)} {setting(spot.values[k])}" for k in keys]
-            who = (group.names[0], group.names[1], *(same(spot.values[k]) for k in keys))
-            cells = [c for c in spot.done if c.estimate is not None and _single(c)]
+            cells = [c for c in spot.done if c.estimate is not None and _is_single(c)]
             if not cells:
                 continue
-            attack = [group.names[1]] if several else []
-            titles[who] = shorten(" · ".join([group.names[0], *attack, *where]), 44)
-            best = kept.setdefault(who, {})
-            label = group.names[2]
-            best[label] = max([*([best[label]] if label in best else []), *cells], key=_telling)
+            keys = [k for k in spot.values if not k.startswith(("audit.", "estimator."))]
+            who = (group.names[0], group.names[1], *(same(spot.values[k]) for k in keys))
+            names = [*group.names[: 2 if several else 1], *told(spot, keys, keys)]
+            titles[who] = drawing.shorten(" · ".join(names), 44)
+            best, label = kept.setdefault(who, {}), group.names[2]
+            best[label] = max([*([best[label]] if label in best else []), *cells], key=_strength)
             own = [k for k in spot.values if k.startswith("estimator.")]
-            values = [f"{short(k, own)} {setting(spot.values[k])}" for k in own]
-            name = " · ".join([label, *values]).replace("_", " ")
+            name = " · ".join([label, *told(spot, own, own)]).replace("_", " ")
             varied.setdefault(who, {}).setdefault(name, cells[0])
     shown = {who: _all_or_best(varied[who], best) for who, best in kept.items()}
     return [
@@ -102,13 +67,13 @@ def subjects(record: Record) -> list[Subject]:
 def _all_or_best(
     varied: dict[str, CellRecord], best: dict[str, CellRecord]
 ) -> dict[str, CellRecord]:
-    """All that estimators made with other parameters, if they are few and none is a bound."""
+    """Return the cells of all parameters of the estimators if they are few and none is a bound."""
     certified = any(c.estimate is not None and c.estimate.certified for c in varied.values())
     return best if certified or len(varied) > MOST_LINES else varied
 
 
 def unfit_curves(record: Record) -> str | None:
-    """Why no curves can be drawn of a record."""
+    """Return why no curves can be drawn of a record; None if they can."""
     found = subjects(record)
     if not found:
         return "none of its cells has an estimate of one release"
@@ -124,13 +89,12 @@ def _has_curve(cell: CellRecord) -> bool:
     return bool(listed) or gaussian_mu(cell) is not None
 
 
-def foremost(found: list[Subject], most: int) -> list[Subject]:
-    """As many as fit, those that show most against their claims, in the order of the record.
+def _foremost(found: list[Subject], most: int) -> list[Subject]:
+    """Choose the subjects that show most against their claims, in the order of the record.
 
-    First one of each mechanism, then a second one: most against its claim may be one and the same
-    mechanism in all of its settings.
+    Mechanisms take turns, because one of them may lead in all of its settings.
     """
-    order = sorted(range(len(found)), key=lambda index: -_against(found[index]))
+    order = sorted(range(len(found)), key=lambda index: -_largest_share(found[index]))
     turns: Counter[str] = Counter()
     ranked = []
     for index in order:
@@ -141,7 +105,7 @@ def foremost(found: list[Subject], most: int) -> list[Subject]:
     return [found[index] for index in sorted(index for _, index in ranked[:most])]
 
 
-def _against(subject: Subject) -> float:
+def _largest_share(subject: Subject) -> float:
     shares = [
         (cell.estimate.epsilon_lower or 0.0) / cell.claim.epsilon
         for cell in subject.cells
@@ -150,18 +114,18 @@ def _against(subject: Subject) -> float:
     return max(shares, default=0.0)
 
 
-def _single(cell: CellRecord) -> bool:
+def _is_single(cell: CellRecord) -> bool:
     return bool(cell.estimator.params.get("compositions", 1) == 1)
 
 
-def _telling(cell: CellRecord) -> tuple[float, int]:
+def _strength(cell: CellRecord) -> tuple[float, int]:
     estimate = cell.estimate
     assert estimate is not None
     return estimate.epsilon_lower or 0.0, len(estimate.tradeoff)
 
 
-def curve_of(of: ClaimRecord | TruthRecord, delta: float) -> At:
-    """FNR at a false-positive rate, of what is claimed or true."""
+def _curve_of(of: ClaimRecord | TruthRecord, delta: float) -> At:
+    """Return the false-negative rate, by the false-positive rate, of a claim or a truth."""
     if of.tradeoff:
         points = [(x, y) for x, y in of.tradeoff if math.isfinite(x + y)]
         return Curve(tuple(sorted(points))).at
@@ -169,7 +133,7 @@ def curve_of(of: ClaimRecord | TruthRecord, delta: float) -> At:
 
 
 def pair_curve(epsilon: float, delta: float) -> At:
-    """F of (ε, δ)-DP [Dong2022, proposition 2.5]."""
+    """Return the trade-off function of (ε, δ)-DP [Dong2022, proposition 2.5]."""
     growth = math.exp(min(epsilon, 700.0))
     return lambda x: max(0.0, 1 - delta - growth * x, (1 - delta - x) / growth)
 
@@ -182,58 +146,58 @@ def claimed_curve(cell: CellRecord) -> At | None:
     if claim.tradeoff is None and {"epsilon", "delta"} <= claim.parameters.keys():
         # At its own δ, which need not be the cell's.
         return pair_curve(claim.parameters["epsilon"], claim.parameters["delta"])
-    return curve_of(claim, claim.delta)
+    return _curve_of(claim, claim.delta)
 
 
 def exact_curve(cell: CellRecord) -> At | None:
-    """The exact curve, where it is known and not the claimed one."""
+    """Return the exact curve, if it is known and not the claimed one."""
     truth, claim = cell.truth, cell.claim
     if truth is None:
         return None
     if truth.tradeoff:
-        return curve_of(truth, 0.0)
+        return _curve_of(truth, 0.0)
     if truth.kind != "pure-dp" or (claim is not None and claim.epsilon == truth.epsilon):
         return None  # the claimed curve; or an old record, and ε at one δ is no curve
     return pair_curve(truth.epsilon, 0.0)
 
 
 def claimed_profile(cell: CellRecord, epsilons: Floats) -> Floats | None:
-    """Claimed δ at each ε; None if nothing is claimed, or an old record does not say."""
+    """Return the claimed δ at each ε; None if it is unknown, as in old records."""
     claim = cell.claim
     if claim is None:
         return None
     if claim.profile:
-        return _between(claim.profile, epsilons)
+        return _interpolate(claim.profile, epsilons)
     if {"epsilon", "delta"} <= claim.parameters.keys():
         return _pair_profile(claim.parameters["epsilon"], claim.parameters["delta"], epsilons)
     return _pair_profile(claim.epsilon, claim.delta, epsilons) if claim.tradeoff is None else None
 
 
 def exact_profile(cell: CellRecord, epsilons: Floats) -> Floats | None:
-    """Exact δ at each ε, where it is known and not the claimed one."""
+    """Return the exact δ at each ε, if it is known and not the claimed one."""
     truth = cell.truth
     if truth is None or exact_curve(cell) is None:
         return None
     if truth.profile:
-        return _between(truth.profile, epsilons)
+        return _interpolate(truth.profile, epsilons)
     return _pair_profile(truth.epsilon, 0.0, epsilons) if truth.kind == "pure-dp" else None
 
 
-def _between(profile: list[list[float]], epsilons: Floats) -> Floats:
-    """On a straight line in ln δ between recorded points, and NaN beyond the last."""
+def _interpolate(profile: list[list[float]], epsilons: Floats) -> Floats:
+    """Interpolate ln δ linearly between recorded points; NaN beyond the last."""
     places, deltas = np.array(profile, float).T
     logs = np.interp(epsilons, places, np.log(np.maximum(deltas, 1e-300)))
     return np.where(epsilons <= places[-1], np.exp(logs), np.nan)
 
 
 def _pair_profile(epsilon: float, delta: float, epsilons: Floats) -> Floats:
-    """δ(ε) of the curve of (ε, δ)-DP: that of its corner, or δ."""
+    """Return δ(ε) of the curve of (ε, δ)-DP: that of its corner, or δ."""
     corner = (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
     return np.maximum(1 - (1 + np.exp(epsilons)) * corner, delta)
 
 
 def certified_points(cell: CellRecord) -> list[tuple[float, float]]:
-    """Corners below or through which the mechanism's curve runs, by ascending FPR; else none."""
+    """Return corners on or above the mechanism's curve, by ascending false-positive rate."""
     estimate = cell.estimate
     if estimate is None or not estimate.certified:
         return []
@@ -242,9 +206,9 @@ def certified_points(cell: CellRecord) -> list[tuple[float, float]]:
 
 
 def certified_profile(cell: CellRecord, epsilons: Floats) -> Floats | None:
-    """Certified δ at each ε; None if there is none.
+    """Return the certified δ at each ε; None if there is none.
 
-    Both what the record says of it and what its points of the curve say hold, at one confidence.
+    The recorded profile and the recorded points of the curve hold together, at one confidence.
     """
     estimate = cell.estimate
     if estimate is None or not estimate.certified:
@@ -258,7 +222,7 @@ def certified_profile(cell: CellRecord, epsilons: Floats) -> Floats | None:
 
 
 def gaussian_mu(cell: CellRecord) -> float | None:
-    """μ of the curve that a Gaussian estimator means, from its ε at its δ; None for others."""
+    """Return μ of the curve that a Gaussian estimator assumes, from ε at δ; None for others."""
     estimate = cell.estimate
     if cell.estimator.use not in GAUSSIAN or estimate is None or not 0 < estimate.delta < 1:
         return None
@@ -268,26 +232,24 @@ def gaussian_mu(cell: CellRecord) -> float | None:
 
 
 def estimated_curve(cell: CellRecord, fpr: Floats) -> Floats | None:
-    """FNR at false-positive rates, from the estimated profile, else from estimated points."""
+    """Return the false-negative rates of the estimated profile, else of estimated points."""
     estimate = cell.estimate
     if estimate is None:
         return None
     if (mu := gaussian_mu(cell)) is not None:
         return np.asarray(special.ndtr(-special.ndtri(fpr) - mu))
-    if estimate.profile:
-        profile = [(e, d) for e, d in estimate.profile if math.isfinite(e + d) and e >= 0]
-        if profile:
-            epsilons, deltas = np.array(profile).T
-            return tradeoff_of_profile(fpr, epsilons, np.clip(deltas, 0, 1))
+    profile = [(e, d) for e, d in estimate.profile or [] if math.isfinite(e + d) and e >= 0]
+    if profile:
+        epsilons, deltas = np.array(profile).T
+        return tradeoff_of_profile(fpr, epsilons, np.clip(deltas, 0, 1))
     if not estimate.certified and len(estimate.tradeoff) > 1:
-        points = sorted((x, y) for x, y in estimate.tradeoff if math.isfinite(x + y))
-        xs, ys = np.array(points).T
+        xs, ys = np.array(sorted((x, y) for x, y in estimate.tradeoff if math.isfinite(x + y))).T
         return np.asarray(np.interp(fpr, xs, ys))
     return None
 
 
-def estimated_profile(cell: CellRecord, epsilons: Floats) -> list[tuple[float, float]]:
-    """Points (ε, δ) of an estimate, by ascending ε."""
+def _estimated_profile(cell: CellRecord, epsilons: Floats) -> list[tuple[float, float]]:
+    """Return points (ε, δ) of an estimate, by ascending ε."""
     estimate = cell.estimate
     if (mu := gaussian_mu(cell)) is not None:
         deltas = special.ndtr(mu / 2 - epsilons / mu) - np.exp(
@@ -298,167 +260,133 @@ def estimated_profile(cell: CellRecord, epsilons: Floats) -> list[tuple[float, f
     return sorted((e, d) for e, d in listed if math.isfinite(e + d) and e >= 0)
 
 
-# Privacy profiles: δ against ε, claimed, exact, certified, and as each estimator has it.
-
-
-MOST = 6
-"""Settings of mechanisms in one figure."""
-LEAST = 1e-6
-"""Smallest δ that is drawn."""
-STEPS = 240
+MOST = 6  # panels of profiles
+LEAST = 1e-6  # smallest δ that is drawn
 
 
 def draw_profile(record: Record) -> Picture:
-    """Draws it: a panel for each mechanism."""
+    """Draw a privacy profile, δ against ε, in a panel for each mechanism."""
     found = subjects(record)
-    shown = foremost(found, MOST)
+    shown = _foremost(found, MOST)
     labels = list(dict.fromkeys(name for s in shown for name in s.names))
-    picture, axes = grid(len(shown), height=2.1, shared=False)
+    picture, axes = drawing.grid(len(shown), height=2.1, shared=False)
     kinds: set[object] = set()
     for ax, subject in zip(axes, shown, strict=True):
-        kinds |= _draw(ax, subject, labels)
-    name_axes(axes, "ε", "δ")
-    legend(picture, curve_key(labels, kinds))
-    picture.caption = " ".join(
-        [
-            f"Privacy profiles of {shorten(record.audit.name, 60)}: δ against ε. The mechanism's "
-            "profile runs above or through the certified one.",
-            notes.promise(record),
-            *notes.more(len(found) - len(shown), "setting"),
-            *notes.left_out(record),
-            notes.NO_PROOF,
-        ]
+        kinds |= _profile_panel(ax, subject, labels)
+    drawing.name_axes(axes, "ε", "δ")
+    return drawing.finish(
+        picture,
+        drawing.curve_key(labels, kinds),
+        record,
+        f"Privacy profiles of {drawing.audit_name(record)}: δ against ε. The mechanism's "
+        "profile runs above or through the certified one.",
+        drawing.promise(record),
+        drawing.more(len(found) - len(shown), "setting"),
     )
-    return picture
 
 
-def _end(subject: Subject) -> float:
-    """The largest ε of interest."""
-    ends = [1e-3]
-    for cell in subject.cells:
-        estimate, claim = cell.estimate, cell.claim
-        ends += [p[0] for p in estimate.profile_lower[-1:]] if estimate else []
-        ends += [e for e, d in estimate.profile if d > LEAST] if estimate else []
-        ends += [v.epsilon for v in (claim, cell.truth) if v is not None]
-        ends += [estimate.epsilon_lower or 0.0] if estimate else []
-    return 1.1 * max(end for end in ends if math.isfinite(end))
+def _profile_panel(ax: Axes, subject: Subject, labels: list[str]) -> set[object]:
+    ax.set_title(drawing.shorten(subject.title, 40))
+    epsilons = np.linspace(0, _largest_epsilon(subject), 240)
 
+    def shown(deltas: Floats | None) -> Any:
+        return None if deltas is None else np.maximum(deltas, LEAST / 10)  # out of sight
 
-def _draw(ax: Axes, subject: Subject, labels: list[str]) -> set[object]:
-    ax.set_title(shorten(subject.title, 40))
-    epsilons = np.linspace(0, _end(subject), STEPS)
     first = subject.cells[0]
-    claimed, exact = (
-        None if deltas is None else _shown(deltas)
-        for deltas in (
-            claimed_profile(first, epsilons),
-            exact_profile(first, epsilons),
-        )
-    )
-    kinds: set[object] = {*draw_references(ax, epsilons, claimed, exact)}
-    bounds = [b for c in subject.cells if (b := certified_profile(c, epsilons)) is not None]
-    if bounds:
-        best = np.maximum.reduce(bounds)
-        ax.fill_between(epsilons, LEAST / 2, _shown(best), color=FAINT, alpha=0.55, lw=0, zorder=1)
-    for name, cell in zip(subject.names, subject.cells, strict=True):
+    claimed, exact = shown(claimed_profile(first, epsilons)), shown(exact_profile(first, epsilons))
+    kinds: set[object] = {*drawing.draw_references(ax, epsilons, claimed, exact)}
+    bounds = [certified_profile(cell, epsilons) for cell in subject.cells]
+    if known := [bound for bound in bounds if bound is not None]:
+        best = shown(np.maximum.reduce(known))
+        ax.fill_between(epsilons, LEAST / 2, best, color=FAINT, alpha=0.55, lw=0, zorder=1)
+    for name, cell, bound in zip(subject.names, subject.cells, bounds, strict=True):
         at = labels.index(name)
-        profile = estimated_profile(cell, epsilons)
+        profile = _estimated_profile(cell, epsilons)
         every = max(1, len(profile) // 6)
         if len(profile) > 1:
             places, deltas = np.array(profile).T
-            draw_estimate(ax, places, _shown(deltas), at, (at % every, every))
+            drawing.draw_estimate(ax, places, shown(deltas), at, (at % every, every))
             kinds |= {ESTIMATE, (name,)}
-        bound = certified_profile(cell, epsilons)
         if bound is not None:
             marks = {"marker": named(at).marker, "markevery": (11 * at % 40, 40), "lw": 1.1}
-            draw_bound(ax, epsilons, _shown(bound), at, **marks)
+            drawing.draw_bound(ax, epsilons, shown(bound), at, **marks)
             kinds |= {CERTIFIED, (name,)}
     ax.set(yscale="log", ylim=(LEAST, 1.3), xlim=(0, epsilons[-1]))
-    decades = [10.0**p for p in range(round(math.log10(LEAST)), 1)]
-    log_ticks(ax.yaxis, decades)
+    drawing.log_ticks(ax.yaxis, [10.0**p for p in range(round(math.log10(LEAST)), 1)])
     return kinds
 
 
-def _shown(deltas: Floats) -> Floats:
-    """δ on a logarithmic axis: below its end is out of sight."""
-    return np.maximum(deltas, LEAST / 10)
+def _largest_epsilon(subject: Subject) -> float:
+    ends = [1e-3]
+    for cell in subject.cells:
+        if (estimate := cell.estimate) is not None:
+            ends += [p[0] for p in estimate.profile_lower[-1:]]
+            ends += [e for e, d in estimate.profile if d > LEAST]
+            ends.append(estimate.epsilon_lower or 0.0)
+        ends += [v.epsilon for v in (cell.claim, cell.truth) if v is not None]
+    return 1.1 * max(end for end in ends if math.isfinite(end))
 
 
-# Trade-off curves: claimed, exact, certified, and what each estimator makes of the draws.
-
-
-MOST_TRADEOFF = 3
-"""Settings of mechanisms in one figure."""
-LEAST_TRADEOFF = 1e-6
-"""Smallest rate of the panel with logarithmic axes, unless nothing is so small."""
+MOST_TRADEOFF = 3  # rows of trade-off curves
+LEAST_TRADEOFF = 1e-6  # smallest rate on logarithmic axes, unless nothing is so small
 
 
 def draw_tradeoff(record: Record) -> Picture:
-    """Draws it: a row for each mechanism, on linear axes and, for rare errors, logarithmic ones."""
+    """Draw a row for each mechanism: linear axes, and logarithmic ones for rare errors."""
     found = subjects(record)
-    shown = foremost(found, MOST_TRADEOFF)
+    shown = _foremost(found, MOST_TRADEOFF)
     labels = list(dict.fromkeys(name for s in shown for name in s.names))
-    picture = new(PAGE, 2.6 * len(shown) + 0.3)
+    picture = drawing.new(drawing.PAGE, 2.6 * len(shown) + 0.3)
     axes = picture.subplots(len(shown), 2, squeeze=False)
+    linear = np.concatenate([[0.0], np.geomspace(1e-9, 0.02, 60), np.linspace(0.02, 1, 200)[1:]])
     kinds: set[object] = set()
     for (left, right), subject in zip(axes, shown, strict=True):
-        kinds |= _linear(left, subject, labels)
-        _logarithmic(right, subject, labels)
-    legend(picture, curve_key(labels, kinds))
-    picture.caption = " ".join(
-        [
-            f"Trade-off curves of {shorten(record.audit.name, 60)}: false-negative rate against "
-            "false-positive rate, and on the right the true-positive rate, where more loss is "
-            "higher. The mechanism's curve runs below or through each certified point.",
-            notes.promise(record),
-            *notes.more(len(found) - len(shown), "setting"),
-            *notes.left_out(record),
-            notes.NO_PROOF,
-        ]
+        left.set_title(subject.title)
+        kinds |= _draw_curves(left, subject, labels, linear, power=False)
+        linear_rates(left)
+        rates = [x for cell in subject.cells for x, _ in certified_points(cell) if x > 0]
+        least = least_rate(rates)
+        _draw_curves(right, subject, labels, np.geomspace(least, 1, 240), power=True)
+        logarithmic_rates(right, least)
+    return drawing.finish(
+        picture,
+        drawing.curve_key(labels, kinds),
+        record,
+        f"Trade-off curves of {drawing.audit_name(record)}: false-negative rate against "
+        "false-positive rate, and on the right the true-positive rate, where more loss is "
+        "higher. The mechanism's curve runs below or through each certified point.",
+        drawing.promise(record),
+        drawing.more(len(found) - len(shown), "setting"),
     )
-    return picture
 
 
-def _linear(ax: Axes, subject: Subject, labels: list[str]) -> set[object]:
-    ax.set_title(subject.title)
-    fpr = np.concatenate([np.geomspace(1e-9, 0.02, 60), np.linspace(0.02, 1, 200)[1:]])
-    kinds = _curves(ax, subject, labels, np.concatenate([[0.0], fpr]), power=False)
-    linear_rates(ax)
-    return kinds
+def least_rate(rates: list[float]) -> float:
+    """Return the power of ten at which a logarithmic axis of these rates begins."""
+    lowest = min(max(min(rates, default=1e-3), LEAST_TRADEOFF), 1e-2)
+    return float(10 ** np.floor(np.log10(lowest)))
 
 
 def linear_rates(ax: Axes) -> None:
-    """Axes of a trade-off, with the line of guessing."""
+    """Set the axes of a trade-off, with the line of guessing."""
     ax.plot([0, 1], [1, 0], color=FAINT, lw=0.6, zorder=0.5)
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="false-positive rate", ylabel="false-negative rate")
     ax.set_aspect("equal")
 
 
-def _logarithmic(ax: Axes, subject: Subject, labels: list[str]) -> None:
-    least = min(
-        (x for cell in subject.cells for x, _ in certified_points(cell) if x > 0),
-        default=1e-3,
-    )
-    least = 10 ** np.floor(np.log10(min(max(least, LEAST_TRADEOFF), 1e-2)))
-    _curves(ax, subject, labels, np.geomspace(least, 1, 240), power=True)
-    logarithmic_rates(ax, float(least))
-
-
 def logarithmic_rates(ax: Axes, least: float) -> None:
-    """Logarithmic axes of an ROC from the least rate up, with the line of guessing."""
+    """Set the logarithmic axes of an ROC from the least rate up, with the line of guessing."""
     ax.plot([least, 1], [least, 1], color=FAINT, lw=0.6, zorder=0.5)
     ax.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1.15))
     ax.set(xlabel="false-positive rate", ylabel="true-positive rate")
-    decades = [10.0**p for p in range(round(np.log10(least)), 1)]
     for axis in (ax.xaxis, ax.yaxis):
-        log_ticks(axis, decades)
+        drawing.log_ticks(axis, [10.0**p for p in range(round(np.log10(least)), 1)])
     ax.set_box_aspect(1)
 
 
-def _curves(
+def _draw_curves(
     ax: Axes, subject: Subject, labels: list[str], fpr: Floats, *, power: bool
 ) -> set[object]:
-    """Draws all curves; returns which kinds of lines there are."""
+    """Draw all curves; return the kinds of lines there are."""
 
     def height(fnr: Floats) -> Floats:
         return np.maximum(1 - fnr, 1e-12) if power else fnr
@@ -468,19 +396,25 @@ def _curves(
         None if curve is None else height(np.array([curve(float(x)) for x in fpr]))
         for curve in (claimed_curve(first), exact_curve(first))
     )
-    kinds: set[object] = {*draw_references(ax, fpr, claimed, exact)}
+    kinds: set[object] = {*drawing.draw_references(ax, fpr, claimed, exact)}
     for name, cell in zip(subject.names, subject.cells, strict=True):
         at = labels.index(name)
         estimated = estimated_curve(cell, fpr)
         if estimated is not None:
-            draw_estimate(ax, fpr, height(estimated), at, (7 * at % 40, 40))
+            drawing.draw_estimate(ax, fpr, height(estimated), at, (7 * at % 40, 40))
             kinds |= {ESTIMATE, (name,)}
-        points = certified_points(cell)
-        if points:
-            corners = np.array(points)
-            draw_bound(ax, fpr, height(np.interp(fpr, corners[:, 0], corners[:, 1])), at, zorder=3)
-            x, y = corners[(corners[:, 0] > 0) & (corners[:, 1] > 0)].T
-            marks = {"marker": named(at).marker, "markersize": 3, "ls": "none", "zorder": 3.2}
-            draw_bound(ax, x, height(y), at, **marks)
+        if points := certified_points(cell):
+            draw_corners(ax, np.array(points), fpr, at, height)
             kinds |= {CERTIFIED, (name,)}
     return kinds
+
+
+def draw_corners(
+    ax: Axes, corners: Floats, fpr: Floats, at: int, height: Callable[[Floats], Floats]
+) -> None:
+    """Draw certified corners (FPR, FNR), shape [k, 2], and the line through them."""
+    line = np.interp(fpr, corners[:, 0], corners[:, 1])
+    drawing.draw_bound(ax, fpr, height(line), at, zorder=3)
+    x, y = corners[(corners > 0).all(axis=1)].T
+    marks = {"marker": named(at).marker, "markersize": 3, "ls": "none", "zorder": 3.2}
+    drawing.draw_bound(ax, x, height(y), at, **marks)

@@ -8,42 +8,38 @@ import io
 import math
 import re
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter, NullLocator
 
 from dpframe.report import words
+from dpframe.results.model import Record
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-
-    from dpframe.report.figures.curves import Floats
-    from dpframe.results.model import Record
+# Colour never carries meaning alone, because figures are printed in grey: lines differ in marker
+# and dashes too, ordered ones also in darkness.
 
 
-# How figures look: for print in one or two columns, in grey, and for every eye.
-#
-# Nothing is told by colour alone: lines differ in marker and dashes too, ordered ones also in how
-# dark they are.
+Floats = npt.NDArray[np.float64]
 
-
-COLUMN, PAGE = 3.4, 7.0
-"""Widths of one column and of two, in inches."""
+COLUMN, PAGE = 3.4, 7.0  # widths of one column and of two, in inches
 
 INK, QUIET, FAINT, WASH = "#000000", "#6b6b6b", "#bdbdbd", "#e4e4e4"
 DOTTED: Any = (0, (1, 1.2))
 CLAIMED, TRUTH = "claimed", "exact (truth)"
 ESTIMATE, CERTIFIED = "estimate, no bound", "certified"
 
+# Published values.
 BESIDE: Any = {"color": INK, "marker": "+", "markersize": 5.5, "ls": "none", "zorder": 4}
-"""Values found elsewhere."""
 
+# Settings of matplotlib; the rest are its defaults, not those of a user.
 RC: dict[str, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": INK,
@@ -82,7 +78,6 @@ RC: dict[str, Any] = {
     "ytick.minor.size": 1.4,
     "ytick.minor.width": 0.4,
 }
-"""Our settings of matplotlib; the rest are its defaults, not those of a user."""
 
 
 class Look(NamedTuple):
@@ -109,14 +104,14 @@ _DASHES: tuple[Any, ...] = (
 
 
 def named(index: int) -> Look:
-    """A look for one of several things without an order."""
+    """Return the look of one of several things without an order."""
     return Look(
         _NAMED[index % len(_NAMED)], _MARKERS[index % len(_MARKERS)], _DASHES[index % len(_DASHES)]
     )
 
 
 def ordered(index: int, count: int) -> Look:
-    """A look for one of `count` things in their order: the later, the lighter."""
+    """Return the look of one of `count` ordered things; later ones are lighter."""
     place = index * (len(_ORDERED) - 1) // max(count - 1, 1)
     return Look(
         _ORDERED[min(place, len(_ORDERED) - 1)],
@@ -126,14 +121,14 @@ def ordered(index: int, count: int) -> Look:
 
 
 def mark(verdict: str | None) -> Any:
-    """Marker of a verdict, after the report's symbols. None is a tick: nothing is proven."""
+    """Return the marker of a verdict, after the report's symbols; a dot for none."""
     shapes = {"violated": "X", "consistent": "o", None: "."}
     return shapes.get(verdict) or _letter({"inconclusive": "?"}.get(verdict or "", "!"))
 
 
 @functools.cache
 def _letter(letter: str) -> Any:
-    """A letter as the shape of a marker, in the middle of its place."""
+    """Return a letter as the shape of a marker, centred."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.path import Path
     from matplotlib.textpath import TextPath
@@ -145,7 +140,7 @@ def _letter(letter: str) -> Any:
 
 
 def shorten(text: str, most: int) -> str:
-    """A label in at most so many characters; what is left out is left out of its middle."""
+    """Shorten a label to `most` characters; the middle is left out."""
     shown = "".join(c if c.isprintable() else "�" for c in text)
     if len(shown) <= most:
         return shown
@@ -153,14 +148,11 @@ def shorten(text: str, most: int) -> str:
     return f"{shown[: most - 1 - tail]}…{shown[len(shown) - tail :]}"
 
 
-# Sentences below figures: what a bound promises, what was left out, what is not said.
-
-
-NO_PROOF = "Where no violation was found none is excluded: another attack may show more."
+NO_PROOF = "No violation found does not rule one out: another attack may show more."
 
 
 def promise(record: Record) -> str:
-    """With which confidence the certified bounds of a record hold."""
+    """Say with which confidence the certified bounds of a record hold."""
     if not any(cell.estimate and cell.estimate.certified for cell in record.cells):
         return "Estimates only: nothing here is certified."
     confidence = record.audit.confidence
@@ -172,40 +164,33 @@ def promise(record: Record) -> str:
 
 def left_out(record: Record) -> list[str]:
     """Say which cells of a record no figure shows."""
-    failed = sum(cell.status == "failed" for cell in record.cells)
-    skipped = len(record.skipped)
-    return [
-        *([f"{_cells(failed)} failed and {_are(failed)} not shown."] if failed else []),
-        *([f"{_combinations(skipped)} skipped."] if skipped else []),
-    ]
+    failed, skipped = sum(cell.status == "failed" for cell in record.cells), len(record.skipped)
+    sentences = []
+    if failed:
+        sentences.append(f"{_count(failed, 'cell', 'failed and is', 'failed and are')} not shown.")
+    if skipped:
+        sentences.append(f"{_count(skipped, 'combination', 'was', 'were')} skipped.")
+    return sentences
 
 
-def repeats(record: Record) -> list[str]:
-    """Say how replicates are drawn."""
+def repeats(record: Record) -> str:
+    """Say how replicates are drawn; empty if there are none."""
     count = 1 + max((cell.repeat for cell in record.cells), default=0)
-    return [f"Means of {count} repeats; bars from the least to the largest."] if count > 1 else []
+    return f"Means of {count} repeats; bars from the least to the largest." if count > 1 else ""
 
 
-def more(count: int, what: str) -> list[str]:
-    """Say what was left out for lack of room."""
-    if count <= 0:
-        return []
-    return [f"1 more {what} is left out." if count == 1 else f"{count} more {what}s are left out."]
+def more(count: int, what: str) -> str:
+    """Say what was left out for lack of room; empty if nothing was."""
+    return f"{_count(count, f'more {what}', 'is', 'are')} left out." if count > 0 else ""
 
 
-def _cells(count: int) -> str:
-    return "1 cell" if count == 1 else f"{count} cells"
+def _count(count: int, noun: str, one: str, several: str) -> str:
+    return f"1 {noun} {one}" if count == 1 else f"{count} {noun}s {several}"
 
 
-def _combinations(count: int) -> str:
-    return "1 combination was" if count == 1 else f"{count} combinations were"
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
-# The signs of a figure of curves: how each is drawn, and what it means.
+def audit_name(record: Record) -> str:
+    """Return the name of the audit, shortened for a caption."""
+    return shorten(record.audit.name, 60)
 
 
 REFERENCES: dict[str, dict[str, Any]] = {
@@ -215,7 +200,7 @@ REFERENCES: dict[str, dict[str, Any]] = {
 
 
 def draw_references(ax: Axes, x: Floats, claimed: Floats | None, exact: Floats | None) -> set[str]:
-    """Draws what is claimed and what is true, where it is known; returns which of them are."""
+    """Draw the claimed and the exact curve if they are known; return the names of those drawn."""
     known = {CLAIMED: claimed, TRUTH: exact}
     for name, style in REFERENCES.items():
         if (y := known[name]) is not None:
@@ -224,19 +209,19 @@ def draw_references(ax: Axes, x: Floats, claimed: Floats | None, exact: Floats |
 
 
 def draw_estimate(ax: Axes, x: Floats, y: Floats, place: int, every: tuple[int, int]) -> None:
-    """Draws the estimate of the estimator with so many before it: dotted, its signs empty."""
+    """Draw the estimate of the estimator at a place in the legend: dotted, with empty signs."""
     look = named(place)
     style: Any = {"color": look.color, "marker": look.marker, "markevery": every}
     ax.plot(x, y, lw=0.9, ls=DOTTED, markerfacecolor="white", zorder=3, **style)
 
 
 def draw_bound(ax: Axes, x: Floats, y: Floats, place: int, **marks: Any) -> None:
-    """Draws what an estimator certifies: a line, and full signs where `marks` say so."""
+    """Draw a certified curve: a line, and full signs if `marks` say so."""
     ax.plot(x, y, color=named(place).color, **{"lw": 1.0, "zorder": 3.1, **marks})
 
 
 def curve_key(labels: Sequence[str], drawn: Collection[object]) -> list[Line2D]:
-    """A handle for each estimator and for each way of drawing that there is.
+    """Return a handle for each estimator and for each way of drawing in use.
 
     Args:
         labels: of estimators, by their looks.
@@ -259,13 +244,10 @@ def curve_key(labels: Sequence[str], drawn: Collection[object]) -> list[Line2D]:
     return handles
 
 
-# Axes for losses: broken above for ∞, and below, if logarithmic, for next to nothing.
+# Axes for losses are broken above for ∞ and, if logarithmic, below for values near 0.
 
-
-DECADES = 3.0
-"""Decades that a logarithmic axis reaches below the smallest claim, at most."""
-WIDE = 20.0
-"""Values whose largest is so many times the smallest are drawn on a logarithmic axis."""
+DECADES = 3.0  # decades that a logarithmic axis reaches below the smallest claim, at most
+WIDE = 20.0  # values whose largest is so many times the smallest are drawn on a logarithmic axis
 
 
 class Scale(NamedTuple):
@@ -274,10 +256,8 @@ class Scale(NamedTuple):
     log: bool
     low: float
     high: float
-    infinite: bool
-    """True if there is a band for ∞."""
-    tiny: bool
-    """True if there is a band for values below `low`, 0 included."""
+    infinite: bool  # true if there is a band for ∞
+    tiny: bool  # true if there is a band for values below `low`, 0 included
 
     @property
     def band(self) -> float:
@@ -308,14 +288,21 @@ class Scale(NamedTuple):
         return min(max(value, self.low), self.high)
 
     def places(self, values: Iterable[float]) -> list[float]:
-        """The same for several."""
+        """Return the positions of several values."""
         return [self.place(value) for value in values]
+
+    def columns(
+        self, marks: Iterable[tuple[float, float | None]]
+    ) -> tuple[list[float], list[float]]:
+        """Return x and the positions of the values that are known."""
+        known = [(x, self.place(value)) for x, value in marks if value is not None]
+        return [x for x, _ in known], [y for _, y in known]
 
 
 def scale(
     values: Iterable[float], anchors: Iterable[float] = (), *, log: bool | None = None
 ) -> Scale:
-    """A scale on which losses can be told apart.
+    """Return a scale on which losses can be told apart.
 
     Args:
         values: losses, 0 and ∞ among them.
@@ -341,12 +328,12 @@ def scale(
 
 
 def dress(ax: Axes, which: str, scaled: Scale) -> None:
-    """Gives an axis its limits, ticks, and where it is broken, the marks of that.
+    """Set the limits and ticks of an axis, and mark where it is broken.
 
     Args:
         ax: the panel.
         which: x or y.
-        scaled: where its values stand.
+        scaled: the positions of its values.
     """
     getattr(ax, f"set_{which}scale")("log" if scaled.log else "linear")
     getattr(ax, f"set_{which}lim")(*scaled.limits)
@@ -356,35 +343,30 @@ def dress(ax: Axes, which: str, scaled: Scale) -> None:
     span = ax.axhspan if which == "y" else ax.axvspan
     begin, end = scaled.limits
     if scaled.infinite:
-        span(scaled._shifted(scaled.high, scaled.band * 0.12), end, color=WASH, lw=0, zorder=0)
+        edge = scaled._shifted(scaled.high, scaled.band * 0.12)
+        span(edge, end, color=WASH, lw=0, zorder=0)
         ticks, texts = [*ticks, scaled.place(math.inf)], [*texts, "∞"]
-        _cut(ax, which, scaled._shifted(scaled.high, scaled.band * 0.12))
+        _cut(ax, which, edge)
     if scaled.tiny:
         edge = scaled._shifted(scaled.low, -scaled.band * 0.12)
         span(begin, edge, color=WASH, lw=0, zorder=0)
         lowest = scaled._shifted(scaled.low, -scaled.band * 0.55)
-        ticks, texts = [*ticks, lowest], [*texts, f"<{words.setting(_floor(scaled.low))}"]
+        rounded = float(f"{scaled.low:.1g}")
+        ticks, texts = [*ticks, lowest], [*texts, f"<{words.setting(rounded)}"]
         _cut(ax, which, edge)
-    axis.set_major_locator(FixedLocator(ticks))
-    axis.set_major_formatter(FixedFormatter(texts))
-    axis.set_minor_locator(NullLocator())
-    axis.set_minor_formatter(NullFormatter())
+    log_ticks(axis, ticks, texts)
 
 
 def log_ticks(axis: Axis, values: Sequence[float], texts: Sequence[str] | None = None) -> None:
-    """Ticks at these values and nowhere else."""
+    """Set ticks at these values and nowhere else."""
     axis.set_major_locator(FixedLocator(list(values)))
     axis.set_major_formatter(FixedFormatter(list(texts or map(words.setting, values))))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
 
 
-def _floor(low: float) -> float:
-    return float(f"{low:.1g}")
-
-
 def _cut(ax: Axes, which: str, at: float) -> None:
-    """Two short strokes across the axis where it is broken."""
+    """Draw two short strokes across the axis where it is broken."""
     across = ax.get_yaxis_transform() if which == "y" else ax.get_xaxis_transform()
     place = ([0.0], [at]) if which == "y" else ([at], [0.0])
     strokes = [(-1.0, -0.9), (1.0, 0.1), (1.0, 0.9), (-1.0, -0.1), (-1.0, -0.9)]
@@ -405,7 +387,7 @@ def _cut(ax: Axes, which: str, at: float) -> None:
 
 
 def decades(low: float, high: float) -> list[float]:
-    """Ticks of a logarithmic axis: powers of ten, or finer where there are too few of them."""
+    """Return ticks of a logarithmic axis: powers of ten, or finer ones if these are too few."""
     begin, end = math.floor(math.log10(low)), math.ceil(math.log10(high))
     every = max(1, round((end - begin) / 6))
     ticks = [10.0**p for p in range(begin, end + 1, every) if low <= 10.0**p <= high]
@@ -422,11 +404,8 @@ def _even(low: float, high: float) -> list[float]:
     return [round(i * step, 12) for i in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-# A figure with its caption, and how it becomes a file: the same bytes for the same record.
-
-
+# Sizes of a legend in inches: a letter, the sign before it, the height of a row.
 LETTER, HANDLE, LEGEND_ROW = 0.052, 0.5, 0.15
-"""Sizes of a legend in inches: a letter, the sign before it, the height of a row."""
 FORMATS = ("svg", "png", "pdf")
 
 # No dates, and no names of versions: a record that did not change is drawn in the same bytes.
@@ -438,10 +417,9 @@ _METADATA: dict[str, dict[str, None]] = {
 
 
 class Picture(Figure):
-    """A matplotlib figure that knows what it shows and shows itself in notebooks."""
+    """A matplotlib figure with a caption that shows itself in notebooks."""
 
-    caption: str = ""
-    """Sentences for below the figure: what is shown, what was left out."""
+    caption: str = ""  # what is shown, and what was left out
 
     def _repr_svg_(self) -> str:
         return inline(self)
@@ -449,11 +427,11 @@ class Picture(Figure):
 
 @contextlib.contextmanager
 def settings(**more: Any) -> Iterator[None]:
-    """Our settings in place of the user's, for as long as something is drawn or written."""
+    """Replace the user's settings of matplotlib by ours."""
     kept = {"backend", "backend_fallback", "interactive", "toolbar", "timezone"}
     ours: dict[Any, Any] = {k: v for k, v in mpl.rcParamsDefault.items() if k not in kept}
     with warnings.catch_warnings():
-        # What a label says is not ours, and a box in place of a letter is seen.
+        # Labels are the user's, and a box in place of a missing letter is visible.
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .*missing from")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", category=mpl.MatplotlibDeprecationWarning)
@@ -466,7 +444,7 @@ def settings(**more: Any) -> Iterator[None]:
 
 
 def new(width: float, height: float) -> Picture:
-    """An empty figure, in inches."""
+    """Return an empty figure; sizes are in inches."""
     return Picture(figsize=(width, height), layout="constrained")
 
 
@@ -478,7 +456,7 @@ def grid(
     shared: bool = True,
     width: float | None = None,
 ) -> tuple[Picture, list[Axes]]:
-    """An empty figure of panels.
+    """Return an empty figure of panels.
 
     Args:
         count: of panels.
@@ -499,7 +477,7 @@ def grid(
 
 
 def legend(picture: Figure, handles: list[Any]) -> None:
-    """Says below a figure what its signs mean, in as many columns as there is room for."""
+    """Add a legend below a figure, in as many columns as fit."""
     if not handles:
         return
     widest = max(len(handle.get_label()) for handle in handles)
@@ -510,8 +488,26 @@ def legend(picture: Figure, handles: list[Any]) -> None:
     picture.legend(handles=handles, loc="outside lower center", ncols=columns)
 
 
+def finish(
+    picture: Picture, handles: Sequence[Any], record: Record, *sentences: str, proof: bool = True
+) -> Picture:
+    """Add the legend and the caption to a figure.
+
+    Args:
+        picture: whose panels are drawn.
+        handles: of the legend.
+        record: that is drawn.
+        sentences: of the caption; empty ones are dropped.
+        proof: False if the figure says nothing about violations.
+    """
+    legend(picture, list(handles))
+    said = [*sentences, *left_out(record), NO_PROOF if proof else ""]
+    picture.caption = " ".join(filter(None, said))
+    return picture
+
+
 def name_axes(axes: list[Axes], along: str, up: str) -> None:
-    """Names the axes that panels of a grid share, at its lower and its left edge."""
+    """Name the axes that panels of a grid share, at its lower and its left edge."""
     for ax in axes:
         place = ax.get_subplotspec()
         if place is None or place.is_first_col():
@@ -524,12 +520,7 @@ def name_axes(axes: list[Axes], along: str, up: str) -> None:
 
 
 def content(picture: Figure, kind: str) -> bytes:
-    """The figure as a file.
-
-    Args:
-        picture: what to write.
-        kind: svg, png or pdf.
-    """
+    """Return the figure as a file of a kind: svg, png or pdf."""
     out = io.BytesIO()
     with settings():
         picture.savefig(out, format=kind, metadata=_METADATA[kind])
@@ -541,7 +532,7 @@ _USED = re.compile(r'"#([^"]*)"|url\(#([^)]*)\)')
 
 
 def inline(picture: Figure) -> str:
-    """The figure as an element of a page: no prolog, text as text, no id twice in one page."""
+    """Return the figure as an element of a page: no prolog, text as text, no unused ids."""
     out = io.StringIO()
     with settings(**{"svg.fonttype": "none", "svg.hashsalt": getattr(picture, "caption", "")}):
         picture.savefig(out, format="svg", metadata=_METADATA["svg"])

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.lines import Line2D
 
-from dpframe.report.figures import drawing as notes
-from dpframe.report.figures.drawing import COLUMN, INK, PAGE, grid, legend, mark, name_axes, shorten
+from dpframe.report.figures import drawing
+from dpframe.report.figures.drawing import INK, Picture, mark
 from dpframe.report.figures.points import Table, layout, share
 from dpframe.report.group import Spot, groups
 from dpframe.report.words import WORDS, lower
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from dpframe.report.figures.drawing import Picture
-    from dpframe.results.model import Record
-
+from dpframe.results.model import Record
 
 MOST_PANELS = 12
-BEYOND = 2.0
-"""All shares from here on are equally dark."""
+BEYOND = 2.0  # all shares from here on are equally dark
 
 # White at nothing, a grey up to the claim, and from there on a red that is darker than every grey.
 _MAP = LinearSegmentedColormap.from_list(
@@ -32,19 +26,18 @@ _MAP = LinearSegmentedColormap.from_list(
 )
 
 
-CELL = 0.27
-"""Least width of a cell with a number in it, in inches."""
+CELL = 0.27  # least width of a cell with a number in it, in inches
 
 
 def unfit(record: Record) -> str | None:
-    """Why a record cannot be drawn so."""
+    """Return why the record does not fit; None if it does."""
     if not any(share(spot) is not None for group in groups(record.cells) for spot in group.spots):
         return "none of its cells has a claim and a certified bound"
     return None
 
 
 def draw(record: Record) -> Picture:
-    """Draws it."""
+    """Draw certified ε / claimed ε of every cell, with its verdict."""
     laid = layout(groups(record.cells))
     panels = laid.tables[:MOST_PANELS]
     width = _width(panels)
@@ -54,51 +47,41 @@ def draw(record: Record) -> Picture:
     same_sides = len({(tuple(p.rows), tuple(p.columns)) for p in panels}) == 1
     letters = max(len(name) for p in panels for name in p.columns) if _upright(panels[0]) else 0
     norm = Normalize(0, BEYOND)
-    picture, axes = grid(
+    picture, axes = drawing.grid(
         len(panels), height=height + 0.055 * letters, shared=same_sides, width=width
     )
     wide = _room(panels[0], width) if len(panels) == 1 else 1.9 / across
     for ax, panel in zip(axes, panels, strict=True):
         _draw(ax, panel, norm, 72 * min(wide, height / down), numbers=numbers)
-    name_axes(axes, laid.across, laid.down)
+    drawing.name_axes(axes, laid.across, laid.down)
     _bar(picture, axes, norm)
     spots = [spot for panel in panels for row in panel.spots for spot in row if spot is not None]
-    legend(picture, _legend(spots))
     more = len(laid.tables) - len(panels)
-    picture.caption = " ".join(
-        [
-            f"Certified ε / claimed ε of {shorten(record.audit.name, 60)}, a cell each; above 1 "
-            "the claim is refuted.",
-            notes.promise(record),
-            *notes.more(more, "panel"),
-            *notes.left_out(record),
-            notes.NO_PROOF,
-        ]
+    return drawing.finish(
+        picture,
+        _legend(spots),
+        record,
+        f"Certified ε / claimed ε of {drawing.audit_name(record)}, a cell each; above 1 "
+        "the claim is refuted.",
+        drawing.promise(record),
+        drawing.more(more, "panel"),
     )
-    return picture
 
 
 def _width(panels: list[Table]) -> float:
-    """One column if a single table has room in it."""
-    return PAGE if len(panels) > 1 or _room(panels[0], COLUMN) < CELL else COLUMN
+    """Return the width of one column if a single table fits, else of a page."""
+    fits = len(panels) == 1 and _room(panels[0], drawing.COLUMN) >= CELL
+    return drawing.COLUMN if fits else drawing.PAGE
 
 
 def _room(panel: Table, width: float) -> float:
-    """For each column, in inches."""
+    """Return the width of each column, in inches."""
     labels = 0.06 * max(map(len, panel.rows))
     return (width - labels - 1.0) / len(panel.columns)
 
 
 def _draw(ax: Axes, table: Table, norm: Normalize, side: float, *, numbers: bool) -> None:
-    """One table.
-
-    Args:
-        ax: where.
-        table: what.
-        norm: of the colours.
-        side: the shorter one of a cell, in points.
-        numbers: whether there is room for them.
-    """
+    """Draw one table; `side` is the shorter side of a cell in points."""
     ax.set_title(table.title)
     shares = [[None if spot is None else share(spot) for spot in row] for row in table.spots]
     filled = np.array([[np.nan if s is None else min(s, BEYOND) for s in row] for row in shares])
@@ -167,14 +150,6 @@ def _legend(spots: list[Spot]) -> list[Line2D]:
     there = list(dict.fromkeys(spot.verdict for spot in spots))
     order = [verdict for verdict in WORDS if verdict in there]
     return [
-        Line2D(
-            [],
-            [],
-            ls="none",
-            marker=mark(v),
-            color=INK,
-            markerfacecolor="none" if v == "consistent" else INK,
-            label=WORDS[v],
-        )
-        for v in order
+        Line2D([], [], ls="none", marker=mark(v), color=INK, markerfacecolor=face, label=WORDS[v])
+        for v, face in ((v, "none" if v == "consistent" else INK) for v in order)
     ]

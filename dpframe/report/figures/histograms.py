@@ -4,52 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from dpframe.report.figures import drawing as notes
-from dpframe.report.figures.drawing import (
-    CLAIMED,
-    COLUMN,
-    ESTIMATE,
-    FAINT,
-    INK,
-    QUIET,
-    grid,
-    legend,
-    log_ticks,
-    name_axes,
-    named,
-    new,
-    shorten,
-)
-from dpframe.report.group import groups, same, short
+from dpframe.report.figures import drawing
+from dpframe.report.figures.drawing import FAINT, INK, QUIET, Floats, Picture
+from dpframe.report.figures.points import has_several, told
+from dpframe.report.group import groups, same
 from dpframe.report.words import number, setting
+from dpframe.results.model import CellRecord, Record
 
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-
-    from dpframe.report.figures.drawing import Picture
-    from dpframe.results.model import CellRecord, Record
-
-
-# Scores that were counted in bins, on D and on D′, as a record has them.
-
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dpframe.results.model import CellRecord, Record
-
-    Floats = npt.NDArray[np.float64]
-
-NONE = "none of its cells counted scores in bins"
-FEWEST = 4
-"""Edges; with fewer it is decisions, or almost, that were counted."""
+FEWEST = 4  # edges; histograms with fewer are of decisions, or almost
 
 _THRESHOLD = re.compile(r"scores (?:from|above|below|up to) (-?[\d.]+(?:e[-+]?\d+)?)")
 
@@ -58,38 +28,29 @@ class Histogram(NamedTuple):
     """The counts of one attack on one mechanism."""
 
     title: str
-    edges: Floats
-    """Inner edges, ascending, shape [k − 1]."""
-    counts: Floats
-    """On D and on D′, of k bins, the outer two open; shape [2, k]."""
+    edges: Floats  # inner edges, ascending, shape [k − 1]
+    counts: Floats  # on D and on D′, of k bins, the outer two open; shape [2, k]
     nan: tuple[int, int]
     thresholds: tuple[float, ...] = ()
-    exact: Floats | None = None
-    """Exact probability of each bin, if known; shape [2, k]."""
-
-    @property
-    def finest(self) -> int:
-        """Number of bins."""
-        return len(self.edges) + 1
+    exact: Floats | None = None  # exact probability of each bin, if known; shape [2, k]
 
 
 def histograms(record: Record) -> list[Histogram]:
-    """One for each mechanism, attack and swept values: of several the one with finest bins."""
+    """List the histograms with the finest bins of each mechanism, attack and swept values."""
     found = groups(record.cells)
-    several = len({group.names[1] for group in found}) > 1
+    several = has_several(found, 1)
     kept: dict[tuple[str, ...], Histogram] = {}
     cuts: dict[tuple[str, ...], set[float]] = {}
     for group in found:
         for spot in group.spots:
             keys = [k for k in spot.values if not k.startswith(("audit.", "estimator."))]
             who = (group.names[0], group.names[1], *(same(spot.values[k]) for k in keys))
-            place = [f"{short(k, spot.values)} {setting(spot.values[k])}" for k in keys]
-            names = [group.names[0], *([group.names[1]] if several else []), *place]
+            names = [*group.names[: 2 if several else 1], *told(spot, keys)]
             for cell in spot.done[:1]:
                 cuts.setdefault(who, set()).update(_thresholds(cell))
-                new = _histogram(shorten(" · ".join(names), 40), cell)
-                if new is not None and (who not in kept or new.finest > kept[who].finest):
-                    kept[who] = new
+                made = _histogram(drawing.shorten(" · ".join(names), 40), cell)
+                if made and (who not in kept or len(made.edges) > len(kept[who].edges)):
+                    kept[who] = made
     return [h._replace(thresholds=tuple(sorted(cuts[who]))) for who, h in kept.items()]
 
 
@@ -108,7 +69,7 @@ def _histogram(title: str, cell: CellRecord) -> Histogram | None:
     first, last = int(inner[0]), int(inner[-1])
 
     def folded(table: Any) -> Floats:
-        """Without NaN; bins between edges that are padding, or ends of float32, in the outer."""
+        """Drop NaN, and add bins between edges that are padding to the outer bins."""
         bins = np.array(table, float)[:, 1:]
         low = bins[:, : first + 1].sum(axis=1, keepdims=True)
         high = bins[:, last + 1 :].sum(axis=1, keepdims=True)
@@ -121,84 +82,92 @@ def _histogram(title: str, cell: CellRecord) -> Histogram | None:
 
 
 def _thresholds(cell: CellRecord) -> list[float]:
-    """Those that the statistic names, or a remark of the estimator."""
+    """Return the thresholds that the statistic or a remark of the estimator names."""
     listed = cell.statistic.get("threshold")
     found = [float(listed)] if isinstance(listed, int | float) else []
     remarks = cell.estimate.notes if cell.estimate is not None else []
     return [*found, *(float(m.group(1)) for note in remarks if (m := _THRESHOLD.search(note)))]
 
 
-# Histograms of the scores on D and on D′, with the thresholds that were used.
-
-
 MOST_PANELS = 9
-BARS = 64
-"""About so many bars are drawn at most, each of whole bins."""
-TAIL = 5e-4
-"""Share of the draws beyond either end of a panel."""
+BARS = 64  # most bars in a panel, about; each consists of whole bins
+TAIL = 5e-4  # share of the draws beyond either end of a panel
 SMALLEST = 1e-300
-D_COLOR, D1_COLOR = "#0072B2", "#D55E00"
+D_COLOR, D1_COLOR, DASHED = "#0072B2", "#D55E00", (0, (3, 1))
 
 DOTS: Any = {"color": INK, "marker": "o", "markersize": 1.9, "markeredgewidth": 0.5, "ls": "none"}
+THRESHOLD: Any = {"color": INK, "lw": 0.9, "ls": (0, (5, 1.5))}
 
 
-def unfit_scores(record: Record) -> str | None:
-    """Why a record cannot be drawn so."""
-    if not histograms(record):
-        return NONE
-    return None
+def unfit_histograms(record: Record) -> str | None:
+    """Return why the record does not fit; None if it does."""
+    return None if histograms(record) else "none of its cells counted scores in bins"
 
 
 def draw_scores(record: Record) -> Picture:
-    """Draws it: a panel for each mechanism and attack."""
+    """Draw the densities of the scores, in a panel for each mechanism and attack."""
     found = histograms(record)
     shown = found[:MOST_PANELS]
-    picture, axes = grid(len(shown), height=1.5, shared=False)
+    picture, axes = drawing.grid(len(shown), height=1.5, shared=False)
     for ax, histogram in zip(axes, shown, strict=True):
-        _draw(ax, histogram)
-    name_axes(axes, "score", "density")
-    legend(picture, _legend(shown))
-    nan = [sum(h.nan) for h in shown]
-    picture.caption = " ".join(
-        [
-            f"Scores of {shorten(record.audit.name, 60)} on D and on D′, as counted; beyond the "
-            f"ends of a panel are {100 * TAIL:g} % of them or fewer.",
-            *([f"{sum(nan)} scores that are NaN are not drawn."] if any(nan) else []),
-            *notes.more(len(found) - len(shown), "panel"),
-            *notes.left_out(record),
-        ]
+        _draw_density(ax, histogram)
+    drawing.name_axes(axes, "score", "density")
+    handles: list[Artist] = [
+        Patch(facecolor=D_COLOR, alpha=0.5, edgecolor=D_COLOR, label="D"),
+        *_side_handles(shown),
+    ]
+    if any(histogram.thresholds for histogram in shown):
+        handles.append(Line2D([], [], **THRESHOLD, label="threshold that was used"))
+    nan = sum(sum(h.nan) for h in shown)
+    return drawing.finish(
+        picture,
+        handles,
+        record,
+        f"Scores of {drawing.audit_name(record)} on D and on D′, as counted; beyond the "
+        f"ends of a panel are {100 * TAIL:g} % of them or fewer.",
+        f"{nan} scores that are NaN are not drawn." if nan else "",
+        drawing.more(len(found) - len(shown), "panel"),
+        proof=False,
     )
-    return picture
 
 
-def _draw(ax: Axes, histogram: Histogram) -> None:
+def _side_handles(shown: list[Histogram]) -> list[Artist]:
+    """Return the handles of D′ and of exact values."""
+    handles: list[Artist] = [Line2D([], [], color=D1_COLOR, ls=DASHED, label="D′")]
+    if any(histogram.exact is not None for histogram in shown):
+        for name, face in (("D", INK), ("D′", "white")):
+            label = f"exactly, on {name}"
+            handles.append(Line2D([], [], **DOTS, markerfacecolor=face, label=label))
+    return handles
+
+
+def _draw_density(ax: Axes, histogram: Histogram) -> None:
     ax.set_title(histogram.title)
     places, density, exact = _bars(histogram)
-    for side, color, fill, dashes in ((0, D_COLOR, 0.35, "-"), (1, D1_COLOR, 0.0, (0, (3, 1)))):
-        ax.stairs(density[side], places, color=color, lw=1.0, ls=dashes, zorder=3)
-        if fill:
-            ax.stairs(density[side], places, color=color, alpha=fill, fill=True, lw=0, zorder=2)
+    ax.stairs(density[0], places, color=D_COLOR, lw=1.0, zorder=3)
+    ax.stairs(density[0], places, color=D_COLOR, alpha=0.35, fill=True, lw=0, zorder=2)
+    ax.stairs(density[1], places, color=D1_COLOR, lw=1.0, ls=DASHED, zorder=3)
     if exact is not None:
         middle = (places[1:] + places[:-1]) / 2
         for row, face in ((exact[0], INK), (exact[1], "white")):
             ax.plot(middle, row, **DOTS, markerfacecolor=face)
     for threshold in histogram.thresholds:
         if places[0] <= threshold <= places[-1]:
-            ax.axvline(threshold, color=INK, lw=0.9, ls=(0, (5, 1.5)), zorder=4)
+            ax.axvline(threshold, **THRESHOLD, zorder=4)
     ax.set_xlim(places[0], places[-1])
     ax.set_ylim(bottom=0)
 
 
 def _bars(histogram: Histogram) -> tuple[Floats, Floats, Floats | None]:
-    """Edges of the bars, their densities and what these are exactly, shape [2, bars]."""
-    edges, counts = histogram.edges, histogram.counts
+    """Return edges of the bars, their densities and the exact densities, shape [2, bars]."""
+    edges, counts, exact = histogram.edges, histogram.counts, histogram.exact
     totals = counts.sum(axis=1, keepdims=True)
     cumulated = counts.cumsum(axis=1)[:, :-1]  # below each edge
     share = cumulated / np.maximum(totals, 1)
     seen = np.flatnonzero((share.max(axis=0) > TAIL) & (share.min(axis=0) < 1 - TAIL))
     first, last = (int(seen[0]), int(seen[-1])) if len(seen) else (0, len(edges) - 1)
     first, last = max(first - 1, 0), min(last + 1, len(edges) - 1)
-    # Rice's rule; what is little more is left as it is, for bars that are all of one width.
+    # Rice's rule. Slightly more bins stay as they are, so that all bars have one width.
     bars = min(BARS, math.ceil(2 * float(np.cbrt(totals.max()))))
     wanted = np.linspace(edges[first], edges[last], bars + 1)
     chosen = np.unique(np.clip(np.searchsorted(edges, wanted), first, last))
@@ -211,159 +180,112 @@ def _bars(histogram: Histogram) -> tuple[Floats, Floats, Floats | None]:
         inside = np.diff(table.cumsum(axis=1)[:, :-1][:, chosen], axis=1)
         return np.asarray(inside / whole / np.diff(places))
 
-    exact = histogram.exact
     return places, density(counts), None if exact is None else density(exact)
 
 
-def _legend(shown: list[Histogram]) -> list[Artist]:
-    handles: list[Artist] = [
-        Patch(facecolor=D_COLOR, alpha=0.5, edgecolor=D_COLOR, label="D"),
-        Line2D([], [], color=D1_COLOR, ls=(0, (3, 1)), label="D′"),
-    ]
-    if any(histogram.exact is not None for histogram in shown):
-        handles += [
-            Line2D([], [], **DOTS, markerfacecolor=face, label=f"exactly, on {name}")
-            for name, face in (("D", INK), ("D′", "white"))
-        ]
-    if any(histogram.thresholds for histogram in shown):
-        label = "threshold that was used"
-        handles.append(Line2D([], [], color=INK, lw=0.9, ls=(0, (5, 1.5)), label=label))
-    return handles
+# Inverse distribution functions of the scores: the score at each quantile.
 
-
-# Inverse distribution functions of the scores: what a uniform variable becomes.
-
-
-NOTHING = 1e-12
-"""Rounding of probabilities."""
-HATCH = "////"
+NOTHING = 1e-12  # rounding of probabilities
+NAN: Any = {"facecolor": "none", "edgecolor": FAINT, "hatch": "////"}
 TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
-def unfit_inverse_cdf(record: Record) -> str | None:
-    """Why a record cannot be drawn so."""
-    return None if histograms(record) else NONE
-
-
 def draw_inverse_cdf(record: Record) -> Picture:
-    """Draws it: a panel for each mechanism and attack."""
+    """Draw the inverse distribution functions, in a panel for each mechanism and attack."""
     found = histograms(record)
     shown = found[:MOST_PANELS]
-    picture, axes = grid(len(shown), height=2.1)
+    picture, axes = drawing.grid(len(shown), height=2.1)
     for ax, histogram in zip(axes, shown, strict=True):
-        _inverse_cdf_draw(ax, histogram)
-    name_axes(axes, "uniform variable u; above, u − ½", "score")
-    legend(picture, _inverse_cdf_legend(shown))
-    picture.caption = " ".join(
-        [
-            f"Inverse distribution functions of the scores of {shorten(record.audit.name, 60)}: a "
-            "share u of the draws is below the curve's height. Scores that are NaN stand last.",
-            *notes.more(len(found) - len(shown), "panel"),
-            *notes.left_out(record),
-        ]
+        _draw_inverse(ax, histogram)
+    drawing.name_axes(axes, "uniform variable u; above, u − ½", "score")
+    handles: list[Artist] = [Line2D([], [], color=D_COLOR, label="D"), *_side_handles(shown)]
+    if any(any(histogram.nan) for histogram in shown):
+        handles.append(Patch(**NAN, label="NaN"))
+    return drawing.finish(
+        picture,
+        handles,
+        record,
+        f"Inverse distribution functions of the scores of {drawing.audit_name(record)}: a "
+        "share u of the draws is below the curve's height. Scores that are NaN stand last.",
+        drawing.more(len(found) - len(shown), "panel"),
+        proof=False,
     )
-    return picture
 
 
-def _inverse_cdf_draw(ax: Axes, histogram: Histogram) -> None:
+def _draw_inverse(ax: Axes, histogram: Histogram) -> None:
     ax.set_title(histogram.title)
-    looks = ((0, D_COLOR, "-", INK), (1, D1_COLOR, (0, (3, 1)), "white"))
-    for side, color, dashes, face in looks:
+    missing = []
+    for side, color, dashes, face in ((0, D_COLOR, "-", INK), (1, D1_COLOR, DASHED, "white")):
         counts, nan = histogram.counts[side], histogram.nan[side]
-        below = counts.cumsum()[:-1] / max(counts.sum() + nan, 1)
-        _curve(ax, below, histogram.edges, color=color, ls=dashes)
+        total = max(counts.sum() + nan, 1)
+        _curve(ax, counts.cumsum()[:-1] / total, histogram.edges, color=color, ls=dashes)
         if histogram.exact is not None:
             exact = histogram.exact[side].cumsum()[:-1]
             _curve(ax, exact, histogram.edges, **DOTS, markerfacecolor=face, markevery=3)
-    numbers = 1 - min(nan / max(c.sum() + nan, 1) for c, nan in _sides(histogram))
-    if numbers < 1:
-        ax.axvspan(numbers, 1, facecolor="none", edgecolor=FAINT, hatch=HATCH, lw=0, zorder=0)
+        missing.append(nan / total)
+    if min(missing) > 0:
+        ax.axvspan(1 - min(missing), 1, **NAN, lw=0, zorder=0)
     ax.set_xlim(0, 1)
-    log_ticks(ax.xaxis, TICKS)
+    drawing.log_ticks(ax.xaxis, TICKS)
     upper = ax.secondary_xaxis("top")
-    log_ticks(upper.xaxis, TICKS, [setting(tick - 0.5).replace("-", "−") for tick in TICKS])
+    drawing.log_ticks(upper.xaxis, TICKS, [setting(tick - 0.5).replace("-", "−") for tick in TICKS])
     upper.tick_params(colors=QUIET)
 
 
-def _sides(histogram: Histogram) -> list[tuple[Floats, int]]:
-    return list(zip(histogram.counts, histogram.nan, strict=True))
-
-
 def _curve(ax: Axes, below: Floats, edges: Floats, **look: Any) -> None:
-    """From the last edge that nothing is below to the first that all is below."""
+    """Draw from the last edge with nothing below it to the first with everything below it."""
     first = max(int(np.searchsorted(below, NOTHING, "right")) - 1, 0)
     last = int(np.searchsorted(below, below[-1] - NOTHING, "left")) + 1
     ax.plot(below[first:last], edges[first:last], zorder=2, **look)
-
-
-def _inverse_cdf_legend(shown: list[Histogram]) -> list[Artist]:
-    handles: list[Artist] = [
-        Line2D([], [], color=D_COLOR, label="D"),
-        Line2D([], [], color=D1_COLOR, ls=(0, (3, 1)), label="D′"),
-    ]
-    if any(histogram.exact is not None for histogram in shown):
-        handles += [
-            Line2D([], [], **DOTS, markerfacecolor=face, label=f"exactly, on {name}")
-            for name, face in (("D", INK), ("D′", "white"))
-        ]
-    if any(any(histogram.nan) for histogram in shown):
-        handles.append(Patch(facecolor="none", edgecolor=FAINT, hatch=HATCH, label="NaN"))
-    return handles
-
-
-# The total variation distance of two histograms, against the number of bins.
 
 
 KEY = "estimator.bins"
 
 
 def unfit_total_variation(record: Record) -> str | None:
-    """Why a record cannot be drawn so."""
+    """Return why the record does not fit; None if it does."""
     if not any(len(points) > 1 for points in _distances(record).values()):
         return "the number of bins of a histogram is not swept"
     return None
 
 
 def draw_total_variation(record: Record) -> Picture:
-    """Draws it: a line for each mechanism, means and the range of replicates."""
+    """Draw the distance against the number of bins, with the range of replicates."""
     found = _distances(record)
-    picture = new(COLUMN, 2.4)
+    picture = drawing.new(drawing.COLUMN, 2.4)
     ax = picture.subplots()
-    exact = _claims(record)
-    signs = []
+    claimed = _claims(record)
+    handles = []
     for place, (name, points) in enumerate(found.items()):
-        look, bins = named(place), sorted(points)
+        look, bins = drawing.named(place), sorted(points)
         means = [float(np.mean(points[b])) for b in bins]
         for b in bins:
             ends = [min(points[b]), max(points[b])]
             ax.plot([b, b], ends, color=look.color, lw=0.8, zorder=2)
         style: Any = {"color": look.color, "marker": look.marker, "markerfacecolor": "white"}
-        ax.plot(bins, means, ls=(0, (1, 1.2)), zorder=3, **style)
-        signs.append(Line2D([], [], ls=":", label=f"{shorten(name, 30)}, {ESTIMATE}", **style))
-        if name in exact:
-            ax.axhline(exact[name], color=INK, lw=1.2, zorder=1)
-    if exact:
-        signs.append(Line2D([], [], color=INK, lw=1.2, label=CLAIMED))
+        ax.plot(bins, means, ls=drawing.DOTTED, zorder=3, **style)
+        label = f"{drawing.shorten(name, 30)}, {drawing.ESTIMATE}"
+        handles.append(Line2D([], [], ls=":", label=label, **style))
+        if name in claimed:
+            ax.axhline(claimed[name], color=INK, lw=1.2, zorder=1)
+    if claimed:
+        handles.append(Line2D([], [], color=INK, lw=1.2, label=drawing.CLAIMED))
     ax.set(xscale="log", xlabel="bins", ylabel="total variation distance")
     ax.set_ylim(bottom=-0.01)
-    log_ticks(
-        ax.xaxis, [10.0**p for p in range(1, 5) if 10.0**p <= 2 * max(map(max, found.values()))]
+    most = 2 * max(map(max, found.values()))
+    drawing.log_ticks(ax.xaxis, [10.0**p for p in range(1, 5) if 10.0**p <= most])
+    return drawing.finish(
+        picture,
+        handles,
+        record,
+        f"Total variation distance of {drawing.audit_name(record)} between two "
+        "histograms, against their number of bins: an estimate and no bound.",
+        drawing.repeats(record),
     )
-    legend(picture, signs)
-    picture.caption = " ".join(
-        [
-            f"Total variation distance of {shorten(record.audit.name, 60)} between two "
-            "histograms, against their number of bins: an estimate and no bound.",
-            *notes.repeats(record),
-            *notes.left_out(record),
-            notes.NO_PROOF,
-        ]
-    )
-    return picture
 
 
 def _claims(record: Record) -> dict[str, float]:
-    """δ at ε = 0, which is the total variation distance that a claim allows."""
+    """Return the claimed δ at ε = 0, which is the total variation distance that a claim allows."""
     return {
         cell.mechanism.label: cell.claim.profile[0][1]
         for cell in record.cells
@@ -372,7 +294,7 @@ def _claims(record: Record) -> dict[str, float]:
 
 
 def _distances(record: Record) -> dict[str, dict[float, list[float]]]:
-    """For each mechanism and number of bins, those of all replicates; of one estimator."""
+    """Return distances by mechanism and number of bins, of all replicates of one estimator."""
     found: dict[str, dict[float, list[float]]] = {}
     for group in groups(record.cells):
         points: dict[float, list[float]] = {}
@@ -381,8 +303,8 @@ def _distances(record: Record) -> dict[str, dict[float, list[float]]]:
             for cell in spot.done:
                 if bins is not None and (distance := _distance(cell)) is not None:
                     points.setdefault(bins, []).append(distance)
-        if points and group.names[0] not in found:
-            found[group.names[0]] = points
+        if points:
+            found.setdefault(group.names[0], points)
     return found
 
 

@@ -5,21 +5,31 @@ from __future__ import annotations
 import csv
 import itertools
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from matplotlib.lines import Line2D
 
 from dpframe.common.text import did_you_mean
 from dpframe.errors import DpframeError
-from dpframe.report.figures.drawing import shorten
+from dpframe.report.figures.drawing import BESIDE, shorten
 from dpframe.report.group import FIRST_KEYS, Group, Spot, groups, same, short
 from dpframe.report.words import number, setting
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dpframe.results.model import CellRecord, Record
+from dpframe.results.model import CellRecord, Record
 
 
-# The numbers of some cells that are drawn as one point: claimed, exact, estimated, certified.
+def has_several(found: Sequence[Group], part: int) -> bool:
+    """Return True if the groups differ in one of their names."""
+    return len({group.names[part] for group in found}) > 1
+
+
+def told(spot: Spot, keys: Iterable[str], beside: Iterable[str] | None = None) -> list[str]:
+    """Return swept keys with their values, as text."""
+    known = list(spot.values if beside is None else beside)
+    return [f"{short(key, known)} {setting(spot.values[key])}" for key in keys]
+
+
+# The losses of the replicates that are drawn as one point.
 
 
 def values(spot: Spot) -> list[float]:
@@ -29,12 +39,27 @@ def values(spot: Spot) -> list[float]:
 
 
 def published(spot: Spot, beside: Published | None) -> float | None:
-    """Values found elsewhere."""
+    """Return the published loss, if there is one."""
     return None if beside is None else beside.of(spot.cells[0])
 
 
+def all_published(spots: Sequence[Spot], beside: Published | None) -> list[float]:
+    """Return all published losses; raise DpframeError if there is a table but no loss."""
+    found = [value for spot in spots if (value := published(spot, beside)) is not None]
+    if beside is not None and not found:
+        raise DpframeError(f"{beside.name}: none of its rows is about a cell that is drawn")
+    return found
+
+
+def handles(beside: Published | None) -> list[Line2D]:
+    """Return the handle of published losses, if there are some."""
+    if beside is None:
+        return []
+    return [Line2D([], [], label=f"as {shorten(beside.name, 30)} has it", **BESIDE)]
+
+
 def certified(spot: Spot) -> float | None:
-    """The bound; of replicates the least."""
+    """Return the certified bound; the least of replicates."""
     bounds = spot.estimates("epsilon_lower")
     return min(bounds) if bounds else None
 
@@ -45,7 +70,7 @@ def claimed(spot: Spot) -> float | None:
 
 
 def _single(spot: Spot) -> bool:
-    """True for one release: claim and truth of a record are those of one release."""
+    """Return True for one release, as claim and truth of a record are about one release."""
     return all(cell.estimator.params.get("compositions", 1) == 1 for cell in spot.cells)
 
 
@@ -55,15 +80,12 @@ def exact(spot: Spot) -> float | None:
     return truths[0] if truths and _single(spot) else None
 
 
-# Which cells of a record a figure shows.
-
-
 PARTS = ("mechanism", "attack", "estimator")
 MOST_LISTED = 12
 
 
 def kept(record: Record, where: Mapping[str, object]) -> Record:
-    """The record with those cells alone that have these labels and swept values.
+    """Return the record with only the cells that have these labels and swept values.
 
     Args:
         record: of a run.
@@ -91,7 +113,7 @@ def kept(record: Record, where: Mapping[str, object]) -> Record:
 
 
 def value_of(spot: Spot, key: str) -> Any:
-    """Value of a swept key, also where all cells that are left of a group have the same."""
+    """Return the value of a swept key, also if all cells left of a group share it."""
     return spot.values.get(key, spot.cells[0].swept.get(key))
 
 
@@ -108,11 +130,8 @@ def _is(value: object, wanted: object) -> bool:
     return value == wanted or setting(value) == setting(wanted)
 
 
-# Tables of cells: rows and columns are swept keys, or names where nothing is swept.
-
-
 class Table(NamedTuple):
-    """One table of cells."""
+    """A table of cells."""
 
     title: str
     rows: list[str]
@@ -121,7 +140,7 @@ class Table(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """All tables, and what their sides are named by."""
+    """All tables, and the names of their sides."""
 
     down: str
     across: str
@@ -129,7 +148,7 @@ class Layout(NamedTuple):
 
 
 def share(spot: Spot) -> float | None:
-    """Certified / claimed; of replicates the least. None without both."""
+    """Return certified ε / claimed ε, the least of replicates; None without both."""
     bounds, claim = spot.estimates("epsilon_lower"), spot.claim
     if not bounds or claim is None or math.isnan(claim):
         return None
@@ -147,13 +166,11 @@ def layout(found: list[Group]) -> Layout:
     keys.sort(key=lambda key: (not key.endswith(".epsilon"), -sizes[key]))
     across, down = keys[:2]
     parts: dict[tuple[str, ...], list[Spot]] = {}
-    telling = [len({group.names[part] for group in found}) > 1 for part in range(3)]
+    telling = [has_several(found, part) for part in range(3)]
     telling[0] = telling[0] or not any(telling)
     for group in found:
         for spot in group.spots:
-            rest = [
-                f"{short(k, keys)} {setting(spot.values[k])}" for k in group.keys if k in keys[2:]
-            ]
+            rest = told(spot, (k for k in group.keys if k in keys[2:]), keys)
             named = [name for name, tells in zip(group.names, telling, strict=True) if tells]
             parts.setdefault((*named, *rest), []).append(spot)
     rows, columns = _table_values(found, down), _table_values(found, across)
@@ -170,12 +187,12 @@ def _rows(found: list[Group], keys: list[str]) -> Layout:
     """One table: a row for each group, a column for each value or each estimator."""
     if keys:
         columns = _table_values(found, keys[0])
-        who = [" · ".join(_telling(group, found, range(3))) for group in found]
-        table = []
+        parts = [part for part in range(3) if part == 0 or has_several(found, part)]
+        table, names = [], []
         for group in found:
             at = {same(value_of(spot, keys[0])): spot for spot in group.spots}
             table.append([at.get(same(column)) for column in columns])
-        names = [shorten(name, 30) for name in who]
+            names.append(shorten(" · ".join(group.names[part] for part in parts), 30))
         return Layout("", _claimed(short(keys[0])), [Table("", names, _texts(columns), table)])
     estimators = list(dict.fromkeys(group.names[2] for group in found))
     rows = list(dict.fromkeys((group.names[0], group.names[1]) for group in found))
@@ -183,14 +200,6 @@ def _rows(found: list[Group], keys: list[str]) -> Layout:
     table = [[at_names.get((*row, name)) for name in estimators] for row in rows]
     named = [shorten(" · ".join(row), 34) for row in rows]
     return Layout("", "", [Table("", named, [shorten(e, 18) for e in estimators], table)])
-
-
-def _telling(group: Group, found: list[Group], parts: range) -> list[str]:
-    return [
-        group.names[part]
-        for part in parts
-        if part == 0 or len({other.names[part] for other in found}) > 1
-    ]
 
 
 def _claimed(name: str) -> str:
@@ -208,25 +217,17 @@ def _texts(values: list[Any]) -> list[str]:
     return [shorten(setting(value), 14) for value in values]
 
 
-# Which cell becomes a point of which line in which panel.
-
-
-MOST_LINES = 8
-"""In a panel; of more, evenly chosen ones are shown."""
-TITLE = 38
-"""Letters that fit above a panel."""
+MOST_LINES = 8  # in a panel; of more, evenly chosen ones are shown
+TITLE = 38  # letters that fit above a panel
 
 
 class Line(NamedTuple):
     """Cells along the swept key, all else fixed."""
 
     label: str
-    place: int
-    """Index of the line in the figure; lines with one index look alike in all panels."""
-    variant: int
-    """Index of its mechanism among those that share the panel."""
-    marks: tuple[tuple[float, Spot], ...]
-    """Value of the swept key, and the cells there."""
+    place: int  # index of the line in the figure; lines with one index look alike in all panels
+    variant: int  # index of its mechanism among those that share the panel
+    marks: tuple[tuple[float, Spot], ...]  # value of the swept key, and the cells there
 
 
 class Panel(NamedTuple):
@@ -235,21 +236,21 @@ class Panel(NamedTuple):
     title: str
     lines: tuple[Line, ...]
 
+    @property
+    def marks(self) -> list[tuple[float, Spot]]:
+        """The marks of all lines."""
+        return [mark for line in self.lines for mark in line.marks]
+
 
 class Plan(NamedTuple):
     """The layout of a figure over a swept parameter."""
 
-    key: str
-    """The swept key along the horizontal axis."""
-    line_key: str | None
-    """The key that tells the lines apart: a swept key, `estimator`, or None."""
-    labels: tuple[str, ...]
-    """Labels of the lines, by index."""
-    ordered: bool
-    """True if the lines are ordered, as numbers are."""
+    key: str  # the swept key along the horizontal axis
+    line_key: str | None  # the key that tells the lines apart: a swept key, `estimator`, or None
+    labels: tuple[str, ...]  # labels of the lines, by index
+    ordered: bool  # true if the lines are ordered, as numbers are
     panels: tuple[Panel, ...]
-    dropped: int
-    """Lines left out, because there are too many."""
+    dropped: int  # lines left out, because there are too many
 
 
 def planned(record: Record, together: Sequence[Sequence[str]] = ()) -> Plan:
@@ -266,8 +267,7 @@ def planned(record: Record, together: Sequence[Sequence[str]] = ()) -> Plan:
     key = _along(found)
     found = [g for g in found if any(number(value_of(s, key)) is not None for s in g.spots)]
     line_key = _between(found, key)
-    several = len({group.names[2] for group in found}) > 1
-    if line_key is None and several:
+    if line_key is None and has_several(found, 2):
         line_key = "estimator"
     values = _line_values(found, line_key)
     ordered = line_key != "estimator" and all(number(value) is not None for value in values)
@@ -290,7 +290,7 @@ def planned(record: Record, together: Sequence[Sequence[str]] = ()) -> Plan:
 
 
 def _along(found: list[Group]) -> str:
-    """The key along the axis: the claim's ε, else the one with most values."""
+    """Return the key along the axis: the claim's ε, else the one with most values."""
     counts: dict[str, int] = {}
     for group in found:
         for key in group.keys:
@@ -302,7 +302,7 @@ def _along(found: list[Group]) -> str:
 
 
 def _between(found: list[Group], along: str) -> str | None:
-    """The key that tells lines apart: of those left, the one with most values."""
+    """Return the key that tells lines apart: of those left, the one with most values."""
     counts: dict[str, int] = {}
     for group in found:
         for key in group.keys:
@@ -332,13 +332,10 @@ def _panel(group: Group, spot: Spot, key: str, line_key: str | None) -> tuple[st
     """Name a panel by mechanism, attack, estimator, and the remaining keys."""
     rest = [k for k in group.keys if k not in (key, line_key)]
     estimator = "" if line_key == "estimator" else group.names[2]
-    fixed = ", ".join(f"{_spoken(short(k, group.swept))} {setting(spot.values[k])}" for k in rest)
+    # Such as "estimator's sampling probability" for estimator.sampling_probability.
+    spoken = {k: short(k, group.swept).replace(".", "'s ").replace("_", " ") for k in rest}
+    fixed = ", ".join(f"{name} {setting(spot.values[k])}" for k, name in spoken.items())
     return (group.names[0], group.names[1], estimator, fixed)
-
-
-def _spoken(key: str) -> str:
-    """Estimator's sampling probability, for estimator.sampling_probability."""
-    return key.replace(".", "'s ").replace("_", " ")
 
 
 def _panels(
@@ -363,7 +360,9 @@ def _panels(
                 continue
             for place, marks in sorted(lines.items()):
                 variant = list(shared).index(where[0])
-                line = Line(labels[place], place, variant, tuple(sorted(marks, key=_x)))
+                line = Line(
+                    labels[place], place, variant, tuple(sorted(marks, key=lambda mark: mark[0]))
+                )
                 merged.setdefault(where[1:], []).append(line)
         for rest, found in merged.items():
             extra = [rest[0] if telling[0] else "", rest[1] if telling[1] else "", rest[2]]
@@ -375,21 +374,14 @@ def _panels(
     return tuple(panels)
 
 
-def _x(mark: tuple[float, Spot]) -> float:
-    return mark[0]
-
-
-# Numbers from elsewhere, a paper's table for example, to be drawn beside those of a record.
-
-
 MECHANISM, EPSILON = "mechanism", "epsilon"
 
 
 class Published:
-    """A table: for mechanisms and swept values the ε that somebody else found."""
+    """Values of ε from elsewhere, such as a paper, by mechanism and swept values."""
 
     def __init__(self, text: str, name: str) -> None:
-        """Reads it.
+        """Read the table.
 
         Args:
             text: CSV with the columns `mechanism` (a label or the name of a plugin), `epsilon`
@@ -401,7 +393,7 @@ class Published:
             DpframeError: columns are missing, or a value is no number.
         """
         rows = text.splitlines()
-        before = sum(1 for row in itertools.takewhile(lambda row: row.startswith("#"), rows))
+        before = len(list(itertools.takewhile(lambda row: row.startswith("#"), rows)))
         lines = csv.DictReader(rows[before:])
         columns = list(lines.fieldnames or ())
         if missing := [c for c in (MECHANISM, EPSILON) if c not in columns]:
@@ -421,7 +413,7 @@ class Published:
             self._found[(str(row[MECHANISM]), *place)] = epsilon
 
     def of(self, cell: CellRecord) -> float | None:
-        """The number for a cell, if there is one."""
+        """Return the published ε of a cell, if there is one."""
         known = [_setting(cell, key) for key in self.keys]
         if any(value is None for value in known):
             return None
@@ -433,7 +425,7 @@ class Published:
 
 
 def _setting(cell: CellRecord, key: str) -> object:
-    """Value of a swept key, or of a parameter that is the same in all cells; None for neither."""
+    """Return a swept value, or a parameter that is the same in all cells; None for neither."""
     part, _, name = key.partition(".")
     if key in cell.swept or part not in ("mechanism", "pair", "attack", "estimator"):
         return cell.swept.get(key)
@@ -441,7 +433,7 @@ def _setting(cell: CellRecord, key: str) -> object:
 
 
 def _same(value: object) -> str:
-    """Equal for equal values: 1, 1.0 and "1" are."""
+    """Return a text that is equal for equal values, such as 1, 1.0 and "1"."""
     if isinstance(value, str):
         try:
             return repr(float(value))

@@ -2,69 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from dpframe.errors import DpframeError
-from dpframe.report.figures import drawing as notes
-from dpframe.report.figures import points as losses
-from dpframe.report.figures.drawing import (
-    BESIDE,
-    CERTIFIED,
-    CLAIMED,
-    DOTTED,
-    ESTIMATE,
-    FAINT,
-    INK,
-    QUIET,
-    TRUTH,
-    WIDE,
-    Look,
-    Scale,
-    dress,
-    grid,
-    legend,
-    log_ticks,
-    name_axes,
-    named,
-    ordered,
-    scale,
-    shorten,
-)
-from dpframe.report.figures.points import Line, Panel, Plan, planned
+from dpframe.report.figures import drawing, points
+from dpframe.report.figures.drawing import CLAIMED, FAINT, INK, QUIET, TRUTH, Look, Picture, Scale
+from dpframe.report.figures.points import Line, Panel, Plan, Published
 from dpframe.report.words import WORDS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matplotlib.axes import Axes
-
-    from dpframe.report.figures.drawing import Picture
-    from dpframe.report.figures.points import Published
-    from dpframe.results.model import Record
-
+from dpframe.results.model import Record
 
 MOST_PANELS = 12
 VARIANTS = ("-", (0, (4, 1.5)), (0, (1, 1)))
 
 
 def unfit(record: Record) -> str | None:
-    """Why a record cannot be drawn so."""
+    """Return why the record does not fit; None if it does."""
     if not any(cell.estimate for cell in record.cells):
         return "none of its cells has an estimate"
-    if not planned(record).panels:
+    if not points.planned(record).panels:
         return "no parameter that is a number is swept"
     return None
 
 
 def draw(
-    record: Record,
-    together: Sequence[Sequence[str]] = (),
-    beside: Published | None = None,
+    record: Record, together: Sequence[Sequence[str]] = (), beside: Published | None = None
 ) -> Picture:
-    """Draws it.
+    """Draw the losses.
 
     Args:
         record: of a run.
@@ -74,157 +41,129 @@ def draw(
     Raises:
         DpframeError: there are such numbers, but none for any cell.
     """
-    plan = planned(record, together)
+    plan = points.planned(record, together)
     panels = plan.panels[:MOST_PANELS]
-    spots = [spot for panel in panels for line in panel.lines for _, spot in line.marks]
-    published = [v for spot in spots if (v := losses.published(spot, beside)) is not None]
-    if beside is not None and not published:
-        raise DpframeError(f"{beside.name}: none of its rows is about a cell that is drawn")
-    scaled = scale(
-        [*published, *(value for spot in spots for value in losses.values(spot))],
-        [
-            value
-            for spot in spots
-            for value in (losses.claimed(spot), losses.exact(spot))
-            if value is not None
-        ],
+    spots = [spot for panel in panels for _, spot in panel.marks]
+    published = points.all_published(spots, beside)
+    references = [value for s in spots for value in (points.claimed(s), points.exact(s))]
+    scaled = drawing.scale(
+        [*published, *(value for spot in spots for value in points.values(spot))],
+        [value for value in references if value is not None],
     )
-    picture, axes = grid(len(panels))
+    picture, axes = drawing.grid(len(panels))
     for ax, panel in zip(axes, panels, strict=True):
         _draw(ax, panel, plan, scaled)
-        found = [
-            (x, scaled.place(value))
-            for line in panel.lines
-            for x, spot in line.marks
-            if (value := losses.published(spot, beside)) is not None
-        ]
-        if found:
-            ax.plot([x for x, _ in found], [y for _, y in found], **BESIDE)
-    _along(axes, panels, plan)
-    name_axes(axes, _name(plan.key), "loss ε")
-    handles = _legend(plan, panels)
-    if beside is not None:
-        handles.append(Line2D([], [], label=f"as {shorten(beside.name, 30)} has it", **BESIDE))
-    legend(picture, handles)
-    picture.caption = " ".join(_caption(record, plan))
-    return picture
+        found = scaled.columns((x, points.published(spot, beside)) for x, spot in panel.marks)
+        if found[0]:
+            ax.plot(*found, **drawing.BESIDE)
+    _set_horizontal_axis(axes, sorted({x for panel in panels for x, _ in panel.marks}))
+    drawing.name_axes(axes, _name(plan.key), "loss ε")
+    return drawing.finish(
+        picture,
+        [*_legend(plan, panels), *points.handles(beside)],
+        record,
+        f"Loss of {drawing.audit_name(record)} against {_name(plan.key)}; between the swept "
+        "values lines and areas only guide the eye.",
+        drawing.promise(record),
+        _own_claims(panels),
+        drawing.repeats(record),
+        drawing.more(len(plan.panels) - MOST_PANELS, "panel"),
+        drawing.more(plan.dropped, "line"),
+    )
 
 
-def _look(line: Line, plan: Plan) -> Look:
-    return ordered(line.place, len(plan.labels)) if plan.ordered else named(line.place)
+def _look(place: int, plan: Plan) -> Look:
+    return drawing.ordered(place, len(plan.labels)) if plan.ordered else drawing.named(place)
 
 
 def _draw(ax: Axes, panel: Panel, plan: Plan, scaled: Scale) -> None:
     ax.set_title(panel.title)
     apart = plan.line_key == "estimator" or len(panel.lines) == 1
     if not apart:
-        _band(ax, panel, scaled)
-    for name, style in ((CLAIMED, "-"), (TRUTH, DOTTED)):
-        _reference(ax, panel, plan, name, style, scaled)
+        _draw_band(ax, panel, scaled)
+    for name in (CLAIMED, TRUTH):
+        _draw_reference(ax, panel, plan, name, scaled)
     for line in panel.lines:
-        look = _look(line, plan)
+        look = _look(line.place, plan)
+        sign: Any = {"color": look.color, "marker": look.marker}
         style = VARIANTS[line.variant % 3] if plan.ordered else look.dashes
-        measured = [(x, spot.mean("epsilon"), spot) for x, spot in line.marks]
-        points = [(x, scaled.place(y), spot) for x, y, spot in measured if y is not None]
         if apart:
-            bounds = [(x, b) for x, spot in line.marks if (b := losses.certified(spot)) is not None]
-            ax.plot(
-                [x for x, _ in bounds],
-                scaled.places(y for _, y in bounds),
-                color=look.color,
-                marker=look.marker,
-                ls="-",
-                label=None,
-                zorder=3,
-            )
-            style = DOTTED
-        ax.plot(
-            [x for x, _, _ in points],
-            [y for _, y, _ in points],
-            color=look.color,
-            ls=style,
-            lw=0.9,
-            zorder=3,
-        )
-        for x, y, spot in points:
-            face = "white" if apart else _face(spot.verdict, look.color)
-            ax.plot(
-                [x], [y], color=look.color, marker=look.marker, markerfacecolor=face, zorder=3.5
-            )
-        _spread(ax, line, look, scaled)
-    dress(ax, "y", scaled)
+            bounds = [(x, points.certified(spot)) for x, spot in line.marks]
+            ax.plot(*scaled.columns(bounds), **sign, ls="-", label=None, zorder=3)
+            style = drawing.DOTTED
+        means = [(x, spot.mean("epsilon")) for x, spot in line.marks]
+        ax.plot(*scaled.columns(means), color=look.color, ls=style, lw=0.9, zorder=3)
+        for (x, spot), (_, mean) in zip(line.marks, means, strict=True):
+            if mean is not None:
+                face = "white" if apart else _face(spot.verdict, look.color)
+                ax.plot([x], [scaled.place(mean)], **sign, markerfacecolor=face, zorder=3.5)
+        for x, spot in line.marks:
+            values = scaled.places(spot.estimates("epsilon"))
+            if len(values) > 1:  # from the least to the largest of the replicates
+                ax.plot([x, x], [min(values), max(values)], color=look.color, lw=0.8, zorder=2.9)
+    drawing.dress(ax, "y", scaled)
 
 
 def _face(verdict: str | None, color: str) -> str:
-    """Full if violated, grey if inconclusive, else empty."""
+    """Return the fill of a sign: full if violated, grey if inconclusive, else empty."""
     return {"violated": color, "inconclusive": FAINT}.get(verdict or "", "white")
 
 
-def _spread(ax: Axes, line: Line, look: Look, scaled: Scale) -> None:
-    """From the least to the largest of the replicates."""
-    for x, spot in line.marks:
-        values = [scaled.place(value) for value in spot.estimates("epsilon")]
-        if len(values) > 1:
-            ax.plot([x, x], [min(values), max(values)], color=look.color, lw=0.8, zorder=2.9)
-
-
-def _band(ax: Axes, panel: Panel, scaled: Scale) -> None:
-    """Up to what the line that shows most certifies."""
+def _draw_band(ax: Axes, panel: Panel, scaled: Scale) -> None:
+    """Fill the area below the largest certified bound of all lines."""
     best: dict[float, float] = {}
-    for line in panel.lines:
-        for x, spot in line.marks:
-            bound = losses.certified(spot)
-            if bound is not None:
-                best[x] = max(best.get(x, 0.0), bound)
+    for x, spot in panel.marks:
+        if (bound := points.certified(spot)) is not None:
+            best[x] = max(best.get(x, 0.0), bound)
     if best:
-        xs = sorted(best)
-        bottom = scaled.limits[0]
-        tops = [scaled.place(best[x]) for x in xs]
-        ax.fill_between(xs, bottom, tops, color=FAINT, lw=0, alpha=0.55, zorder=1)
+        xs, tops = scaled.columns(sorted(best.items()))
+        ax.fill_between(xs, scaled.limits[0], tops, color=FAINT, lw=0, alpha=0.55, zorder=1)
         ax.plot(xs, tops, color=QUIET, lw=0.6, zorder=1.1)
 
 
-def _reference(ax: Axes, panel: Panel, plan: Plan, name: str, style: Any, scaled: Scale) -> None:
+def _draw_reference(ax: Axes, panel: Panel, plan: Plan, name: str, scaled: Scale) -> None:
     """Draw the claimed or true loss, once for lines that share it."""
     known = [(line, _known(line, name)) for line in panel.lines]
-    told = {tuple(found) for _, found in known if found}
+    different = len({tuple(found) for _, found in known if found}) > 1
     drawn = set()
     for line, found in known:
         claims = [(x, spot.claim) for x, spot in line.marks]
         if not found or (name == TRUTH and found == claims) or tuple(found) in drawn:
             continue
         drawn.add(tuple(found))
-        color, width = (INK, 1.6) if name == CLAIMED else (QUIET, 1.2)
-        if len(told) > 1:  # each line has its own
-            color = _look(line, plan).color
-        ys = [scaled.place(value) for _, value in found]
+        style = dict(REFERENCES[name])
+        if different:
+            style["color"] = _look(line.place, plan).color
         one = "_" if len(found) == 1 else None  # a line of one point would not be seen
-        drawing = Line2D([x for x, _ in found], ys, color=color, lw=width, ls=style, marker=one)
-        drawing.set(markersize=9, zorder=2)
-        ax.add_line(drawing)
+        ax.add_line(Line2D(*scaled.columns(found), **style, marker=one, markersize=9, zorder=2))
+
+
+REFERENCES: dict[str, dict[str, Any]] = {
+    CLAIMED: {"color": INK, "lw": 1.6, "ls": "-"},
+    TRUTH: {"color": QUIET, "lw": 1.2, "ls": drawing.DOTTED},
+}
 
 
 def _known(line: Line, name: str) -> list[tuple[float, float]]:
     """Return the claimed or true losses along a line."""
-    pick = losses.claimed if name == CLAIMED else losses.exact
+    pick = points.claimed if name == CLAIMED else points.exact
     return [(x, value) for x, spot in line.marks if (value := pick(spot)) is not None]
 
 
-def _along(axes: Sequence[Axes], panels: Sequence[Panel], plan: Plan) -> None:
-    """The horizontal axis, the same in all panels."""
-    values = sorted({x for panel in panels for line in panel.lines for x, _ in line.marks})
-    log = values[0] > 0 and values[-1] / values[0] >= WIDE
+def _set_horizontal_axis(axes: Sequence[Axes], values: list[float]) -> None:
+    """Set the horizontal axis, the same in all panels."""
+    first, last = values[0], values[-1]
+    log = first > 0 and last / first >= drawing.WIDE
     for ax in axes:
         if log:
             ax.set_xscale("log")
-        margin = (values[-1] / values[0]) ** 0.05 if log else 0.05 * (values[-1] - values[0])
-        ends = (values[0], values[-1])
-        ax.set_xlim(
-            ends[0] / margin if log else ends[0] - margin,
-            ends[1] * margin if log else ends[1] + margin,
-        )
+            margin = (last / first) ** 0.05
+            ax.set_xlim(first / margin, last * margin)
+        else:
+            margin = 0.05 * (last - first)
+            ax.set_xlim(first - margin, last + margin)
         if len(values) <= 8:
-            log_ticks(ax.xaxis, values)
+            drawing.log_ticks(ax.xaxis, values)
 
 
 def _name(key: str) -> str:
@@ -235,67 +174,45 @@ def _name(key: str) -> str:
 
 def _legend(plan: Plan, panels: Sequence[Panel]) -> list[Line2D | Patch]:
     lines = [line for panel in panels for line in panel.lines]
-    spots = [spot for line in lines for _, spot in line.marks]
+    spots = [spot for panel in panels for _, spot in panel.marks]
     bounded = {
-        line.place for line in lines for _, s in line.marks if losses.certified(s) is not None
+        line.place for line in lines for _, s in line.marks if points.certified(s) is not None
     }
     apart = plan.line_key in ("estimator", None)
     handles: list[Line2D | Patch] = []
     for place, label in enumerate(plan.labels if plan.line_key else ()):
-        look = ordered(place, len(plan.labels)) if plan.ordered else named(place)
+        look = _look(place, plan)
         text = f"{_name(plan.line_key or '')} {label}" if plan.ordered else label
-        handles.append(
-            Line2D(
-                [],
-                [],
-                color=look.color,
-                marker=look.marker,
-                markerfacecolor=look.color if apart and place in bounded else "white",
-                ls="-" if plan.ordered or apart else look.dashes,
-                label=shorten(text, 40),
-            )
-        )
-    if any(losses.claimed(spot) is not None for spot in spots):
-        handles.append(Line2D([], [], color=INK, lw=1.6, label=CLAIMED))
-    if any(losses.exact(spot) not in (None, losses.claimed(spot)) for spot in spots):
-        handles.append(Line2D([], [], color=QUIET, lw=1.2, ls=DOTTED, label=TRUTH))
-    if bounded:
-        handles.append(
-            Line2D([], [], color=QUIET, marker="o", label=f"{CERTIFIED}: at least this")
-            if apart
-            else Patch(color=FAINT, alpha=0.55, label=f"{CERTIFIED}, by the line that shows most")
-        )
-    if apart:
-        handles.append(_sign("white", ESTIMATE, DOTTED))
-    else:
-        for verdict in dict.fromkeys(spot.verdict for spot in spots):
-            face = _face(verdict, QUIET)
-            handles.append(_sign(face, f"estimate; {WORDS.get(verdict, 'failed')}", "none"))
+        style: Any = {
+            "color": look.color,
+            "marker": look.marker,
+            "markerfacecolor": look.color if apart and place in bounded else "white",
+            "ls": "-" if plan.ordered or apart else look.dashes,
+        }
+        handles.append(Line2D([], [], **style, label=drawing.shorten(text, 40)))
+    if any(points.claimed(spot) is not None for spot in spots):
+        handles.append(Line2D([], [], **REFERENCES[CLAIMED], label=CLAIMED))
+    if any(points.exact(spot) not in (None, points.claimed(spot)) for spot in spots):
+        handles.append(Line2D([], [], **REFERENCES[TRUTH], label=TRUTH))
+    certified = drawing.CERTIFIED
+    if bounded and apart:
+        handles.append(Line2D([], [], color=QUIET, marker="o", label=f"{certified}: at least this"))
+    elif bounded:
+        label = "largest certified bound"
+        handles.append(Patch(color=FAINT, alpha=0.55, label=label))
+    signs = {drawing.ESTIMATE: "white"}
+    if not apart:
+        verdicts = dict.fromkeys(spot.verdict for spot in spots)
+        signs = {f"estimate; {WORDS.get(v, 'failed')}": _face(v, QUIET) for v in verdicts}
+    for label, face in signs.items():
+        sign: Any = {"color": QUIET, "marker": "o", "markerfacecolor": face}
+        handles.append(Line2D([], [], **sign, ls=drawing.DOTTED if apart else "none", label=label))
     return handles
 
 
-def _sign(face: str, label: str, dashes: Any) -> Line2D:
-    return Line2D([], [], color=QUIET, marker="o", markerfacecolor=face, ls=dashes, label=label)
-
-
-def _own_claims(plan: Plan) -> list[str]:
+def _own_claims(panels: Sequence[Panel]) -> str:
     """Say that claims have the colours of the lines if they differ."""
-    for panel in plan.panels[:MOST_PANELS]:
+    for panel in panels:
         if len({tuple(found) for line in panel.lines if (found := _known(line, CLAIMED))}) > 1:
-            return ["Thick, without signs: what is claimed for the line of the same shade."]
-    return []
-
-
-def _caption(record: Record, plan: Plan) -> list[str]:
-    more = len(plan.panels) - MOST_PANELS
-    return [
-        f"Loss of {shorten(record.audit.name, 60)} against {_name(plan.key)}; between the swept "
-        "values lines and areas only guide the eye.",
-        notes.promise(record),
-        *_own_claims(plan),
-        *notes.repeats(record),
-        *notes.more(more, "panel"),
-        *notes.more(plan.dropped, "line"),
-        *notes.left_out(record),
-        notes.NO_PROOF,
-    ]
+            return "Thick, without signs: what is claimed for the line of the same shade."
+    return ""

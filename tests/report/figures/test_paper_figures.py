@@ -47,7 +47,7 @@ def test_mu_is_read_off_the_error_rates_at_each_threshold():
         cell["estimate"] |= {"interval": ends}
         cells.append(cell)
     record = as_record(made_records.record(cells))
-    (cuts,) = threshold_curve._threshold_curve_curves(record).values()
+    (cuts,) = threshold_curve._cuts(record).values()
     assert [cut.threshold for cut in cuts] == [-0.5, 0.5, 1.5]
     assert [cut.mu for cut in cuts] == pytest.approx([1, 1, 1], abs=1e-4)
     assert [cut.low for cut in cuts] == pytest.approx([0.9] * 3)
@@ -68,7 +68,7 @@ def test_the_exact_mu_is_that_of_the_exact_rates():
         cell["statistic"] = {"name": "ThresholdCounts", "threshold": cut}
         cells.append(cell | {"exact_shares": [[0.9, 0.1], [0.1, 0.9]]})
     record = as_record(made_records.record(cells))
-    (cuts,) = threshold_curve._threshold_curve_curves(record).values()
+    (cuts,) = threshold_curve._cuts(record).values()
     assert [cut.exact for cut in cuts] == pytest.approx([2 * stats.norm.ppf(0.9)] * 2)
     assert [cut.mu for cut in cuts] == pytest.approx([2 * stats.norm.ppf(0.8)] * 2)
     picture = figures.draw(record, "threshold-curve")

@@ -61,7 +61,7 @@ def test_the_caption_says_what_is_certified_and_what_is_not(found):
     assert shown == ["claimed", "these scores, no bound"]
     assert "600 scores with the record, 500 without" in picture.caption
     for one in (picture, draw_scores(found)):
-        assert "none is excluded" in one.caption
+        assert "does not rule one out" in one.caption
         assert "private" not in one.caption
 
 

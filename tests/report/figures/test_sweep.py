@@ -83,7 +83,7 @@ def test_estimates_alone_are_never_drawn_as_bounds():
 def test_the_legend_names_what_is_claimed_certified_and_estimated(small):
     said = legend(figures.draw(small, "sweep"))
     assert "claimed" in said
-    assert "certified, by the line that shows most" in said
+    assert "largest certified bound" in said
     assert "estimate; no violation found" in said
     assert "estimate; violated" in said
 
