@@ -219,6 +219,7 @@ class Session:
         """Installs a package of the page, without touching the environment of the tests."""
         (wheel,) = WheelBuilder(str(pyproject.parent)).build(directory=str(self.directory / "dist"))
         shutil.unpack_archive(wheel, self.directory / "site", "zip")
+        self.patch.setenv("DPFRAME_NO_PLUGINS", "0")
 
     def close(self) -> None:
         """Forgets the modules of the page."""
