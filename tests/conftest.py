@@ -48,6 +48,21 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         option.dist = "loadfile"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give all files that need processes of Dask to the same worker: each would start its own."""
+    if config.option.dist != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Files(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist has no types
+        def _split_scope(self, nodeid: str) -> str:
+            folder = "tests/cluster/"
+            return folder if nodeid.startswith(folder) else str(super()._split_scope(nodeid))
+
+    return Files(config, log)
+
+
 QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 """Most programs of the default run are used for some thousand draws, and compiling takes longer."""
 
