@@ -28,7 +28,7 @@ def texts(picture):
     return [text.get_text() for text in picture.findobj(Text) if text.get_text()]
 
 
-@pytest.mark.parametrize("kind", mostly_slow(GENERAL, ("comparison", "scores", "heat-map")))
+@pytest.mark.parametrize("kind", mostly_slow(GENERAL, ("sweep", "comparison", "scores")))
 def test_the_same_record_is_drawn_in_the_same_bytes(fitting, kind, monkeypatch):
     record = fitting[kind]
     endings = FORMATS if kind == "sweep" else ("svg",)
@@ -60,7 +60,7 @@ def test_nothing_of_pyplot_is_needed():
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("kind", GENERAL)
+@pytest.mark.parametrize("kind", mostly_slow(GENERAL, ("sweep", "heat-map")))
 def test_labels_are_shown_as_they_are(kind):
     cells = [
         made_records.cell("adept", e, dim) | {"id": f"{i}-{e}-{dim}"}
