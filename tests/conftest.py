@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import multiprocessing
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,18 +48,55 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         option.dist = "loadfile"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give all files that need processes of Dask to the same worker: each would start its own."""
+    if config.option.dist != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Files(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist has no types
+        def _split_scope(self, nodeid: str) -> str:
+            folder = "tests/cluster/"
+            return folder if nodeid.startswith(folder) else str(super()._split_scope(nodeid))
+
+    return Files(config, log)
+
+
 QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 """Most programs of the default run are used for some thousand draws, and compiling takes longer."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_configure(config: pytest.Config) -> None:
-    """Compiles without LLVM's optimizations, except for slow tests: these run what users run.
+MOST_KEPT = 1 << 30
+"""Bytes of compiled programs; when there are more, the next run starts without any."""
 
-    Before the first program; processes that tests start inherit it.
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set what is read before the first program is compiled; processes of tests inherit it.
+
+    Programs are compiled without LLVM's optimizations, except for slow tests: these run what users
+    run. They are kept for other processes and for the next run, because compiling is half of the
+    tests' time: what a test defines anew is a new program to JAX, even if it is the same to XLA.
+    The directory is that of pytest's own cache, unless DPFRAME_TEST_CACHE names another one.
     """
+    os.environ.setdefault("DPFRAME_NO_PLUGINS", "1")  # what else is installed decides no test
     if config.option.markexpr == "not slow" and "XLA_FLAGS" not in os.environ:
         os.environ["XLA_FLAGS"] = QUICK_TO_COMPILE
+    if "PYTEST_XDIST_WORKER" not in os.environ:  # a worker inherits the directory
+        kept = os.environ.get("DPFRAME_TEST_CACHE")
+        os.environ["DPFRAME_CACHE"] = kept or _cache_directory(config)
+
+
+def _cache_directory(config: pytest.Config) -> str:
+    if not hasattr(config, "cache"):  # -p no:cacheprovider
+        found = tempfile.mkdtemp()
+        config.add_cleanup(functools.partial(shutil.rmtree, found, ignore_errors=True))
+        return found
+    directory: Path = config.cache.mkdir("compiled")
+    directory.chmod(0o700)  # programs of a directory that others can write to are not run
+    if sum(file.stat().st_size for file in directory.iterdir()) > MOST_KEPT:
+        shutil.rmtree(directory)
+    return str(directory)
 
 
 def _cores() -> int:
@@ -72,18 +111,9 @@ def root() -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _one_compile_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Programs are compiled once for all tests, in whatever process they run.
-
-    Half of the tests' time would be compiling: what a test defines anew is a new program to JAX,
-    even where it is the same to XLA. DPFRAME_TEST_CACHE keeps them from one run to the next.
-    """
-    directory = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        directory = directory.parent  # that of all workers
-    kept = os.environ.get("DPFRAME_TEST_CACHE")
-    os.environ["DPFRAME_CACHE"] = kept or str(directory / "compiled")
-    if "jax" in sys.modules:  # else no test needs it here; processes that they start may
+def _one_compile_cache() -> None:
+    """Keep compiled programs in this process, too, if its tests need JAX."""
+    if "jax" in sys.modules:
         from dpframe.sampling.compile_cache import keep_compiled_programs
 
         keep_compiled_programs()

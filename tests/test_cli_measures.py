@@ -233,12 +233,10 @@ def test_mistakes_exit_2_with_one_clear_message(words: list[object], message: st
     assert done.stdout == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code", "word"),
-    [
-        (signal.SIGINT, 130, "interrupted"),
-        pytest.param(signal.SIGTERM, 143, "term", marks=pytest.mark.slow),
-    ],
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "term")],
 )
 def test_an_interrupted_calibration_ends_with_its_processes(
     number: int, code: int, word: str, tmp_path: Path

@@ -76,6 +76,21 @@ WITHOUT_WORKERS = {
 }
 """Pages with many black boxes; each process takes a second, and slow tests run every page as is."""
 
+SLOW = {
+    "docs/explanation/density-estimation.md",
+    "docs/explanation/dptext.md",
+    "docs/explanation/one-run.md",
+    "docs/explanation/reproducibility.md",
+    "docs/how-to/compare-estimators.md",
+    "docs/how-to/draw-figures.md",
+    "docs/how-to/make-reports.md",
+    "docs/how-to/run-on-many-machines.md",
+    "docs/how-to/search-for-a-violation.md",
+    "docs/reference/spec.md",
+    "docs/sharp-edges.md",
+}
+"""Pages that take long; what they show has tests of its own."""
+
 COMMANDS_READ = {"docs/how-to/audit-scores.md", "docs/how-to/draw-figures.md"}
 """Pages with commands that read what their Python has written."""
 
@@ -219,6 +234,7 @@ class Session:
         """Installs a package of the page, without touching the environment of the tests."""
         (wheel,) = WheelBuilder(str(pyproject.parent)).build(directory=str(self.directory / "dist"))
         shutil.unpack_archive(wheel, self.directory / "site", "zip")
+        self.patch.setenv("DPFRAME_NO_PLUGINS", "0")
 
     def close(self) -> None:
         """Forgets the modules of the page."""
@@ -293,7 +309,9 @@ def calibrated_a_little(spec: Any, *, repeats: int, **more: Any) -> Any:
 
 
 @pytest.mark.usefixtures("whole_audits_once")
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in PAGES]
+)
 def test_every_block_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_blocks(name, tmp_path, monkeypatch)
 

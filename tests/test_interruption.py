@@ -183,12 +183,10 @@ def until_checkpoint(process: subprocess.Popen[str], directory: Path) -> None:
     processes.until(process, lambda: chunks_done(directory))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code", "word"),
-    [
-        pytest.param(signal.SIGINT, 130, "interrupted", marks=pytest.mark.slow),
-        (signal.SIGTERM, 143, "terminated"),
-    ],
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
 )
 def test_a_stopped_run_says_how_to_go_on_and_keeps_its_counts(
     number: signal.Signals, code: int, word: str, whole: dict[str, Any], tmp_path: Path

@@ -80,6 +80,7 @@ def test_somebody_elses_suite(tmp_path: Path) -> None:
     assert 'name="dpframe" value="ε = 1 ' in (tmp_path / "junit.xml").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_without_the_plugin_the_functions_are_there(tmp_path: Path) -> None:
     (tmp_path / "test_theirs.py").write_text(
         "from dpframe.pytest import assert_dp\n"

@@ -40,7 +40,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory):
     zipfile.ZipFile(wheel).extractall(site)
     sys.path.insert(0, str(site))
     importlib.invalidate_caches()
+    patch = pytest.MonkeyPatch()
+    patch.setenv("DPFRAME_NO_PLUGINS", "0")
     yield site
+    patch.undo()
     sys.path.remove(str(site))
     for name in [name for name in sys.modules if name.startswith("dpframe_example")]:
         sys.modules.pop(name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from support.black_boxes import sample_in_this_process
+from support.tiers import mostly_slow
 from support.vote_closed_forms import count_p_value, vote_rates
 
 import dpframe
@@ -70,7 +71,7 @@ def test_counts(mechanism: str, params: dict[str, object], precision: str) -> No
 
 @pytest.mark.parametrize(
     ("variants", "precision", "dim"),
-    [(VARIANTS, "float32", 2), (FEW, "float32", 33), (FEW, "float64", 2)],
+    mostly_slow([(VARIANTS, "float32", 2), (FEW, "float32", 33), (FEW, "float64", 2)], [0]),
     ids=["all", "many coordinates", "double precision"],
 )
 def test_counts_of_one_audit(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from support.outputs import fitted, score
+from support.tiers import mostly_slow
 
 from dpframe import clopper_pearson_lower, clopper_pearson_upper
 from dpframe.builtin.attacks import columns as _columns
@@ -89,7 +90,7 @@ LEAKS = {
 }
 
 
-@pytest.mark.parametrize("leak", LEAKS)
+@pytest.mark.parametrize("leak", mostly_slow(LEAKS, ("signs that agree",)))
 def test_it_finds_most_of_what_leaks(leak: str) -> None:
     """And a bound above the truth, of the last column, has a probability of 1e-6."""
     draw, share, least, true = LEAKS[leak]

@@ -110,7 +110,7 @@ def test_agrees_with_the_sum_over_all_counts(use: str) -> None:
 
 
 CERTIFYING: list[Any] = [
-    ("order-statistics", {}),
+    pytest.param("order-statistics", {}, marks=pytest.mark.slow),
     pytest.param("order-statistics", {"direction": "down"}, marks=pytest.mark.slow),
     ("threshold", {}),
     ("threshold", {"threshold": 0.5}),

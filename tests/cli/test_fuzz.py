@@ -1,6 +1,6 @@
 """Whatever the command line is given: a documented exit code and a message that can be read.
 
-A few hundred cases by default; `DPFRAME_FUZZ_CLI=100000 pytest tests/cli/test_fuzz.py` tries so
+Some dozens of cases by default; `DPFRAME_FUZZ_CLI=100000 pytest tests/cli/test_fuzz.py` tries so
 many of each kind, other ones with `DPFRAME_FUZZ_FROM=200000`.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator
 
-TIMES = int(os.environ.get("DPFRAME_FUZZ_CLI", "60"))
+TIMES = int(os.environ.get("DPFRAME_FUZZ_CLI", "0"))
 FIRST = int(os.environ.get("DPFRAME_FUZZ_FROM", "0"))
 PATIENCE = 30
 """Seconds for one case."""
@@ -46,10 +46,10 @@ def complaints(done: subprocess.CompletedProcess[str], codes: tuple[int, ...] = 
     return repr(wrong[0]) if wrong else ""
 
 
-def tried(words_of: Callable[[int], tuple[Any, ...]], directory: Path) -> list[int]:
+def tried(words_of: Callable[[int], tuple[Any, ...]], directory: Path, times: int) -> list[int]:
     """Runs the commands of so many numbers; their exit codes, if nothing is wrong with any."""
     codes, failures = [], []
-    for number in range(FIRST, FIRST + TIMES):
+    for number in range(FIRST, FIRST + times):
         words = words_of(number)
         signal.setitimer(signal.ITIMER_REAL, PATIENCE)
         try:
@@ -76,6 +76,12 @@ def _no_hang() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
+@pytest.fixture(params=[TIMES or 12, pytest.param(TIMES or 120, marks=pytest.mark.slow)])
+def times(request: pytest.FixtureRequest) -> int:
+    """The number of cases of each kind."""
+    return int(request.param)
+
+
 @pytest.fixture(scope="module")
 def mutator() -> Mutator:
     texts = [file.read_text(encoding="utf-8") for file in sorted(ROOT.glob("specs/**/*.toml"))]
@@ -83,7 +89,7 @@ def mutator() -> Mutator:
 
 
 @pytest.mark.parametrize("command", [("check",), ("plan", "--no-rehearsal")], ids=lambda c: c[0])
-def test_any_spec(command: tuple[str, ...], mutator: Mutator, tmp_path: Path) -> None:
+def test_any_spec(command: tuple[str, ...], mutator: Mutator, tmp_path: Path, times: int) -> None:
     def words_of(number: int) -> tuple[Any, ...]:
         case = mutator.case(number)
         (tmp_path / "spec.toml").write_bytes(case.content)
@@ -94,11 +100,11 @@ def test_any_spec(command: tuple[str, ...], mutator: Mutator, tmp_path: Path) ->
             words += ["--set", override.replace("\0", "")]  # no system hands that over
         return tuple(words)
 
-    codes = tried(words_of, tmp_path)
-    assert codes.count(2) > TIMES / 3
+    codes = tried(words_of, tmp_path, times)
+    assert codes.count(2) > times / 3
 
 
-def test_any_override_of_a_right_spec(tmp_path: Path) -> None:
+def test_any_override_of_a_right_spec(tmp_path: Path, times: int) -> None:
     shutil.copy(QUICK, tmp_path / "spec.toml")
 
     def words_of(number: int) -> tuple[Any, ...]:
@@ -110,12 +116,12 @@ def test_any_override_of_a_right_spec(tmp_path: Path) -> None:
             words += ["--set", f"{rng.choice(OPTIONS)}={value}"]
         return tuple(words)
 
-    codes = tried(words_of, tmp_path)
-    assert codes.count(0) > TIMES / 100
-    assert codes.count(2) > TIMES / 3
+    codes = tried(words_of, tmp_path, times)
+    assert codes.count(0) > times / 100
+    assert codes.count(2) > times / 3
 
 
-def test_any_record(tmp_path: Path) -> None:
+def test_any_record(tmp_path: Path, times: int) -> None:
     """Shown, compared as if it were a spec, and found where a run should leave its own."""
     shutil.copy(QUICK, tmp_path / "spec.toml")
     run = ("run", "spec.toml", "--trials", 100, "--set", "pair.dim=1", "--set", "run.chunk=128")
@@ -136,14 +142,14 @@ def test_any_record(tmp_path: Path) -> None:
         (tmp_path / "record.json").write_bytes(damaged(whole, rng))
         return rng.choice(taken)
 
-    codes = tried(words_of, tmp_path)
-    assert codes.count(2) > TIMES / 2
-    for number in range(FIRST, FIRST + max(1, TIMES // 30)):
+    codes = tried(words_of, tmp_path, times)
+    assert codes.count(2) > times / 2
+    for number in range(FIRST, FIRST + max(1, times // 30)):
         (tmp_path / "record.json").write_bytes(damaged(whole, random.Random(number)))
         assert not complaints(worked(*run, cwd=tmp_path), (0, 1, 2)), number
 
 
-def test_any_scores(tmp_path: Path) -> None:
+def test_any_scores(tmp_path: Path, times: int) -> None:
     np.save(tmp_path / "out.npy", np.random.default_rng(0).normal(size=20))
 
     def words_of(number: int) -> tuple[Any, ...]:
@@ -154,9 +160,9 @@ def test_any_scores(tmp_path: Path) -> None:
             sides = ["--out", file.name, "--in", "out.npy"]
         return ("score", *sides, "--estimator", "order-statistics", *["--json"][: number % 3])
 
-    codes = tried(words_of, tmp_path)
-    assert codes.count(0) > TIMES / 100
-    assert codes.count(2) > TIMES / 3
+    codes = tried(words_of, tmp_path, times)
+    assert codes.count(0) > times / 100
+    assert codes.count(2) > times / 3
 
 
 def test_what_is_printed_as_json_is_json(tmp_path: Path) -> None:

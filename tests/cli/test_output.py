@@ -116,7 +116,8 @@ def dpframe(directory: Path, use: str, *options: str) -> subprocess.CompletedPro
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: noisy\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[dpframe]\nnoisy = noisy_plugin\n")
     spec = SPEC.format(use=use)
-    with started_audit(directory, spec, *options, PYTHONPATH=str(directory)) as process:
+    offered = {"PYTHONPATH": str(directory), "DPFRAME_NO_PLUGINS": "0"}
+    with started_audit(directory, spec, *options, **offered) as process:
         out, err = process.communicate(timeout=HANGS)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 

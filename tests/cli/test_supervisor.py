@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from support.processes import HANGS, has_ended
+from support.tiers import mostly_slow
 
 FRAME = """
 import os, sys, signal, time, threading, ctypes
@@ -96,7 +97,7 @@ while True:
     ("number", "code", "word"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
 )
-@pytest.mark.parametrize("everybody", [False, True])
+@pytest.mark.parametrize("everybody", mostly_slow([False, True], [1]))
 def test_a_signal_ends_even_what_holds_the_interpreter(
     number: signal.Signals, code: int, word: str, everybody: bool
 ) -> None:

@@ -35,12 +35,12 @@ def test_its_tests_pass_and_its_audit_meets_its_expectations(kind: str, tmp_path
     assert [file.name for file in files] == [
         *("made_here.py", "test_made_here.py", "made-here.toml", "pyproject.toml", "README.md")
     ]
-    path = offered(folder, "made-here")
+    found = {"PYTHONPATH": offered(folder, "made-here"), "DPFRAME_NO_PLUGINS": "0"}
     words = ("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider")
-    tests = run(*words, cwd=folder, PYTHONPATH=path)
+    tests = run(*words, cwd=folder, **found)
     assert tests.returncode == 0, tests.stdout
     assert "2 passed" in tests.stdout
-    listed = run(*DPFRAME, "plugins", "made-here", cwd=folder, PYTHONPATH=path)
+    listed = run(*DPFRAME, "plugins", "made-here", cwd=folder, **found)
     assert f"made-here · {kind} · made-here 0.1.0" in listed.stdout
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import processes
 from support.small_audits import ROWS, Spy, counts, document, small_segments
+from support.tiers import mostly_slow
 
 from dpframe.engine import programs
 
@@ -118,7 +119,7 @@ def test_what_each_seed_repeat_and_dataset_draws_differs() -> None:
     assert len(set(rows)) == len(rows) == 12
 
 
-@pytest.mark.parametrize("number", [2, 7, 9])
+@pytest.mark.parametrize("number", mostly_slow([2, 7, 9], [0]))
 def test_lanes_change_nothing(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to 8 lanes share a program of 8; nine need one of 16."""
     spy = Spy(monkeypatch)
@@ -130,7 +131,7 @@ def test_lanes_change_nothing(number: int, monkeypatch: pytest.MonkeyPatch) -> N
         assert {key: wide[key] for key in narrow} == narrow
 
 
-@pytest.mark.parametrize("width", [3, 4])
+@pytest.mark.parametrize("width", mostly_slow([3, 4], [0]))
 def test_the_width_of_a_step_changes_nothing(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an accelerator does at once, with steps that reach beyond the last chunk."""
     monkeypatch.undo()  # one segment: 11 chunks, then a tail

@@ -50,9 +50,19 @@ def stopped(spec: dict[str, Any], directory: Path, after: int, threads: int | No
     return False
 
 
-@settings(derandomize=True, deadline=None, max_examples=15)
-@given(st.lists(st.integers(0, 12), max_size=6))
+@pytest.mark.parametrize("stops", [[], [0], [3, 0, 12], [1, 5, 2, 7]], ids=str)
 def test_interruptions_change_nothing(stops: list[int]) -> None:
+    interrupted_changes_nothing(stops)
+
+
+@pytest.mark.slow
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(st.lists(st.integers(0, 12), max_size=6))
+def test_any_interruptions_change_nothing(stops: list[int]) -> None:
+    interrupted_changes_nothing(stops)
+
+
+def interrupted_changes_nothing(stops: list[int]) -> None:
     spec = document(
         sweep={"mechanism.epsilon": [0.5, 1.0]},
         estimator=[{"use": "precision"}, {"use": "positions"}],

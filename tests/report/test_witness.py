@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import tomli
@@ -39,7 +39,16 @@ def test_the_witness_is_a_spec_of_its_own(record: Record) -> None:
     assert text.startswith("# laplace-half-scale: violated.")
 
 
-def test_the_witness_is_a_test_that_fails(record: Record, tmp_path: Path) -> None:
+def test_the_witness_is_a_test_that_fails(record: Record) -> None:
+    scope: dict[str, Any] = {}
+    exec(compile(witness.as_test(witness.witness_of(record)), "test_witness", "exec"), scope)
+    (test,) = (value for name, value in scope.items() if name.startswith("test_"))
+    with pytest.raises(AssertionError, match="loss certified above"):
+        test()
+
+
+@pytest.mark.slow
+def test_pytest_finds_the_witness(record: Record, tmp_path: Path) -> None:
     file = tmp_path / "test_witness.py"
     file.write_text(witness.as_test(witness.witness_of(record)))
     done = subprocess.run(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support import leaky_boxes as boxes
 from support.leaky_boxes import searched
+from support.tiers import mostly_slow
 
 from dpframe import HostMechanism, PureDP
 from dpframe.engine.checkpoint import Store
@@ -76,7 +77,7 @@ RIGHT: list[tuple[Any, float]] = [
 ]
 
 
-@pytest.mark.parametrize(("box", "epsilon"), RIGHT)
+@pytest.mark.parametrize(("box", "epsilon"), mostly_slow(RIGHT, [1]))
 def test_who_is_right_is_not_accused(box: Any, epsilon: float) -> None:
     """P-values of right boxes at their exact claim; a p-value below 1e-6 has that false-alarm
     rate, and over all runs together at most 1 in 20 may lie below 0.05, five standard errors

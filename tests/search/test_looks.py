@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support import leaky_boxes as boxes
 from support.leaky_boxes import searched
+from support.tiers import mostly_slow
 
 from dpframe import HostMechanism, PureDP
 from dpframe.engine.checkpoint import Store
@@ -135,7 +136,10 @@ class Batches(HostMechanism, name="leaky"):
         return np.clip(np.nan_to_num(data), 0, 1).sum() + rng.laplace(size=n)
 
 
-@pytest.mark.parametrize(("box", "run"), [(None, RUN), (Batches, {**RUN, "chunk": 16})])
+@pytest.mark.parametrize(
+    ("box", "run"),
+    mostly_slow([(None, RUN), (Batches, {**RUN, "chunk": 16})], [1]),
+)
 def test_what_holds_up_some_answers_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, box: Any, run: dict[str, Any]
 ) -> None:

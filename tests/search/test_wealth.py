@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from scipy.special import bdtrc
+from support.tiers import mostly_slow
 
 from dpframe.search.wealth import (
     FINE,
@@ -150,7 +151,7 @@ def test_a_bound_is_earned_by_its_own_pair() -> None:
         assert wealth.bound(0.05, 2) == 0.0
 
 
-@pytest.mark.parametrize("led", [False, True])
+@pytest.mark.parametrize("led", mostly_slow([False, True], [0]))
 def test_the_bounds_of_all_pairs_hold_together(led: bool) -> None:
     """What each pair has to earn adds up to the error: at most 1e-6 of a false alarm."""
     rng, audits, error = np.random.default_rng(8), 150, 0.4

@@ -67,7 +67,7 @@ def _no_hang():
 
 @pytest.mark.usefixtures("_no_hang")
 @pytest.mark.parametrize(
-    "cases", [CASES or 1_500, pytest.param(CASES or 10_000, marks=pytest.mark.slow)]
+    "cases", [CASES or 300, pytest.param(CASES or 10_000, marks=pytest.mark.slow)]
 )
 def test_an_audit_or_mistakes_and_nothing_else(mutator, plugins, monkeypatch, cases):
     right, failures = 0, []

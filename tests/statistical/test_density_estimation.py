@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 from support.figures import SPECS, cells, frequencies, of, one, said
+from support.tiers import mostly_slow
 
 import dpframe
 from dpframe import AccountedDP, GaussianDP, LaplaceDP, SubsampledGaussianDP
@@ -112,7 +113,7 @@ REGIONS = ("figure-02-03-credible-regions", "audit.trials=100_000")
 MASS = "posterior mass of what the claim allows: (?:below )?#"
 
 
-@pytest.mark.parametrize("sigma", [0.25, 0.3, 0.33, 0.35])
+@pytest.mark.parametrize("sigma", mostly_slow([0.25, 0.3, 0.33, 0.35], [1, 3]))
 def test_figures_2_and_3_masses_are_those_of_the_posterior(sigma: float) -> None:
     """The oracle draws error rates from the posterior and counts those in the region."""
     curve = SubsampledGaussianDP(Q, sigma).tradeoff
@@ -338,6 +339,7 @@ def test_figure_11_many_releases(releases: int, exact: float) -> None:
     assert means["Scott's width over 5 sigma"] > exact
 
 
+@pytest.mark.slow
 def test_figure_13_the_fit_grows_with_its_range() -> None:
     """Standard deviations over 20 seeds: 0.001 to 0.005; at ε = 4 the mean is 0.002 too large."""
     ranges = [0.01, 0.5, 1.0, 2.0, 4.0]
@@ -366,6 +368,7 @@ def test_appendix_a_no_small_mu_is_true() -> None:
     assert fitted[:3].max() < 1 / SIGMA
 
 
+@pytest.mark.slow
 def test_figure_14_the_distance_gives_the_noise_if_q_is_known() -> None:
     found = cells("figure-14-tv-to-epsilon", "audit.trials=200_000", SURE)
     for cell in found:

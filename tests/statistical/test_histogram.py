@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from scipy import stats
+from support.tiers import mostly_slow
 
 from dpframe import Query
 from dpframe.builtin.estimators.events import bin_counts
@@ -68,7 +69,7 @@ def bounds(estimator: Any, name: str, n: int = N, repeats: int = REPEATS) -> np.
     return np.array(found, np.float64)
 
 
-@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("name", mostly_slow(SCORES, ("no leak", "rare", "response")))
 @pytest.mark.parametrize("estimator", [Histogram(bins=8), HistogramSplit()], ids=lambda e: e.name)
 def test_the_bound_exceeds_the_truth_as_rarely_as_promised(estimator: Any, name: str) -> None:
     truth, *shares = SCORES[name][2:]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from scipy import stats
+from support.tiers import mostly_slow
 
 from dpframe import Query
 from dpframe.builtin.estimators.events import PilotGrid, bin_counts
@@ -57,7 +58,7 @@ def bounds(name: str, form: str, repeats: int) -> np.ndarray:
 
 @pytest.mark.parametrize("repeats", [60, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("form", ["grid", "raw"])
-@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("name", mostly_slow(SCORES, ("no leak", "response")))
 def test_the_bound_exceeds_the_truth_as_rarely_as_promised(
     name: str, form: str, repeats: int
 ) -> None:

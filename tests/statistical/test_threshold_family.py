@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import pytest
 from scipy import special, stats
+from support.tiers import mostly_slow
 from support.unsound_estimators import AbsoluteMu
 
 import dpframe
@@ -123,7 +124,7 @@ RATES = [0.001, 0.02, 0.5, 0.9, 0.999]
     ("estimator", "direction"),
     [(ThresholdLoss, "up"), (ThresholdLoss, "down"), (ThresholdLoss, "either"), (GDP, "either")],
 )
-@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("rate", mostly_slow(RATES, (1, 3)))
 def test_each_limit_misses_at_its_own_level(estimator: Any, direction: str, rate: float) -> None:
     """Exact, no simulation: a planted a → 2a, in the division or in a limit, fails here."""
     n, error = 200, 0.2
@@ -176,6 +177,7 @@ def test_how_unsound_gdp_is_on_laplace_noise(n: int, lower: float) -> None:
     assert max(each.interval[0] for each in found) == pytest.approx(lower, abs=5e-3)
 
 
+@pytest.mark.slow
 def test_approximate_and_bayesian_limits_break_the_promise_that_they_do_not_make() -> None:
     """At the worst rates for each, in counts drawn from the closed form; the exact ones keep it."""
     n, repeats, rng = 1000, 1500, np.random.default_rng(3)

@@ -10,6 +10,7 @@ import matplotlib as mpl
 import pytest
 from support import made_cells, made_records, processes
 from support.command_line import dpframe as command
+from support.tiers import mostly_slow
 
 import dpframe
 from dpframe.report import figures
@@ -27,7 +28,7 @@ def texts(picture):
     return [text.get_text() for text in picture.findobj(Text) if text.get_text()]
 
 
-@pytest.mark.parametrize("kind", GENERAL)
+@pytest.mark.parametrize("kind", mostly_slow(GENERAL, ("sweep", "comparison", "scores")))
 def test_the_same_record_is_drawn_in_the_same_bytes(fitting, kind, monkeypatch):
     record = fitting[kind]
     endings = FORMATS if kind == "sweep" else ("svg",)
@@ -59,7 +60,7 @@ def test_nothing_of_pyplot_is_needed():
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("kind", GENERAL)
+@pytest.mark.parametrize("kind", mostly_slow(GENERAL, ("sweep", "heat-map")))
 def test_labels_are_shown_as_they_are(kind):
     cells = [
         made_records.cell("adept", e, dim) | {"id": f"{i}-{e}-{dim}"}
@@ -175,7 +176,7 @@ def test_records_and_their_files_are_drawn(tmp_path):
     assert pictures[0]._repr_svg_().startswith("<svg")
 
 
-@pytest.mark.parametrize("side", [30, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("side", [10, pytest.param(100, marks=pytest.mark.slow)])
 def test_ten_thousand_cells_are_few_things_to_draw(side):
     found = made_records.record([made_records.cell("laplace", 1.0, m=side**2)])
     found["cells"][0]["estimate"]["tradeoff"] = [[0.3, 0.3]]

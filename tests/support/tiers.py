@@ -1,0 +1,25 @@
+"""Which cases of a test run by default, and which only with the slow tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+
+def mostly_slow(cases: Iterable[Any], quick: Collection[Any]) -> list[Any]:
+    """Mark all cases of a parametrization as slow, but for a few.
+
+    Args:
+        cases: values, or tuples of values.
+        quick: those that run by default, by their positions or, if they are texts, themselves.
+    """
+    return [
+        case
+        if number in quick or (isinstance(case, str) and case in quick)
+        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
+        for number, case in enumerate(cases)
+    ]
