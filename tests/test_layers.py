@@ -85,6 +85,6 @@ def test_help_loads_no_entry_point() -> None:
         "from dpframe.cli import main\n"
         "main()\n"
     )
-    done = processes.run("-c", code)
+    done = processes.run("-c", code, DPFRAME_NO_PLUGINS="0")
     assert done.returncode == 0, done.stderr
     assert "Usage" in done.stdout

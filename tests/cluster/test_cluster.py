@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.dask_processes import Processes
+from support.tiers import mostly_slow
 
 from dpframe.commands.audit import load, make_plan, recorded
 from dpframe.engine.checkpoint import Store
@@ -60,13 +61,14 @@ def here(document: dict[str, Any]) -> list[Any]:
     return [cell.counts for cell in recorded(load(document)).cells]
 
 
-@pytest.mark.parametrize("estimator", ["precision", "betting"])
+@pytest.mark.parametrize("estimator", mostly_slow(["precision", "betting"], ["betting"]))
 def test_counts_are_those_of_one_machine(processes: Processes, estimator: str) -> None:
     document = spec(300_000, estimator)
     with DaskExecutor(processes.address) as cluster:
         assert counted(cluster, document) == here(document)
 
 
+@pytest.mark.slow
 def test_workers_and_schedulers_that_go_away_change_no_count(processes: Processes) -> None:
     """A worker is slow, one has a full disk, one is killed, and the scheduler with both."""
     document = spec(6_000_000)
@@ -119,6 +121,7 @@ def test_what_differs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         unpack(sent._replace(content=gone))
 
 
+@pytest.mark.slow
 def test_a_worker_that_would_count_otherwise_counts_nothing(
     processes: Processes, tmp_path: Path
 ) -> None:

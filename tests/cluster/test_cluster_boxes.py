@@ -84,11 +84,15 @@ class Tally(DaskExecutor):
     ("document", "plugins", "what"),
     [
         (spec({"use": "box"}, {"use": "slow"}), [*PLUGINS, *BOXES], "DrawBox"),
-        (searches.spec("laplace", trials=6_000), [Three], "CountSegment"),
-        (
+        pytest.param(
+            *(searches.spec("laplace", trials=6_000), [Three], "CountSegment"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
             without_attacks(searches.spec({"use": "answers-box"}, trials=3_000)),
             [Three, Answers],
             "DrawBox",
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["boxes", "search", "search of a box"],

@@ -44,7 +44,7 @@ def shown(document: dict[str, Any], cluster: DaskExecutor | None = None) -> list
     "document",
     [
         training.spec("threshold", "order-statistics"),
-        training.spec("betting", sweep={}),
+        pytest.param(training.spec("betting", sweep={}), marks=pytest.mark.slow),
         pytest.param(searches.spec({"use": "trains"}, trials=3_000), marks=pytest.mark.slow),
     ],
     ids=["pilots", "rounds", "search"],
