@@ -16,6 +16,7 @@ CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 def check(folder: Path) -> tuple[int, str]:
     """Check the contracts of `pyproject.toml` on the package in a folder."""
+    pytest.importorskip("importlinter", reason="import-linter is in the extra `dev`")
     check = "from importlinter.cli import lint_imports; import sys; sys.exit(lint_imports())"
     done = processes.run("-c", check, cwd=folder, PYTHONPATH=str(folder))
     return done.returncode, done.stdout
