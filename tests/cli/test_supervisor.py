@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 
 import pytest
+import typer
 from support.processes import HANGS, has_ended
 from support.tiers import mostly_slow
+from typer.testing import CliRunner
+
+from dpframe.cli import process
+from dpframe.cli.app import offer
+from dpframe.errors import DpframeError
 
 FRAME = """
 import os, sys, signal, time, threading, ctypes
@@ -190,3 +197,27 @@ threading.Thread(target=threading.Event().wait, daemon=True).start()
 supervised(lambda: 5 if os.getpid() == before else 6, lost=3, resumable=True)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 5
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("error", [ImportError, DpframeError])
+def test_an_error_that_a_signal_caused_is_an_interruption(
+    number: int, code: int, error: type[Exception]
+) -> None:
+    """A module in C that is imported when a signal arrives raises an error of its own."""
+    group = typer.Typer()
+
+    def command() -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            process._raise_once(number, None)
+        raise error("initialisation failed")
+
+    offer(command, keeps_counts=True, group=group, name="x")
+    process._pending.clear()
+    process._answered.clear()
+    try:
+        found = CliRunner().invoke(group, [])
+    finally:
+        process._pending.clear()
+        process._answered.clear()
+    assert found.exit_code == code
