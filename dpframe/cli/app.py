@@ -66,20 +66,21 @@ def offer(
         name: of the command; default: that of the function.
     """
 
-    def stop_if_signalled() -> None:
+    def stop_if_signalled(before: KeyboardInterrupt | None) -> None:
         # A module in C that is imported when the signal arrives raises an ImportError of its own.
-        if (told := unanswered()) is not None:
+        if (told := unanswered()) is not None and told is not before:
             raise typer.Exit(_stopped(told, keeps_counts=keeps_counts))
 
     @functools.wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> None:
+        before = unanswered()
         try:
             with set_apart():
                 command(*args, **kwargs)
         except typer.Exit:
             raise
         except DpframeError as error:
-            stop_if_signalled()
+            stop_if_signalled(before)
             _leave(str(error), MISTAKE)
         except KeyboardInterrupt as told:
             raise typer.Exit(_stopped(told, keeps_counts=keeps_counts)) from None
@@ -90,7 +91,7 @@ def offer(
             lost = NOT_RUN if keeps_counts else MISTAKE
             _leave(f"a plugin called exit(), which ends everything; {rest(keeps_counts)}", lost)
         except Exception:
-            stop_if_signalled()
+            stop_if_signalled(before)
             complain(traceback.format_exc())
             _leave("this is a mistake in dpframe; please report it with the lines above", INTERNAL)
 
