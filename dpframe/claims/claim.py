@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpframe.stats.tradeoff import Envelope
 
 
-# What every claim is: a trade-off curve that gives ε(δ) and δ(ε).
+# Every claim is a trade-off curve that gives ε(δ) and δ(ε).
 
 
 # Δ at which a claim that is a curve is reported, unless the spec names another.

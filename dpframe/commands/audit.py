@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpframe.spec.audit import Audit
 
 
-# Where results come from: versions, devices and the plugins that were used.
+# Provenance: versions, devices and plugins.
 
 
 def environment(prng: str) -> EnvironmentRecord:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 _CONTROL_GROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
-# What the processes of a control group may have and do have, in versions 2 and 1.
+# Files with the memory limit and the memory use of a control group, in versions 2 and 1.
 _FILES = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
 
 

@@ -1,4 +1,4 @@
-"""Whether the outputs of a mechanism can be independent draws: nothing else can be counted.
+"""Refuse outputs that cannot be independent draws: nothing else can be counted.
 
 Chances are exact for any distribution (`stats.exchangeable`, `stats.serial`), so one that answers 0
 with probability .9999, or always, is accused as little as one with continuous outputs. All tests of

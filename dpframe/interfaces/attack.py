@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dpframe.interfaces.pair import Pair
 
 
-# What black boxes answered, whatever it was: kinds, exact values and numbers.
+# The answers of black boxes: kinds, exact values and numbers.
 
 SECONDS = 2  # column of the time that an answer took
 BEFORE = 3  # columns before the numbers: code of the kind, code of the value, seconds
@@ -79,7 +79,7 @@ class Answers(NamedTuple):
 # The public boundary for attacks: they turn an output into a score or a decision.
 
 
-# What an attack may give and a statistic accept.
+# The kinds of scores that an attack may give and a statistic accept.
 KINDS_OF_SCORES = ("decision", "score", "canaries")
 
 

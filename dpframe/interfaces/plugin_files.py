@@ -115,7 +115,7 @@ class SpecFile(str):
 # Python files that a command line names as plugins: read once, and the same in every process.
 
 
-# What the names of their modules begin with: such a name hides no other module.
+# The prefix of their module names, which hides no other module.
 PREFIX = "dpframe_file_"
 CODE = "__dpframe_code__"  # name in such a module under which the digest of its code stands
 

@@ -176,7 +176,7 @@ class BlackBoxArm(Arm):
 # So it is not followed in small steps: it gets a look, as many answers as the box gives in a
 # moment, to learn from.
 #
-# Whether a box is fast depends on the machine. There are only two sizes of looks, so one seed gives
+# The speed of a box depends on the machine. There are only two sizes of looks, so one seed gives
 # the same draws wherever the box is clearly fast or clearly slow. The median over the answers of
 # all pairs decides, by the workers' own clocks: other work on the machine delays some answers, but
 # not half of them. The sizes are kept, so that an interrupted search repeats its steps.

@@ -79,7 +79,7 @@ TRIALS: tuple[Trial, ...] = (
 )
 
 
-# What a neighbourhood must do.
+# Promises of neighbourhoods.
 
 CALLS = 4  # how often it is asked; each time it sees what the pairs before have earned
 SEED = 3

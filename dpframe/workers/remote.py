@@ -61,7 +61,7 @@ PLACE = secrets.token_hex(8)
 """Name of this process; an address or a process number may be another's later."""
 
 
-# What is sent, and what is done with it where it arrives.
+# Tasks for black boxes, and their execution on the other machine.
 
 
 class Sample(NamedTuple):

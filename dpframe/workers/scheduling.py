@@ -58,7 +58,7 @@ class LostError(SampleError):
     """The process that held the box has ended, or could not begin."""
 
 
-# What is asked for.
+# Requests.
 
 
 class Load:
@@ -290,7 +290,7 @@ def take_note(words: dict[int, str], told: Told) -> None:
         words.update(told.words)
 
 
-# How much at a time, and for how long.
+# Batch sizes and time limits.
 
 
 def outputs(frame: Frame, method: str) -> HostArray:

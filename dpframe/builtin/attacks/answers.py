@@ -40,7 +40,7 @@ from dpframe.builtin.attacks.views import (
     weights,
 )
 
-# Which column of categories tells most against a claim, by shares that were learned elsewhere.
+# Choose the column of categories that tells most against a claim, by shares learned elsewhere.
 
 SMOOTHING = 0.5  # added to every count: what one dataset has not shown is no proof
 CAUTION = 1.5  # standard errors by which the logarithm of a ratio is drawn in to 0
@@ -394,7 +394,7 @@ VIEWS: dict[str, Any] = {
     "time": Time(),
 }
 
-# What it takes to see what not everybody sees.
+# The ability that an observer needs to see an event.
 # Abilities that not every observer has.
 OBSERVERS = {
     "bits": "sees every bit of a float",

@@ -90,7 +90,7 @@ def _finite_rows(outputs: HostArray) -> Floats:
 CHOSEN_BY = 2**12  # outputs per dataset by which ridge and features are chosen
 DEEPER = 2**13  # outputs per dataset that the perceptron learns from, and is judged by
 
-# Of the matrix of features of a dataset, about, for the last fit; further outputs are left out.
+# Approximate size of the feature matrix in the last fit; further outputs are left out.
 ENTRIES = 2**20
 THIN = 0.1  # ridge from which on the leak is thin: many more outputs are then worth their time
 FEWEST = 16  # outputs per dataset; fewer teach nothing

@@ -320,7 +320,7 @@ def _evened(part: tuple[HostArray, HostArray, HostArray], rng: np.random.Generat
 
 # Weights for leaks so thin that only hundreds of thousands of outputs show them.
 #
-# Where every output tells next to nothing, the loss of logistic regression is a parabola about 0.
+# If every output tells next to nothing, the loss of logistic regression is a parabola about 0.
 # So
 # two sums over all outputs are enough to fit any choice of features with any ridge, and two more,
 # over outputs that are held out, to say which of these does best.

@@ -108,7 +108,7 @@ class Bits:
 MOST_EQUALITIES = 12  # numbers of an answer that are compared with each other
 MOST_COUNTED = 1024  # and of which it is counted how many different ones there are
 
-# What a number is compared with, of those beside it.
+# The comparisons of a number with those beside it.
 OTHERS = ("sum", "mean", "largest", "smallest")
 ABSENT = 2  # code where one of the two is no number
 

@@ -186,7 +186,7 @@ def _legend(rows: list[Row]) -> list[Line2D]:
     ]
 
 
-# How well each hockey-stick divergence determines the noise of a Gaussian mechanism.
+# The best order: the spread of σ as read off each hockey-stick divergence.
 
 FEWEST = 8  # replicates from which a spread can be told
 MOST = 6  # mechanisms in one figure

@@ -147,7 +147,7 @@ def _name(found: list[Group], group: Group) -> str:
     return group.names[2]
 
 
-# How fast the error of a histogram's distance falls as draws are added.
+# Convergence: the error of a histogram's distance against the number of draws.
 
 KEY = "audit.trials"
 RATE = -1 / 3  # largest slope of the mean error for bins of Scott's width [Koskela2024, theorem 4]

@@ -1,4 +1,4 @@
-"""Which suffix stands for which report, and how a report gets into its file."""
+"""Report formats by suffix, and the files that reports are written to."""
 
 from __future__ import annotations
 
