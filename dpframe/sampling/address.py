@@ -122,11 +122,6 @@ def base_key(stream: Stream, prng: str) -> Key:
     return _key(_words(stream, 8), prng)
 
 
-def base_keys(streams: Sequence[Stream], prng: str) -> Key:
-    """Return the keys of many streams at once, shape [streams]."""
-    return _key(np.stack([_words(stream, 8) for stream in streams]), prng)
-
-
 def chunk_key(base: Key, chunk: Array, dataset: Array) -> Key:
     """Return the key of one chunk of one dataset; traced. D and D′ never share draws."""
     key: Key = jax.random.fold_in(jax.random.fold_in(base, chunk), dataset)
