@@ -140,7 +140,7 @@ def test_a_broken_hook_leaves_the_other_hooks_of_the_plugin(load):
 
 def test_ctrl_c_is_not_a_broken_plugin(load):
     with pytest.raises(KeyboardInterrupt):
-        load(Point("slow", raises(KeyboardInterrupt()), "slow"))
+        _ = load(Point("slow", raises(KeyboardInterrupt()), "slow")).entries
 
 
 def test_no_plugins(load, monkeypatch):
@@ -160,10 +160,22 @@ def test_local_classes(load):
     assert found.find("attack", "local/mine").version == "local"
 
 
-def test_a_local_class_that_cannot_be_used_is_listed_too(load):
-    [broken] = load(local=[mechanism("future", api=2)]).broken
-    assert broken.distribution == "local"
-    assert "needs plugin interface 2" in broken.error
+def test_a_local_class_that_cannot_be_used_is_refused(load):
+    with pytest.raises(PluginError, match="needs plugin interface 2"):
+        load(local=[mechanism("future", api=2)])
+
+
+def test_other_distributions_load_only_if_something_of_theirs_is_asked_for(load):
+    loads = []
+    point = Point("late", lambda: loads.append(1) or good().load(), "late")
+    found = load(point, local=[mechanism("mine")])
+    for name in ("laplace", "dpframe/laplace", "mine", "local/mine"):
+        assert found.get("mechanism", name) is not None
+    assert loads == []
+    assert found.find("mechanism", "good-one").distribution == "late"
+    assert found.find("mechanism", "late/good-one")
+    assert found.broken == ()
+    assert loads == [1]
 
 
 def entry(kind, name, distribution):

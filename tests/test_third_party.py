@@ -6,6 +6,7 @@ import ast
 import importlib
 import json
 import sys
+import textwrap
 import types
 import zipfile
 from contextlib import nullcontext
@@ -217,6 +218,30 @@ def test_its_executor_does_the_tasks_of_a_run(
     wanted = dpframe.audit(document)
     assert [cell.status for cell in found.cells] == ["ok"] * 4
     assert [cell.counts for cell in found.cells] == [cell.counts for cell in wanted.cells]
+
+
+def test_a_file_brings_an_executor(tmp_path: Path) -> None:
+    text = """
+        from dpframe import Executor, hookimpl
+
+        class Own(Executor):
+            schemes = ("own",)
+            capacity = 3
+
+            def submit(self, task):
+                raise NotImplementedError
+
+            def close(self):
+                pass
+
+        @hookimpl
+        def dpframe_executors():
+            return [Own]
+        """
+    file = tmp_path / "own.py"
+    file.write_text(textwrap.dedent(text))
+    found = registry.executor("own:x", print, [file, file])
+    assert (found.address, found.capacity) == ("own:x", 3)
 
 
 def test_addresses_of_unknown_executors_are_left_to_the_built_in_one(installed: Path) -> None:

@@ -231,7 +231,9 @@ def run(
     if traceback:
         os.environ[TRACEBACK] = "1"  # worker processes know it too
     display = progress_display(quiet=quiet)
-    invocation = run.Invocation(out, device.value if device else None, resume, cluster)
+    invocation = run.Invocation(
+        out, device.value if device else None, resume, cluster, (*(plugin or ()),)
+    )
     loaded = load(spec, overrides, trials, seed, plugin, python)
     for path in report or ():
         formats.check(path)

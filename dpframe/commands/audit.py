@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe import __version__
 from dpframe.common.machine import StuckError, free_bytes, with_timeout, within
-from dpframe.errors import PluginError
 from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import Estimator
 from dpframe.report.made import brief
@@ -213,12 +212,7 @@ def load_plugins(plugins: Iterable[type[Plugin] | str | os.PathLike[str]] = ()) 
     given = list(plugins)
     files = [Path(one) for one in given if isinstance(one, str | os.PathLike)]
     classes: Any = [one for one in given if not isinstance(one, str | os.PathLike)]
-    found = registry.load(classes, files)
-    if refused := [
-        broken.error for broken in found.broken if broken.distribution == registry.LOCAL
-    ]:
-        raise PluginError("\n".join(f"plugins: {error}" for error in refused))
-    return found
+    return registry.load(classes, files)
 
 
 def make_plan(loaded: Audit, source: Source | None = None) -> Plan:

@@ -121,6 +121,8 @@ class Invocation(NamedTuple):
     cluster: str | None = None
     """Address of an executor, such as that of a Dask scheduler, or local:N; default: this
     machine."""
+    plugins: tuple[Path, ...] = ()
+    """Files of the run that may bring the executor."""
 
 
 def run(
@@ -161,7 +163,9 @@ def run(
                 return earlier
             executor = None
             if invocation.cluster is not None:
-                executor = stack.enter_context(registry.executor(invocation.cluster, warn))
+                executor = stack.enter_context(
+                    registry.executor(invocation.cluster, warn, invocation.plugins)
+                )
             try:
                 record = _run(plan, store, ledger, display, workers, executor)
             finally:

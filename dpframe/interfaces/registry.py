@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from dpframe.interfaces.executor import Executor
 
 
-# Takes plugins in, each behind a guard of its own, and says what is wrong with the others.
-
 BUILTIN = "dpframe"  # distribution name of the built-ins
 LOCAL = "local"  # distribution name of classes that a notebook or a test brings
 
@@ -60,6 +58,10 @@ class Entry:
             raise PluginError(f"{self.source} is not the {self.kind} {self.name!r}: {problem}")
         return found
 
+    def goes_by(self, name: str) -> bool:
+        """True if a spec may call it so."""
+        return name in (self.name, f"{self.distribution}/{self.name}")
+
 
 @dataclasses.dataclass(frozen=True)
 class Broken:
@@ -82,6 +84,7 @@ class Loader:
         self.files: dict[str, Path] = {}
         self.reports: dict[str, ReportFormat | str] = {}
         self.hooks = {kind: f"dpframe_{kind}s" for kind in (*KINDS, "report")}
+        self.is_complete = False
 
     def add(self, distribution: str, version: str, what: str, load: Callable[[], Any]) -> None:
         def fail(what: str, error: BaseException | str) -> None:
@@ -125,13 +128,19 @@ class Loader:
             new = (Entry(kind, name, BUILTIN, version, at) for name, at in sources.items())
             self.entries.extend(new)
 
-    def add_class(self, cls: Any) -> None:
-        """Takes in a class that no distribution provides."""
-        if problem := self.accept(LOCAL, LOCAL, getattr(cls, "kind", "plugin"), cls):
-            self.broken.append(Broken(LOCAL, LOCAL, "class", problem))
+    def add_installed(self) -> None:
+        """Add the plugins of other distributions, once."""
+        if self.is_complete or os.environ.get("DPFRAME_NO_PLUGINS", "") not in ("", "0"):
+            return
+        self.is_complete = True
+        points = importlib.metadata.entry_points(group=hookspecs.PROJECT)
+        for point in sorted(points, key=lambda point: (point.name, point.value)):
+            distribution = point.dist.name if point.dist else "unknown"
+            version = point.dist.version if point.dist else "unknown"
+            self.add(distribution, version, f"entry point {point.name!r}", point.load)
 
     def add_file(self, path: Path) -> str:
-        """Takes in what a file brings: by its hooks, or else every plugin class defined in it."""
+        """Add what a file brings: by its hooks, or else every plugin class defined in it."""
         known = self.files.setdefault(path.stem, path.resolve())
         if known != path.resolve():
             raise PluginError(f"--plugin {path}: another file of this run is called {known.name}")
@@ -139,9 +148,11 @@ class Loader:
             program_files.consent(path)
             return path.name
         file, module = plugin_files.loaded(path)
-        if any(entry.distribution == file.name for entry in self.entries):
+        if self.manager.has_plugin(f"{file.name}:file") or any(
+            entry.distribution == file.name for entry in self.entries
+        ):
             return file.name  # given twice
-        if any(self._marked(module)):
+        if hooks := [*self._marked(module)]:
             self.add(file.name, file.digest, "file", lambda: module)
         else:
             for cls in _defined_in(module):
@@ -156,7 +167,7 @@ class Loader:
             for entry in found
             if (entry.kind, entry.name) in ours
         ]
-        if not (wrong or found):
+        if not (wrong or found or EXECUTORS in hooks):
             wrong = [f"it defines no plugin, such as {_EXAMPLE}, and no prepare(params, data)"]
         if wrong:
             raise PluginError("\n".join(f"--plugin {path}: {error}" for error in wrong))
@@ -226,41 +237,51 @@ def article(kind: str) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
-# Finds plugins, loads each behind its own guard, and resolves names to classes.
-
-
 __all__ = ["BUILTIN", "KINDS", "LOCAL", "Broken", "Entry", "Registry", "catalog", "load", "named"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Registry:
-    """All plugins of this installation."""
+    """The plugins of this installation. Other distributions are loaded when first asked for."""
 
-    entries: tuple[Entry, ...]
-    broken: tuple[Broken, ...] = ()
+    at_hand: tuple[Entry, ...]
+    """Built-ins, and the classes of notebooks and files."""
     files: frozenset[str] = frozenset()
     """Names of files that stand for distributions: what they bring comes before others'."""
-    reports: tuple[tuple[str, ReportFormat | str], ...] = ()
-    """Suffixes, and the format of each, or the module of a built-in one."""
-
-    def of_kind(self, kind: str) -> tuple[Entry, ...]:
-        """The plugins of one kind, built-ins first, then by distribution and name."""
-        return tuple(entry for entry in self.entries if entry.kind == kind)
+    loader: Loader | None = None
+    """Knows what else is installed."""
 
     @functools.cached_property
-    def _by_name(self) -> dict[str, tuple[Entry, ...]]:
-        found: dict[str, list[Entry]] = {}
-        for entry in self.entries:
-            for name in (entry.name, f"{entry.distribution}/{entry.name}"):
-                found.setdefault(name, []).append(entry)
-        return {name: tuple(entries) for name, entries in found.items()}
+    def _all(self) -> Loader | None:
+        if self.loader is not None:
+            self.loader.add_installed()
+        return self.loader
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All plugins, the built-ins first."""
+        return tuple(self._all.entries) if self._all else self.at_hand
+
+    @property
+    def broken(self) -> tuple[Broken, ...]:
+        """All that could not be loaded."""
+        return tuple(self._all.broken) if self._all else ()
+
+    @property
+    def reports(self) -> dict[str, ReportFormat | str]:
+        """The report formats by suffix; of a built-in one its module."""
+        return self._all.reports if self._all else {}
+
+    def of_kind(self, kind: str) -> tuple[Entry, ...]:
+        """Return the plugins of one kind, built-ins first."""
+        return tuple(entry for entry in self.entries if entry.kind == kind)
 
     def named(self, name: str) -> tuple[Entry, ...]:
-        """Every plugin with this name, `distribution/name` included, of whatever kind."""
-        return self._by_name.get(name, ())
+        """Return every plugin with this name, `distribution/name` included, of whatever kind."""
+        return tuple(entry for entry in self.entries if entry.goes_by(name))
 
     def get(self, kind: str, use: str) -> Entry | None:
-        """Resolves what a spec calls a plugin; None if nothing has this name.
+        """Resolve what a spec calls a plugin; return None if nothing has this name.
 
         A bare name means the built-in if there is one, else the local class that a notebook
         brought, else that of a file of this run, else the only plugin with that name; anything
@@ -269,11 +290,11 @@ class Registry:
         Raises:
             PluginError: more than one thing has this name.
         """
-        candidates = [entry for entry in self.named(use) if entry.kind == kind]
         for preferred in (BUILTIN, LOCAL):
-            for entry in candidates:
-                if entry.distribution == preferred:
+            for entry in self.at_hand:
+                if (entry.distribution, entry.kind) == (preferred, kind) and entry.goes_by(use):
                     return entry
+        candidates = [entry for entry in self.named(use) if entry.kind == kind]
         candidates = [e for e in candidates if e.distribution in self.files] or candidates
         if len(candidates) > 1:
             choices = ", ".join(f"{entry.distribution}/{entry.name}" for entry in candidates)
@@ -325,7 +346,10 @@ class Registry:
 
 
 def load(local: Iterable[type[Plugin]] = (), files: Iterable[Path] = ()) -> Registry:
-    """Loads the built-ins and every installed plugin; never raises for an installed one's mistake.
+    """Find the built-ins, the installed plugins and some more.
+
+    An installed plugin's mistake is listed, not raised. `DPFRAME_NO_PLUGINS=1` in the environment
+    leaves third parties out.
 
     Args:
         local: classes to add that no distribution provides, as a notebook has them; their
@@ -333,35 +357,28 @@ def load(local: Iterable[type[Plugin]] = (), files: Iterable[Path] = ()) -> Regi
         files: Python files that bring plugins of their own; they are run.
 
     Raises:
-        PluginError: a file cannot be run, brings nothing, or what it brings cannot be used.
-
-    `DPFRAME_NO_PLUGINS=1` in the environment leaves third parties out.
+        PluginError: a class is no plugin, or a file cannot be run, brings nothing, or brings what
+            cannot be used.
     """
-    loader = _loaded()
-    for cls in local:
-        loader.add_class(cls)
-    names = {loader.add_file(path) for path in files}
-    entries, broken = tuple(loader.entries), tuple(loader.broken)
-    return Registry(entries, broken, frozenset(names), tuple(loader.reports.items()))
+    loader = _built_in()
+    problems = [loader.accept(LOCAL, LOCAL, getattr(cls, "kind", "plugin"), cls) for cls in local]
+    if any(problems):
+        raise PluginError("\n".join(f"plugins: {problem}" for problem in problems if problem))
+    if paths := list(files):
+        loader.add_installed()  # what is there already may be in the way of a file
+    names = frozenset(loader.add_file(path) for path in paths)
+    return Registry(tuple(loader.entries), names, loader)
 
 
-def _loaded() -> Loader:
+def _built_in() -> Loader:
     loader = Loader()
     loader.add(
         BUILTIN, _version(BUILTIN), BUILTIN, lambda: importlib.import_module("dpframe.builtin")
     )
-    if os.environ.get("DPFRAME_NO_PLUGINS", "") in ("", "0"):
-        for point in sorted(
-            importlib.metadata.entry_points(group=hookspecs.PROJECT),
-            key=lambda p: (p.name, p.value),
-        ):
-            distribution = point.dist.name if point.dist else "unknown"
-            version = point.dist.version if point.dist else "unknown"
-            loader.add(distribution, version, f"entry point {point.name!r}", point.load)
     return loader
 
 
-def executor(address: str, warn: Callable[[str], None]) -> Executor:
+def executor(address: str, warn: Callable[[str], None], files: Iterable[Path] = ()) -> Executor:
     """Open the executor that an address names by its scheme, the part before the first colon.
 
     An address of any other scheme, such as host:8786, is left to the built-in one.
@@ -369,12 +386,17 @@ def executor(address: str, warn: Callable[[str], None]) -> Executor:
     Args:
         address: such as "tcp://head:8786".
         warn: takes a text about what goes wrong without ending the run.
+        files: Python files of the run, which may bring executors.
 
     Raises:
         DpframeError: the address cannot be used.
     """
+    loader = _built_in()
+    loader.add_installed()
+    for path in files:
+        loader.add_file(path)
     found: dict[str, type[Executor]] = {}
-    for hook in getattr(_loaded().manager.hook, EXECUTORS).get_hookimpls():
+    for hook in getattr(loader.manager.hook, EXECUTORS).get_hookimpls():
         try:
             for cls in hook.function():
                 found |= dict.fromkeys({*cls.schemes} - found.keys(), cls)
