@@ -54,6 +54,10 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
     if not isinstance(truth, Claim | None):
         raise CellError(f"truth returned {shown(truth)}, which is neither a claim nor None")
     bound = wealth.bound(error, search.arms.index(arm)) * arm.scale
+    claimed = math.inf if arm.claim is None else arm.claim.epsilon_at(cell.delta)
+    if not search.is_refuted():
+        # Bounds and the verdict have budgets of their own, and a bound above a claim rejects it.
+        bound = min(bound, claimed)
     found = dataclasses.replace(search.maker.of(arm.pair, mechanism, place), claim=arm.claim)
     assert cell.search is not None
     event = told or f"{found.attack.label} {scores}"
@@ -71,7 +75,6 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
     query = Query(trials, cell.delta, 1 - error, arm.claim, resolution)
     tested = arm.claim is not None
     p_value = max(math.exp(-wealth.best), SMALLEST) if tested else None
-    claimed = arm.claim.epsilon_at(cell.delta) if arm.claim is not None else math.inf
     estimate = Estimate(
         epsilon=max(bound, loss),
         epsilon_lower=bound,
