@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import tomli
 
 from dpframe.commands.audit import environment, make_plan, make_record, plugin_records
+from dpframe.common import folder
 from dpframe.errors import DpframeError, RecordError
 from dpframe.interfaces import registry
 from dpframe.report import made as github
 from dpframe.report.files import markdown
-from dpframe.results import store as folder
 from dpframe.results import store as records
 from dpframe.results.build import first_seed, installed_records, spec_record
 from dpframe.spec.document import Locator

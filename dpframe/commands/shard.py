@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dpframe.commands.audit import make_plan, plugin_records, versions
 from dpframe.commands.run import CHECKPOINT, Invocation, select_device
 from dpframe.commands.run import run as run_audit
+from dpframe.common import folder
 from dpframe.errors import OutputError, SpecError
-from dpframe.results import store as folder
 from dpframe.results.build import first_seed, spec_record
-from dpframe.results.store import digest_of
+from dpframe.results.consistency import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
+from dpframe.common import folder
 from dpframe.errors import OutputError
 from dpframe.interfaces.statistic import BinCounts, DecisionCounts
-from dpframe.results import store as folder
 from dpframe.sampling.address import Stream, digest, window_of
 
 if TYPE_CHECKING:

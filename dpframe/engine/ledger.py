@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
+from dpframe.common import folder
 from dpframe.engine.fingerprint import question
 from dpframe.errors import CellError, OutputError
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.estimator import Query
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.results import store as folder
 from dpframe.results.verdict import FIRST_LOOK, Looks
 from dpframe.sampling.address import Stream, digest, evidence_of
 

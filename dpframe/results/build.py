@@ -10,8 +10,8 @@ import numpy as np
 
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results import model
+from dpframe.results.consistency import digest_of
 from dpframe.results.plain import plain, text
-from dpframe.results.store import digest_of
 from dpframe.results.verdict import FIRST_LOOK, Looks, judged, totals
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpframe.common import folder
 from dpframe.common.types import HostArray
 from dpframe.engine.independence import NOT_SEEDABLE, Independence
 from dpframe.errors import SampleError
 from dpframe.interfaces.attack import ABSENT, BEFORE, SECONDS
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.results import store as folder
 from dpframe.sampling.address import EVAL, Asking, Shape, Stream, digest, of_answers
 from dpframe.workers import scheduling
 from dpframe.workers.scheduling import Clock, Lent, Load, Overdue, RaisedError, Request, Source

@@ -129,7 +129,7 @@ def test_what_is_no_whole_run_is_refused(place: Path, tmp_path: Path) -> None:
 
     def changed(name: str, **content: Any) -> Path:
         """Shard 3 with another manifest, as another machine would have written it."""
-        from dpframe.results.store import digest_of
+        from dpframe.results.consistency import digest_of
 
         shutil.copytree(place / "3", tmp_path / name)
         file = tmp_path / name / "shard.json"

@@ -12,8 +12,9 @@ from rich.console import Console
 import dpframe
 from dpframe.report.evidence import needed
 from dpframe.report.terminal.render import render
+from dpframe.results.consistency import disagreement
 from dpframe.results.model import Record
-from dpframe.results.store import as_record, disagreement
+from dpframe.results.store import as_record
 
 
 @pytest.fixture(scope="module")

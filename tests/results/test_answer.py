@@ -18,7 +18,8 @@ from dpframe.commands.audit import make_plan, make_record
 from dpframe.engine.run import run
 from dpframe.errors import CellError
 from dpframe.results.answer import MOST_NOTES, checked
-from dpframe.results.store import disagreement, dumps
+from dpframe.results.consistency import disagreement
+from dpframe.results.store import dumps
 from dpframe.results.verdict import exit_code
 
 GOOD: dict[str, Any] = {

@@ -13,8 +13,9 @@ from support.command_line import dpframe
 from support.damage import damaged
 
 from dpframe.errors import RecordError
+from dpframe.results.consistency import digest_of
 from dpframe.results.model import Record
-from dpframe.results.store import digest_of, dumps, read
+from dpframe.results.store import dumps, read
 from dpframe.results.verdict import judged, totals
 
 OLD = Path(__file__).with_name("before_digests.json")

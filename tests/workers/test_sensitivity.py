@@ -20,7 +20,8 @@ from dpframe.report import sentences
 from dpframe.report.sentences import Kind, outcome
 from dpframe.report.witness import as_tables, as_test, witness_of
 from dpframe.results import store as records
-from dpframe.results.store import as_record, disagreement
+from dpframe.results.consistency import disagreement
+from dpframe.results.store import as_record
 from dpframe.spec.audit import RunSettings
 from dpframe.workers.in_process import Here
 from dpframe.workers.pool import Workers

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpframe.builtin import dpframe_reports
+from dpframe.common import folder
 from dpframe.errors import OutputError
-from dpframe.results import store as folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
