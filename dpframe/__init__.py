@@ -70,7 +70,11 @@ if TYPE_CHECKING:
     from dpframe.interfaces.statistic import BinCounts as BinCounts
     from dpframe.interfaces.statistic import DecisionCounts as DecisionCounts
     from dpframe.interfaces.statistic import Statistic as Statistic
+    from dpframe.pytest import assert_dp as assert_dp
+    from dpframe.pytest import search_violation as search_violation
     from dpframe.report.made import report as report
+    from dpframe.results.model import Record as Record
+    from dpframe.results.store import load as load
     from dpframe.results.verdict import exit_code as exit_code
     from dpframe.stats.binomial import clopper_pearson_lower as clopper_pearson_lower
     from dpframe.stats.binomial import clopper_pearson_upper as clopper_pearson_upper
@@ -104,7 +108,10 @@ _NAMES = {
     "dpframe.interfaces.pair": "Earned Neighbourhood Padded Pair as_traced",
     "dpframe.interfaces.plugin_files": "SpecFile",
     "dpframe.interfaces.statistic": "BinCounts DecisionCounts Statistic",
+    "dpframe.pytest": "assert_dp search_violation",
     "dpframe.report": "report",
+    "dpframe.results.model": "Record",
+    "dpframe.results.store": "load",
     "dpframe.results.verdict": "exit_code",
     "dpframe.stats.binomial": "clopper_pearson_lower clopper_pearson_upper",
 }

@@ -115,16 +115,23 @@ def test_nothing_heavy_is_imported_at_collection(tmp_path: Path) -> None:
 PAGE = "docs/how-to/audit-your-library.md"
 
 
-def written(directory: Path) -> list[str]:
-    """Writes the files of the page; returns what it shows of what pytest prints."""
+def written(directory: Path, name: str = PAGE) -> list[str]:
+    """Write the files of a page; return what it shows of what pytest prints."""
     found = re.findall(
-        r"^<!-- ([^\n]*) -->\n```(\w+)\n(.*?)^```$", page(PAGE), flags=re.DOTALL | re.MULTILINE
+        r"^<!-- ([^\n]*) -->\n```(\w+)\n(.*?)^```$", page(name), flags=re.DOTALL | re.MULTILINE
     )
     for comment, language, text in found:
         if language == "python":
             with (directory / comment.partition("=")[2]).open("a", encoding="utf-8") as file:
                 file.write(text)
     return [text for _, language, text in found if language == "text"]
+
+
+def test_the_example_of_the_readme(tmp_path: Path) -> None:
+    (shown,) = written(tmp_path, "README.md")
+    said = re.sub(r"[\d.,]+", "#", run(tmp_path))
+    for line in re.sub(r"[\d.,]+", "#", shown).splitlines():
+        assert line in said.splitlines()
 
 
 @pytest.mark.slow

@@ -114,6 +114,19 @@ def set_aside(directory: Path) -> Path | None:
     return kept
 
 
+def load(path: str | os.PathLike[str]) -> Record:
+    """Read a record that a run has written, and check that it agrees with itself.
+
+    Args:
+        path: the file, or the directory of a run.
+
+    Raises:
+        RecordError: it is not there, not JSON, not a record that this version understands, or was
+            altered after it was written.
+    """
+    return read(Path(path))
+
+
 def read(path: Path) -> Record:
     """Read a record and check that it agrees with itself.
 
