@@ -22,7 +22,7 @@ from typing import (
 import jax
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from dpframe.common.text import error_message, shown
+from dpframe.common.text import Described, error_message, shown
 from dpframe.errors import PluginError
 
 # The plugin interface this version speaks. A class with another `api` is listed, not loaded.
@@ -30,7 +30,7 @@ API = 1
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
-class Plugin:
+class Plugin(Described):
     """Base of mechanisms, attacks, estimators, pairs and neighbourhoods.
 
     A plugin names itself in its class statement, `class Laplace(Mechanism, name="laplace")`,
@@ -60,9 +60,7 @@ class Plugin:
     spec_names: ClassVar[dict[str, str]] = {}
     """Names in specs of fields whose names there mean something else in Python."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
-        extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     def __init_subclass__(
         cls,
@@ -330,29 +328,23 @@ def parameters(cls: type[Plugin]) -> tuple[Parameter, ...]:
 
 def unreadable(cls: type[Plugin]) -> str | None:
     """Describe a parameter that no spec can give, because TOML lacks its type; else None."""
-    hints = typing.get_type_hints(cls, include_extras=True)
-    for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # made a dataclass above
-        try:
-            TypeAdapter(hints[field.name]).json_schema()
-        except Exception:  # pydantic's errors are about pydantic
-            wanted = "numbers, texts, booleans, tuples and Literal can be given in a spec"
-            return f"{cls.__name__}.{field.name} is {_type_text(hints[field.name])}; {wanted}"
     try:
         parameters(cls)
     except Exception as error:
+        hints = typing.get_type_hints(cls, include_extras=True)
+        for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # made a dataclass above
+            try:
+                TypeAdapter(hints[field.name]).json_schema()
+            except Exception:  # pydantic's errors are about pydantic
+                wanted = "numbers, texts, booleans, tuples and Literal can be given in a spec"
+                return f"{cls.__name__}.{field.name} is {_type_text(hints[field.name])}; {wanted}"
         return f"the parameters of {cls.__name__} cannot be described: {error_message(error)}"
     return None
 
 
 def json_schema(cls: type[Plugin]) -> dict[str, Any]:
     """Return the JSON Schema of the parameters; an inherited one keeps its base's description."""
-    schema = adapter(cls).json_schema()
-    for base in cls.__mro__[1:]:
-        if dataclasses.is_dataclass(base):
-            for name, inherited in adapter(base).json_schema().get("properties", {}).items():
-                if "description" in inherited:
-                    schema["properties"][name].setdefault("description", inherited["description"])
-    return schema
+    return adapter(cls).json_schema()
 
 
 def _default_text(field: dataclasses.Field[Any]) -> str:

@@ -5,11 +5,7 @@ The text below a field is its meaning in the JSON Schema and in docs/reference/r
 
 from __future__ import annotations
 
-import ast
-import inspect
-import itertools
 import math
-import sys
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -17,16 +13,16 @@ from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, PlainSerializer
 from pydantic_core import CoreSchema, core_schema
 
+from dpframe.common.text import Described
+
 SCHEMA = 1
 WORDS = ("inf", "-inf", "nan")
 """The words of strict JSON for numbers that are not finite."""
 
 
-class Part(BaseModel):
+class Part(Described, BaseModel):
     """A JSON object with fixed keys. Nothing is converted: "1" and true are no numbers."""
 
-    # Without attribute docstrings: pydantic parses the source once a class, which takes every
-    # run a tenth of its time. `meanings` reads them when somebody asks for the schema.
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     def __getitem__(self, key: str) -> Any:
@@ -565,29 +561,7 @@ class Record(Part):
         return self.model_dump(mode="json", by_alias=True)
 
 
-def meanings() -> dict[str, dict[str, str]]:
-    """Return the meaning of every field, by class and field name."""
-    found: dict[str, dict[str, str]] = {}
-    for node in ast.parse(inspect.getsource(sys.modules[__name__])).body:
-        if isinstance(node, ast.ClassDef):
-            found[node.name] = {
-                field.target.id: inspect.cleandoc(text.value.value)
-                for field, text in itertools.pairwise(node.body)
-                if isinstance(field, ast.AnnAssign)
-                and isinstance(field.target, ast.Name)
-                and isinstance(text, ast.Expr)
-                and isinstance(text.value, ast.Constant)
-                and isinstance(text.value.value, str)
-            }
-    return found
-
-
 def record_schema() -> dict[str, Any]:
     """Return the JSON Schema of a record, with the meaning of every field."""
-    found, texts = Record.model_json_schema(), meanings()
-    texts["Record"]["schema"] = texts["Record"]["schema_version"]
-    for name, table in {"Record": found, **found["$defs"]}.items():
-        for key, field in table["properties"].items():
-            field["description"] = texts[name][key]
     dialect = "https://json-schema.org/draft/2020-12/schema"
-    return {"$schema": dialect, **found, "title": "dpframe record"}
+    return {"$schema": dialect, **Record.model_json_schema(), "title": "dpframe record"}

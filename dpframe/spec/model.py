@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
+from dpframe.common.text import Described
+
 Verdict = Literal["violated", "consistent", "inconclusive"]
 
 MOST_TRIALS = 2**53
@@ -64,12 +66,10 @@ FileName = Annotated[
 Draws = Annotated[int, Field(ge=1, le=MOST_TRIALS)]
 
 
-class Table(BaseModel):
+class Table(Described, BaseModel):
     """A TOML table: nothing unknown, nothing converted."""
 
-    model_config = ConfigDict(
-        extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class AuditTable(Table):

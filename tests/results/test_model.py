@@ -12,7 +12,8 @@ import pytest
 from pydantic import BaseModel
 from support.command_line import dpframe
 
-from dpframe.results.model import Part, Record, meanings, record_schema
+from dpframe.common.text import meanings
+from dpframe.results.model import Part, Record, record_schema
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "record.md"
 
@@ -30,7 +31,7 @@ def fields(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, str]]:
     """Dotted names and meanings."""
     for name, field in model.model_fields.items():
         here = f"{path}{field.alias or name}"
-        yield here, " ".join(meanings()[model.__name__].get(name, "").split())
+        yield here, " ".join(meanings(model).get(name, "").split())
         if found := model_in(field.annotation):
             yield from fields(found[0], f"{here}{found[1]}.")
 
