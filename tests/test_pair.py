@@ -125,6 +125,8 @@ def in_itself(*others: Any, deep: bool = False, kind: type = list) -> Any:
         (b"a", bytearray(b"a"), False),
         ({1, 2}, {2, 1}, True),
         (Exception("a"), Exception("b"), False),
+        (np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1, 2], mask=[0, 1]), True),
+        (np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1, 2], mask=[1, 0]), False),
     ],
 )
 def test_equal_to_the_bit(one: Any, other: Any, alike: bool) -> None:
@@ -167,6 +169,7 @@ def test_tables_of_pandas_are_compared() -> None:
         ([None, 1.0], [None, 2.0], "not made of arrays"),
         (np.array(["a"]), np.array(["b"]), "not made of arrays"),
         ({1: 2.0, "a": 1.0}, {}, "not made of arrays"),
+        (np.ma.array([1.0], mask=[1]), np.ma.array([1.0], mask=[0]), "not made of arrays"),
     ],
 )
 def test_what_a_traced_mechanism_can_be_given(d0: Any, d1: Any, says: str | None) -> None:

@@ -55,7 +55,7 @@ def _same(one: Any, other: Any, within: dict[int, int], beside: dict[int, int]) 
         if id(one) in within or id(other) in beside:
             return within.get(id(one)) == beside.get(id(other))
         within, beside = {**within, id(one): len(within)}, {**beside, id(other): len(beside)}
-    if isinstance(one, np.ndarray | np.generic):
+    if isinstance(one, np.generic) or type(one) in _ARRAYS:  # others have masks, say
         return _same_arrays(np.asarray(one), np.asarray(other), within, beside)
     if isinstance(one, dict | list | tuple):
         if isinstance(one, dict):  # the order of items is data too
@@ -66,6 +66,9 @@ def _same(one: Any, other: Any, within: dict[int, int], beside: dict[int, int]) 
         return repr(one) == repr(other)
     known = isinstance(one, int | str | bytes | bytearray | set | frozenset | None)
     return bool(one == other) if known else _same_objects(one, other)
+
+
+_ARRAYS = np.ndarray, np.memmap, np.matrix, np.recarray
 
 
 def _same_arrays(
@@ -235,8 +238,8 @@ def untraceable(pair: Pair) -> str | None:
     d0, d1 = pair.d0, pair.d1
     for name, data in (("D", d0), ("D′", d1)):
         try:
-            leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(data)]
-        except Exception:  # keys without an order, lists of unequal length
+            leaves = [_unmasked(leaf) for leaf in jax.tree.leaves(data)]
+        except Exception:  # keys without an order, lists of unequal length, masks
             leaves = [np.asarray(None)]
         if any(not _is_numeric(leaf.dtype) for leaf in leaves) or _has_none(data):
             return f"{name} is not made of arrays of numbers, so only a black box can be given it"
@@ -253,6 +256,13 @@ def untraceable(pair: Pair) -> str | None:
     if not same and any(len({len(leaf) for leaf in leaves}) > 1 for leaves in both):
         return "D and D′ differ in size, and their arrays in the number of rows"
     return None
+
+
+def _unmasked(leaf: Any) -> HostArray:
+    """Return a leaf as an array; raises ValueError if it would lose a mask."""
+    if isinstance(leaf, np.ma.MaskedArray):
+        raise ValueError("a masked array is no array of numbers")
+    return np.asarray(leaf)
 
 
 def _is_numeric(dtype: np.dtype[Any]) -> bool:

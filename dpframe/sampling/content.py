@@ -62,7 +62,11 @@ def _is_plain(leaf: Any) -> bool:
 
 def _is_bytes(dtype: np.dtype[Any]) -> bool:
     """True if the bytes of a number say all about it: no references, no padding."""
-    return dtype.kind in "biufcSUmM" or (dtype.kind == "V" and dtype.names is None)
+    return (
+        dtype.char not in "gG"
+        and dtype.kind in "biufcSUmM"
+        or (dtype.kind == "V" and dtype.names is None)
+    )
 
 
 _SINGLE: dict[type, Callable[[Any], bytes]] = {
@@ -150,6 +154,8 @@ class Reader:
         self.say(name, f"{value.dtype}{value.shape}".encode())
         if _is_bytes(value.dtype):
             self.say("bytes", np.ascontiguousarray(value).tobytes())
+        elif value.dtype.char in "gG":
+            self._all("elements", map(repr, value.reshape(-1)))
         elif value.dtype.names is not None:
             for field in value.dtype.names:  # the padding between fields is arbitrary
                 self._array(field, value[field])

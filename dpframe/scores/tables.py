@@ -301,6 +301,8 @@ def as_scores(values: Any, name: str) -> HostArray:
     Raises:
         ScoresError: there are none, more than one column, or values that are not numbers.
     """
+    if isinstance(values, np.ma.MaskedArray):
+        raise ScoresError(f"{name}: is a masked array; give the scores that count, compressed()")
     try:
         array = np.asarray(values)
     except ValueError:  # rows of different lengths

@@ -76,6 +76,15 @@ DIFFERENT: list[Any] = [
 ]
 
 
+def test_padding_of_long_doubles_is_no_data() -> None:
+    clean = np.array([1, 2], np.longdouble) / 3
+    dirty = clean.copy()
+    if np.finfo(np.longdouble).nmant == 63:
+        dirty.view(np.uint8).reshape(2, -1)[:, 10:] = 171
+    assert digest(clean) == digest(dirty) != digest(clean * 2)
+    assert digest([clean[0]]) == digest([dirty[0]])
+
+
 def test_what_differs_has_another_digest() -> None:
     found = [digest(value) for value in DIFFERENT]
     twice = [pair for pair in itertools.combinations(range(len(found)), 2)

@@ -120,6 +120,8 @@ def test_a_directory_and_ragged_rows(tmp_path: Path) -> None:
         read_scores(tmp_path / "d.npy")
     with pytest.raises(ScoresError, match="one list of numbers"):
         as_scores([[1], [2, 3]], "x")
+    with pytest.raises(ScoresError, match="masked"):
+        as_scores(np.ma.array([1.0, 2.0], mask=[0, 1]), "x")
 
 
 def test_parquet_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,26 @@ class Nothing:
     pass
 
 
+class Tagged(np.ndarray):
+    """An array that knows its unit."""
+
+
+def tagged(values, unit):
+    found = np.array(values).view(Tagged)
+    found._unit = unit
+    return found
+
+
+class Duck:
+    """What NumPy takes for an array, and drops a part of."""
+
+    def __init__(self, values, unit):
+        self._values, self.unit = values, unit
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self._values)
+
+
 Point = namedtuple("Point", "x y")
 OTHER_NAN = struct.unpack("<d", struct.pack("<Q", 0x7FF8000000000001))[0]
 NAN = float("nan")
@@ -98,6 +118,11 @@ DIFFERENT = [
     *(np.ma.array([1.0, 2.0], mask=[0, 1]), np.ma.array([1.0, 2.0], mask=[0, 0])),
     np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")]),
     np.array([(1, 2.0)], [("a", "i4"), ("c", "f8")]),
+    *(np.ma.array([1.0, 2.0], mask=[1, 0]), np.ma.masked, np.ma.array([1.0, 3.0], mask=[1, 0])),
+    *(np.ma.array([1, "a"], mask=[1, 0], dtype=object), np.ma.array([1 + 2j], mask=[True])),
+    *(tagged([1.0], unit="m"), tagged([1.0], unit="s"), Duck([1.0], "m"), Duck([1.0], "s")),
+    *(np.array(["a" * 40], "T"), np.array(["b" * 40], "T"), np.array([1], np.longdouble)),
+    *(np.array(["NaT", "2020"], "M8[D]"), np.array(["2020", "NaT"], "M8[D]")),
 ]
 
 
@@ -125,6 +150,66 @@ def test_the_same_answer_made_twice_has_the_same_value():
     assert [encode(x) for x in fresh()] == [encode(x) for x in fresh()]
     assert encode(np.arange(6.0).reshape(2, 3)) == encode(fresh()[2])
     assert encode(np.arange(4.0)[::2]) == encode(np.array([0.0, 2.0]))
+
+
+MASK = [[0, 1], [0, 1], [0, 1]]
+RECORD = [("a", "f8"), ("b", "i1"), ("c", "f8")]
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        *(([1.0, 2.0], "f8"), ([1, 2], "i2"), ([1j, 2j], "c16"), (["a", "b"], "U1")),
+        *((["a", "b"], "S1"), ([1, "b"], object), (["2020", "2021"], "M8[D]"), ([1, 2], "m8[s]")),
+        *(([1, 2], np.longdouble), ([(1, 2, 3), (4, 5, 6)], RECORD)),
+    ],
+)
+def test_what_a_mask_hides_is_no_part_of_an_answer(values, dtype):
+    plain = np.array(values, dtype)
+    other = plain.copy()
+    other[1] = plain[0]
+    one, two = (np.ma.array(data, mask=[False, True]) for data in (plain, other))
+    assert encode(one) == encode(two)
+    assert encode(one) != encode(np.ma.array(plain, mask=[True, False]))
+    kinds = {kind(np.ma.array(plain, mask=mask)) for mask in ([0, 0], [0, 1], [1, 0], [1, 1])}
+    assert len(kinds) == 4
+    hidden = numbers(one)[-len(numbers(one)) // 2 :]
+    assert dtype == RECORD or all(x is encoding.ABSENT_NUMBER for x in hidden)
+
+
+def test_a_mask_is_part_of_the_kind_of_an_answer():
+    array = np.ma.array([1.0, NAN, 3.0], mask=[0, 0, 1])
+    assert kind(array) == "masked float64 array of shape (3,), masked at 3 with NaN at 2"
+    assert kind(np.ma.array([1.0])) == "masked float64 array of shape (1,), nothing masked"
+    assert encode(np.ma.array([1.0])) == encode(np.ma.array([1.0], mask=[False]))
+    assert kind(np.ma.masked) == "masked float64 array of shape (), masked at 1"
+    many = np.ma.array(np.zeros(100), mask=np.arange(100) < 30)
+    assert kind(many) == "masked float64 array of shape (100,), 30 masked"
+
+
+def test_no_time_is_no_number():
+    times = np.array(["2020-01-01", "NaT"], "M8[D]")
+    assert kind(times) == "datetime64[D] array of shape (2,) with NaN at 2"
+    assert kind(times[1]) == "datetime64[D] scalar, NaN"
+    assert kind(np.array(["NaT", 5], "m8[s]")).endswith("with NaN at 1")
+    assert numbers(times.astype(">M8[D]"))[0] == numbers(times)[0] == 18262
+
+
+@pytest.mark.parametrize("dtype", [np.longdouble, np.clongdouble])
+def test_padding_is_no_part_of_a_number(dtype):
+    clean = np.array([1, -3, 0], dtype) / 3
+    dirty = clean.copy()
+    if encoding.used_bytes(dirty.dtype) == (10, 16):
+        dirty.view(np.uint8).reshape(-1, 16)[:, 10:] = 171
+        assert dirty.tobytes() != clean.tobytes()
+    assert (dirty == clean).all()
+    assert encode(dirty) == encode(clean)
+    assert encode(dirty[0]) == encode(clean[0])
+    assert encode([dirty[1]]) == encode([clean[1]]) != encode([clean[0]])
+    record = np.zeros(3, [("x", "i1"), ("y", dtype)])
+    other = record.copy()
+    record["y"], other["y"] = clean, dirty
+    assert encode(record) == encode(other)
 
 
 def test_the_order_of_bytes_is_no_part_of_a_value_but_the_type_is_the_same():
@@ -318,6 +403,21 @@ def test_data_frames_by_their_columns():
     changed += [frame.assign(a=pandas.Categorical(["x", "y"], ["x", "y", "z"]))]
     assert len({encode(each)[1] for each in [frame, *changed]}) == 10
     assert encode(frame.copy()) == encode(frame)
+
+
+def test_arrays_of_pandas_say_what_is_missing():
+    pandas = pytest.importorskip("pandas")
+    missing, nan = pandas.array([1.5, None], "Float64"), pandas.array([1.5, 0.0], "Float64")
+    assert "missing" in kind(missing)
+    assert encode(missing)[1] != encode(nan / nan)[1]
+    assert numbers(missing)[1] is encoding.ABSENT_NUMBER
+
+
+def test_arrays_of_xarray_say_their_names():
+    xarray = pytest.importorskip("xarray")
+    arrays = [xarray.DataArray([1.0, 2.0], dims=["x"], name=name) for name in ("a", "b")]
+    arrays += [arrays[0].assign_coords(x=["p", "q"]), arrays[0].assign_coords(x=["p", "r"])]
+    assert len({encode(each)[1] for each in arrays}) == 4
 
 
 def test_a_row_is_what_answers_lay_out():

@@ -257,3 +257,80 @@ def test_what_nothing_interrupts_fails_its_cell(monkeypatch):
         (cell,) = cells(document, workers, plugins=[Raises, Deaf])
     assert cell["status"] == "failed"
     assert "longer than the 0.01 s that it has, and could not be interrupted" in cell["reason"]
+
+
+class Arrays(HostMechanism, name="arrays"):
+    """Gives something that NumPy takes for an array of numbers."""
+
+    of: str
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(0.1)
+
+    def sample(self, rng: np.random.Generator, data: Any, n: int) -> Any:
+        high, noise = float(np.sum(data)) > 0, rng.random(n)
+        match self.of:
+            case "the mask tells":
+                return np.ma.array(noise, mask=np.full(n, high))
+            case "the mask hides":
+                return np.ma.array(np.full(n, float(high)), mask=np.ones(n, bool))
+            case "rows of masks":
+                return tuple(np.ma.array([x], mask=[high]) for x in noise)
+            case "no time":
+                return np.full(n, "NaT" if high else "2020", "M8[D]")
+            case "tagged":
+                return noise.view(Tagged)
+            case "duck":
+                return Duck(noise)
+            case _:
+                return noise.astype(np.longdouble) / 3
+
+
+class Tagged(np.ndarray):
+    """An array with a name of its own."""
+
+
+class Duck:
+    """An array, for NumPy."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.values
+
+
+def of_arrays(of: str, *attacks: dict[str, Any]) -> list[dict[str, Any]]:
+    document = spec({"use": "arrays", "params": {"of": of}}, trials=TRIALS)
+    document["attack"], document["estimator"] = list(attacks), [{"use": "order-statistics"}]
+    return cells(document, plugins=[Arrays])
+
+
+LOOKS = [
+    {"use": "answers", "label": look, "params": {"look": look}}
+    for look in ("kinds", "values", "numbers")
+]
+
+
+@pytest.mark.parametrize("of", ["the mask tells", "rows of masks", "no time"])
+def test_what_an_array_does_not_hold_is_part_of_it(of: str) -> None:
+    """All in one audit: kinds, exact values and numbers see what is masked or missing."""
+    for cell in of_arrays(of, *LOOKS):
+        assert (cell["status"], cell["verdict"]) == ("ok", "violated"), cell["reason"]
+
+
+def test_what_a_mask_hides_accuses_nobody() -> None:
+    for cell in of_arrays("the mask hides", *LOOKS):
+        assert cell["verdict"] in ("consistent", None), cell["reason"]
+
+
+@pytest.mark.parametrize("of", ["tagged", "duck"])
+def test_what_may_hold_more_than_numbers_is_refused(of: str) -> None:
+    for cell in of_arrays(of, {"use": "identity"}, LOOKS[0]):
+        assert cell["status"] == "failed"
+        assert "may hold more than numbers" in cell["reason"]
+
+
+def test_padding_between_numbers_is_no_change_of_outputs() -> None:
+    for cell in of_arrays("long", {"use": "identity"}, *LOOKS):
+        assert (cell["status"], cell["verdict"]) == ("ok", "consistent"), cell["reason"]

@@ -415,3 +415,5 @@ def test_what_is_damaged_is_no_data() -> None:
         deep = [deep]
     with pytest.raises(plain_data.UnfitError, match="nested deeper"):
         pack(deep)
+    with pytest.raises(plain_data.UnfitError, match="masked array"):
+        pack([np.ma.array([1.0, 2.0], mask=[0, 1])])

@@ -21,6 +21,7 @@ ARRAYS: list[Any] = [
     np.array([(1, 2.0)], [("a", int), ("b", float)]),
 ]
 VALUES: list[Any] = [{"a": [1, 2]}, (np.arange(3), "x"), None, 2**70, [np.array([None], object)]]
+VALUES.append(np.ma.array([1.0, 2.0], mask=[0, 1]))
 
 
 @pytest.mark.parametrize("value", ARRAYS)

@@ -158,7 +158,7 @@ def test_texts_in_lists_have_words_from_the_first_time_on():
         *((1, ()), (1.5, ()), (True, ()), (np.float32(1), ()), (np.zeros((2, 3)), (2, 3))),
         *((None, None), ("a", None), (1j, None), ([1.0], None), (np.array([1j]), None)),
         *((np.array(["a"]), None), (np.array([1], ">i8"), None), (np.str_("a"), None)),
-        *((np.ma.array([1.0]), None), (np.array([None]), None)),
+        *((np.ma.array([1.0]), (1,)), (np.ma.masked, ()), (np.array([None]), None)),
     ],
 )
 def test_numbers_and_arrays_of_real_numbers_have_a_native_shape(answer, shape):

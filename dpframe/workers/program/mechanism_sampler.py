@@ -85,7 +85,7 @@ class MechanismSampler(Sampler):
                     if data.error is not None:
                         raise data.error
                     outputs = mechanism.sample(rng, data.state, rows)
-                    if task["dims"] is None and isinstance(outputs, list):
+                    if task["dims"] is None and (isinstance(outputs, list) or _has_more(outputs)):
                         return self.laid_out(Asked(self._held(outputs, rows), []), None)
                     array = _as_array(outputs, task)
                     return Chunk(array, array.nbytes)
@@ -135,9 +135,9 @@ class MechanismSampler(Sampler):
 
     def _held(self, outputs: Any, rows: int) -> Any:
         """Return the answers of one call of `sample`, one per row."""
-        if not isinstance(outputs, list | tuple):
+        if not isinstance(outputs, list | tuple) and not encoding.is_masked(outputs):
             found = _array(outputs)
-            if found.shape[:1] == (rows,) and found.dtype.kind in "OSUVmM":
+            if found.shape[:1] == (rows,) and found.dtype.kind in "OSTUVmM":
                 return [self.scribe.held(answer) for answer in found]
             _check(found, {"rows": rows, "dims": None, "dtype": None})
             return found
@@ -158,13 +158,45 @@ def _only(mechanism: Any, rng: Any, data: Any) -> Any:
     return answer[0]
 
 
+_SCALARS = {int, float, bool, complex}
+_ARRAYS = ("numpy", "jax", "jaxlib", "torch", "tensorflow", "ml_dtypes")
+"""Packages whose arrays hold numbers and nothing else, but for `numpy.ma`."""
+
+
+def _is_plain(outputs: Any) -> bool:
+    """True if NumPy makes an array of it that says as much."""
+    kind = type(outputs)
+    if kind in _SCALARS:
+        return True
+    if kind is list or kind is tuple:
+        return all(map(_is_plain, outputs))
+    known = kind.__module__.partition(".")[0] in _ARRAYS and hasattr(outputs, "__array__")
+    return known and not encoding.is_masked(outputs)
+
+
+def _has_more(outputs: Any) -> bool:
+    """True for rows of which an array would lose a part, such as masks."""
+    return encoding.is_masked(outputs) or (isinstance(outputs, tuple) and not _is_plain(outputs))
+
+
 def _array(outputs: Any) -> HostArray:
-    known = isinstance(outputs, np.ndarray | np.generic | list | tuple | int | float)
-    if not known and not hasattr(outputs, "__array__"):
+    """Return an array of outputs; what NumPy would drop of them is no array of numbers."""
+    name = type(outputs).__name__
+    if not isinstance(outputs, list | tuple | int | float) and not hasattr(outputs, "__array__"):
+        raise Refused(f"sample returned {name}, not an array with one row per run")
+    if not _is_plain(outputs):
         raise Refused(
-            f"sample returned {type(outputs).__name__}, not an array with one row per run"
+            f"sample returned {name}, which may hold more than numbers, such as names or a mask: "
+            "return numpy.asarray of it if the numbers are all, else a list of n answers"
         )
-    return np.asarray(outputs)
+    if hasattr(outputs, "detach"):  # a tensor of torch, perhaps with a gradient
+        outputs = outputs.detach().cpu().numpy()
+    found = np.asarray(outputs)
+    if encoding.used_bytes(found.dtype)[0] == encoding.used_bytes(found.dtype)[1]:
+        return found
+    # Equal numbers must have equal bytes.
+    whole = np.frombuffer(bytearray(encoding.content_of(found, found.dtype)), found.dtype)
+    return whole.reshape(found.shape)
 
 
 def _as_array(outputs: Any, task: dict[str, Any]) -> HostArray:
@@ -207,7 +239,7 @@ class Handout:
 
     def __init__(self, value: Any) -> None:
         self.seconds = 0.0  # duration of the last comparison of the whole dataset
-        self.shared = isinstance(value, np.ndarray) and not value.dtype.hasobject
+        self.shared = type(value) is np.ndarray and not value.dtype.hasobject
         """All copies share their bytes, so one comparison answers for all copies before it."""
         if self.shared:
             self._dtype, self._shape = value.dtype, value.shape

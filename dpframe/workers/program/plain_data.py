@@ -131,6 +131,8 @@ def _write_other(value: Any, kind: Any, tell: _Tell, depth: int) -> None:
 def _write_array(value: Any, tell: _Tell, depth: int) -> None:
     """Write an array or a scalar: its dtype, its shape, and its bytes or its objects."""
     dtype = value.dtype
+    if hasattr(value, "mask") and hasattr(value, "filled"):
+        raise UnfitError("a masked array cannot be handed to another interpreter; give data, mask")
     scalar = not hasattr(value, "__setitem__")
     tell(b"A")
     if dtype.kind == "O":

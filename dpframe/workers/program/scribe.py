@@ -195,10 +195,11 @@ def native_shape(answer: Any) -> tuple[int, ...] | None:
     kind = type(answer)
     if kind in _NUMBERS:
         return ()
-    if kind.__module__ != "numpy" or not is_real(getattr(answer, "dtype", None)):
+    package = kind.__module__.partition(".")[0]
+    if package != "numpy" or not is_real(getattr(answer, "dtype", None)):
         return None
     is_array = kind.__name__ == "ndarray" or not hasattr(answer, "__setitem__")
-    return tuple(answer.shape) if is_array else None
+    return tuple(answer.shape) if is_array or encoding.is_masked(answer) else None
 
 
 def is_real(dtype: Any) -> bool:

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 from .codes import ABSENT, ABSENT_NUMBER, LONGEST, MOST_NUMBERS, NAN, WHOLE, UnreadableError
 from .codes import code, code_of_kind, encode_raised, flags, in_short, in_words, number_of
 from .codes import numbers_in, of_int, plain, short, sized_prefix, texts_in
-from .libraries import of_array
+from .libraries import content_of, is_masked, of_array, used_bytes
 from .reader import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["ABSENT", "ABSENT_NUMBER", "LONGEST", "MOST_NUMBERS", "NAN", "WHOLE", "UnreadableError"]
-__all__ += ["code", "code_of_kind", "encode", "encode_raised", "flags", "in_short", "in_words"]
-__all__ += ["of_array", "packed", "row", "short", "sized_prefix", "texts_in"]
+__all__ += ["code", "code_of_kind", "content_of", "encode", "encode_raised", "flags", "in_short"]
+__all__ += ["in_words", "is_masked", "of_array", "packed", "row", "short", "sized_prefix"]
+__all__ += ["texts_in", "used_bytes"]
 
 
 def encode(answer: Any, attributes: Sequence[str] = ()) -> tuple[str, bytes, list[float]]:

@@ -56,9 +56,10 @@ def read_other(reader: Any, value: Any, kind: Any) -> str:
         return _read_pairs(reader, value, held)
     if package == "numpy" and hasattr(value, "dtype") and hasattr(value, "tobytes"):
         return _read_numpy(reader, value)
+    if package == "xarray" and hasattr(value, "to_dict"):  # coordinates, names and attributes too
+        return _read_pairs(reader, value, [("held", value.to_dict("array"))])
     if hasattr(value, "__array__") and not any(hasattr(value, a) for a in reader.attributes):
-        reader.part(b"J", sized(package.encode()))
-        return name_of(kind) + " as " + _read_numpy(reader, value.__array__())
+        return _read_array_like(reader, value, package)
     if isinstance(value, (Fraction, Decimal)):
         reader.part(b"R", sized(name_of(kind).encode()) + sized(str(value).encode()))
         none = isinstance(value, Decimal) and value.is_nan()
@@ -93,18 +94,9 @@ def _read_object(reader: Any, value: Any) -> str:
     """Read the attributes that are asked for, else what the object shows in public."""
     if reader.attributes and (known := [a for a in reader.attributes if hasattr(value, a)]):
         return read_fields(reader, value, known)
-    names = getattr(type(value), "__dataclass_fields__", None)
-    if names is None and isinstance(value, BaseException):
+    if isinstance(value, BaseException) and not hasattr(type(value), "__dataclass_fields__"):
         return read_fields(reader, value, ("args",))
-    hidden = False
-    if names is None:
-        names = list(getattr(value, "__dict__", ()))
-        for base in type(value).__mro__:
-            slots = base.__dict__.get("__slots__", ())
-            names += [slots] if isinstance(slots, str) else list(slots)
-        hidden = any(n.startswith("_") and n not in ("__dict__", "__weakref__") for n in names)
-        names = sorted(name for name in names if not name.startswith("_"))
-    held = [(name, getattr(value, name)) for name in names if hasattr(value, name)]
+    held, hidden = _shown(value)
     plain = all(base.__flags__ & _IN_PYTHON for base in type(value).__mro__[:-1])
     if held or (plain and not hidden):  # an object without attributes is its class
         return _read_pairs(reader, value, held)
@@ -115,6 +107,20 @@ def _read_object(reader: Any, value: Any) -> str:
         f"it is an object of class {name_of(type(value))}, which shows nothing: say in "
         "`attributes` what is read of it"
     )
+
+
+def _shown(value: Any) -> tuple[list[tuple[str, Any]], bool]:
+    """Return the public attributes of an object, and if it has others."""
+    names = getattr(type(value), "__dataclass_fields__", None)
+    hidden = False
+    if names is None:
+        names = list(getattr(value, "__dict__", ()))
+        for base in type(value).__mro__:
+            slots = base.__dict__.get("__slots__", ())
+            names += [slots] if isinstance(slots, str) else list(slots)
+        hidden = any(n.startswith("_") and n not in ("__dict__", "__weakref__") for n in names)
+        names = sorted(name for name in names if not name.startswith("_"))
+    return [(name, getattr(value, name)) for name in names if hasattr(value, name)], hidden
 
 
 def _read_moment(reader: Any, value: Any) -> str:
@@ -142,12 +148,77 @@ def _read_arrow(reader: Any, value: Any) -> str:
 # Arrays of NumPy and what looks like one.
 
 
+def is_masked(value: Any) -> bool:
+    """True for arrays of `numpy.ma`, of which some entries are no part."""
+    return hasattr(value, "dtype") and hasattr(value, "mask") and hasattr(value, "filled")
+
+
+def _read_array_like(reader: Any, value: Any, package: str) -> str:
+    """Read an object that gives an array, and what else it holds."""
+    if is_masked(value):
+        return name_of(type(value)) + ", " + _read_numpy(reader, value)
+    array = value.__array__()
+    held = _shown(value)[0]
+    if isinstance(value, type(array)):  # NumPy hands on what such a class adds: its `__dict__`
+        held = sorted(getattr(value, "__dict__", {}).items())
+    reader.part(b"J", sized(package.encode()))
+    kind = name_of(type(value)) + " as " + _read_numpy(reader, array)
+    return kind + " with " + _read_pairs(reader, value, held) if held else kind
+
+
+def _read_masked(reader: Any, value: Any, dtype: Any, shape: tuple[int, ...]) -> str:
+    """Read the entries of a masked array that are not masked, and which are."""
+    data = value.unmasked if hasattr(value, "unmasked") else value.data
+    mask = value.mask.ravel().tolist() if value.mask.shape == shape else [False] * data.size
+    reader.part(b"m", sized(bytes(mask)))
+    reader.part(sized(str(getattr(value, "fill_value", None)).encode()))
+    places = [place for place, masked in enumerate(mask, 1) if masked]
+    kind = f"masked {dtype.name} array of shape {shape}, "
+    kind += "masked at " + ", ".join(map(str, places)) if places else "nothing masked"
+    if len(mask) > PLACES and places:
+        kind = f"masked {dtype.name} array of shape {shape}, {len(places)} masked"
+    if dtype.kind in "OT":
+        shown = [None if masked else one for one, masked in zip(data.ravel().tolist(), mask)]
+        return kind + ", " + str(reader.several("objects", shown))
+    content, size = bytearray(content_of(data, dtype)), dtype.itemsize
+    for place in places:
+        content[(place - 1) * size : place * size] = bytes(size)
+    reader.part(of_array(dtype, shape, scalar=False)[0], sized(bytes(content)))
+    numbers, of_each = _numbers_of(data, dtype), 2 if dtype.kind == "c" else 1
+    reader.add_all([ABSENT_NUMBER if mask[i // of_each] else x for i, x in enumerate(numbers)])
+    return kind
+
+
+def content_of(value: Any, dtype: Any) -> bytes:
+    """Return the bytes of an array, least significant byte first, and padding as zeros."""
+    order = dtype.str[:1]
+    if order == ">" or (order == "=" and sys.byteorder != "little"):
+        value = value.astype(dtype.newbyteorder("<"))
+    content: bytes = value.tobytes()
+    used, size = used_bytes(dtype)
+    if used == size:
+        return content
+    whole = bytearray(content)
+    for place in range(used, size):
+        whole[place::size] = bytes(len(whole[place::size]))
+    return bytes(whole)
+
+
+def used_bytes(dtype: Any) -> tuple[int, int]:
+    """Return the bytes of a number of a dtype that hold it, and those that it occupies.
+
+    The long double of x86 has ten bytes; those up to the next 12 or 16 hold anything.
+    """
+    size = dtype.itemsize // (2 if dtype.kind == "c" else 1)
+    if dtype.char not in "gG" or size <= 8 or sys.modules["numpy"].finfo(dtype).nmant != 63:
+        return size, size
+    return 10, size
+
+
 def _read_numpy(reader: Any, value: Any) -> str:
     dtype, shape = value.dtype, tuple(map(int, value.shape))
-    if hasattr(value, "mask") and hasattr(value, "filled"):
-        reader.part(b"m")
-        data = _read_numpy(reader, value.data)
-        return "masked " + data + ", mask " + _read_numpy(reader, value.mask)
+    if is_masked(value) and not dtype.names:
+        return _read_masked(reader, value, dtype, shape)
     if hasattr(value, "__setitem__") and type(value).__name__ in ("matrix", "recarray"):
         reader.part(b"j", sized(name_of(type(value)).encode()))
         return name_of(type(value)) + ", " + _read_numpy(reader, value.__array__())
@@ -160,14 +231,10 @@ def _read_numpy(reader: Any, value: Any) -> str:
             reader.part(sized(name.encode()))
             held.append(f"{name}: {_read_numpy(reader, value[name])}")
         return f"{kind} with {', '.join(held)}"
-    if dtype.kind == "O":
+    if dtype.kind in "OT":  # texts of any length are kept elsewhere, as objects are
         reader.part(b"Q", sized(repr(shape).encode()))
         return str(reader.several(kind, value.ravel().tolist()))
-    content = value.tobytes()
-    order = dtype.str[:1]
-    if order == ">" or (order == "=" and sys.byteorder != "little"):
-        content = value.astype(dtype.newbyteorder("<")).tobytes()
-    reader.part(before, sized(content))
+    reader.part(before, sized(content_of(value, dtype)))
     reader.add_all(_numbers_of(value, dtype))
     return kind
 
@@ -185,8 +252,8 @@ def _numbers_of(value: Any, dtype: Any) -> list[float]:
         return [number_of(x) for x in flat.astype("f8").tolist()]
     if dtype.kind == "c":
         return [part for x in flat.astype("c16").tolist() for part in (x.real, x.imag)]
-    if dtype.kind in "mM":
-        return [number_of(x) for x in flat.view("i8").tolist()]
+    if dtype.kind in "mM":  # NaT is the smallest of all
+        return [NAN if x == -(1 << 63) else float(x) for x in flat.astype("i8").tolist()]
     if dtype.kind == "V":
         try:  # bfloat16 and its like
             return [float(x) for x in flat.astype("f8").tolist()]
@@ -240,6 +307,11 @@ def _read_column(reader: Any, column: Any, title: str) -> str:
         _read_name(reader, getattr(column, "name", None))
         if hasattr(column, "index"):
             _read_index(reader, column.index)
-    values = column.to_list() if hasattr(column, "to_list") else column.to_numpy().tolist()
+    if hasattr(column, "to_list"):
+        values = column.to_list()
+    elif hasattr(column, "isna") and column.isna().any():  # NumPy has no word for missing
+        values = list(column)
+    else:
+        values = column.to_numpy().tolist()
     before = title + " " if title else ""
     return before + dtype + ", " + str(reader.several(str(len(values)), values))
