@@ -62,10 +62,8 @@ def _is_plain(leaf: Any) -> bool:
 
 def _is_bytes(dtype: np.dtype[Any]) -> bool:
     """True if the bytes of a number say all about it: no references, no padding."""
-    return (
-        dtype.char not in "gG"
-        and dtype.kind in "biufcSUmM"
-        or (dtype.kind == "V" and dtype.names is None)
+    return (dtype.char not in "gG" and dtype.kind in "biufcSUmM") or (
+        dtype.kind == "V" and dtype.names is None
     )
 
 
