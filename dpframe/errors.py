@@ -52,6 +52,14 @@ class WorthlessError(SampleError):
     """The counts of a cell cannot be used, neither now nor when a run is resumed."""
 
 
+class WrongResultError(CellError):
+    """A result that a task cannot have."""
+
+
+class UntrustedError(CellError):
+    """An executor returned something wrong: nothing that it did is used."""
+
+
 class ScoresError(DpframeError):
     """Scores that cannot be read, or that are no scores."""
 

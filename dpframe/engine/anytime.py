@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from dpframe.common.text import shown
-from dpframe.engine.checkpoint import Saved
+from dpframe.engine.checkpoint import Saved, stored_counts
 from dpframe.engine.estimate import own_part
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
@@ -261,17 +261,12 @@ class Watches:
     def _usable(self, stored: list[Any], place: Place) -> list[Any]:
         """Return the stored counts of the first rounds, up to the first impossible one."""
         zero = jax.tree.map(lambda leaf: leaf[0, 0], self.rounds.zero[place.scorer])
-        structure, shapes = jax.tree.structure(zero), [x.shape for x in jax.tree.leaves(zero)]
-        usable = []
+        statistic, usable = self.the_pass.scorers[place.scorer].statistic, []
         for part, leaves in zip(self.rounds.parts, stored, strict=False):
-            try:
-                arrays = [np.asarray(leaf) for leaf in leaves]
-            except (ValueError, TypeError):
+            found = stored_counts(statistic, leaves, zero, [part.end - part.start] * 2)
+            if found is None or not part.full:
                 break
-            fine = [a.shape for a in arrays] == shapes and part.full
-            if not fine or any(a.dtype.kind != "i" or np.any(a < 0) for a in arrays):
-                break
-            usable.append(jax.tree.unflatten(structure, arrays))
+            usable.append(found)
         return usable
 
 

@@ -17,8 +17,8 @@ import jax
 import numpy as np
 
 from dpframe.common import folder
-from dpframe.errors import OutputError
-from dpframe.interfaces.statistic import BinCounts, DecisionCounts
+from dpframe.engine.counts import counts_of_leaves, integers
+from dpframe.errors import OutputError, WrongResultError
 from dpframe.sampling.address import Stream, digest, window_of
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dpframe.common.types import Tree
     from dpframe.engine.plan import Pass, Place
     from dpframe.engine.rounds import Tally
+    from dpframe.interfaces.statistic import Statistic
     from dpframe.spec.audit import Cell
 
 
@@ -140,12 +141,18 @@ def read_entries(file: Path) -> dict[str, Saved] | None:
         found = json.loads(folder.read_folder(file))
         if found["schema"] != SCHEMA or found["digest"] != digest(found["entries"], 16):
             return None
-        return {
-            key: Saved((int(done[0]), int(done[1])), leaves)
-            for key, (done, leaves) in found["entries"].items()
-        }
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return {key: _parsed(*entry) for key, entry in found["entries"].items()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def _parsed(done: Any, leaves: Any) -> Saved:
+    first, second = done
+    if not (type(first) is type(second) is int and 0 <= min(done) <= max(done) < 1 << 62):
+        raise ValueError
+    if not isinstance(leaves, list):
+        raise TypeError
+    return Saved((first, second), leaves)
 
 
 def write_entries(file: Path, saved: dict[str, Saved]) -> None:
@@ -242,20 +249,20 @@ def _usable(
     within = saved and window.start <= min(saved.done) <= max(saved.done) <= window.stop
     if saved is None or not within:
         return None
-    shapes = [leaf.shape[2:] for leaf in jax.tree.leaves(zero)]
+    own = jax.tree.map(lambda leaf: leaf[0, 0], zero)
+    trials = [(done - window.start) * the_pass.rows for done in saved.done]
+    statistic = the_pass.scorers[place.scorer].statistic
+    return None if stored_counts(statistic, saved.leaves, own, trials) is None else saved
+
+
+def stored_counts(
+    statistic: Statistic, leaves: Any, zero: Tree, trials: Any, lead: int = 0
+) -> Tree | None:
+    """Return counts of a file, see `checked_counts`; None if they cannot be what was counted."""
     try:
-        leaves = [np.asarray(leaf) for leaf in saved.leaves]
-    except ValueError:  # not even rectangular
+        return counts_of_leaves(statistic, leaves, jax.tree.flatten(zero), trials, lead)
+    except WrongResultError:
         return None
-    if [leaf.shape for leaf in leaves] != shapes:
-        return None
-    if any(leaf.dtype.kind != "i" or np.any(leaf < 0) for leaf in leaves):
-        return None
-    if isinstance(the_pass.scorers[place.scorer].statistic, DecisionCounts | BinCounts):
-        counted = np.sum(leaves[0], axis=1, dtype=object)  # every row of a chunk is counted once
-        if list(counted) != [(done - window.start) * the_pass.rows for done in saved.done]:
-            return None
-    return saved
 
 
 OTHER = (
@@ -336,8 +343,13 @@ def _sum(parts: list[Part], of: int) -> Saved:
         end = part.window.stop
     if parts[-1].shard != of:
         raise OutputError(f"chunks from {end} on are in no shard: {OTHER}")
-    total: list[Any] = [
-        np.sum([np.asarray(leaf, np.int64) for leaf in leaves], axis=0).tolist()
-        for leaves in zip(*(part.saved.leaves for part in parts), strict=True)
-    ]
-    return Saved((end, end), total)
+    total: list[Any] = []
+    for part in parts:
+        try:
+            leaves = [integers(leaf) for leaf in part.saved.leaves]
+            total = [a + b for a, b in zip(total or [0] * len(leaves), leaves, strict=True)]
+        except (WrongResultError, ValueError):
+            raise OutputError(
+                f"shard {part.shard} holds counts that cannot be; count it again"
+            ) from None
+    return Saved((end, end), [leaf.tolist() for leaf in total])

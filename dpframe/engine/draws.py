@@ -214,7 +214,7 @@ class Draws:
 
         def by_executor(of: tuple[int, int], chunks: range) -> list[HostArray]:
             asked = DrawChunks(task, place(of, chunks), until=self.until)
-            found: list[HostArray] = result(self.executor.submit(asked), self.until)
+            found: list[HostArray] = result(self.executor, asked, self.until)
             return found
 
         executor, pace = self.executor, scheduling.Pace(self._nbytes)

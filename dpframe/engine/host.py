@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from dpframe.engine import programs
+from dpframe.engine.counts import checked_counts
 from dpframe.engine.draws import Draws
 from dpframe.engine.independence import NOT_SEEDABLE, Independence
 from dpframe.engine.passes import Work
@@ -374,7 +375,9 @@ class HostWork(Work):
                 statistics=self.statistics,
             )
             counts = guarded("counting", count)
-        return tuple(counts)
+        trials = np.where(np.arange(2) == index, number, 0)
+        scorers = zip(self.statistics, counts, _lane(self.zeros, lane), strict=True)
+        return tuple(checked_counts(*scorer, trials, 1) for scorer in scorers)
 
     def _seen_by_scorers(self, outputs: HostArray) -> HostArray | tuple[HostArray, ...]:
         shape = self.the_pass.shape

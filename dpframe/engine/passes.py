@@ -411,5 +411,5 @@ class DeviceWork(Work):
     ) -> tuple[Segment, tuple[Tree, ...]]:
         """Return what `draw_and_count` gives, by this process or by others."""
         task = CountSegment(self.count_task, tuple(self.active), index, segment)
-        counted: tuple[Tree, ...] = guarded("counting", lambda: result(executor.submit(task)))
+        counted: tuple[Tree, ...] = guarded("counting", lambda: result(executor, task))
         return segment, counted

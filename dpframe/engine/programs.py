@@ -11,11 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpframe.engine.counts import checked_counts
 from dpframe.engine.rounds import most_slices
 from dpframe.engine.trace import check_outputs, check_scores, each_lane
+from dpframe.errors import WrongResultError
 from dpframe.interfaces.checks import check_updated, guarded
 from dpframe.interfaces.executor import Task
-from dpframe.sampling.address import Segment, Stream, chunk_keys, key_of, pieces
+from dpframe.sampling.address import Segment, Stream, chunk_keys, chunks_in_words, key_of, pieces
 from dpframe.sampling.compile_cache import compiled
 from dpframe.workers.executor import plugin_classes
 
@@ -378,6 +380,28 @@ class CountSegment(Task):
                 total = more if total is None else jax.tree.map(np.add, total, more)
         return total  # type: ignore[return-value]
 
+    def checked(self, found: Any) -> tuple[Tree, ...]:
+        """Return counts as int64, if these lanes have one for each row of the segment."""
+        shared, segment = self.shared, self.segment
+        parts = [end - start for start, end in segment.slices]
+        rows = np.array(parts or [segment.limit * (segment.stop - segment.first)])
+        zeros, lanes = shared.zeros, len(jax.tree.leaves(shared.zeros)[0])
+        trials = np.zeros((len(rows), lanes, 1, 2), np.int64)
+        trials[:, : len(self.lanes), :, self.index] = rows[:, None, None]
+        if segment.slices:
+            zeros = jax.tree.map(
+                lambda leaf: np.broadcast_to(leaf, (len(rows), *leaf.shape)), zeros
+            )
+        else:
+            trials = trials[0]
+        if not isinstance(found, list | tuple) or len(found) != len(zeros):
+            raise WrongResultError("counts of another structure")
+        scorers = zip(shared.statistics, found, zeros, strict=True)
+        return tuple(checked_counts(*each, trials, trials.ndim - 1) for each in scorers)
+
+    def __str__(self) -> str:
+        return chunks_in_words(self.segment.first, self.segment.stop, self.index)
+
     @property
     def plugins(self) -> tuple[type, ...]:
         """See `Task`."""
@@ -399,6 +423,25 @@ class DrawChunks(Task):
     def run(self, shared: DrawTask) -> list[HostArray]:
         """Return outputs, or scores under each attack."""
         return drawn(shared, self.place)
+
+    def checked(self, found: Any) -> list[HostArray]:
+        """Return arrays of outputs or scores, if there is one for each row."""
+        scoring, place = self.shared.scoring, self.place
+        number = len(scoring[place.lane]) if scoring else 1
+        if not isinstance(found, list) or len(found) != number:
+            raise WrongResultError("no list of arrays")
+        rows = (place.stop - place.first) * self.shared.rows
+        for array in found:
+            if not isinstance(array, np.ndarray) or array.dtype.hasobject:
+                raise WrongResultError("something that is no array of numbers")
+            if array.shape[:1] != (rows,):
+                raise WrongResultError(f"{array.shape[:1]} rows in place of {rows}")
+        return found
+
+    def __str__(self) -> str:
+        place = self.place
+        words = chunks_in_words(place.first, place.stop, place.dataset)
+        return f"{words} of the stream {place.stream}"
 
     @property
     def plugins(self) -> tuple[type, ...]:

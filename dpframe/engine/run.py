@@ -18,13 +18,13 @@ from dpframe.engine.estimate import Extremes, estimate_cell
 from dpframe.engine.ledger import Inquiry, Ledger, resolution_of, share_of_error
 from dpframe.engine.passes import DeviceWork, Work
 from dpframe.engine.schedule import Counted, Event, Finished, GaveUpError, Paused, Schedule
-from dpframe.errors import CellError, SampleError, WorthlessError
+from dpframe.errors import CellError, SampleError, UntrustedError, WorthlessError
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results.build import cell_record
 from dpframe.results.model import CellRecord, ExactRecord
 from dpframe.results.verdict import Looks
 from dpframe.sampling.address import EVAL, SEGMENT_ELEMENTS, Shard, Stream, digest
-from dpframe.workers.executor import HERE, ThisProcess, source_of
+from dpframe.workers.executor import HERE, Checked, ThisProcess, source_of
 
 if TYPE_CHECKING:
     from dpframe.engine.plan import Pass, Plan
@@ -87,14 +87,19 @@ def run(
         elif not executor.is_local:
             from dpframe.workers.remote import RemoteBoxes, end
 
+            executor = Checked(executor, plan.audit.run.verify)
             source = RemoteBoxes(executor, source, plan.audit.environments)
             stack.callback(end, executor.run)
         threads = threads or executor.under_way
         runner = Runner(plan, progress, store or Store(), threads, ledger, source)
         runner.executor, runner.timings = executor, timings
-        runner.run_all(plan.passes)
-        if plan.searches:
-            runner.search(plan.searches)
+        try:
+            runner.run_all(plan.passes)
+            if plan.searches:
+                runner.search(plan.searches)
+        except UntrustedError as error:
+            runner.store.clear()
+            return [cell_record(cell, reason=str(error)) for cell in plan.audit.cells]
         runner.check_sensitivities()
     ledger.write()  # before the caller sees a result
     return [runner.results[cell.id] for cell in plan.audit.cells if cell.id in runner.results]
@@ -257,6 +262,8 @@ class Runner:
                     self._fail(work, error)
                 else:
                     self._estimate(work)
+            case Finished(error=UntrustedError() as error):
+                raise error
             case Finished(work=work, error=BaseException() as error):
                 self._fail(work, error)
 

@@ -43,6 +43,19 @@ class Task(ABC):
         """Return the result."""
         return self.run(self.shared)
 
+    def checked(self, found: Any) -> Any:
+        """Return a result that came back, if it can be one of this task.
+
+        Raises:
+            WrongResultError: it cannot.
+        """
+        return found
+
+    @property
+    def repeatable(self) -> bool:
+        """True if this machine may do the task again, and must find the same."""
+        return True
+
     @property
     def plugins(self) -> tuple[type, ...]:
         """Plugin classes whose code must be the same where the task is done."""

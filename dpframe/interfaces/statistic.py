@@ -17,8 +17,8 @@ class Statistic(ABC):
 
     Instances are hashable, and equal instances of one attack share a pass over the draws. The
     counts of two sets of draws together are, leaf by leaf, the sum of the counts of each; so the
-    engine counts in any order and on any number of devices. Counts of one call stay below 2³¹;
-    totals are kept in int64.
+    engine counts in any order and on any number of devices. Counts are never negative, and those of
+    one call stay below 2³¹; totals are kept in int64.
     """
 
     accepts: ClassVar[frozenset[str]]
@@ -70,6 +70,18 @@ class Statistic(ABC):
             The new counts.
         """
 
+    def counted(self, counts: Tree) -> HostArray | None:
+        """Return the number of scores in counts; a subclass that counts each one once can tell.
+
+        Args:
+            counts: as `zero` returns them, NumPy arrays; every leaf may have the same further axes
+                before its first one.
+
+        Returns:
+            Shape [*further axes, 2]; None if the counts do not tell.
+        """
+        return None
+
     def describe(self, layout: Tree) -> dict[str, Any]:
         """Describe the statistic in JSON values; a subclass adds its edges or thresholds."""
         fields: dict[str, Any] = dataclasses.asdict(self) if dataclasses.is_dataclass(self) else {}
@@ -89,6 +101,9 @@ class DecisionCounts(Statistic):
         kept, ones = count_true(keep), count_true(scores & keep)
         here = jnp.arange(2, dtype=jnp.int32) == dataset
         return counts + here[:, None] * jnp.stack([kept - ones, ones])
+
+    def counted(self, counts: Any) -> HostArray:
+        return np.sum(counts, axis=-1)  # type: ignore[no-any-return]
 
 
 def count_true(mask: Array) -> Array:
@@ -148,6 +163,9 @@ class BinCounts(Statistic):
         edges = jnp.asarray(self.edges(layout), scores.dtype)
         bins = jnp.where(jnp.isnan(scores), 0, 1 + _reached(edges, scores))
         return counts.at[dataset, bins].add(keep.astype(counts.dtype))
+
+    def counted(self, counts: Any) -> HostArray:
+        return np.sum(counts, axis=-1)  # type: ignore[no-any-return]
 
     def describe(self, layout: Tree) -> dict[str, Any]:
         return {**super().describe(layout), "edges": np.asarray(self.edges(layout)).tolist()}

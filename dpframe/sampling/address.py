@@ -202,6 +202,12 @@ class Segment(NamedTuple):
     counts then have one more axis, before all others."""
 
 
+def chunks_in_words(first: int, stop: int, dataset: int) -> str:
+    """Name consecutive chunks of a dataset in a message."""
+    which = f"chunk {first}" if stop - first <= 1 else f"chunks {first} to {stop - 1}"
+    return f"{which} of {('D', 'D′')[dataset]}"
+
+
 def rows_per_chunk(output_shape: tuple[int, ...], *, on_host: bool = False) -> int:
     """Return the rows of a chunk: a power of two, from the output's shape alone.
 

@@ -14,7 +14,7 @@ import numpy as np
 from dpframe.claims import Claim
 from dpframe.common.machine import available_cores
 from dpframe.common.types import HostArray, Tree
-from dpframe.engine.checkpoint import Saved, Store
+from dpframe.engine.checkpoint import Saved, Store, stored_counts
 from dpframe.engine.fingerprint import entry_keys
 from dpframe.engine.passes import CHANGED, DeviceWork
 from dpframe.engine.plan import Pass
@@ -212,22 +212,34 @@ class TracedArm(Arm):
         assert work is not None
         stream, key = self.the_pass.stream, f"{work.digest}-{chunks.start}-{chunks.stop}"
         zeros, structure = jax.tree.flatten(work.zeros)
-        saved = self.store.load(stream, key)
-        if saved is None or [np.shape(leaf) for leaf in saved.leaves] != [z.shape for z in zeros]:
+        if (total := self._stored(work, key, len(chunks))) is None:
             total = [zero.astype(np.int64) for zero in zeros]
             for counted in self._count(self._tasks(work, chunks)):
                 leaves = jax.tree.leaves(counted)
                 total = [one + more for one, more in zip(total, leaves, strict=True)]
             done = (len(chunks), len(chunks))
             self.store.save(stream, key, Saved(done, [leaf.tolist() for leaf in total]))
-        else:
-            total = [np.asarray(leaf, np.int64) for leaf in saved.leaves]
         counts = jax.tree.unflatten(structure, total)
         found = [
             above(statistic, jax.tree.map(lambda leaf: leaf[0, 0], own))
             for statistic, own in zip(work.statistics, counts, strict=True)
         ]
         return Seen(np.concatenate(found, axis=1), len(chunks) * self.the_pass.rows)
+
+    def _stored(self, work: Learned, key: str, chunks: int) -> list[HostArray] | None:
+        """Return the leaves of stored counts of some chunks, if they can be that."""
+        saved = self.store.load(self.the_pass.stream, key)
+        if saved is None or saved.done != (chunks, chunks):
+            return None
+        left, found = saved.leaves, list[HostArray]()
+        for statistic, zero in zip(work.statistics, work.zeros, strict=True):
+            number = len(jax.tree.leaves(zero))
+            trials = np.full((1, 1, 2), chunks * self.the_pass.rows)
+            own = stored_counts(statistic, left[:number], zero, trials, 2)
+            if own is None:
+                return None
+            left, found = left[number:], [*found, *jax.tree.leaves(own)]
+        return None if left else found
 
     def _tasks(self, work: Learned, chunks: range) -> list[Callable[[], Any]]:
         rows, slow = self.the_pass.rows, self.the_pass.slow

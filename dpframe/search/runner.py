@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpframe.common.text import error_message
-from dpframe.errors import CellError
+from dpframe.errors import CellError, UntrustedError
 from dpframe.results.build import cell_record
 from dpframe.results.model import CellRecord
 from dpframe.search.finding import finding
@@ -125,7 +125,7 @@ class SearchRunner:
         try:
             search.run()
             return finding(search, time.perf_counter() - started)
-        except Stopped:
+        except (Stopped, UntrustedError):
             raise
         except CellError as error:
             return cell_record(cell, reason=str(error), exact=search.sensitivity.found)

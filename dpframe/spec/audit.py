@@ -110,6 +110,8 @@ class RunSettings(NamedTuple):
     seconds: float | None = None
     device: str | None = None
     stop: str = "never"
+    verify: float = 2
+    """Results of others that are worked out again here: a number, or as a float a share."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -199,6 +199,10 @@ class RunTable(Table):
     stop: Literal["never", "decided"] = "never"
     """End of a cell of an anytime estimator: at `trials`, or once its claim is violated or out of
     reach. Other estimators need all of their trials."""
+    verify: Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0, le=1)] = 2
+    """Tasks of each kind that are done again on this machine to compare them bit for bit, if others
+    did them: a whole number of the first ones, and ever fewer of later ones; or a share such as .1.
+    Chosen at random once their results are there."""
     device: Literal["cpu", "gpu"] | None = None
     """Device of traced mechanisms; default: the fastest available."""
 

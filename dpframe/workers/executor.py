@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import random
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from dpframe.errors import SampleError
+import jax
+import numpy as np
+
+from dpframe.errors import SampleError, UntrustedError, WrongResultError
 from dpframe.interfaces.executor import Executor, Task
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.plugin import Plugin
@@ -24,20 +30,116 @@ def plugin_classes(values: Iterable[Any]) -> tuple[type, ...]:
     return tuple(dict.fromkeys(type(value) for value in values if isinstance(value, Plugin)))
 
 
-def result(future: Future[Any], until: float | None = None) -> Any:
-    """Wait for the result of a task.
+def result(executor: Executor, task: Task, until: float | None = None) -> Any:
+    """Have a task done, and wait for its result: every result enters here and is checked.
 
     Raises:
+        WrongResultError: this process gave something that cannot be.
+        UntrustedError: another one did.
         Overdue: the monotonic clock has reached `until`.
     """
+    future = executor.submit(task)
     left = None if until is None else max(0.0, until - time.monotonic())
     try:
-        return future.result(left)
+        found = future.result(left)
     except TimeoutError:
         if future.done():
             raise  # by the task itself
         future.cancel()
         raise Overdue from None
+    return executor.taken(task, found) if isinstance(executor, Checked) else task.checked(found)
+
+
+class Checked(Executor):
+    """Another executor, of whose results some are worked out again here.
+
+    A worker cannot know which: they are chosen once they are there, by the system's entropy. Of
+    the results of one kind the i-th is chosen with probability min(1, number / i), so the first
+    ones always are, and half of the later ones hold `number` × ln 2 of them on average.
+
+    Args:
+        executor: does the tasks.
+        verify: number, see above; or if it is a float, the share of results to choose.
+    """
+
+    def __init__(self, executor: Executor, verify: float) -> None:
+        self.executor, self.verify = executor, verify
+        self.address, self.warn, self.run = executor.address, executor.warn, executor.run
+        self._came: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    @property
+    def capacity(self) -> int:
+        """See `Executor`."""
+        return self.executor.capacity
+
+    @property
+    def under_way(self) -> int:
+        """See `Executor`."""
+        return self.executor.under_way
+
+    def submit(self, task: Task) -> Future[Any]:
+        """See `Executor`."""
+        return self.executor.submit(task)
+
+    def scale(self, segments: float) -> int:
+        """See `Executor`."""
+        return self.executor.scale(segments)
+
+    def stop(self) -> None:
+        """See `Executor`."""
+        self.executor.stop()
+
+    def close(self) -> None:
+        """See `Executor`."""
+        self.executor.close()
+
+    def chosen(self, kind: str) -> bool:
+        """True if a result that came in, of some kind, is to be worked out again."""
+        with self._lock:
+            self._came[kind] += 1
+            share = self.verify
+            if isinstance(share, int):
+                share /= self._came[kind]
+        return _ENTROPY.random() < share
+
+    def taken(self, task: Task, found: Any) -> Any:
+        """Return a result, checked.
+
+        Raises:
+            UntrustedError: it cannot be right, or this machine finds another one.
+        """
+        try:
+            checked = task.checked(found)
+        except WrongResultError as wrong:
+            if task.repeatable:
+                task.checked(task())  # raises if the task itself is at fault
+            raise self.untrusted(task, str(wrong)) from None
+        if task.repeatable and self.chosen(type(task).__name__):
+            again = task.checked(task())
+            if not _same(checked, again):
+                raise self.untrusted(task, OTHER)
+        return checked
+
+    def untrusted(self, task: Task, why: str) -> UntrustedError:
+        """Return the error of a wrong result."""
+        name = f"{type(self.executor).__name__}{f' at {self.address}' if self.address else ''}"
+        return UntrustedError(
+            f"the executor {name} returned {why}, for {task}: nothing that it did is used, and "
+            "what it counted is dropped"
+        )
+
+
+OTHER = "something else than this machine finds"
+
+_ENTROPY = random.SystemRandom()
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Compare trees of arrays bit for bit, types included."""
+    (a, first), (b, second) = map(jax.tree.flatten, (one, other))
+    told = [[(x.dtype, x.shape, x.tobytes()) for x in map(np.asarray, each)] for each in (a, b)]
+    return first == second and told[0] == told[1]
 
 
 class ThisProcess(Executor):

@@ -16,12 +16,12 @@ import numpy as np
 
 from dpframe.common.types import HostArray
 from dpframe.environments.places import Environment
-from dpframe.errors import CellError, SampleError
+from dpframe.errors import CellError, SampleError, UntrustedError, WrongResultError
 from dpframe.interfaces.attack import SECONDS
 from dpframe.interfaces.executor import Executor, RefusedError, Task, wanted
 from dpframe.interfaces.mechanism import ForeignMechanism
-from dpframe.sampling.address import Shape, digest
-from dpframe.workers.executor import plugin_classes, result
+from dpframe.sampling.address import Shape, chunks_in_words, digest
+from dpframe.workers.executor import OTHER, Checked, plugin_classes, result
 from dpframe.workers.pool import TO_LOAD, Workers
 from dpframe.workers.program.query import Queried
 from dpframe.workers.requirements import Requirements, check, requirements
@@ -126,6 +126,38 @@ class DrawBox(Task):
             _kept.give_back(shared.run, workers)
         return Drawn(tuple(outputs), ending, workers.calls - before, PLACE)
 
+    def checked(self, found: Any) -> Drawn:
+        """Return whole chunks of outputs in the type of the box, all of them or a reason."""
+        fits = isinstance(found, Drawn) and isinstance(found.outputs, tuple)
+        if not (fits and type(found.releases) is int and isinstance(found.place, str)):
+            raise WrongResultError("no outputs")
+        if not 0 <= found.releases <= MOST_RELEASES:
+            raise WrongResultError("an impossible number of releases")
+        if found.ending is not None:
+            _check_all(found.ending, str, 2)
+        done = 0
+        for part in found.outputs:
+            if not (isinstance(part, tuple) and len(part) == 2 and isinstance(part[1], Told)):
+                raise WrongResultError("no outputs")
+            done += _rows(part[0], self.shape)
+            _check_told(part[1], answering=self.shape is not None and self.shape.asking is not None)
+            if done % self.request.rows:
+                raise WrongResultError("a part of a chunk")
+        wanted = (self.request.stop - self.request.first) * self.request.rows
+        if done > wanted or (done < wanted and found.ending is None):
+            raise WrongResultError(f"{done} releases in place of {wanted}")
+        return found
+
+    @property
+    def repeatable(self) -> bool:
+        """False: this machine draws again with the processes that it has, see `RemoteBoxes`."""
+        return False
+
+    def __str__(self) -> str:
+        request = self.request
+        words = chunks_in_words(request.first, request.stop, request.dataset)
+        return f"{words} of {self.kind.partition('#')[0]}"
+
     @property
     def plugins(self) -> tuple[type, ...]:
         """See `Task`."""
@@ -136,6 +168,41 @@ class DrawBox(Task):
     def kind(self) -> str:
         """See `Task`."""
         return kind_of(self.shared.load)
+
+
+MOST_RELEASES = 1 << 50
+"""Releases that no task asks for."""
+
+
+def _check_all(values: Any, kind: type | tuple[type, ...], number: int | None = None) -> None:
+    """Raise WrongResultError unless some values are a tuple of one type, and that many."""
+    listed = isinstance(values, tuple | frozenset) and number in (None, len(values))
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    if not listed or any(type(value) not in kinds for value in values):
+        raise WrongResultError("something else than outputs and remarks on them")
+
+
+def _rows(outputs: Any, shape: Shape | None) -> int:
+    """Return the number of outputs in an array; raise WrongResultError if it holds others."""
+    if not isinstance(outputs, np.ndarray) or outputs.dtype.hasobject or not outputs.ndim:
+        raise WrongResultError("something that is no array of outputs")
+    if shape is not None and (outputs.dtype, outputs.shape[1:]) != (shape.dtype, shape.dims):
+        raise WrongResultError(f"{outputs.dtype} of shape {outputs.shape[1:]} in place of {shape}")
+    return len(outputs)
+
+
+def _check_told(told: Told, *, answering: bool) -> None:
+    if type(told.answering) is not bool or (answering and not told.answering):
+        raise WrongResultError("something else than answers")
+    if not isinstance(told.words, dict):
+        raise WrongResultError("no words")
+    _check_all((*told.words,), int)
+    _check_all((*told.words.values(),), str)
+    _check_all(told.paces, (int, float))
+    if not isinstance(told.natives, frozenset):
+        raise WrongResultError("no shapes")
+    for native in told.natives - {None}:
+        _check_all(native, int)
 
 
 def kind_of(load: Load) -> str:
@@ -164,13 +231,14 @@ def _prove(box: Box, sample: Sample, workers: Workers) -> None:
 
 
 def _digest(outputs: Iterable[tuple[HostArray, Told]]) -> str:
-    """Return a digest of outputs, without the time that they took."""
-    hasher = hashlib.blake2b(digest_size=16)
+    """Return a digest of outputs, however they are divided, without the time that they took."""
+    hasher, first = hashlib.blake2b(digest_size=16), True
     for found, told in outputs:
         kept = found.copy()
         if told.answering:
             kept[:, SECONDS] = 0
-        hasher.update(f"{kept.dtype}{kept.shape}".encode())
+        hasher.update(f"{kept.dtype}{kept.shape[1:]}".encode() * first)
+        first = False
         hasher.update(kept.tobytes())
     return hasher.hexdigest()
 
@@ -393,7 +461,7 @@ class _Remote:
         except RefusedError as error:
             yield from self._here(str(error), request, shape, deadline)
             return
-        except SampleError:
+        except (SampleError, UntrustedError):
             raise
         except CellError as error:
             raise SampleError(str(error)) from None
@@ -421,8 +489,9 @@ class _Remote:
             until = None if deadline is None else max(deadline, now) + self._late
             shared = boxes.shared(self._load)
             task = DrawBox(shared, request, shape, seconds, until=until, avoid=avoid)
-            drawn: Drawn = result(boxes.executor.submit(task), until)
+            drawn: Drawn = result(boxes.executor, task, until)
             boxes.asked(drawn.releases)
+            self._verify(task, drawn)
             ending = drawn.ending and drawn.ending[0]
             if ending == "stopped":
                 continue
@@ -435,6 +504,27 @@ class _Remote:
                 return drawn
             avoid |= {drawn.place or f"attempt {len(avoid)}"}
         raise Stopped
+
+    def _verify(self, task: DrawBox, drawn: Drawn) -> None:
+        """Draw again here what is chosen for it, and compare; raise UntrustedError.
+
+        Outputs that depend on anything but their address cannot be compared.
+        """
+        boxes, request, shape = self._boxes, task.request, task.shape
+        asking = request.asking if shape is None else shape.asking
+        timed = asking is not None and asking.limit is not None
+        seedable = self._load.content[0][request.lane].seedable
+        executor = boxes.executor
+        if not (seedable and not timed and drawn.outputs and isinstance(executor, Checked)):
+            return
+        if not executor.chosen(task.kind):
+            return
+        rows = sum(len(outputs) for outputs, _ in drawn.outputs)
+        upto = request._replace(stop=request.first + rows // request.rows)
+        with boxes.local.lend(self._load) as (worker, *_):
+            again = [(outputs, worker.told) for outputs in worker.draw(upto, shape, None)]
+        if _digest(again) != _digest(drawn.outputs):
+            raise executor.untrusted(task, OTHER)
 
     def _here(
         self, why: str, request: Request, shape: Shape | None, deadline: float | None

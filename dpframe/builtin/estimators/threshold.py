@@ -179,6 +179,9 @@ class ThresholdCounts(Statistic):
         reached = scores >= jnp.asarray(self.threshold, scores.dtype)
         return DecisionCounts().update(layout, counts, dataset, reached, keep)
 
+    def counted(self, counts: Any) -> HostArray:
+        return DecisionCounts().counted(counts)
+
 
 @dataclasses.dataclass(frozen=True)
 class PilotThresholds(PilotGrid):
