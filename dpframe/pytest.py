@@ -105,7 +105,7 @@ def search_violation(
     *,
     schema: Sequence[Mapping[str, Any]] = (),
     adjacency: str | None = None,
-    beyond: bool | None = None,
+    beyond: bool | Mapping[str, bool] | None = None,
     mistyped: bool = False,
     form: str | None = None,
     epsilon: float | None = None,
@@ -135,13 +135,13 @@ def search_violation(
         table: a list of values, of lists or of dicts; an array of one or two axes; a dict of
             columns; a frame of pandas; or (X, y). The function gets data of the same form.
         schema: the columns, in their order or by name: dicts of name, low, high, integer,
-            categories.
+            categories; with nan=False, NaN and missing values never come.
         adjacency: neighbours of the claim: "replace" (one record is another one) or "add-remove"
             (one record more or less). It has no default, because the other kind would refute a
             true claim.
-        beyond: True if records may lie outside of the schema (NaN, out of bounds, an unknown
-            category); False for a function of checked data. Default: True, except for a single
-            value, as of a local randomiser.
+        beyond: True if records may lie outside of the schema; False for a function of checked
+            data; or a dict of "nan", "out_of_bounds" and "unknown_categories", each true or false.
+            Default: True, except for a single value, as of a local randomiser.
         mistyped: True if cells may be missing or of another type than any in their column.
         form: the form of the function's data, if it is not that of `table`.
         epsilon: claimed loss, in nats.
@@ -174,7 +174,8 @@ def search_violation(
     called = (query, sensitivity, norm, tuple(attributes), raises, limit, outputs)
     terms = Terms(epsilon, delta, claim, confidence, seconds, trials, seed, *called)
     neighbours: dict[str, Any] = {"schema": schema, "adjacency": adjacency, "form": form}
-    neighbours |= {"beyond": beyond, "mistyped": mistyped}
+    switches = beyond if beyond is None or isinstance(beyond, bool) else dict(beyond)
+    neighbours |= {"beyond": switches, "mistyped": mistyped}
     return _report(over_a_table(release, table, neighbours, terms, _place(out)))
 
 

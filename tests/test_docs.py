@@ -589,7 +589,7 @@ def test_record_reference() -> None:
     assert documented == set(keys(json.loads(records.dumps(varied_record()))))
 
 
-FREE = {"params", "parameters", "swept", "statistic"}
+FREE = {"params", "parameters", "swept", "statistic", "without"}
 """Tables whose keys a plugin, a claim or a spec decides."""
 
 
@@ -627,9 +627,8 @@ def varied_record() -> dict[str, Any]:
     spec["mechanism"].append({"use": "fail"})
     spec["attack"].append({"use": "ranked"})
     record = dpframe.audit(spec, plugins=[ranked, dpframe.host_mechanism(fail)])
-    queried = dpframe.audit(
-        {**tomli.loads(BASE), "mechanism": [{"use": "exceeding"}]}, plugins=[exceeding()]
-    )
+    search = searches.spec({"use": "exceeding"}, trials=3_000)
+    queried = dpframe.audit(search, plugins=[exceeding(), searches.Three])
     searched = dpframe.audit(searches.spec("laplace", trials=3_000), plugins=[searches.Three])
     elsewhere = InstalledRecord(name="a", requirements=["b"], python="3.11", installed=["b==1"])
     cells = [*record.cells, *searched.cells, *queried.cells]

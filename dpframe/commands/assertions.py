@@ -30,8 +30,7 @@ from dpframe.interfaces.pair import EQUAL, Earned, Neighbourhood, Pair
 from dpframe.interfaces.plugin import Plugin
 from dpframe.interfaces.registry import LOCAL, load
 from dpframe.report import words
-from dpframe.report.sentences import noise_too_small
-from dpframe.report.witness import as_tables
+from dpframe.report.witness import as_tables, noise_too_small
 from dpframe.results import store as records
 from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import CONSISTENT, VIOLATED, exceeds
@@ -402,6 +401,12 @@ def _failure(record: Record) -> Iterator[str]:
         counts = zip(cell.search.hits, cell.search.trials, ("D", "D′"), strict=True)
         on = [f"{hits:,} of {trials:,} on {name}" for hits, trials, name in counts]
         yield f"  witness: {cell.search.event}: {', '.join(on)}"
+    exact = [witness.pair for witness in cell.exact.witnesses] if cell.exact else []
+    for need in {
+        need.feature: need for pair in (cell.pair, *exact) for need in pair.needs
+    }.values():
+        without = ", ".join(f"{key}={value!r}" for key, value in need.without.items())
+        yield f"  needs: {need.feature}, outside of the schema; without: {without}"
     yield from _data(cell)
     yield f"  runs: {cell.draws:,} in {words.duration(record.summary.seconds)}"
 

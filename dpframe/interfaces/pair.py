@@ -12,7 +12,7 @@ import numpy as np
 from dpframe.interfaces.plugin import Plugin, gives, require, require_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from dpframe.common.types import Floats, HostArray, Tree
 
@@ -361,3 +361,17 @@ class Neighbourhood(Plugin, kind="neighbourhood"):
             propose.
         """
         raise NotImplementedError
+
+    def needs(self, pair: Pair) -> Mapping[str, Mapping[str, Any]]:
+        """Return the optional features of a pair, on which a user may disagree.
+
+        A report that shows a violation on this pair names them, and says how to search without.
+
+        Args:
+            pair: one that it proposed.
+
+        Returns:
+            By feature, in a few words such as "NaN", the parameters of this neighbourhood with
+            which pairs like this are not proposed. Default: none.
+        """
+        return {}

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from dpframe.report import words
 from dpframe.report.group import cell_name, repeated
+from dpframe.report.witness import needs, noise_too_small
 from dpframe.report.words import WORDS, plural
 from dpframe.results.model import CellRecord, Record, SkipRecord
 from dpframe.results.verdict import exceeds, surprising
@@ -132,12 +133,6 @@ def caveats(record: Record) -> Iterator[str]:
         yield f"{plural(unclaimed, 'cell')} without a verdict: nothing is claimed."
 
 
-def noise_too_small(cell: CellRecord) -> str:
-    """Describe the worst excess of a query, which is exact and involves no chance."""
-    assert cell.exact is not None
-    return f"sensitivity exceeded (exact, without draws): {cell.exact.witnesses[0].words}"
-
-
 def _exact_sentences(record: Record) -> Iterator[str]:
     """Describe the exact comparison of queries, the first cell of each mechanism."""
     wrong: dict[str, CellRecord] = {}
@@ -152,6 +147,7 @@ def _exact_sentences(record: Record) -> Iterator[str]:
         assert found is not None
         for witness in found.witnesses:
             yield f"Exact: {label}: {witness.words} (pair {witness.pair.use})."
+            yield from needs(cell, record, witness.pair)
         yield f"It does so on {found.exceeding} of {plural(found.pairs, 'pair')}."
     if len(wrong) > MOST:
         yield f"{len(wrong) - MOST} more mechanisms exceed their sensitivity."
@@ -175,6 +171,7 @@ def _witnesses(record: Record) -> Iterator[str]:
             for hits, trials, name in zip(found.hits, found.trials, ("D", "D′"), strict=True)
         ]
         yield f"Witness against {cell.mechanism.label}: {found.event}, {', '.join(shares)}."
+        yield from needs(cell, record)
     if len(violated) > MOST:
         yield f"There are {len(violated) - MOST} more witnesses."
     if violated:

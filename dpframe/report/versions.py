@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dpframe.report.group import measure, state
-from dpframe.report.sentences import noise_too_small
+from dpframe.report.witness import noise_too_small
 from dpframe.report.words import SYMBOL, WORDS
 from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import exceeds

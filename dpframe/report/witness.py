@@ -8,14 +8,14 @@ import math
 import pprint
 import re
 import shlex
+from collections.abc import Iterator
 from typing import Any
 
 import tomli
 
 from dpframe.common.text import shown
 from dpframe.errors import DpframeError
-from dpframe.report.sentences import noise_too_small
-from dpframe.results.model import CellRecord, ChoiceRecord, Record
+from dpframe.results.model import CellRecord, ChoiceRecord, PairRecord, Record
 from dpframe.results.verdict import exceeds
 
 KINDS = ("mechanism", "pair", "attack", "estimator")
@@ -59,6 +59,38 @@ def witness_of(record: Record, name: str | None = None) -> CellRecord:
                 "has come to"
             )
     return min(cells, key=lambda cell: (cell.verdict != "violated", cell.p_adjusted or 1.0))
+
+
+def noise_too_small(cell: CellRecord) -> str:
+    """Describe the worst excess of a query, which is exact and involves no chance."""
+    assert cell.exact is not None
+    return f"sensitivity exceeded (exact, without draws): {cell.exact.witnesses[0].words}"
+
+
+def needs(
+    cell: CellRecord, record: Record | None = None, pair: PairRecord | None = None
+) -> Iterator[str]:
+    """Name the optional features of a witness, a sentence each, and say how to search without.
+
+    Args:
+        cell: the cell.
+        record: its record.
+        pair: the witness; default: the pair of the cell.
+    """
+    path = record.spec.path if record is not None else ""
+    for need in (pair or cell.pair).needs:
+        if path:
+            changes = [f"search.{key}={_toml(value)}" for key, value in need.without.items()]
+            how = " ".join(
+                ["dpframe run", shlex.quote(path), *(f"--set {shlex.quote(c)}" for c in changes)]
+            )
+        else:
+            how = ", ".join(f"{key} = {_toml(value)}" for key, value in need.without.items())
+            how = f"params of [search]: {how}"
+        yield (
+            f"This pair needs {need.feature}, which the schema does not have. If such data never "
+            f"come, search without ({how})."
+        )
 
 
 def as_tables(cell: CellRecord, record: Record | None = None) -> dict[str, Any]:
@@ -140,6 +172,7 @@ def as_test(cell: CellRecord, record: Record | None = None) -> str:
 
 def _evidence(cell: CellRecord, record: Record | None) -> list[str]:
     lines = [f"{cell.mechanism.label}: {cell.verdict or 'no verdict'}. {cell.reason or ''}".strip()]
+    lines += needs(cell, record)
     if exceeds(cell):
         lines.append(f"{noise_too_small(cell)}.")
     if cell.search is not None:

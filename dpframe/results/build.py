@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results import model
 from dpframe.results.consistency import digest_of
@@ -17,7 +18,7 @@ from dpframe.results.verdict import FIRST_LOOK, Looks, judged, totals
 if TYPE_CHECKING:
     from dpframe.claims import Claim
     from dpframe.interfaces.estimator import Estimate, Query
-    from dpframe.interfaces.pair import Pair
+    from dpframe.interfaces.pair import Neighbourhood, Pair
     from dpframe.spec.audit import Audit, Cell, Choice, Skip, Source
 
 SMALLEST_FPR = 1e-12
@@ -86,6 +87,7 @@ def cell_record(
         claimed = true = estimate = extreme = None
         reason = reason or f"claim raised {type(error).__name__}: {error}"
     anytime = type(cell.estimator.value).anytime
+    proposer = cell.search.neighbourhood.value if cell.search and search else None
     found = basis = None
     if estimate is not None and query is not None:
         assumption = cell.estimator.value.assumption
@@ -98,7 +100,7 @@ def cell_record(
         seed=cell.seed,
         mechanism=choice_record(cell.mechanism),
         asked=_asked(cell),
-        pair=pair_record(cell.pair.use, cell.pair.value, data),
+        pair=pair_record(cell.pair.use, cell.pair.value, data, proposer),
         attack=choice_record(cell.attack),
         estimator=choice_record(cell.estimator),
         swept=plain(dict(cell.swept)),
@@ -167,9 +169,27 @@ def choice_record(choice: Choice[Any]) -> model.ChoiceRecord:
     return model.ChoiceRecord(use=choice.use, label=choice.label, params=params)
 
 
-def pair_record(use: str, pair: Pair, data: str | None = None) -> model.PairRecord:
-    """Return a pair with its effective parameters, and the digest of D and D′ if it is known."""
-    return model.PairRecord(use=use, params=plain(pair.params()), digest=data)
+def pair_record(
+    use: str, pair: Pair, data: str | None = None, neighbourhood: Neighbourhood | None = None
+) -> model.PairRecord:
+    """Return a pair with its effective parameters.
+
+    Args:
+        use: name of the plugin.
+        pair: the pair.
+        data: digest of D and D′, if it is known.
+        neighbourhood: the neighbourhood that proposed it.
+    """
+
+    def features() -> list[model.NeedRecord]:
+        found = neighbourhood.needs(pair) if neighbourhood else {}
+        return [
+            model.NeedRecord(feature=text(str(feature)), without=plain(dict(without)))
+            for feature, without in found.items()
+        ]
+
+    needs = guarded("needs", features)
+    return model.PairRecord(use=use, params=plain(pair.params()), digest=data, needs=needs)
 
 
 def claim_record(claim: Claim | None, delta: float) -> model.ClaimRecord | None:

@@ -123,6 +123,15 @@ class AskedRecord(Part):
     """whether a search looked at the last bits of numbers"""
 
 
+class NeedRecord(Part):
+    """An optional feature of a pair that a search proposed."""
+
+    feature: str
+    """the feature, in words"""
+    without: FreeTable
+    """parameters of the neighbourhood with which no such pair is proposed"""
+
+
 class PairRecord(Part):
     """The neighbouring datasets."""
 
@@ -132,6 +141,9 @@ class PairRecord(Part):
     """effective parameters"""
     digest: str | None = None
     """digest of D and D′; null where nothing was drawn. Old records lack it"""
+    needs: list[NeedRecord] = Field(default_factory=list)
+    """optional features of a pair that a search proposed, such as NaN outside of the schema, each
+    with the parameters that search without. Old records lack it"""
 
 
 class ClaimRecord(Part):

@@ -77,7 +77,10 @@ class SearchRun:
         self._clock = Clock(None if limit is None else max(limit, GRACE))
         self.maker = ArmMaker(cell, settings, self._clock, count)
         self.sensitivity = SensitivityCheck(
-            self.search.mechanism.value, settings.source, settings.run
+            self.search.mechanism.value,
+            settings.source,
+            settings.run,
+            self.search.neighbourhood.value,
         )
         self._stream = Stream(cell.seed, self.maker.group([]), cell.repeat, EVAL)
         self._question = digest([*asked_of_draws(cell, limit), repr(self.error)])

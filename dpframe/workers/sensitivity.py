@@ -26,7 +26,7 @@ from dpframe.workers.scheduling import Load, Overdue
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from dpframe.interfaces.pair import Pair
+    from dpframe.interfaces.pair import Neighbourhood, Pair
     from dpframe.spec.audit import RunSettings
     from dpframe.workers.program.query import Queried
     from dpframe.workers.scheduling import Source
@@ -56,10 +56,18 @@ class SensitivityCheck:
         mechanism: one without a `query` is not checked. It resolves itself for the first pair.
         source: lends workers for black boxes.
         run: settings of the audit.
+        neighbourhood: proposes the pairs, in a search.
     """
 
-    def __init__(self, mechanism: Any, source: Source, run: RunSettings) -> None:
+    def __init__(
+        self,
+        mechanism: Any,
+        source: Source,
+        run: RunSettings,
+        neighbourhood: Neighbourhood | None = None,
+    ) -> None:
         self.mechanism, self.source, self.run = mechanism, source, run
+        self._neighbourhood = neighbourhood
         self.gives = mechanism.has_query()
         self._resolved = False
         self._worst: dict[str, ExcessRecord] = {}
@@ -122,7 +130,9 @@ class SensitivityCheck:
         self._exceeding += 1
         known = self._worst.get(found.excess.kind)
         if known is None or (found.excess.factor or 0) > (known.factor or 0):
-            self._worst[found.excess.kind] = found.excess
+            own = found.excess.pair.use, found.pair, None, self._neighbourhood
+            excess = found.excess.model_copy(update={"pair": pair_record(*own)})
+            self._worst[found.excess.kind] = excess
 
     @contextmanager
     def _asking(self, pairs: Sequence[Pair]) -> Iterator[Callable[[int, int], Queried]]:

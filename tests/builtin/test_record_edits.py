@@ -18,7 +18,8 @@ from dpframe import Earned, HostMechanism, PureDP, records_params
 from dpframe.builtin.neighbourhoods.records import RecordEdits
 from dpframe.builtin.pairs.plain import same_cell
 from dpframe.interfaces.pair import same
-from dpframe.report.witness import _read, _toml
+from dpframe.report.sentences import caveats
+from dpframe.report.witness import _read, _toml, as_toml
 from dpframe.sampling.content import data_digest
 from dpframe.testing import check_neighbourhood
 
@@ -145,6 +146,69 @@ def test_inside_of_the_schema_where_that_is_wanted() -> None:
     cells = [(age, sex) for pair in flat(proposed(made(**TWO))) for age, sex in pair.rows[1]]
     assert any(sex == "unknown" for _, sex in cells)
     assert all(isinstance(sex, str) for _, sex in cells)
+
+
+def kinds(params: dict[str, Any]) -> set[str]:
+    """Return the kinds of cells outside of the schema that come in many pairs."""
+    found = set()
+    for pair in flat(proposed(made(**params), calls=4)):
+        for age, sex in itertools.chain(*pair.rows):
+            if age is None or age != age:
+                found.add("nan")
+            elif isinstance(age, float | int) and not 0 <= age <= 100:
+                found.add("bounds")
+            if sex not in ("m", "f", "x"):
+                found.add("unknown")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("beyond", "schema", "found"),
+    [
+        ({"nan": False}, {}, {"bounds", "unknown"}),
+        ({"out_of_bounds": False}, {}, {"nan", "unknown"}),
+        ({"unknown_categories": False}, {}, {"nan", "bounds"}),
+        ({"nan": True, "out_of_bounds": False, "unknown_categories": False}, {}, {"nan"}),
+        (None, {"nan": False}, {"bounds", "unknown"}),
+        (True, {"nan": False}, {"bounds", "unknown"}),
+        (False, {"nan": True}, {"nan"}),
+        (None, {"nan": False, "out_of_bounds": False}, {"unknown"}),
+        (True, {}, {"nan", "bounds", "unknown"}),
+        (False, {}, set()),
+    ],
+)
+def test_each_kind_of_cell_outside_of_the_schema_has_a_switch(
+    beyond: Any, schema: Any, found: set[str]
+) -> None:
+    switched = {**TWO, "schema": [{**AGES, **schema}, SEXES], "beyond": beyond}
+    assert kinds(switched) == found
+    assert made(**made(**switched).params()) == made(**switched)
+
+
+def test_a_missing_value_is_one_with_nan() -> None:
+    mistyped = {**TWO, "mistyped": True, "schema": [{**AGES, "nan": False}, SEXES]}
+    assert "nan" not in kinds(mistyped)
+    with pytest.raises(ValueError, match="column age: it says nan = false"):
+        made(**{**mistyped, "table": [*PEOPLE, [None, "m"]]})
+
+
+def test_a_pair_names_what_it_needs_and_how_to_search_without() -> None:
+    edits = made(**TWO, beyond={"unknown_categories": True})
+    needs = {pair.description.partition(";")[0]: edits.needs(pair) for pair in first_of(edits)}
+    without = {"beyond": {"unknown_categories": True, "nan": False}}
+    assert needs["NaN in column age"] == {"NaN or a missing value": without}
+    far = {"beyond": {"unknown_categories": True, "out_of_bounds": False}}
+    assert needs["1e30 in column age"] == {"a number out of bounds": far}
+    assert list(needs["an unknown category in column sex"]) == ["an unknown category"]
+    assert needs["few records"] == {}
+    for asked in needs.values():
+        for parameters in asked.values():
+            less = made(**{**TWO, **parameters})
+            assert all(list(less.needs(pair)) != list(asked) for pair in first_of(less))
+
+
+def first_of(edits: RecordEdits) -> list[Any]:
+    return list(edits.propose(np.random.default_rng(0), ()))
 
 
 def test_other_types_where_that_is_wanted() -> None:
@@ -473,3 +537,47 @@ def test_a_bound_of_zero_is_a_parameter() -> None:
     found = made(table=rows, schema=schema).params()["schema"]
     assert found == schema
     assert made(table=rows, schema=found) == made(table=rows, schema=schema)
+
+
+class Checked(HostMechanism, name="checked"):
+    """A correct sum of data between 0 and 1 which are never NaN: its domain says so."""
+
+    def claim(self, pair: Any) -> Any:
+        return PureDP(1.0)
+
+    def release(self, rng: Any, data: Any) -> float:
+        if np.isnan(data).any():
+            raise ValueError("NaN is outside of the domain")
+        return float(np.clip(data, 0, 1).sum() + rng.laplace())
+
+
+def test_a_violation_outside_of_the_schema_says_so_and_how_to_search_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sample_in_this_process(monkeypatch)
+    table = {"table": [0.1, 0.2, 0.3, 0.4], "schema": UNIT, "adjacency": "replace", "batch": 4}
+
+    def searched(**params: Any) -> Any:
+        spec = {
+            "schema": 1,
+            "audit": {"name": "t", "trials": 4_000},
+            "search": {"use": "records", "params": {**table, **params}},
+            "mechanism": [{"use": "checked"}],
+            "attack": [{"use": "answers", "params": {"look": "kinds"}}],
+            "run": {"stop": "decided"},
+        }
+        return dpframe.audit(spec, plugins=[Checked])
+
+    record = searched()
+    (cell,) = record.cells
+    (need,) = cell.pair.needs
+    assert (cell.verdict, need.feature) == ("violated", "NaN or a missing value")
+    assert "without (params of [search]: beyond = { nan = false })" in " ".join(caveats(record))
+    filed = record.model_copy(update={"spec": record.spec.model_copy(update={"path": "a b.toml"})})
+    command = "dpframe run 'a b.toml' --set 'search.beyond={ nan = false }'"
+    assert command in " ".join(caveats(filed))
+    assert command in as_toml(cell, filed)
+    (without,) = searched(**need.without).cells
+    assert without.verdict == "consistent"
+    (without,) = searched(schema=[{**UNIT[0], "nan": False}]).cells
+    assert without.verdict == "consistent"

@@ -26,6 +26,9 @@ class Three(Neighbourhood, name="three"):
         ones = (1.0, 1.0, 1.0)
         return [Values(d0=ones, d1=other) for other in (ones, (0.0, 1.0, 1.0), (0.0, 0.0, 0.0))]
 
+    def needs(self, pair: Pair) -> dict[str, dict[str, Any]]:
+        return {"zeros": {"zeros": False}}
+
 
 def spec(*mechanisms: Any, trials: int = 12_000, **more: Any) -> dict[str, Any]:
     """An audit that searches the three pairs.

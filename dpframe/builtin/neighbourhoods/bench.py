@@ -125,8 +125,8 @@ class Bench(NamedTuple):
     columns: tuple[Known, ...]
     adjacency: Adjacency
     form: Form
-    beyond: bool
-    mistyped: bool
+    switches: frozenset[str]
+    """Kinds of cells outside of the schema that may be proposed; see `Known.needs`."""
     any_size: bool
 
     @property
@@ -228,9 +228,20 @@ class Bench(NamedTuple):
         ends = {"array": None, "integers": None, "xy": -1}  # which cells have to be numbers
         if self.form in ends and not all(map(is_number, row[: ends[self.form]])):
             return False
-        return (self.beyond and self.mistyped) or all(
-            column.takes(cell) if self.beyond else column.has(cell)
+        return all(
+            needed <= self.switches and not needed & column.never
             for column, cell in zip(self.columns, row, strict=True)
+            for needed in [column.needs(cell)]
+        )
+
+    def needs(self, rows: Rows) -> frozenset[str]:
+        """Return the switches without which a table would not be proposed."""
+        return frozenset[str]().union(
+            *(
+                column.needs(cell)
+                for row in rows
+                for column, cell in zip(self.columns, row, strict=True)
+            )
         )
 
     def after(self, draft: Draft) -> Rows:

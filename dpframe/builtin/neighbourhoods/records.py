@@ -14,7 +14,7 @@ from dpframe import Earned, Ge, Le, Neighbourhood, Pair, ParameterError, SpecFil
 from dpframe.builtin.neighbourhoods.bench import Adjacency, Bench, Draft
 from dpframe.builtin.neighbourhoods.edits import by_chance, changed
 from dpframe.builtin.neighbourhoods.planned import planned
-from dpframe.builtin.neighbourhoods.schema import Column, known_columns
+from dpframe.builtin.neighbourhoods.schema import SWITCHES, Column, Switches, known_columns
 from dpframe.builtin.pairs import table as tables
 from dpframe.builtin.pairs.pairs import GivenTable, Records, made_of_rows
 from dpframe.builtin.pairs.plain import frozen, of_frame, written
@@ -73,6 +73,14 @@ MOST_CELLS = 1 << 15
 """Cells of a table, at most: a search keeps some hundred such tables, and slow libraries read each
 of them some thousand times."""
 
+NEEDED = {
+    "nan": "NaN or a missing value",
+    "out_of_bounds": "a number out of bounds",
+    "unknown_categories": "an unknown category",
+    "mistyped": "a cell of another type than its column",
+}
+"""Cells outside of the schema, in words."""
+
 TRIES = 20  # drafts for each pair that is wanted, before the search for new ones is given up
 
 
@@ -101,16 +109,18 @@ class RecordEdits(Neighbourhood, name="records"):
     c1, …."""
     schema: tuple[Column, ...] = ()
     """Facts on the columns: name, low, high, integer, categories, user; default: as the table
-    shows."""
+    shows. With nan = false, NaN and missing values never come."""
     adjacency: Adjacency
     """"replace": one record is another one; "add-remove": one record more or less; "either"."""
-    beyond: bool | None = None
-    """True if records may lie outside of the schema: NaN, out of bounds, an unknown category.
-    Libraries promise to clip these. Default: yes, but not where a single record is replaced: a
-    local randomiser is for the values of its domain."""
+    beyond: bool | Switches | None = None
+    """True if records may lie outside of the schema, or a table of three switches: `nan`,
+    `out_of_bounds`, `unknown_categories`. Libraries promise to clip these. Default: yes, but not
+    where a single record is replaced: a local randomiser is for the values of its domain. A column
+    of the schema may have the same switches."""
     mistyped: bool = False
-    """True if cells may be of another type than any in their column: missing, a text among numbers.
-    Few interfaces let these in, and what raises an error there leaks nothing that matters."""
+    """True if, beyond the schema, cells may be of another type than any in their column: missing, a
+    text among numbers. Few interfaces let these in, and what raises an error there leaks nothing
+    that matters."""
     any_size: bool | None = None
     """True if the table may have any number of records, not only its own. Default: where records
     come and go, or users have many; a claim about replaced ones may be for one number alone."""
@@ -159,7 +169,7 @@ class RecordEdits(Neighbourhood, name="records"):
             "columns": list(self.columns) or None,
             "schema": [column.params() for column in self.schema] or None,
             "adjacency": self.adjacency,
-            "beyond": self.beyond,
+            "beyond": self.beyond.given() if isinstance(self.beyond, Switches) else self.beyond,
             "mistyped": self.mistyped,
             "any_size": self.any_size,
             "form": self.form,
@@ -196,10 +206,16 @@ class RecordEdits(Neighbourhood, name="records"):
         known = known_columns(own, self.schema)
         users = any(column.kind == "user" for column in known)
         local = form == "record" or (len(own.rows) == 1 and self.adjacency == "replace")
-        beyond = not local if self.beyond is None else self.beyond
+        beyond = dict.fromkeys(
+            SWITCHES, self.beyond if isinstance(self.beyond, bool) else not local
+        )
+        if isinstance(self.beyond, Switches):
+            beyond |= self.beyond.given()
+        switches = {name for name, on in beyond.items() if on}
+        switches |= {"mistyped"} if self.mistyped and switches else set()
         own = own._replace(flat=own.flat and not users)  # a user's records are lists
         any_size = users or self.adjacency != "replace" if self.any_size is None else self.any_size
-        return Bench(own, known, self.adjacency, form, beyond, self.mistyped, any_size)
+        return Bench(own, known, self.adjacency, form, frozenset(switches), any_size)
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
         drafts = [_draft(earned.pair) for earned in history]
@@ -218,6 +234,15 @@ class RecordEdits(Neighbourhood, name="records"):
         found += made(planned(self._bench), rest - rest // 4)
         chance = (by_chance(self._bench, rng) for _ in range(most))
         return [*found, *made(chance, self.batch - len(found))]
+
+    def needs(self, pair: Pair) -> dict[str, dict[str, Any]]:
+        rows = (*pair.rows[0], *pair.rows[1]) if isinstance(pair, Records) else ()
+        found = self._bench.needs(rows)
+        given = self.params().get("beyond", {})
+        beyond = given if isinstance(given, dict) else dict.fromkeys(SWITCHES, given)
+        without = {name: {"beyond": {**beyond, name: False}} for name in SWITCHES}
+        without["mistyped"] = {"mistyped": False}
+        return {NEEDED[name]: without[name] for name in NEEDED if name in found}
 
     def _children(self, best: list[Draft], rng: np.random.Generator) -> Iterator[Draft]:
         while best:
@@ -319,7 +344,7 @@ def records_params(
             value alone, as a local randomiser has it.
         adjacency: "replace", "add-remove" or "either", as the claim says.
         schema: of the columns, in their order or by name: dicts of name, low, high,
-            integer, categories, user.
+            integer, categories, user, nan.
         form: given to the mechanism, if it is not the type of the table.
         more: further parameters of the neighbourhood.
 

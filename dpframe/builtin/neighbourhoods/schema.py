@@ -22,13 +22,38 @@ Given = Annotated[
 ]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Column:
-    """Facts on one column of a table that its cells do not show."""
+_CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
-        extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
-    )
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Switches:
+    """Kinds of cells outside of the schema, each of which may be proposed or not."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+
+    nan: bool | None = None
+    """NaN, and what is missing."""
+    out_of_bounds: bool | None = None
+    """Numbers out of bounds, infinities included, and fractions among whole numbers."""
+    unknown_categories: bool | None = None
+    """Categories that the schema or else the table does not have."""
+
+    def given(self) -> dict[str, bool]:
+        """Return the switches that are set."""
+        found = {f.name: getattr(self, f.name) for f in dataclasses.fields(Switches)}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+SWITCHES = tuple(field.name for field in dataclasses.fields(Switches))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Column(Switches):
+    """Facts on one column of a table that its cells do not show.
+
+    Of `nan`, `out_of_bounds` and `unknown_categories`, true means that such cells belong to the
+    data that the claim is about, and false that they never come.
+    """
 
     name: str | None = None
     """Name of the column; without names, entries are in the order of the columns."""
@@ -47,7 +72,8 @@ class Column:
         """Return the column as a spec has it; a bound of 0 is kept."""
         found = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         found["categories"] = [written(cell) for cell in self.categories] or None
-        return {n: value for n, value in found.items() if value is not None and value is not False}
+        found |= {name: found[name] or None for name in ("integer", "user")}
+        return {n: value for n, value in found.items() if value is not None}
 
 
 LARGEST = 2**63
@@ -65,6 +91,8 @@ class Known(NamedTuple):
     floats: bool = False  # True if whole numbers are floats in its table
     categories: tuple[Any, ...] = ()
     may_be_missing: bool = False
+    inside: frozenset[str] = frozenset()  # switches whose cells belong to the data
+    never: frozenset[str] = frozenset()  # switches whose cells are not proposed
 
     @property
     def width(self) -> float:
@@ -85,32 +113,30 @@ class Known(NamedTuple):
         """Return one of the categories; −1 gives the last one. None if there are none."""
         return self.categories[number % len(self.categories)] if self.categories else None
 
-    def takes(self, cell: Any) -> bool:
-        """True if a cell has a type of the column; any float is a number."""
-        if cell is None:
-            return self.may_be_missing
-        if self.kind == "user":
-            return True
-        if self.kind == "number":
-            return isinstance(cell, int | float) and not isinstance(cell, bool)
-        return type(cell) in {type(one) for one in self.categories} and (
-            cell == cell or self.may_be_missing  # noqa: PLR0124
-        )
+    def needs(self, cell: Any) -> frozenset[str]:
+        """Return the switches that a cell needs: none inside of the schema, "mistyped" for a type.
 
-    def has(self, cell: Any) -> bool:
-        """True if a cell is inside of the bounds or categories."""
-        if cell is None:
-            return self.may_be_missing
+        Any float is a number, whole or not.
+        """
+        return frozenset(self._needs(cell)) - self.inside
+
+    def _needs(self, cell: Any) -> tuple[str, ...]:
+        if cell is None or cell != cell:  # noqa: PLR0124
+            number = cell is not None and self.kind == "number"
+            return () if self.may_be_missing else ("nan",) if number else ("nan", "mistyped")
         if self.kind == "user":
-            return True
+            return ()
         if self.kind == "category":
-            return any(_equal(cell, one) for one in self.categories)
+            if any(_equal(cell, one) for one in self.categories):
+                return ()
+            known = type(cell) in {type(one) for one in self.categories}
+            return ("unknown_categories",) if known else ("mistyped",)
         if isinstance(cell, bool) or not isinstance(cell, int | float):
-            return False
-        fits = self.low <= cell <= self.high or (math.isnan(cell) and self.may_be_missing)
+            return ("mistyped",)
+        fits = self.low <= cell <= self.high
         if self.whole and isinstance(cell, float) and math.isfinite(cell):
-            return fits and self.floats and cell.is_integer()
-        return fits
+            fits = fits and self.floats and cell.is_integer()
+        return () if fits else ("out_of_bounds",)
 
 
 def _equal(cell: Any, other: Any) -> bool:
@@ -136,7 +162,7 @@ def known_columns(of: Table, schema: Sequence[Column]) -> tuple[Known, ...]:
         cells = tuple(row[at] for row in of.rows)
         column = _known(name, said.get(name, Column()), cells)
         for number, cell in enumerate(cells):
-            if name in said and not column.has(cell):
+            if name in said and column.needs(cell):
                 raise ValueError(
                     f"of column {name} it says what is not so: record {number} has {cell!r} there"
                 )
@@ -163,9 +189,17 @@ def _by_name(of: Table, schema: Sequence[Column]) -> dict[str, Column]:
 
 def _known(name: str, said: Column, cells: Row) -> Known:
     missing = any(cell is None or cell != cell for cell in cells)  # noqa: PLR0124
+    switches = said.given()
+    if missing and switches.get("nan") is False:
+        raise ValueError(f"column {name}: it says nan = false, and a cell of it is missing or NaN")
+    about: dict[str, Any] = {
+        "may_be_missing": missing,
+        "inside": frozenset(one for one, on in switches.items() if on),
+        "never": frozenset(one for one, on in switches.items() if not on),
+    }
     there = [cell for cell in cells if cell is not None]
     if said.user:
-        return Known(name, "user", may_be_missing=missing)
+        return Known(name, "user", **about)
     numeric = all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in there)
     bounds = said.low is not None or said.high is not None or said.integer
     if said.categories or not numeric or not (there or bounds):
@@ -173,7 +207,7 @@ def _known(name: str, said: Column, cells: Row) -> Known:
             raise ValueError(f"column {name}: numbers have bounds, and these are categories")
         own: list[Any] = [False, True] if any(isinstance(c, bool) for c in there) else []
         distinct = {(type(cell), cell): cell for cell in said.categories or (*own, *there)}
-        return Known(name, "category", categories=tuple(distinct.values()), may_be_missing=missing)
+        return Known(name, "category", categories=tuple(distinct.values()), **about)
     finite = [cell for cell in there if math.isfinite(cell)]
     whole = said.integer or (bool(there) and all(isinstance(cell, int) for cell in there))
     low = said.low if said.low is not None else min(finite, default=0)
@@ -183,4 +217,4 @@ def _known(name: str, said: Column, cells: Row) -> Known:
     if low >= high:
         low, high = (low, low + 1) if said.low is not None else (high - 1, high)
     floats = any(isinstance(cell, float) for cell in finite)
-    return Known(name, "number", float(low), float(high), whole, floats, may_be_missing=missing)
+    return Known(name, "number", float(low), float(high), whole, floats, **about)
