@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import NamedTuple
 
-from dpframe.report import words
+from dpframe.report import group, words
 from dpframe.report.group import cell_name, repeated
 from dpframe.report.witness import needs, noise_too_small
 from dpframe.report.words import WORDS, plural
@@ -52,6 +52,25 @@ def verdict(record: Record) -> Verdict:
     if exact := _exact_finding(record):
         finding = f"{exact}; {finding[:1].lower()}{finding[1:]}"
     return Verdict(finding, rest, verdicts["violated"] > 0 or exact is not None)
+
+
+def worst(record: Record) -> str | None:
+    """Name the worst cell of an audit and say what was certified there; None if nothing was."""
+    cell = group.worst(record.cells)
+    found = None if cell is None else group.weight(cell)
+    if cell is None or len(record.cells) == 1 or (found is not None and found.lower <= 0):
+        return None
+    naming = group.telling(group.groups(record.cells))
+    labels = [group.names(cell)[part] for part in naming]
+    where = group.place(cell, repeated=group.repeated(record.cells))
+    return f"{' · '.join(filter(None, [*labels, where]))}: {group.measure(cell)}"
+
+
+def common(record: Record) -> str:
+    """Name the attack and the estimator of all cells, those of them that are the same."""
+    found = group.groups(record.cells)
+    naming = group.telling(found)
+    return " · ".join(found[0].names[part] for part in (1, 2) if found and part not in naming)
 
 
 def _exact_finding(record: Record) -> str | None:

@@ -50,7 +50,7 @@ class Page(HTMLParser):
             self._open.pop()
 
     def handle_data(self, data: str) -> None:
-        if "style" not in self._open:
+        if not {"style", "script"}.intersection(self._open):
             self.texts.append(data)
 
     @property

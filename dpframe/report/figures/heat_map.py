@@ -11,9 +11,9 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.lines import Line2D
 
 from dpframe.report.figures import drawing
-from dpframe.report.figures.drawing import INK, Picture, mark
-from dpframe.report.figures.points import Table, layout, share
-from dpframe.report.group import Spot, groups
+from dpframe.report.figures.drawing import INK, Picture, mark, shorten
+from dpframe.report.group import Spot, groups, repeated, weight, worst
+from dpframe.report.maps import Map, maps
 from dpframe.report.words import WORDS, lower
 from dpframe.results.model import Record
 
@@ -36,59 +36,79 @@ def unfit(record: Record) -> str | None:
     return None
 
 
+def share(spot: Spot) -> float | None:
+    """Return certified ε / claimed ε, the worst of replicates; None without both."""
+    cell = worst(spot.done)
+    found = None if cell is None else weight(cell)
+    return None if found is None else found.ratio
+
+
 def draw(record: Record) -> Picture:
     """Draw certified ε / claimed ε of every cell, with its verdict."""
-    laid = layout(groups(record.cells))
-    panels = laid.tables[:MOST_PANELS]
+    found = list(maps(groups(record.cells)))
+    panels = [_cut(panel) for panel in found[:MOST_PANELS]]
     width = _width(panels)
     numbers = len(panels) == 1 and _room(panels[0], width) >= CELL
-    down, across = (max(len(p.rows) for p in panels), max(len(p.columns) for p in panels))
+    down, across = (max(len(p.rows) for p in panels), max(len(p.heads) for p in panels))
     height = min(max(0.2 * down + 0.2, 0.6), 3.2)
-    same_sides = len({(tuple(p.rows), tuple(p.columns)) for p in panels}) == 1
-    letters = max(len(name) for p in panels for name in p.columns) if _upright(panels[0]) else 0
+    sides = {(p.directions, *p.heads, *(label for label, _ in p.rows)) for p in panels}
+    letters = max(len(name) for p in panels for name in p.heads) if _upright(panels[0]) else 0
     norm = Normalize(0, BEYOND)
     picture, axes = drawing.grid(
-        len(panels), height=height + 0.055 * letters, shared=same_sides, width=width
+        len(panels), height=height + 0.055 * letters, shared=len(sides) == 1, width=width
     )
     wide = _room(panels[0], width) if len(panels) == 1 else 1.9 / across
     for ax, panel in zip(axes, panels, strict=True):
         _draw(ax, panel, norm, 72 * min(wide, height / down), numbers=numbers)
-    drawing.name_axes(axes, laid.across, laid.down)
+        ax.set(xlabel=_named(panel.across), ylabel=_named(panel.down))
+        if len(sides) == 1:
+            ax.label_outer()
     _bar(picture, axes, norm)
-    spots = [spot for panel in panels for row in panel.spots for spot in row if spot is not None]
-    more = len(laid.tables) - len(panels)
     return drawing.finish(
         picture,
-        _legend(spots),
+        _legend([spot for panel in panels for spot in panel.spots]),
         record,
         f"Certified ε / claimed ε of {drawing.audit_name(record)}, a cell each; above 1 "
         "the claim is refuted.",
+        "Of repeats, the worst." if repeated(record.cells) else "",
         drawing.promise(record),
-        drawing.more(more, "panel"),
+        drawing.more(len(found) - len(panels), "panel"),
     )
 
 
-def _width(panels: list[Table]) -> float:
+def _cut(panel: Map) -> Map:
+    """Shorten names to the room that a panel has."""
+    rows = [(shorten(label, 14 if panel.down else 34), row) for label, row in panel.rows]
+    heads = [shorten(head, 18) for head in panel.heads]
+    return panel._replace(title=shorten(panel.title, 30), heads=heads, rows=rows)
+
+
+def _named(key: str) -> str:
+    return "claimed ε" if key == "ε" else "" if key == "estimator" else key
+
+
+def _width(panels: list[Map]) -> float:
     """Return the width of one column if a single table fits, else of a page."""
     fits = len(panels) == 1 and _room(panels[0], drawing.COLUMN) >= CELL
     return drawing.COLUMN if fits else drawing.PAGE
 
 
-def _room(panel: Table, width: float) -> float:
+def _room(panel: Map, width: float) -> float:
     """Return the width of each column, in inches."""
-    labels = 0.06 * max(map(len, panel.rows))
-    return (width - labels - 1.0) / len(panel.columns)
+    labels = 0.06 * max(len(label) for label, _ in panel.rows)
+    return (width - labels - 1.0) / len(panel.heads)
 
 
-def _draw(ax: Axes, table: Table, norm: Normalize, side: float, *, numbers: bool) -> None:
-    """Draw one table; `side` is the shorter side of a cell in points."""
-    ax.set_title(table.title)
-    shares = [[None if spot is None else share(spot) for spot in row] for row in table.spots]
+def _draw(ax: Axes, panel: Map, norm: Normalize, side: float, *, numbers: bool) -> None:
+    """Draw one map; `side` is the shorter side of a cell in points."""
+    ax.set_title(panel.title)
+    spots = [row for _, row in panel.rows]
+    shares = [[None if spot is None else share(spot) for spot in row] for row in spots]
     filled = np.array([[np.nan if s is None else min(s, BEYOND) for s in row] for row in shares])
     edges: Any = {"edgecolors": "white", "linewidth": 0.6} if side > 5 else {}
     ax.pcolormesh(filled, cmap=_MAP, norm=norm, rasterized=filled.size > 2500, **edges)
     at: dict[tuple[str | None, bool], list[tuple[float, float]]] = {}
-    for y, row in enumerate(table.spots):
+    for y, row in enumerate(spots):
         for x, spot in enumerate(row):
             if spot is not None:
                 place = (x + (0.2 if numbers else 0.5), y + 0.5)
@@ -111,25 +131,22 @@ def _draw(ax: Axes, table: Table, norm: Normalize, side: float, *, numbers: bool
                 color = "white" if _is_dark(value) else INK
                 text = "∞" if math.isinf(value) else lower(value)
                 ax.text(x + 0.62, y + 0.53, text, ha="center", va="center", fontsize=6, color=color)
-    _ticks(ax, table)
-
-
-def _ticks(ax: Axes, table: Table) -> None:
-    for axis, labels, most in ((ax.xaxis, table.columns, 12), (ax.yaxis, table.rows, 20)):
+    sides = ((ax.xaxis, panel.heads, 12), (ax.yaxis, [label for label, _ in panel.rows], 20))
+    for axis, labels, most in sides:
         step = math.ceil(len(labels) / most)
         axis.set_ticks([i + 0.5 for i in range(0, len(labels), step)], labels[::step])
         axis.set_tick_params(length=0)
-    if _upright(table):
+    if _upright(panel):
         ax.tick_params(axis="x", labelrotation=90)
-    ax.set_xlim(0, len(table.columns))
-    ax.set_ylim(len(table.rows), 0)
+    ax.set_xlim(0, len(panel.heads))
+    ax.set_ylim(len(panel.rows), 0)
     for spine in ax.spines.values():
         spine.set_visible(False)
 
 
-def _upright(table: Table) -> bool:
+def _upright(panel: Map) -> bool:
     """True if the column names are too long to print side by side."""
-    return max(map(len, table.columns)) * min(len(table.columns), 12) > 45
+    return max(map(len, panel.heads)) * min(len(panel.heads), 12) > 45
 
 
 def _is_dark(share: float | None) -> bool:

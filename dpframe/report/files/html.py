@@ -1,10 +1,16 @@
-"""A record as one self-contained HTML page, without scripts or network."""
+"""A record as one self-contained HTML page, without network.
+
+The first screen is the answer: the verdict, the worst cell, the map. Everything can be read without
+the script, which sorts and filters the table and shows the numbers of a cell beside the pointer.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,11 +20,12 @@ from markupsafe import Markup
 
 from dpframe.common.text import escape
 from dpframe.errors import DpframeError
-from dpframe.report import group, sentences, words
-from dpframe.report.group import Group, Spot, attack_of, same, short, state
+from dpframe.report import content, group, sentences, words
+from dpframe.report.group import Spot, attack_of, short, state
+from dpframe.report.maps import maps
 from dpframe.report.sentences import Kind, outcome
 from dpframe.report.versions import blocks, versions
-from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS, plural
+from dpframe.report.words import SYMBOL, WORDS, plural
 from dpframe.results.model import CellRecord, Record, strict
 
 MOST_ROWS = 2_000
@@ -37,22 +44,17 @@ MOST_CELLS = 2_000
 LONGEST = 400
 """Characters of a value, such as counts or thresholds; the record has all of it."""
 
-LIMITED = {
-    "every event": "any event of its decisions",
-    "every cut": "any cut of its scores",
-    "chosen thresholds": "the chosen thresholds",
-}
-"""Upper limits, by `epsilon_upper_of`."""
 LEFT_OUT = ("heat-map", "inverse-cdf")
 """The page has its own map, with links; and histograms of the scores show the same."""
 _BANNED = {"script", "foreignObject", "image", "iframe", "animate", "set", "a", "handler"}
+_TEMPLATES = Path(__file__).parent / "templates"
 
 LEGEND = (
-    ("violated-3", "✗ 12", "violated, certified more than 10 times what is claimed"),
-    ("violated-2", "✗ 2.5", "violated, certified up to 10 times what is claimed"),
+    ("violated-3", "✗ 12", "violated, over 10 times the claim"),
+    ("violated-2", "✗ 2.5", "violated, up to 10 times the claim"),
     ("violated-1", "✗ 0.9", "violated, although not by this bound: see the cell"),
-    ("consistent-2", "○ 0.9", "no violation found, certified more than half of what is claimed"),
-    ("consistent-1", "○ 0.2", "no violation found, certified up to half of what is claimed"),
+    ("consistent-2", "○ 0.9", "no violation found, over half of the claim"),
+    ("consistent-1", "○ 0.2", "no violation found, up to half of the claim"),
     ("inconclusive", "? 0.1", "inconclusive: no counts could have decided"),
     ("failed", "!", "could not be run"),
     ("silent", "~", "no verdict: nothing claimed, or nothing certified"),
@@ -71,9 +73,9 @@ def summary(record: Record) -> str:
 
 
 def _environment() -> Environment:
-    """Return templates that escape all text; a policy in the page forbids scripts and fetching."""
+    """Return templates that escape all text; a policy in the page forbids fetching."""
     return Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_shown,
@@ -108,7 +110,7 @@ def values(record: Record, *, brief: bool = False) -> dict[str, Any]:
         "several": sentences.PROCEDURES.get(record.audit.multiplicity),
         "versions": (matrix := versions(record)),
         "matrices": [] if matrix is None else blocks(matrix),
-        "mechanisms": list(_mechanisms(record))[:MOST_ALARMS],
+        "mechanisms": list(content.mechanisms(record))[:MOST_ALARMS],
         "untried": list(sentences.untried(record)),
     }
     return head if brief else head | _body(record)
@@ -119,11 +121,18 @@ def _body(record: Record) -> dict[str, Any]:
     detailed, several = _detailed(cells), group.repeated(cells)
     heads, rows, common = _table(cells, detailed)
     shown, notes = pictures(record)
-    maps, left = _maps(cells, {id(cells[index]): index for index in detailed})
+    drawn, left = _maps(cells, {id(cells[index]): index for index in detailed})
+    used = {place["class"] for one in drawn for _, row in one["rows"] for place in row if place}
+    script = (_TEMPLATES / "cells.js").read_text(encoding="utf-8")
     return {
-        "maps": maps,
+        # The policy of the page allows this script by its digest, and no other.
+        "script": Markup(script),
+        "digest_of_script": b64encode(sha256(script.encode()).digest()).decode(),
+        "worst": sentences.worst(record),
+        "maps": drawn,
         "maps_left": left,
-        "legend": LEGEND,
+        "maps_of": sentences.common(record),
+        "legend": [row for row in LEGEND if row[0] in used],
         "pictures": shown,
         "picture_notes": notes,
         "alarms": list(_alarms(record)),
@@ -134,7 +143,7 @@ def _body(record: Record) -> dict[str, Any]:
         "details_left": len(cells) - len(detailed),
         "number": plural(len(cells), "cell"),
         "common": common,
-        "estimators": list(_estimators(record)),
+        "estimators": list(content.estimators(record))[:MOST_ALARMS],
         "environment": list(_run(record)),
         "plugins": record.plugins,
         "spec": record.spec,
@@ -142,18 +151,6 @@ def _body(record: Record) -> dict[str, Any]:
         "text_left": max(len(record.spec.text) - MOST_SPEC, 0),
         "digest": record.digest,
     }
-
-
-def _mechanisms(record: Record) -> Iterator[dict[str, Any]]:
-    for label, cells in group.by_mechanism(record).items():
-        worst, several = group.worst(cells), group.repeated(record.cells)
-        tallies = [(verdict or "silent", text) for verdict, text in group.tallies(cells)]
-        yield {
-            "label": label,
-            "tallies": tallies or [("failed", "skipped")],
-            "worst": "nothing was tested" if worst is None else group.measure(worst),
-            "where": None if worst is None else group.worst_place(worst, repeated=several),
-        }
 
 
 def _alarms(record: Record) -> Iterator[dict[str, Any]]:
@@ -186,31 +183,6 @@ def _detailed(cells: list[CellRecord]) -> set[int]:
         return not alarming, cell.verdict != "violated"
 
     return set(sorted(range(len(cells)), key=calm)[:MOST_DETAILS])
-
-
-def _estimators(record: Record) -> Iterator[dict[str, Any]]:
-    """Return the promise, assumption and source of each estimator."""
-    sources = group.sources(record)
-    members: dict[str, list[CellRecord]] = {}
-    for cell in record.cells:
-        members.setdefault(cell.estimator.label, []).append(cell)
-    for label, cells in list(members.items())[:MOST_ALARMS]:
-        found = [cell.estimate for cell in cells if cell.estimate is not None]
-        certified = sum(estimate.certified for estimate in found)
-        where = "" if certified == len(found) else f" in {certified} of {len(found)} cells"
-        promise = f"certifies a lower bound, valid at this number of draws{where}"
-        levels = sorted({words.percent(e.confidence) for e in found if e.certified})
-        limits = dict.fromkeys(LIMITED[e.epsilon_upper_of] for e in found if e.epsilon_upper_of)
-        yield {
-            "label": label,
-            "use": cells[0].estimator.use,
-            "certified": promise if certified else "gives an estimate and certifies nothing",
-            "assumption": "; ".join(dict.fromkeys(e.assumption for e in found)) or "–",
-            "reference": sources.get(cells[0].estimator.use) or "–",
-            "levels": ", ".join(levels[:5]) or "–",
-            "deltas": ", ".join(sorted({words.setting(e.delta) for e in found})[:5]) or "–",
-            "limits": ", ".join(limits) or "–",
-        }
 
 
 def _run(record: Record) -> Iterator[tuple[str, str]]:
@@ -257,39 +229,21 @@ def _table(
         columns.append((short(key, keys), texts))
     if group.repeated(cells):
         columns.append(("repeat", [str(cell.repeat) for cell in cells]))
-    numbers = ["claimed ε", "empirical ε", "certified ε ≥", "attack shows ≤", "adjusted p"]
     rows = [
         _head(cell)
         | {
             "link": f"#cell-{index}" if index in linked else None,
             "texts": [texts[index] for _, texts in columns],
-            "numbers": _numbers(cell),
+            "numbers": content.numbers(cell),
         }
         for index, cell in enumerate(cells[:MOST_ROWS])
     ]
-    return ["verdict", *(title for title, _ in columns), *numbers], rows, ", ".join(common)
-
-
-def _numbers(cell: CellRecord) -> list[str]:
-    estimate, claim = cell.estimate, cell.claim
-    return [
-        words.brief(claim.epsilon) if claim else "–",
-        words.point(estimate.epsilon) if estimate else "–",
-        _bound(cell),
-        words.upper(estimate.epsilon_upper) if estimate else "–",
-        "–" if cell.p_adjusted is None else f"{cell.p_adjusted:.2g}",
-    ]
+    heads = ["verdict", *(title for title, _ in columns), *content.NUMBERS]
+    return heads, rows, ", ".join(common)
 
 
 def _head(cell: CellRecord) -> dict[str, Any]:
-    """Return the class of a cell and its verdict, with a sign if it makes a job fail."""
-    verdict = state(cell)
-    text = f"{_unexpected(cell)}{SYMBOL[verdict]} {WORDS[verdict]}"
-    return {"class": verdict or "silent", "verdict": text}
-
-
-def _unexpected(cell: CellRecord) -> str:
-    return f"{UNEXPECTED} " if outcome(cell).kind is Kind.FAILED else ""
+    return {"class": state(cell) or "silent", "verdict": content.verdict(cell)}
 
 
 def _detail(cell: CellRecord, index: int, *, several: bool) -> dict[str, Any]:
@@ -315,10 +269,14 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
         yield "Empirical", f"ε = {words.point(estimate.epsilon)} at δ = {at}; no bound"
         if estimate.epsilon_lower is not None:
             level = words.percent(estimate.confidence)
-            yield "Certified", f"ε ≥ {_bound(cell)} with {level} confidence"
+            yield "Certified", f"ε ≥ {content.bound(cell)} with {level} confidence"
         if estimate.epsilon_upper is not None:
             most = words.upper(estimate.epsilon_upper)
-            of = f", by {LIMITED[estimate.epsilon_upper_of]}" if estimate.epsilon_upper_of else ""
+            of = (
+                f", by {content.LIMITED[estimate.epsilon_upper_of]}"
+                if estimate.epsilon_upper_of
+                else ""
+            )
             yield "This attack shows at most", f"{most}{of}"
         if estimate.interval:
             low, high = map(words.point, estimate.interval)
@@ -340,14 +298,6 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
     yield "Id", cell.id
 
 
-def _bound(cell: CellRecord) -> str:
-    """Write the bound in as many digits as show on which side of the claim it is."""
-    lower = cell.estimate.epsilon_lower if cell.estimate else None
-    if lower is None:
-        return "–"
-    return group.told_apart(lower, cell.claim.epsilon)[0] if cell.claim else words.lower(lower)
-
-
 def _counts(cell: CellRecord, dataset: int) -> str:
     counts = cell.counts
     if not (isinstance(counts, list) and len(counts) == 2):
@@ -367,7 +317,7 @@ def _value(value: Any) -> str:
 
 
 def _maps(cells: list[CellRecord], linked: Mapping[int, int]) -> tuple[list[dict[str, Any]], int]:
-    """Return a map for each group that sweeps something, and the number of those left out.
+    """Return the maps of what is swept, and the number of those left out.
 
     Args:
         cells: of a record.
@@ -375,35 +325,14 @@ def _maps(cells: list[CellRecord], linked: Mapping[int, int]) -> tuple[list[dict
     """
     shown: list[dict[str, Any]] = []
     room, left = MOST_PLACES, 0
-    for one in group.groups(cells):
-        for name, part in group.parts(one) if one.keys else ():
-            room -= len(part.spots)
-            if room < 0:
-                left += 1
-            else:
-                shown.append(_map(one, name, part, linked))
+    for one in maps([found for found in group.groups(cells) if found.keys]):
+        room -= len(one.spots)
+        if room < 0:
+            left += 1
+            continue
+        rows = [(label, [_place(spot, linked) for spot in row]) for label, row in one.rows]
+        shown.append(one._asdict() | {"rows": rows})
     return shown, left
-
-
-def _map(one: Group, name: str, part: Group, linked: Mapping[int, int]) -> dict[str, Any]:
-    if len(part.keys) > 1:
-        down, across, values, columns, spots = group.square(part)
-        labels = list(map(words.setting, values))
-    else:
-        down, across, labels = "", part.keys[0], [""]
-        columns = part.axis(across)
-        at = {same(spot.values[across]): spot for spot in part.spots}
-        spots = [[at.get(same(column)) for column in columns]]
-    return {
-        "title": " · ".join(one.names) + (f", {name}" if name else ""),
-        "down": short(down, one.swept) if down else "",
-        "across": short(across, one.swept),
-        "heads": list(map(words.setting, columns)),
-        "rows": [
-            (label, [_place(spot, linked) for spot in row])
-            for label, row in zip(labels, spots, strict=True)
-        ],
-    }
 
 
 def _place(spot: Spot | None, linked: Mapping[int, int]) -> dict[str, Any] | None:
@@ -413,7 +342,7 @@ def _place(spot: Spot | None, linked: Mapping[int, int]) -> dict[str, Any] | Non
     found, verdict, index = group.weight(cell), spot.verdict, linked.get(id(cell))
     return {
         "class": _class(verdict, None if found is None else found.ratio),
-        "sign": f"{''.join({_unexpected(c): 1 for c in spot.cells})}{SYMBOL[verdict]}",
+        "sign": max(map(content.unexpected, spot.cells)).strip() + SYMBOL[verdict],
         "words": WORDS[verdict],
         "ratio": "" if found is None or verdict == "failed" else _ratio(found.ratio),
         "link": None if index is None else f"#cell-{index}",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from dpframe.common.text import escape
-from dpframe.report import group, sentences, words
-from dpframe.report.sentences import Kind, outcome, outcomes
+from dpframe.report import content, group, sentences
+from dpframe.report.sentences import Kind, outcomes
 from dpframe.report.versions import blocks, versions
-from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS, plural
+from dpframe.report.words import plural
 from dpframe.results.model import CellRecord, Record
 
 MOST_BYTES = 1 << 20
@@ -17,6 +18,7 @@ MOST_BYTES = 1 << 20
 _CAPS = (5_000, 1_000, 200, 50, 10, 0)
 """Rows of a table, tried until the page is small enough."""
 _MOST_ALARMS = 200
+MOST_ESTIMATORS = 20
 HEADS = ("", "mechanism", "attack", "estimator", "at", "claimed ε", "empirical ε", "certified", "p")
 _LEGEND = (
     "ε in nats. Empirical is the point value of the estimator and no bound; certified means that "
@@ -68,16 +70,17 @@ def _remarks(record: Record) -> Iterator[str]:
 
 def _overview(record: Record, cap: int) -> str:
     """Return a row for each mechanism: its verdicts, and its worst cell in words."""
-    members, several = group.by_mechanism(record), group.repeated(record.cells)
-    rows = []
-    for label, cells in list(members.items())[:cap]:
-        tallies = ", ".join(plain(text) for _, text in group.tallies(cells)) or "skipped"
-        cell, worst = group.worst(cells), "nothing was tested"
-        if cell is not None:
-            worst = f"{group.measure(cell)} ({group.worst_place(cell, repeated=several)})"
-        rows.append((plain(label), tallies, plain(worst)))
+    every = list(content.mechanisms(record))
+    rows = [
+        (
+            plain(one.label),
+            ", ".join(plain(text) for _, text in one.tallies),
+            plain(one.worst + (f" ({one.where})" if one.where else "")),
+        )
+        for one in every[:cap]
+    ]
     text = table(("mechanism", "verdicts", "worst cell"), rows)
-    return text + _left_out(len(members) - len(rows), "mechanism")
+    return text + _left_out(len(every) - len(rows), "mechanism")
 
 
 def _versions(record: Record, cap: int) -> Iterator[str]:
@@ -119,38 +122,25 @@ def _table(record: Record, cells: Sequence[CellRecord], cap: int) -> str:
 
 
 def _row(cell: CellRecord, *, several: bool) -> tuple[str, ...]:
-    estimate, claim = cell.estimate, cell.claim
-    verdict = group.state(cell)
-    sign = f"{SYMBOL[verdict]} {WORDS[verdict]}"
-    if outcome(cell).kind is Kind.FAILED:
-        sign = f"{UNEXPECTED} {sign}"
-    bound = estimate.epsilon_lower if estimate else None
+    claimed, empirical, bound, _, p_value = content.numbers(cell)
     return (
-        plain(sign),
+        plain(content.verdict(cell)),
         plain(cell.mechanism.label),
         plain(group.attack_of(cell)),
         plain(cell.estimator.label),
         plain(group.place(cell, repeated=several)),
-        words.brief(claim.epsilon) if claim else "–",
-        words.point(estimate.epsilon) if estimate else "–",
-        "–" if bound is None else f"≥ {words.lower(bound)}",
-        "–" if cell.p_adjusted is None else f"{cell.p_adjusted:.2g}",
+        claimed,
+        empirical,
+        bound if bound == "–" else f"≥ {bound}",
+        p_value,
     )
 
 
 def _means(record: Record) -> Iterator[str]:
     """Describe the assumptions and sources of estimators, and the environment."""
-    sources = group.sources(record)
-    estimators: dict[str, CellRecord] = {}
-    for cell in record.cells:
-        if cell.estimate is not None:
-            estimators.setdefault(cell.estimator.label, cell)
-    for label, cell in list(estimators.items())[:20]:
-        if (estimate := cell.estimate) is not None:
-            kind = "certifies a bound" if estimate.certified else "estimates, and certifies nothing"
-            source = sources.get(cell.estimator.use)
-            rests = f"; rests on {source}" if source else ""
-            yield f"{label} {kind}; assumes {estimate.assumption}{rests}."
+    for one in itertools.islice(content.estimators(record), MOST_ESTIMATORS):
+        source = f"; rests on {one.source}" if one.source else ""
+        yield f"{one.label} {one.promise}; assumes {one.assumption}{source}."
     environment = record.environment
     versions = ", ".join(f"{n} {getattr(environment, n)}" for n in ("dpframe", "jax", "scipy"))
     devices = ", ".join(environment.devices)

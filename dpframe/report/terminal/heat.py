@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from rich.text import Text
 
 from dpframe.report import group, words
-from dpframe.report.group import Group, Spot, same, short
+from dpframe.report.group import Group, Spot
+from dpframe.report.maps import Map, maps
 from dpframe.report.terminal.ink import GAP, STYLE, Ink, padded
 
 SHADES = (
@@ -23,15 +23,6 @@ SHADES = (
 
 WIDEST_LEAD = 0.5
 """Share of the width that names of rows may take before they get lines of their own."""
-
-
-class Map(NamedTuple):
-    """Rows of cells under one title."""
-
-    title: str
-    directions: str  # the keys that go down and across
-    heads: list[str]
-    rows: list[tuple[str, list[Spot | None]]]
 
 
 def mapped(found: list[Group]) -> list[Group]:
@@ -51,14 +42,15 @@ def heat(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
         ink: of the console.
         width: columns of the console.
     """
-    maps = [*_bands(found), *_squares(found)]
-    directions = {one.directions for one in maps}
+    drawn = list(maps(found))
+    directions = {one.directions for one in drawn}
+    common = directions.pop() if len(directions) == 1 else ""
     spots = [spot for one in found for spot in one.spots]
-    if len(directions) == 1:
-        maps = [one._replace(directions="") for one in maps]
-    yield from _key(found, spots, directions.pop() if len(directions) == 1 else "", ink, width)
+    yield from _key(found, spots, common, ink, width)
     mark = any(spot.unexpected for spot in spots)
-    blocks = [list(_block(one, mark, ink, width)) for one in maps]
+    blocks = [
+        list(_block(one, "" if common else one.directions, mark, ink, width)) for one in drawn
+    ]
     widest = max(line.cell_len for block in blocks for line in block)
     across = max((width + GAP) // (widest + GAP), 1)
     for start in range(0, len(blocks), across):
@@ -87,43 +79,9 @@ def _key(
     yield ink.joined(shades, width)
 
 
-def _bands(found: list[Group]) -> Iterator[Map]:
-    """Put groups that sweep one key over the same values into the rows of one map."""
-    naming = group.telling(found)
-    bands: dict[str, list[Group]] = {}
-    for one in found:
-        if len(one.keys) == 1:
-            bands.setdefault(same([one.keys, one.axis(one.keys[0])]), []).append(one)
-    for members in bands.values():
-        key = members[0].keys[0]
-        name, values = short(key, members[0].swept), members[0].axis(key)
-        rows = []
-        for one in members:
-            at = {same(spot.values[key]): spot for spot in one.spots}
-            rows.append((group.group_name(one, naming), [at.get(same(v)) for v in values]))
-        yield Map("", f"across {name}", list(map(words.setting, values)), rows)
-
-
-def _squares(found: list[Group]) -> Iterator[Map]:
-    """Draw groups that sweep two keys or more: a map for each value of further keys."""
-    naming = group.telling(found)
-    for one in found:
-        if len(one.keys) < 2:
-            continue
-        for name, part in group.parts(one):
-            down, across, rows, columns, spots = group.square(part)
-            labels = words.align(list(map(words.setting, rows)))
-            yield Map(
-                ", ".join(filter(None, [group.group_name(one, naming), name])),
-                f"down {short(down, one.swept)}, across {short(across, one.swept)}",
-                list(map(words.setting, columns)),
-                list(zip(labels, spots, strict=True)),
-            )
-
-
-def _block(one: Map, mark: bool, ink: Ink, width: int) -> Iterator[Text]:
+def _block(one: Map, directions: str, mark: bool, ink: Ink, width: int) -> Iterator[Text]:
     """Return the lines of one map; one that is too wide is cut into maps below each other."""
-    for text in filter(None, (one.title, one.directions)):
+    for text in filter(None, (one.title, directions)):
         yield from ink.folded(text, "bold" if text == one.title else "dim", width)
     labels = [ink.line(label) for label, _ in one.rows]
     lead = max(Text(label).cell_len for label in labels)

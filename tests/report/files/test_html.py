@@ -5,6 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 import sys
+from base64 import b64encode
+from hashlib import sha256
+from importlib import resources
 from xml.etree import ElementTree
 
 import pytest
@@ -21,6 +24,7 @@ def page(cells, **changes):
     return document(as_record(made_records.record(cells, **changes)))
 
 
+SCRIPT = (resources.files("dpframe.report.files") / "templates" / "cells.js").read_text("utf-8")
 FIGURE_2 = as_record(made_records.figure_2())
 
 
@@ -49,7 +53,9 @@ def checked(html):
         assert set(name.split()) <= found.ids
     assert found.tags["table"] == found.tags["caption"]
     assert all(a.get("scope") in ("col", "row") for tag, a in found.attributes if tag == "th")
-    assert {"script", "iframe", "object", "embed", "form", "img", "base"}.isdisjoint(found.tags)
+    assert {"iframe", "object", "embed", "form", "img", "base"}.isdisjoint(found.tags)
+    assert re.findall(r"<script>(.*?)</script>", html, flags=re.DOTALL) == [SCRIPT]
+    assert found.tags["script"] == html.count("<script") == 1
     assert not [a for _, attributes in found.attributes for a in attributes if a[:2] == "on"]
     assert "private" not in found.text
     return found
@@ -60,9 +66,10 @@ def test_the_page_is_whole_and_says_the_verdict_first(figure_2):
     assert re.search(r"Privacy audit: dptext \d+ of 252 claims violated, no viol", found.text)
     assert found.tags["main"] == found.tags["nav"] == found.tags["header"] == 1
     assert found.values("lang") == ["en"]
-    assert found.tags["details"] == 252
+    assert found.tags["details"] == 252 + 3  # the cells, the words, the environment and the spec
     assert len(figure_2.encode()) < 1_000_000
-    for heading in ("Map", "Claimed and measured", "How each number", "What was not tried", "Spec"):
+    throughout = "Map: certified ε ÷ claimed ε (majority-vote · precision)"
+    for heading in (throughout, "Claimed and measured", "How each number", "not tried", "Spec"):
         assert heading in found.text
 
 
@@ -88,13 +95,47 @@ def test_what_an_estimator_rests_on_is_named_and_old_records_name_nothing():
         assert "rests on" not in markdown.document(found)
 
 
-def test_the_page_fetches_and_runs_nothing(figure_2):
+def test_the_page_fetches_nothing_and_runs_its_own_script_alone(figure_2):
     (policy,) = re.findall(r'Content-Security-Policy" content="(.*?)"', figure_2)
-    assert "default-src 'none'" in policy
-    assert "script" not in policy
+    digest = b64encode(sha256(SCRIPT.encode()).digest()).decode()
+    assert policy.split("; ") == [
+        "default-src 'none'",
+        "style-src 'unsafe-inline'",
+        f"script-src 'sha256-{digest}'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
     assert not re.search(r"@import|url\((?!#)|src=|http-equiv=\"refresh", figure_2)
     fetched = re.findall(r"https?://[^\s\"'<]+", figure_2)
     assert {link for link in fetched if not link.startswith("http://www.w3.org/")} == set()
+
+
+def test_the_script_is_small_and_makes_no_markup_of_text():
+    assert len(SCRIPT.encode()) <= 10_000
+    ways = "innerHTML|insertAdjacent|document.write|eval|fetch|XMLHttp|import"
+    assert not re.search(ways, SCRIPT)
+
+
+def test_the_answer_comes_before_all_explanations(figure_2):
+    text = Page(figure_2).text
+    parts = (
+        "claims violated",
+        "Worst: ",
+        "Expectations:",
+        "Map: ",
+        "over 10 times",
+        "No violation",
+    )
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    assert re.search(r"Worst: [^:]+: certified \S+ of claimed 0\.1\. Expectations", text)
+
+
+def test_the_legend_has_the_swatches_that_occur(figure_2):
+    drawn = set(re.findall(r'<td class="relative (\S+)">', figure_2))
+    (key,) = re.findall(r'<ul class="key">(.*?)</ul>', figure_2, flags=re.DOTALL)
+    assert set(re.findall(r'<span class="(\S+)">', key)) == drawn
+    assert 3 < len(drawn) < 8
 
 
 def test_the_map_says_verdict_and_ratio_without_colours(figure_2):
@@ -133,7 +174,7 @@ def test_no_text_gets_out_of_its_place():
     found["skipped"] = [{**skip, "swept": {HOSTILE: 1}}]
     record = as_record(found)
     for html in (document(record), summary(record)):
-        assert "<script" not in html
+        assert html.count("<script") == (html.startswith("<!DOCTYPE"))
         assert "<img" not in html
         assert "49" not in html.replace("0.49", "")[:2000]
         assert "\x1b" not in html
