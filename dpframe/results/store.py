@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
