@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import multiprocessing
 import os
 import shutil
@@ -24,6 +25,11 @@ pytest_plugins = ["quality.fifths"]  # the option --fifth
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
 settings.load_profile("fixed")
 
+
+DONT_WRITE_BYTECODE = sys.dont_write_bytecode
+sys.dont_write_bytecode = (
+    False  # until all tests are collected: rewriting their asserts takes longer
+)
 
 MOST_PROCESSES = 4
 """Each imports and compiles for itself; more of them gain little."""
@@ -63,7 +69,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Files(config, log)
 
 
-QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+def pytest_collection_finish() -> None:
+    """Collect garbage seldom: modules and tests stay, and jaxlib adds work to each collection."""
+    sys.dont_write_bytecode = DONT_WRITE_BYTECODE
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
+
+
+QUICK_TO_COMPILE = (
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    " --xla_cpu_use_fusion_emitters=false"
+)
 """Most programs of the default run are used for some thousand draws, and compiling takes longer."""
 
 

@@ -173,6 +173,7 @@ def test_plugins_and_schema_are_json(tmp_path: Path) -> None:
     assert "nan" in dpframe("plugins", "dptext", cwd=tmp_path).stdout
 
 
+@pytest.mark.slow
 def test_an_internal_error_exits_70(tmp_path: Path, spec: Path) -> None:
     code = (
         "import sys, dpframe.commands.run\n"

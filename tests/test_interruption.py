@@ -202,6 +202,7 @@ def test_a_stopped_run_says_how_to_go_on_and_keeps_its_counts(
     assert finished(tmp_path / "run") == whole
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_while_writing_goes_on(whole: dict[str, Any], tmp_path: Path) -> None:
     directory = tmp_path / "run"
     with started(directory, WAITING) as process:
@@ -215,6 +216,7 @@ def test_a_run_that_was_killed_while_writing_goes_on(whole: dict[str, Any], tmp_
     assert chunks_done(directory) > before
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_worker_processes_quietly(tmp_path: Path) -> None:
     """A terminal sends it to all processes of the run."""
     with started(tmp_path, WRITING, HOST_SPEC) as process:

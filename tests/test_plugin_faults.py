@@ -172,6 +172,7 @@ def test_the_whole_traceback_is_there_for_the_asking(
     assert re.search(r"sample raised ZeroDivisionError: .* \(bad_plugin\.py:\d+\)", said)
 
 
+@pytest.mark.slow
 def test_a_box_that_ends_its_process_costs_one_cell(installed: Any, tmp_path: Path) -> None:
     """Exit code 3, as for whatever else fails a cell; the other one is in the record."""
     installed(of("host", FAILED, "", sample="__import__('os')._exit(0)").source)

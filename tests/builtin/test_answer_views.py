@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.encoded import best_event, encoded, target
+from support.tiers import mostly_slow
 
 from dpframe.builtin.attacks.answers import VIEWS, OfAnswers
 from dpframe.workers.program.answer_encoding import texts_in
@@ -77,7 +78,9 @@ BOXES: list[tuple[str, Any, int, int, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("look", "box", "n", "width", "words"), BOXES)
+@pytest.mark.parametrize(
+    ("look", "box", "n", "width", "words"), mostly_slow(BOXES, {*range(len(BOXES))} - {6})
+)
 def test_it_finds_what_it_looks_at(look: Any, box: Any, n: int, width: int, words: str) -> None:
     found = best_event(OfAnswers(look=look), box, 0.5, n, width)
     assert found.z > 2.5

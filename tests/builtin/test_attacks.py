@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from support.outputs import ATTACKS, MECHANISMS, Steps, fitted, outputs, resolved, score
+from support.tiers import mostly_slow
 
 from dpframe import Target
 from dpframe.builtin.pairs.pairs import ZerosOnes
@@ -59,7 +60,9 @@ def evidence(higher: int, lower: int) -> float:
     return float(stats.binom.cdf(higher, higher + lower, 0.5))
 
 
-@pytest.mark.parametrize("attack", QUICK)
+@pytest.mark.parametrize(
+    "attack", mostly_slow(ATTACKS, ("likelihood-ratio", "threshold", "logistic", "majority-vote"))
+)
 def test_larger_means_d_prime(attack: str) -> None:
     """With every mechanism that it suits; false-alarm rate 1e-6 together."""
     played = 0

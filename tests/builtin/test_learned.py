@@ -98,11 +98,13 @@ def test_it_finds_most_of_what_leaks(leak: str) -> None:
     assert least < bound <= true
 
 
+@pytest.mark.slow
 def test_what_it_needs_the_perceptron_for() -> None:
     _, most = shown(Learned(hidden=0), same_signs, 0.5)
     assert most < 0.1
 
 
+@pytest.mark.slow
 def test_what_it_needs_the_bits_for() -> None:
     _, without = shown(Learned(), float_laplace, 0.02)
     bound, _ = shown(Learned(bits=True), float_laplace, 0.02)
@@ -154,7 +156,7 @@ def odd_outputs() -> dict[str, Both]:
 ODD = odd_outputs()
 
 
-@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("kind", mostly_slow(ODD, ("scalars", "bytes", "heavy tails", "booleans")))
 @pytest.mark.parametrize("attack", [Learned(hidden=0, bits=True), Categories()])
 def test_every_output_has_a_score(attack: Any, kind: str) -> None:
     train = ODD[kind]
@@ -173,7 +175,7 @@ def test_few_outputs_teach_nothing() -> None:
     assert not score(Learned(), fitted(Learned(), None, None, few), few[1]).any()
 
 
-@pytest.mark.parametrize("attack", [Learned(), Categories()])
+@pytest.mark.parametrize("attack", mostly_slow([Learned(), Categories()], [1]))
 def test_states_have_one_shape(attack: Any) -> None:
     """So that one program scores for all pairs of a mechanism."""
     rng = np.random.default_rng(5)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.outputs import fitted, score
+from support.tiers import mostly_slow
 
 from dpframe.builtin.attacks import columns as _columns
 from dpframe.builtin.attacks.learned import Learned
@@ -23,7 +24,8 @@ def answers(rng: np.random.Generator, n: int, shift: Any, scale: float) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("shift", "least", "most_of_few"), [(EIGHT, 0.9, 0.7), (3 * MIXED, 0.85, 0.8)]
+    ("shift", "least", "most_of_few"),
+    mostly_slow([(EIGHT, 0.9, 0.7), (3 * MIXED, 0.85, 0.8)], [1]),
 )
 def test_many_outputs_show_what_few_do_not(shift: Any, least: float, most_of_few: float) -> None:
     """The score goes with the likelihood ratio; answers to one query are known for alike."""
@@ -38,6 +40,7 @@ def test_many_outputs_show_what_few_do_not(shift: Any, least: float, most_of_few
     assert of[1] < most_of_few
 
 
+@pytest.mark.slow
 def test_it_is_left_to_others_where_much_or_nothing_leaks() -> None:
     rng = np.random.default_rng(1)
     strong = answers(rng, FROM, [1.0, 0.0], 1.0)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from scipy import stats
+from support.tiers import mostly_slow
 
 from dpframe import Estimate, Estimator, Query, Share, epsilon_of
 from dpframe.builtin.estimators import events as ladder
@@ -94,7 +95,7 @@ def naive(of: Part, trials: int, errors: float, pick: Any) -> float:
     return total
 
 
-@pytest.mark.parametrize("use", ["precision", "threshold", "order-statistics"])
+@pytest.mark.parametrize("use", mostly_slow(["precision", "threshold", "order-statistics"], [0, 1]))
 def test_agrees_with_the_sum_over_all_counts(use: str) -> None:
     of, trials, errors = part(use, 0.7), 12, 3.0
     found = at_corner(of, 0.3, RUN, trials, errors)
@@ -144,11 +145,7 @@ def doubled(function: Any, at: int) -> Any:
 
 @pytest.mark.parametrize("confidence", [pytest.param(0.8, marks=pytest.mark.slow), 0.999])
 @pytest.mark.parametrize(
-    "use",
-    [
-        pytest.param("order-statistics", marks=pytest.mark.slow),
-        *("histogram-split", "threshold", "gdp"),
-    ],
+    "use", mostly_slow(["order-statistics", "histogram-split", "threshold", "gdp"], [2, 3])
 )
 def test_twice_the_error_is_a_mistake(
     use: str, confidence: float, monkeypatch: pytest.MonkeyPatch

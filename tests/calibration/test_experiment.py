@@ -100,6 +100,7 @@ def test_blocks_do_not_matter(trials: int) -> None:
         np.testing.assert_array_equal(mine, theirs[:9])
 
 
+@pytest.mark.slow
 def test_processes_do_not_matter() -> None:
     found = arranged(spec(**BLOCKS))
     whole = lows(found, 11, block=4)

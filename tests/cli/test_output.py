@@ -137,6 +137,7 @@ def test_a_traced_mechanism_that_ends_the_process_never_exits_0(tmp_path: Path) 
     assert not (tmp_path / "runs" / "noisy" / "record.json").exists()
 
 
+@pytest.mark.slow
 def test_a_traced_mechanism_that_exits_fails_its_cell(tmp_path: Path) -> None:
     done = dpframe(tmp_path, "exits", "--json")
     assert done.returncode == 3, done.stderr

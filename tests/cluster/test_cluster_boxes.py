@@ -145,6 +145,7 @@ def faults_left(processes: Processes, number: int, boxes: int) -> int:
     return len(cluster.left)
 
 
+@pytest.mark.slow
 def test_workers_that_are_killed_while_they_draw_change_no_count(processes: Processes) -> None:
     assert faults_left(processes, 3, boxes=2) == 0
 

@@ -40,12 +40,13 @@ def shown(document: dict[str, Any], cluster: DaskExecutor | None = None) -> list
     return [(result.counts, result.trials, result.statistic) for result in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "document",
     [
         training.spec("threshold", "order-statistics"),
-        pytest.param(training.spec("betting", sweep={}), marks=pytest.mark.slow),
-        pytest.param(searches.spec({"use": "trains"}, trials=3_000), marks=pytest.mark.slow),
+        training.spec("betting", sweep={}),
+        searches.spec({"use": "trains"}, trials=3_000),
     ],
     ids=["pilots", "rounds", "search"],
 )

@@ -269,6 +269,7 @@ def test_a_search_that_finds_nothing_says_over_how_many_pairs() -> None:
     assert record.cells[0].search.pairs > 3
 
 
+@pytest.mark.slow
 def test_a_search_compares_the_query_on_every_pair() -> None:
     def hidden(data: Any) -> float:
         return float(np.random.laplace(scale=1000.0))

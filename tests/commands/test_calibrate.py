@@ -67,6 +67,7 @@ def test_what_certifies_nothing_is_counted_but_promises_nothing(planted: dict[st
     assert planted["summary"]["promises_nothing"] == 1
 
 
+@pytest.mark.slow
 def test_a_truth_that_is_attained_exactly() -> None:
     """Randomised response at its worst: the rate is what the limits say, and not 0."""
     found = dpframe.calibrate(spec(), repeats=800, trials=[150, 1000], plugins=KNOWN)
@@ -236,6 +237,7 @@ def test_the_documented_pages_have_every_line_of_their_specs(name: str) -> None:
     assert "| failed |" not in page
 
 
+@pytest.mark.slow
 def test_progress_tells_of_every_estimate() -> None:
     seen: list[tuple[int, int]] = []
 

@@ -31,8 +31,6 @@ use = "logistic"
 use = "order-statistics"
 [[estimator]]
 use = "betting"
-[sweep]
-"mechanism.epsilon" = [1.0, 2.0]
 [run]
 fit = 2_000
 pilot = 2_000

@@ -329,6 +329,7 @@ with locked(Path(sys.argv[1])):
 """
 
 
+@pytest.mark.slow
 def test_a_second_run_in_a_directory_says_so_and_stops(tmp_path: Path) -> None:
     out = tmp_path / "run"
     run = ("run", SPECS / "quick.toml", "--out", out)

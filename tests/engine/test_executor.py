@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from support import processes
 
 CODE = """
 import sys
+import pytest
 import dpframe
 
 dpframe.audit({
@@ -21,6 +23,7 @@ print([name for name in sys.modules if name.startswith(rooms)])
 """
 
 
+@pytest.mark.slow
 def test_a_traced_audit_loads_no_pool_no_cluster_and_no_search() -> None:
     done = processes.run("-c", CODE)
     assert done.returncode == 0, done.stderr

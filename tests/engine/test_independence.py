@@ -251,6 +251,7 @@ def test_accusations_are_as_rare_as_stated(monkeypatch: pytest.MonkeyPatch) -> N
     assert accused <= 68  # more of 200 come with probability below 1e-6
 
 
+@pytest.mark.slow
 def test_a_pass_that_failed_stays_failed() -> None:
     seen = Independence(rows=16, lanes=1)
     outputs = np.arange(16.0)[:, None]

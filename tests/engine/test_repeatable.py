@@ -178,6 +178,7 @@ print(json.dumps([len(jax.devices()), sorted(used), list(found.values())]))
 """
 
 
+@pytest.mark.slow
 def test_host_devices_change_nothing() -> None:
     spec = document(
         audit={"trials": 40 * ROWS + 7},

@@ -265,6 +265,7 @@ def test_a_claim_is_not_refuted_by_the_company_of_rows(
     assert good["status"] == "ok"
 
 
+@pytest.mark.slow
 def test_looking_costs_at_most_two_small_programs_per_attack_and_one_per_mechanism() -> None:
     def programs_now() -> tuple[int, int]:
         return programs.score_given.programs(), programs.draw_chunk.programs()

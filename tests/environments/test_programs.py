@@ -59,6 +59,7 @@ def here(tmp_path: Path) -> Path:
 NAMED = ("--plugin", "boxes/sum.py", "--python", f"lib 1={sys.executable}", "--quiet")
 
 
+@pytest.mark.slow
 def test_a_program_is_audited_in_the_interpreter_that_is_named(here: Path) -> None:
     def run(*options: str, code: int = 0) -> dict[str, Any]:
         done = dpframe("run", "spec.toml", *NAMED, "--json", *options, cwd=here)

@@ -46,6 +46,7 @@ def test_a_run_says_how_many_tests_of_how_many(processes: str, tmp_path: Path) -
     assert f"{len(mine)} passed" in out
 
 
+@pytest.mark.slow
 def test_a_fifth_without_tests_passes_and_a_suite_without_tests_does_not(tmp_path: Path) -> None:
     other = (fifths.fifth_of("test_them.py::test_slow[0]") + 1) % fifths.FIFTHS
     code, out = played(tmp_path, 1, "-m", "slow", "--fifth", str(other))
@@ -54,6 +55,7 @@ def test_a_fifth_without_tests_passes_and_a_suite_without_tests_does_not(tmp_pat
     assert code == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
+@pytest.mark.slow
 def test_no_test_is_left_out_unless_a_fifth_is_asked_for(tmp_path: Path) -> None:
     code, out = played(tmp_path, 20, "-m", "slow")
     assert code == 0

@@ -91,6 +91,7 @@ def test_a_witness_asks_its_box_as_the_search_did(what: str, source: Workers) ->
     assert (again.verdict, again.expected) == ("violated", "violated"), again.reason
 
 
+@pytest.mark.slow
 def test_a_box_that_may_not_raise_keeps_that(source: Workers) -> None:
     table = {
         "use": "shows",

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from support.command_line import dpframe
 from support.damage import damaged
+from support.tiers import mostly_slow
 
 from dpframe.errors import RecordError
 from dpframe.results.consistency import digest_of
@@ -86,7 +87,7 @@ def test_a_forged_digest_does_not_make_false_verdicts_true(
             assert counted.items() <= found.summary.model_dump().items(), seed
 
 
-@pytest.mark.parametrize("old", [True, False])
+@pytest.mark.parametrize("old", mostly_slow([True, False], [1]))
 def test_the_command_line_has_a_message_for_each(
     recorded: Record, tmp_path: Path, old: bool
 ) -> None:

@@ -91,6 +91,7 @@ print(sum(hits))
 """
 
 
+@pytest.mark.slow
 def test_jax_finds_its_programs_again_and_no_others(tmp_path: Path) -> None:
     """In the very cache of this version of JAX."""
 

@@ -131,6 +131,7 @@ def test_what_is_bet_on_was_not_seen_before(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(drawn) == len({one[:3] for one in drawn})
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_answer() -> None:
     one, same, other = (searched(boxes.clipped_mean, 0.5, 500, seed=s) for s in (1, 1, 2))
     assert (one.estimate, one.search) == (same.estimate, same.search)
@@ -225,6 +226,7 @@ def test_answers_that_depend_on_each_other_are_worth_nothing() -> None:
     assert "rows of one call depend on each other" in str(found.reason)
 
 
+@pytest.mark.slow
 def test_answers_are_kept_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     learn = black_box_arms.BlackBoxArm._learn
@@ -244,6 +246,7 @@ def test_answers_are_kept_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPat
     assert found.trials[0] > 1_400
 
 
+@pytest.mark.slow
 def test_half_of_the_time_goes_into_beginning_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """And who repeats the search begins as many, however fast the machine is then."""
     asked: list[float] = []

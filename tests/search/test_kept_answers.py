@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from support.searches import Three, spec
+from support.tiers import mostly_slow
 
 from dpframe import HostMechanism, PureDP
 from dpframe.commands.audit import load, make_plan
@@ -83,7 +84,7 @@ def whole() -> tuple[CellRecord, int]:
     return searched("seeded", Store())
 
 
-@pytest.mark.parametrize("damage", [0, 300])
+@pytest.mark.parametrize("damage", mostly_slow([0, 300], [1]))
 def test_it_ends_as_one_that_was_not_interrupted(
     whole: tuple[CellRecord, int], tmp_path: Path, damage: int
 ) -> None:

@@ -93,6 +93,7 @@ def test_what_shows_nothing_is_looked_at_and_not_bet_on(looks: list[tuple[float,
     assert not looks
 
 
+@pytest.mark.slow
 def test_looks_are_repeated_whatever_the_machine_does(
     looks: list[tuple[float, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +137,7 @@ class Batches(HostMechanism, name="leaky"):
         return np.clip(np.nan_to_num(data), 0, 1).sum() + rng.laplace(size=n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("box", "run"),
     mostly_slow([(None, RUN), (Batches, {**RUN, "chunk": 16})], [1]),
@@ -158,7 +160,7 @@ def test_what_holds_up_some_answers_changes_nothing(
     assert searched_at(Ticking(1.0))[0] == 0  # non-vacuity: a slow box is not looked at
 
 
-@pytest.mark.parametrize("where", [Here, Workers])
+@pytest.mark.parametrize("where", mostly_slow([Here, Workers], [0]))
 def test_what_answers_took_is_kept_with_them(tmp_path: Path, where: Any) -> None:
     files, box = AnswerFiles(tmp_path), boxes.boxed(lambda rng, _: rng.random(), 1.0)()
     with where() as source:

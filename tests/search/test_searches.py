@@ -87,6 +87,7 @@ class Box(HostMechanism, name="box"):
         return data + rng.laplace(size=(n, *np.shape(data)))
 
 
+@pytest.mark.slow
 def test_black_boxes_are_searched_too() -> None:
     (cell,) = found({"use": "box"}, plugins=(Box,), trials=6_000)
     assert (cell.status, cell.verdict) == ("ok", "violated")

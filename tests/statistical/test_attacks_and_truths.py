@@ -57,6 +57,7 @@ def test_bounds_stay_below_the_truth(dim: int) -> None:
         assert bounds[0] >= 0.97 * max(bounds), (use, bounds)
 
 
+@pytest.mark.slow
 def test_what_floating_point_leaks_is_seen_on_request_only() -> None:
     """Mironov (2012): without rounding, the same attack convicts a correct mechanism."""
     document = {

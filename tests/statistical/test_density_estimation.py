@@ -77,6 +77,7 @@ def test_figure_1_exact_curve() -> None:
         assert -special.ndtri(fpr) - special.ndtri(fnr) == pytest.approx(1 / SIGMA)
 
 
+@pytest.mark.slow
 def test_figure_1_thresholds_show_their_exact_mu() -> None:
     found = cells(*FIGURE_1)
     for cell in found:
@@ -113,6 +114,7 @@ REGIONS = ("figure-02-03-credible-regions", "audit.trials=100_000")
 MASS = "posterior mass of what the claim allows: (?:below )?#"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", mostly_slow([0.25, 0.3, 0.33, 0.35], [1, 3]))
 def test_figures_2_and_3_masses_are_those_of_the_posterior(sigma: float) -> None:
     """The oracle draws error rates from the posterior and counts those in the region."""
@@ -390,6 +392,7 @@ KEYS_OF_FIGURE_14 = (
 )
 
 
+@pytest.mark.slow
 def test_the_example_of_section_7() -> None:
     """TV̂ has a standard deviation of 5e-4, which moves the limit by 0.0008."""
     found = cells("section-07-example")

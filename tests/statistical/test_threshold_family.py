@@ -246,6 +246,7 @@ def test_the_planted_estimator_fails_by_its_absolute_value() -> None:
         assert mu.max() < 0
 
 
+@pytest.mark.slow
 def test_the_planted_estimator_condemns_a_true_claim() -> None:
     """In a run: a 1-GDP mechanism that claims μ = 1 is "violated" nearly every time."""
     cells = audits({"use": "unit-normal"}, [{"use": "absolute-mu"}], 1_000, 20)

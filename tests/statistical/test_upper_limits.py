@@ -86,7 +86,7 @@ CASES: dict[str, tuple[Cdf, Cdf, float, int, float]] = {
 }
 
 
-OFTEN = {"Gaussian", "a spike between the edges"}
+OFTEN = {"a spike between the edges"}
 """The others are slow tests."""
 
 

@@ -250,6 +250,7 @@ class Deaf(HostMechanism, name="deaf"):
             pass
 
 
+@pytest.mark.slow
 def test_what_nothing_interrupts_fails_its_cell(monkeypatch):
     monkeypatch.setattr("dpframe.workers.pool.DEAF", 0.1)
     document = spec({"use": "deaf", "limit": 0.01}, attack=[{"use": "raises"}], trials=TRIALS)

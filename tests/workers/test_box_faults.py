@@ -71,10 +71,12 @@ def test_faults_that_cost_a_process() -> None:
     check(DEAR)
 
 
+@pytest.mark.slow
 def test_faults_that_come_later() -> None:
     check([name for name in LATER if name in COMMON], later=True)
 
 
+@pytest.mark.slow
 def test_what_hangs_has_had_its_time() -> None:
     check(["hangs and ignores signals"], seconds=1.5)
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pytest
 
 from dpframe import HostMechanism, PureDP
 from dpframe.sampling.address import EVAL, Asking, Stream
 from dpframe.workers.pool import Workers
 from dpframe.workers.process import LONGEST, MOST, Remarks, remarks_in
 from dpframe.workers.scheduling import Load, Request
-
-if TYPE_CHECKING:
-    import pytest
 
 
 class Chatty(HostMechanism, name="chatty"):
@@ -36,6 +34,7 @@ class Chatty(HostMechanism, name="chatty"):
         return float(rng.laplace())
 
 
+@pytest.mark.slow
 def test_each_thing_is_printed_once_for_each_mechanism(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -268,6 +268,7 @@ def test_what_keeps_to_it_is_told_for_what_it_is() -> None:
     assert "says nothing of other pairs" in said
 
 
+@pytest.mark.slow
 def test_a_query_in_a_worker_process() -> None:
     with Workers(2) as workers:
         check = SensitivityCheck(Sum(bound=5.0), workers, RunSettings())

@@ -76,6 +76,7 @@ def test_a_chunk_is_drawn_at_its_address_and_nowhere_else() -> None:
     assert drawn() == drawn(data=1)
 
 
+@pytest.mark.slow
 def test_one_lane_that_dies_leaves_the_others(workers: Workers) -> None:
     swept = spec({"use": "one-lane-dies"}, sweep={"mechanism.epsilon": [1.0, 2.0, 3.0]})
     found = record(swept, workers)
@@ -86,6 +87,7 @@ def test_one_lane_that_dies_leaves_the_others(workers: Workers) -> None:
     assert found["summary"]["failed"] == 1
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_ends_its_processes() -> None:
     with Workers(2) as own:
         plan = make_plan(load(spec({"use": "box"}), [*PLUGINS, *BOXES]), source=own)
@@ -298,6 +300,7 @@ print(cell["status"], cell["reason"] is None)
 """
 
 
+@pytest.mark.slow
 def test_a_script_needs_no_guard_and_may_hold_the_box(tmp_path: Path) -> None:
     """Its workers do not import it again; what a box prints is none of the script's output."""
     (tmp_path / "script.py").write_text(SCRIPT)

@@ -28,7 +28,7 @@ def texts(picture):
     return [text.get_text() for text in picture.findobj(Text) if text.get_text()]
 
 
-@pytest.mark.parametrize("kind", mostly_slow(GENERAL, ("sweep", "comparison", "scores")))
+@pytest.mark.parametrize("kind", mostly_slow(GENERAL, ("comparison", "scores")))
 def test_the_same_record_is_drawn_in_the_same_bytes(fitting, kind, monkeypatch):
     record = fitting[kind]
     endings = FORMATS if kind == "sweep" else ("svg",)
@@ -46,6 +46,7 @@ def test_the_same_record_is_drawn_in_the_same_bytes(fitting, kind, monkeypatch):
         assert first["pdf"].startswith(b"%PDF")
 
 
+@pytest.mark.slow
 def test_nothing_of_pyplot_is_needed():
     code = (
         "import sys\n"
@@ -60,7 +61,7 @@ def test_nothing_of_pyplot_is_needed():
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("kind", mostly_slow(GENERAL, ("sweep", "heat-map")))
+@pytest.mark.parametrize("kind", mostly_slow(GENERAL, ("heat-map",)))
 def test_labels_are_shown_as_they_are(kind):
     cells = [
         made_records.cell("adept", e, dim) | {"id": f"{i}-{e}-{dim}"}
@@ -97,7 +98,7 @@ def test_nothing_is_called_private_and_no_bound_infinite(fitting, kind):
     assert ("another attack may show more" in picture.caption) == (kind != "scores")
 
 
-@pytest.mark.parametrize("kind", GENERAL)
+@pytest.mark.parametrize("kind", mostly_slow(GENERAL, ("scores", "comparison")))
 def test_an_inline_figure_has_no_id_twice_and_no_prolog(fitting, kind):
     text = figures.svg(fitting[kind], kind)
     assert text.startswith("<svg")
@@ -176,7 +177,8 @@ def test_records_and_their_files_are_drawn(tmp_path):
     assert pictures[0]._repr_svg_().startswith("<svg")
 
 
-@pytest.mark.parametrize("side", [10, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("side", [10, 100])
 def test_ten_thousand_cells_are_few_things_to_draw(side):
     found = made_records.record([made_records.cell("laplace", 1.0, m=side**2)])
     found["cells"][0]["estimate"]["tradeoff"] = [[0.3, 0.3]]
