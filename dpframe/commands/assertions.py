@@ -40,6 +40,7 @@ from dpframe.workers.in_process import Here
 from dpframe.workers.pool import Workers
 
 UNLIMITED = 2**40  # trials if the time decides
+GIVEN = "given"  # the name of a test's own pair
 RNG = ("rng", "generator", "random_state", "random", "key", "seed")  # no names of a dataset
 
 
@@ -335,7 +336,7 @@ def _pair_of(data: tuple[Any, Any]) -> tuple[type[Neighbourhood], type[Pair], st
     if digests[0] == digests[1]:
         raise DpframeError(EQUAL)
 
-    class Given(Pair, name="given"):
+    class Given(Pair, name=GIVEN):
         """Two datasets of a test."""
 
         adjacency = "as given"
@@ -350,7 +351,7 @@ def _pair_of(data: tuple[Any, Any]) -> tuple[type[Neighbourhood], type[Pair], st
         def d1(self) -> Tree:
             return data[1]
 
-    class Both(Neighbourhood, name="given"):
+    class Both(Neighbourhood, name=GIVEN):
         """Proposes the two datasets of a test, and nothing else."""
 
         adjacency = "as given"
@@ -414,9 +415,9 @@ def _failure(record: Record) -> Iterator[str]:
 def _data(cell: CellRecord) -> Iterator[str]:
     """Yield D and D′ if a search found them, as a spec could name them."""
     tables = as_tables(cell)["pair"]
-    entry = load().get("pair", tables["use"])
-    if entry is None:  # the test's own pair: its author knows it
+    if tables["use"] == GIVEN:  # the test's own pair: its author knows it
         return
+    entry = load().find("pair", tables["use"])
     with contextlib.suppress(Exception):  # a file that is gone, a plugin of another distribution
         pair: Any = entry.cls.from_params(tables["params"])
         data = [" ".join(repr(one).split()) for one in (pair.d0, pair.d1)]

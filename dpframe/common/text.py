@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
 import inspect
 import itertools
 import os
@@ -200,13 +201,14 @@ class Described:
         fields = getattr(cls, "model_fields", {})
         aliases = {name: field.alias for name, field in fields.items() if field.alias}
         aliases |= getattr(cls, "spec_names", {})
-        for base in cls.__mro__:
+        for base in cls.__mro__[: cls.__mro__.index(Described)]:
             for name, text in meanings(base).items():
                 if (key := aliases.get(name, name)) in properties:
                     properties[key].setdefault("description", text)
         return schema
 
 
+@functools.cache
 def meanings(cls: type) -> dict[str, str]:
     """Return the text under each field that a class itself declares."""
     try:

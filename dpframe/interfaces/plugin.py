@@ -328,16 +328,17 @@ def parameters(cls: type[Plugin]) -> tuple[Parameter, ...]:
 
 def unreadable(cls: type[Plugin]) -> str | None:
     """Describe a parameter that no spec can give, because TOML lacks its type; else None."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # made a dataclass above
+        try:
+            TypeAdapter(hints[field.name]).json_schema()
+        except Exception:  # pydantic's errors are about pydantic
+            wanted = "numbers, texts, booleans, tuples and Literal can be given in a spec"
+            return f"{cls.__name__}.{field.name} is {_type_text(hints[field.name])}; {wanted}"
     try:
-        parameters(cls)
+        adapter(cls)
+        [_default_text(field) for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
     except Exception as error:
-        hints = typing.get_type_hints(cls, include_extras=True)
-        for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # made a dataclass above
-            try:
-                TypeAdapter(hints[field.name]).json_schema()
-            except Exception:  # pydantic's errors are about pydantic
-                wanted = "numbers, texts, booleans, tuples and Literal can be given in a spec"
-                return f"{cls.__name__}.{field.name} is {_type_text(hints[field.name])}; {wanted}"
         return f"the parameters of {cls.__name__} cannot be described: {error_message(error)}"
     return None
 

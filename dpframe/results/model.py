@@ -23,7 +23,9 @@ WORDS = ("inf", "-inf", "nan")
 class Part(Described, BaseModel):
     """A JSON object with fixed keys. Nothing is converted: "1" and true are no numbers."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True
+    )
 
     def __getitem__(self, key: str) -> Any:
         """Return a field by its key in JSON, as a file's content does."""

@@ -69,7 +69,7 @@ Draws = Annotated[int, Field(ge=1, le=MOST_TRIALS)]
 class Table(Described, BaseModel):
     """A TOML table: nothing unknown, nothing converted."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
 
 
 class AuditTable(Table):
