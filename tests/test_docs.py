@@ -486,7 +486,8 @@ def described(of: dict[str, Any], schema: dict[str, Any]) -> str:
 
 
 def type_text(of: dict[str, Any]) -> str:
-    of = next((form for form in of.get("anyOf", ()) if form.get("type") != "null"), of)
+    if forms := [form for form in of.get("anyOf", ()) if form.get("type") != "null"]:
+        return " or ".join(map(type_text, forms))
     if "enum" in of:
         return " | ".join(f"`{json.dumps(choice)}`" for choice in of["enum"])
     if "const" in of:

@@ -221,6 +221,19 @@ class Watches:
         """Return the counts of each round that a cell was shown."""
         return self._rounds_of(watch.place, watch.player.rounds)
 
+    def whole_of(self, watch: Watch) -> int:
+        """Return the number of rounds that a cell was shown whole; only the last may be cut."""
+        return sum(part.full for part in self.rounds.parts[: watch.player.rounds])
+
+    def ask_again(self, watch: Watch, query: Query, looks: Looks) -> None:
+        """Show a cell all of its rounds once more, at the price of another look."""
+        player = dataclasses.replace(watch.player, query=query, state=None, trials=0, rounds=0)
+        watch.loudest, watch.looks = Loudest(player), looks
+        parts = self.rounds.parts
+        for counts, part in zip(self.shown_to(watch), parts, strict=False):
+            player.observe(jax.tree.map(np.copy, counts), part.end - part.start)
+        watch.player = player
+
     def _rounds_of(self, place: Place, upto: int) -> list[Tree]:
         return [own_part(counts, place) for counts in self.rounds.counts[:upto]]
 

@@ -68,10 +68,12 @@ def estimate_cell(
     inquiry = Inquiry(work.the_pass, plan, ledger)
     try:
         looks = (
-            inquiry.look(cell, trials, listed)
+            inquiry.look(cell, trials, listed, layout)
             if watch is None or watches is None
-            else inquiry.shown(cell, watch, watches.shown_to(watch))
+            else inquiry.shown(cell, watch, watches.shown_to(watch), watches.whole_of(watch))
         )
+        if watch is not None and watches is not None and looks.number != watch.looks.number:
+            watches.ask_again(watch, query_of(cell, plan, looks=looks), looks)
     except CellError as error:
         return cell_record(cell, reason=str(error))
     cut = _cut_short(trials, work.the_pass.trials, watch.settled if watch else None)
@@ -190,5 +192,6 @@ def again(looks: Looks) -> tuple[str, ...]:
         return ()
     return (
         f"look {looks.number} at these draws: at 1/{looks.price} of the error of the first; all "
-        "looks together err with at most 1.5 times that",
+        "looks together err with at most 1.5 times that. If what is audited has changed for good, "
+        "start anew in another folder: --out DIR",
     )

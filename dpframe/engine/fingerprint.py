@@ -15,11 +15,15 @@ import numpy as np
 
 from dpframe import __version__
 from dpframe.engine.trace import resolved
-from dpframe.interfaces.mechanism import ForeignMechanism
+from dpframe.interfaces.mechanism import ForeignMechanism, HostMechanism
 from dpframe.interfaces.plugin_files import CODE
+from dpframe.results.build import claim_record
 from dpframe.sampling.address import digest
+from dpframe.workers.requirements import requirements
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dpframe.common.types import Tree
     from dpframe.engine.plan import Pass
     from dpframe.spec.audit import Cell, Choice, RunSettings
@@ -91,72 +95,87 @@ def _arrays(tree: Tree) -> str:
 
 
 def question(
-    cell: Cell, run: RunSettings, error: float, trials: tuple[int, int], counts: Any
+    cell: Cell, run: RunSettings, error: float, resolution: float, together: Sequence[Any]
 ) -> str:
-    """Return a digest of all that decides what a run shows of some draws, names left out.
+    """Return a digest of all that decides a verdict on given counts, names left out.
 
     Args:
         cell: gives mechanism, attack, estimator and claim.
         run: gives the sizes of the fit and pilot streams.
         error: error of the answer at a first look. A pilot knows it, so that another error may
             make another test.
-        trials: trials per dataset.
-        counts: JSON values; they show whether a black box without a seed has drawn again.
+        resolution: of the sampler.
+        together: how the audit judges its cells together.
     """
     mechanism, attack, estimator = cell.mechanism.value, cell.attack.value, cell.estimator.value
     run = resolved(run, mechanism, cell.trials)
     pilots = estimator.statistic().needs_pilot() and not type(estimator).anytime
-    claim = None
-    if cell.claim is not None:
-        numbers = [repr(v) for v in cell.claim.parameters().values() if isinstance(v, int | float)]
-        claim = [cell.claim.kind, numbers, repr(cell.claim.epsilon_at(cell.delta))]
-    chosen: list[Any] = []
-    for choice in (cell.attack, cell.estimator):
-        kind: Any = type(choice.value)
-        chosen += [choice.distribution, choice.use, choice.value.params(), source_of(kind)]
     return digest(
         {
             "mechanism": [cell.mechanism.use, mechanism.params()],
-            "chosen": chosen,
-            "claim": claim,
+            "chosen": [_chosen(choice) for choice in (cell.attack, cell.estimator)],
+            "claim": claim_in_full(cell),
             "delta": cell.delta,
             "error": f"{error:.12g}",
-            "trials": trials,
+            "resolution": resolution,
+            "together": together,
             "fit": run.fit if attack.learns() else 0,
             "pilot": run.pilot if pilots else 0,
-            "counts": None if getattr(mechanism, "seedable", True) else counts,
-            **drawn_with(run),
             **told_as(cell.mechanism),
         }
     )
 
 
-def drawn_with(run: RunSettings) -> dict[str, Any]:
-    """Return the changed settings that make other draws from the same seed.
+def question_of_search(
+    cell: Cell, run: RunSettings, error: float, resolution: float, together: Sequence[Any]
+) -> str:
+    """Return the same for a search, with all that decides its draws: it chooses while it draws.
 
-    A user who has seen the draws of one setting could try another. So they are part of the
-    question, and no part of the name by which the ledger knows draws.
+    Args:
+        cell: the cell that is searched.
+        run: settings of the draws.
+        error: as for `question`.
+        resolution: as for `question`.
+        together: as for `question`.
     """
-    usual = type(run)()
-    found = {name: getattr(run, name) for name in ("chunk", "prng")}
-    return {name: value for name, value in found.items() if value != getattr(usual, name)}
+    assert cell.search is not None
+    search = cell.search
+    mechanism: Any = search.mechanism.value
+    boxed = isinstance(mechanism, HostMechanism)
+    libraries = requirements((mechanism,), ()).libraries if boxed else {}
+    return digest(
+        {
+            "mechanism": [_chosen(search.mechanism), *program_code(mechanism), libraries],
+            "chosen": [_chosen(choice) for choice in (search.neighbourhood, *search.attacks)],
+            "claim": claim_in_full(cell),
+            "delta": cell.delta,
+            "error": f"{error:.12g}",
+            "resolution": resolution,
+            "together": together,
+            "trials": cell.trials,
+            "drawn": [run.stop, run.precision, run.prng, run.chunk, run.seconds if boxed else 0],
+            **told_as(search.mechanism),
+        }
+    )
+
+
+def _chosen(choice: Choice[Any]) -> list[Any]:
+    kind: Any = type(choice.value)
+    own = kind.__module__.partition(".")[0] != "dpframe"
+    code = code_digest(kind) if own else ""
+    return [choice.distribution, choice.use, choice.value.params(), code]
+
+
+def claim_in_full(cell: Cell) -> Any:
+    """Return a claim with points of its whole curve, which its code may change."""
+    found = claim_record(cell.claim, cell.delta)
+    return found and found.model_dump(mode="json")
 
 
 def told_as(choice: Choice[Any]) -> dict[str, Any]:
     """Return the settings of a black box that turn the same draws into other answers."""
     found = {name: getattr(choice, name) for name in ("raises", "time", "limit")}
     return {name: value for name, value in found.items() if value not in (None, False)}
-
-
-@functools.cache
-def source_of(cls: type) -> str:
-    """Return the source of a class; empty for a built-in."""
-    if cls.__module__.partition(".")[0] == "dpframe":
-        return ""
-    try:
-        return inspect.getsource(cls)
-    except (OSError, TypeError):
-        return ""
 
 
 def code_digest(cls: type) -> str:

@@ -1,13 +1,27 @@
 """Number the looks at draws, and put a cell's question to its estimator at the price of its look.
 
-Everything that a run shows of some draws is one look at them. The ledger lies twice in the folder
-of the run, outlives the counts and only grows: a line per set of draws that a run looked at, with
-its questions. The same question again has the same answer, and is no further look.
+The rule. A question holds everything that decides the verdict on given counts: claim, attack,
+estimator and their code, δ, the error, the cells that share it. It holds nothing that only decides
+the draws: precision, chunks, generator, code of the mechanism. Looks are numbered under seed,
+mechanism, pair and repeat. Asking the same question of the same draws has the same answer and is
+no further look; everything else is the next one, whatever made the draws others. If draws are the
+same is told by what came of them:
+
+* A fixed number of trials: by the counts, and by what the pilot fixed.
+* Bets, which are valid at any time, only while they go on with the same draws: by the counts of
+  each round. Of two runs, one must begin with the rounds of the other. The last round, which trials
+  have cut, is drawn again when bets go on. With a seed it is the same again; without one, bets on a
+  cut round cannot go on. Rounds that are not stored are known once they are drawn: a bet begun at
+  the price of an earlier look then pays for the next one, from its first round on.
+* A search chooses what it draws, so its question also holds all that decides its draws.
+
+The ledger lies twice in the folder of the run, outlives the counts and only grows: a line for each
+look that a run had, with its questions.
 """
 
 from __future__ import annotations
 
-import itertools
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +40,8 @@ from dpframe.results.verdict import FIRST_LOOK, Looks
 from dpframe.sampling.address import Stream, digest, evidence_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dpframe.common.types import Tree
     from dpframe.engine.anytime import Watch
     from dpframe.engine.plan import Pass, Plan
@@ -107,11 +123,11 @@ class Ledger:
             number: number of the look, if `found` has fixed it already.
         """
         known = _number_of(question, self._looks(stream, known_as))
-        looks = self.found(stream, [question], trials, known_as=known_as)
+        looks = self.found(stream, question, trials, known_as=known_as)
         if number is not None:
             looks = looks._replace(number=number)
         self.latest = max(self.latest, looks.number)
-        if known != looks.number:
+        if known != looks.number or not self._holds(question, stream, known_as, known):
             place = _draws(stream), looks.number
             own = self._own.get(place) or Look(*place, trials, {})
             own.asked[question] = None
@@ -121,20 +137,19 @@ class Ledger:
     def found(
         self,
         stream: Stream,
-        questions: Sequence[str],
+        question: str,
         trials: Trials = (0, 0),
         *,
         known_as: Stream | None = None,
     ) -> Looks:
-        """Return the look of the first question that was asked before, else the next one.
+        """Return the look of a question that was asked before, else the next one.
 
         Nothing is noted.
         """
         earlier = self._looks(stream, known_as)
-        for one in questions:
-            if (number := _number_of(one, earlier)) is not None:
-                shown = [trials if look.number == number else look.trials for look in earlier]
-                return Looks(tuple(shown), number)
+        if (number := _number_of(question, earlier)) is not None:
+            shown = [trials if look.number == number else look.trials for look in earlier]
+            return Looks(tuple(shown), number)
         shown = [look.trials for look in earlier]
         for name in filter(None, (stream, known_as)):
             shown += list(self._known.get(_draws(name), ()))[len(shown) :]
@@ -147,6 +162,11 @@ class Ledger:
             for number, look in self._earlier.get(_draws(name), {}).items():
                 found[number] = _merged(found.get(number), look)
         return [found[number] for number in sorted(found)]
+
+    def _holds(self, question: str, stream: Stream, known_as: Stream | None, number: int) -> bool:
+        """True if a look has been asked a question to the last of its rounds."""
+        looks = [look for look in self._looks(stream, known_as) if look.number == number]
+        return any(asked.startswith(question) for look in looks for asked in look.asked)
 
     def write(self) -> None:
         """Write down the questions of this run; call it before any answer is shown.
@@ -196,7 +216,37 @@ def _draws(stream: Stream) -> Draws:
 
 
 def _number_of(question: str, looks: Iterable[Look]) -> int | None:
-    return next((look.number for look in looks if question in look.asked), None)
+    """Return the look that a question was asked at, or that its bets go on from."""
+    base, sign, rounds = _parts(question)
+    for look in looks:
+        shown = [parts[2] for parts in map(_parts, look.asked) if parts[:2] == (base, sign)]
+        # With a seed the rounds that are not there yet are the same again.
+        if shown and all(
+            rounds.startswith(one) or (sign == SEEDED and one.startswith(rounds)) for one in shown
+        ):
+            return look.number
+    return None
+
+
+def _parts(question: str) -> tuple[str, str, str]:
+    """Split off the rounds of bets."""
+    sign = next((sign for sign in (SEEDED, UNSEEDED) if sign in question), "")
+    base, _, rounds = question.partition(sign) if sign else (question, "", "")
+    return base, sign, rounds
+
+
+SEEDED, UNSEEDED = "@", "!"
+"""Before the rounds of bets in a question: of draws that can be made again, and of others."""
+
+
+def rounds_in(question: str, rounds: Iterable[Tree], seeded: bool) -> str:
+    """Return a question with the counts of the rounds that it was asked of: 8 digits each."""
+    found, hasher = [], hashlib.blake2b(digest_size=4)
+    for counts in rounds:
+        for leaf in jax.tree.leaves(counts):
+            hasher.update(np.asarray(leaf, np.int64).tobytes())
+        found.append(hasher.copy().hexdigest())
+    return question + (SEEDED if seeded else UNSEEDED) + "".join(found)
 
 
 def _merged(one: Look | None, other: Look) -> Look:
@@ -244,6 +294,18 @@ def query_of(
     )
 
 
+def asked_of(form: Callable[..., str], cell: Cell, plan: Plan) -> str:
+    """Return the digest of a question about a cell; `form` makes it.
+
+    Raises:
+        CellError: the claim cannot be asked.
+    """
+    together = [plan.audit.multiplicity, plan.m, plan.certifying_cells]
+    about = plan.audit.run, share_of_error(cell, plan), resolution_of(cell, plan), together
+    asked: str = guarded("claim", form, cell, *about)
+    return asked
+
+
 class Inquiry:
     """The questions of a run to the draws of a pass.
 
@@ -256,79 +318,60 @@ class Inquiry:
     def __init__(self, the_pass: Pass, plan: Plan, ledger: Ledger) -> None:
         self.the_pass, self.plan, self.ledger = the_pass, plan, ledger
 
-    def look(self, cell: Cell, trials: tuple[int, int], counts: Any) -> Looks:
+    def look(self, cell: Cell, trials: tuple[int, int], counts: Any, layout: Tree) -> Looks:
         """Return the look at all of the draws at once.
 
         Args:
             cell: the cell.
             trials: draws counted on each dataset.
             counts: the counts as JSON values.
+            layout: layout of the statistic, which a pilot may have fixed.
 
         Raises:
             CellError: the claim cannot be asked.
         """
-        asked = self._question(cell, trials, counts)
+        fixed = [np.asarray(leaf).tobytes().hex() for leaf in jax.tree.leaves(layout)]
+        asked = digest([asked_of(question, cell, self.plan), trials, counts, fixed])
         return self.ledger.look(self._evidence(cell), asked, trials, known_as=self.the_pass.stream)
 
     def before(self, cell: Cell, rounds: Sequence[Tree]) -> tuple[Query, Looks]:
         """Return the question of an anytime cell before anything is drawn, and its look.
-
-        More draws are no other question: bets may go on. But draws without a seed cannot be made
-        again, and other draws after a shown verdict are a second try. There the question goes on
-        only if all counts that were shown are still stored.
 
         Args:
             cell: the cell.
             rounds: counts of the stored rounds.
         """
         try:
-            asked = self._question(cell, (0, 0), None)
+            asked = asked_of(question, cell, self.plan)
         except CellError:  # reported by the estimate
             return query_of(cell, self.plan), FIRST_LOOK
-        forms = [asked] if _seeded(cell) else [*_forms(asked, rounds)][::-1]
+        asked = rounds_in(asked, rounds, _seeded(cell))
         known_as = self.the_pass.stream
-        looks = self.ledger.found(self._evidence(cell), forms, known_as=known_as)
+        looks = self.ledger.found(self._evidence(cell), asked, known_as=known_as)
         return query_of(cell, self.plan, looks=looks), looks
 
-    def shown(self, cell: Cell, watch: Watch, rounds: Sequence[Tree]) -> Looks:
+    def shown(self, cell: Cell, watch: Watch, rounds: Sequence[Tree], whole: int) -> Looks:
         """Return the look at an anytime cell whose estimate is shown.
 
         Args:
             cell: the cell.
             watch: gives its trials and its look.
             rounds: counts of all rounds that it was fed.
+            whole: number of those that end where rounds end.
 
         Raises:
             CellError: the claim cannot be asked.
         """
-        asked = self._question(cell, (0, 0), None)
-        if not _seeded(cell):
-            *_, asked = _forms(asked, rounds)
-        trials = watch.player.trials
-        return self.ledger.look(
-            self._evidence(cell),
-            asked,
-            (trials, trials),
-            known_as=self.the_pass.stream,
-            number=watch.looks.number,
-        )
-
-    def _question(self, cell: Cell, trials: tuple[int, int], counts: Any) -> str:
-        error, run = share_of_error(cell, self.plan), self.plan.audit.run
-        asked: str = guarded("claim", question, cell, run, error, trials, counts)
-        return asked
+        asked, seeded = asked_of(question, cell, self.plan), _seeded(cell)
+        asked = rounds_in(asked, rounds[:whole] if seeded else rounds, seeded)
+        trials = (watch.player.trials, watch.player.trials)
+        where = self._evidence(cell), asked, trials
+        number = None if seeded else watch.looks.number
+        return self.ledger.look(*where, known_as=self.the_pass.stream, number=number)
 
     def _evidence(self, cell: Cell) -> Stream:
-        run, data = self.plan.audit.run, self.the_pass.data
-        return evidence_of(cell, data=data, precision=run.precision)
+        return evidence_of(cell, data=self.the_pass.data)
 
 
 def _seeded(cell: Cell) -> bool:
     return bool(getattr(cell.mechanism.value, "seedable", True))
-
-
-def _forms(asked: str, rounds: Iterable[Tree]) -> Iterable[str]:
-    """Yield the question after each round, for draws that cannot be made again."""
-    listed = ([np.asarray(leaf).tolist() for leaf in jax.tree.leaves(counts)] for counts in rounds)
-    found = itertools.accumulate(listed, lambda so_far, new: digest([so_far, new]), initial=asked)
-    return itertools.islice(found, 1, None)

@@ -15,7 +15,8 @@ from dpframe.common.machine import StuckError, available_cores, with_timeout
 from dpframe.common.text import error_message
 from dpframe.engine.checkpoint import Store, Uneven
 from dpframe.engine.estimate import Extremes, estimate_cell
-from dpframe.engine.ledger import Inquiry, Ledger, resolution_of, share_of_error
+from dpframe.engine.fingerprint import question_of_search
+from dpframe.engine.ledger import Inquiry, Ledger, asked_of, resolution_of, share_of_error
 from dpframe.engine.passes import DeviceWork, Work
 from dpframe.engine.schedule import Counted, Event, Finished, GaveUpError, Paused, Schedule
 from dpframe.errors import CellError, SampleError, UntrustedError, WorthlessError
@@ -308,13 +309,15 @@ class Runner:
         from dpframe.search.runner import Drawn, SearchRunner, Settings
 
         run = self.plan.audit.run
-        looks = {cell.id: self._look_of(cell) for cell in cells}
+        asked = {cell.id: asked_of(question_of_search, cell, self.plan) for cell in cells}
+        looks = {cell.id: self._look_of(cell, asked[cell.id]) for cell in cells}
         settings = Settings(
             run,
             self.plan.prng,
             self.store,
             self.source,
             lambda cell: share_of_error(cell, self.plan) / looks[cell.id].price,
+            lambda cell: asked[cell.id],
             lambda cell: looks[cell.id],
             partial(resolution_of, plan=self.plan),
             run.stop == "decided",
@@ -336,23 +339,19 @@ class Runner:
         finally:
             self.store.flush()
 
-    def _look_of(self, cell: Cell) -> Looks:
+    def _look_of(self, cell: Cell, asked: str) -> Looks:
         """Return the look of a search at its draws.
 
-        Searches of one kind of mechanism may share draws, whatever they look for in them. Draws
-        made without a seed cannot be made again, so every search of them is another look.
+        Searches of one kind of mechanism may share draws, whatever they look for in them. All that
+        decides which pairs are drawn, and how often, makes another search: with more trials it
+        takes other ways. Draws made without a seed cannot be made again, so every search of them
+        is another look.
         """
-        from dpframe.engine.fingerprint import drawn_with
-        from dpframe.search.search import asked_of_draws
-
         assert cell.search is not None
         mechanism = cell.search.mechanism
         group = digest(["search", mechanism.distribution, mechanism.use])
-        error = f"{share_of_error(cell, self.plan):.12g}"
         seeded = getattr(mechanism.value, "seedable", True)
         stream = Stream(cell.seed if seeded else 0, group, cell.repeat, EVAL)
-        run = self.plan.audit.run
-        asked = digest([*asked_of_draws(cell, run.seconds), error, drawn_with(run)])
         if not seeded:
             asked = digest([asked, secrets.token_hex(16)])
         return self.ledger.look(stream, asked, (cell.trials, cell.trials))

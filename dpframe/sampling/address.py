@@ -89,19 +89,18 @@ def draw_group(cell: Cell, *, data: str, precision: str, prng: str, rows: int) -
     )
 
 
-def evidence_of(cell: Cell, *, data: str, precision: str) -> Stream:
+def evidence_of(cell: Cell, *, data: str) -> Stream:
     """Return the name under which the looks at a cell's draws are kept.
 
-    It holds all that the spec's author did not choose to vary. Draws with other chunks or another
-    generator are the same evidence, drawn again; so are those of a black box that takes no seed,
-    whatever the seed.
+    It holds what is drawn from, and no setting of the draws: in another precision, with other
+    chunks or another generator the same evidence is drawn again. So it is by a black box that takes
+    no seed, whatever the seed.
 
     Args:
         cell: gives the mechanism's distribution, name and static parameters, and the pair.
         data: digest of D and D′.
-        precision: as in `draw_group`.
     """
-    group = draw_group(cell, data=data, precision=precision, prng="", rows=0)
+    group = draw_group(cell, data=data, precision=HOST, prng="", rows=0)
     seeded = getattr(cell.mechanism.value, "seedable", True)
     return Stream(cell.seed if seeded else 0, group, cell.repeat, EVAL)
 

@@ -37,6 +37,8 @@ class Settings(NamedTuple):
     source: Source
     error_of: Callable[[Cell], float]
     """Share of the error that a cell has, at its look."""
+    question_of: Callable[[Cell], str]
+    """Digest of all that decides what a search draws and finds."""
     looks_of: Callable[[Cell], Looks]
     """Number of the look at the draws of a cell."""
     resolution_of: Callable[[Cell], float]

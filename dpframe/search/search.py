@@ -10,18 +10,17 @@ import numpy as np
 
 from dpframe.common.types import Floats
 from dpframe.engine.checkpoint import Saved, Store
-from dpframe.engine.fingerprint import source_of, told_as
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Earned, Pair
 from dpframe.sampling.address import EVAL, Stream, digest, host_generator
-from dpframe.search.arms import SHARE, WARM_UP, Arm, Counter
+from dpframe.search.arms import Arm, Counter
 from dpframe.search.black_box_arms import LOOK, BlackBoxArm, LookSizes, is_fast
 from dpframe.search.black_box_draws import MOST_PAIRS
 from dpframe.search.proposals import ArmMaker
 from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, Wealth, farthest
-from dpframe.spec.audit import Cell, Choice
+from dpframe.spec.audit import Cell
 from dpframe.stats.betting import events
 from dpframe.workers.scheduling import GRACE, Clock, Overdue
 from dpframe.workers.sensitivity import SensitivityCheck
@@ -83,7 +82,7 @@ class SearchRun:
             self.search.neighbourhood.value,
         )
         self._stream = Stream(cell.seed, self.maker.group([]), cell.repeat, EVAL)
-        self._question = digest([*asked_of_draws(cell, limit), repr(self.error)])
+        self._question = digest([settings.question_of(cell), repr(self.error)])
         where = settings.store, self._stream
         self._looks = LookSizes(*where, f"looks-{self._question}")
         self._used = UsedTime(*where, f"spent-{self._question}", self._clock, limit)
@@ -308,30 +307,6 @@ class SearchRun:
         self.drawn += draws
         self._used.note(self.drawn)
         self._progress(2 * draws)
-
-
-def asked_of_draws(cell: Cell, seconds: float | None) -> list[Any]:
-    """Return all settings that make a search another look at the same draws.
-
-    More trials only count if they change the draws with which pairs begin.
-
-    Args:
-        cell: the cell that is searched.
-        seconds: time budget of a black box; half of it decides how many pairs are begun.
-    """
-    assert cell.search is not None
-    search = cell.search
-    chosen: list[Choice[Any]] = [search.neighbourhood, *search.attacks]
-    kinds: list[Any] = [type(choice.value) for choice in chosen]
-    values = [
-        [choice.distribution, choice.use, choice.value.params(), source_of(kind)]
-        for choice, kind in zip(chosen, kinds, strict=True)
-    ]
-    begins = min(cell.trials, math.ceil(WARM_UP / SHARE))
-    asked = [search.mechanism.value.params(), values, repr(cell.delta), begins]
-    if isinstance(search.mechanism.value, HostMechanism):
-        asked += [seconds, told_as(search.mechanism)]
-    return asked
 
 
 FARTHEST = -4.0  # standard errors inside of the claim from which on all pairs count as equal

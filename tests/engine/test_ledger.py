@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
+import sys
+import types
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -16,6 +19,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 from support.black_boxes import sample_in_this_process
+from support.searches import Three
 from support.small_audits import PLUGINS, ROWS, Spy, Stop, document, load, small_segments
 
 from dpframe import (
@@ -35,8 +39,9 @@ from dpframe.commands import run
 from dpframe.engine.ledger import NAME, Ledger
 from dpframe.engine.run import quiet
 from dpframe.errors import OutputError
+from dpframe.interfaces.plugin_files import CODE
 from dpframe.results.verdict import Looks
-from dpframe.sampling.address import Stream
+from dpframe.sampling.address import Stream, digest
 
 N = 64 * ROWS + 7
 ONE = {"mechanism": [{"use": "flip", "params": {"epsilon": 0.9}}]}
@@ -67,7 +72,9 @@ def shown(
 ) -> list[dict[str, Any]]:
     """Runs in a directory; the cells of the record."""
     audit = {"trials": trials, **tables.pop("audit", {})}
-    loaded = load(document(audit=audit, **{**ONE, **tables}), plugins)
+    tables = {**ONE, **tables}
+    content = {name: table for name, table in document(audit=audit, **tables).items() if table}
+    loaded = load(content, plugins)
     # What a file would give: the text is part of what makes a run the same run.
     digest = f"{sorted(audit.items())}{sorted(tables.items())}"
     loaded = type(loaded)(**{**vars(loaded), "source": loaded.source._replace(sha256=digest)})
@@ -221,7 +228,11 @@ def test_another_seed_is_no_look(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("estimator", ["precision", "betting"])
-@pytest.mark.parametrize("other", [{"chunk": 2 * ROWS}, {"prng": "threefry2x32"}], ids=str)
+@pytest.mark.parametrize(
+    "other",
+    [{"chunk": 2 * ROWS}, {"prng": "threefry2x32"}, {"precision": "float64"}],
+    ids=str,
+)
 def test_other_draws_of_the_same_seed_are_a_look(
     estimator: str, other: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -233,6 +244,119 @@ def test_other_draws_of_the_same_seed_are_a_look(
     assert second["basis"]["look"] == 2
     assert level([second]) == pytest.approx(0.05 / 6)
     assert level(shown(tmp_path, N, **tables)) == pytest.approx(0.05)
+
+
+CHANGING = """
+import jax
+import numpy as np
+from dpframe import HostMechanism, Mechanism, PureDP
+
+class Box(HostMechanism, name="changing"):
+    def claim(self, pair):
+        return PureDP(CLAIM)
+
+    def sample(self, rng, data, n):
+        return data + rng.normal(scale=SCALE, size=(n, *np.shape(data)))
+
+class Traced(Mechanism, name="changing-traced"):
+    def claim(self, pair):
+        return PureDP(CLAIM)
+
+    def sample(self, key, data, n):
+        return data + SCALE * jax.random.normal(key, (n, *data.shape))
+"""
+
+
+def changing(monkeypatch: pytest.MonkeyPatch, **constants: float) -> list[Any]:
+    """A plugin module, as its author changes it between runs."""
+    module = types.ModuleType("changing_plugin")
+    values = {"CLAIM": 0.3, "SCALE": 1.0, **constants}
+    vars(module).update({CODE: digest(values), **values})
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(CHANGING, vars(module))
+    return [*PLUGINS, Three, vars(module)["Box"], vars(module)["Traced"]]
+
+
+CHANGES: dict[str, tuple[dict[str, float], dict[str, Any]]] = {
+    "code": ({"SCALE": 2.0}, {}),
+    "claim": ({"CLAIM": 0.4}, {}),
+    "precision": ({}, {"run": {"precision": "float64"}}),
+    "chunk": ({}, {"run": {"chunk": 2 * ROWS}}),
+    "multiplicity": ({}, {"audit": {"multiplicity": "bonferroni"}}),
+    "confidence": ({}, {"audit": {"confidence": 0.9}}),
+    "delta": ({}, {"audit": {"delta": 0.01}}),
+    "trials": ({}, {"trials": 640}),
+    "stop": ({}, {"run": {"stop": "decided"}}),
+    "nothing": ({}, {}),
+    "fresh": ({}, {"resume": False}),
+}
+GOES_ON = {
+    "precision": {"nothing", "fresh"},
+    "betting": {"nothing", "fresh", "trials", "stop"},
+    "search": {"nothing", "fresh"},
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "mechanism", "how"),
+    [
+        (what, mechanism, how)
+        for what, mechanism, how in itertools.product(
+            CHANGES, ("changing", "changing-traced"), GOES_ON
+        )
+        # An estimator that does not bet refuses `stop`; a box draws the same in every precision.
+        if (what, how) != ("stop", "precision")
+        and ((what, mechanism) != ("precision", "changing") or how == "search")
+    ],
+)
+def test_no_second_look_is_free(
+    what: str, mechanism: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever was changed: the same answer again, bets that go on, or another look."""
+    sample_in_this_process(monkeypatch)
+    base: dict[str, Any] = {"mechanism": [{"use": mechanism}], "plugins": changing(monkeypatch)}
+    if how == "search":
+        base |= {"search": {"use": "three"}, "attack": [{"use": "logistic"}], "pair": None}
+        base |= {"estimator": None}
+    else:
+        base |= {"estimator": [{"use": how}]}
+    code, edit = CHANGES[what]
+    (first,) = shown(tmp_path, **{"trials": 1280, **base})
+    assert first["status"] == "ok", first["reason"]
+    plugins = changing(monkeypatch, **code)
+    (second,) = shown(tmp_path, **{"trials": 1280, **base, **edit, "plugins": plugins})
+    looks = [cell["basis"]["look"] for cell in (first, second)]
+    assert looks == [1, 1 if what in GOES_ON[how] else 2]
+    factor = 2 if what == "confidence" else 1
+    assert level([second]) == pytest.approx(level([first]) * factor / (1, 6)[looks[1] - 1])
+    if looks[1] == 1 and what in ("nothing", "fresh"):
+        assert [second[key] for key in ANSWER] == [first[key] for key in ANSWER]
+    elif looks[1] == 2:
+        assert any("start anew in another folder" in note for note in second["estimate"]["notes"])
+    base["plugins"] = changing(monkeypatch)
+    (third,) = shown(tmp_path, **{"trials": 1280, **base})
+    assert third["basis"]["look"] == 1
+    assert [third[key] for key in ANSWER] == [first[key] for key in ANSWER]
+
+
+@pytest.mark.parametrize("how", ["precision", "betting"])
+@pytest.mark.parametrize("mechanism", ["changing", "changing-traced"])
+def test_draws_that_nothing_told_to_be_others_are_a_look(
+    mechanism: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library that a mechanism calls was changed: no digest knows, but what is drawn does."""
+    sample_in_this_process(monkeypatch)
+    tables: dict[str, Any] = {"mechanism": [{"use": mechanism}], "estimator": [{"use": how}]}
+    found = []
+    for scale in (1.0, 1.5, 1.0, 1.5):
+        plugins = changing(monkeypatch, SCALE=scale)
+        vars(sys.modules["changing_plugin"])[CODE] = "unchanged"
+        (cell,) = shown(tmp_path, 1280, plugins=plugins, resume=False, **tables)
+        found.append(cell)
+    assert [cell["basis"]["look"] for cell in found] == [1, 2, 1, 2]
+    assert [level([cell]) for cell in found] == pytest.approx([0.05, 0.05 / 6] * 2)
+    for key in ANSWER:
+        assert (found[0][key], found[1][key]) == (found[2][key], found[3][key])
 
 
 PARAMETER = {"mechanism": [{"use": "flip", "params": {"epsilon": 0.8}}]}
@@ -385,8 +509,9 @@ def unseeded(*, seedable: bool = False) -> Any:
         ({"trials": 80, "resume": False}, [1, 2, 2]),
         ({"trials": 112, "audit": {"seed": 99}}, [1, 2, 2]),
         ({"trials": 112, "run": {"chunk": 8}}, [1, 2, 3]),
+        ({"trials": 100}, [1, 1, 2]),
     ],
-    ids=["goes on", "fresh", "fresh, as long", "seed", "chunk"],
+    ids=["goes on", "fresh", "fresh, as long", "seed", "chunk", "cut"],
 )
 def test_bets_on_a_box_without_a_seed_go_on_or_are_another_look(
     longer: dict[str, Any], looks: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
