@@ -4,7 +4,10 @@ The first group only sees which draws are high, by a threshold that does not dep
 Given their number every order is equally likely. It finds dependence that repeats no value: noise
 that continues from row to row, comes with both signs, or is shared by both datasets.
 
-The second group looks for repeated rows, given as numbers that are equal if the rows are.
+The second group looks for draws that change with time: counts of blocks that vary more than those
+of independent draws.
+
+The third group looks for repeated rows, given as numbers that are equal if the rows are.
 Independent draws are exchangeable: given how often each value came, every order is equally likely,
 for continuous outputs as for a mechanism that nearly always answers 0.
 
@@ -18,7 +21,7 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtrc, gammaln
+from scipy.special import bdtrc, betaln, gammaln
 
 from dpframe.common.types import Floats, Ints
 
@@ -76,6 +79,79 @@ def _two_sided(logs: Floats, values: Ints, found: int) -> float:
     tails = [logs[values <= found], logs[values >= found]]
     least = min(float(np.logaddexp.reduce(tail)) for tail in tails)
     return min(CERTAIN, least + math.log(2))
+
+
+CONCENTRATIONS = 4.0 ** np.arange(1, 9)  # of the rates of blocks, if rates vary
+
+
+def log_chance_of_drift(sizes: Ints, hits: Ints) -> float:
+    """Bound the chance that events are so much more frequent in some blocks than in others.
+
+    Bets of one unit in all are placed on rates that vary. Each bet has a width of blocks, which are
+    joined two by two, an event, and a concentration of the Beta distribution around the rate so far
+    from which the rate of the next block comes. Given the H hits among n independent draws all
+    choose(n, H) orders are equally likely. So a bet that pays choose(n, H) times the probability
+    that it gave to this order pays one unit on average at most, and 1 / (all pay) bounds the chance
+    (Markov's inequality).
+
+    Args:
+        sizes: draws in each block, shape [blocks], in order.
+        hits: those of them that belong to each event, shape [blocks, events].
+    """
+    n, h = sizes.astype(np.float64), hits.astype(np.float64)
+    orders = _log_choose(n.sum(), h.sum(axis=0))[:, None]
+    pay = []
+    while len(n) > 1:
+        before = np.cumsum(n) - n
+        rate = ((np.cumsum(h, axis=0) - h + 0.5) / (before + 1)[:, None])[..., None]
+        some = np.where(before > 0, 1.0, 0.0)[:, None, None]  # of the first block nothing is known
+        a, b = (some * CONCENTRATIONS * part + (1 - some) / 2 for part in (rate, 1 - rate))
+        others = n[:, None, None] - h[..., None]
+        likely = (betaln(h[..., None] + a, others + b) - betaln(a, b)).sum(axis=0)
+        pay.append((likely + orders).ravel())
+        if len(n) % 2:
+            n, h = np.pad(n, (0, 1)), np.pad(h, ((0, 1), (0, 0)))
+        n, h = n[::2] + n[1::2], h[::2] + h[1::2]
+    if not pay or not len(orders):
+        return CERTAIN
+    every = np.concatenate(pay)
+    return min(CERTAIN, math.log(len(every)) - float(np.logaddexp.reduce(every)))
+
+
+SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of numbers below the thresholds of events
+BLOCK, MOST_BLOCKS = 16, 1024
+
+
+def events_of(values: Floats) -> dict[tuple[float, bool], Bools]:
+    """Mark numbers beyond some thresholds, and say of each event its threshold and if it is in."""
+    known = np.where(np.isnan(values), -np.inf, values) if values.dtype.kind == "f" else values
+    places = np.unique((np.array(SHARES) * len(known)).astype(np.int64))
+    found: dict[tuple[float, bool], Bools] = {}
+    for place, threshold in zip(places, np.partition(known, places)[places], strict=True):
+        some = {(threshold, True): known >= threshold, (threshold, False): known > threshold}
+        far = {key: abs(int(high.sum()) - len(high) + place) for key, high in some.items()}
+        told = [key for key, high in some.items() if 0 < high.sum() < len(high)]
+        found |= {key: some[key] for key in sorted(told, key=far.__getitem__)[:1]}
+    return found
+
+
+def log_chance_of_order(values: Floats) -> float:
+    """Bound the chance that numbers, shape [n], stand in such an order, if any is as likely.
+
+    It is small if they are sorted or grouped, by themselves or by something that they depend on.
+    """
+    high = list(events_of(values).values()) if len(values) >= 2 * BLOCK else []
+    if not high:
+        return CERTAIN
+    width = max(BLOCK, -(-len(values) // MOST_BLOCKS))
+    starts = np.arange(0, len(values), width)
+    hits = np.stack([np.add.reduceat(each, starts, dtype=np.int64) for each in high], axis=1)
+    middle = min(high, key=lambda each: abs(2 * int(each.sum()) - each.size))
+    chances = (
+        log_chance_of_drift(np.diff(starts, append=len(values)), hits),
+        log_chance_of_neighbours(middle[None], 1),
+    )
+    return min(CERTAIN, min(chances) + math.log(2))
 
 
 def log_chance_of_copies(rows: Ints, copies: int) -> float:

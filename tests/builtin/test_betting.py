@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -14,12 +15,14 @@ from support.naive_bets import wealth
 from dpframe import ApproxDP, GaussianDP, PureDP, Query
 from dpframe.builtin.estimators.betting import (
     EDGES,
+    SHUFFLED,
     Betting,
     Cuts,
     State,
     _caught_up,
     above,
     cuts,
+    in_order,
     rounds_of_counts,
     rounds_of_scores,
     sizes,
@@ -159,17 +162,54 @@ def test_counts_are_dealt_out_once() -> None:
     assert (total[1] > 0).sum() == 3  # type: ignore[index]
 
 
-def test_scores_are_bet_on_in_random_order() -> None:
+def test_sorted_scores_are_bet_on_in_random_order() -> None:
     """Sorted scores are no independent draws."""
     x, y = (np.sort(part) for part in laplace(1, 3000, 0.0))
-    _, rounds = rounds_of_scores((x, y), np.random.default_rng(0))
-    first, *_ = rounds
+    ordered, notes = in_order((x, y), np.random.default_rng(0))
+    first, *_ = rounds_of_scores(ordered)[1]
     assert abs(np.median(np.repeat(np.arange(EDGES + 2), first[0])) - EDGES / 2) < EDGES / 4
-    lows = [
-        BETTING.estimate_scores((np.sort(x), np.sort(y)), asked(3000), np.random.default_rng(s))
-        for s in range(5)
+    assert notes == (SHUFFLED,)
+    found = [
+        BETTING.estimate_scores((x, y), asked(3000), np.random.default_rng(s)) for s in range(5)
     ]
-    assert max(low.epsilon_lower or 0.0 for low in lows) < 0.1
+    assert max(each.epsilon_lower or 0.0 for each in found) < 0.1
+    assert all(each.notes == (SHUFFLED,) for each in found)
+
+
+@pytest.mark.parametrize("kind", [float, np.float32, bool])
+def test_a_file_that_grows_shows_the_same_bets(kind: Any) -> None:
+    """What was bet on stays where it was, however long the file becomes, and whatever the seed."""
+    x, y = (part > 0.5 if kind is bool else part.astype(kind) for part in laplace(2, 2000))
+    paths = []
+    for n in (100, 137, 600, 1999, 2000):
+        rng = np.random.default_rng(n)
+        found = BETTING.estimate_scores((x[:n], y[: n + 1]), asked(n, PureDP(0.5)), rng)
+        assert found.notes == ()
+        paths.append(found.wealth)
+    for shorter, longer in itertools.pairwise(paths):
+        assert shorter[:-1] == longer[: len(shorter) - 1]  # the last round may be a part of one
+    assert paths[-1][-1][1] > 5
+
+
+@pytest.mark.slow
+def test_true_claims_are_refuted_as_rarely_as_stated_by_files_that_grow() -> None:
+    """Exact nulls, 20 looks each; false-alarm rate 1e-6."""
+    files, alarms, refuted, error = 200, 0, 0, 0.05
+    for seed in range(files):
+        x, y = laplace(1000 + seed, 2000)
+        for claimed in (1.0, 0.5):
+            wealthy = False
+            for n in range(100, 2001, 100):
+                rng, query = np.random.default_rng(0), asked(n, PureDP(claimed))
+                found = BETTING.estimate_scores((x[:n], y[:n]), query, rng)
+                wealthy = (found.p_value or 1.0) <= error
+                if wealthy:
+                    break
+            alarms += wealthy and claimed == 1.0
+            refuted += wealthy and claimed < 1.0
+    assert alarms == 0 or bdtrc(alarms - 1, files, error) > 1e-6
+    assert alarms <= error * files  # what this seed gives
+    assert refuted == files
 
 
 def test_decisions_are_counted_as_decisions() -> None:
@@ -222,7 +262,7 @@ def test_bounds_hold_and_are_not_vacuous(kind: str) -> None:
             scores = tuple(rng.choice(3, 800, p=p).astype(float) for p in (SHARES, SHARES[::-1]))
         else:
             scores = rng.random(800) < 1 - truth, rng.random(800) < truth
-        layout, rounds = rounds_of_scores(scores, rng)
+        layout, rounds = rounds_of_scores(scores)
         alarms += played(list(rounds), asked(0, PureDP(1.0)), layout).book.p_values[0] <= error
     assert alarms == 0 or bdtrc(alarms - 1, audits, error) > 1e-6
     assert alarms > error * audits / 10
@@ -252,13 +292,13 @@ def test_scores_are_never_given_up_for_what_is_frequent_alone() -> None:
     rng = np.random.default_rng(8)
     x = rng.normal(size=4000)
     y = np.where(rng.random(4000) < 1e-3, 50.0, rng.normal(size=4000))
-    layout, rounds = rounds_of_scores((x, y), rng)
+    layout, rounds = rounds_of_scores((x, y))
     claim = PureDP(2.0)
     state = played(list(rounds)[:20], asked(0, claim), layout)
     assert BETTING.settled(state, layout, asked(state.trials, claim)) is None
     # With δ it is: what is rarer than δ shows no loss.
     loose = ApproxDP(2.0, 0.2)
-    state = played(list(rounds_of_scores((x, y), rng)[1]), asked(0, loose), layout)
+    state = played(list(rounds_of_scores((x, y))[1]), asked(0, loose), layout)
     assert BETTING.settled(state, layout, asked(state.trials, loose)) == "unreachable"
 
 

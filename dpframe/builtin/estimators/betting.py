@@ -37,6 +37,7 @@ from dpframe.stats.betting import (
     history,
     suspected,
 )
+from dpframe.stats.independence import log_chance_of_order
 from dpframe.stats.joint import evidence_below, reaches
 
 TINY = 1e-300  # no p-value is below
@@ -218,19 +219,39 @@ def rounds_of_counts(counts: HostArray) -> Iterator[Ints]:
         yield dealt
 
 
-def rounds_of_scores(
+ORDER_ERROR = 1e-6  # probability that scores in a random order are taken for sorted ones
+SHUFFLED = (
+    "the order of the scores depends on their values, so they were shuffled: bound and p-value "
+    "hold for one look at them, not for one after each of several"
+)
+
+
+def in_order(
     scores: tuple[HostArray, HostArray], rng: np.random.Generator
+) -> tuple[tuple[HostArray, HostArray], tuple[str, ...]]:
+    """Return scores in an order in which they may be bet on, and a remark if it is not their own.
+
+    Their own order is that of a file that grows at its end: what was bet on never moves, so every
+    length of it shows the same bets. Scores that are sorted or grouped are shuffled.
+    """
+    own = (np.asarray(scores[0]), np.asarray(scores[1]))
+    if min(map(log_chance_of_order, own)) >= math.log(ORDER_ERROR / 2):
+        return own, ()
+    return (rng.permutation(own[0]), rng.permutation(own[1])), (SHUFFLED,)
+
+
+def rounds_of_scores(
+    scores: tuple[HostArray, HostArray],
 ) -> tuple[HostArray, Iterator[Ints]]:
     """Return edges from the first of the scores, and the counts of each round between them."""
-    mixed = [rng.permutation(np.asarray(part)) for part in scores]
-    if mixed[0].dtype == np.bool_:
-        edges, bins, number = np.zeros(0, np.float32), [p.astype(np.int64) for p in mixed], 2
+    if scores[0].dtype == np.bool_:
+        edges, bins, number = np.zeros(0, np.float32), [p.astype(np.int64) for p in scores], 2
     else:
-        mixed = [np.asarray(part, np.float64) for part in mixed]
-        edges = cuts(*(part[:FIRST] for part in mixed))
+        numbers = [np.asarray(part, np.float64) for part in scores]
+        edges = cuts(*(part[:FIRST] for part in numbers))
         bins = [
             np.where(np.isnan(part), 0, 1 + np.searchsorted(edges, part, side="right"))
-            for part in mixed
+            for part in numbers
         ]
         number = len(edges) + 2
 
@@ -271,7 +292,8 @@ class Betting(Estimator, name="betting"):
     at any time with probability a at most [Ville1939], so 1 / (largest wealth) is a p-value,
     whenever one stops. The bound is where wealth against every smaller ε of a fixed grid refutes
     it. No pilot is drawn, no threshold fixed, no look paid for: what was bet on chooses the next
-    event. The first round fixes the cuts of the scores, and nothing is bet on it.
+    event. The first round fixes the cuts of the scores, and nothing is bet on it. Scores made
+    elsewhere are bet on in the order of their file, which may grow at its end.
 
     Against a claim that is a curve each bet is against the point of it that the past contradicts
     most. Assumes nothing but independent, identically distributed outputs. The point value is that
@@ -356,8 +378,9 @@ class Betting(Estimator, name="betting"):
     def estimate_scores(
         self, scores: tuple[HostArray, HostArray], query: Query, rng: np.random.Generator
     ) -> Estimate:
-        layout, rounds = rounds_of_scores(scores, rng)
-        return self._played(rounds, layout, query)
+        ordered, notes = in_order(scores, rng)
+        layout, rounds = rounds_of_scores(ordered)
+        return self._played(rounds, layout, query)._replace(notes=notes)
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
         bins = max(2, len(layout) + 2)
