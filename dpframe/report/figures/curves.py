@@ -327,20 +327,24 @@ def _largest_epsilon(subject: Subject) -> float:
     return 1.1 * max(end for end in ends if math.isfinite(end))
 
 
-MOST_TRADEOFF = 3  # rows of trade-off curves
+MOST_TRADEOFF = 4  # settings with trade-off curves
 LEAST_TRADEOFF = 1e-6  # smallest rate on logarithmic axes, unless nothing is so small
 
 
 def draw_tradeoff(record: Record) -> Picture:
-    """Draw a row for each mechanism: linear axes, and logarithmic ones for rare errors."""
+    """Draw two panels for each mechanism: linear axes, and logarithmic ones for rare errors."""
     found = subjects(record)
     shown = _foremost(found, MOST_TRADEOFF)
     labels = list(dict.fromkeys(name for s in shown for name in s.names))
-    picture = drawing.new(drawing.PAGE, 2.6 * len(shown) + 0.3)
-    axes = picture.subplots(len(shown), 2, squeeze=False)
+    # Alone, a pair of panels is as wide as the page; else two pairs share it.
+    rows, across = (1, 1) if len(shown) == 1 else (math.ceil(len(shown) / 2), 2)
+    picture = drawing.new(drawing.PAGE, (2.9 if across == 1 else 2.1) * rows + 0.3)
+    axes = picture.subplots(rows, 2 * across, squeeze=False).reshape(-1, 2)
+    for spare in axes[len(shown) :].ravel():
+        spare.set_axis_off()
     linear = np.concatenate([[0.0], np.geomspace(1e-9, 0.02, 60), np.linspace(0.02, 1, 200)[1:]])
     kinds: set[object] = set()
-    for (left, right), subject in zip(axes, shown, strict=True):
+    for (left, right), subject in zip(axes, shown, strict=False):
         left.set_title(subject.title)
         kinds |= _draw_curves(left, subject, labels, linear, power=False)
         linear_rates(left)
@@ -370,7 +374,6 @@ def linear_rates(ax: Axes) -> None:
     """Set the axes of a trade-off, with the line of guessing."""
     ax.plot([0, 1], [1, 0], color=FAINT, lw=0.6, zorder=0.5)
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="false-positive rate", ylabel="false-negative rate")
-    ax.set_aspect("equal")
 
 
 def logarithmic_rates(ax: Axes, least: float) -> None:
@@ -380,7 +383,6 @@ def logarithmic_rates(ax: Axes, least: float) -> None:
     ax.set(xlabel="false-positive rate", ylabel="true-positive rate")
     for axis in (ax.xaxis, ax.yaxis):
         drawing.log_ticks(axis, [10.0**p for p in range(round(np.log10(least)), 1)])
-    ax.set_box_aspect(1)
 
 
 def _draw_curves(

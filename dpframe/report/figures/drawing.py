@@ -31,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 
 COLUMN, PAGE = 3.4, 7.0  # widths of one column and of two, in inches
 
-INK, QUIET, FAINT, WASH = "#000000", "#6b6b6b", "#bdbdbd", "#e4e4e4"
+INK, QUIET, FAINT = "#000000", "#6b6b6b", "#bdbdbd"
 DOTTED: Any = (0, (1, 1.2))
 CLAIMED, TRUTH = "claimed", "exact (truth)"
 ESTIMATE, CERTIFIED = "estimate, no bound", "certified"
@@ -268,6 +268,14 @@ class Scale(NamedTuple):
     def _length(self) -> float:
         return math.log10(self.high / self.low) if self.log else self.high - self.low
 
+    def height(self, value: float) -> float:
+        """Return the position of a value as a share of the axis."""
+        low, high = self.limits
+        at = self.place(value)
+        if self.log:
+            return math.log(at / low) / math.log(high / low)
+        return (at - low) / (high - low)
+
     def _shifted(self, value: float, by: float) -> float:
         return value * 10**by if self.log else value + by
 
@@ -340,20 +348,14 @@ def dress(ax: Axes, which: str, scaled: Scale) -> None:
     axis: Axis = getattr(ax, f"{which}axis")
     ticks = decades(scaled.low, scaled.high) if scaled.log else _even(scaled.low, scaled.high)
     texts = [words.setting(tick) for tick in ticks]
-    span = ax.axhspan if which == "y" else ax.axvspan
-    begin, end = scaled.limits
     if scaled.infinite:
-        edge = scaled._shifted(scaled.high, scaled.band * 0.12)
-        span(edge, end, color=WASH, lw=0, zorder=0)
         ticks, texts = [*ticks, scaled.place(math.inf)], [*texts, "∞"]
-        _cut(ax, which, edge)
+        _cut(ax, which, scaled._shifted(scaled.high, scaled.band * 0.12))
     if scaled.tiny:
-        edge = scaled._shifted(scaled.low, -scaled.band * 0.12)
-        span(begin, edge, color=WASH, lw=0, zorder=0)
-        lowest = scaled._shifted(scaled.low, -scaled.band * 0.55)
         rounded = float(f"{scaled.low:.1g}")
+        lowest = scaled._shifted(scaled.low, -scaled.band * 0.55)
         ticks, texts = [*ticks, lowest], [*texts, f"<{words.setting(rounded)}"]
-        _cut(ax, which, edge)
+        _cut(ax, which, scaled._shifted(scaled.low, -scaled.band * 0.12))
     log_ticks(axis, ticks, texts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from dpframe.report.words import WORDS
 from dpframe.results.model import Record
 
 MOST_PANELS = 12
+COINCIDING = 0.012  # lines nearer than this share of the axis hide each other
 VARIANTS = ("-", (0, (4, 1.5)), (0, (1, 1)))
 
 
@@ -95,18 +97,55 @@ def _draw(ax: Axes, panel: Panel, plan: Plan, scaled: Scale) -> None:
         ax.plot(*scaled.columns(means), color=look.color, ls=style, lw=0.9, zorder=3)
         for (x, spot), (_, mean) in zip(line.marks, means, strict=True):
             if mean is not None:
-                face = "white" if apart else _face(spot.verdict, look.color)
-                ax.plot([x], [scaled.place(mean)], **sign, markerfacecolor=face, zorder=3.5)
+                face = _face(None if apart else spot.verdict, look.color)
+                ax.plot([x], [scaled.place(mean)], **sign, **face, zorder=3.5)
         for x, spot in line.marks:
             values = scaled.places(spot.estimates("epsilon"))
             if len(values) > 1:  # from the least to the largest of the replicates
                 ax.plot([x, x], [min(values), max(values)], color=look.color, lw=0.8, zorder=2.9)
+    _name_coinciding(ax, panel, plan, scaled)
     drawing.dress(ax, "y", scaled)
 
 
-def _face(verdict: str | None, color: str) -> str:
-    """Return the fill of a sign: full if violated, grey if inconclusive, else empty."""
-    return {"violated": color, "inconclusive": FAINT}.get(verdict or "", "white")
+def _face(verdict: str | None, color: str) -> dict[str, Any]:
+    """Return the fill of a sign: full if violated, half if inconclusive, else empty."""
+    if verdict not in ("violated", "inconclusive"):
+        return {"markerfacecolor": "white"}
+    half = {"fillstyle": "bottom", "markerfacecoloralt": "white"}
+    return {"markerfacecolor": color, **(half if verdict == "inconclusive" else {})}
+
+
+def _name_coinciding(ax: Axes, panel: Panel, plan: Plan, scaled: Scale) -> None:
+    """Name the lines that lie on each other, of which only the last can be seen."""
+    together: list[tuple[dict[float, float], list[Line]]] = []
+    for line in panel.lines:
+        means = {x: m for x, spot in line.marks if (m := spot.mean("epsilon")) is not None}
+        heights = {x: scaled.height(mean) for x, mean in means.items() if not math.isnan(mean)}
+        for other, lines in together:
+            same = other.keys() == heights.keys()
+            if same and all(abs(other[x] - heights[x]) < COINCIDING for x in other):
+                lines.append(line)
+                break
+        else:
+            together.append((heights, [line]))
+    for heights, lines in together:
+        if len(lines) > 1 and heights:
+            middle = sorted(heights)[len(heights) // 2]
+            above = heights[middle] < 0.5
+            names = ", ".join(line.label for line in lines)
+            every = len(lines) == len(panel.lines)
+            ax.annotate(
+                f"all {len(lines)} coincide" if every else f"{drawing.shorten(names, 24)} coincide",
+                (middle, heights[middle]),
+                xycoords=ax.get_xaxis_transform(),
+                xytext=(0, 5 if above else -5),
+                textcoords="offset points",
+                ha="center",
+                va="bottom" if above else "top",
+                fontsize=6.5,
+                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.8},
+                zorder=4,
+            )
 
 
 def _draw_band(ax: Axes, panel: Panel, scaled: Scale) -> None:
@@ -200,12 +239,12 @@ def _legend(plan: Plan, panels: Sequence[Panel]) -> list[Line2D | Patch]:
     elif bounded:
         label = "largest certified bound"
         handles.append(Patch(color=FAINT, alpha=0.55, label=label))
-    signs = {drawing.ESTIMATE: "white"}
+    signs = {drawing.ESTIMATE: _face(None, QUIET)}
     if not apart:
         verdicts = dict.fromkeys(spot.verdict for spot in spots)
         signs = {f"estimate; {WORDS.get(v, 'failed')}": _face(v, QUIET) for v in verdicts}
     for label, face in signs.items():
-        sign: Any = {"color": QUIET, "marker": "o", "markerfacecolor": face}
+        sign: Any = {"color": QUIET, "marker": "o", **face}
         handles.append(Line2D([], [], **sign, ls=drawing.DOTTED if apart else "none", label=label))
     return handles
 

@@ -53,6 +53,26 @@ def test_infinite_and_tiny_losses_have_bands_of_their_own():
     assert scale([math.nan]).limits
 
 
+def test_lines_that_hide_each_other_are_named(small):
+    def named(record):
+        (ax,) = figures.draw(record, "sweep", where={"mechanism": "adept"}).axes
+        return [text.get_text() for text in ax.texts]
+
+    assert named(small) == []  # dim 1 and 8 lie apart
+    cells = []
+    for cell in small.cells:
+        at_eight = cell.swept["pair.dim"] == 8
+        same = cell.estimate.model_copy(update={"epsilon": 1.005 if at_eight else 1.0})
+        cells.append(cell.model_copy(update={"estimate": same}))
+    assert named(small.model_copy(update={"cells": cells})) == ["all 2 coincide"]
+
+
+def test_grey_means_certified_alone(small):
+    (ax,) = figures.draw(small, "sweep", where={"mechanism": "adept"}).axes
+    filled = [*ax.collections, *ax.patches]
+    assert [to_rgb(one.get_facecolor()[0]) for one in filled] == [to_rgb(style.FAINT)]
+
+
 def test_the_certified_band_ends_at_the_largest_bound(small):
     record = figures.draw(small, "sweep", where={"mechanism": "adept"})
     (ax,) = record.axes
@@ -109,15 +129,16 @@ def test_a_claim_of_one_release_is_not_laid_beside_the_loss_of_many():
     assert list(claimed.get_xdata()) == [1.0]
 
 
-def test_of_replicates_the_smallest_bound_is_shown():
+def test_of_replicates_the_worst_is_shown_as_in_the_map_of_the_page():
     cells = [
         made_records.cell(epsilon=e, repeat=r, shift=40_000 * r) for e in (1.0, 2.0) for r in (0, 1)
     ]
     record = as_record(made_records.record(cells))
     picture = figures.draw(record, "heat-map")
     shown = [text.get_text() for text in picture.axes[0].texts]
-    least = min(c.estimate.epsilon_lower for c in record.cells if c.claim.epsilon == 1.0)
-    assert float(shown[0]) == pytest.approx(least, abs=0.002)
+    worst = max(c.estimate.epsilon_lower for c in record.cells if c.claim.epsilon == 1.0)
+    assert float(shown[0]) == pytest.approx(worst, abs=0.002)
+    assert "Of repeats, the worst." in picture.caption
     assert "Means of 2 repeats" in figures.draw(record, "sweep").caption
 
 
