@@ -13,8 +13,6 @@ import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-import jax
-
 from dpframe.interfaces.plugin import Plugin, gives, require
 
 if TYPE_CHECKING:
@@ -149,6 +147,8 @@ class Mechanism(_AnyMechanism, kind="mechanism"):
         Returns:
             Independent outputs, shape [n, *output dims].
         """
+        import jax
+
         return jax.vmap(self.release, in_axes=(0, None))(jax.random.split(key, n), data)
 
     def release(self, key: Key, data: Array) -> Array:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.abc
+import importlib.util
 import inspect
 import json
 import sys
 import types
 import typing
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from typing import (
     Annotated,
     Any,
@@ -19,7 +23,6 @@ from typing import (
     get_origin,
 )
 
-import jax
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from dpframe.common.text import Described, error_message, shown
@@ -264,7 +267,9 @@ def _register(cls: type[Plugin]) -> None:
     static = [field for field in fields if field not in cls.leaves]
 
     def flatten(plugin: Plugin) -> tuple[list[tuple[Any, Any]], Any]:
-        leaves = [(jax.tree_util.GetAttrKey(name), getattr(plugin, name)) for name in cls.leaves]
+        from jax.tree_util import GetAttrKey
+
+        leaves = [(GetAttrKey(name), getattr(plugin, name)) for name in cls.leaves]
         return leaves, (cls, *(getattr(plugin, name) for name in static))
 
     def unflatten(structure: Any, leaves: Any) -> Plugin:
@@ -274,7 +279,43 @@ def _register(cls: type[Plugin]) -> None:
             object.__setattr__(plugin, name, value)
         return plugin
 
-    jax.tree_util.register_pytree_with_keys(cls, flatten, unflatten)
+    def register() -> None:
+        from jax.tree_util import register_pytree_with_keys
+
+        register_pytree_with_keys(cls, flatten, unflatten)
+
+    if "jax" in sys.modules:
+        register()
+    else:
+        _AfterJax.wanted.append(register)
+
+
+class _AfterJax(importlib.abc.MetaPathFinder):
+    """Registers pytrees once JAX is imported. The processes of black boxes do without it."""
+
+    wanted: ClassVar[list[Callable[[], None]]] = []
+    _looking = False
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        if fullname != "jax" or self._looking:
+            return None
+        self._looking = True
+        spec = importlib.util.find_spec(fullname)
+        self._looking = False
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_register(module: types.ModuleType) -> None:
+                execute(module)
+                while self.wanted:
+                    self.wanted.pop()()
+
+            spec.loader.exec_module = execute_and_register  # type: ignore[method-assign]
+        return spec
+
+
+if "jax" not in sys.modules:
+    sys.meta_path.insert(0, _AfterJax())
 
 
 def _is_float(hint: Any) -> bool:

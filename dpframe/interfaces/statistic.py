@@ -157,7 +157,7 @@ class BinCounts(Statistic):
         return edges
 
     def zero(self, layout: Tree) -> Any:
-        return jnp.zeros((2, self.edges(layout).shape[0] + 2), jnp.int32)
+        return np.zeros((2, self.edges(layout).shape[0] + 2), np.int32)
 
     def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
         edges = jnp.asarray(self.edges(layout), scores.dtype)

@@ -4,6 +4,8 @@ The address of a draw is (seed, draw group, repeat, stream, chunk, dataset). The
 `Stream`, are hashed into a base key. Chunk and dataset are folded in, by NumPy for all chunks of a
 segment at once, so that programs are handed keys and derive none. Keys are made here and nowhere
 else, and nothing ever stores one.
+
+The processes of black boxes need no JAX, so it is imported where it is used.
 """
 
 from __future__ import annotations
@@ -14,16 +16,12 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dpframe.interfaces.attack import BEFORE
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.interfaces.pair import as_traced
-from dpframe.sampling import threefry
 
 if TYPE_CHECKING:
     from dpframe.common.types import Array, HostArray, Key, Tree
@@ -105,24 +103,32 @@ def evidence_of(cell: Cell, *, data: str) -> Stream:
     return Stream(cell.seed if seeded else 0, group, cell.repeat, EVAL)
 
 
-GENERATORS: dict[str, Any] = {threefry.NAME: threefry.IMPL, "threefry2x32": "threefry2x32"}
-"""JAX's name for each name that a spec may give; "threefry2x32" is JAX's own."""
+THREEFRY: Final = "threefry2x32-13"
+"""The generator that is used unless a spec names another; see `dpframe.sampling.threefry`."""
 
-_ROUNDS = {threefry.NAME: threefry.ROUNDS, "threefry2x32": 20}
+GENERATORS: Final = {THREEFRY: 13, "threefry2x32": 20}
+"""Rounds of the generators that a spec may name; "threefry2x32" is JAX's own."""
+
+_ROTATIONS: Final = (13, 15, 26, 6, 17, 29, 16, 24)
+_PARITY: Final = np.uint32(0x1BD11BDA)
 
 
 def generator_name(name: str) -> str:
     """Return the generator's proper name, for the record."""
-    return threefry.NAME if name == "default" else name
+    return THREEFRY if name == "default" else name
 
 
 def base_key(stream: Stream, prng: str) -> Key:
     """Return the key of a stream; `chunk_key` goes on from it."""
-    return _key(_words(stream, 8), prng)
+    import jax.numpy as jnp
+
+    return key_of(jnp.asarray(_words(stream, 8)), prng)
 
 
 def chunk_key(base: Key, chunk: Array, dataset: Array) -> Key:
     """Return the key of one chunk of one dataset; traced. D and D′ never share draws."""
+    import jax
+
     key: Key = jax.random.fold_in(jax.random.fold_in(base, chunk), dataset)
     return key
 
@@ -134,16 +140,46 @@ def chunk_keys(stream: Stream, prng: str, dataset: int, first: int, stop: int) -
     takes a third longer to compile.
     """
     chunks = np.arange(first, stop, dtype=np.uint32)
-    rounds, none = _ROUNDS[prng], np.zeros_like(chunks)
+    rounds, none = GENERATORS[prng], np.zeros_like(chunks)
     keys = tuple(_words(stream, 8)[:, None])
     for counter in (chunks, np.full_like(chunks, dataset)):
-        keys = threefry.blocks(keys, (none, counter), rounds)
+        keys = blocks(keys, (none, counter), rounds)
     return np.stack(keys, axis=-1)
+
+
+def blocks(key: Any, counter: Any, rounds: int = GENERATORS[THREEFRY]) -> Any:
+    """Encrypt counters under a key; in NumPy's arrays or in JAX's.
+
+    Args:
+        key: two uint32 arrays.
+        counter: two uint32 arrays; broadcast against the key.
+        rounds: number of rounds.
+
+    Returns:
+        Two uint32 arrays: words 0 and 1 of every block.
+    """
+    schedule = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
+    x0 = counter[0] + schedule[0]
+    x1 = counter[1] + schedule[1]
+    for number in range(rounds):
+        turn = _ROTATIONS[number % 8]
+        x0 = x0 + x1
+        x1 = ((x1 << np.uint32(turn)) | (x1 >> np.uint32(32 - turn))) ^ x0
+        if number % 4 == 3:
+            step = number // 4 + 1
+            x0 = x0 + schedule[step % 3]
+            x1 = x1 + (schedule[(step + 1) % 3] + np.uint32(step))
+    return x0, x1
 
 
 def key_of(words: Any, prng: str) -> Key:
     """Return the key of two words that `chunk_keys` gave; traced."""
-    key: Key = jax.random.wrap_key_data(words, impl=GENERATORS[prng])
+    import jax
+
+    from dpframe.sampling import threefry
+
+    implementation: Any = threefry.implementation() if prng == THREEFRY else prng
+    key: Key = jax.random.wrap_key_data(words, impl=implementation)
     return key
 
 
@@ -158,11 +194,6 @@ def host_seeds(stream: Stream, chunk: int = 0, dataset: int = 0) -> Any:
     place = _words(stream, 32).tobytes() + chunk.to_bytes(8, "little") + bytes([dataset])
     found = hashlib.blake2b(place, digest_size=32, person=b"shared").digest()
     return np.frombuffer(found, "<u4")
-
-
-def _key(words: Any, prng: str) -> Key:
-    key: Key = jax.random.wrap_key_data(jnp.asarray(words), impl=GENERATORS[prng])
-    return key
 
 
 @functools.lru_cache(maxsize=64)
@@ -349,11 +380,14 @@ def run_dtype(run: RunSettings) -> np.dtype[Any]:
 
 def precision_of(run: RunSettings) -> Any:
     """Return a context in which JAX has the run's precision; it belongs to a thread."""
+    import jax
+
     return jax.enable_x64(run.precision == "float64")
 
 
 def dataset(made: Tree, dtype: np.dtype[Any]) -> Tree:
     """Return a dataset as a pair made it, with floating data in the run's dtype."""
+    import jax
 
     def held(data: Any) -> HostArray:
         array = np.asarray(data)
@@ -369,18 +403,25 @@ def both_as_made(pair: Pair) -> tuple[Any, Any]:
 
 def for_jax(made: tuple[Any, Any], dtype: np.dtype[Any]) -> tuple[Tree, Tree]:
     """Return D and D′ as a traced mechanism gets them: padded if their sizes differ."""
+    from dpframe.interfaces.pair import as_traced
+
     d0, d1 = as_traced(*made)
     return dataset(d0, dtype), dataset(d1, dtype)
 
 
 def for_a_box(made: tuple[Any, Any]) -> tuple[Any, Any]:
     """Return D and D′ as a black box gets them: the pair's own values, NumPy arrays for JAX's."""
+    import jax
+
     d0, d1 = (np.asarray(data) if isinstance(data, jax.Array) else data for data in made)
     return d0, d1
 
 
 def shape_of_dataset(pair: Pair, dtype: np.dtype[Any]) -> Tree:
     """Return a dataset of zeros, shaped like those of a pair, that takes no memory."""
+    import jax
+
+    from dpframe.interfaces.pair import as_traced
 
     def like(data: Any) -> HostArray:
         array = np.asarray(data)
@@ -392,6 +433,8 @@ def shape_of_dataset(pair: Pair, dtype: np.dtype[Any]) -> Tree:
 
 def on_device(dtype: np.dtype[Any], run: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype in which an attack sees outputs: floating ones in the run's precision."""
+    import jax.numpy as jnp
+
     return run if jnp.issubdtype(dtype, jnp.floating) else dtype
 
 
@@ -402,4 +445,6 @@ def as_scored(outputs: HostArray, run: np.dtype[Any]) -> HostArray:
 
 def can_be_nan(dtype: np.dtype[Any]) -> bool:
     """True if values of a dtype can be NaN; NumPy alone does not know bfloat16."""
+    import jax.numpy as jnp
+
     return bool(jnp.issubdtype(dtype, jnp.inexact))

@@ -22,13 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.random import define_prng_impl
 
-NAME: Final = "threefry2x32-13"
-"""The generator's name in specs and records."""
-
-ROUNDS: Final = 13
-"""Rounds of the key type; the known-answer vectors of Random123 cover 13, 20 and 32."""
+from dpframe.sampling.address import THREEFRY, blocks
 
 _LOOP_OF_THEIR_OWN: Final = range(1 << 12, (1 << 18) + 1)
 """Numbers of draws that are made, on a CPU, before anything else; more would leave its cache.
@@ -39,34 +34,7 @@ sees only two or three turns of it ahead; of two short loops it sees enough.
 
 Words: TypeAlias = tuple[jax.Array, jax.Array]
 
-_ROTATIONS: Final = (13, 15, 26, 6, 17, 29, 16, 24)
-_PARITY: Final = np.uint32(0x1BD11BDA)
 _WIDTHS: Final = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
-
-
-def blocks(key: Any, counter: Any, rounds: int = ROUNDS) -> Any:
-    """Encrypt counters under a key; in NumPy's arrays or in JAX's.
-
-    Args:
-        key: two uint32 arrays.
-        counter: two uint32 arrays; broadcast against the key.
-        rounds: number of rounds.
-
-    Returns:
-        Two uint32 arrays: words 0 and 1 of every block.
-    """
-    schedule = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
-    x0 = counter[0] + schedule[0]
-    x1 = counter[1] + schedule[1]
-    for number in range(rounds):
-        turn = _ROTATIONS[number % 8]
-        x0 = x0 + x1
-        x1 = ((x1 << np.uint32(turn)) | (x1 >> np.uint32(32 - turn))) ^ x0
-        if number % 4 == 3:
-            step = number // 4 + 1
-            x0 = x0 + schedule[step % 3]
-            x1 = x1 + (schedule[(step + 1) % 3] + np.uint32(step))
-    return x0, x1
 
 
 threefry2x32: Final = functools.partial(jax.jit, static_argnames="rounds")(blocks)
@@ -126,13 +94,20 @@ def _blocks(key: jax.Array, shape: Sequence[int]) -> Words:
     return found
 
 
-IMPL: Final = define_prng_impl(
-    key_shape=(2,),
-    seed=_seed,
-    split=_split,
-    random_bits=_random_bits,
-    fold_in=_fold_in,
-    name=NAME,
-    tag="tf13",
-)
-"""For `jax.random.key(seed, impl=IMPL)` and `jax.random.wrap_key_data(words, impl=IMPL)`."""
+@functools.cache
+def implementation() -> Any:
+    """Return the type of the keys, for `jax.random.key` and `jax.random.wrap_key_data`.
+
+    What is needed to make it is imported late, since programs that were kept need no key type.
+    """
+    from jax.extend.random import define_prng_impl
+
+    return define_prng_impl(
+        key_shape=(2,),
+        seed=_seed,
+        split=_split,
+        random_bits=_random_bits,
+        fold_in=_fold_in,
+        name=THREEFRY,
+        tag="tf13",
+    )

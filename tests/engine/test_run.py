@@ -30,7 +30,7 @@ from dpframe.engine import programs
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.passes import DeviceWork
 from dpframe.engine.rounds import Tally
-from dpframe.sampling.threefry import NAME
+from dpframe.sampling.address import THREEFRY
 
 
 @pytest.fixture(autouse=True)
@@ -330,7 +330,7 @@ def test_lanes_share_draws_and_compile_once() -> None:
 def test_segments_of_a_pass_are_made_as_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     small.small_segments(monkeypatch)
     loaded = small.load(small.document(audit={"trials": 2**35}))
-    work = DeviceWork(make_plan(loaded).passes[0], loaded.run, NAME, Store(), set())
+    work = DeviceWork(make_plan(loaded).passes[0], loaded.run, THREEFRY, Store(), set())
     work.tally = Tally((), (4, 9), small.ROWS)
     first = list(itertools.islice(work.units(), 4))
     assert [(index, segment.first) for index, segment in first] == [(0, 4), (1, 9), (0, 6), (0, 8)]

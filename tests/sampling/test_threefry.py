@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpframe.sampling.threefry import IMPL, threefry2x32
+from dpframe.sampling.threefry import implementation, threefry2x32
 
 ALPHA = 1e-6
 
@@ -34,7 +34,7 @@ def words(text: str) -> tuple[jax.Array, jax.Array]:
 
 
 def key(seed: int) -> jax.Array:
-    return jax.random.key(seed, impl=IMPL)
+    return jax.random.key(seed, impl=implementation())
 
 
 @pytest.mark.parametrize(("rounds", "counter", "secret", "answer"), KNOWN)

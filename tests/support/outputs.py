@@ -59,7 +59,7 @@ def outputs(mechanism: Any, pair: Any, n: int, seed: int = 0) -> tuple[np.ndarra
             rng = np.random.default_rng([seed, index])
             found.append(np.asarray(mechanism.sample(rng, data, n), np.float32))
         else:
-            key = jax.random.fold_in(jax.random.key(seed, impl=threefry.IMPL), index)
+            key = jax.random.fold_in(jax.random.key(seed, impl=threefry.implementation()), index)
             found.append(np.asarray(_sample(jax.tree.map(np.float32, mechanism), key, data, n)))
     return found[0], found[1]
 

