@@ -80,7 +80,8 @@ def assert_dp(
         limit: seconds for one release; one that takes longer raises TimeoutError, which is an
             answer too. Default: no limit within `seconds`.
         outputs: further parts of an answer: {"time": True}, the time of the call;
-            {"bits": True}, the last bits of floating-point numbers.
+            {"bits": True}, the last bits of floating-point numbers; {"messages": True}, what
+            exceptions say.
         out: directory of the record; default: one of the test's own, under its `tmp_path`.
 
     Returns:

@@ -30,6 +30,7 @@ from dpframe.interfaces.pair import EQUAL, Earned, Neighbourhood, Pair
 from dpframe.interfaces.plugin import Plugin
 from dpframe.interfaces.registry import LOCAL, load
 from dpframe.report import words
+from dpframe.report.sentences import raised
 from dpframe.report.witness import as_tables, noise_too_small
 from dpframe.results import store as records
 from dpframe.results.model import CellRecord, Record
@@ -41,6 +42,7 @@ from dpframe.workers.pool import Workers
 
 UNLIMITED = 2**40  # trials if the time decides
 GIVEN = "given"  # the name of a test's own pair
+OUTPUTS = ("time", "bits", "messages")  # parts of an answer that may be asked for
 RNG = ("rng", "generator", "random_state", "random", "key", "seed")  # no names of a dataset
 
 
@@ -93,10 +95,11 @@ class Terms(NamedTuple):
             raise DpframeError(f"limit: {limit!r} is not a number above 0")
         if outputs is not None and not (
             isinstance(outputs, Mapping)
-            and all(key in ("time", "bits") and isinstance(on, bool) for key, on in outputs.items())
+            and all(key in OUTPUTS and isinstance(on, bool) for key, on in outputs.items())
         ):
             raise DpframeError(
-                f'outputs: {outputs!r} is not a dict of "time" and "bits", each true or false'
+                f'outputs: {outputs!r} is not a dict of "time", "bits" and "messages", each true '
+                "or false"
             )
 
     def spec(self, mechanism: str, search: dict[str, Any]) -> dict[str, Any]:
@@ -379,9 +382,9 @@ def _sentence(record: Record) -> str:
     if exceeds(cell):
         return f"{_claim(cell)}: the query changes more than its noise is made for, exactly"
     if cell.verdict == VIOLATED:
-        return f"{_claim(cell)} violated, after {runs}"
+        return f"{_claim(cell)} violated, after {runs}{raised(record)}"
     if cell.verdict == CONSISTENT:
-        return f"no violation of {_claim(cell)} found in {runs}"
+        return f"no violation of {_claim(cell)} found in {runs}{raised(record)}"
     return f"{_claim(cell)} not decided, after {runs}"
 
 
@@ -392,7 +395,7 @@ def _failure(record: Record) -> Iterator[str]:
     if exceeds(cell) and cell.verdict != VIOLATED:
         yield f"{label} has less noise than its query needs, at a claim of {_claim(cell)}"
     else:
-        yield f"{label} violates its claim, {_claim(cell)}"
+        yield f"{label} violates its claim, {_claim(cell)}{raised(record)}"
     if exceeds(cell):
         yield f"  {noise_too_small(cell)}"
     if cell.estimate is not None:

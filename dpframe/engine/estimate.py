@@ -86,6 +86,7 @@ def estimate_cell(
         query=query,
         notes=(*work.notes, *cut, *again(looks)),
         looks=looks,
+        exceptions=work.exceptions_of(place.lane),
         draw_group=work.the_pass.stream.group,
         data=work.the_pass.data,
         seconds=seconds,

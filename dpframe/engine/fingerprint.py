@@ -174,7 +174,7 @@ def claim_in_full(cell: Cell) -> Any:
 
 def told_as(choice: Choice[Any]) -> dict[str, Any]:
     """Return the settings of a black box that turn the same draws into other answers."""
-    found = {name: getattr(choice, name) for name in ("raises", "time", "limit")}
+    found = {name: getattr(choice, name) for name in ("raises", "time", "limit", "messages")}
     return {name: value for name, value in found.items() if value not in (None, False)}
 
 

@@ -12,14 +12,15 @@ import jax
 import numpy as np
 
 from dpframe.engine import programs
+from dpframe.engine.checkpoint import Saved
 from dpframe.engine.counts import checked_counts
 from dpframe.engine.draws import Draws
 from dpframe.engine.independence import NOT_SEEDABLE, Independence
 from dpframe.engine.passes import Work
-from dpframe.engine.rounds import Rounds
+from dpframe.engine.rounds import Rounds, Tally
 from dpframe.engine.sanity import NAN_FOUND
-from dpframe.errors import SampleError
-from dpframe.interfaces.attack import SECONDS
+from dpframe.errors import CellError, SampleError
+from dpframe.interfaces.attack import SECONDS, Answers
 from dpframe.interfaces.checks import guarded
 from dpframe.sampling.address import EVAL, Segment, as_scored, for_a_box
 from dpframe.workers.scheduling import (
@@ -33,7 +34,7 @@ from dpframe.workers.scheduling import (
     at_once,
     handed_out,
 )
-from dpframe.workers.trial_call import seen
+from dpframe.workers.trial_call import only_exceptions, seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -48,6 +49,12 @@ if TYPE_CHECKING:
 
 BATCH_ELEMENTS = 1 << 14
 """Output coordinates that are scored in one call."""
+
+RAISED = "raised-"
+"""Begins the keys under which the numbers of exceptions are stored, beside the counts."""
+
+KINDS = 16
+"""Exceptions of a segment whose kinds are remembered."""
 
 
 class HostDraws(Draws):
@@ -251,6 +258,32 @@ class HostWork(Work):
         self.draws.check_addresses()  # first of all: it may save the releases that are dear
         return self.draws
 
+    def _find_counts(self) -> None:
+        super()._find_counts()
+        self._raised: dict[tuple[int, int], dict[int, int]] = {}
+        """Exceptions by lane, of segments that are not taken in; by dataset and first chunk."""
+        self._kinds: set[int] = set()
+        start = 0 if self.window is None else self.window.start
+        rows, none = self.the_pass.rows, np.zeros(2, np.int64)
+        self.exceptions = [Tally(none, (start, start), rows) for _ in range(self.lanes)]
+        for cell, place in self.the_pass.cells:
+            found = self.store.load(self.the_pass.stream, RAISED + self.keys[cell.id])
+            most = [] if found is None else [(done - start) * rows for done in found.done]
+            if found is not None and _is_count(found.leaves, most):
+                known = np.array(found.leaves[0], np.int64)
+                self.exceptions[place.lane] = Tally(known, found.done, rows)
+
+    def add(self, index: int, segment: Segment, counted: tuple[Tree, ...], seconds: float) -> None:
+        for lane, raised in self._raised.pop((index, segment.first), {}).items():
+            self.exceptions[lane].add(index, segment, np.array([raised, 0])[[index, 1 - index]])
+        super().add(index, segment, counted, seconds)
+
+    def exceptions_of(self, lane: int) -> list[float] | None:
+        if self.the_pass.shape.asking is None:
+            return None
+        raised, trials = self.exceptions[lane].total()
+        return [int(n) / max(1, of) for n, of in zip(raised, trials, strict=True)]
+
     def ready(self) -> None:
         """See `Work`; nothing is left to do."""
 
@@ -319,6 +352,8 @@ class HostWork(Work):
         done = min(sum(map(len, of_lane)) // rows for of_lane in drawn)
         self.draws.pace.measured(done, time.monotonic() - started)
         segment = segment._replace(stop=segment.first + done)
+        if done and self.the_pass.shape.asking is not None:
+            self._look_for_exceptions(index, segment, dict(zip(active, drawn, strict=True)))
         lanes = [
             self._count_lane(lane, index, segment, found) if done else _lane(self.zeros, lane)
             for lane, found in zip(active, drawn, strict=True)
@@ -330,10 +365,34 @@ class HostWork(Work):
 
     def conclude(self) -> None:
         self.independence.conclude()
+        for tally in self.exceptions:
+            raised, trials = tally.total()
+            if all(trials) and tuple(raised) == trials:
+                raise CellError(only_exceptions("all answers", self._kinds, self.source.words))
 
     def save(self) -> None:
         if self.independence.passes():
+            for cell, place in self.the_pass.cells if self._changed else ():
+                tally = self.exceptions[place.lane]
+                raised = Saved(tally.done, [tally.prefix.tolist()])
+                self.store.save(self.the_pass.stream, RAISED + self.keys[cell.id], raised)
             super().save()
+
+    def forget(self) -> None:
+        super().forget()
+        for key in self.keys.values():
+            self.store.forget(self.the_pass.stream, RAISED + key)
+
+    def _look_for_exceptions(
+        self, index: int, segment: Segment, drawn: dict[int, list[HostArray]]
+    ) -> None:
+        """Count the exceptions among the answers of a segment."""
+        number = self.draws_of(segment)
+        found = {lane: Answers(np.concatenate(of)[:number]) for lane, of in drawn.items()}
+        for answers in found.values():
+            self._kinds.update(answers.kinds[answers.raised][:KINDS].tolist())
+        raised = {lane: int(answers.raised.sum()) for lane, answers in found.items()}
+        self._raised[index, segment.first] = raised
 
     def _outputs(self, lane: int, index: int, segment: Segment) -> Iterator[HostArray]:
         chunks = range(segment.first, segment.stop)
@@ -400,6 +459,14 @@ class HostWork(Work):
         if self.nan_matters and np.isnan(outputs).any():
             raise SampleError(NAN_FOUND)
         return as_scored(outputs, self.dtype)
+
+
+def _is_count(leaves: Any, most: list[int]) -> bool:
+    """True if stored numbers can be those of exceptions among so many answers."""
+    if not (isinstance(leaves, list) and len(leaves) == 1 and isinstance(leaves[0], list)):
+        return False
+    whole = [type(n) is int for n in leaves[0]] == [True, True]
+    return whole and all(0 <= n <= of for n, of in zip(leaves[0], most, strict=True))
 
 
 def _lane(tree: Any, lane: int) -> Any:

@@ -230,6 +230,10 @@ class Work(ABC):
         """Return the seconds left of the time budget, negative afterwards; None without one."""
         return None if self._until is None else self._until - time.perf_counter()
 
+    def exceptions_of(self, lane: int) -> list[float] | None:
+        """Return the shares of exceptions among the answers on D and on D′; None if none count."""
+        return None
+
     def out_of_time(self) -> bool:
         """True if the time budget of the spec is spent."""
         left = self.time_left()

@@ -30,7 +30,8 @@ class Answers(NamedTuple):
 
     Two answers have the same value if and only if they are the same to the bit, types included;
     the codes of two different ones are equal with a chance of 2⁻⁶⁴. The kind is what sort of answer
-    it is: its type and shape, where it is NaN or infinite, the class of an exception.
+    it is: its type and shape, where it is NaN, infinite or masked, the class of an exception and
+    the line that raised it.
     """
 
     rows: HostArray
@@ -46,7 +47,7 @@ class Answers(NamedTuple):
 
     @property
     def raised(self) -> HostArray:
-        """Mark answers that are raised exceptions, shape [n], booleans."""
+        """Mark exceptions, and answers that could not be read, shape [n], booleans."""
         found: HostArray = (self.rows[:, 0] & np.uint64(1)) == 1
         return found
 

@@ -49,6 +49,7 @@ def verdict(record: Record) -> Verdict:
         finding = f"{violated} of {plural(m, 'claim')} violated"
     else:  # "0 violated" would say of all claims that they hold
         finding = "No violation found" if verdicts["consistent"] else "Nothing decided"
+    finding += raised(record)
     if exact := _exact_finding(record):
         finding = f"{exact}; {finding[:1].lower()}{finding[1:]}"
     return Verdict(finding, rest, verdicts["violated"] > 0 or exact is not None)
@@ -71,6 +72,18 @@ def common(record: Record) -> str:
     found = group.groups(record.cells)
     naming = group.telling(found)
     return " · ".join(found[0].names[part] for part in (1, 2) if found and part not in naming)
+
+
+def raised(record: Record) -> str:
+    """Say how many answers were exceptions where that may be what a verdict rests on."""
+    tested = [cell for cell in record.cells if cell.verdict is not None]
+    violated = [cell for cell in tested if cell.verdict == "violated"]
+    of = [cell.exceptions for cell in violated or tested if cell.exceptions]
+    zero, one = max(of, key=max, default=[0.0, 0.0])
+    if not max(zero, one):
+        return ""
+    shares = f"{100 * zero:.3g} % of the answers on D and {100 * one:.3g} % on D′"
+    return f" ({'in one cell ' if len(record.cells) > 1 else ''}{shares} were exceptions)"
 
 
 def _exact_finding(record: Record) -> str | None:

@@ -217,7 +217,7 @@ def _asked(cell: CellRecord) -> dict[str, Any]:
     if asked is None:
         return {}
     found: dict[str, Any] = {"raises": asked.raises, "limit": asked.limit}
-    seen = {name: True for name in ("time", "bits") if getattr(asked, name)}
+    seen = {name: True for name in ("time", "bits", "messages") if getattr(asked, name)}
     return {k: v for k, v in found.items() if v is not None} | ({"outputs": seen} if seen else {})
 
 

@@ -40,6 +40,7 @@ def cell_record(
     certified: bool = False,
     query: Query | None = None,
     truth: Claim | None = None,
+    exceptions: list[float] | None = None,
     notes: tuple[str, ...] = (),
     looks: Looks = FIRST_LOOK,
     draw_group: str | None = None,
@@ -64,6 +65,7 @@ def cell_record(
         certified: True if the bound of the estimate is valid.
         query: question that the estimator answered.
         truth: exact curve of the mechanism for this pair, if known.
+        exceptions: shares of exceptions among the answers on D and on D′; None if none count.
         notes: remarks beside the estimator's own.
         looks: looks at the draws.
         draw_group: name of the set of draws.
@@ -108,6 +110,7 @@ def cell_record(
         truth=true,
         trials=list(trials),
         counts=plain(counts),
+        exceptions=exceptions,
         exact_shares=exact_shares,
         statistic=plain(statistic or {}),
         estimate=found,
@@ -159,7 +162,11 @@ def _asked(cell: Cell) -> model.AskedRecord | None:
         return None
     raises = box.raises or (None if cell.search is None else "answer")
     return model.AskedRecord(
-        raises=cast("Any", raises), limit=box.limit, time=box.time, bits=box.bits
+        raises=cast("Any", raises),
+        limit=box.limit,
+        time=box.time,
+        bits=box.bits,
+        messages=box.messages,
     )
 
 

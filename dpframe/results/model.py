@@ -123,6 +123,8 @@ class AskedRecord(Part):
     """whether the time that an answer took is part of it"""
     bits: bool = False
     """whether a search looked at the last bits of numbers"""
+    messages: bool = False
+    """whether the message of an exception is part of it"""
 
 
 class NeedRecord(Part):
@@ -358,6 +360,9 @@ class CellRecord(Part):
     counts: Free
     """counts of the statistic, whole numbers, first axis the dataset; for decisions
     `counts[dataset][decision]`. Null if the cell failed before it was counted"""
+    exceptions: list[Probability] | None = None
+    """shares of exceptions among the answers of a black box, on D and on D′; in a search on the
+    pair of the witness. Null where they do not count as answers. Old records lack it"""
     exact_shares: list[list[Number]] | None = None
     """probability of each of `counts` on D and on D′, where up to 256 bins were counted of what a
     mechanism releases, or what reached a threshold, and it knows how that is distributed; null

@@ -297,6 +297,7 @@ class Asking(NamedTuple):
     time: bool = False  # the time that each answer took is part of it
     one: bool = False  # `sample` is asked for one answer at a time
     limit: float | None = None  # seconds after which an answer counts as a TimeoutError
+    messages: bool = False  # the message of an exception is part of it
 
 
 class Shape(NamedTuple):

@@ -82,6 +82,11 @@ class Arm(ABC):
         self.seen = Seen(np.zeros((2, 0), np.int64), 0)
         self.earned = 0.0  # logarithm of what its rounds have earned against the claim
 
+    @property
+    def exceptions(self) -> list[float] | None:
+        """Shares of exceptions among its answers, on D and on D′; None if none count."""
+        return None
+
     @abstractmethod
     def first(self) -> int:
         """Return the draws of each dataset that `warm_up` will make."""

@@ -90,6 +90,7 @@ class BlackBoxArm(Arm):
         self._learned = 0  # answers that were kept when attacks last learned
         self._width = 0  # columns of these answers
         self._taken = 0  # bytes of the room
+        self._raised = np.zeros(2)
 
     @property
     def paces(self) -> tuple[list[float], list[float]]:
@@ -102,6 +103,7 @@ class BlackBoxArm(Arm):
     def warm_up(self) -> None:
         self._kept = self._draws.begin(self._first)
         self._chunks, self.trials = self._first, len(self._kept[0])
+        self._note(self._kept)
         self._learn(self._kept)
 
     def next_round(self, most: int) -> int:
@@ -121,6 +123,7 @@ class BlackBoxArm(Arm):
         stop = self._draws.sizes.until(self._chunks, draws, draws)
         rows = self._draws.draw(self._chunks, stop)
         self._fresh = rows
+        self._note(rows)
         self._chunks, self.trials = stop, self.trials + len(rows[0])
         # The attacks' states fit answers as wide as those that they learned from.
         return self._events.count((rows[0][:, : self._width], rows[1][:, : self._width]))
@@ -150,16 +153,24 @@ class BlackBoxArm(Arm):
         self.seen = self._events.count((x[half:], y[half:]))
         self._learned, self._width = len(x), x.shape[1]
 
-    def only_exception(self) -> int | None:
-        """Code of the exception that all first answers, on D and on D′, were; None if they differ.
+    def _note(self, both: tuple[HostArray, HostArray]) -> None:
+        self._raised += [Answers(rows).raised.sum() for rows in both]
+
+    @property
+    def exceptions(self) -> list[float]:
+        """Shares of exceptions among all answers, on D and on D′."""
+        found: list[float] = (self._raised / max(1, self.trials)).tolist()
+        return found
+
+    def only_raises(self) -> set[int]:
+        """Return the kinds of the first answers if all, on D and on D′, were exceptions.
 
         To be called after `warm_up`.
         """
         assert self._kept is not None
         both = [Answers(rows) for rows in self._kept]
-        kinds = np.unique(np.concatenate([answers.kinds for answers in both]))
-        silent = len(kinds) == 1 and all(bool(answers.raised.all()) for answers in both)
-        return int(kinds[0]) if silent else None
+        silent = all(bool(answers.raised.all()) for answers in both)
+        return {int(kind) for answers in both for kind in answers.kinds} if silent else set()
 
     def _event(
         self, column: int, words: Mapping[int, str], *, is_above: bool

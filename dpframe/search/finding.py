@@ -93,6 +93,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         found,
         counts=[[n - hits[0], hits[0]], [n - hits[1], hits[1]]],
         trials=trials,
+        exceptions=arm.exceptions,
         statistic={"name": "Witness", "event": event},
         estimate=checked(estimate, certified=True, tested=tested),
         certified=True,

@@ -24,6 +24,7 @@ from dpframe.spec.audit import Cell
 from dpframe.stats.betting import events
 from dpframe.workers.scheduling import GRACE, Clock, Overdue
 from dpframe.workers.sensitivity import SensitivityCheck
+from dpframe.workers.trial_call import only_exceptions
 
 if TYPE_CHECKING:
     from dpframe.search.runner import Settings
@@ -41,11 +42,6 @@ PROMISING = 3.0  # standard errors beyond a claim that are hardly the luck of on
 LUCK = 1.0  # standard errors that the luckiest of a pair's events owes to its luck
 
 NO_PAIR = "the neighbourhood proposed no pair in which D and D′ differ"
-
-ONE_EXCEPTION = (
-    "all answers, on D and on D′ of every pair, were one and the same exception: nothing is tested"
-    ". The last one {}"
-)
 
 PROPOSE = "proposals"  # stream of the neighbourhood's random numbers
 
@@ -91,8 +87,7 @@ class SearchRun:
         self._waiting: list[Pair] = []  # proposed pairs that were not drawn from yet
         self._asked_at = 0  # draws at the last proposal
         self._most_begun: int | None = None  # pairs begun until half of the time was spent
-        self._silent = 0  # pairs on which every answer was one exception
-        self._raised = "has no text"  # the last of these exceptions, in words
+        self._raised: set[int] = set()  # kinds on pairs on which every answer was an exception
         self._rounds = 0
         self._zs: dict[int, tuple[Any, float]] = {}  # results of `_z`, with their arguments
 
@@ -169,7 +164,8 @@ class SearchRun:
             self._asked_at = self.drawn
             return True
         if not self.arms:
-            raise CellError(ONE_EXCEPTION.format(self._raised) if self._silent else NO_PAIR)
+            said = "all answers of every pair", self._raised, self.settings.source.words
+            raise CellError(only_exceptions(*said) if self._raised else NO_PAIR)
         arm, leads = self._next()
         looked = self._look_at(arm)
         draws = looked or arm.next_round(self._left)
@@ -233,9 +229,8 @@ class SearchRun:
             self._waiting.clear()
             return
         arm.warm_up()
-        if isinstance(arm, BlackBoxArm) and (code := arm.only_exception()) is not None:
-            self._silent += 1
-            self._raised = self.settings.source.words.get(code, self._raised)
+        if isinstance(arm, BlackBoxArm) and (kinds := arm.only_raises()):
+            self._raised |= kinds
         else:
             self.arms.append(arm)
             self._known[pair] = arm

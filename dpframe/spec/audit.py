@@ -40,6 +40,7 @@ class Choice(Generic[P]):
     time: bool = False  # whether the time that an answer takes is part of it
     limit: float | None = None  # seconds that one answer may take
     bits: bool = False  # whether a search without attacks of its own looks at last bits
+    messages: bool = False  # whether the message of an exception is part of it
     environment: str = ""  # digest of what is installed where it runs; "" for this interpreter
 
 

@@ -278,9 +278,10 @@ def _with(params: dict[str, Any]) -> str:
 
 def _choose(member: Member, value: Any) -> Chosen:
     entry = member.entry
-    how = {"raises": member.raises, "limit": member.limit, "time": member.time, "bits": member.bits}
+    named = ("raises", "limit", "time", "bits", "messages")
+    how: dict[str, Any] = {name: getattr(member, name) for name in named}
     known = (entry.name, member.label, entry.distribution, entry.version)
-    choice = Choice(*known, value, **how)  # type: ignore[arg-type]
+    choice = Choice(*known, value, **how)
     return Chosen(choice, [entry.distribution, entry.name, value.params()])
 
 

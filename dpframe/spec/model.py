@@ -138,6 +138,9 @@ class OutputsTable(Table):
     bits: bool = False
     """If true, a search looks at the last bits of floating-point numbers. They tell correct
     mechanisms with floating-point noise apart if all digits are published."""
+    messages: bool = False
+    """If true, the message of an exception is part of it, beside its type and the line that raised
+    it. A message may hold the data that a mistake of the box was made with."""
 
 
 class MechanismTable(EntryTable):

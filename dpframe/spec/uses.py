@@ -42,6 +42,7 @@ class Member:
     limit: float | None = None
     time: bool = False
     bits: bool = False
+    messages: bool = False
 
     @property
     def kind(self) -> str:
@@ -130,7 +131,7 @@ def _member(
             return None
         params = {"environment": table.environment, **params}
     outputs = table.outputs or OutputsTable()
-    how = (table.raises, table.limit, outputs.time, outputs.bits)
+    how = (table.raises, table.limit, outputs.time, outputs.bits, outputs.messages)
     return Member(path, label, entry, params, names, *how)
 
 

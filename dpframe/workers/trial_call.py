@@ -23,10 +23,11 @@ from dpframe.sampling.address import (
     for_a_box,
     of_answers,
 )
+from dpframe.workers.program.answer_encoding import code_of_trace
 from dpframe.workers.scheduling import GRACE, Load, Overdue, RaisedError, Request, at_once
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dpframe.common.types import HostArray
     from dpframe.interfaces.mechanism import HostMechanism
@@ -46,10 +47,6 @@ COMPANY = (
 )
 
 
-class OnlyRaisesError(CellError):
-    """Every answer on both datasets was the same exception."""
-
-
 class _Tried(NamedTuple):
     """Outputs of one worker for one dataset."""
 
@@ -66,7 +63,8 @@ def asking_of(cell: Cell) -> Asking | None:
     alone = timed or limit is not None
     if not (releases or alone or looks or cell.search is not None or raises == "answer"):
         return None
-    return Asking(raises != "fail", timed, alone and not releases, limit)
+    messages = cell.mechanism.messages
+    return Asking(raises != "fail", timed, alone and not releases, limit, messages)
 
 
 def first_call(mechanism: HostMechanism, cell: Cell, run: RunSettings, source: Source) -> Shape:
@@ -84,7 +82,8 @@ def first_call(mechanism: HostMechanism, cell: Cell, run: RunSettings, source: S
     try:
         with source.lend(load, 2) as workers:
             deadline = None if limit is None else time.monotonic() + max(limit, GRACE)
-            return _Trial(cell.seed, workers, source, deadline).shape(asking_of(cell))
+            trial = _Trial(cell.seed, workers, source, deadline)
+            return trial.shape(asking_of(cell), messages=cell.mechanism.messages)
     except Overdue:
         raise CellError(
             f"the first call of sample did not come back within the {limit:g} s of run.seconds"
@@ -99,12 +98,12 @@ class _Trial:
         self.deadline = deadline
         self.stream, self.chunk = Stream(seed, "shape", 0, PROBE), 0
 
-    def shape(self, asking: Asking | None) -> Shape:
+    def shape(self, asking: Asking | None, *, messages: bool) -> Shape:
         if asking is None:
             arrays = self._call(0, None, ROWS)
             if not arrays[0].told.answering:
                 return _of_arrays([one.outputs for one in arrays])
-            asking = Asking(raises=False)
+            asking = Asking(raises=False, messages=messages)
         try:
             found = self._both(asking, ROWS)
         except RaisedError:
@@ -140,17 +139,35 @@ def _of_arrays(found: list[HostArray]) -> Shape:
     return first
 
 
-def _look_for_answers(found: list[_Tried], words: dict[int, str]) -> None:
-    """Raise OnlyRaisesError if there is nothing but one exception."""
+def _look_for_answers(found: list[_Tried], words: Mapping[int, str]) -> None:
+    """Raise CellError if there is nothing but exceptions."""
     answers = [Answers(one.outputs) for one in found]
-    kinds = {kind for each in answers for kind in each.kinds.tolist()}
-    if len(kinds) == 1 and all(each.raised.all() for each in answers):
-        what = words.get(kinds.pop(), "raises an exception")
+    if all(each.raised.all() for each in answers):
         number = sum(len(each.kinds) for each in answers)
-        raise OnlyRaisesError(
-            f"all of the first {number} answers, on D and on D′, were one exception, so nothing "
-            f"would be tested: it {what}"
-        )
+        kinds = (kind for each in answers for kind in each.kinds.tolist())
+        raise CellError(only_exceptions(f"all of the first {number} answers", kinds, words))
+
+
+MOST_TOLD = 3  # exceptions that a reason tells
+
+
+def only_exceptions(which: str, kinds: Iterable[int], words: Mapping[int, str]) -> str:
+    """Say that answers on both datasets were nothing but exceptions, and where these came from.
+
+    Args:
+        which: answers.
+        kinds: codes of their kinds.
+        words: texts of codes.
+    """
+    told = []
+    for kind in sorted(set(kinds)):
+        known = words.get(kind, "an exception").removeprefix("raises ")
+        told.append(words.get(code_of_trace(kind), known))
+    more = f", and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+    return (
+        f"{which}, on D and on D′, were exceptions, so nothing is tested: "
+        f"{'; '.join(told[:MOST_TOLD])}{more}"
+    )
 
 
 # Attacks see arrays of numbers as they are; of answers of any kind they see what they ask for.

@@ -146,8 +146,9 @@ def test_an_exception_is_no_answer_where_the_test_says_so() -> None:
         return noisy_sum(data)
 
     over = {"d0": D0, "d1": D1, "epsilon": 1.0, **BUDGET}
-    with pytest.raises(ViolationError, match="raises ValueError"):
+    with pytest.raises(ViolationError, match="raises ValueError at ") as found:
         assert_dp(refuses, **over)
+    assert str(found.value).partition("\n")[0].endswith("100 % on D′ were exceptions)")
     with pytest.raises(UndecidedError, match=r"could not be audited: .*ValueError: too much"):
         assert_dp(refuses, raises="fail", **over)
 

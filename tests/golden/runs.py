@@ -35,6 +35,7 @@ import math
 import os
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -215,7 +216,9 @@ def encodings() -> dict[str, Any]:
 
 
 def _answer(value: Any) -> dict[str, Any]:
-    read: Any = encode_raised if isinstance(value, BaseException) else encode
+    read: Any = encode
+    if isinstance(value, BaseException):
+        read = partial(encode_raised, messages=True)
     try:
         kind, content, numbers = read(value)
     except Exception as error:

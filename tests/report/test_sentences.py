@@ -43,3 +43,24 @@ def test_the_verdict(counts: tuple[int, ...], begins: str) -> None:
     assert text.startswith(begins)
     assert "0 of" not in text
     assert "private" not in text
+
+
+def test_a_verdict_that_may_rest_on_exceptions_says_so() -> None:
+    """Of violated cells, if there are any; and before anything else is said."""
+    cells = [made_records.cell() | {"id": f"{n}", "verdict": "consistent"} for n in range(2)]
+    cells[0]["exceptions"] = [0.0, 0.0]
+
+    def finding() -> str:
+        return verdict(as_record(made_records.record(cells, m=len(cells)))).finding
+
+    assert finding() == "No violation found"
+    cells[1]["exceptions"] = [0.99, 1.0]
+    said = "99 % of the answers on D and 100 % on D′ were exceptions"
+    assert finding() == f"No violation found (in one cell {said})"
+    cells[0]["verdict"] = "violated"
+    assert finding() == "1 of 2 claims violated"
+    cells[0]["exceptions"] = [0.0, 0.0012]
+    said = "0 % of the answers on D and 0.12 % on D′ were exceptions"
+    assert finding() == f"1 of 2 claims violated (in one cell {said})"
+    del cells[1]
+    assert finding() == f"1 of 1 claim violated ({said})"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LEAKS: list[tuple[Any, float, str]] = [
     (boxes.nan_goes_through, 1.0, "gives float, NaN"),
-    (boxes.raises_for_huge, 1.0, "raises ValueError: # is outside of the range"),
+    (boxes.raises_for_huge, 1.0, r"raises ValueError at [\w/]*leaky_boxes.py:\d+"),
     (boxes.classes_of_data, 1.0, r"array of shape \(\d,\)"),
     (boxes.bound_used_twice, 1.0, "the output is from"),
     (boxes.last_bit_is_bare, 1.0, "output 1 is 1 or more"),
@@ -162,8 +162,8 @@ def test_a_box_that_always_raises_is_no_right_box() -> None:
 
     found = searched(broken)
     assert found.estimate is None
-    assert "one and the same exception" in str(found.reason)
-    assert "The last one raises " in str(found.reason)
+    assert "all answers of every pair, on D and on D′, were exceptions" in str(found.reason)
+    assert "RuntimeError: not installed (" in str(found.reason)
 
 
 def test_chunks_grow_with_their_number_and_not_with_the_machine() -> None:

@@ -6,12 +6,14 @@ import dataclasses
 import datetime
 import math
 import random
+import re
 import struct
 import sys
 from collections import OrderedDict, namedtuple
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -349,15 +351,16 @@ def test_numbers_in_their_order():
 
 
 def test_exceptions_by_class_and_message_without_its_numbers():
-    found = [encode_raised(ValueError(f"array of length {n} at {hex(n + 2**40)}")) for n in (3, 12)]
+    told = partial(encode_raised, messages=True)
+    found = [told(ValueError(f"array of length {n} at {hex(n + 2**40)}")) for n in (3, 12)]
     assert found[0][0] == found[1][0] == "raises ValueError: array of length # at 0x"
     assert found[0][1] != found[1][1]
     assert found[0][2] == [3.0]
-    at = [encode_raised(ValueError(f"{hex(n + 2**40)}")) for n in (3, 12)]
+    at = [told(ValueError(f"{hex(n + 2**40)}")) for n in (3, 12)]
     assert at[0] == at[1]
-    assert encode_raised(KeyError("x"))[0] == "raises KeyError: 'x'"
-    assert encode_raised(SystemExit())[0] == "raises SystemExit"
-    assert encode_raised(TypeError("dtype float64 of [1. 2. -3e5]"))[0] == (
+    assert told(KeyError("x"))[0] == "raises KeyError: 'x'"
+    assert told(SystemExit())[0] == "raises SystemExit"
+    assert told(TypeError("dtype float64 of [1. 2. -3e5]"))[0] == (
         "raises TypeError: dtype float64 of [#]"
     )
 
@@ -365,8 +368,71 @@ def test_exceptions_by_class_and_message_without_its_numbers():
         def __str__(self):
             raise RuntimeError
 
-    assert encode_raised(OddError())[0] == "raises OddError"
-    assert len(encode_raised(ValueError("word " * 10**5))[0]) < 300
+    assert told(OddError())[0] == "raises OddError"
+    assert len(told(ValueError("word " * 10**5))[0]) < 300
+
+
+def raised(call, *args, **how):
+    """Encode what a call raises."""
+    try:
+        call(*args)
+    except BaseException as error:
+        return encode_raised(error, **how)
+    raise AssertionError
+
+
+def test_the_kind_of_an_exception_is_its_class_and_the_line_that_raised_it():
+    def reshaped(values):
+        return np.asarray(values).reshape(3, 3)
+
+    def either(number):
+        if number > 1:
+            raise ValueError(f"{number} is above 1")
+        raise ValueError(f"{number} is below 1")
+
+    first, second = raised(reshaped, [1, 2]), raised(reshaped, [3.25, 4, 5])
+    assert first == second
+    assert re.fullmatch(r"raises ValueError at [\w/]*test_answer_encoding\.py:\d+", first[0])
+    assert raised(either, 2) == raised(either, 3) != raised(either, 0)
+    assert raised(either, 2)[2] == []
+    assert raised(either, 2, messages=True)[1] != raised(either, 3, messages=True)[1]
+    assert raised(either, 2, messages=True)[2] == [2.0, 1.0]
+    assert raised(either, 2, messages=True)[0] == raised(either, 2)[0] + ": # is above #"
+
+
+def test_places_do_not_depend_on_the_machine():
+    code = "def f():\n    raise KeyError(3)"
+    for file, name, place in (
+        ("/home/a/box.py", "dpframe_program_box", "box.py:2"),
+        ("/site-packages/lib/sub/x.py", "lib.sub.x", "lib/sub/x.py:2"),
+        ("/site-packages/lib/__init__.py", "lib", "lib/__init__.py:2"),
+        ("C:\\b\\box.py", "box", "box.py:2"),
+        ("<generated-17 at 0x7fffaa>", "x", "<generated-# at #>:2"),
+    ):
+        space: dict = {"__name__": name}
+        exec(compile(code, file, "exec"), space)
+        assert raised(space["f"])[0] == f"raises KeyError at {place}"
+
+    def deeper(n):
+        return deeper(n + 1) + (n and 1)
+
+    assert raised(deeper, 0)[0] == "raises RecursionError"
+
+
+def test_a_traceback_in_one_line():
+    def inner():
+        raise ValueError("too\nbad")
+
+    def outer():
+        inner()
+
+    try:
+        outer()
+    except ValueError as error:
+        told = encoding.traced(error)
+    assert re.fullmatch(r"ValueError: too bad \((\S+:\d+ in \S+( → )?){3}\)", told)
+    assert told.endswith(" in inner)")
+    assert encoding.traced(KeyError("x")) == "KeyError: 'x'"
 
 
 def test_what_shows_nothing_is_refused(monkeypatch):

@@ -69,6 +69,19 @@ class Answering(HostMechanism, name="answering"):
                 raise ValueError("never mind")
             case "raises only":
                 raise ValueError("large" if high else "small")
+            case "answers four times":
+                CALLS.append(data)
+                if len(CALLS) > 4:
+                    raise KeyError("gone")
+                return 1.0
+            case "reshapes":
+                return np.append(data, noise).reshape(17, 1)
+            case "says more":
+                if noise < 0.5:
+                    raise ValueError("large" if high else "small")
+                return 1.0
+            case "gives a zip":
+                return zip([noise]) if high else [noise]
             case "constant":
                 return {"a": [1.0, None]}
             case "table":
@@ -115,6 +128,7 @@ class Prepared(HostMechanism, name="prepared"):
 
 
 BUILT: list[Any] = []
+CALLS: list[Any] = []
 PLUGINS: list[Any] = [Raises, Large, Together, Answering, Listing, Prepared]
 
 
@@ -161,16 +175,20 @@ def test_answers_that_never_change_are_no_sign_of_a_fault():
     assert rates(audited("raises", what="constant")) == [0.0, 0.0]
 
 
-def test_exceptions_alone_may_tell_the_datasets_apart():
-    assert rates(audited("raises", what="raises only")) == [1.0, 1.0]
+def test_the_shares_of_exceptions_are_recorded_and_said_first():
+    cell = audited("raises", what="raises")
+    zero, one = cell["exceptions"]
+    assert [round(TRIALS * share) for share in (zero, one)] == [row[1] for row in cell["counts"]]
 
 
 @pytest.mark.parametrize(
     ("what", "says"),
     [
-        ("always raises", "all of the first .* answers.*it raises ValueError: never mind"),
+        ("always raises", r"first .* answers.* ValueError: never mind \(.*py:\d+ in release\)"),
+        ("raises only", r"first .* answers.*were exceptions.*: ValueError: (large|small) "),
+        ("answers four times", "all answers, on D and on D′, were exceptions.*: KeyError: 'gone'"),
         ("ignores the seed", "gave other outputs the second time at the same address"),
-        ("unreadable", "an answer cannot be read: .*shows nothing: say in `attributes`"),
+        ("unreadable", "were exceptions.* an answer cannot be read: .*say in `attributes`"),
         ("memory", "raised MemoryError"),
     ],
 )
@@ -335,3 +353,39 @@ def test_what_may_hold_more_than_numbers_is_refused(of: str) -> None:
 def test_padding_between_numbers_is_no_change_of_outputs() -> None:
     for cell in of_arrays("long", {"use": "identity"}, *LOOKS):
         assert (cell["status"], cell["verdict"]) == ("ok", "consistent"), cell["reason"]
+
+
+def looked_at(what: str, look: str, **table: Any) -> dict[str, Any]:
+    """One view of all answers."""
+    mechanism = {"use": "answering", "params": {"what": what}, **table}
+    document = spec(mechanism, trials=TRIALS)
+    document["attack"] = [{"use": "answers", "params": {"look": look}}]
+    document["estimator"] = [{"use": "order-statistics"}]
+    (cell,) = cells(document, plugins=PLUGINS)
+    return cell
+
+
+@pytest.mark.parametrize("look", ["kinds", "values", "numbers"])
+def test_a_mistake_of_a_box_is_no_verdict(look: str) -> None:
+    """Its message holds the data, which tell D from D′ well."""
+    cell = looked_at("reshapes", look)
+    assert cell["status"] == "failed"
+    assert "cannot reshape array" in cell["reason"]
+
+
+@pytest.mark.parametrize("look", ["kinds", "values"])
+def test_messages_count_only_if_they_are_asked_for(look: str) -> None:
+    cell = looked_at("says more", look)
+    assert cell["estimate"]["epsilon_lower"] == 0.0
+    cell = looked_at("says more", look, outputs={"messages": True})
+    assert cell["estimate"]["epsilon_lower"] > 0.5
+    assert cell["asked"]["messages"] is True
+
+
+def test_the_type_of_what_cannot_be_read_tells_the_datasets_apart() -> None:
+    cell = looked_at("gives a zip", "kinds")
+    assert cell["status"] == "ok", cell["reason"]
+    assert cell["estimate"]["epsilon_lower"] > 3
+    assert cell["exceptions"] == [0.0, 1.0]
+    failed = looked_at("gives a zip", "kinds", raises="fail")
+    assert "an answer cannot be read" in failed["reason"]

@@ -71,6 +71,9 @@ class Sampler:
         Raises:
             Refused: the outputs cannot be counted; those before were yielded.
         """
+        how = task.get("answers") or {}
+        self.scribe.raises = bool(how.get("raises"))
+        self.scribe.messages = bool(how.get("messages"))
         ready: list[Chunk] = []
         since, timer = monotonic(), Timer()
         for chunk in range(task["first"], task["stop"]):

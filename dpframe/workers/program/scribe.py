@@ -48,6 +48,8 @@ class Scribe:
 
     def __init__(self, attributes: Sequence[str]) -> None:
         self.attributes = tuple(attributes)
+        self.raises = False  # an answer that cannot be read is one, of which the type is known
+        self.messages = False  # the messages of exceptions count
         self.words: dict[int, str] = {}  # what codes stand for, if the run was not told yet
         self._told: set[int] = set()
         self._once: set[int] = set()  # codes of values that came; at the next time they get words
@@ -89,6 +91,7 @@ class Scribe:
                     if not raises or isinstance(error, (MemoryError, encoding.UnreadableError)):
                         raise
                     answer = self.raised(error)
+                    error.__traceback__ = None  # else it grows, if the same object is raised again
                 if time:
                     seconds.append(perf_counter() - started)
                 answers.append(held(answer))
@@ -105,13 +108,24 @@ class Scribe:
 
     def raised(self, error: BaseException) -> Encoded:
         """Encode an exception that is an answer."""
-        return self._encoded(encoding.encode_raised(error), None)
+        found = self._encoded(encoding.encode_raised(error, messages=self.messages), None)
+        if (trace := encoding.code_of_trace(found.kind)) not in self._told:
+            self._say(trace, encoding.traced(error))
+        return found
 
     def encoded(self, answer: Any) -> Encoded:
         """Encode one answer of any kind."""
         if isinstance(answer, (Exception, SystemExit)):  # an item of a list: some calls failed
             return self.raised(answer)
-        return self._encoded(encoding.encode(answer, self.attributes), native_shape(answer))
+        try:
+            found = encoding.encode(answer, self.attributes)
+        except encoding.UnreadableError as problem:
+            if not self.raises:
+                raise
+            only = self._encoded(encoding.encode_unreadable(answer), None)
+            self._say(encoding.code_of_trace(only.kind), f"an answer cannot be read: {problem}")
+            return only
+        return self._encoded(found, native_shape(answer))
 
     def lay_out(self, asked: Asked, width: int | None) -> Any:
         """Return answers as rows of 3 + width words; None: as wide as the widest."""

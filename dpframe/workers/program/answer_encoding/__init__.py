@@ -9,8 +9,9 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from .codes import ABSENT, ABSENT_NUMBER, LONGEST, MOST_NUMBERS, NAN, WHOLE, UnreadableError
-from .codes import code, code_of_kind, encode_raised, flags, in_short, in_words, number_of
-from .codes import numbers_in, of_int, plain, short, sized_prefix, texts_in
+from .codes import code, code_of_kind, code_of_trace, encode_raised, encode_unreadable, flags
+from .codes import in_short, in_words, number_of, numbers_in, of_int, place_of, plain, short
+from .codes import sized_prefix, texts_in, traced
 from .libraries import content_of, is_masked, of_array, used_bytes
 from .reader import Reader
 
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["ABSENT", "ABSENT_NUMBER", "LONGEST", "MOST_NUMBERS", "NAN", "WHOLE", "UnreadableError"]
-__all__ += ["code", "code_of_kind", "content_of", "encode", "encode_raised", "flags", "in_short"]
-__all__ += ["in_words", "is_masked", "of_array", "packed", "row", "short", "sized_prefix"]
-__all__ += ["texts_in", "used_bytes"]
+__all__ += ["code", "code_of_kind", "code_of_trace", "content_of", "encode", "encode_raised"]
+__all__ += ["encode_unreadable", "flags", "in_short", "in_words", "is_masked", "of_array", "packed"]
+__all__ += ["place_of", "row", "short", "sized_prefix", "texts_in", "traced", "used_bytes"]
 
 
 def encode(answer: Any, attributes: Sequence[str] = ()) -> tuple[str, bytes, list[float]]:

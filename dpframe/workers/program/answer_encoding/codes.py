@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import struct
 import sys
@@ -66,6 +67,7 @@ def number_of(x: Any) -> float:
 # Kinds of answers in words.
 
 RAISES = "raises "  # the kind of every exception begins with it, and no other kind does
+UNREADABLE = ", unreadable"  # ends the kind of every answer of which only the type is known
 _MOST_TEXT = 240  # characters of a kind
 PLACES = 16  # a kind names the places of NaN and infinities among at most so many numbers
 _INF = float("inf")
@@ -73,8 +75,16 @@ _INF = float("inf")
 
 @lru_cache(maxsize=1 << 12)
 def code_of_kind(kind: str) -> int:
-    """Return 64 bits that stand for a kind; the last bit is set for exceptions."""
-    return code(kind) & ~1 | kind.startswith(RAISES)
+    """Return 64 bits that stand for a kind; the last bit is set if there is no more to see.
+
+    That is so for exceptions, and for answers that cannot be read.
+    """
+    return code(kind) & ~1 | (kind.startswith(RAISES) or kind.endswith(UNREADABLE))
+
+
+def code_of_trace(kind: int) -> int:
+    """Return the code under which a traceback is told, given the code of the kind."""
+    return code(b"trace" + struct.pack("<Q", kind))
 
 
 def name_of(kind: Any) -> str:
@@ -155,23 +165,97 @@ def numbers_in(text: str) -> tuple[list[float], str]:
     return found, _NUMBER.sub("#", text) if found else text
 
 
-def encode_raised(error: BaseException) -> tuple[str, bytes, list[float]]:
+_PACKAGE = os.path.abspath(__file__)
+for _ in ("answer_encoding", "program", "workers", "dpframe"):
+    _PACKAGE = os.path.dirname(_PACKAGE)
+_AUTHORS = os.path.join(_PACKAGE, "builtin") + os.sep
+_MOST_STEPS = 6  # of a traceback
+_MOST_SAID = 300  # characters of a message
+
+
+def encode_raised(
+    error: BaseException, *, messages: bool = False
+) -> tuple[str, bytes, list[float]]:
     """Encode an exception that a mechanism raised, like `encode`.
 
-    The kind is its class and its message without numbers; the numbers are those of the message.
-    Addresses of objects are left out everywhere.
+    The kind is its class and the line that raised it. A message may hold the data, or an array as
+    NumPy prints it. So it counts only if asked for: without its numbers it then is part of the
+    kind, and these are the numbers. Addresses of objects are left out everywhere.
+
+    Args:
+        error: the exception.
+        messages: True if its message counts.
     """
-    name = name_of(type(error))
-    try:
-        text = str(error)
-    except Exception:  # a message that cannot be made
-        text = ""
-    text = _ADDRESS.sub("0x", text)
-    value = b"!" + sized(name.encode()) + sized(bytes_of(text))
+    name, place = name_of(type(error)), place_of(error)
+    kind = RAISES + name + (" at " + place if place else "")
+    parts = b"!" + sized(name.encode())
+    if not messages:
+        return short(kind), parts + sized(bytes_of(place)), []
+    text = _ADDRESS.sub("0x", _message(error))
     found = [_float_of(number) for number in _NUMBER.findall(text[:_MOST_READ])]
     words = _SEVERAL.sub("#", _NUMBER.sub("#", " ".join(text.split())))
-    kind = RAISES + name + (": " + words if words else "")
-    return short(kind), value, found[:MOST_NUMBERS]
+    kind += ": " + words if words else ""
+    parts += sized(bytes_of(text)) + (sized(bytes_of(place)) if place else b"")
+    return short(kind), parts, found[:MOST_NUMBERS]
+
+
+def encode_unreadable(answer: Any) -> tuple[str, bytes, list[float]]:
+    """Encode an answer of which nothing but the type is known, like `encode`."""
+    name = name_of(type(answer))[:_MOST_TEXT]
+    return name + UNREADABLE, b"?" + sized(bytes_of(name)), []
+
+
+def place_of(error: BaseException) -> str:
+    """Return file and line that raised an exception, like `sums.py:14`; "" if that is arbitrary.
+
+    A call that goes too deep, or takes too long, may be caught at any line.
+    """
+    steps = [] if isinstance(error, RecursionError) else _steps(error)
+    return "" if not steps or _is_ours(steps[-1][0]) else "{}:{}".format(*_named(*steps[-1]))
+
+
+def traced(error: BaseException) -> str:
+    """Describe an exception by its class, its message and the last steps that led to it."""
+    said = " ".join(_message(error).split())[:_MOST_SAID]
+    told = name_of(type(error)) + (": " + said if said else "")
+    steps = [
+        "{}:{} in {}".format(*_named(frame, line), frame.f_code.co_name)
+        for frame, line in _steps(error)
+        if not _is_ours(frame)
+    ]
+    return told + (f" ({' → '.join(steps[-_MOST_STEPS:])})" if steps else "")
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # a message that cannot be made
+        return ""
+
+
+def _steps(error: BaseException) -> list[tuple[Any, int]]:
+    """Return frame and line of each step of a traceback, the innermost last."""
+    found, trace = [], error.__traceback__
+    while trace is not None:
+        found.append((trace.tb_frame, trace.tb_lineno))
+        trace = trace.tb_next
+    return found
+
+
+def _is_ours(frame: Any) -> bool:
+    file = str(frame.f_code.co_filename)
+    return file.startswith(_PACKAGE + os.sep) and not file.startswith(_AUTHORS)
+
+
+def _named(frame: Any, line: int) -> tuple[str, int]:
+    """Return a file as its package calls it, without the folders of this machine; and the line."""
+    file = str(frame.f_code.co_filename)
+    if file.startswith("<"):  # made by code, perhaps with a counter or an address in its name
+        return re.sub(r"(0x[0-9a-f]+|\d+)", "#", file), line
+    parts = file.replace("\\", "/").split("/")
+    depth = str(frame.f_globals.get("__name__", "")).count(".") + 1
+    depth += parts[-1] == "__init__.py"
+    return "/".join(parts[-depth:]), line
 
 
 # Short answers, and texts in answers, in words.

@@ -171,7 +171,9 @@ def _read_masked(reader: Any, value: Any, dtype: Any, shape: tuple[int, ...]) ->
     data = value.unmasked if hasattr(value, "unmasked") else value.data
     mask = value.mask.ravel().tolist() if value.mask.shape == shape else [False] * data.size
     reader.part(b"m", sized(bytes(mask)))
-    reader.part(sized(str(getattr(value, "fill_value", None)).encode()))
+    fill = getattr(value, "_fill_value", None)  # the public name would set it
+    fill = sys.modules["numpy"].ma.default_fill_value(data) if fill is None else fill
+    reader.part(sized(str(fill).encode()))
     places = [place for place, masked in enumerate(mask, 1) if masked]
     kind = f"masked {dtype.name} array of shape {shape}, "
     kind += "masked at " + ", ".join(map(str, places)) if places else "nothing masked"
