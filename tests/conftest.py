@@ -140,7 +140,7 @@ def _whole_audits(confidence: float) -> Any:
     from dpframe.calibration import rows
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "AUDITS", 100)
+        patch.setattr(rows, "AUDITS", 30)
         return rows.together_rows(confidence, seed=0)
 
 

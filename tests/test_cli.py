@@ -146,6 +146,7 @@ def test_a_wrong_call_exits_2(arguments: list[str], message: str, tmp_path: Path
     found_wrong(worked(*arguments, cwd=tmp_path), message)
 
 
+@pytest.mark.slow
 def test_a_process_ends_with_the_code_of_a_mistake(spec: Path, tmp_path: Path) -> None:
     words = ("run", spec, "--device", "gpu")
     found_wrong(run_process(*DPFRAME, *words, cwd=tmp_path), "--device gpu")

@@ -18,6 +18,7 @@ from support.faults_at_work import RUNNING
 from support.faults_of_loading import LOADING
 from support.faults_of_specs import SPEC
 from support.faulty_plugins import ATTACK, FAILED, FINE, HEAD, SKIPPED, Fault, of
+from support.tiers import mostly_slow
 
 import dpframe
 from dpframe.common import text
@@ -113,7 +114,7 @@ def test_a_plugin_that_breaks_on_its_parameters_is_a_mistake(name: str, installe
     clean(str(caught.value), fault.says)
 
 
-@pytest.mark.parametrize("name", RUNNING)
+@pytest.mark.parametrize("name", mostly_slow(RUNNING, range(0, len(RUNNING), 3)))
 def test_a_plugin_that_breaks_at_work_fails_its_own_cells(name: str, installed: Any) -> None:
     fault = RUNNING[name]
     installed(fault.source)

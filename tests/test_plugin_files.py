@@ -69,6 +69,7 @@ def written(folder: Path, name: str, text: str) -> Path:
     return folder / name
 
 
+@pytest.mark.slow
 def test_a_box_of_a_file_is_audited(tmp_path: Path) -> None:
     written(tmp_path, "boxes.py", BOX.format(name="boxes"))
     written(tmp_path, "beside_of_boxes.py", BESIDE)

@@ -64,6 +64,7 @@ def run(directory: Path, *arguments: str, plugin: Sequence[str] = ()) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_somebody_elses_suite(tmp_path: Path) -> None:
     (tmp_path / "test_theirs.py").write_text(SUITE)
     (tmp_path / "test_with_fixture.py").write_text(FIXTURE)

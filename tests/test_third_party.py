@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from hatchling.builders.wheel import WheelBuilder
+from support.black_boxes import sample_in_this_process
 from typer.testing import CliRunner
 
 import dpframe
@@ -215,6 +216,7 @@ def test_its_executor_does_the_tasks_of_a_run(
         load(document), Invocation(tmp_path, cluster="inline:"), lambda *_: nullcontext(quiet)
     )
     assert {*done} == {"CountSegment", "DrawBox"}
+    sample_in_this_process(monkeypatch)
     wanted = dpframe.audit(document)
     assert [cell.status for cell in found.cells] == ["ok"] * 4
     assert [cell.counts for cell in found.cells] == [cell.counts for cell in wanted.cells]

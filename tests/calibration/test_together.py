@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from scipy import stats
+from support.tiers import mostly_slow
 
 from dpframe.calibration import rows, together
 from dpframe.calibration.together import Numbers, Whole
@@ -25,8 +26,13 @@ if TYPE_CHECKING:
 SEED = 4
 
 
-@pytest.mark.parametrize("confidence", [pytest.param(0.8, marks=pytest.mark.slow), 0.95])
-def test_a_right_engine_does_what_is_expected(confidence: float) -> None:
+@pytest.mark.parametrize(
+    ("confidence", "audits"), mostly_slow([(0.95, 1000), (0.95, together.AUDITS), (0.8, 3000)], [0])
+)
+def test_a_right_engine_does_what_is_expected(
+    confidence: float, audits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "AUDITS", audits)
     found = rows.together_rows(confidence, SEED)
     assert [row["promise"] for row in found] == ["kept"] * 4
     for row in found:

@@ -125,7 +125,7 @@ def test_a_bound_above_the_claim_is_a_violation_of_the_curve(claim: Claim) -> No
             assert np.all(claim.tradeoff(X) >= single - 1e-12)
 
 
-@law
+@settings(law, max_examples=20)
 @given(exact_claims)
 def test_the_curve_of_the_profile_is_the_curve(claim: Claim) -> None:
     """Lemma 7 of Koskela and Mohammadi (2024): with many points from below, and near."""

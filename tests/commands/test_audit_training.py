@@ -61,7 +61,8 @@ def test_a_record_that_goes_on_where_it_was(folder: Path, monkeypatch: pytest.Mo
     assert other.cells[0].draw_group != cell.draw_group
 
 
-def test_no_noise_is_found() -> None:
+def test_no_noise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample_in_this_process(monkeypatch)  # the slow tests of `workers` have models of their own
     record = audited(functools.partial(train, noise=0.01), claim=GaussianDP(1.0), models=60)
     (cell,) = record.cells
     assert cell.verdict == "violated"

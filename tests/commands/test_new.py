@@ -26,9 +26,8 @@ def offered(folder: Path, name: str) -> str:
     return os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
 
 
-@pytest.mark.parametrize(
-    "kind", ["mechanism", *(pytest.param(k, marks=pytest.mark.slow) for k in KINDS[1:])]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
 def test_its_tests_pass_and_its_audit_meets_its_expectations(kind: str, tmp_path: Path) -> None:
     folder = tmp_path / "made-here"
     files = new(kind, "made-here", folder)
@@ -42,6 +41,17 @@ def test_its_tests_pass_and_its_audit_meets_its_expectations(kind: str, tmp_path
     assert "2 passed" in tests.stdout
     listed = run(*DPFRAME, "plugins", "made-here", cwd=folder, **found)
     assert f"made-here · {kind} · made-here 0.1.0" in listed.stdout
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_it_writes_is_python_and_toml(kind: str, tmp_path: Path) -> None:
+    """Slow tests run it."""
+    for file in new(kind, "made-here", tmp_path / "out"):
+        text = file.read_text(encoding="utf-8")
+        if file.suffix == ".py":
+            compile(text, file.name, "exec")
+        elif file.suffix == ".toml":
+            assert tomli.loads(text)
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def searched(rng: np.random.Generator, claimed: float, rounds: int) -> Wealth:
 
 def test_a_true_claim_is_seldom_refuted_however_lucky_the_pair() -> None:
     """False-alarm rate 1e-6 for each level."""
-    rng, audits = np.random.default_rng(3), 150
+    rng, audits = np.random.default_rng(3), 80
     best = np.array([searched(rng, 1.0, 8).best for _ in range(audits)])
     for error in (0.5, 0.2):
         above = int(np.sum(best >= -math.log(error)))
@@ -154,7 +154,7 @@ def test_a_bound_is_earned_by_its_own_pair() -> None:
 @pytest.mark.parametrize("led", mostly_slow([False, True], [0]))
 def test_the_bounds_of_all_pairs_hold_together(led: bool) -> None:
     """What each pair has to earn adds up to the error: at most 1e-6 of a false alarm."""
-    rng, audits, error = np.random.default_rng(8), 150, 0.4
+    rng, audits, error = np.random.default_rng(8), 80, 0.4
     wrong = lucky = 0
     for _ in range(audits):
         wealth, arms = Wealth(0.0, led=led), [laplace(rng, 30, 0.3) for _ in range(4)]

@@ -100,7 +100,7 @@ def test_no_cut_shows_more_than_the_limit_of_every_cut(name: str) -> None:
     edges = PilotGrid().bind(*pilots)["edges"]
     fine = np.concatenate([np.linspace(-20, 20, 400_001), [3.1234567, 3.1234568]])
     true = truth((first, second), delta, np.sort(fine))
-    repeats = 120
+    repeats = 60
     found = np.array(
         [
             every_cut_shows(
@@ -124,7 +124,7 @@ def test_the_level_is_neither_exceeded_nor_given_away(of: str) -> None:
     """One cut, whose limits decide: too small about as often as two limits at half of the error."""
     edges = np.array([np.finfo(np.float64).min, np.inf])
     rng = np.random.default_rng(8)
-    repeats, n, p, q, delta = 4000, 2000, 0.5, 0.02, 0.01  # of infinity, else of minus infinity
+    repeats, n, p, q, delta = 1500, 2000, 0.5, 0.02, 0.01  # of infinity, else of minus infinity
     true = math.log((p - delta) / q)
     chosen = Chosen(UP[0], cut=1, rank=0, weight=1.0, share=1.0)
 
@@ -146,7 +146,7 @@ def test_the_chosen_thresholds_show_no_more_than_their_limit(direction: Any) -> 
     """With a pilot of another mechanism too, which chooses thresholds that say the wrong thing."""
     estimator = OrderStatistics(direction=direction)
     families = [family for family, _ in estimator.families()]
-    rng, repeats, n, missed, finite = np.random.default_rng(9), 120, 3000, 0, 0
+    rng, repeats, n, missed, finite = np.random.default_rng(9), 60, 3000, 0, 0
     for number in range(repeats):
         shift = (1.0, -1.0, 0.0)[number % 3]
         cdfs = laplace(0), laplace(1)
@@ -191,19 +191,19 @@ def of_a_rare_tail(estimator: Any, delta: float, n: int, repeats: int) -> list[A
 def test_a_limit_of_thresholds_is_called_that(estimator: Any, delta: float) -> None:
     """A cut at 500 shows an infinite loss, so a finite limit is one of the chosen thresholds."""
     assert truth(SPIKED, delta, np.array([500.0])) == math.inf
-    found = of_a_rare_tail(estimator, delta, 100_000, 40)
+    found = of_a_rare_tail(estimator, delta, 100_000, 12)
     assert any(math.isfinite(one.epsilon_upper) for one in found)
     assert {one.epsilon_upper_of for one in found} == {"chosen thresholds"}
 
 
 def test_with_enough_draws_every_cut_is_limited() -> None:
     """At a δ above the rare tail the limit is of every cut, and tight; below it never is."""
-    enough = of_a_rare_tail(OrderStatistics(), 1e-3, 1_000_000, 5)
+    enough = of_a_rare_tail(OrderStatistics(), 1e-3, 1_000_000, 2)
     true = truth(SPIKED, 1e-3, np.linspace(-20, 20, 400_001))
     for one in enough:
         assert one.epsilon_upper_of == "every cut"
         assert true <= one.epsilon_upper <= true + 0.15
-    never = of_a_rare_tail(OrderStatistics(), 1e-5, 3_000_000, 5)
+    never = of_a_rare_tail(OrderStatistics(), 1e-5, 3_000_000, 2)
     assert {one.epsilon_upper_of for one in never} == {"chosen thresholds"}
 
 

@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from dpframe.stats.gaussian import gaussian_mu_at
 
-laws = settings(derandomize=True, deadline=None, max_examples=200)
+laws = settings(derandomize=True, deadline=None, max_examples=60)
 
 
 def exact_delta(epsilon: float, mu: float) -> float:

@@ -63,12 +63,8 @@ def check(names: list[str], *, later: bool = False, seconds: float = 60.0) -> No
     assert found["summary"]["failed"] == sum(FAULTS[name].outcome == FAILED for name in names)
 
 
-def test_faults_that_leave_a_process_usable() -> None:
-    check(COMMON)
-
-
-def test_faults_that_cost_a_process() -> None:
-    check(DEAR)
+def test_faults_fail_their_own_cells() -> None:
+    check([*COMMON, *DEAR])
 
 
 @pytest.mark.slow
