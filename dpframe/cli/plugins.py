@@ -56,7 +56,7 @@ def schema(
         print_json(record_schema())
         return
     from dpframe.interfaces import registry
-    from dpframe.spec import spec_schema
+    from dpframe.spec.schema import spec_schema
 
     print_json(spec_schema(registry.load()))
 

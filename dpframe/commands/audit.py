@@ -14,7 +14,6 @@ from dpframe import __version__
 from dpframe.common.machine import StuckError, free_bytes, with_timeout, within
 from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import Estimator
-from dpframe.report.made import brief
 from dpframe.results.build import build
 from dpframe.results.model import CellRecord, EnvironmentRecord, PluginRecord, Record
 from dpframe.results.plain import text
@@ -128,7 +127,14 @@ if TYPE_CHECKING:
 
     Display = Callable[[int, int], AbstractContextManager[Progress]]
 
-Record.in_notebooks = brief
+
+def _in_notebook(record: Record) -> str:
+    from dpframe.report.made import brief
+
+    return brief(record)
+
+
+Record.in_notebooks = _in_notebook
 
 
 def audit(

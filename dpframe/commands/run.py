@@ -14,11 +14,8 @@ from dpframe.commands.audit import environment, make_plan, make_record, plugin_r
 from dpframe.common import folder
 from dpframe.errors import DpframeError, RecordError
 from dpframe.interfaces import registry
-from dpframe.report import made as github
-from dpframe.report.files import markdown
 from dpframe.results import store as records
 from dpframe.results.build import first_seed, installed_records, spec_record
-from dpframe.spec.document import Locator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,6 +39,8 @@ def announce(record: Record, environment: Mapping[str, str], say: Callable[[str]
         say: prints a line where the runner reads it; told of a summary that cannot be written too.
     """
     if environment.get("GITHUB_ACTIONS") == "true":
+        from dpframe.report import made as github
+
         file = _from_checkout(record.spec.path, environment.get("GITHUB_WORKSPACE"))
         for line in github.alarms(record, file, lines_of(record).get):
             say(line)
@@ -54,6 +53,8 @@ def announce(record: Record, environment: Mapping[str, str], say: Callable[[str]
 
 def lines_of(record: Record) -> dict[str, int]:
     """Find the line of each mechanism in the spec, by label."""
+    from dpframe.spec.document import Locator
+
     try:
         spec: dict[str, Any] = tomli.loads(record.spec.text)
     except ValueError:
@@ -82,6 +83,8 @@ def _from_checkout(path: str, checkout: str | None) -> str:
 
 
 def _append(record: Record, summary: Path) -> None:
+    from dpframe.report.files import markdown
+
     there = summary.stat().st_size if summary.exists() else 0
     text = markdown.document(record, most=MOST_SUMMARY - there - 1).encode()
     with summary.open("ab") as out:

@@ -19,7 +19,6 @@ from dpframe.interfaces.mechanism import ForeignMechanism, HostMechanism
 from dpframe.interfaces.plugin_files import CODE
 from dpframe.results.build import claim_record
 from dpframe.sampling.address import digest
-from dpframe.workers.requirements import requirements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,7 +141,11 @@ def question_of_search(
     search = cell.search
     mechanism: Any = search.mechanism.value
     boxed = isinstance(mechanism, HostMechanism)
-    libraries = requirements((mechanism,), ()).libraries if boxed else {}
+    libraries: Any = {}
+    if boxed:
+        from dpframe.workers.requirements import requirements
+
+        libraries = requirements((mechanism,), ()).libraries
     return digest(
         {
             "mechanism": [_chosen(search.mechanism), *program_code(mechanism), libraries],

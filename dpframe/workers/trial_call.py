@@ -23,7 +23,6 @@ from dpframe.sampling.address import (
     for_a_box,
     of_answers,
 )
-from dpframe.workers.program.answer_encoding import code_of_trace
 from dpframe.workers.scheduling import GRACE, Load, Overdue, RaisedError, Request, at_once
 
 if TYPE_CHECKING:
@@ -159,6 +158,8 @@ def only_exceptions(which: str, kinds: Iterable[int], words: Mapping[int, str]) 
         kinds: codes of their kinds.
         words: texts of codes.
     """
+    from dpframe.workers.program.answer_encoding import code_of_trace
+
     told = []
     for kind in sorted(set(kinds)):
         known = words.get(kind, "an exception").removeprefix("raises ")

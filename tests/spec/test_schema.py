@@ -7,8 +7,8 @@ import pytest
 
 from dpframe import Pair
 from dpframe.interfaces.registry import Entry, Registry
-from dpframe.spec import spec_schema
 from dpframe.spec.model import SpecTable
+from dpframe.spec.schema import spec_schema
 
 
 class Point(NamedTuple):
