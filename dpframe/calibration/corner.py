@@ -14,13 +14,11 @@ often as it may, and each event is held to its own share.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import special
 
 from dpframe.calibration.experiment import Part
 from dpframe.common.types import Tree
@@ -28,12 +26,11 @@ from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.estimator import Estimate
 from dpframe.sampling.address import precision_of
 from dpframe.spec.audit import RunSettings
+from dpframe.stats.corner import ROUNDING, probability_of
 
 # Draws per dataset, and the mean number of errors among them: enough that counts are fine steps,
 # few enough that the corner is sharp. The level of a bound does not depend on them.
 TRIALS, ERRORS = 100_000, 100
-REACH = 6.0  # standard deviations around the mean within which counts are enumerated
-ROUNDING = 1e-5  # relative error of a probability that is not a mistake of its level
 
 
 class Corner(NamedTuple):
@@ -106,9 +103,9 @@ def at_corner(
 
         return Corner(
             epsilon=epsilon,
-            exceedance=_probability(table, bound_exceeds, error),
+            exceedance=probability_of(bound_exceeds, trials, rate, error),
             share=shares[largest],
-            of_share=_probability(table, share_exceeds, shares[largest] * error),
+            of_share=probability_of(share_exceeds, trials, rate, shares[largest] * error),
             spent=math.fsum(shares),
         )
 
@@ -155,41 +152,3 @@ class Estimates:
                 "estimate", lambda: self.estimator.estimate(self.layout, counts, self.query)
             )
         return self._made[k, u]
-
-
-def _probability(table: Estimates, hit: Callable[[int, int], bool], promised: float) -> float:
-    """Sum the probability of the counts that hit.
-
-    With fewer errors a bound is higher, so the counts that hit lie below an edge. If their
-    probability exceeds the promise, this is checked count by count, likely ones first.
-    """
-    n, rate = table.trials, table.rate
-    deviation = math.sqrt(n * rate * (1 - rate))
-    low = max(0, math.floor(n * rate - REACH * deviation))
-    high = min(n, math.ceil(n * rate + REACH * deviation))
-    edge = _edge(hit, low, high)
-    below = special.bdtr(np.arange(high + 1), n, rate)
-    mass = np.diff(below, prepend=0.0)
-    found = math.fsum(mass[k] * below[u] for k, u in edge.items())
-    if found <= promised:
-        return found
-    points = [(mass[k] * mass[u], k, u) for k, top in edge.items() for u in range(low, top + 1)]
-    seen = 0.0
-    for probability, k, u in sorted(points, reverse=True):
-        seen += float(probability) if hit(k, u) else 0.0
-        if seen > promised * (1 + 2 * ROUNDING):
-            return found
-    return seen
-
-
-def _edge(hit: Callable[[int, int], bool], low: int, high: int) -> dict[int, int]:
-    """Return for each k the largest u that hits, found by going down along the edge."""
-    k, u = low, high
-    edge: dict[int, int] = {}
-    while k <= high and u >= low:
-        if hit(k, u):
-            edge[k] = u
-            k += 1
-        else:
-            u -= 1
-    return edge

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -18,12 +20,19 @@ from dpframe.interfaces.checks import statistic_of, zero_of
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.results.answer import checked
 from dpframe.scores.count import update
+from dpframe.stats.corner import ROUNDING, probability_of
 from dpframe.testing import plugins
 from dpframe.testing.plugins import ERROR, LeftOut, Trial
 
 TRIALS_EACH = 1000  # scores per dataset of one audit
 REPEATS = 200  # audits at a truth
 CONFIDENCE = 0.9  # of a bound that is calibrated: one in ten may exceed the truth
+LEVELS = (0.9, 0.99, 0.999)  # a wrong radius can look right at one of them
+CORNERS = ((100, 50), (200, 200 / (1 + math.e)), (10_000, 20))
+"""Draws on each dataset, and how many of them the better way of deciding gets wrong on average. The
+p-value, which takes long, is tested at the first."""
+EVENTS = 3  # with the largest shares of the error, which are held to them
+IID = "independent, identically distributed outputs"
 LOUD = 8.0  # a loss that no estimator overlooks
 
 
@@ -225,6 +234,93 @@ def _calibrated(asked: Asked) -> None:
         )
 
 
+class _Corner:
+    """Estimates of an estimator that sees outputs with two values, by how many are wrong."""
+
+    def __init__(self, asked: Asked, trials: int, rate: float, confidence: float) -> None:
+        self.asked, self.trials, self.confidence = asked, trials, confidence
+        self.truth = math.log((1 - rate) / rate)
+        self.claim = PureDP(self.truth) if trials == CORNERS[0][0] else None
+        ones = round(rate * trials)
+        values = np.array([0, 1], bool if asked.decides else np.float32)
+        sides = [np.repeat(values, (trials - n, n)) for n in (ones, trials - ones)]
+        self.layout: Tree = ()
+        if asked.statistic.needs_pilot():
+            self.layout = jax.tree.map(np.asarray, asked.statistic.bind(*sides))
+        self.ones = [
+            asked.counts(self.layout, [values[place : place + 1] for place in places])
+            for places in ((0, 2), (1, 2), (2, 0), (2, 1))
+        ]
+        self.known: dict[tuple[int, int], Estimate] = {}
+        self.shares = self.estimate(ones, ones).shares
+
+    def estimate(self, k: int, u: int) -> Estimate:
+        """Return the estimate from k false positives and u false negatives, made once."""
+        if (k, u) not in self.known:
+            times = (self.trials - k, k, u, self.trials - u)
+            counts = jax.tree.map(
+                lambda *leaves: sum(n * leaf for n, leaf in zip(times, leaves, strict=True)),
+                *self.ones,
+            )
+            asked = (self.layout, counts, self.trials, self.confidence, self.claim)
+            self.known[k, u] = self.asked.ask(*asked)
+        return self.known[k, u]
+
+    def hits(self) -> Iterator[tuple[str, float, Callable[[int, int], bool]]]:
+        """Yield what may happen, the most that its probability may be, and if it does."""
+        truth, error = self.truth + 1e-6, 1 - self.confidence
+
+        def lower(k: int, u: int) -> float:
+            return self.estimate(k, u).epsilon_lower or 0.0
+
+        def p_value(k: int, u: int) -> float:
+            found = self.estimate(k, u).p_value
+            return 1.0 if found is None else found
+
+        def share(number: int, k: int, u: int) -> bool:
+            own = self.estimate(k, u).shares[number : number + 1]
+            return bool(own) and own[0].epsilon_lower > truth
+
+        yield "the bound exceeds the truth", error, lambda k, u: lower(k, u) > truth
+        if self.claim is not None:
+            yield "the p-value rejects it", error, lambda k, u: p_value(k, u) <= error
+        largest = sorted(enumerate(self.shares), key=lambda each: -each[1].error)[:EVENTS]
+        for number, each in largest:
+            yield (
+                f"event {number} alone exceeds the truth",
+                each.error * error,
+                functools.partial(share, number),
+            )
+
+
+def _calibrated_exactly(asked: Asked) -> None:
+    """At corners of the claim, where a bound fails most often, and by sums over all counts.
+
+    Outputs with two values are what decisions are. Scores with two values are drawn if the bound
+    rests on error rates, as its shares tell, or assumes nothing but `IID`.
+    """
+    _of_scores(asked)
+    _certifying(asked)
+    if type(asked.estimator).anytime:
+        raise LeftOut("it bets in rounds, which are summed by themselves")
+    for (trials, errors), level in itertools.product(CORNERS, LEVELS):
+        rate = errors / trials
+        corner = _Corner(asked, trials, rate, level)
+        if not (asked.decides or corner.shares or asked.estimator.assumption == IID):
+            raise LeftOut(
+                f"it assumes more than {IID!r}, and does not tell its shares of the error"
+            )
+        spent = math.fsum(share.error for share in corner.shares)
+        assert spent <= 1 + ROUNDING, f"the shares of the error sum to {spent:.6g}"
+        for what, promised, hit in corner.hits():
+            found = probability_of(hit, trials, rate, promised)
+            assert found <= promised * (1 + ROUNDING), (
+                f"of {trials} decisions on each dataset, {rate:.3g} of them wrong: {what} with "
+                f"probability {found:.4g}, and may with {promised:.4g}: the bound is not valid at "
+                f"the confidence {level}"
+            )
+
+
 def _not_vacuous(asked: Asked) -> None:
     _certifying(asked)
     lows = [asked.audited(seed, LOUD).epsilon_lower or 0.0 for seed in range(20)]
@@ -232,6 +328,49 @@ def _not_vacuous(asked: Asked) -> None:
         f"for a true loss of {LOUD:g} and {TRIALS_EACH} draws it certifies {np.median(lows):.3g}: "
         "it can hardly find anything"
     )
+
+
+def _bets_are_fair(asked: Asked) -> None:
+    """Whatever the rounds before were, wealth must not grow on average if the claim is true."""
+    if not type(asked.estimator).anytime:
+        raise LeftOut("it is not valid at every number of trials at once, and does not say so")
+    _certifying(asked)
+    size, first, claim = 8, 24, PureDP(1.0)
+    values = np.array(
+        [0, 1], bool if asked.decides or "decision" in asked.statistic.accepts else np.float32
+    )
+    rate = 1 / (1 + math.e)
+    layout: Tree = ()
+    if asked.statistic.needs_pilot():
+        layout = jax.tree.map(np.asarray, asked.statistic.bind(*[np.zeros(0, values.dtype)] * 2))
+
+    def round_of(state: Any, k: int, u: int, n: int) -> Any:
+        counts = asked.counts(
+            layout, [np.repeat(values, (n - k, k)), np.repeat(values, (u, n - u))]
+        )
+        return asked.estimator.observe(state, layout, counts, Query((n, n), 0.0, CONFIDENCE, claim))
+
+    def wealth(state: Any, n: int) -> tuple[tuple[int, float], ...]:
+        query = Query((n, n), 0.0, CONFIDENCE, claim)
+        return asked.estimator.conclude(state, layout, query).wealth
+
+    chances = [math.comb(size, k) * rate**k * (1 - rate) ** (size - k) for k in range(size + 1)]
+    for k, u in ((2, 2), (6, 2), (20, 22)):
+        state = round_of(round_of(None, k, u, first), k // 2, u // 2, first // 2)
+        before = wealth(state, first + first // 2)
+        if not before:
+            raise LeftOut("it does not tell its wealth")
+        for reverse in (False, True):
+            mean = 0.0
+            for x, y in itertools.product(range(size + 1), repeat=2):
+                wrong = (size - x, size - y) if reverse else (x, y)
+                after = wealth(round_of(state, *wrong, size), first + first // 2 + size)
+                mean += chances[x] * chances[y] * math.exp(after[-1][1] - before[-1][1])
+            assert mean <= 1 + 1e-9, (
+                f"after {first} and {first // 2} decisions on each dataset, {k} + {k // 2} and "
+                f"{u} + {u // 2} of them wrong, a round of {size} multiplies its wealth against a "
+                f"true claim by {mean:.6g} on average: more than 1 is not valid"
+            )
 
 
 def _anytime(asked: Asked) -> None:
@@ -295,8 +434,10 @@ TRIALS: tuple[Trial, ...] = (
     ("bound and p-value agree", _agrees),
     ("extreme is most extreme", _most_extreme),
     ("bounds hold as often as they promise", _calibrated),
+    ("bounds hold at every confidence, by exact sums", _calibrated_exactly),
     ("finds a large loss", _not_vacuous),
     ("is valid at every number of trials at once, if it says so", _anytime),
+    ("its bets are fair whatever came before, by exact sums", _bets_are_fair),
 )
 
 

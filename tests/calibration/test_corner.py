@@ -20,6 +20,7 @@ from dpframe.commands import audit
 from dpframe.commands.calibrate import SETTINGS
 from dpframe.interfaces import registry
 from dpframe.spec.audit import RunSettings
+from dpframe.stats import corner as exact
 
 RUN = RunSettings()
 ERROR = 0.05
@@ -180,12 +181,6 @@ def test_an_estimator_that_does_not_tell_is_not_tested() -> None:
     assert at_corner(part("histogram"), ERROR, RUN) is None
 
 
-class Bare:
-    """As much of a table as a probability needs."""
-
-    trials, rate = 2000, 0.02
-
-
 def test_what_is_not_as_expected_is_looked_at_before_anything_is_said() -> None:
     """A strange estimator whose bound is high along an edge and not below it: rarely."""
     mean = 40
@@ -193,10 +188,9 @@ def test_what_is_not_as_expected_is_looked_at_before_anything_is_said() -> None:
     def on_the_edge(k: int, u: int) -> bool:
         return k + u == 2 * mean
 
-    table: Any = Bare()
-    edge = corner._edge(on_the_edge, 0, 80)
+    edge = exact._edge(on_the_edge, 0, 80)
     assert len(edge) == 81
     true = stats.binom.pmf(2 * mean, 4000, 0.02)
-    assert corner._probability(table, on_the_edge, 0.1) == pytest.approx(true, rel=1e-3)
-    below = corner._probability(table, lambda k, u: k + u <= 2 * mean, 0.1)
+    assert exact.probability_of(on_the_edge, 2000, 0.02, 0.1) == pytest.approx(true, rel=1e-3)
+    below = exact.probability_of(lambda k, u: k + u <= 2 * mean, 2000, 0.02, 0.1)
     assert below == pytest.approx(stats.binom.cdf(2 * mean, 4000, 0.02), rel=1e-3)
