@@ -164,16 +164,16 @@ def merge(
         complain,
     )
     with contextlib.suppress(BrokenPipeError):
-        _print(record, as_json, None)
+        _print(record, as_json, False)
         results().flush()
     raise typer.Exit(exit_code(record))
 
 
 Numbers = Annotated[
-    bool | None,
+    bool,
     typer.Option(
         "--numbers/--no-numbers",
-        help="Whether tables of numbers follow the map; default: if 24 cells or fewer are swept.",
+        help="Print tables of numbers after the map; cells without a map always have one.",
         show_default=False,
     ),
 ]
@@ -204,7 +204,7 @@ def run(
         ),
     ] = None,
     quiet: Quiet = False,
-    numbers: Numbers = None,
+    numbers: Numbers = False,
     shard: Part = None,
     cluster: Annotated[
         str | None,
@@ -299,7 +299,7 @@ def plan(
 def show(
     record: RecordPath,
     as_json: Json = False,
-    numbers: Numbers = None,
+    numbers: Numbers = False,
     notes: Notes = False,
     witness: Annotated[
         bool,
@@ -335,7 +335,7 @@ def show(
         render_notes(found, console())
 
 
-def _print(record: Record, as_json: bool, numbers: bool | None) -> None:
+def _print(record: Record, as_json: bool, numbers: bool) -> None:
     if as_json:
         from dpframe.results.store import dumps
 

@@ -28,13 +28,15 @@ class Verdict(NamedTuple):
 
     finding: str
     """The number of violated claims."""
+    others: str
+    """The result of the other claims."""
     rest: str
-    """The result of the other claims, the confidence and the cost; ends the sentence."""
+    """The confidence and the cost; ends the sentence."""
     grave: bool
     """True if any claim is violated."""
 
     def __str__(self) -> str:
-        return self.finding + self.rest
+        return self.finding + self.others + self.rest
 
 
 def verdict(record: Record) -> Verdict:
@@ -42,7 +44,8 @@ def verdict(record: Record) -> Verdict:
     m, verdicts = record.summary.m, Counter[str | None](c.verdict for c in record.cells)
     summary = record.summary
     draws = f", from {words.quantity(summary.draws)} draws" if summary.draws else ""
-    rest = f"{_rest(record, verdicts)}{draws} in {words.duration(summary.seconds)}."
+    others, sure = _others(record, verdicts)
+    rest = f"{sure}{draws} in {words.duration(summary.seconds)}."
     if not m:
         finding = "No claim tested"
     elif violated := verdicts["violated"]:
@@ -52,7 +55,7 @@ def verdict(record: Record) -> Verdict:
     finding += raised(record)
     if exact := _exact_finding(record):
         finding = f"{exact}; {finding[:1].lower()}{finding[1:]}"
-    return Verdict(finding, rest, verdicts["violated"] > 0 or exact is not None)
+    return Verdict(finding, others, rest, verdicts["violated"] > 0 or exact is not None)
 
 
 def worst(record: Record) -> str | None:
@@ -96,11 +99,11 @@ def _exact_finding(record: Record) -> str | None:
     return f"{of} changes more than its noise is made for (exact, no false alarm)"
 
 
-def _rest(record: Record, verdicts: Counter[str | None]) -> str:
+def _others(record: Record, verdicts: Counter[str | None]) -> tuple[str, str]:
     """State the result of the claims that are not violated, and the confidence of it all."""
     m = record.summary.m
     if not m:
-        return ""
+        return "", ""
     violated, consistent = verdicts["violated"], verdicts["consistent"]
     open_ = verdicts["inconclusive"]
     missing = m - violated - consistent - open_
@@ -114,7 +117,7 @@ def _rest(record: Record, verdicts: Counter[str | None]) -> str:
         text = " for " + ", ".join([f"{consistent} of {m} claims" if left else every, *left])
     else:
         text = f" of {plural(m, 'claim')}: {', '.join(left)}"
-    return text + (_confidence(record, violated) if missing < m else "")
+    return text, _confidence(record, violated) if missing < m else ""
 
 
 def _confidence(record: Record, violated: int) -> str:

@@ -173,6 +173,8 @@ def _shown(cell: CellRecord) -> str:
     assert estimate is not None
     at = f"at δ = {estimate.delta:.3g}"
     lower = math.nan if estimate.epsilon_lower is None else estimate.epsilon_lower
+    if saw_nothing(cell):
+        return f"{SAW_NOTHING}; another attack may show more"
     if cell.search is not None and (number := cell.search.pairs):
         pairs = "one pair" if number == 1 else f"{number} pairs"
         return (
@@ -193,6 +195,23 @@ def _shown(cell: CellRecord) -> str:
         f"{least} {at}, and at the chosen thresholds at most {upper:.4g}; another threshold "
         "or attack may show more"
     )
+
+
+SAW_NOTHING = "this attack saw nothing: every score was equal"
+
+
+def saw_nothing(cell: CellRecord) -> bool:
+    """True if every draw from D and from D′ got the same decision, or the same score.
+
+    A grid whose edges are all one number comes from a pilot in which all scores were equal.
+    """
+    name, edges = cell.statistic.get("name"), cell.statistic.get("edges", [])
+    # In a file, edges that are not finite are words.
+    finite = {edge for edge in edges if isinstance(edge, int | float) and math.isfinite(edge)}
+    if not isinstance(cell.counts, list) or not (name == "DecisionCounts" or len(finite) == 1):
+        return False
+    used = [[place for place, count in enumerate(row) if count] for row in cell.counts]
+    return len(used) == 2 and used[0] == used[1] and len(used[0]) == 1
 
 
 def exit_code(record: Record | Mapping[str, Any]) -> int:

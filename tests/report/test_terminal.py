@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from dpframe.results.verdict import saw_nothing
+
 
 @pytest.mark.parametrize("width", [80, 120, 160])
 def test_figure_2_looks_as_reviewed(records, show, golden, width):
@@ -76,6 +78,46 @@ def test_one_swept_key_is_a_list_with_bars(records, show, golden):
     record = records.record(cells, name="quick")
     for width in (80, 120):
         golden(f"quick-{width}.txt", show(record, width))
+
+
+def test_the_verdict_is_said_first_and_last_and_quick_fits_forty_lines(records, show):
+    cells = [
+        records.cell(use, epsilon, dim, m=18, trials=200_000)
+        for use in ("laplace", "adept", "dptext")
+        for epsilon in (0.5, 1.0, 2.0)
+        for dim in (2, 8)
+    ]
+    lines = show(records.record(cells, name="quick"), 80, numbers=False).splitlines()
+    assert len(lines) <= 40
+    assert lines[1] == "12 of 18 claims violated, no violation found for the other 6."
+    assert re.match(r"Worst: DPText, NaN to zero · ε 0.5, dim \d: certified 10\.\d of cl", lines[2])
+    assert lines[-3].startswith(
+        "12 of 18 claims violated, no violation found for the other 6; with"
+    )
+
+
+@pytest.mark.parametrize(
+    ("statistic", "counts", "blind"),
+    [
+        ({"name": "DecisionCounts"}, [[0, 100], [0, 100]], True),
+        ({"name": "DecisionCounts"}, [[0, 100], [1, 99]], False),
+        ({"name": "DecisionCounts"}, [[0, 100], [100, 0]], False),
+        ({"name": "PilotGrid", "edges": [0.5, "inf", "inf"]}, [[0, 0, 9, 0], [0, 0, 9, 0]], True),
+        ({"name": "PilotGrid", "edges": [0.5, 0.7, "inf"]}, [[0, 0, 9, 0], [0, 0, 9, 0]], False),
+        ({"name": "ThresholdCounts", "threshold": 1.0}, [[0, 9], [0, 9]], False),
+    ],
+)
+def test_an_attack_that_saw_nothing_is_said_to_and_has_no_limits(
+    records, show, statistic, counts, blind
+):
+    cell = records.cell() | {"statistic": statistic, "counts": counts, "swept": {}}
+    cell["estimate"] |= {"epsilon": 0.0, "epsilon_lower": 0.0, "epsilon_upper": "inf"}
+    text = show(records.record([cell]), 160)
+    assert ("this attack saw nothing: every score was equal" in text) == blind
+    assert ("saw nothing  every score of this attack was equal" in text) == blind
+    assert ("≤ ∞" in text) != blind
+    typed = records.typed(cell).model_copy(update={"basis": None})
+    assert saw_nothing(typed) == blind
 
 
 def test_nothing_swept_is_one_list(records, show):

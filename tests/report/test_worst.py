@@ -31,7 +31,7 @@ def test_violated_cells_come_first_then_the_largest_ratio(records, show):
 
 
 def test_every_mechanism_is_named_also_one_without_a_violation(records, show):
-    text = show(records.figure_2(), 120, numbers=None)
+    text = show(records.figure_2(), 120, numbers=False)
     for line in (
         r"laplace +○ 42 no violation found\n +worst: certified 0\.190 of claimed 0\.2, at ε 0\.2",
         r"adept +✗ 35 violated   ○ 7 no violation found\n +worst: certified 12\.7 of claimed 1, at",

@@ -34,7 +34,7 @@ def at(p: float, **changes: Any) -> CellRecord:
         epsilon_upper_of=numbers["upper_of"],
     )
     return CellRecord.model_construct(
-        trials=[1000, 1000], p_value=p, estimate=estimate, basis=basis
+        trials=[1000, 1000], p_value=p, estimate=estimate, basis=basis, counts=None, statistic={}
     )
 
 

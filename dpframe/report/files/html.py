@@ -102,7 +102,7 @@ def values(record: Record, *, brief: bool = False) -> dict[str, Any]:
     head = {
         "name": record.audit.name,
         "finding": found.finding,
-        "rest": found.rest,
+        "rest": found.others + found.rest,
         "grave": found.grave,
         "caveats": list(sentences.caveats(record)),
         "warning": sentences.warning(record),

@@ -71,9 +71,9 @@ def _key(
     yield ink.text(" · ".join(everyone) if everyone else "Map", "bold").append(
         ink.plain(f"; {directions}" if directions else ""), "not bold"
     )
-    yield ink.text("Beside each verdict, certified ε over claimed ε:", "dim")
     used = set(map(_shade, spots))
-    shades = [ink.text(f"{shade} {text}", "dim") for _, shade, text in SHADES if shade in used]
+    shades = [ink.text("Certified ε ÷ claimed ε", "dim")]
+    shades += [ink.text(f"{shade} {text}", "dim") for _, shade, text in SHADES if shade in used]
     if any(len(spot.cells) > 1 for spot in spots):
         shades.append(ink.text("of repeats the worst", "dim"))
     yield ink.joined(shades, width)

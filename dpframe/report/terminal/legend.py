@@ -14,6 +14,7 @@ from dpframe.report.group import Group, Spot, tallies
 from dpframe.report.terminal.ink import BAR_KEY, STYLE, Ink, padded
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
 from dpframe.results.model import Record
+from dpframe.results.verdict import saw_nothing
 
 BOUND, AVERAGE, LIMIT = "≥", "⌀", "≤"
 """Signs of a certified bound, of the mean of several, and of what an attack can show."""
@@ -25,6 +26,9 @@ LIMITED = {
 }
 """The meaning of ≤, by `epsilon_upper_of`."""
 
+
+BLIND = "saw nothing"
+"""Stands for the bounds of a cell whose attack saw nothing."""
 
 # One combination of swept values, as short lines with a sign each.
 
@@ -58,9 +62,14 @@ def limit(spot: Spot) -> str:
 
     It is "" for a violation, and if several replicates each have a limit.
     """
-    limits = spot.estimates("epsilon_upper")
+    limits = [] if blind(spot) else spot.estimates("epsilon_upper")
     shown = spot.verdict in ("consistent", "inconclusive") and len(limits) == 1
     return words.upper(limits[0]) if shown else ""
+
+
+def blind(spot: Spot) -> bool:
+    """True if the attack saw nothing in any replicate."""
+    return bool(spot.done) and all(map(saw_nothing, spot.done))
 
 
 def interval(spot: Spot) -> str:
@@ -98,6 +107,8 @@ def lines(spot: Spot, *, claim: bool) -> list[Line]:
         shown.append(Line("±", deviation, plain))
     if claim and spot.claim is not None:
         shown.append(Line("=", words.point(spot.claim), ""))
+    if blind(spot):
+        return [*shown, Line("", BLIND, "dim", is_number=False)]
     if spot.estimates("epsilon_lower"):
         shown.append(Line(*certified(spot), plain))
     if approximate := interval(spot):
@@ -179,6 +190,8 @@ def _rows(spots: list[Spot], texts: set[str]) -> Iterator[tuple[str, str]]:
         yield f"{AVERAGE} 0.11", "the mean of the repeats' certified bounds; itself no bound"
     if any(interval(spot) for spot in spots):
         yield "(0.11 – 0.13)", "approximate or Bayesian limits: nothing is certified"
+    if BLIND in texts:
+        yield BLIND, "every score of this attack was equal"
     if LIMIT in seen:
         yield from ((f"{LIMIT} 0.13", meaning) for meaning in _limits(spots))
     if "∞" in seen:

@@ -11,11 +11,13 @@ from rich.text import Text
 from dpframe.report import words
 from dpframe.report.group import Group, is_unexpected, measure, settings, telling, weight, worst
 from dpframe.report.sentences import NO_REASON, caveats, expectations, verdict
+from dpframe.report.sentences import worst as worst_of
 from dpframe.report.terminal.ink import GAP, STYLE, Ink, padded
 from dpframe.report.terminal.legend import tally_texts
 from dpframe.report.versions import Versions, blocks, versions
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
 from dpframe.results.model import CellRecord, Record
+from dpframe.results.verdict import SAW_NOTHING, saw_nothing
 
 WIDEST_NAME = 0.3
 """Share of the width that names may take before they get lines of their own."""
@@ -109,6 +111,7 @@ def issues(record: Record, found: list[Group], ink: Ink) -> Iterator[Text]:
         (_failed, SYMBOL["failed"], "failed"),
         (_inconclusive, SYMBOL["inconclusive"], "inconclusive"),
         (_stepped, SYMBOL["violated"], "violated"),
+        (_blind, "–", None),
     ]
     for issue, sign, style in kinds:
         collected: Issues = {}
@@ -137,6 +140,10 @@ def _inconclusive(cell: CellRecord) -> str | None:
     if cell.verdict != "inconclusive":
         return None
     return f"inconclusive: {cell.reason or NO_REASON}"
+
+
+def _blind(cell: CellRecord) -> str | None:
+    return SAW_NOTHING if saw_nothing(cell) else None
 
 
 def _stepped(cell: CellRecord) -> str | None:
@@ -218,21 +225,31 @@ def _together(several: list[Names]) -> str:
     return " · ".join((", ".join(names[0] for names in several), *several[0][1:]))
 
 
-# The closing lines: the verdict, its limits and the expectations.
+# The verdict is the first and the last that a report says.
 
 
-def summary_lines(record: Record, ink: Ink) -> Iterator[Text]:
-    """Write the verdict, then its limits, then the expectations."""
+def headline(record: Record, ink: Ink) -> Iterator[Text]:
+    """Write the verdict without its confidence, and the worst cell."""
+    yield _verdict(record, ".", ink)
+    if text := worst_of(record):
+        yield ink.text(f"Worst: {text}")
+
+
+def _verdict(record: Record, rest: str, ink: Ink) -> Text:
     found = verdict(record)
     sentence = ink.text("")
     sentence.append(ink.plain(found.finding), STYLE["violated"] if found.grave else "bold")
-    sentence.append(ink.plain(found.rest), "bold")
-    yield sentence
+    return sentence.append(ink.plain(found.others + rest), "bold")
+
+
+def summary_lines(record: Record, ink: Ink) -> Iterator[Text]:
+    """Write the limits of the verdict, then the expectations, then the verdict."""
     yield from map(ink.text, caveats(record))
     if expected := expectations(record):
         yield ink.text(expected.sentence, "" if expected.met else STYLE["failed"])
         if expected.surprises:
             yield ink.text(expected.surprises)
+    yield _verdict(record, verdict(record).rest, ink)
 
 
 def matrix(record: Record, ink: Ink, width: int) -> Iterator[Text | Table]:

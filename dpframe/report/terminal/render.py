@@ -13,39 +13,33 @@ from dpframe.report.group import TABLE_KEYS, Group, groups, names, parts, settin
 from dpframe.report.terminal import legend
 from dpframe.report.terminal.heat import heat, mapped
 from dpframe.report.terminal.ink import STYLE, Ink
-from dpframe.report.terminal.overview import issues, matrix, overview, summary_lines
+from dpframe.report.terminal.overview import headline, issues, matrix, overview, summary_lines
 from dpframe.report.terminal.plots import against, growths, plots
 from dpframe.report.terminal.tables import Grid, fits, fits_wide, grid_of, grid_tables, list_tables
 from dpframe.results.model import Record
 
-FEW = 24
-"""Up to so many swept cells are shown in numbers too: a map would hide more than it shows."""
 
-
-def render(record: Record, console: Console, *, numbers: bool | None = None) -> None:
-    """Print the whole report: legend, map, tables, what needs attention, summary.
+def render(record: Record, console: Console, *, numbers: bool = False) -> None:
+    """Print the whole report: verdict, map, tables, what needs attention, summary.
 
     Args:
         record: of a run.
         console: where to print; plain text if it is not a terminal.
-        numbers: True to show tables of a sweep too; by default only of few cells. Groups that the
-            map cannot show are in tables anyway.
+        numbers: True to show tables of a sweep too. Groups that the map cannot show are in tables
+            anyway.
     """
     ink, width = Ink.of(console), console.width
     found = groups(record.cells)
     unadjusted = sentences.warning(record)
     warning = [ink.text(f"! {unadjusted}", STYLE["failed"])] if unadjusted else []
     drawn = mapped(found)
-    if numbers is None:
-        numbers = sum(len(group.spots) for group in drawn) <= FEW
     # The list of failures says all about groups that failed throughout.
     ran = [group for group in found if any(spot.done for spot in group.spots)]
     on_map = set(map(id, drawn))
     listed = [group for group in ran if numbers or id(group) not in on_map]
     blank = ink.text("")
-    _print(console, [legend.title(record, found, ink), legend.verdicts_key(found, ink, width)])
-    if warning:
-        _print(console, [blank, *warning])
+    _print(console, [legend.title(record, found, ink), *headline(record, ink), *warning])
+    _print(console, [legend.verdicts_key(found, ink, width)])
     if drawn:
         _print(console, [blank, *heat(drawn, ink, width)])
     if listed:
@@ -61,6 +55,8 @@ def render(record: Record, console: Console, *, numbers: bool | None = None) -> 
     ):
         if lines := list(part):
             _print(console, [*lines, blank])
+    if len(listed) < len(ran):
+        console.print(ink.text("The numbers of every cell: --numbers", "dim"))
     _print(console, [*warning, *summary_lines(record, ink)])
 
 

@@ -15,7 +15,7 @@ from dpframe.report import words
 from dpframe.report.group import Group, Spot, found_by, same, settings, short, square, telling
 from dpframe.report.terminal import legend
 from dpframe.report.terminal.ink import GAP, STYLE, Ink, interval_bar, padded
-from dpframe.report.terminal.legend import AVERAGE, BOUND, LIMIT, Line
+from dpframe.report.terminal.legend import AVERAGE, BLIND, BOUND, LIMIT, Line
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
 
 # The table of one swept key or none: a row each, with an interval bar.
@@ -203,6 +203,10 @@ def _bounds(spots: list[Spot], ink: Ink) -> list[str]:
         (f"{sign} {low}" if low.strip() else f"  {low}")
         + (f"  {LIMIT} {up}" if up.strip() else f"    {up}")
         for sign, low, up in zip(signs, lowers, uppers, strict=True)
+    ]
+    bounds = [
+        ink.plain(BLIND) if legend.blind(spot) else text
+        for text, spot in zip(bounds, spots, strict=True)
     ]
     return [
         text if text.strip() else ink.plain(legend.interval(spot))
