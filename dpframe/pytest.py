@@ -109,6 +109,8 @@ def search_violation(
     beyond: bool | Mapping[str, bool] | None = None,
     mistyped: bool = False,
     form: str | None = None,
+    ignore: Sequence[str] = (),
+    findings: int = 1,
     epsilon: float | None = None,
     delta: float = 0.0,
     claim: Claim | None = None,
@@ -145,6 +147,8 @@ def search_violation(
             Default: True, except for a single value, as of a local randomiser.
         mistyped: True if cells may be missing or of another type than any in their column.
         form: the form of the function's data, if it is not that of `table`.
+        ignore: leaks that are known: names as the message has them, or parts of them.
+        findings: number of distinct leaks to list before the search ends.
         epsilon: claimed loss, in nats.
         delta: claimed δ.
         claim: any other claim, in place of `epsilon` and `delta`.
@@ -177,7 +181,8 @@ def search_violation(
     neighbours: dict[str, Any] = {"schema": schema, "adjacency": adjacency, "form": form}
     switches = beyond if beyond is None or isinstance(beyond, bool) else dict(beyond)
     neighbours |= {"beyond": switches, "mistyped": mistyped}
-    return _report(over_a_table(release, table, neighbours, terms, _place(out)))
+    leaks = {"ignore": list(ignore), "findings": findings}
+    return _report(over_a_table(release, table, neighbours, terms, _place(out), leaks))
 
 
 def _report(outcome: Any) -> Record:

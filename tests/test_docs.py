@@ -47,7 +47,7 @@ from dpframe.commands import calibrate
 from dpframe.interfaces import hookspecs, registry
 from dpframe.interfaces.plugin import API, parameters
 from dpframe.results import store as records
-from dpframe.results.model import InstalledRecord
+from dpframe.results.model import FindingRecord, InstalledRecord
 from dpframe.spec import model
 
 if TYPE_CHECKING:
@@ -638,6 +638,15 @@ def varied_record() -> dict[str, Any]:
     search = searches.spec({"use": "exceeding"}, trials=3_000)
     queried = dpframe.audit(search, plugins=[exceeding(), searches.Three])
     searched = dpframe.audit(searches.spec("laplace", trials=3_000), plugins=[searches.Three])
+    (one,) = searched.cells
+    shown = {
+        name: getattr(one.search, name)
+        for name in FindingRecord.model_fields
+        if hasattr(one.search, name)
+    }
+    listed = FindingRecord(pair=one.pair, attack=one.attack, p_value=1.0, **shown)
+    search = one.search.model_copy(update={"findings": [listed]})
+    searched = searched.model_copy(update={"cells": [one.model_copy(update={"search": search})]})
     elsewhere = InstalledRecord(name="a", requirements=["b"], python="3.11", installed=["b==1"])
     cells = [*record.cells, *searched.cells, *queried.cells]
     return record.model_copy(update={"cells": cells, "environments": [elsewhere]})

@@ -317,15 +317,27 @@ def show(
             "default: the worst violated one.",
         ),
     ] = None,
+    finding: Annotated[
+        int, typer.Option(metavar="N", help="Which leak of the cell they tell, from 1.")
+    ] = 1,
+    next_: Annotated[
+        bool,
+        typer.Option("--next", help="Print how to search for leaks other than those found."),
+    ] = False,
 ) -> None:
     """Show the report of a run again."""
     from dpframe.results.store import read
 
     found = read(record)
+    if next_:
+        from dpframe.report.witness import next_of
+
+        say(next_of(found))
+        return
     if witness or as_test:
         from dpframe.report import witness as told
 
-        chosen = told.witness_of(found, cell)
+        chosen = told.with_finding(told.witness_of(found, cell), finding)
         say((told.as_test if as_test else told.as_toml)(chosen, found).rstrip())
         return
     _print(found, as_json, numbers)

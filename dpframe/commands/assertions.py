@@ -31,7 +31,7 @@ from dpframe.interfaces.plugin import Plugin
 from dpframe.interfaces.registry import LOCAL, load
 from dpframe.report import words
 from dpframe.report.sentences import raised
-from dpframe.report.witness import as_tables, noise_too_small
+from dpframe.report.witness import as_tables, noise_too_small, with_finding
 from dpframe.results import store as records
 from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import CONSISTENT, VIOLATED, exceeds
@@ -159,6 +159,7 @@ def over_a_table(
     neighbours: dict[str, Any],
     terms: Terms,
     place: Callable[[], Path],
+    leaks: Mapping[str, Any],
 ) -> Outcome:
     """Search the neighbours of a table for a pair that refutes a function's claim.
 
@@ -168,6 +169,7 @@ def over_a_table(
         neighbours: its other arguments.
         terms: claim, budget and settings.
         place: makes the directory of the record.
+        leaks: `ignore` and `findings` of [search].
 
     Raises:
         DpframeError: the arguments cannot be used.
@@ -184,7 +186,7 @@ def over_a_table(
         params = _name_columns(records_params(table, **neighbours))
     except (TypeError, ValueError) as error:
         raise DpframeError(f"table: {error}") from None
-    spec = terms.spec(mechanism.name, {"use": "records", "params": params})
+    spec = terms.spec(mechanism.name, {"use": "records", "params": params, **leaks})
     return _audit(spec, [mechanism], (release, terms.query), terms, place)
 
 
@@ -401,10 +403,19 @@ def _failure(record: Record) -> Iterator[str]:
     if cell.estimate is not None:
         found = "bound" if cell.verdict == VIOLATED else "draws"
         yield f"  {found}: {cell.reason}; confidence {words.percent(record.audit.confidence)}"
+    for number in range(1, 2 + len(cell.search.findings if cell.search else ())):
+        yield from _leak(with_finding(cell, number))
+    yield f"  runs: {cell.draws:,} in {words.duration(record.summary.seconds)}"
+
+
+def _leak(cell: CellRecord) -> Iterator[str]:
+    """Yield one leak with its witness."""
     if cell.search is not None:
         counts = zip(cell.search.hits, cell.search.trials, ("D", "D′"), strict=True)
         on = [f"{hits:,} of {trials:,} on {name}" for hits, trials, name in counts]
         yield f"  witness: {cell.search.event}: {', '.join(on)}"
+        if cell.search.pairs > 1 and cell.verdict == VIOLATED:
+            yield f"  for other leaks: ignore=[{cell.search.leak!r}]"
     exact = [witness.pair for witness in cell.exact.witnesses] if cell.exact else []
     for need in {
         need.feature: need for pair in (cell.pair, *exact) for need in pair.needs
@@ -412,7 +423,6 @@ def _failure(record: Record) -> Iterator[str]:
         without = ", ".join(f"{key}={value!r}" for key, value in need.without.items())
         yield f"  needs: {need.feature}, outside of the schema; without: {without}"
     yield from _data(cell)
-    yield f"  runs: {cell.draws:,} in {words.duration(record.summary.seconds)}"
 
 
 def _data(cell: CellRecord) -> Iterator[str]:

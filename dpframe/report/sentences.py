@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dpframe.report import group, words
 from dpframe.report.group import cell_name, repeated
-from dpframe.report.witness import needs, noise_too_small
+from dpframe.report.witness import needs, noise_too_small, with_finding
 from dpframe.report.words import WORDS, plural
 from dpframe.results.model import CellRecord, Record, SkipRecord
 from dpframe.results.verdict import exceeds, surprising
@@ -201,16 +201,30 @@ def _witnesses(record: Record) -> Iterator[str]:
     for cell in violated[:MOST]:
         found = cell.search
         assert found is not None
-        shares = [
-            f"{words.quantity(hits)} of {words.quantity(trials)} on {name}"
-            for hits, trials, name in zip(found.hits, found.trials, ("D", "D′"), strict=True)
-        ]
-        yield f"Witness against {cell.mechanism.label}: {found.event}, {', '.join(shares)}."
-        yield from needs(cell, record)
+        for number in range(1, 2 + len(found.findings)):
+            one = with_finding(cell, number)
+            yield from _witness(one, number if found.findings else 0)
+            yield from needs(one, record)
+        if found.ignored:
+            yield f"Ignored as known: {_some(found.ignored)}."
     if len(violated) > MOST:
         yield f"There are {len(violated) - MOST} more witnesses."
     if violated:
         yield "The option --witness of dpframe show prints pair and attack as a spec of its own."
+        yield "The option --next prints how to search for other leaks."
+
+
+def _witness(cell: CellRecord, number: int) -> Iterator[str]:
+    found = cell.search
+    assert found is not None
+    shares = [
+        f"{words.quantity(hits)} of {words.quantity(trials)} on {name}"
+        for hits, trials, name in zip(found.hits, found.trials, ("D", "D′"), strict=True)
+    ]
+    which = f"Witness {number}" if number else "Witness"
+    yield f"{which} against {cell.mechanism.label}: {found.event}, {', '.join(shares)}."
+    if number and (told := cell.pair.params.get("description")):
+        yield f"It is on the pair: {told}."
 
 
 def warning(record: Record) -> str | None:

@@ -67,6 +67,59 @@ def noise_too_small(cell: CellRecord) -> str:
     return f"sensitivity exceeded (exact, without draws): {cell.exact.witnesses[0].words}"
 
 
+def with_finding(cell: CellRecord, number: int) -> CellRecord:
+    """Return a searched cell with another of its leaks as the witness.
+
+    Args:
+        cell: the cell.
+        number: of the leak, from 1.
+
+    Raises:
+        DpframeError: it has not so many.
+    """
+    found = cell.search.findings if cell.search is not None else []
+    if not 1 <= number <= 1 + len(found):
+        raise DpframeError(f"finding {number}: the cell has {1 + len(found)}")
+    if number == 1 or cell.search is None:
+        return cell
+    one = found[number - 2]
+    shown = ("leak", "event", "more_likely", "hits", "trials", "pair_trials")
+    search = cell.search.model_copy(update={name: getattr(one, name) for name in shown})
+    return cell.model_copy(update={"pair": one.pair, "attack": one.attack, "search": search})
+
+
+def next_of(record: Record) -> str:
+    """Return the [search] table that ignores what the record has found, and how to run it.
+
+    Raises:
+        DpframeError: no search has found anything.
+    """
+    cells = [c for c in record.cells if c.search is not None and c.verdict == "violated"]
+    searches = [cell.search for cell in cells if cell.search is not None]
+    leaks = dict.fromkeys(
+        leak
+        for found in searches
+        for leak in (*found.ignored, found.leak, *(one.leak for one in found.findings))
+        if leak
+    )
+    if not leaks:
+        raise DpframeError("no search of this record has found a leak, so there is no next one")
+    listed = _toml(list(leaks))
+    lines = ["[search]", f"ignore = {listed}"]
+    if path := record.spec.path:
+        files = dict.fromkeys(name for cell in cells for name in _files(cell, record))
+        options = [*(f"--plugin {shlex.quote(name)}" for name in files)]
+        options += [f"--set {shlex.quote(change)}" for change in _changes(record)]
+        options.append(f"--set {shlex.quote(f'search.ignore={listed}')}")
+        lines.insert(0, f"# {' '.join(['dpframe run', shlex.quote(path), *options])}")
+    return "\n".join(lines)
+
+
+def _changes(record: Record) -> list[str]:
+    """Return the overrides of a run, without what it ignored."""
+    return [one for one in record.spec.overrides if not one.startswith("search.ignore=")]
+
+
 def needs(
     cell: CellRecord, record: Record | None = None, pair: PairRecord | None = None
 ) -> Iterator[str]:

@@ -267,6 +267,29 @@ class LookRecord(Part):
     """draws counted then, on D and on D′"""
 
 
+class FindingRecord(Part):
+    """One more leak that a search has found after the first, with its witness."""
+
+    leak: str
+    """name of the leak; `[search] ignore` takes it, or a part of it"""
+    pair: PairRecord
+    """the pair"""
+    attack: ChoiceRecord
+    """the attack"""
+    event: str
+    """the event, in words"""
+    more_likely: Literal["D", "D′"]
+    """the dataset under which it is the more likely"""
+    hits: Counts
+    """draws with the event, on D and on D′"""
+    trials: Counts
+    """draws that the hits are of"""
+    pair_trials: Count
+    """draws per dataset of this pair"""
+    p_value: PValue
+    """smallest level at which the bets since the leak before reject the claim"""
+
+
 class SearchRecord(Part):
     """The extent of a search, and its witness: the event that earned most."""
 
@@ -286,6 +309,14 @@ class SearchRecord(Part):
     """draws that the hits are of: those of the pair that were not learned from last"""
     pair_trials: Count
     """draws per dataset of this pair; the cell's `trials` are those of all pairs"""
+    leak: str = ""
+    """name of the leak that the witness shows; `[search] ignore` takes it, or a part of it. Old
+    records lack it"""
+    ignored: list[str] = Field(default_factory=list)
+    """leaks that were left aside. Old records lack it"""
+    findings: list[FindingRecord] = Field(default_factory=list)
+    """further leaks, each of another name, in the order in which they were found. Old records lack
+    it"""
 
 
 class ExcessRecord(Part):

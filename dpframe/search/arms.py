@@ -81,6 +81,7 @@ class Arm(ABC):
         self.trials = 0  # draws of each dataset
         self.seen = Seen(np.zeros((2, 0), np.int64), 0)
         self.earned = 0.0  # logarithm of what its rounds have earned against the claim
+        self.known = ""  # name of the leak that it shows, if that is left aside
 
     @property
     def exceptions(self) -> list[float] | None:

@@ -18,15 +18,13 @@ from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.estimator import Contrast, Estimate, Query
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results.answer import checked
-from dpframe.results.build import cell_record, choice_record
-from dpframe.results.model import CellRecord, SearchRecord
+from dpframe.results.build import cell_record, choice_record, pair_record
+from dpframe.results.model import CellRecord, FindingRecord, SearchRecord
 from dpframe.results.plain import text
-from dpframe.search.search import SearchRun, least_losses
-from dpframe.search.wealth import Point, Seen
-from dpframe.stats.betting import events
+from dpframe.search.leaks import is_of
+from dpframe.search.search import ALL_KNOWN, Outcome, SearchRun
 
 MOST_POINTS = 200  # points of the wealth's history in a record, at most
-ABOUT = 0.9  # share of the largest distance from a claim at which an event tells as much
 SMALLEST = 1e-300  # smallest p-value in a record
 
 
@@ -37,46 +35,46 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         search: a search that has ended.
         seconds: its duration.
     """
-    cell, wealth, error = search.cell, search.wealth, search.error
+    cell, error = search.cell, search.error
+    if search.arms and all(arm.known for arm in search.arms) and not search.outcomes:
+        raise CellError(ALL_KNOWN)
     if not search.has_bet:
         what = "time" if search.ended_by_time else "trials"
         raise CellError(f"nothing could be bet on: more {what}, or a smaller neighbourhood")
-    arm = search.witness()
-    number, loss = most_telling(arm.seen, cell.delta, search.settings.resolution_of(cell))
-    if search.is_refuted() and (clear := clearest(arm.seen, arm.points)) is not None:
-        number = clear
-    place, told, scores, side = arm.event(number, search.settings.source.words)
-    (multiplied, other) = events(*arm.seen)[number]
-    hits = (int(multiplied), int(other)) if side else (int(other), int(multiplied))
-    n = arm.seen.trials
+    outcome = search.outcome()
+    arm, wealth = outcome.arm, outcome.wealth
+    leak = search.leak(arm, refuted=outcome.refuted)
     mechanism: Any = arm.mechanism
     truth = guarded("truth", lambda: mechanism.truth(arm.pair))
     if not isinstance(truth, Claim | None):
         raise CellError(f"truth returned {shown(truth)}, which is neither a claim nor None")
     bound = wealth.bound(error, search.arms.index(arm)) * arm.scale
     claimed = math.inf if arm.claim is None else arm.claim.epsilon_at(cell.delta)
-    if not search.is_refuted():
+    if not outcome.refuted:
         # Bounds and the verdict have budgets of their own, and a bound above a claim rejects it.
         bound = min(bound, claimed)
-    found = dataclasses.replace(search.maker.of(arm.pair, mechanism, place), claim=arm.claim)
+    found = dataclasses.replace(search.maker.of(arm.pair, mechanism, leak.attack), claim=arm.claim)
     assert cell.search is not None
-    event = told or f"{found.attack.label} {scores}"
+    n = arm.seen.trials
     witness = SearchRecord(
         neighbourhood=choice_record(cell.search.neighbourhood),
         attacks=[text(attack.label) for attack in cell.search.attacks],
         pairs=len(search.arms),
-        event=text(event),
-        more_likely="D′" if side else "D",
-        hits=list(hits),
+        event=text(leak.event),
+        more_likely="D′" if leak.more_likely else "D",
+        hits=list(leak.hits),
         trials=[n, n],
         pair_trials=arm.trials,
+        leak=text(outcome.name),
+        ignored=list(map(text, cell.search.ignore)),
+        findings=[_listed(search, one) for one in search.outcomes[1:]],
     )
     trials, resolution = (search.drawn, search.drawn), search.settings.resolution_of(cell)
     query = Query(trials, cell.delta, 1 - error, arm.claim, resolution)
     tested = arm.claim is not None
     p_value = max(math.exp(-wealth.best), SMALLEST) if tested else None
     estimate = Estimate(
-        epsilon=max(bound, loss),
+        epsilon=max(bound, leak.loss),
         epsilon_lower=bound,
         epsilon_upper=math.inf,
         p_value=p_value,
@@ -91,10 +89,10 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         extreme = estimate._replace(p_value=most, p_resolved=most)
     return cell_record(
         found,
-        counts=[[n - hits[0], hits[0]], [n - hits[1], hits[1]]],
+        counts=[[n - hits, hits] for hits in leak.hits],
         trials=trials,
         exceptions=arm.exceptions,
-        statistic={"name": "Witness", "event": event},
+        statistic={"name": "Witness", "event": leak.event},
         estimate=checked(estimate, certified=True, tested=tested),
         certified=True,
         query=query,
@@ -109,6 +107,25 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
     )
 
 
+def _listed(search: SearchRun, outcome: Outcome) -> FindingRecord:
+    """Return one more leak that a search has found."""
+    arm = outcome.arm
+    leak = search.leak(arm, refuted=True)
+    found = search.maker.of(arm.pair, arm.mechanism, leak.attack)
+    neighbourhood = search.search.neighbourhood.value
+    return FindingRecord(
+        leak=text(outcome.name),
+        pair=pair_record(found.pair.use, arm.pair, arm.data, neighbourhood),
+        attack=choice_record(found.attack),
+        event=text(leak.event),
+        more_likely="D′" if leak.more_likely else "D",
+        hits=list(leak.hits),
+        trials=[arm.seen.trials, arm.seen.trials],
+        pair_trials=arm.trials,
+        p_value=max(math.exp(-outcome.wealth.best), SMALLEST),
+    )
+
+
 def _thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
     """Keep as many points as a record holds, the last included."""
     if len(points) <= MOST_POINTS:
@@ -117,51 +134,8 @@ def _thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ..
     return tuple(points[place] for place in kept)
 
 
-def clearest(seen: Seen, points: Sequence[Point]) -> int | None:
-    """Return the number of the first event about as far outside of a claim as any; None if none is.
-
-    Attacks come in the order of the spec, the plainest first.
-
-    Args:
-        seen: counts of one pair.
-        points: of the claim.
-    """
-    shares = (events(*seen) + 0.5) / (seen.trials + 1)
-    q, p = shares.T
-    zs = [
-        (p - math.exp(e) * q - d) / np.sqrt(math.exp(2 * e) * q * (1 - q) + p * (1 - p))
-        for e, d in points
-    ]
-    if not zs or not len(q):
-        return None
-    best = np.max(zs, axis=0)
-    if best.max() <= 0:
-        return None
-    cuts = seen.above.shape[1]
-    near = np.flatnonzero(best >= ABOUT * best.max())
-    return int(min(near, key=lambda number: (number % cuts, number)))
-
-
-def most_telling(seen: Seen, delta: float, resolution: float = 0.0) -> tuple[int, float]:
-    """Return the event with the largest loss less two standard errors of its logarithm.
-
-    Without these the luckiest event would win: a few draws on one side, none on the other.
-
-    Args:
-        seen: counts of one pair.
-        delta: δ of the loss.
-        resolution: of the sampler: the error of either probability.
-
-    Returns:
-        Its number, and the loss that its counts show.
-    """
-    loss, least = least_losses(seen, delta, resolution)
-    number = int(np.argmax(least))
-    return number, float(max(0.0, loss[number]))
-
-
 def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[str, ...]:
-    told = search.witness().pair.description
+    told = search.outcome().arm.pair.description
     on_pair = f"on the pair “{told}” " if told else ""
     box = search.search.mechanism
     notes = [
@@ -170,10 +144,15 @@ def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[st
         f"{witness.more_likely}: {witness.hits[1]:,} of {witness.trials[1]:,} on D′, "
         f"{witness.hits[0]:,} of {witness.trials[0]:,} on D",
     ]
-    if search.is_refuted() and (observer := guarded("observer", lambda: attack.observer)):
+    if search.outcome().refuted and (observer := guarded("observer", lambda: attack.observer)):
         notes.append(f"the event is for an observer who {observer}: others do not see it")
     elif isinstance(box.value, HostMechanism) and not box.bits:
         notes.append("the last bits of floats were not looked at (outputs.bits = true looks)")
+    for part in search.search.ignore:
+        pairs = sum(is_of(part, arm.known) for arm in search.arms)
+        notes.append(
+            f"“{part}” is ignored: {pairs} {'pair' if pairs == 1 else 'pairs'} left aside for it"
+        )
     notes += again(search.settings.looks_of(search.cell))
     if search.ended_by_time:
         notes.append(

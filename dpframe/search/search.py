@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpframe.common.types import Floats
 from dpframe.engine.checkpoint import Saved, Store
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
@@ -18,10 +17,10 @@ from dpframe.sampling.address import EVAL, Stream, digest, host_generator
 from dpframe.search.arms import Arm, Counter
 from dpframe.search.black_box_arms import LOOK, BlackBoxArm, LookSizes, is_fast
 from dpframe.search.black_box_draws import MOST_PAIRS
+from dpframe.search.leaks import KnownLeaks, Leak, leak_of, least_losses, name_of
 from dpframe.search.proposals import ArmMaker
 from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, Wealth, farthest
 from dpframe.spec.audit import Cell
-from dpframe.stats.betting import events
 from dpframe.workers.scheduling import GRACE, Clock, Overdue
 from dpframe.workers.sensitivity import SensitivityCheck
 from dpframe.workers.trial_call import only_exceptions
@@ -43,11 +42,26 @@ LUCK = 1.0  # standard errors that the luckiest of a pair's events owes to its l
 
 NO_PAIR = "the neighbourhood proposed no pair in which D and D′ differ"
 
+ALL_KNOWN = "all pairs show what [search] ignores, or nothing: no other pair was proposed"
+
 PROPOSE = "proposals"  # stream of the neighbourhood's random numbers
+
+
+class Outcome(NamedTuple):
+    """What a search holds against a claim, by the bets since the finding before."""
+
+    arm: Arm  # the witness
+    wealth: Wealth
+    refuted: bool
+    name: str  # of the leak
 
 
 class SearchRun:
     """The run of one search.
+
+    Every draw is bet on under one wealth. A pair that shows a known leak is left aside, and what it
+    has earned is given back. If the claim is refuted by a known leak, a new wealth starts. A true
+    claim is refuted, by known leaks or others, with no larger probability than without.
 
     Args:
         cell: the cell; its `search` has the neighbourhood and the attacks.
@@ -63,8 +77,13 @@ class SearchRun:
         self.cell, self.search, self.settings = cell, cell.search, settings
         self.error = settings.error_of(cell)
         self.arms: list[Arm] = []
-        about = cell.delta, settings.resolution_of(cell)
-        self.wealth = Wealth(*about, led=not settings.ends_when_decided)
+        self._about = about = cell.delta, settings.resolution_of(cell)
+        self._ends = settings.ends_when_decided or self.search.findings > 1
+        self.wealth = Wealth(*about, led=not self._ends)
+        self.known = KnownLeaks(self.search.ignore)
+        self.outcomes: list[Outcome] = []
+        """Distinct refutations, in order, if more than one is wanted."""
+        self._accepted = False  # True once the claim is refuted, if draws go on for a bound
         self.drawn = 0  # draws of each dataset, of all pairs together
         self.ended_by_time = False
         self._leading, self._progress = Leading(*about), progress
@@ -115,20 +134,44 @@ class SearchRun:
         return self._rounds > 0
 
     def is_refuted(self) -> bool:
-        """True if the claim is refuted."""
+        """True if the claim is refuted, by the bets since the finding before."""
         return self.wealth.best >= -math.log(self.error)
+
+    def outcome(self) -> Outcome:
+        """Return the first finding, or else the present state."""
+        if self.outcomes:
+            return self.outcomes[0]
+        arm, refuted = self.witness(), self.is_refuted()
+        return Outcome(arm, self.wealth, refuted, self._name(arm))
 
     def witness(self) -> Arm:
         """Return the pair with the largest bound, if draws go on for the bound and there is one.
 
         Otherwise the pair that has earned most; before any has, the one that suggests most.
         """
-        if not self.settings.ends_when_decided:
-            bounds = [self.wealth.bound(self.error, number) for number in range(len(self.arms))]
-            if max(bounds) > 0:
-                return self.arms[bounds.index(max(bounds))]
-        best = max(self.arms, key=lambda arm: arm.earned)
-        return best if best.earned > 0 else max(self.arms, key=self._suggests)
+        playing = self._playing or self.arms
+        if not self._ends:
+            numbers = [number for number, arm in enumerate(self.arms) if arm in playing]
+            bounds = {number: self.wealth.bound(self.error, number) for number in numbers}
+            most = max(numbers, key=lambda number: bounds[number])
+            if bounds[most] > 0:
+                return self.arms[most]
+        best = max(playing, key=lambda arm: arm.earned)
+        return best if best.earned > 0 else max(playing, key=self._suggests)
+
+    def leak(self, arm: Arm, *, refuted: bool) -> Leak:
+        """Return the event that tells most about a pair."""
+        words = self.settings.source.words
+        return leak_of(arm, self.search.attacks, words, self._about, refuted=refuted)
+
+    def _name(self, arm: Arm) -> str:
+        leak = self.leak(arm, refuted=True)
+        return name_of(leak, arm, self.search.neighbourhood.value)
+
+    @property
+    def _playing(self) -> list[Arm]:
+        """The pairs that do not show a known leak."""
+        return [arm for arm in self.arms if not arm.known]
 
     def target(self, arm: Arm) -> tuple[Point, ...]:
         """Return the points to bet against: of the claim or, once refuted, the least open loss."""
@@ -138,10 +181,38 @@ class SearchRun:
         return (Point(open_, self.cell.delta + self.wealth.resolution * (1 + math.exp(open_))),)
 
     def _is_decided(self) -> bool:
-        return self.settings.ends_when_decided and self.is_refuted()
+        """True if the search ends; leaves a leak aside if others are wanted."""
+        if self._accepted or not self.is_refuted():
+            return False
+        most = self.search.findings
+        if most == 1 and not self.known:
+            return self._ends
+        arm = self.witness()
+        name = self._name(arm)
+        if not self.known.has(name):
+            if most == 1:
+                self._accepted = not self._ends  # further draws are for the bound
+                return self._ends
+            self.outcomes.append(Outcome(arm, self.wealth, True, name))
+            self.known.add(name)
+            if len(self.outcomes) == most:
+                return True
+        arm.known = name
+        self.wealth = Wealth(*self._about, led=not self._ends)
+        for one in self.arms:
+            one.earned = 0.0
+        self._zs.clear()
+        return False
+
+    def _set_aside(self, arm: Arm) -> bool:
+        """Leave a pair aside if it shows a known leak; True if so."""
+        if self.known and self._z(arm) > PROMISING and self.known.has(name := self._name(arm)):
+            arm.known, arm.earned = name, 0.0
+            self.wealth.give_back(self.arms.index(arm))
+        return bool(arm.known)
 
     def _is_promising(self) -> bool:
-        return any(self._z(arm) > PROMISING for arm in self.arms)
+        return any(self._z(arm) > PROMISING for arm in self._playing)
 
     @property
     def _left(self) -> int:
@@ -159,14 +230,21 @@ class SearchRun:
             if not self._waiting:
                 self._asked_at = self.drawn
             return True
-        if not self._waiting and not is_half_spent and self._wants_more():
+        playing = self._playing
+        if not self._waiting and not is_half_spent and (self._wants_more() or not playing):
             self._propose()
             self._asked_at = self.drawn
-            return True
+            if self._waiting or playing:
+                return True
         if not self.arms:
             said = "all answers of every pair", self._raised, self.settings.source.words
             raise CellError(only_exceptions(*said) if self._raised else NO_PAIR)
-        arm, leads = self._next()
+        return bool(playing) and self._play(*self._next(playing))
+
+    def _play(self, arm: Arm, leads: bool) -> bool:
+        """Draw from a pair, and bet on it; False if there is nothing left to draw."""
+        if self._set_aside(arm):
+            return True
         looked = self._look_at(arm)
         draws = looked or arm.next_round(self._left)
         if not draws:
@@ -208,7 +286,9 @@ class SearchRun:
 
     def _propose(self) -> None:
         history = [
-            Earned(pair, arm.trials, self._growth(arm)) if arm else Earned(pair, 0, 0.0)
+            Earned(pair, arm.trials, 0.0 if arm.known else self._growth(arm))
+            if arm
+            else Earned(pair, 0, 0.0)
             for pair, arm in self._known.items()
         ]
         rng = host_generator(self._stream.of(PROPOSE), len(self.arms))
@@ -236,15 +316,15 @@ class SearchRun:
             self._known[pair] = arm
         self._spend(arm.trials)
 
-    def _next(self) -> tuple[Arm, bool]:
+    def _next(self, arms: Sequence[Arm]) -> tuple[Arm, bool]:
         """Return the pair to draw from; True if it is drawn because its bound is the largest."""
-        if not self.settings.ends_when_decided:
+        if not self._ends:
             refuted = self.is_refuted()
             idle = self.drawn >= FOR_BOUND and not self._is_promising()
             if refuted or idle:
                 share = OTHERS if refuted else UNDECIDED
-                return self._leading.pick(self.arms, self._growth, share)
-        return max(self.arms, key=lambda arm: (self._growth(arm), self._suggests(arm))), False
+                return self._leading.pick(arms, self._growth, share)
+        return max(arms, key=lambda arm: (self._growth(arm), self._suggests(arm))), False
 
     def _growth(self, arm: Arm) -> float:
         """Estimate what a draw would earn, averaged over the losses that the pair may have.
@@ -316,29 +396,6 @@ def expected_gain(z: float) -> float:
     z = max(z, FARTHEST)
     density = math.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
     return (1 + z**2) * math.erfc(-z / math.sqrt(2)) / 2 + z * density
-
-
-def least_losses(
-    seen: Seen, delta: float, resolution: float = 0.0, errors: float = 2.0
-) -> tuple[Floats, Floats]:
-    """Return the loss that each event shows, and the same less some standard errors.
-
-    Args:
-        seen: counts of one pair.
-        delta: δ of the loss.
-        resolution: of the sampler: the error of either probability.
-        errors: number of standard errors of the logarithm.
-
-    Returns:
-        −∞ for an event that shows no loss.
-    """
-    n = seen.trials
-    q, p = ((events(*seen) + 0.5) / (n + 1)).T
-    beyond = p > delta + resolution
-    excess, base = np.where(beyond, p - delta - resolution, 1.0), q + resolution
-    loss = np.where(beyond, np.log(excess / base), -np.inf)
-    error = np.sqrt(p * (1 - p) / (n * excess**2) + q * (1 - q) / (n * base**2))
-    return loss, np.where(beyond, loss - errors * error, -np.inf)
 
 
 OTHERS = 0.2

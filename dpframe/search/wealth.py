@@ -173,6 +173,19 @@ class Wealth:
         self._loudest = self._loudest + _paid(past, now, points)
         self.most = max(self.most, _mean(self._loudest) - math.log(2))
 
+    def give_back(self, number: int) -> None:
+        """Give back what an arm has earned against the claim; what it has lost stays lost.
+
+        So the wealth is at no time larger than without, whatever the arm is given up for.
+
+        Args:
+            number: of the arm, which is bet on no more.
+        """
+        if (own := self.apart.get(number)) is not None:
+            self.together = self.together - np.maximum(own, 0.0)
+            self.apart[number] = np.full(2, -np.inf)
+            self.best = min(self.best, max(0.0, self.log_wealth))
+
     def lead(self, number: int) -> None:
         """Note that from the next round on an arm is drawn because its bound is the largest."""
         if number not in self._leaders:

@@ -51,6 +51,8 @@ class Search:
     mechanism: Choice[Mechanism | HostMechanism]  # as the spec gives it, not resolved for a pair
     neighbourhood: Choice[Neighbourhood]
     attacks: tuple[Choice[Attack], ...]  # all are played on every draw
+    ignore: tuple[str, ...] = ()  # leaks that are known
+    findings: int = 1  # distinct leaks that are wanted
 
 
 @dataclasses.dataclass(frozen=True)

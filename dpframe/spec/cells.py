@@ -359,4 +359,6 @@ class SearchGrid(Grid):
             else:
                 attacks = [one for one in attacks if one.use != "answers"]
         neighbourhood = _choose(source, self._neighbourhoods[source]).choice
-        return Search(plain, neighbourhood, tuple(attacks))
+        assert source.search is not None
+        about = tuple(source.search.ignore), source.search.findings
+        return Search(plain, neighbourhood, tuple(attacks), *about)

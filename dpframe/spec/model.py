@@ -100,6 +100,10 @@ class PairTable(Table):
     """Its parameters."""
 
 
+Leaks = list[Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(_one_line)]]
+Findings = Annotated[int, Field(ge=1, le=100)]
+
+
 class SearchTable(Table):
     """A search for the pair that refutes a claim, in place of [pair]."""
 
@@ -107,6 +111,11 @@ class SearchTable(Table):
     """Name of a neighbourhood plugin, or distribution/name."""
     params: dict[str, Any] = {}
     """Its parameters."""
+    ignore: Leaks = []
+    """Leaks that are known: names that a record has, or parts of them. Pairs that show one are left
+    aside. `dpframe show --next` prints them."""
+    findings: Findings = 1
+    """Number of distinct leaks to list. If it is above 1, the search ends with the last of them."""
 
 
 class EntryTable(Table):
@@ -127,6 +136,10 @@ class OwnSearchTable(Table):
     """Name of a neighbourhood plugin, or distribution/name; default: that of [search]."""
     params: dict[str, Any] = {}
     """Its parameters. Those of [search] that are not named here hold, if the plugin is the same."""
+    ignore: Leaks | None = None
+    """Leaks that are known; default: those of [search]."""
+    findings: Findings | None = None
+    """Number of distinct leaks to list; default: that of [search]."""
 
 
 class OutputsTable(Table):

@@ -102,6 +102,9 @@ def freeze(value: Any) -> Hashable:
     return ("json", json.dumps(value, sort_keys=True, default=str))
 
 
+OF_SEARCHES = ("ignore", "findings")
+"""Keys of [search] itself, which no parameter of a neighbourhood may hide."""
+
 _GROUPS = (*KINDS, "pair", "search", "audit", "run")
 
 
@@ -185,7 +188,9 @@ def apply(
             _remove(document.data, swept)
         if swept or key in document.fixed:
             document.fixed[key] = value
-        if group not in ("audit", "run"):
+        if group == "search" and name in OF_SEARCHES:
+            _put(document, (group, name), override)
+        elif group not in ("audit", "run"):
             _set_parameter(document, override, registry, problems)
         elif isinstance(value, list) and group == "audit" and name in SWEEPABLE:
             _put(document, ("sweep", key), override)

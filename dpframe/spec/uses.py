@@ -43,6 +43,7 @@ class Member:
     time: bool = False
     bits: bool = False
     messages: bool = False
+    search: SearchTable | None = None  # the table of a neighbourhood
 
     @property
     def kind(self) -> str:
@@ -98,7 +99,10 @@ def _searches(sections: Sections, problems: Problems) -> Iterator[tuple[Path, Se
     for at, own in of_its_own.items():
         same = own.use in (None, shared.use)
         params = {**shared.params, **own.params} if same else own.params
-        yield ("mechanism", at, "search"), SearchTable(use=own.use or shared.use, params=params)
+        said = {name: getattr(own, name) for name in ("ignore", "findings")}
+        said = {name: value for name, value in said.items() if value is not None}
+        update = {"use": own.use or shared.use, "params": params, **said}
+        yield ("mechanism", at, "search"), shared.model_copy(update=update)
 
 
 def _member(
@@ -116,7 +120,8 @@ def _member(
     label = (table.label if isinstance(table, EntryTable) else None) or entry.name
     names = tuple(names_in_specs(entry.cls).values())
     if not isinstance(table, MechanismTable):
-        return Member(path, label, entry, table.params, names)
+        search = table if isinstance(table, SearchTable) else None
+        return Member(path, label, entry, table.params, names, search=search)
     if not issubclass(entry.cls, HostMechanism):
         for key in ("raises", "limit", "outputs"):
             if getattr(table, key) is not None:

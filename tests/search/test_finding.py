@@ -10,7 +10,7 @@ import pytest
 
 import dpframe
 from dpframe import Neighbourhood, Values
-from dpframe.search.finding import most_telling
+from dpframe.search.leaks import most_telling
 from dpframe.search.search import SearchRun
 from dpframe.search.wealth import Seen, Wealth
 from dpframe.stats.betting import events

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpframe.search.search import OTHERS, UNDECIDED, Leading, least_losses
+from dpframe.search.leaks import least_losses
+from dpframe.search.search import OTHERS, UNDECIDED, Leading
 from dpframe.search.wealth import Seen
 
 

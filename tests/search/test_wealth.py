@@ -298,6 +298,29 @@ def test_the_most_that_could_be_earned_is_of_the_rounds_that_were_bet_on() -> No
     assert quiet.best == 0.0 < quiet.most
 
 
+def test_what_a_pair_has_earned_is_given_back_and_what_it_lost_is_not() -> None:
+    """So a search is at no time richer for the pairs that it leaves aside."""
+    rng, claim = np.random.default_rng(13), (Point(0.5, 0.0),)
+    plain, less = Wealth(0.0), Wealth(0.0)
+    seen = [laplace(rng, 300, 1.0) for _ in range(4)]
+    for drawn in range(40):
+        arm = drawn % 4
+        if drawn in (12, 25):
+            before = less.log_wealth
+            less.give_back(arm)
+            assert less.log_wealth <= before
+            seen[arm] = Seen(seen[arm].above * 0, 0)  # it is bet on no more
+        if seen[arm].trials:
+            fresh = laplace(rng, 100, 1.0)
+            for wealth in (plain, less):
+                wealth.bet(seen[arm], fresh, claim, 1.0, drawn, arm)
+            seen[arm] = plus(seen[arm], fresh)
+        assert less.log_wealth <= plain.log_wealth + 1e-9
+        assert less.best <= plain.best + 1e-9
+    assert less.best < plain.best  # not vacuous
+    less.give_back(99)
+
+
 def test_ends() -> None:
     nothing, all_of_one = Seen(np.zeros((2, 1), int), 1), Seen(np.array([[0], [9]]), 9)
     wealth = Wealth(0.0)

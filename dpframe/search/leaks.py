@@ -1,0 +1,170 @@
+"""The event by which a pair leaks, its name, and the leaks that are known."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from dpframe.common.types import Floats
+from dpframe.interfaces.checks import guarded
+from dpframe.search.wealth import Point, Seen
+from dpframe.stats.betting import events
+
+if TYPE_CHECKING:
+    from dpframe.interfaces.attack import Attack
+    from dpframe.interfaces.pair import Neighbourhood
+    from dpframe.search.arms import Arm
+    from dpframe.spec.audit import Choice
+
+ABOUT = 0.9  # share of the largest distance from a claim at which an event tells as much
+
+
+class Leak(NamedTuple):
+    """The event that tells most about a pair."""
+
+    attack: int  # number of the attack
+    event: str  # in words
+    more_likely: int  # dataset under which it is the more likely
+    hits: tuple[int, int]  # on D, on D′
+    loss: float  # that the counts show
+
+
+def leak_of(
+    arm: Arm,
+    attacks: Sequence[Choice[Attack]],
+    words: Mapping[int, str],
+    about: tuple[float, float],
+    *,
+    refuted: bool,
+) -> Leak:
+    """Return the event that tells most about a pair.
+
+    Args:
+        arm: the pair.
+        attacks: of the search.
+        words: texts of codes of kinds and values.
+        about: δ of the loss, and the resolution of the sampler.
+        refuted: True to choose the event that lies farthest outside of the claim.
+    """
+    number, loss = most_telling(arm.seen, *about)
+    if refuted and (clear := clearest(arm.seen, arm.points)) is not None:
+        number = clear
+    place, told, scores, side = arm.event(number, words)
+    (multiplied, other) = events(*arm.seen)[number]
+    hits = (int(multiplied), int(other)) if side else (int(other), int(multiplied))
+    return Leak(place, told or f"{attacks[place].label} {scores}", side, hits, loss)
+
+
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|“[^”]*”")
+_NUMBER = re.compile(r"[-+−]?\d[\d_]*(\.\d+)?([eE][-+]?\d+)?")
+
+
+def without_values(text: str) -> str:
+    """Return a text with # for every number and every quoted text."""
+    return _NUMBER.sub("#", _QUOTED.sub("#", text))
+
+
+def name_of(leak: Leak, arm: Arm, neighbourhood: Neighbourhood) -> str:
+    """Name a leak: the event without its values, and the optional features of its pair.
+
+    Leaks of one name count as one.
+    """
+    features = guarded("needs", lambda: list(neighbourhood.needs(arm.pair)))
+    return " · ".join([without_values(leak.event), *map(str, features)])
+
+
+class KnownLeaks:
+    """The leaks that a search leaves aside.
+
+    Args:
+        ignored: parts of names, from the spec.
+    """
+
+    def __init__(self, ignored: Sequence[str]) -> None:
+        self._ignored, self._listed = ignored, set[str]()
+
+    def __bool__(self) -> bool:
+        return bool(self._ignored or self._listed)
+
+    def add(self, name: str) -> None:
+        """Leave a leak aside from now on."""
+        self._listed.add(name)
+
+    def has(self, name: str) -> bool:
+        """True if a leak is known."""
+        return name in self._listed or any(is_of(part, name) for part in self._ignored)
+
+
+def is_of(part: str, name: str) -> bool:
+    """True if an entry of `[search] ignore` means a leak: it is a part of the name."""
+    return without_values(part) in name
+
+
+def least_losses(
+    seen: Seen, delta: float, resolution: float = 0.0, errors: float = 2.0
+) -> tuple[Floats, Floats]:
+    """Return the loss that each event shows, and the same less some standard errors.
+
+    Args:
+        seen: counts of one pair.
+        delta: δ of the loss.
+        resolution: of the sampler: the error of either probability.
+        errors: number of standard errors of the logarithm.
+
+    Returns:
+        −∞ for an event that shows no loss.
+    """
+    n = seen.trials
+    q, p = ((events(*seen) + 0.5) / (n + 1)).T
+    beyond = p > delta + resolution
+    excess, base = np.where(beyond, p - delta - resolution, 1.0), q + resolution
+    loss = np.where(beyond, np.log(excess / base), -np.inf)
+    error = np.sqrt(p * (1 - p) / (n * excess**2) + q * (1 - q) / (n * base**2))
+    return loss, np.where(beyond, loss - errors * error, -np.inf)
+
+
+def clearest(seen: Seen, points: Sequence[Point]) -> int | None:
+    """Return the number of the first event about as far outside of a claim as any; None if none is.
+
+    Attacks come in the order of the spec, the plainest first.
+
+    Args:
+        seen: counts of one pair.
+        points: of the claim.
+    """
+    shares = (events(*seen) + 0.5) / (seen.trials + 1)
+    q, p = shares.T
+    zs = [
+        (p - math.exp(e) * q - d) / np.sqrt(math.exp(2 * e) * q * (1 - q) + p * (1 - p))
+        for e, d in points
+    ]
+    if not zs or not len(q):
+        return None
+    best = np.max(zs, axis=0)
+    if best.max() <= 0:
+        return None
+    cuts = seen.above.shape[1]
+    near = np.flatnonzero(best >= ABOUT * best.max())
+    return int(min(near, key=lambda number: (number % cuts, number)))
+
+
+def most_telling(seen: Seen, delta: float, resolution: float = 0.0) -> tuple[int, float]:
+    """Return the event with the largest loss less two standard errors of its logarithm.
+
+    Without these the luckiest event would win: a few draws on one side, none on the other.
+
+    Args:
+        seen: counts of one pair.
+        delta: δ of the loss.
+        resolution: of the sampler: the error of either probability.
+
+    Returns:
+        Its number, and the loss that its counts show.
+    """
+    loss, least = least_losses(seen, delta, resolution)
+    number = int(np.argmax(least))
+    return number, float(max(0.0, loss[number]))

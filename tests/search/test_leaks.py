@@ -1,0 +1,167 @@
+"""A search goes on past leaks that are known, and lists several in one run."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import tomli
+from support.black_boxes import sample_in_this_process
+from support.command_line import dpframe as run
+
+import dpframe
+from dpframe import HostMechanism, PureDP
+from dpframe.commands.audit import load, make_plan
+from dpframe.engine import run as engine
+from dpframe.engine.ledger import Ledger
+from dpframe.errors import DpframeError, SpecError
+from dpframe.report.sentences import caveats
+from dpframe.report.witness import as_tables, next_of, with_finding
+from dpframe.results import store
+from dpframe.search.leaks import KnownLeaks, without_values
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA = [
+    {"name": "age", "low": 0, "high": 100},
+    {"name": "sex", "categories": ["m", "f"]},
+]
+TABLE = {"table": [[31, "m"], [47, "f"], [12, "m"], [80, "f"]], "schema": SCHEMA}
+
+
+class Leaky(HostMechanism, name="leaky"):
+    """A sum with four mistakes: NaN, unknown categories, no records, no clipping."""
+
+    def claim(self, pair: Any) -> Any:
+        return PureDP(1.0)
+
+    def release(self, rng: Any, data: Any) -> float:
+        ages = np.array([age for age, _ in data], float)
+        if np.isnan(ages).any():
+            raise ValueError(f"record {np.argmax(np.isnan(ages))} is NaN")
+        if not len(data):
+            raise IndexError("no records")
+        for _, sex in data:
+            {"m": 0, "f": 1}[sex]
+        return float(np.clip(ages, 0, 1e6).sum() / 100 + rng.laplace())
+
+
+def spec(**search: Any) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "audit": {"name": "leaky", "trials": 20_000},
+        "search": {"use": "records", "params": {**TABLE, "adjacency": "add-remove"}, **search},
+        "mechanism": [{"use": "leaky"}],
+        "run": {"stop": "decided"},
+    }
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample_in_this_process(monkeypatch)
+
+
+NAN = "raises ValueError: record # is NaN · NaN or a missing value"
+UNKNOWN = "raises KeyError: # · an unknown category"
+EMPTY = "raises IndexError: no records"
+
+
+@pytest.mark.usefixtures("here")
+def test_several_leaks_are_listed_in_one_run_each_with_its_witness(tmp_path: Path) -> None:
+    record = dpframe.audit(spec(findings=4), plugins=[Leaky])
+    (cell,) = record.cells
+    found = [cell.search.leak, *(one.leak for one in cell.search.findings)]
+    assert cell.verdict == "violated"
+    assert len(set(found)) == len(found) == 4
+    assert {NAN, UNKNOWN, EMPTY} < set(found)
+    (other,) = set(found) - {NAN, UNKNOWN, EMPTY}
+    assert other.endswith("· a number out of bounds")
+    text = " ".join(caveats(record))
+    for number, name in enumerate(found, 1):
+        one = with_finding(cell, number)
+        assert one.search.leak == name
+        assert f"Witness {number} against leaky: {one.search.event}" in text
+        assert as_tables(one, record)["pair"]["params"]["edit"] == one.pair.params["edit"]
+    with pytest.raises(DpframeError, match="finding 5: the cell has 4"):
+        with_finding(cell, 5)
+    assert tomli.loads(next_of(record))["search"]["ignore"] == found
+    file = store.write(record, tmp_path)
+    told = run("show", file, "--next", cwd=tmp_path)
+    assert json.loads(told.stdout.partition("ignore = ")[2]) == found
+    assert (
+        found[1].partition(" · ")[0].split(":")[0]
+        in run("show", file, "--witness", "--finding", "2", cwd=tmp_path).stdout
+    )
+
+
+@pytest.mark.usefixtures("here")
+def test_a_search_goes_on_to_the_next_leak() -> None:
+    known: list[str] = []
+    for _ in range(3):
+        (cell,) = dpframe.audit(spec(ignore=known), plugins=[Leaky]).cells
+        assert cell.verdict == "violated"
+        assert cell.search.ignored == known
+        assert cell.search.leak not in known
+        assert sum("is ignored: 1 pair" in note for note in cell.estimate.notes) <= len(known)
+        known.append(cell.search.leak)
+    (cell,) = dpframe.audit(spec(ignore=["ValueError", "KeyError"]), plugins=[Leaky]).cells
+    assert cell.search.leak not in (NAN, UNKNOWN)
+
+
+@pytest.mark.usefixtures("here")
+def test_nothing_is_consistent_where_all_pairs_show_what_is_ignored() -> None:
+    tables = spec() | {"search": {"use": "one", "ignore": ["raises"]}}
+    (cell,) = dpframe.audit(tables, plugins=[Leaky, One]).cells
+    assert cell.status == "failed"
+    assert "all pairs show what [search] ignores" in str(cell.reason)
+
+
+class One(dpframe.Neighbourhood, name="one"):
+    """One pair, which shows a leak."""
+
+    adjacency = "replace one record"
+    one_shape = False
+
+    def propose(self, rng: Any, history: Any) -> Any:
+        pair = dpframe.Values(d0=[[1.0, "m"]], d1=[[float("nan"), "m"]])
+        return () if history else (pair,)
+
+
+def test_what_is_ignored_is_part_of_the_question(tmp_path: Path) -> None:
+    from support.searches import Three
+    from support.searches import spec as three
+
+    def looked(**search: Any) -> Any:
+        tables = three("laplace", trials=3_000, search={"use": "three", **search})
+        loaded = load(tables, plugins=[Three])
+        (result,) = engine.run(make_plan(loaded), ledger=Ledger([tmp_path]))
+        return result
+
+    assert [looked().basis.look, looked(ignore=["decides"]).basis.look] == [1, 2]
+    assert looked(findings=2).basis.look == 3
+    assert looked().basis.look == 1
+
+
+def test_a_name_has_no_values() -> None:
+    assert without_values("is -1.5e-3 or 'a b', at 3") == "is # or #, at #"
+    known = KnownLeaks(["is 7 or more"])
+    assert known.has("is # or more · NaN")
+    assert not known.has("is # or less")
+    assert not KnownLeaks([])
+
+
+def test_a_spec_says_what_is_ignored() -> None:
+    for search, said in (
+        ({"ignore": "a"}, "list"),
+        ({"findings": 0}, "findings"),
+        ({"ignore": [""]}, "ignore"),
+    ):
+        with pytest.raises(SpecError, match=said):
+            load(spec(**search), plugins=[Leaky])
+    loaded = load(spec(), plugins=[Leaky], overrides=['search.ignore=["x"]', "search.findings=3"])
+    (cell,) = loaded.cells
+    assert cell.search is not None
+    assert (cell.search.ignore, cell.search.findings) == (("x",), 3)
