@@ -240,7 +240,7 @@ class RecordEdits(Neighbourhood, name="records"):
         found = self._bench.needs(rows)
         given = self.params().get("beyond", {})
         beyond = given if isinstance(given, dict) else dict.fromkeys(SWITCHES, given)
-        without = {name: {"beyond": {**beyond, name: False}} for name in SWITCHES}
+        without: dict[str, Any] = {n: {"beyond": {**beyond, n: False}} for n in SWITCHES}
         without["mistyped"] = {"mistyped": False}
         return {NEEDED[name]: without[name] for name in NEEDED if name in found}
 
