@@ -644,7 +644,8 @@ def varied_record() -> dict[str, Any]:
         for name in FindingRecord.model_fields
         if hasattr(one.search, name)
     }
-    listed = FindingRecord(pair=one.pair, attack=one.attack, p_value=1.0, **shown)
+    choices = {"mechanism": one.mechanism, "pair": one.pair, "attack": one.attack}
+    listed = FindingRecord(**choices, p_value=1.0, **shown)
     search = one.search.model_copy(update={"findings": [listed]})
     searched = searched.model_copy(update={"cells": [one.model_copy(update={"search": search})]})
     elsewhere = InstalledRecord(name="a", requirements=["b"], python="3.11", installed=["b==1"])

@@ -150,7 +150,7 @@ def question_of_search(
         {
             "mechanism": [_chosen(search.mechanism), *program_code(mechanism), libraries],
             "chosen": [_chosen(choice) for choice in (search.neighbourhood, *search.attacks)],
-            "leaks": [search.ignore, search.findings],
+            "leaks": [search.ignore, search.findings, search.parameters],
             "claim": claim_in_full(cell),
             "delta": cell.delta,
             "error": f"{error:.12g}",

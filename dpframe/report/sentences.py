@@ -221,6 +221,8 @@ def _witness(cell: CellRecord, number: int) -> Iterator[str]:
         f"{words.quantity(hits)} of {words.quantity(trials)} on {name}"
         for hits, trials, name in zip(found.hits, found.trials, ("D", "D′"), strict=True)
     ]
+    if found.parameters and number <= 1:
+        shares += [f"at {key} = {words.setting(v)}" for key, v in found.parameters.items()]
     which = f"Witness {number}" if number else "Witness"
     yield f"{which} against {cell.mechanism.label}: {found.event}, {', '.join(shares)}."
     if number and (told := cell.pair.params.get("description")):

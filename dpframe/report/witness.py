@@ -85,7 +85,8 @@ def with_finding(cell: CellRecord, number: int) -> CellRecord:
     one = found[number - 2]
     shown = ("leak", "event", "more_likely", "hits", "trials", "pair_trials")
     search = cell.search.model_copy(update={name: getattr(one, name) for name in shown})
-    return cell.model_copy(update={"pair": one.pair, "attack": one.attack, "search": search})
+    changed = {name: getattr(one, name) for name in ("mechanism", "pair", "attack")}
+    return cell.model_copy(update={**changed, "search": search})
 
 
 def next_of(record: Record) -> str:

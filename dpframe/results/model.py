@@ -272,6 +272,8 @@ class FindingRecord(Part):
 
     leak: str
     """name of the leak; `[search] ignore` takes it, or a part of it"""
+    mechanism: ChoiceRecord
+    """the mechanism, with the parameters that the search has chosen"""
     pair: PairRecord
     """the pair"""
     attack: ChoiceRecord
@@ -312,6 +314,9 @@ class SearchRecord(Part):
     leak: str = ""
     """name of the leak that the witness shows; `[search] ignore` takes it, or a part of it. Old
     records lack it"""
+    parameters: FreeTable = Field(default_factory=dict)
+    """parameters of the mechanism that the search has varied, with their values for the witness.
+    Old records lack it"""
     ignored: list[str] = Field(default_factory=list)
     """leaks that were left aside. Old records lack it"""
     findings: list[FindingRecord] = Field(default_factory=list)

@@ -31,6 +31,7 @@ from dpframe.sampling.content import data_digest
 from dpframe.search.events import above, attack_at, compiled_scores, fitted, in_words
 from dpframe.search.wealth import Point, Seen
 from dpframe.spec.audit import RunSettings
+from dpframe.spec.ranges import Setting
 from dpframe.workers.executor import HERE
 
 Counter = Callable[[Sequence[Callable[[], Any]]], list[Any]]
@@ -81,6 +82,7 @@ class Arm(ABC):
         self.trials = 0  # draws of each dataset
         self.seen = Seen(np.zeros((2, 0), np.int64), 0)
         self.earned = 0.0  # logarithm of what its rounds have earned against the claim
+        self.setting: Setting = ()  # of the mechanism, if the search varies it
         self.known = ""  # name of the leak that it shows, if that is left aside
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -66,6 +67,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         trials=[n, n],
         pair_trials=arm.trials,
         leak=text(outcome.name),
+        parameters={key: json.loads(value) for key, value in arm.setting},
         ignored=list(map(text, cell.search.ignore)),
         findings=[_listed(search, one) for one in search.outcomes[1:]],
     )
@@ -115,6 +117,7 @@ def _listed(search: SearchRun, outcome: Outcome) -> FindingRecord:
     neighbourhood = search.search.neighbourhood.value
     return FindingRecord(
         leak=text(outcome.name),
+        mechanism=choice_record(found.mechanism),
         pair=pair_record(found.pair.use, arm.pair, arm.data, neighbourhood),
         attack=choice_record(found.attack),
         event=text(leak.event),
@@ -137,6 +140,7 @@ def _thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ..
 def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[str, ...]:
     told = search.outcome().arm.pair.description
     on_pair = f"on the pair “{told}” " if told else ""
+    on_pair += "".join(f"at {key} = {value} " for key, value in witness.parameters.items())
     box = search.search.mechanism
     notes = [
         f"searched {witness.pairs} {'pair' if witness.pairs == 1 else 'pairs'}; most was earned "

@@ -35,6 +35,7 @@ from dpframe.search.black_box_draws import AnswerFiles, BlackBoxDraws
 from dpframe.search.events import AnswerEvents, Cuts
 from dpframe.search.wealth import LOSS_LIMIT, Point
 from dpframe.spec.audit import Cell, Choice
+from dpframe.spec.ranges import Setting, varied
 from dpframe.workers.scheduling import Clock
 from dpframe.workers.trial_call import asking_of
 
@@ -65,19 +66,28 @@ class ArmMaker:
         self._count = count
         self._tracer = Tracer(settings.run, settings.prng, settings.source)
         self._tried: set[Any] = set()
-        self._mechanism: Any = None
+        self._mechanisms: dict[Setting, Any] = {}
         self._tried_addresses = False
         self._room = Room()
         self._files = AnswerFiles(settings.store.directory)
         self._unit: float | None = None
 
-    def arm(self, pair: Pair) -> Arm | None:
+    def arm(self, pair: Pair, setting: Setting = ()) -> Arm | None:
         """Make an arm of a proposed pair; None if D and D′ are equal.
+
+        None too if the mechanism refuses the setting.
+
+        Args:
+            pair: the pair.
+            setting: of the mechanism.
 
         Raises:
             CellError: the pair, or the mechanism that it resolves, cannot be used.
         """
-        given = self.search.mechanism.value
+        try:
+            given = varied(self.search.mechanism.value, setting)
+        except ValueError:  # parameters that do not go together
+            return None
         unfit = unplayable if isinstance(given, HostMechanism) else untraceable
         if (problem := guarded("the pair", lambda: unfit(pair))) is not None:
             raise CellError(f"a proposed pair, {shown(pair)}: {problem}")
@@ -87,16 +97,19 @@ class ArmMaker:
         claim = guarded("claim", lambda: mechanism.claim(pair))
         if not isinstance(mechanism, type(given)) or not isinstance(claim, Claim | None):
             raise CellError("resolve or claim gave something else for a proposed pair")
-        if self._mechanism not in (None, mechanism):
+        if self._mechanisms.setdefault(setting, mechanism) != mechanism:
             raise CellError(DIFFERENT)
-        self._mechanism = mechanism
         points = self._points(claim)
         about = pair, mechanism, claim, points, self._scale(points)
+        arm: Arm
         if isinstance(mechanism, HostMechanism):
-            return self._black_box_arm(about)
-        settings = self.settings
-        where = settings.run, settings.prng, settings.store, self._tried, settings.executor
-        return TracedArm(about, self._pass(pair, mechanism), *where, self._count)
+            arm = self._black_box_arm(about, setting)
+        else:
+            settings, drawn = self.settings, self._pass(pair, mechanism, setting)
+            where = settings.run, settings.prng, settings.store, self._tried, settings.executor
+            arm = TracedArm(about, drawn, *where, self._count)
+        arm.setting = setting
+        return arm
 
     def of(self, pair: Pair, mechanism: Any, attack: int) -> Cell:
         """Return the cell with a pair and an attack of its own."""
@@ -109,13 +122,18 @@ class ArmMaker:
             attack=self.search.attacks[attack],
         )
 
-    def group(self, of: Sequence[str]) -> str:
-        """Return a draw group of the search: an audit of the same pair has other draws."""
+    def group(self, of: Sequence[str], setting: Setting = ()) -> str:
+        """Return a draw group of the search: an audit of the same pair has other draws.
+
+        Settings share no draws either: what one shows must not be known before another is bet on.
+        """
         mechanism = self.search.mechanism
         own = [mechanism.distribution, mechanism.use, mechanism.value.params()]
-        return digest(["search", *(of or own)])
+        return digest(["search", *(of or own), *setting])
 
-    def _black_box_arm(self, about: tuple[Any, Any, Any, Any, float]) -> BlackBoxArm:
+    def _black_box_arm(
+        self, about: tuple[Any, Any, Any, Any, float], setting: Setting
+    ) -> BlackBoxArm:
         pair, mechanism, *_ = about
         cell, settings = self.of(pair, mechanism, 0), self.settings
         for choice in self.search.attacks:
@@ -124,7 +142,7 @@ class ArmMaker:
         rows = settings.run.chunk or declared_rows(mechanism)
         # Chunks that grow have no number of rows.
         group = draw_group(cell, data=data, precision="", prng=settings.prng, rows=rows or 0)
-        stream = Stream(cell.seed, self.group([group]), cell.repeat, EVAL)
+        stream = Stream(cell.seed, self.group([group], setting), cell.repeat, EVAL)
         asking = asking_of(cell)
         assert asking is not None
         kept = self._files.of(stream, [self.cell.id, box_key(self.search.mechanism)])
@@ -138,7 +156,7 @@ class ArmMaker:
             draws.check_addresses()
         return arm
 
-    def _pass(self, pair: Pair, mechanism: Any) -> Pass:
+    def _pass(self, pair: Pair, mechanism: Any, setting: Setting) -> Pass:
         """Return the draws of a pair with the scorers that count them."""
         cell = self.of(pair, mechanism, 0)
         shape = self._tracer.output_shape(cell)
@@ -163,7 +181,7 @@ class ArmMaker:
         )
         nan_allowed(mechanism)
         return Pass(
-            stream=Stream(self.cell.seed, self.group([group]), self.cell.repeat, EVAL),
+            stream=Stream(self.cell.seed, self.group([group], setting), self.cell.repeat, EVAL),
             trials=self.cell.trials,
             rows=rows,
             shape=shape,

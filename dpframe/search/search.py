@@ -21,6 +21,7 @@ from dpframe.search.leaks import KnownLeaks, Leak, leak_of, least_losses, name_o
 from dpframe.search.proposals import ArmMaker
 from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, Wealth, farthest
 from dpframe.spec.audit import Cell
+from dpframe.spec.ranges import Setting, by_chance, planned
 from dpframe.workers.scheduling import GRACE, Clock, Overdue
 from dpframe.workers.sensitivity import SensitivityCheck
 from dpframe.workers.trial_call import only_exceptions
@@ -39,6 +40,8 @@ FOR_BOUND = 1 << 20
 
 PROMISING = 3.0  # standard errors beyond a claim that are hardly the luck of one among many events
 LUCK = 1.0  # standard errors that the luckiest of a pair's events owes to its luck
+
+PARENTS, CHILDREN = 4, 3  # pairs that show most, and new settings of the mechanism for each
 
 NO_PAIR = "the neighbourhood proposed no pair in which D and D′ differ"
 
@@ -101,9 +104,9 @@ class SearchRun:
         where = settings.store, self._stream
         self._looks = LookSizes(*where, f"looks-{self._question}")
         self._used = UsedTime(*where, f"spent-{self._question}", self._clock, limit)
-        self._known: dict[Pair, Arm | None] = {}
+        self._known: dict[tuple[Pair, Setting], Arm | None] = {}
         """Every proposed pair, in order, with its arm if draws were spent on it."""
-        self._waiting: list[Pair] = []  # proposed pairs that were not drawn from yet
+        self._waiting: list[tuple[Pair, Setting]] = []  # proposed, and not drawn from yet
         self._asked_at = 0  # draws at the last proposal
         self._most_begun: int | None = None  # pairs begun until half of the time was spent
         self._raised: set[int] = set()  # kinds on pairs on which every answer was an exception
@@ -226,7 +229,7 @@ class SearchRun:
             self._asked_at = self.drawn
         # A promising pair of a black box is followed before other pairs are begun.
         if self._waiting and not (self._is_black_box and self._is_promising()):
-            self._begin(self._waiting.pop(0))
+            self._begin(*self._waiting.pop(0))
             if not self._waiting:
                 self._asked_at = self.drawn
             return True
@@ -285,22 +288,45 @@ class SearchRun:
         return self.drawn >= AGAIN[self._is_promising()] * self._asked_at
 
     def _propose(self) -> None:
-        history = [
-            Earned(pair, arm.trials, 0.0 if arm.known else self._growth(arm))
-            if arm
-            else Earned(pair, 0, 0.0)
-            for pair, arm in self._known.items()
-        ]
+        history: dict[Pair, Earned] = {}
+        for (pair, _), arm in self._known.items():
+            growth = 0.0 if arm is None or arm.known else self._growth(arm)
+            before = history.get(pair, Earned(pair, 0, 0.0))
+            draws = before.draws + (arm.trials if arm else 0)
+            history[pair] = Earned(pair, draws, max(before.growth, growth))
         rng = host_generator(self._stream.of(PROPOSE), len(self.arms))
-        neighbourhood = self.search.neighbourhood.value
-        proposed = guarded("propose", lambda: list(neighbourhood.propose(rng, history)))
-        proposed = self.sensitivity.look([pair for pair in proposed if pair not in self._known])
-        self._waiting = list(dict.fromkeys(proposed))[: MOST_PAIRS - len(self.arms)]
+        neighbourhood, told = self.search.neighbourhood.value, list(history.values())
+        proposed = guarded("propose", lambda: list(neighbourhood.propose(rng, told)))
+        proposed = self.sensitivity.look([pair for pair in proposed if pair not in history])
+        proposed = list(dict.fromkeys(proposed))
+        waiting: list[tuple[Pair, Setting]] = [(pair, ()) for pair in proposed]
+        if self.search.parameters:
+            waiting = self._set(proposed, rng)
+        fresh = [one for one in dict.fromkeys(waiting) if one not in self._known]
+        self._waiting = fresh[: MOST_PAIRS - len(self.arms)]
 
-    def _begin(self, pair: Pair) -> None:
+    def _set(self, pairs: Sequence[Pair], rng: np.random.Generator) -> list[tuple[Pair, Setting]]:
+        """Give the mechanism settings for new pairs, and for those that show most."""
+        ranges = self.search.parameters
+        if not self._known:
+            first = planned(ranges)
+            return [
+                (pair, first[(at + shift) % len(first)])
+                for shift in range(len(first))
+                for at, pair in enumerate(pairs)
+            ]
+        playing = sorted(self._playing, key=self._growth, reverse=True)[:PARENTS]
+        parents = [arm for arm in playing for _ in range(CHILDREN)]
+        found = [(arm.pair, by_chance(ranges, rng, arm.setting)) for arm in parents]
+        near = [arm.setting for arm in playing] or [()]
+        for at, pair in enumerate(pairs):
+            found.append((pair, near[at % len(near)] if at % 2 else by_chance(ranges, rng)))
+        return found
+
+    def _begin(self, pair: Pair, setting: Setting) -> None:
         """Draw from a pair for the first time."""
-        self._known[pair] = None
-        if (arm := self.maker.arm(pair)) is None:
+        self._known[pair, setting] = None
+        if (arm := self.maker.arm(pair, setting)) is None:
             return
         needed = arm.first()
         if self.drawn + needed > (PROPOSALS if self.arms else 1) * self.cell.trials:
@@ -313,7 +339,7 @@ class SearchRun:
             self._raised |= kinds
         else:
             self.arms.append(arm)
-            self._known[pair] = arm
+            self._known[pair, setting] = arm
         self._spend(arm.trials)
 
     def _next(self, arms: Sequence[Arm]) -> tuple[Arm, bool]:

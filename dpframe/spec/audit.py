@@ -53,6 +53,7 @@ class Search:
     attacks: tuple[Choice[Attack], ...]  # all are played on every draw
     ignore: tuple[str, ...] = ()  # leaks that are known
     findings: int = 1  # distinct leaks that are wanted
+    parameters: tuple[Any, ...] = ()  # ranges of the mechanism's parameters
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import ValidationError
 
 from dpframe.claims import Claim
 from dpframe.common.machine import at_work, free_bytes, within
@@ -15,10 +16,11 @@ from dpframe.common.text import raised_in, shown
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import EQUAL, Pair, equal, unplayable, untraceable
 from dpframe.spec.audit import Cell, Choice, Search, Skip, cell_ids
-from dpframe.spec.document import Document
+from dpframe.spec.document import Document, dotted
 from dpframe.spec.expect import Coordinates, Rules
 from dpframe.spec.model import KINDS, OBSERVED, SEARCHED_BY, SWEEPABLE, AuditTable
-from dpframe.spec.problems import Problems, describe
+from dpframe.spec.problems import Problems, describe, findings
+from dpframe.spec.ranges import Range, planned, read_ranges, varied
 from dpframe.spec.sweep import Axis, freeze
 from dpframe.spec.uses import Member, Members
 from dpframe.spec.variants import Picks, Variants, explain
@@ -361,4 +363,32 @@ class SearchGrid(Grid):
         neighbourhood = _choose(source, self._neighbourhoods[source]).choice
         assert source.search is not None
         about = tuple(source.search.ignore), source.search.findings
-        return Search(plain, neighbourhood, tuple(attacks), *about)
+        ranges = self._ranges(mechanism, source, plain.value)
+        return Search(plain, neighbourhood, tuple(attacks), *about, ranges)
+
+    def _ranges(self, member: Member, source: Member, mechanism: Any) -> tuple[Range, ...]:
+        """Return the ranges of a mechanism's parameters, after every end was tried."""
+        assert source.search is not None
+        place, key = (*source.path, "parameters"), ""
+        try:
+            ranges = read_ranges(source.search.parameters)
+            for one in ranges:
+                name = one.key.split(".")[1]
+                if not any(name in other.names for other in self._members.of_kind["mechanism"]):
+                    raise ValueError(f"no mechanism of this spec has a parameter {name!r}")
+                if any(axis.group == "mechanism" and axis.name == name for axis in self._axes):
+                    raise ValueError(f"{one.key}: is swept too")
+            own = tuple(one for one in ranges if one.key.split(".")[1] in member.names)
+            for setting in planned(own):
+                if len(setting) == 1:
+                    key = setting[0][0]
+                    with at_work(f"parameters of {member}: check", place):
+                        varied(mechanism, setting)
+        except ValidationError as error:
+            for found in findings(error, {}, "parameter"):
+                self._problems.add(place, f"{dotted(found.path) or key}: {found.message}")
+        except (Exception, SystemExit) as error:  # `check` is a plugin's own code
+            self._problems.add(place, explain(error))
+        else:
+            return own
+        return ()

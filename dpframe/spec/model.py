@@ -116,6 +116,9 @@ class SearchTable(Table):
     aside. `dpframe show --next` prints them."""
     findings: Findings = 1
     """Number of distinct leaks to list. If it is above 1, the search ends with the last of them."""
+    parameters: dict[str, Any] = {}
+    """Parameters of the mechanism that the search varies: keys such as "mechanism.C", each a list
+    of values or { low = …, high = …, log = true }."""
 
 
 class EntryTable(Table):
@@ -140,6 +143,8 @@ class OwnSearchTable(Table):
     """Leaks that are known; default: those of [search]."""
     findings: Findings | None = None
     """Number of distinct leaks to list; default: that of [search]."""
+    parameters: dict[str, Any] | None = None
+    """Parameters of the mechanism that the search varies; default: those of [search]."""
 
 
 class OutputsTable(Table):

@@ -102,7 +102,7 @@ def freeze(value: Any) -> Hashable:
     return ("json", json.dumps(value, sort_keys=True, default=str))
 
 
-OF_SEARCHES = ("ignore", "findings")
+OF_SEARCHES = ("ignore", "findings", "parameters")
 """Keys of [search] itself, which no parameter of a neighbourhood may hide."""
 
 _GROUPS = (*KINDS, "pair", "search", "audit", "run")
