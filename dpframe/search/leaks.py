@@ -60,11 +60,12 @@ def leak_of(
 
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|“[^”]*”")
-_NUMBER = re.compile(r"[-+−]?\d[\d_]*(\.\d+)?([eE][-+]?\d+)?")
+# Not those of lines, as in mean.py:14, nor in names.
+_NUMBER = re.compile(r"(?<![:\w])[-+−]?\d[\d_]*(\.\d+)?([eE][-+]?\d+)?")
 
 
 def without_values(text: str) -> str:
-    """Return a text with # for every number and every quoted text."""
+    """Return a text with # for every value in it: numbers and quoted texts."""
     return _NUMBER.sub("#", _QUOTED.sub("#", text))
 
 
