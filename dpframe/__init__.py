@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from dpframe.interfaces.attack import Answers as Answers
     from dpframe.interfaces.attack import Attack as Attack
     from dpframe.interfaces.attack import Target as Target
-    from dpframe.interfaces.confidence_regions import epsilon_of as epsilon_of
-    from dpframe.interfaces.confidence_regions import estimate_from_boxes as estimate_from_boxes
     from dpframe.interfaces.estimator import Contrast as Contrast
     from dpframe.interfaces.estimator import Estimate as Estimate
     from dpframe.interfaces.estimator import Estimator as Estimator
@@ -54,6 +52,8 @@ if TYPE_CHECKING:
     from dpframe.interfaces.estimator import Settled as Settled
     from dpframe.interfaces.estimator import Share as Share
     from dpframe.interfaces.estimator import UpperOf as UpperOf
+    from dpframe.interfaces.estimator import epsilon_of as epsilon_of
+    from dpframe.interfaces.estimator import estimate_from_boxes as estimate_from_boxes
     from dpframe.interfaces.executor import Executor as Executor
     from dpframe.interfaces.executor import Task as Task
     from dpframe.interfaces.hookspecs import hookimpl as hookimpl
@@ -100,8 +100,8 @@ _NAMES = {
     "dpframe.common.types": "Array Floats HostArray Ints Key Tree",
     "dpframe.errors": "DpframeError ParameterError",
     "dpframe.interfaces.attack": "Answers Attack Target",
-    "dpframe.interfaces.confidence_regions": "epsilon_of estimate_from_boxes",
-    "dpframe.interfaces.estimator": "Contrast Estimate Estimator Query Settled Share UpperOf",
+    "dpframe.interfaces.estimator": "Contrast Estimate Estimator Query Settled Share UpperOf "
+    "epsilon_of estimate_from_boxes",
     "dpframe.interfaces.executor": "Executor Task",
     "dpframe.interfaces.hookspecs": "hookimpl",
     "dpframe.interfaces.mechanism": "ForeignMechanism HostMechanism Mechanism host_mechanism",

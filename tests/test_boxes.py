@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpframe import ApproxDP, PureDP, Query, estimate_from_boxes
-from dpframe.interfaces.confidence_regions import SMALLEST_P, epsilon_of, rejects
+from dpframe.interfaces.estimator import SMALLEST_P, epsilon_of, rejects
 from dpframe.stats.binomial import clopper_pearson_upper
 from dpframe.stats.joint import joint_staircases
 

@@ -31,8 +31,7 @@ from dpframe.engine.plan import Pass, Place, plan
 from dpframe.engine.rounds import Tally
 from dpframe.interfaces import registry
 from dpframe.interfaces.attack import Attack
-from dpframe.interfaces.confidence_regions import estimate_from_boxes
-from dpframe.interfaces.estimator import Estimate, Estimator, Query
+from dpframe.interfaces.estimator import Estimate, Estimator, Query, estimate_from_boxes
 from dpframe.interfaces.mechanism import Mechanism
 from dpframe.interfaces.pair import Pair
 from dpframe.interfaces.statistic import DecisionCounts, Statistic

@@ -13,8 +13,7 @@ from dpframe.common.machine import available_cores
 from dpframe.engine.ledger import resolution_of, share_of_error
 from dpframe.engine.resources import Footprint, expected_seconds, ideal_layout, planned_calls
 from dpframe.engine.rounds import FIRST
-from dpframe.interfaces.confidence_regions import epsilon_of
-from dpframe.interfaces.estimator import Query
+from dpframe.interfaces.estimator import Query, epsilon_of
 from dpframe.stats.betting import growth_rate
 from dpframe.workers.pool import Workers
 

@@ -202,30 +202,31 @@ class Draws:
     def _made(self, task: DrawTask, stream: str, which: Sequence[Which]) -> list[list[HostArray]]:
         """Draw some chunks of lanes and datasets, here or away, whichever is free."""
 
-        def place(of: tuple[int, int], chunks: range) -> Place:
-            return Place(stream, *of, chunks.start, chunks.stop)
-
         def here(of: tuple[int, int], chunks: range) -> list[HostArray]:
             if self.leaving.is_set():
                 raise scheduling.Stopped
             if self.until is not None and time.monotonic() > self.until:
                 raise scheduling.Overdue
-            return drawn(task, place(of, chunks))
+            return drawn(task, Place(stream, *of, chunks.start, chunks.stop))
 
         def by_executor(of: tuple[int, int], chunks: range) -> list[HostArray]:
-            asked = DrawChunks(task, place(of, chunks), until=self.until)
+            place = Place(stream, *of, chunks.start, chunks.stop)
+            asked = DrawChunks(task, place, until=self.until)
             found: list[HostArray] = result(self.executor, asked, self.until)
             return found
 
-        executor, pace = self.executor, scheduling.Pace(self._nbytes)
-        hand_out = partial(scheduling.handed_out, which, pace)
-        if not executor.is_local and self._pays(which):
+        is_away = not self.executor.is_local and self._pays(which)
+        # One model after the other would keep one core busy.
+        if is_away or (self.the_pass.slow and jax.default_backend() == "cpu"):
+            draw, number = (by_executor, self.executor.under_way) if is_away else (here, None)
             with at_work("sample"):
-                tasks = hand_out(by_executor, scheduling.in_daemon, executor.under_way)
-        elif self.the_pass.slow and jax.default_backend() == "cpu":
-            # One model after the other would keep one core busy.
-            with at_work("sample"):
-                tasks = hand_out(here, scheduling.in_daemon, available_cores())
+                tasks = scheduling.handed_out(
+                    which,
+                    scheduling.Pace(self._nbytes),
+                    draw,
+                    scheduling.in_daemon,
+                    number or available_cores(),
+                )
         else:
             tasks = [[here(*one)] for one in which]
         return [[np.concatenate(each) for each in zip(*parts, strict=True)] for parts in tasks]

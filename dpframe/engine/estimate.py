@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from dpframe.claims import Claim
+from dpframe.common.text import shown
 from dpframe.engine.ledger import Inquiry, Ledger, query_of
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import certifies, exact_shares, guarded
@@ -18,7 +19,7 @@ from dpframe.interfaces.estimator import Estimate, Query, Settled
 from dpframe.results.answer import checked
 from dpframe.results.build import cell_record
 from dpframe.results.model import CellRecord
-from dpframe.results.plain import plain, shown
+from dpframe.results.plain import plain
 from dpframe.results.verdict import Looks
 
 if TYPE_CHECKING:

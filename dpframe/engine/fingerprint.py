@@ -142,6 +142,7 @@ def question_of_search(
     mechanism: Any = search.mechanism.value
     boxed = isinstance(mechanism, HostMechanism)
     libraries: Any = {}
+    chosen: list[Any] = [search.neighbourhood, *search.attacks]
     if boxed:
         from dpframe.workers.requirements import requirements
 
@@ -149,7 +150,7 @@ def question_of_search(
     return digest(
         {
             "mechanism": [_chosen(search.mechanism), *program_code(mechanism), libraries],
-            "chosen": [_chosen(choice) for choice in (search.neighbourhood, *search.attacks)],
+            "chosen": list(map(_chosen, chosen)),
             "leaks": [search.ignore, search.findings, search.parameters],
             "claim": claim_in_full(cell),
             "delta": cell.delta,

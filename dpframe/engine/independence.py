@@ -151,7 +151,7 @@ class Independence:
             return
         groups = gammaln(number) - gammaln(copies) - gammaln(number - copies + 1)
         share = -(copies * math.log(2) + math.log(number * (number + 1)) + groups)
-        chance = chances.log_chance_of_copies(self._numbered(chunk), copies)
+        chance = chances.log_chance_of_copies(_numbered(self._same(chunk)), copies)
         if chance < math.log(ERROR / 2 / (2 * self.lanes)) + share:
             self._found = WorthlessError(AGAIN)
 
@@ -174,9 +174,6 @@ class Independence:
                 self._found = WorthlessError(NEIGHBOURS)
             elif min(_in_step(*sides), default=0.0) < least:
                 self._found = WorthlessError(IN_STEP)
-
-    def _numbered(self, chunk: HostArray) -> Ints:
-        return _numbered(self._same(chunk))
 
     def _same(self, outputs: HostArray) -> HostArray:
         """Return values that are equal if the outputs are."""

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any, cast, get_args
 
+from dpframe.common.text import shown
 from dpframe.errors import CellError
 from dpframe.interfaces.estimator import Contrast, Estimate, UpperOf
-from dpframe.results.plain import profile_problem, shown, text
+from dpframe.results.plain import profile_problem, text
 
 MOST_POINTS = 1_000_000
 MOST_NOTES = 1_000
@@ -58,14 +59,10 @@ def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
             f"estimate gave the p-values {found.p_value} and {found.p_resolved}; a certifying "
             "estimator gives p_value and p_resolved in (0, 1], as estimate_from_boxes does"
         )
-    return _ordered(found)
-
-
-def _ordered(found: Estimate) -> Estimate:
-    """Return it with `p_resolved` at least `p_value`: raised error rates reject no more."""
     p_value, p_resolved = found.p_value, found.p_resolved
     if p_value is None or p_resolved is None or p_value <= p_resolved:
         return found
+    # Raised error rates reject no more.
     if p_value > p_resolved * (1 + ROUNDING):
         raise CellError(f"estimate gave p_resolved {p_resolved}, which is below p_value {p_value}")
     return found._replace(p_resolved=p_value)

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from dpframe import __version__
+from dpframe.common.text import shown
 from dpframe.results.model import CellRecord, EstimateRecord, Record
-from dpframe.results.plain import profile_problem, shown
+from dpframe.results.plain import profile_problem
 from dpframe.results.verdict import (
     CONSISTENT,
     VIOLATED,

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence, Set
 from numbers import Integral, Real
 from typing import Any
 
+from dpframe.common.text import shown
+
 DEEPEST = 50
 """Values nested deeper become text, because readers of JSON limit the depth."""
 
@@ -45,19 +47,6 @@ def _scalar(value: Any) -> Any:
         return int(value) if isinstance(value, Integral) else float(value)
     except Exception:  # a number class of a plugin that fails to convert
         return shown(value)
-
-
-def shown(value: Any) -> str:
-    """Return the `repr` of a value for a message, shortened; its type if `repr` fails."""
-    try:
-        found = text(repr(value))
-    except Exception:
-        return f"a {type(value).__name__}"
-    return found if len(found) <= LONGEST else f"{found[:LONGEST]}…"
-
-
-LONGEST = 200
-"""Characters of a value in a message."""
 
 
 def text(value: str) -> str:

@@ -16,11 +16,10 @@ from pydantic_core import from_json
 
 from dpframe.common.files import NotReadableError, read_regular
 from dpframe.common.folder import read_folder, replace
-from dpframe.common.text import escape
+from dpframe.common.text import escape, shown
 from dpframe.errors import OutputError, RecordError
 from dpframe.results.consistency import disagreement, is_old
 from dpframe.results.model import SCHEMA, Record, strict
-from dpframe.results.plain import shown
 from dpframe.results.verdict import totals
 
 NAME = "record.json"

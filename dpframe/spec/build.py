@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from dpframe.common.machine import StuckError, with_timeout
-from dpframe.environments.places import Wanted
+from dpframe.common.text import did_you_mean, listed
+from dpframe.environments import places
+from dpframe.environments.places import Environment, Wanted
 from dpframe.interfaces.registry import Registry
-from dpframe.spec.audit import Audit, RunSettings, Source
+from dpframe.spec.audit import Audit, Cell, Choice, RunSettings, Source
 from dpframe.spec.cells import Grid, SearchGrid
 from dpframe.spec.document import Document, UnfitError, plain
-from dpframe.spec.environments import environments_in_use, settled, wanted_of
 from dpframe.spec.expect import read_rules
-from dpframe.spec.model import ENVIRONMENTS, SEARCHED_BY, AuditTable
+from dpframe.spec.members import Member, Members, Variants, find_members, make_variants
+from dpframe.spec.model import ENVIRONMENTS, SEARCHED_BY, AuditTable, EnvironmentTable
 from dpframe.spec.problems import Problems, findings
 from dpframe.spec.sweep import Axis, Override, apply, parse, read_axes
 from dpframe.spec.tables import from_mapping, read, read_environments, read_sections
-from dpframe.spec.uses import Members, find_members
-from dpframe.spec.variants import make_variants
 
 T = TypeVar("T")
 
@@ -147,7 +150,7 @@ def _build(
     return Audit(
         name=sections.audit.name,
         multiplicity=sections.audit.multiplicity,
-        cells=tuple(settled(cells, environments)),
+        cells=tuple(settled(cells, environments) if environments else cells),
         skipped=tuple(skipped),
         run=RunSettings(**sections.run.model_dump()),
         source=Source(document.path, document.sha256, document.text, tuple(texts)),
@@ -187,3 +190,90 @@ def _check_size(
     if cells > MOST_CELLS:
         problems.add(("sweep",), f"makes {cells:,} cells; dpframe takes up to {MOST_CELLS:,}")
         problems.raise_if_any()  # looking at each of them would take too long
+
+
+# The environments that a spec describes and its mechanisms run in.
+
+
+def wanted_of(tables: Mapping[str, EnvironmentTable], problems: Problems) -> tuple[Wanted, ...]:
+    """Return the environments that a spec describes."""
+    found = [Wanted(name, tuple(t.requirements), t.python) for name, t in tables.items()]
+    taken: dict[str, str] = {}
+    for one in found:
+        first = taken.setdefault(one.slug.lower(), one.name)
+        if first != one.name:
+            message = f"its files would be called as those of {first!r}; give it another name"
+            problems.add(("environments", one.name), message)
+    return tuple(found)
+
+
+def environments_in_use(
+    document: Document,
+    wanted: tuple[Wanted, ...],
+    pythons: Mapping[str, str],
+    variants: Mapping[Member, Variants],
+    problems: Problems,
+) -> tuple[Environment, ...]:
+    """Find the environments that mechanisms name.
+
+    Args:
+        document: the spec, for the command that builds them.
+        wanted: the environments that it describes.
+        pythons: interpreters that the command line names.
+        variants: every mechanism with its parameters.
+        problems: receives names that nothing stands for.
+    """
+    described = {one.name: one for one in wanted}
+    how = f"dpframe environments build {shlex.quote(document.path or 'SPEC')}"
+    found: dict[str, Environment] = {}
+    for member, of_member in variants.items():
+        for name in map(_environment_of, of_member.values()):
+            if name is None or name in found:
+                continue
+            if name in pythons:
+                requirements = described[name].requirements if name in described else ()
+                found[name] = _named(name, pythons[name])._replace(requirements=requirements)
+            elif name in described:
+                found[name] = places.found(described[name], how)
+            else:
+                known = [*described, *pythons]
+                problems.add(
+                    member.path,
+                    f"there is no environment {name!r}",
+                    f"[environments] has: {listed(known)}{did_you_mean(known, name)}",
+                    f"--python {shlex.quote(name)}=PATH names an interpreter of your own",
+                )
+    for name in pythons:
+        if name not in found:
+            message = "no mechanism runs in an environment of that name"
+            problems.add((), message, option=f"--python {name}=…")
+    return tuple(found.values())
+
+
+# An interpreter takes its time to start, so it is asked only once.
+_named = functools.lru_cache(maxsize=64)(places.named)
+
+
+def _environment_of(plugin: Any) -> str | None:
+    """Return the name of the environment that a mechanism runs in; None for this interpreter."""
+    name = getattr(plugin, "environment", None)
+    return name if isinstance(name, str) else None
+
+
+def settled(cells: Iterable[Cell], environments: Iterable[Environment]) -> list[Cell]:
+    """Note in the cells' mechanisms the digest of what is installed where they run."""
+    digests = {one.name: one.digest for one in environments}
+
+    def placed(choice: Choice[Any]) -> Choice[Any]:
+        name = _environment_of(choice.value)
+        return dataclasses.replace(choice, environment=digests[name]) if name else choice
+
+    def settle(cell: Cell) -> Cell:
+        if _environment_of(cell.mechanism.value) is None:
+            return cell
+        search = cell.search
+        if search is not None:
+            search = dataclasses.replace(search, mechanism=placed(search.mechanism))
+        return dataclasses.replace(cell, mechanism=placed(cell.mechanism), search=search)
+
+    return [settle(cell) for cell in cells]

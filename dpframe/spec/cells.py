@@ -18,12 +18,11 @@ from dpframe.interfaces.pair import EQUAL, Pair, equal, unplayable, untraceable
 from dpframe.spec.audit import Cell, Choice, Search, Skip, cell_ids
 from dpframe.spec.document import Document, dotted
 from dpframe.spec.expect import Coordinates, Rules
+from dpframe.spec.members import Member, Members, Picks, Variants, explain
 from dpframe.spec.model import KINDS, OBSERVED, SEARCHED_BY, SWEEPABLE, AuditTable
 from dpframe.spec.problems import Problems, describe, findings
 from dpframe.spec.ranges import Range, planned, read_ranges, varied
 from dpframe.spec.sweep import Axis, freeze
-from dpframe.spec.uses import Member, Members
-from dpframe.spec.variants import Picks, Variants, explain
 
 
 class Chosen(NamedTuple):

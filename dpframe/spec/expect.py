@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from dpframe.common.text import listed
 from dpframe.spec.document import Document, Path, flatten
+from dpframe.spec.members import Members
 from dpframe.spec.model import KINDS
 from dpframe.spec.problems import Problems, accepts, show
 from dpframe.spec.sweep import Axis, freeze
 from dpframe.spec.tables import Sections
-from dpframe.spec.uses import Members
 
 Coordinates = dict[str, Hashable]
 """Labels, the pair's name, and frozen values of swept keys: what rules can ask of a cell."""

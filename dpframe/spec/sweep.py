@@ -15,9 +15,9 @@ from dpframe.errors import DpframeError, PluginError
 from dpframe.interfaces.plugin import Plugin, json_schema, names_in_specs
 from dpframe.interfaces.registry import Registry
 from dpframe.spec.document import Document, Path, UnfitError, dotted, plain
+from dpframe.spec.members import Member, Members
 from dpframe.spec.model import KINDS, SWEEPABLE, AuditTable
 from dpframe.spec.problems import Problems, accepts, findings, show
-from dpframe.spec.uses import Member, Members
 
 
 @dataclasses.dataclass(frozen=True)

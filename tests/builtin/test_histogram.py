@@ -21,7 +21,7 @@ from dpframe.builtin.estimators.histogram import (
     widened,
 )
 from dpframe.interfaces import registry
-from dpframe.interfaces.confidence_regions import epsilon_of, rejects
+from dpframe.interfaces.estimator import epsilon_of, rejects
 from dpframe.stats.histograms import hockey_stick, privacy_profile
 
 KINDS = (Histogram(), Histogram(bins=20), Histogram(mode="paper"), HistogramSplit())

@@ -23,7 +23,7 @@ from dpframe import (
     SubsampledGaussianDP,
     ZeroConcentratedDP,
 )
-from dpframe.interfaces.confidence_regions import rejects
+from dpframe.interfaces.estimator import rejects
 from dpframe.results.build import claim_record
 from dpframe.stats.tradeoff import tradeoff_envelope
 

@@ -14,7 +14,7 @@ from dpframe.engine import fingerprint
 from dpframe.environments.places import Environment
 from dpframe.interfaces import mechanism as program_files
 from dpframe.interfaces import registry
-from dpframe.spec import environments, load_audit
+from dpframe.spec import build, load_audit
 
 SPEC = """
 schema = 1
@@ -93,7 +93,7 @@ def test_counts_are_not_those_of_other_packages(here: Path) -> None:
     def key(*installed: str) -> Any:
         with pytest.MonkeyPatch.context() as patch:
             found = Environment("lib 1", (), sys.executable, "3.11.1", installed)
-            patch.setattr(environments, "_named", lambda name, path: found)
+            patch.setattr(build, "_named", lambda name, path: found)
             spec = here / "spec.toml"
             audit = load_audit(spec, registry=known, pythons={"lib 1": sys.executable})
         return fingerprint._plugin(audit.cells[0].mechanism)

@@ -124,7 +124,7 @@ MUTANTS = [
     Mutant(
         8,
         "δ ignored",
-        "dpframe/interfaces/confidence_regions.py",
+        "dpframe/interfaces/estimator.py",
         "heights = 1 - delta - both[..., 1]",
         "heights = 1 - both[..., 1]",
         ("tests/test_boxes.py",),

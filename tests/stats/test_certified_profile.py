@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpframe.interfaces.confidence_regions import epsilon_of
+from dpframe.interfaces.estimator import epsilon_of
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 from dpframe.stats.tradeoff import POINTS, certified_delta, certified_profile
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpframe import GaussianDP
-from dpframe.interfaces.confidence_regions import rejects
+from dpframe.interfaces.estimator import rejects
 from dpframe.stats.binomial import clopper_pearson_upper, jeffreys_upper
 from dpframe.stats.gaussian import gaussian_mu, gaussian_tradeoff
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from dpframe.interfaces.confidence_regions import epsilon_of
+from dpframe.interfaces.estimator import epsilon_of
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 from dpframe.stats.joint import joint_staircases
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpframe.interfaces.confidence_regions import epsilon_of
+from dpframe.interfaces.estimator import epsilon_of
 from dpframe.stats.binomial import clopper_pearson_upper, jeffreys_upper
 from dpframe.stats.joint import threshold_epsilon
 
