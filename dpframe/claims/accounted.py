@@ -42,7 +42,7 @@ class AccountedDP(Claim):
     """Spacing of the grid of privacy losses. Time and memory grow with its inverse; ε is too large
     by at most about that for a single release, and in total less than it times their number."""
     relation: Relation = "add-or-remove-one"
-    """What neighbouring means to the accountant; "replace-special" is add-or-remove with datasets
+    """The accountant's neighbours; "replace-special" is add-or-remove with datasets
     of equal size."""
     kind: ClassVar[str] = "accounted-dp"
 

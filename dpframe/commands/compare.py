@@ -65,10 +65,10 @@ def comparison(loaded: Audit, display: Display | None = None) -> dict[str, Any]:
     """
     from dpframe.engine.run import quiet
     from dpframe.engine.run import run as run_plan
-    from dpframe.workers.pool import Workers
+    from dpframe.workers.executor import source_of
 
     started, timings = time.perf_counter(), dict[str, float]()
-    with Workers(interpreters=loaded.interpreters) as workers:
+    with source_of(loaded.cells, loaded.interpreters) as workers:
         plan = make_plan(loaded, source=workers)
         if display is None:
             found = run_plan(plan, quiet, source=workers, timings=timings)

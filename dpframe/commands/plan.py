@@ -15,7 +15,7 @@ from dpframe.engine.resources import Footprint, expected_seconds, ideal_layout, 
 from dpframe.engine.rounds import FIRST
 from dpframe.interfaces.estimator import Query, epsilon_of
 from dpframe.stats.betting import growth_rate
-from dpframe.workers.pool import Workers
+from dpframe.workers.executor import source_of
 
 if TYPE_CHECKING:
     from dpframe.engine.plan import Plan
@@ -71,7 +71,7 @@ def outlook(loaded: Audit, *, rehearse: bool = True) -> Outlook:
         rehearse: True to time a few draws, for the duration of the run.
     """
     cores = available_cores()
-    with Workers(interpreters=loaded.interpreters) as workers:
+    with source_of(loaded.cells, loaded.interpreters) as workers:
         plan = make_plan(loaded, workers)
         time = expected_seconds(plan, cores, workers) if rehearse else None
     cells = loaded.cells

@@ -62,7 +62,7 @@ def count(
     from dpframe.engine.resources import planned_draws
     from dpframe.engine.run import count as count_plan
     from dpframe.sampling.compile_cache import keep_compiled_programs
-    from dpframe.workers.pool import Workers
+    from dpframe.workers.executor import source_of
 
     with folder.locked(directory / CHECKPOINT):
         keep_compiled_programs(warn)
@@ -72,7 +72,7 @@ def count(
         if not invocation.resume:
             store.clear()
         _write(directory, {**about, "complete": False, "failed": {}})
-        with Workers(interpreters=loaded.interpreters) as workers:
+        with source_of(loaded.cells, loaded.interpreters) as workers:
             plan = make_plan(loaded, workers)
             draws = planned_draws(plan) // shard.of
             with display(len(plan.audit.cells), draws) as progress:

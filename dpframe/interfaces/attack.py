@@ -58,7 +58,7 @@ class Answers(NamedTuple):
 
     @property
     def seconds(self) -> Floats:
-        """What each answer took, shape [n], seconds; 0 where nobody asked for it."""
+        """Time that each answer took, shape [n], seconds; 0 if it is no part of the answer."""
         return np.ascontiguousarray(self.rows[:, SECONDS]).view(np.float64)
 
     @property
@@ -108,17 +108,17 @@ class Attack(Plugin, kind="attack"):
     """
 
     gives: ClassVar[Literal["decision", "score", "canaries"]]
-    """What `score` returns: "decision" (booleans, True: D′), "score" (floats, ranked), or
+    """The kind of score: "decision" (booleans, True: D′), "score" (floats, ranked), or
     "canaries": of each release [2, m], the scores of m canaries and which of them were in (0 or
     1), for mechanisms that include each canary by a fair coin of its own."""
 
     hands_out: ClassVar[bool] = False
-    """Whether the score of an output that is one number is that number. What a mechanism knows of
-    the distribution of its outputs is then known of the scores, and figures draw it."""
+    """True if the score of an output that is one number is that number. The exact distribution of
+    a mechanism's outputs is then that of the scores, and figures draw it."""
 
     @property
     def observer(self) -> str:
-        """What an observer must do to see what this attack sees, where not everybody does.
+        """The effort by which an observer sees what this attack sees, unless everybody does.
 
         Such as "measures time"; a report of a violation then says so. Default: nothing.
         """
@@ -170,7 +170,7 @@ class Attack(Plugin, kind="attack"):
         return self.has_fit()
 
     def see(self, answers: Answers) -> HostArray:
-        """What this attack looks at in the answers of a black box that may answer with anything.
+        """Return what this attack looks at in the answers of a black box.
 
         The engine calls it first: `fit` and `score` get what it returns in place of outputs. It
         runs on the host, in NumPy, and sees every answer alone, as `score` does. Default: the

@@ -40,7 +40,7 @@ class _AnyMechanism(Plugin, kind="mechanism"):
         return self
 
     def claim(self, pair: Pair) -> Claim | None:
-        """What is claimed for this pair; None claims nothing, and then there is no verdict."""
+        """Return the claim for this pair; None claims nothing, and then there is no verdict."""
         return None
 
     def truth(self, pair: Pair) -> Claim | None:
@@ -68,11 +68,11 @@ class _AnyMechanism(Plugin, kind="mechanism"):
 
     @property
     def may_be_nan(self) -> bool:
-        """Whether NaN is a legitimate output; otherwise a NaN fails the cell."""
+        """True if NaN is a legitimate output; otherwise a NaN fails the cell."""
         return False
 
     def query(self, data: Any) -> Any:
-        """What the mechanism would release without its noise, where it knows.
+        """Return what the mechanism would release without its noise.
 
         Optional. A mechanism that gives it also says what its noise is made for, in `sensitivity`:
         a parameter, an attribute, a property, or a method `sensitivity(pair)`. Every pair is then
@@ -99,7 +99,7 @@ class _AnyMechanism(Plugin, kind="mechanism"):
 
     @property
     def canaries(self) -> bool:
-        """Whether one release is a run with many canaries, each in by a fair coin of its own.
+        """True if one release is a run with many canaries, each in by a fair coin of its own.
 
         A class attribute or a property. An output is then [2, m]: the scores of m canaries, larger
         if more like a member, and which of them were in, 1 or 0; or whatever an attack that gives
@@ -194,8 +194,8 @@ class HostMechanism(_AnyMechanism, kind="mechanism"):
     """False for a mechanism that ignores the generator; its record is not replayable."""
 
     attributes: ClassVar[tuple[str, ...]] = ()
-    """What is read of an answer that is an object of some class; default: all that its public
-    attributes show."""
+    """Attributes that are read of an answer that is an object of some class; default: all public
+    ones."""
 
     @classmethod
     def check_definition(cls) -> None:
@@ -411,7 +411,7 @@ class ForeignMechanism(HostMechanism):
     """
 
     environment: str | None = None
-    """Where it runs: a name in [environments], or of --python; default: this interpreter."""
+    """Name in [environments], or of --python, of the environment; default: this interpreter."""
 
     module: ClassVar[str | os.PathLike[str]]
     """Path of the module; if relative, beside the file that defines the class."""
@@ -453,17 +453,17 @@ class ForeignMechanism(HostMechanism):
         return self.program().digest
 
     def arguments(self) -> dict[str, Any]:
-        """What `prepare` gets as `params`: by default the parameters, without the environment."""
+        """Return the `params` of `prepare`: by default the parameters, without the environment."""
         return {name: value for name, value in self.params().items() if name != "environment"}
 
     def prepare(self, data: Any) -> Any:
-        """Where dpframe itself asks, without a worker: as the module does."""
+        """Prepare as the module does, in dpframe's own process."""
         if self.environment is not None:
             raise RuntimeError(f"it runs in the environment {self.environment!r} only")
         return _imported(self.program().path).prepare(self.arguments(), data)
 
     def query(self, data: Any) -> Any:
-        """What the module's `query(params, data)` gives: its release without noise."""
+        """Return the module's `query(params, data)`: its release without noise."""
         return _imported(self.program().path).query(self.arguments(), data)
 
     def release(self, rng: np.random.Generator, data: Callable[[], Any]) -> Any:

@@ -137,7 +137,7 @@ class Pair(Plugin, kind="pair"):
 
         @property
         def description(self) -> str:
-            """What tells D and D′ apart, in a few words; "" where nothing is to be said."""
+            """The difference of D and D′ in a few words, or ""."""
             raise NotImplementedError
 
     else:
@@ -148,7 +148,7 @@ class Pair(Plugin, kind="pair"):
         say it. A class attribute, a property or a parameter."""
 
     parameters_say_all: ClassVar[bool] = False
-    """Whether nothing but the parameters and this version of the code decides what D and D′ are.
+    """True if the parameters and this version of the code alone decide what D and D′ are.
 
     Their content is then left out of the address of the draws, so that a release in which they
     change in form only draws the same. Counts are kept apart by content all the same.
@@ -332,9 +332,9 @@ class Neighbourhood(Plugin, kind="neighbourhood"):
         adjacency: ClassVar[str]
 
     one_shape: ClassVar[bool] = True
-    """Whether all its pairs are of one shape and type, so that a traced mechanism is compiled once.
-    False where the size of the datasets differs from pair to pair, or they are no arrays: black
-    boxes do not mind."""
+    """True if all its pairs are of one shape and type, so that a traced mechanism is compiled once.
+    False if the size of the datasets differs from pair to pair, or they are no arrays: black boxes
+    take any."""
 
     @classmethod
     def check_definition(cls) -> None:

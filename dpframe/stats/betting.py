@@ -95,8 +95,8 @@ class Bet(NamedTuple):
     q: Floats  # its guessed probability on the side that is multiplied by e^ε
     p: Floats  # on the other side; a guess that the claim allows is not bet on
     z: Floats
-    """How far the guess lies outside of the claim: in standard errors, once multiplied by the
-    square root of the number of draws that it was guessed from."""
+    """Distance of the guess from the claim: in standard errors, once multiplied by the square
+    root of the number of draws that it was guessed from."""
 
 
 def events(above: Ints, trials: Ints | int) -> Ints:

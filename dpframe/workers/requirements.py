@@ -28,7 +28,7 @@ class Requirements(NamedTuple):
     program: tuple[str, str] | None = None
     """Path of the program that it runs, and digest of its code."""
     environment: Environment | None = None
-    """Where the program runs."""
+    """The environment of the program."""
     folder: str = ""
     """Its interpreter below the directory of all environments; "" if it lies elsewhere."""
 

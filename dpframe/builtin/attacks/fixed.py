@@ -171,7 +171,7 @@ def _row_sums(mask: Array) -> Array:
 
 
 class Projection(Attack, name="projection"):
-    """How far the output lies from the midpoint of D and D′, along the line from D to D′.
+    """Distance of the output from the midpoint of D and D′, along the line from D to D′.
 
     With v = D′ − D the score is ⟨v, output − (D + D′)/2⟩/‖v‖: 0 half-way, ±‖v‖/2 at the datasets.
     It needs outputs of the shape of the data. Where noise is added to the data, independent and

@@ -112,8 +112,8 @@ class Learned(Attack, name="learned"):
     gives = "score"
 
     bits: bool = False
-    """Whether to look at the bits of floats too: sign, exponent, how many of the last bits are 0,
-    and which power of two the last is that is not."""
+    """True to look at the bits of floats too: sign, exponent, the number of last bits that are 0,
+    and the power of two of the last one that is not."""
     hidden: Annotated[int, Ge(0), Le(256)] = 32
     """Units in each of the two layers of the perceptron; 0: none is tried."""
 
@@ -319,7 +319,7 @@ class Categories(Attack, name="categories"):
     values: Annotated[int, Ge(1), Le(65536)] = 1024
     """Values with a score of their own, at most: those that are seen most often."""
     least: Annotated[int, Ge(1)] = 5
-    """How often a value must be seen to have a score of its own."""
+    """A value that was seen less often has no score of its own."""
     smoothing: Annotated[float, Gt(0)] = 1.0
     """s, added to every count: a value that one dataset has not shown is no proof."""
     caution: Annotated[float, Ge(0)] = 2.0
