@@ -132,9 +132,7 @@ def notes(cell: dict[str, Any]) -> str:
 
 def sample_in_this_process(patch: pytest.MonkeyPatch) -> None:
     """Starts no worker processes: the same outputs, without a second or two for each of them."""
-    from dpframe.commands import plan as commands_plan
     from dpframe.workers import pool as workers
     from dpframe.workers.in_process import Here
 
-    for module in (commands_plan, workers):
-        patch.setattr(module, "Workers", Here)
+    patch.setattr(workers, "Workers", Here)
