@@ -22,7 +22,7 @@ from dpframe.cli.process import (
     supervised,
     unanswered,
 )
-from dpframe.cli.terminal import complain, say, set_apart
+from dpframe.cli.terminal import complain, give_up_output, open_streams, say, set_apart
 from dpframe.errors import DpframeError
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def offer(
 
 def main() -> None:
     """Run the `dpframe` command."""
+    open_streams()
     word = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if word.startswith("-"):  # help, the version: no plugin is loaded, and it is quick
         sys.exit(_work([word, *sys.argv[2:]]))
@@ -112,6 +113,21 @@ def main() -> None:
 
 def _work(arguments: list[str] | None = None) -> int:
     """Run the application and return its exit code."""
+    code = _called(arguments)
+    try:
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader left
+        pass
+    except DpframeError as error:
+        if code != MISTAKE:
+            complain(str(error))
+        code = MISTAKE
+    give_up_output()
+    return code
+
+
+def _called(arguments: list[str] | None) -> int:
     gc.set_threshold(*COLLECT)
     listen()
     try:
@@ -123,7 +139,7 @@ def _work(arguments: list[str] | None = None) -> int:
     except TyperException as error:
         _refuse(error)
         return MISTAKE
-    except DpframeError as error:  # of another distribution's command
+    except DpframeError as error:  # of another distribution's command, or of standard output
         complain(str(error))
         return MISTAKE
     except BaseException:
@@ -132,10 +148,6 @@ def _work(arguments: list[str] | None = None) -> int:
     if code == INTERRUPTED and (told := unanswered()):  # before the command began, or after it
         words = sys.argv[1:] if arguments is None else arguments
         code = _stopped(told, keeps_counts=words[:1] == ["run"])
-    try:
-        sys.stdout.flush()
-    except OSError:
-        sys.stdout = None  # the reader left, and Python would try once more
     return code if isinstance(code, int) else 0 if code is None else INTERNAL
 
 

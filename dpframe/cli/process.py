@@ -10,9 +10,10 @@ import sys
 import threading
 import time
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dpframe.common.machine import adopt, descendants, end
+from dpframe.common.machine import adopt, descendants, end, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -153,8 +154,31 @@ def supervised(work: Callable[[], int], *, lost: int, resumable: bool) -> NoRetu
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     # Not sys.exit: exit handlers run in the child.
     code = watch.code(lost, resumable)
-    end(descendants(os.getpid()))  # processes that a plugin left
+    _end_all()
     os._exit(code)
+
+
+TRACKER = b"multiprocessing.resource_tracker"
+
+
+def _end_all() -> None:
+    """End the processes that a plugin left; first of all those that Python's tracker waits for.
+
+    It removes the semaphores of multiprocessing that a killed child could not, and then ends.
+    """
+    below = descendants(os.getpid())
+    trackers = [process for process in below if TRACKER in _command(process)]
+    end([process for process in below if process not in trackers])
+    until = time.monotonic() + END_TIMEOUT
+    while any(map(running, trackers)) and time.monotonic() < until:
+        time.sleep(0.01)
+    end(descendants(os.getpid()))
+
+
+def _command(process: int) -> bytes:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    return b""
 
 
 def _can_fork() -> bool:

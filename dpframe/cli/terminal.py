@@ -3,18 +3,100 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import json
 import os
 import re
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
+import typer
+
 from dpframe.common.text import escape
+from dpframe.errors import OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import Console
+
+
+class _Output(io.TextIOWrapper):
+    """Standard output; what cannot be written is a mistake of the call and none of dpframe's."""
+
+    def write(self, text: str) -> int:
+        with _named():
+            return super().write(text)
+
+    def flush(self) -> None:
+        with _named():
+            super().flush()
+
+    def close(self) -> None:
+        with _named():
+            super().close()
+
+
+@contextlib.contextmanager
+def _named() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # the reader left
+        raise
+    except OSError as error:
+        why = "it is closed" if error.errno == errno.EBADF else error.strerror
+        raise OutputError(f"cannot write to standard output: {why}") from None
+
+
+class _Remarks(io.TextIOWrapper):
+    """Standard error; what cannot be written there is lost, and the command goes on."""
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            return super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            super().flush()
+
+
+def open_streams() -> None:
+    """Open the standard streams of this process, before any file or pipe takes their numbers.
+
+    One that is closed leads nowhere: standard output to where nothing can be written.
+    """
+    for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        _open(number, mode)
+    sys.stdout = _stream(_Output, 1, sys.stdout)
+    sys.stderr = _stream(_Remarks, 2, sys.stderr)
+
+
+def _open(number: int, mode: int) -> None:
+    """Open a descriptor to nowhere if it is closed: the next file would take its number."""
+    try:
+        os.fstat(number)
+    except OSError:
+        if (opened := os.open(os.devnull, mode)) != number:
+            os.dup2(opened, number)
+            os.close(opened)
+
+
+def _stream(kind: type[io.TextIOWrapper], number: int, like: TextIO | None) -> TextIO:
+    """Open a stream that is encoded like another one, or in UTF-8 if that is closed."""
+    lines = number == 2 or os.isatty(number)
+    encoding = (like and like.encoding) or "utf-8"
+    errors = (like and like.errors) or "backslashreplace"
+    raw = open(number, "wb", closefd=number > 2)  # noqa: SIM115, PTH123
+    return kind(raw, encoding=encoding, errors=errors, line_buffering=lines)
+
+
+def give_up_output() -> None:
+    """Lead standard output nowhere: what is left of it is not to be tried again at the exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
 
 
 _results: list[TextIO] = []
@@ -31,7 +113,7 @@ def set_apart() -> Iterator[None]:
 
     A record on standard output must stay JSON, even if plugins print.
     """
-    _open_standard_error()
+    _open(2, os.O_WRONLY)
     before = sys.stdout
     before.flush()
     with _own_copy(before) as ours:
@@ -53,15 +135,15 @@ def _own_copy(stream: TextIO) -> Iterator[TextIO]:
     except (OSError, ValueError):  # a test keeps output in memory
         yield stream
         return
-    lines = 1 if stream.isatty() else -1
-    ours: TextIO = open(  # noqa: SIM115, PTH123
-        copy, "w", lines, encoding=stream.encoding, errors=stream.errors
-    )
+    ours = _stream(_Output, copy, stream)
     with _diverted(number):
         try:
             yield ours
+        except typer.Exit:
+            ours.close()
+            raise
         except BaseException:
-            with contextlib.suppress(OSError):  # the command reports its own error
+            with contextlib.suppress(OSError, OutputError):  # the command reports its own error
                 ours.close()
             raise
         ours.close()
@@ -76,14 +158,6 @@ def _diverted(number: int) -> Iterator[None]:
     finally:
         os.dup2(kept, number)
         os.close(kept)
-
-
-def _open_standard_error() -> None:
-    """Open standard error if it is closed: the next file would take its number and its prints."""
-    try:
-        os.fstat(2)
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 # Only these functions write to the terminal. Labels, keys, file names and messages of plugins may

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import sys
 import threading
 import time
 from collections import OrderedDict, defaultdict
@@ -232,15 +233,28 @@ class Connection:
             raise DpframeError(
                 f"--cluster {self.address}: local:N starts N processes, such as local:4"
             )
+        import dask
+
+        from dpframe.cluster import local
+
+        # Web pages show anybody what runs, and listen even if nobody asks for them.
+        pages = [f"distributed.{part}.http.routes" for part in ("scheduler", "worker", "nanny")]
+        self._closing.enter_context(dask.config.set(dict.fromkeys(pages, [])))
+        # A run that is interrupted leaves semaphores to Python's tracker, which removes them.
+        sys.warnoptions.append("ignore:resource_tracker")
         self._at = self._closing.enter_context(
             self._dask.LocalCluster(
                 n_workers=int(wanted),
                 threads_per_worker=1,
                 processes=True,
+                host="127.0.0.1",
+                protocol=f"{local.SCHEME}://",
                 dashboard_address=None,
                 # It listens all the same, else where every other cluster of the machine wants to.
                 scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
                 silence_logs="ERROR",
+                preload=[local.__name__],
+                env=local.environment(),
             )
         ).scheduler_address
         return int(wanted)
