@@ -193,6 +193,9 @@ class _Told:
         counts[place.lane, 0] = [[trials - false, false], [0, trials]]
         self.tally = Tally((counts,), (1, 1), trials)
 
+    def exceptions_of(self, lane: int) -> None:
+        """Nothing raises."""
+
 
 def _mechanisms(truth: float, numbers: Numbers) -> list[dict[str, Any]]:
     claims = [truth / 10] * numbers.false + [truth] * numbers.true
