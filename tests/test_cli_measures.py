@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -58,7 +59,6 @@ def test_score() -> None:
     assert "in.npy: 500 scores (D′, the record in)" in done.stdout
     assert "order-statistics" in done.stdout
     assert "multiplicity none" in done.stdout.replace("\n", " ")
-    assert "– precision: left out: takes a decision, was given a score" in done.stdout
     assert "\x1b" not in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
 
@@ -114,13 +114,16 @@ def test_scores_are_drawn_with_what_is_certified() -> None:
 
 
 def test_the_roc_stands_in_the_terminal() -> None:
-    shown = invoke(*SCORES, "--estimator", "order-statistics").stdout
+    asked = (*SCORES, "--estimator", "order-statistics")
+    assert "│" not in invoke(*asked).stdout
+    shown = invoke(*asked, "--all").stdout
     roc = shown[shown.index("The same on logarithmic axes") :]
     assert "TPR │" in roc
     assert roc.count("●") >= 2
     assert "FNR │" in shown[: shown.index("The same")]
-    assert "logarithmic" not in CliRunner(env={"COLUMNS": "40"}).invoke(app, SCORES).stdout
-    counted = invoke(*SCORES, "--estimator", "gdp-fit").stdout
+    narrow = CliRunner(env={"COLUMNS": "40"})
+    assert "logarithmic" not in narrow.invoke(app, [*SCORES, "--all"]).stdout
+    counted = invoke(*SCORES, "--estimator", "gdp-fit", "--all").stdout
     assert "and no bound. Dotted" in " ".join(counted.split())
     assert "●" not in counted
 
@@ -136,11 +139,36 @@ def test_score_as_json() -> None:
 
 def test_score_says_that_the_best_of_several_is_not_for_nothing() -> None:
     done = invoke("score", "--in", "bits.npy", "--out", "bits.npy")
-    bounds = done.stdout.count("≥")
+    headline, _, rest = done.stdout.partition("\n")
+    bounds = rest.count("≥")
     assert bounds >= 2
+    assert headline == "ε ≥ 0 at δ = 0, 95 % (order-statistics)"
     flat = " ".join(done.stdout.split())
     assert f"Not adjusted for {bounds} bounds: each holds alone at 95 %" in flat
     assert f"holds with {100 - 5 * bounds} %" in flat
+
+
+def test_the_answer_comes_first_and_what_certifies_nothing_on_demand() -> None:
+    lines = invoke(*SCORES, "--delta", "1e-5").stdout.splitlines()
+    assert re.fullmatch(r"ε ≥ \S+ at δ = 1e-5, 95 % \(order-statistics\)", lines[0])
+    assert re.fullmatch(r"AUC 0\.\d+ · TPR \S+ % at FPR 1 %, \S+ % at FPR 0.1 %", lines[1])
+    assert not any("no bound" in line for line in lines[2:])
+    assert re.match(r"Shown with --all: \d+ estimates without a bound, \d estimators", lines[-1])
+    every = invoke(*SCORES, "--delta", "1e-5", "--all").stdout
+    assert "estimates, not bounds:" in every
+    assert "– precision: left out: takes a decision, was given a score" in every
+    assert "--all" not in every
+
+
+def test_the_largest_of_several_bounds_pays_for_the_choice() -> None:
+    asked = ("--estimator", "threshold", "--estimator", "histogram")
+    assert ", 90 % (" in invoke(*SCORES, *asked).stdout.splitlines()[0]
+    done = invoke(*SCORES, *asked, "--confidence", "0.4")
+    assert done.stdout.startswith("No bound can be named")
+    refuted = invoke(*SCORES, *asked, "--claim", "epsilon=0.01").stdout
+    assert " ".join(refuted.split()).startswith(
+        "✗ The claim is refuted at 95 % confidence, which pays for 2 estimators (Bonferroni)."
+    )
 
 
 def test_compare() -> None:

@@ -127,6 +127,13 @@ def score(
         typer.Option(min=0, metavar="N", help="Decides which scores are set aside for a pilot."),
     ] = 0,
     notes: Notes = False,
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Also print estimates without a bound, the estimators left out, and the curves.",
+        ),
+    ] = False,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -149,7 +156,7 @@ def score(
     from dpframe.commands.plot import check_name, save
     from dpframe.commands.score import score as ask
     from dpframe.commands.score_one_run import score_one_run
-    from dpframe.report.terminal.scores import render_canaries, render_scores
+    from dpframe.report.terminal.scores import render_scores
     from dpframe.results.store import dumps
     from dpframe.spec.sweep import read_parameters
 
@@ -171,15 +178,15 @@ def score(
         raise DpframeError("--delta: one of them; several go with --one-run")
     if one_run is not None:
         found = score_one_run(one_run, delta=delta, **common)
-        render = render_canaries
     else:
         scores = (scores_in, scores_out) if table is None else (table, None)
         found = ask(*scores, delta=delta[0] if delta else None, **common)
-        render = render_scores
     if as_json:
         say_json(dumps(found))
     else:
-        render(found, console(), remarks=notes)
+        render_scores(
+            found, console(), remarks=notes, estimates=estimators is not None, every=every
+        )
     if plot is not None:
         caption = save(found, plot).caption
         if not as_json:

@@ -109,7 +109,12 @@ def _row(
     )
     # A cell with only the fields that a verdict needs.
     return row, CellRecord.model_construct(
-        trials=[m, m], estimate=estimate, p_value=first.p_value, basis=basis
+        trials=[m, m],
+        estimate=estimate,
+        p_value=first.p_value,
+        basis=basis,
+        statistic={},
+        counts=None,
     )
 
 

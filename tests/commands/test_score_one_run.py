@@ -103,7 +103,9 @@ def test_the_command(tmp_path: Path) -> None:
         return done.returncode, " ".join(done.stdout.split()), " ".join(done.stderr.split())
 
     given = ("--one-run", "run.npz")
-    code, shown, _ = called(*given, "--claim", "epsilon=1", "--delta", "1e-5", "--delta", "0")
+    code, shown, _ = called(
+        *given, "--claim", "epsilon=1", "--delta", "1e-5", "--delta", "0", "--all"
+    )
     assert code == 1
     for text in ("1 000 canaries of one run", "✗ violated", "can show", "≤", "no bound"):
         assert text in shown
@@ -119,7 +121,7 @@ def test_the_command(tmp_path: Path) -> None:
     )
     assert "--one-run FILE" in called("--in", "run.npz")[2]
     assert called(*given, "--claim", "epsilon=50")[0] == 0
-    untested = called(*given, "--claim", "epsilon=50", "--estimator", "one-shot")
+    untested = called(*given, "--claim", "epsilon=50", "--estimator", "one-shot", "--all")
     assert untested[0] == 3
     assert "The claim was not tested" in untested[1]
     assert "ROC on logarithmic axes" in untested[1]
