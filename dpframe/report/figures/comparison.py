@@ -39,19 +39,8 @@ class Panel(NamedTuple):
     rows: list[Row]
 
 
-def unfit_comparison(record: Record) -> str | None:
-    """Return why the record does not fit; None if it does."""
-    panels = _panels(record)
-    if not panels:
-        return "none of its cells has an estimate"
-    if max(len(panel.rows) for panel in panels) < 2:
-        return "nothing is there to compare: one attack, one estimator"
-    return None
-
-
-def draw_comparison(record: Record) -> Picture:
+def draw_comparison(record: Record, found: list[Panel]) -> Picture:
     """Draw a panel for each mechanism and swept value, with a row for each estimator."""
-    found = _panels(record)
     panels = [Panel(p.title, p.rows[:MOST_ROWS]) for p in found[:MOST_PANELS]]
     heights = [len(panel.rows) + 2.4 for panel in panels]
     picture = drawing.new(drawing.PAGE, ROW * sum(heights) + 0.3)
@@ -72,7 +61,8 @@ def draw_comparison(record: Record) -> Picture:
     )
 
 
-def _panels(record: Record) -> list[Panel]:
+def find_comparison(record: Record) -> list[Panel] | str:
+    """Return the rows of each panel, or why there is nothing to compare."""
     found = groups(record.cells)
     several = has_several(found, 1)
     panels: dict[tuple[str, ...], Panel] = {}
@@ -88,6 +78,10 @@ def _panels(record: Record) -> list[Panel]:
             names = [*group.names[1 if several else 2 :], *told(spot, own)]
             label = drawing.shorten(" · ".join(names), 40)
             panels.setdefault(who, Panel(title, [])).rows.append(row._replace(label=label))
+    if not panels:
+        return "none of its cells has an estimate"
+    if max(len(panel.rows) for panel in panels.values()) < 2:
+        return "nothing is there to compare: one attack, one estimator"
     return list(panels.values())
 
 
@@ -193,16 +187,8 @@ MOST = 6  # mechanisms in one figure
 ORDERS = np.geomspace(1, 10, 25)
 
 
-def unfit_best_order(record: Record) -> str | None:
-    """Return why the record does not fit; None if it does."""
-    if not _replicates(record):
-        return f"no Gaussian claim has histograms of {FEWEST} repeats or more"
-    return None
-
-
-def draw_best_order(record: Record) -> Picture:
+def draw_best_order(record: Record, found: dict[float, list[CellRecord]]) -> Picture:
     """Draw a line for each σ, and where the slope of the divergence is steepest."""
-    found = _replicates(record)
     shown = sorted(found)[:MOST]
     picture = drawing.new(drawing.COLUMN, 2.4)
     ax = picture.subplots()
@@ -235,7 +221,7 @@ def draw_best_order(record: Record) -> Picture:
     )
 
 
-def _replicates(record: Record) -> dict[float, list[CellRecord]]:
+def find_best_order(record: Record) -> dict[float, list[CellRecord]] | str:
     """Return the cells of each σ, of the first estimator that has enough of them."""
     found: dict[tuple[float, str], list[CellRecord]] = {}
     for cell in record.cells:
@@ -249,7 +235,7 @@ def _replicates(record: Record) -> dict[float, list[CellRecord]]:
     for (sigma, _), cells in found.items():
         if len(cells) >= FEWEST and len({cell.repeat for cell in cells}) == len(cells):
             enough.setdefault(sigma, cells)
-    return enough
+    return enough or f"no Gaussian claim has histograms of {FEWEST} repeats or more"
 
 
 def _spread(cells: list[CellRecord], order: float) -> float:

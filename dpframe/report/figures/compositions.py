@@ -39,24 +39,19 @@ class Panel(NamedTuple):
         return [mark for line in self.lines.values() for mark in line]
 
 
-def unfit_compositions(record: Record) -> str | None:
-    """Return why the record does not fit; None if it does."""
-    if not any(len(line) > 1 for panel in _panels(record) for line in panel.lines.values()):
-        return "no estimator was asked about several numbers of releases"
-    return None
-
-
-def draw_compositions(record: Record, beside: Published | None = None) -> Picture:
+def draw_compositions(
+    record: Record, found: list[Panel], beside: Published | None = None
+) -> Picture:
     """Draw a line for each estimator, and the claim and the bound of one release.
 
     Args:
         record: of a run.
+        found: its panels.
         beside: numbers from elsewhere, an accountant's for example.
 
     Raises:
         DpframeError: there are such numbers, but none for any cell.
     """
-    found = _panels(record)
     shown = found[:MOST_PANELS]
     labels = list(dict.fromkeys(name for panel in shown for name in panel.lines))[:MOST_LINES]
     spots = [s for p in shown for s in (*p.single, *(s for _, s in p.marks))]
@@ -114,7 +109,8 @@ def _style(place: int) -> dict[str, Any]:
     return {**style, "ls": DOTTED, "zorder": 3}
 
 
-def _panels(record: Record) -> list[Panel]:
+def find_compositions(record: Record) -> list[Panel] | str:
+    """Return the lines of each panel, or why there is none."""
     found = groups(record.cells)
     several = has_several(found, 1)
     panels: dict[tuple[str, ...], Panel] = {}
@@ -130,7 +126,10 @@ def _panels(record: Record) -> list[Panel]:
     for panel in panels.values():
         for line in panel.lines.values():
             line.sort(key=lambda mark: mark[0])
-    return [panel for panel in panels.values() if panel.lines]
+    drawn = [panel for panel in panels.values() if panel.lines]
+    if not any(len(line) > 1 for panel in drawn for line in panel.lines.values()):
+        return "no estimator was asked about several numbers of releases"
+    return drawn
 
 
 def _name(found: list[Group], group: Group) -> str:
@@ -177,16 +176,8 @@ class Line(NamedTuple):
         return float(self.fit[0])
 
 
-def unfit_convergence(record: Record) -> str | None:
-    """Return why the record does not fit; None if it does."""
-    if not _lines(record):
-        return "no histogram of a known distance has several numbers of trials"
-    return None
-
-
-def draw_convergence(record: Record) -> Picture:
+def draw_convergence(record: Record, found: list[Line]) -> Picture:
     """Draw a line for each mechanism, its slope, and the slope that theorem 4 promises."""
-    found = _lines(record)
     shown = found[:MOST]
     picture = drawing.new(drawing.COLUMN, 2.6)
     ax = picture.subplots()
@@ -222,7 +213,8 @@ def draw_convergence(record: Record) -> Picture:
     )
 
 
-def _lines(record: Record) -> list[Line]:
+def find_convergence(record: Record) -> list[Line] | str:
+    """Return the lines, or why there is none."""
     found = groups(record.cells)
     several = has_several(found, 2)
     lines = []
@@ -236,7 +228,7 @@ def _lines(record: Record) -> list[Line]:
         if len(errors) > 1:
             name = group.names[0] if not several else f"{group.names[0]} · {group.names[2]}"
             lines.append(Line(name, sorted(errors), [errors[n] for n in sorted(errors)]))
-    return lines
+    return lines or "no histogram of a known distance has several numbers of trials"
 
 
 def _error(cell: CellRecord) -> float | None:
@@ -255,16 +247,14 @@ def _error(cell: CellRecord) -> float | None:
 MOST_WEALTH = 6  # lines in one figure
 
 
-def unfit_wealth(record: Record) -> str | None:
-    """Return why the record does not fit; None if it does."""
-    if not evidence.growths(groups(record.cells), record):
-        return "no cell has bets: they are what the estimator betting and searches make"
-    return None
+def find_wealth(record: Record) -> list[Growth] | str:
+    """Return the wealth of each cell, or why there is none."""
+    nothing = "no cell has bets: they are what the estimator betting and searches make"
+    return evidence.growths(groups(record.cells), record) or nothing
 
 
-def draw_wealth(record: Record) -> Picture:
+def draw_wealth(record: Record, every: list[Growth]) -> Picture:
     """Draw the wealth of each cell, its verdict at the end, and where a claim is refuted."""
-    every = evidence.growths(groups(record.cells), record)
     lines = evidence.distinct(every, MOST_WEALTH)
     shown = [line.first for line in lines]
     picture = drawing.new(drawing.COLUMN, 2.6)

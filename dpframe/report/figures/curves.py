@@ -72,15 +72,15 @@ def _all_or_best(
     return best if certified or len(varied) > MOST_LINES else varied
 
 
-def unfit_curves(record: Record) -> str | None:
-    """Return why no curves can be drawn of a record; None if they can."""
+def find_curves(record: Record) -> list[Subject] | str:
+    """Return the settings with curves of their own, or why there is none."""
     found = subjects(record)
     if not found:
         return "none of its cells has an estimate of one release"
     cells = [cell for subject in found for cell in subject.cells]
     if not any(certified_points(c) or _has_curve(c) for c in cells):
         return "no estimate of it has a curve or certified points"
-    return None
+    return found
 
 
 def _has_curve(cell: CellRecord) -> bool:
@@ -264,9 +264,8 @@ MOST = 6  # panels of profiles
 LEAST = 1e-6  # smallest δ that is drawn
 
 
-def draw_profile(record: Record) -> Picture:
+def draw_profile(record: Record, found: list[Subject]) -> Picture:
     """Draw a privacy profile, δ against ε, in a panel for each mechanism."""
-    found = subjects(record)
     shown = _foremost(found, MOST)
     labels = list(dict.fromkeys(name for s in shown for name in s.names))
     picture, axes = drawing.grid(len(shown), height=2.1, shared=False)
@@ -331,9 +330,8 @@ MOST_TRADEOFF = 4  # settings with trade-off curves
 LEAST_TRADEOFF = 1e-6  # smallest rate on logarithmic axes, unless nothing is so small
 
 
-def draw_tradeoff(record: Record) -> Picture:
+def draw_tradeoff(record: Record, found: list[Subject]) -> Picture:
     """Draw two panels for each mechanism: linear axes, and logarithmic ones for rare errors."""
-    found = subjects(record)
     shown = _foremost(found, MOST_TRADEOFF)
     labels = list(dict.fromkeys(name for s in shown for name in s.names))
     # Alone, a pair of panels is as wide as the page; else two pairs share it.

@@ -29,11 +29,12 @@ _MAP = LinearSegmentedColormap.from_list(
 CELL = 0.27  # least width of a cell with a number in it, in inches
 
 
-def unfit(record: Record) -> str | None:
-    """Return why the record does not fit; None if it does."""
-    if not any(share(spot) is not None for group in groups(record.cells) for spot in group.spots):
+def find(record: Record) -> list[Map] | str:
+    """Return the maps of a record, or why there is none."""
+    found = list(maps(groups(record.cells)))
+    if not any(share(spot) is not None for one in found for spot in one.spots):
         return "none of its cells has a claim and a certified bound"
-    return None
+    return found
 
 
 def share(spot: Spot) -> float | None:
@@ -43,9 +44,8 @@ def share(spot: Spot) -> float | None:
     return None if found is None else found.ratio
 
 
-def draw(record: Record) -> Picture:
+def draw(record: Record, found: list[Map]) -> Picture:
     """Draw certified ε / claimed ε of every cell, with its verdict."""
-    found = list(maps(groups(record.cells)))
     panels = [_cut(panel) for panel in found[:MOST_PANELS]]
     width = _width(panels)
     numbers = len(panels) == 1 and _room(panels[0], width) >= CELL

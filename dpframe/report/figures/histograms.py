@@ -99,14 +99,13 @@ DOTS: Any = {"color": INK, "marker": "o", "markersize": 1.9, "markeredgewidth": 
 THRESHOLD: Any = {"color": INK, "lw": 0.9, "ls": (0, (5, 1.5))}
 
 
-def unfit_histograms(record: Record) -> str | None:
-    """Return why the record does not fit; None if it does."""
-    return None if histograms(record) else "none of its cells counted scores in bins"
+def find_histograms(record: Record) -> list[Histogram] | str:
+    """Return the histograms of a record, or why there is none."""
+    return histograms(record) or "none of its cells counted scores in bins"
 
 
-def draw_scores(record: Record) -> Picture:
+def draw_scores(record: Record, found: list[Histogram]) -> Picture:
     """Draw the densities of the scores, in a panel for each mechanism and attack."""
-    found = histograms(record)
     shown = found[:MOST_PANELS]
     picture, axes = drawing.grid(len(shown), height=1.5, shared=False)
     for ax, histogram in zip(axes, shown, strict=True):
@@ -190,9 +189,8 @@ NAN: Any = {"facecolor": "none", "edgecolor": FAINT, "hatch": "////"}
 TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
-def draw_inverse_cdf(record: Record) -> Picture:
+def draw_inverse_cdf(record: Record, found: list[Histogram]) -> Picture:
     """Draw the inverse distribution functions, in a panel for each mechanism and attack."""
-    found = histograms(record)
     shown = found[:MOST_PANELS]
     picture, axes = drawing.grid(len(shown), height=2.1)
     for ax, histogram in zip(axes, shown, strict=True):
@@ -240,18 +238,12 @@ def _curve(ax: Axes, below: Floats, edges: Floats, **look: Any) -> None:
 
 
 KEY = "estimator.bins"
+Distances = dict[str, dict[float, list[float]]]
+"""Distances by mechanism and number of bins, of all replicates of one estimator."""
 
 
-def unfit_total_variation(record: Record) -> str | None:
-    """Return why the record does not fit; None if it does."""
-    if not any(len(points) > 1 for points in _distances(record).values()):
-        return "the number of bins of a histogram is not swept"
-    return None
-
-
-def draw_total_variation(record: Record) -> Picture:
+def draw_total_variation(record: Record, found: Distances) -> Picture:
     """Draw the distance against the number of bins, with the range of replicates."""
-    found = _distances(record)
     picture = drawing.new(drawing.COLUMN, 2.4)
     ax = picture.subplots()
     claimed = _claims(record)
@@ -293,9 +285,9 @@ def _claims(record: Record) -> dict[str, float]:
     }
 
 
-def _distances(record: Record) -> dict[str, dict[float, list[float]]]:
-    """Return distances by mechanism and number of bins, of all replicates of one estimator."""
-    found: dict[str, dict[float, list[float]]] = {}
+def find_total_variation(record: Record) -> Distances | str:
+    """Return the distances, or why there is none."""
+    found: Distances = {}
     for group in groups(record.cells):
         points: dict[float, list[float]] = {}
         for spot in group.spots:
@@ -305,6 +297,8 @@ def _distances(record: Record) -> dict[str, dict[float, list[float]]]:
                     points.setdefault(bins, []).append(distance)
         if points:
             found.setdefault(group.names[0], points)
+    if not any(len(points) > 1 for points in found.values()):
+        return "the number of bins of a histogram is not swept"
     return found
 
 

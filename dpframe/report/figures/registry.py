@@ -1,8 +1,9 @@
-"""The kinds of figures, and which of them fit a record."""
+"""The kinds of figures: which fit a record, and their pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from dpframe.common.text import did_you_mean
@@ -16,7 +17,7 @@ from dpframe.report.figures import (
     roc,
     sweep,
 )
-from dpframe.report.figures.drawing import Picture, settings
+from dpframe.report.figures.drawing import Picture, inline, settings
 from dpframe.report.figures.points import Published, kept
 from dpframe.results.model import Record
 
@@ -24,56 +25,73 @@ from dpframe.results.model import Record
 class Kind(NamedTuple):
     """A kind of figure."""
 
-    unfit: Callable[[Record], str | None]  # returns why a record does not fit; None if it does
-    draw: Callable[[Record], Picture]
+    find: Callable[[Record], Any]  # returns what is drawn; a text says why a record does not fit
+    draw: Callable[..., Picture]  # of the record and of what was found
 
 
 # The first that fits a record is its default.
 KINDS = {
-    "sweep": Kind(sweep.unfit, sweep.draw),
-    "heat-map": Kind(heat_map.unfit, heat_map.draw),
-    "trade-off": Kind(curves.unfit_curves, curves.draw_tradeoff),
-    "profile": Kind(curves.unfit_curves, curves.draw_profile),
-    "comparison": Kind(comparison.unfit_comparison, comparison.draw_comparison),
-    "compositions": Kind(compositions.unfit_compositions, compositions.draw_compositions),
-    "threshold-curve": Kind(roc.unfit_threshold_curve, roc.draw_threshold_curve),
-    "total-variation": Kind(histograms.unfit_total_variation, histograms.draw_total_variation),
-    "convergence": Kind(compositions.unfit_convergence, compositions.draw_convergence),
-    "best-order": Kind(comparison.unfit_best_order, comparison.draw_best_order),
-    "scores": Kind(histograms.unfit_histograms, histograms.draw_scores),
-    "inverse-cdf": Kind(histograms.unfit_histograms, histograms.draw_inverse_cdf),
-    "wealth": Kind(compositions.unfit_wealth, compositions.draw_wealth),
+    "sweep": Kind(sweep.find, sweep.draw),
+    "heat-map": Kind(heat_map.find, heat_map.draw),
+    "trade-off": Kind(curves.find_curves, curves.draw_tradeoff),
+    "profile": Kind(curves.find_curves, curves.draw_profile),
+    "comparison": Kind(comparison.find_comparison, comparison.draw_comparison),
+    "compositions": Kind(compositions.find_compositions, compositions.draw_compositions),
+    "threshold-curve": Kind(roc.find_threshold_curve, roc.draw_threshold_curve),
+    "total-variation": Kind(histograms.find_total_variation, histograms.draw_total_variation),
+    "convergence": Kind(compositions.find_convergence, compositions.draw_convergence),
+    "best-order": Kind(comparison.find_best_order, comparison.draw_best_order),
+    "scores": Kind(histograms.find_histograms, histograms.draw_scores),
+    "inverse-cdf": Kind(histograms.find_histograms, histograms.draw_inverse_cdf),
+    "wealth": Kind(compositions.find_wealth, compositions.draw_wealth),
 }
 
 
-def reasons(record: Record) -> dict[str, str | None]:
-    """Return for each kind None if it fits the record, else why not."""
-    return {name: kind.unfit(record) for name, kind in KINDS.items()}
+def kinds(record: Record) -> dict[str, str | None]:
+    """Return all kinds of figures, each with None if it fits the record, else the reason."""
+    found = {name: kind.find(record) for name, kind in KINDS.items()}
+    return {name: one if isinstance(one, str) else None for name, one in found.items()}
 
 
-def drawn(
+def draw(
     record: Record,
-    name: str | None,
+    kind: str | None = None,
     *,
-    where: Mapping[str, object],
-    panels: Sequence[Sequence[str]],
+    where: Mapping[str, object] | None = None,
+    panels: Sequence[Sequence[str]] = (),
     beside: Published | None = None,
 ) -> Picture:
-    """Draw one kind of figure, as `dpframe.report.figures.draw` describes."""
-    record = kept(record, where)
+    """Draw one figure.
+
+    Args:
+        record: of a run.
+        kind: one of `kinds(record)`; default: the first that fits.
+        where: only these cells: `mechanism`, `attack` or `estimator` with a label, or a swept key
+            with a value.
+        panels: labels of mechanisms that share a panel, for the kind `sweep`; default: a panel for
+            each.
+        beside: numbers from elsewhere, for the kinds `sweep` and `compositions`.
+
+    Returns:
+        A matplotlib Figure, with a `caption`.
+
+    Raises:
+        DpframeError: no such figure can be made of this record.
+    """
+    record = kept(record, where or {})
     if not record.cells:
         raise DpframeError("this record has no cells, so there is nothing to draw")
-    found = reasons(record)
-    name = name or next((kind for kind, reason in found.items() if reason is None), None)
-    unfit = [f"   {kind}: {reason}" for kind, reason in found.items() if reason is not None]
-    fit = [kind for kind, reason in found.items() if reason is None]
+    reasons = kinds(record)
+    unfit = [f"   {name}: {reason}" for name, reason in reasons.items() if reason is not None]
+    fit = [name for name, reason in reasons.items() if reason is None]
     fitting = f"kinds that fit it: {', '.join(fit) or 'none'}"
+    name = kind or next(iter(fit), None)
     if name is None:
         raise DpframeError("\n".join(["no kind of figure fits this record:", *unfit]))
     if name not in KINDS:
         head = [f"unknown kind of figure {name!r}{did_you_mean(KINDS, name)}", fitting]
         raise DpframeError("\n".join([*head, *(["these do not fit:"] if unfit else []), *unfit]))
-    if (reason := found[name]) is not None:
+    if (reason := reasons[name]) is not None:
         raise DpframeError(f"{name} does not fit this record: {reason}\n{fitting}")
     if beside is not None and name not in ("sweep", "compositions"):
         raise DpframeError(
@@ -81,23 +99,45 @@ def drawn(
         )
     if panels and name != "sweep":
         raise DpframeError(f"panels can be put together in the kind sweep, not in {name}")
+    more: dict[str, Any] = {"together": panels} if panels else {}
+    more |= {"beside": beside} if beside is not None else {}
+    found = KINDS[name]
+    return _finished(partial(found.draw, record, found.find(record), **more))
+
+
+def draw_scores(found: Mapping[str, Any]) -> Picture:
+    """Draw trade-off and ROC from the answer of `dpframe.score` or `dpframe.score_one_run`.
+
+    Args:
+        found: the answer, or the same read from JSON.
+
+    Raises:
+        DpframeError: it is something else.
+    """
+    try:
+        return _finished(partial(roc.draw_roc, found))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DpframeError(f"not what dpframe score writes, or not all: {error!r}") from None
+
+
+def svg(
+    record: Record, kind: str | None = None, *, where: Mapping[str, object] | None = None
+) -> str:
+    """Draw one figure as an `<svg>` element for a page; its letters are text.
+
+    Args:
+        record: of a run.
+        kind: as for `draw`.
+        where: as for `draw`.
+
+    Raises:
+        DpframeError: as for `draw`.
+    """
+    return inline(draw(record, kind, where=where))
+
+
+def _finished(draw: Callable[[], Picture]) -> Picture:
     with settings():
-        if name == "sweep":
-            picture = sweep.draw(record, panels, beside)
-        elif name == "compositions":
-            picture = compositions.draw_compositions(record, beside)
-        else:
-            picture = KINDS[name].draw(record)
+        picture = draw()
         picture.draw_without_rendering()  # this makes the ticks, which need our settings
-    return picture
-
-
-def drawn_scores(found: Mapping[str, Any]) -> Picture:
-    """Draw the answer of `dpframe score`; raise DpframeError if it is something else."""
-    with settings():
-        try:
-            picture = roc.draw_roc(found)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise DpframeError(f"not what dpframe score writes, or not all: {error!r}") from None
-        picture.draw_without_rendering()
     return picture

@@ -138,16 +138,8 @@ class Cut(NamedTuple):
     exact: float  # from the exact error rates; NaN if they are unknown
 
 
-def unfit_threshold_curve(record: Record) -> str | None:
-    """Return why the record does not fit; None if it does."""
-    if not any(len(cuts) > 1 for cuts in _cuts(record).values()):
-        return "no estimator with the Gaussian assumption has several thresholds"
-    return None
-
-
-def draw_threshold_curve(record: Record) -> Picture:
+def draw_threshold_curve(record: Record, found: dict[str, list[Cut]]) -> Picture:
     """Draw a panel for each mechanism."""
-    found = {name: cuts for name, cuts in _cuts(record).items() if len(cuts) > 1}
     shown = list(found.items())[:MOST_THRESHOLD_CURVE]
     claims = {
         cell.mechanism.label: float(cell.claim.parameters["mu"])
@@ -191,14 +183,16 @@ def draw_threshold_curve(record: Record) -> Picture:
     )
 
 
-def _cuts(record: Record) -> dict[str, list[Cut]]:
+def find_threshold_curve(record: Record) -> dict[str, list[Cut]] | str:
+    """Return the cuts of mechanisms that have several, or why there is none."""
     found: dict[str, list[Cut]] = {}
     for group in groups(record.cells):
         for spot in group.spots:
             for cell in spot.done[:1]:
                 if (cut := _cut(cell)) is not None:
                     found.setdefault(group.names[0], []).append(cut)
-    return {name: sorted(cuts) for name, cuts in found.items()}
+    several = {name: sorted(cuts) for name, cuts in found.items() if len(cuts) > 1}
+    return several or "no estimator with the Gaussian assumption has several thresholds"
 
 
 def _cut(cell: CellRecord) -> Cut | None:

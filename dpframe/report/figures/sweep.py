@@ -21,29 +21,33 @@ COINCIDING = 0.012  # lines nearer than this share of the axis hide each other
 VARIANTS = ("-", (0, (4, 1.5)), (0, (1, 1)))
 
 
-def unfit(record: Record) -> str | None:
-    """Return why the record does not fit; None if it does."""
+def find(record: Record) -> Plan | str:
+    """Return the layout of the figure, or why there is none."""
     if not any(cell.estimate for cell in record.cells):
         return "none of its cells has an estimate"
-    if not points.planned(record).panels:
-        return "no parameter that is a number is swept"
-    return None
+    plan = points.planned(record)
+    return plan if plan.panels else "no parameter that is a number is swept"
 
 
 def draw(
-    record: Record, together: Sequence[Sequence[str]] = (), beside: Published | None = None
+    record: Record,
+    plan: Plan,
+    together: Sequence[Sequence[str]] = (),
+    beside: Published | None = None,
 ) -> Picture:
     """Draw the losses.
 
     Args:
         record: of a run.
+        plan: its layout.
         together: labels of mechanisms that share a panel; default: a panel for each.
         beside: numbers from elsewhere.
 
     Raises:
         DpframeError: there are such numbers, but none for any cell.
     """
-    plan = points.planned(record, together)
+    if together:
+        plan = points.planned(record, together)
     panels = plan.panels[:MOST_PANELS]
     spots = [spot for panel in panels for _, spot in panel.marks]
     published = points.all_published(spots, beside)

@@ -47,7 +47,7 @@ def test_mu_is_read_off_the_error_rates_at_each_threshold():
         cell["estimate"] |= {"interval": ends}
         cells.append(cell)
     record = as_record(made_records.record(cells))
-    (cuts,) = threshold_curve._cuts(record).values()
+    (cuts,) = threshold_curve.find_threshold_curve(record).values()
     assert [cut.threshold for cut in cuts] == [-0.5, 0.5, 1.5]
     assert [cut.mu for cut in cuts] == pytest.approx([1, 1, 1], abs=1e-4)
     assert [cut.low for cut in cuts] == pytest.approx([0.9] * 3)
@@ -68,7 +68,7 @@ def test_the_exact_mu_is_that_of_the_exact_rates():
         cell["statistic"] = {"name": "ThresholdCounts", "threshold": cut}
         cells.append(cell | {"exact_shares": [[0.9, 0.1], [0.1, 0.9]]})
     record = as_record(made_records.record(cells))
-    (cuts,) = threshold_curve._cuts(record).values()
+    (cuts,) = threshold_curve.find_threshold_curve(record).values()
     assert [cut.exact for cut in cuts] == pytest.approx([2 * stats.norm.ppf(0.9)] * 2)
     assert [cut.mu for cut in cuts] == pytest.approx([2 * stats.norm.ppf(0.8)] * 2)
     picture = figures.draw(record, "threshold-curve")
@@ -82,7 +82,7 @@ def test_the_distance_of_two_histograms_is_half_of_what_they_differ_by():
         for edges in ([0.5, 9.0], fine.tolist())
     ]
     record = as_record(made_records.record(cells))
-    ((points),) = total_variation._distances(record).values()
+    ((points),) = total_variation.find_total_variation(record).values()
     exact = 2 * stats.norm.cdf(0.5) - 1
     assert [points[b][0] for b in (3, 92)] == pytest.approx([exact, exact], abs=1e-4)
     assert total_variation._claims(record)["laplace"] == pytest.approx(exact)
@@ -93,7 +93,7 @@ def test_the_spread_of_sigma_is_that_of_the_replicates():
     rng = np.random.default_rng(7)
     cells = [gaussian("tv-parameter", repeat=r, n=100_000, rng=rng) for r in range(40)]
     record = as_record(made_records.record(cells))
-    (found,) = best_order._replicates(record).values()
+    (found,) = best_order.find_best_order(record).values()
     # The page on the paper: 0.0059 and 0.0062 from binomial errors, at α = 1 and at e^½.
     assert best_order._spread(found, 1.0) == pytest.approx(0.0059, rel=0.35)
     assert best_order._spread(found, 1.6487) == pytest.approx(0.0062, rel=0.35)
@@ -119,7 +119,7 @@ def test_the_slope_is_that_of_the_mean_errors():
         for repeat, (sign, size) in enumerate([(1, 0.1), (-1, 0.3)])
     ]
     record = as_record(made_records.record(cells))
-    (line,) = convergence._lines(record)
+    (line,) = convergence.find_convergence(record)
     assert line.trials == [1_000, 10_000, 100_000]
     assert line.means == pytest.approx([0.2 * n**-0.5 for n in line.trials], rel=1e-6)
     assert line.slope == pytest.approx(-0.5, abs=1e-6)
@@ -187,7 +187,7 @@ def test_a_number_of_releases_that_is_none_is_no_point(count):
 @pytest.mark.parametrize("trials", [0, -5, "inf"])
 def test_a_number_of_trials_that_is_none_is_no_point(trials):
     cells = [erring(n, 0.1 / (1 + place)) for place, n in enumerate((100, 1_000, trials))]
-    (line,) = convergence._lines(as_record(made_records.record(cells)))
+    (line,) = convergence.find_convergence(as_record(made_records.record(cells)))
     assert line.trials == [100, 1_000]
 
 
