@@ -11,11 +11,11 @@ The processes of black boxes need no JAX, so it is imported where it is used.
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import math
 import re
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -192,7 +192,7 @@ def host_generator(stream: Stream, chunk: int = 0, dataset: int = 0) -> np.rando
 def host_seeds(stream: Stream, chunk: int = 0, dataset: int = 0) -> Any:
     """Return eight 32-bit words for generators that a whole process shares; unlike those above."""
     place = _words(stream, 32).tobytes() + chunk.to_bytes(8, "little") + bytes([dataset])
-    found = hashlib.blake2b(place, digest_size=32, person=b"shared").digest()
+    found = blake2b(place, digest_size=32, person=b"shared").digest()
     return np.frombuffer(found, "<u4")
 
 
@@ -202,10 +202,14 @@ def _words(stream: Stream, size: int) -> Any:
     return np.frombuffer(bytes.fromhex(digest(list(stream), size)), "<u4")
 
 
+# Taken before a black box runs in this process, because it may replace what modules hold.
+_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode
+
+
 def digest(content: Any, size: int = 8) -> str:
     """Hash JSON content to `size` bytes in hex; the same on every machine."""
-    text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.blake2b(text.encode(), digest_size=size).hexdigest()
+    text = _encode(content)
+    return blake2b(text.encode(), digest_size=size).hexdigest()
 
 
 # A chunk is the unit of randomness, never of convenience.

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from dpframe.common.machine import available_cores
+from dpframe.common.text import escape
 from dpframe.common.types import HostArray
 from dpframe.errors import SampleError
 from dpframe.sampling.address import Shape
 from dpframe.workers.process import Gone, Remarks, WorkerProcess, end
-from dpframe.workers.program.frames import Frame
-from dpframe.workers.program.query import Queried, heard
+from dpframe.workers.program.frames import Frame, NoFrameError
+from dpframe.workers.program.query import Queried, Refused, heard
 from dpframe.workers.scheduling import (
     Lent,
     Load,
@@ -26,7 +27,7 @@ from dpframe.workers.scheduling import (
     Stopped,
     Told,
     called,
-    outputs,
+    drawn,
     problem,
     take_note,
     told_in,
@@ -302,29 +303,55 @@ class _Worker:
     ) -> Iterator[HostArray]:
         done, asked = 0, 0
         under_way, kind = self.workers.under_way, type(self.load.content[0][request.lane])
-        self.at_rest = False
+        self._begin(request, shape)
         try:
-            self.process.say({"do": "draw", **request.as_task(shape)})
             while True:
                 # The next chunk has begun, whether or not it ever comes to its end.
                 begun = min(done + 1, request.stop - request.first) * request.rows
-                self.workers.asked(begun - asked)
+                self.workers.asked(max(0, begun - asked))
                 asked = max(asked, begun)
                 under_way.begin(self, kind, asked - done * request.rows, time.monotonic())
-                frame = self._hear(request, shape, deadline)
+                left = request._replace(first=request.first + done)
+                try:
+                    frame = self._hear(request, shape, deadline)
+                    found = drawn(frame, left, shape, called(kind))
+                except (Gone, NoFrameError) as error:
+                    gone = error if isinstance(error, Gone) else self.process.refused(error)
+                    if not self._may_try_again(kind):
+                        raise self._ended(gone, "while it sampled") from None
+                    self._begin(left, shape)
+                    continue
                 under_way.end(self, time.monotonic())
-                self.at_rest = frame.header["tell"] != "outputs"
-                if frame.header["tell"] == "done":
+                self.at_rest = found is None
+                if found is None:
                     return
-                found = outputs(frame, called(kind))
                 self.told = told_in(frame)
                 self.workers.note(self.told)
                 done += frame.header["chunks"]
                 yield found
-        except Gone as gone:
-            raise self._ended(gone, "while it sampled") from None
         finally:
             under_way.forget(self)
+
+    def _begin(self, request: Request, shape: Shape | None) -> None:
+        self.at_rest = False
+        try:
+            self.process.say({"do": "draw", **request.as_task(shape)})
+        except Gone as gone:
+            raise self._ended(gone, "while it sampled") from None
+
+    def _may_try_again(self, kind: type[Any]) -> bool:
+        """Take another process if an earlier box may have broken this one; True if so.
+
+        What a box without a seed drew when its process ended would be left out otherwise.
+        """
+        nonsense = self.process.nonsense is not None
+        if self.workers.stopped or self.process.topics <= {self.load.topic}:
+            return False
+        if not (nonsense or getattr(self.load.content[0][0], "seedable", False)):
+            return False
+        self.process = self.workers.replace(self.process)
+        self.take_in()
+        return True
 
     def _hear(self, request: Request, shape: Shape | None, deadline: float | None) -> Frame:
         """Return the next answer; a release that nothing interrupts from within is an error."""
@@ -352,7 +379,10 @@ class _Worker:
         self.at_rest = True
         if frame.header["tell"] != "queried":
             raise problem(frame, "sample")
-        return heard(frame)
+        try:
+            return heard(frame)
+        except Refused as refused:
+            raise SampleError(str(refused)) from None
 
     def take_in(self) -> None:
         """Make the process hold the load; the box's time has not begun yet.
@@ -364,12 +394,14 @@ class _Worker:
         deadline = time.monotonic() + TO_LOAD
         try:
             while self.process.holds != self.load.number:
-                if self.process.holds is None:
-                    self.process.hear(deadline)  # that it is ready
-                self.process.topic = self.load.topic
                 sent_code = self.load.as_code  # another worker may bring it meanwhile
-                self.process.say(*self.load.message())
-                frame = self.process.hear(deadline)
+                try:
+                    frame = self._loaded(deadline)
+                except Gone:
+                    if self.workers.stopped or self.process.topics <= {self.load.topic}:
+                        raise
+                    self.process = self.workers.replace(self.process)  # an earlier box broke it
+                    continue
                 if frame.header["tell"] == "spoiled":
                     self.process = self.workers.replace(self.process)
                 elif frame.header["tell"] == "loaded":
@@ -384,8 +416,8 @@ class _Worker:
                     self.process.holds = NOTHING
                     self.at_rest = True
                     if frame.header["tell"] == "refused":
-                        raise SampleError(frame.header["why"])
-                    why = frame.header.get("blame")
+                        raise problem(frame, "sample")
+                    why = escape(str(frame.header.get("blame")))
                     raise SampleError(f"a worker could not load the mechanism ({why})")
         except Gone as gone:
             raise self._ended(gone, "before it sampled") from None
@@ -394,6 +426,15 @@ class _Worker:
                 f"a worker process did not load the mechanism within {TO_LOAD:g} s"
             ) from None
         self.at_rest = True
+
+    def _loaded(self, deadline: float) -> Frame:
+        """Ask the process to take the load in, and return its answer."""
+        if self.process.holds is None:
+            self.process.hear(deadline)  # that it is ready
+        self.process.topic = self.load.topic
+        self.process.topics.add(self.load.topic)
+        self.process.say(*self.load.message())
+        return self.process.hear(deadline)
 
     def _ended(self, gone: Gone, when: str) -> Exception:
         if self.workers.stopped:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import queue
+import secrets
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from dpframe.environments.places import clean
 from dpframe.errors import SampleError
 from dpframe.interfaces.plugin_files import given
 from dpframe.workers.program import frames
-from dpframe.workers.program.frames import Frame, NoFrameError
+from dpframe.workers.program.frames import NO_KEY, Frame, NoFrameError, Packet
 from dpframe.workers.program.plain_data import UnfitError, pack
 from dpframe.workers.scheduling import Overdue
 
@@ -167,9 +168,13 @@ class WorkerProcess:
         """Number of the load that it has taken in."""
         self._remarks = remarks or Remarks()
         self._process = _started(interpreter)
-        self._heard: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
-        self._nonsense: str | None = None
+        self._heard: queue.SimpleQueue[Packet | None] = queue.SimpleQueue()
+        self.nonsense: str | None = None
         """What came instead of an answer, if anything did."""
+        self.topics: set[str] = set()
+        """The boxes that it has held: one may have left it so that another cannot work."""
+        self._key = NO_KEY
+        """Of the last request: nothing else is answered."""
         self._saying = threading.Lock()
         threading.Thread(target=self._listen, name="dpframe-listener", daemon=True).start()
         self._overhearing = threading.Thread(
@@ -182,7 +187,9 @@ class WorkerProcess:
         assert self._process.stdin is not None
         try:
             with self._saying:
-                frames.write(self._process.stdin.fileno(), Frame(header, content))
+                self._key = secrets.token_bytes(len(NO_KEY))
+                told = Frame({**header, "key": self._key}, content)
+                frames.write(self._process.stdin.fileno(), told)
         except (OSError, ValueError):
             raise self._gone() from None
 
@@ -199,7 +206,7 @@ class WorkerProcess:
         while True:
             left = PULSE if deadline is None else min(PULSE, deadline - time.monotonic())
             try:
-                frame = self._heard.get(timeout=max(0.0, left))
+                packet = self._heard.get(timeout=max(0.0, left))
             except queue.Empty:
                 # A process that it started may hold its output, which then does not end with it.
                 if self._exit_status() is not None and self._heard.empty():
@@ -207,20 +214,25 @@ class WorkerProcess:
                 if deadline is not None and time.monotonic() >= deadline:
                     raise Overdue from None
                 continue
-            if frame is None:
+            if packet is None:
                 raise self._gone()
-            return frame
+            try:
+                return frames.unpack(packet, self._key)
+            except NoFrameError as error:
+                raise self.refused(error) from None
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as answers:  # closed here only: its number is in use here
-            frame: Frame | None = Frame({})
-            while frame is not None:
+            packet: Packet | None = None
+            while True:
                 try:
-                    frame = frames.read(answers.fileno())
+                    packet = frames.receive(answers.fileno())
                 except NoFrameError as error:
-                    self._nonsense, frame = str(error), None
-                self._heard.put(frame)
+                    self.nonsense, packet = str(error), None
+                self._heard.put(packet)
+                if packet is None:
+                    return
 
     def _overhear(self) -> None:
         """Pass on what the process, or what it started, prints."""
@@ -234,10 +246,15 @@ class WorkerProcess:
             if rest:
                 self._remarks.take(self.topic, rest)
 
+    def refused(self, error: NoFrameError) -> Gone:
+        """End it because of what it said."""
+        self.nonsense = str(error)
+        return self._gone()
+
     def _gone(self) -> Gone:
-        if self._nonsense is not None:
+        if self.nonsense is not None:
             end(self)
-            return Gone(f"was ended ({self._nonsense})")
+            return Gone(f"was ended ({self.nonsense})")
         status = self._exit_status()
         deadline = time.monotonic() + GRACE
         while status is None and time.monotonic() < deadline:

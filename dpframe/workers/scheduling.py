@@ -6,6 +6,8 @@ import contextlib
 import copyreg
 import dataclasses
 import itertools
+import math
+import re
 import sys
 import threading
 import time
@@ -17,10 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from dpframe.common.text import message
+from dpframe.common.text import escape, message
 from dpframe.common.types import HostArray
 from dpframe.errors import SampleError
+from dpframe.interfaces.attack import BEFORE, Answers
 from dpframe.interfaces.mechanism import ForeignMechanism, HostMechanism
+from dpframe.workers.program.frames import NoFrameError
 
 if TYPE_CHECKING:
     from dpframe.sampling.address import Asking, Shape, Stream
@@ -38,6 +42,9 @@ NBYTES = 1 << 24
 
 MOST_WORDS = 1 << 14
 """Texts that a run keeps."""
+
+MOST_SAID = 1 << 14
+"""Characters of such a text."""
 
 T = TypeVar("T")
 
@@ -301,6 +308,68 @@ def outputs(frame: Frame, method: str) -> HostArray:
     return found.reshape(frame.header["shape"])
 
 
+def drawn(frame: Frame, left: Request, shape: Shape | None, method: str) -> HostArray | None:
+    """Return the outputs in an answer; None at the end.
+
+    A box shares the process that writes answers, so nothing in one is believed.
+
+    Args:
+        frame: the answer.
+        left: the chunks that are still to come.
+        shape: of one output, if it is known.
+        method: of the box.
+
+    Raises:
+        NoFrameError: it does not answer the request.
+        SampleError: it says why there are no outputs.
+    """
+    header, chunks = frame.header, left.stop - left.first
+    if header["tell"] == "done" and not chunks:
+        return None
+    if header["tell"] in ("refused", "raised"):
+        raise problem(frame, method)
+    if header["tell"] != "outputs" or not 1 <= header["chunks"] <= chunks:
+        raise NoFrameError("its answers are not those that were asked for")
+    found = _array_of(frame, header["chunks"] * left.rows)
+    asked = left.asking if shape is None else shape.asking
+    answering = header["answering"]
+    if answering != (asked is not None) and not (answering and shape is None):
+        raise NoFrameError("its outputs are of another form than before")
+    if shape is not None and (found.shape[1:], found.dtype.name) != (shape.dims, shape.dtype.name):
+        raise NoFrameError("its outputs are of another shape or type than before")
+    if answering:
+        _check_answers(found, header)
+    return found
+
+
+_NUMBERS = re.compile(r"[<|>]?([biufc]\d{1,2})|b?float\d+\w*|u?int\d+")
+
+
+def _array_of(frame: Frame, rows: int) -> HostArray:
+    """Return the array in an answer; raise NoFrameError if its description is not its own."""
+    shape, name = tuple(frame.header["shape"]), frame.header["dtype"]
+    try:
+        dtype = np.dtype(name if _NUMBERS.fullmatch(name) else "V")
+    except (TypeError, ValueError):
+        dtype = np.dtype("V")
+    size = math.prod(shape) * dtype.itemsize
+    if not dtype.itemsize or shape[:1] != (rows,) or len(shape) > 64 or size != len(frame.content):
+        raise NoFrameError("its outputs are not of the shape and type that it says")
+    if dtype.kind == "b" and max(frame.content, default=0) > 1:
+        raise NoFrameError("its booleans are neither true nor false")
+    found: HostArray = np.frombuffer(frame.content, dtype).reshape(shape)
+    return found
+
+
+def _check_answers(rows: HostArray, header: dict[str, Any]) -> None:
+    """Raise NoFrameError if rows are no answers, or what is told beside them makes no sense."""
+    fine = rows.ndim == 2 and rows.shape[1] >= BEFORE and rows.dtype == np.uint64
+    times = np.append(Answers(rows).seconds, header["paces"]) if fine else np.array([np.nan])
+    fine = bool(np.all((times >= 0) & (times < np.inf)))
+    if not fine or any(len(text) > MOST_SAID for text in header["words"].values()):
+        raise NoFrameError("its answers are of another form than was asked for")
+
+
 def told_in(frame: Frame) -> Told:
     """Return what an answer tells beside its outputs."""
     header = frame.header
@@ -313,8 +382,8 @@ def told_in(frame: Frame) -> Told:
 def problem(frame: Frame, method: str) -> SampleError:
     """Return the error that stands for an answer without outputs."""
     if frame.header["tell"] == "refused":
-        return SampleError(frame.header["why"])
-    return RaisedError(f"{method} raised {frame.header['blame']}")
+        return SampleError(escape(frame.header["why"]))
+    return RaisedError(f"{method} raised {escape(frame.header.get('blame', 'nothing'))}")
 
 
 class Pace:

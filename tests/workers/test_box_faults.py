@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.black_boxes import BOXES, cells, record, spec
-from support.faults_of_boxes import FAILED, FAULTS, LATER, NO_ANSWER, Faulty
+from support.faults_of_boxes import FAILED, FAULTS, LATER, NO_ANSWER, WROTE, Faulty
 
 from dpframe.common.machine import descendants, running
 from dpframe.workers.pool import Workers
@@ -67,6 +67,20 @@ def test_faults_fail_their_own_cells() -> None:
     check([*COMMON, *DEAR])
 
 
+FORGED = [name for name, fault in FAULTS.items() if fault.says == WROTE]
+LEFT = ["replaces what messages are made with", "writes when it has answered"]
+
+
+def test_what_a_box_writes_costs_its_own_cell() -> None:
+    check([*FORGED[:1], LEFT[0]])
+
+
+@pytest.mark.slow
+def test_all_that_a_box_may_write_costs_its_own_cell() -> None:
+    check([*FORGED, *LEFT])
+    check(FORGED, later=True)
+
+
 @pytest.mark.slow
 def test_faults_that_come_later() -> None:
     check([name for name in LATER if name in COMMON], later=True)
@@ -85,7 +99,7 @@ def test_faults_that_come_later_all_of_them() -> None:
 
 @pytest.mark.slow
 def test_faults_that_cost_a_process_all_of_them() -> None:
-    check([name for name in FAULTS if name not in {*COMMON, *NO_ANSWER}])
+    check([name for name in FAULTS if name not in {*COMMON, *NO_ANSWER, *FORGED, *LEFT}])
 
 
 @pytest.mark.slow

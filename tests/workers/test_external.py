@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import itertools
-import json
 import random
 import struct
 import sys
@@ -22,7 +21,14 @@ from dpframe.interfaces.mechanism import ForeignMechanism, ProgramFile
 from dpframe.sampling.address import Asking, Stream, host_seeds
 from dpframe.workers import process
 from dpframe.workers.pool import Workers
-from dpframe.workers.program import answer_encoding, module_sampler, plain_data, sampler, timing
+from dpframe.workers.program import (
+    answer_encoding,
+    frames,
+    module_sampler,
+    plain_data,
+    sampler,
+    timing,
+)
 from dpframe.workers.program.frames import Frame
 from dpframe.workers.program.mechanism_sampler import ArrayScribe
 from dpframe.workers.program.module_sampler import Modules
@@ -89,8 +95,13 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def answering(take: Callable[[Any, Any], object]) -> Server:
-    """A server in this process that answers through JSON, as through a pipe."""
-    return Server(Modules(), lambda f: take(json.loads(json.dumps(f.header)), f.content))
+    """A server in this process whose answers are packed, as through a pipe."""
+
+    def write(frame: Frame, key: bytes) -> None:
+        head, fields, content = map(bytes, frames.pack(frame, key))
+        take(*frames.unpack(frames.Packet(head, bytearray(fields + content)), key))
+
+    return Server(Modules(), write)
 
 
 def asked(what: str, box: str, rows: int = 8, chunks: int = 1, **how: Any) -> Any:
@@ -171,7 +182,7 @@ def test_answers_are_those_of_other_workers(box: str) -> None:
     scribe = ArrayScribe(())
     expected = scribe.lay_out(Asked([scribe.held(value) for value in values], []), 3)
     np.testing.assert_array_equal(found.rows, expected)
-    kinds = {header["words"][str(kind)] for kind in found.kinds}
+    kinds = {header["words"][int(kind)] for kind in found.kinds}
     assert kinds == {scribe.words[kind] for kind in found.kinds.tolist()}
 
 
@@ -191,12 +202,16 @@ def test_state_is_built_once(box: str) -> None:
 
 def test_an_exception_is_an_answer_or_a_fault(box: str) -> None:
     (header, content), _ = asked("raise", box)
-    assert "raises KeyError: 'record # of #'" in header["words"].values()
+    assert "raises KeyError at box.py:16" in header["words"].values()
+    (messages, _), _ = asked("raise", box, messages=True)
+    assert "raises KeyError at box.py:16: 'record # of #'" in messages["words"].values()
     assert Answers(np.frombuffer(content, "<u8").reshape(header["shape"])).raised.all()
     ((told, _),) = asked("raise", box, raises=False)
     assert told["blame"] == "KeyError: 'record 17 of 20' (box.py:16)"
     (unready, _), _ = asked("unready", box)
-    assert [*unready["words"].values()] == ["raises ValueError: no noise for # records"]
+    kind, trace = unready["words"].values()
+    assert kind.startswith("raises ValueError at box.py:")
+    assert trace.startswith("ValueError: no noise for ")
     ((told, _),) = asked("none", box)
     assert "prepare(params, data) returned NoneType" in told["why"]
 
@@ -250,10 +265,9 @@ def test_a_query_is_asked_without_a_draw(box: str) -> None:
         task = process.external_load((Program(file=box, what=what),), (np.zeros(3), np.ones(3)))
         server.do(Frame(*task))
         server.do(Frame({"do": "query", "data": 1}))
-    assert told[1] == (
-        {"tell": "queried", "raised": None, "form": "a number"},
-        b'["0x1.0000000000000p+0"]',
-    )
+    empty = {"raised": None, "sensitivity": None}
+    numbers = {"form": "a number", "numbers": ["0x1.0000000000000p+0"]}
+    assert told[1][0] == {"tell": "queried", **empty, **numbers}
     assert told[3][0]["raised"] == "ZeroDivisionError: division by zero"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -60,7 +59,7 @@ def test_an_exception_is_an_answer() -> None:
     def query() -> Any:
         raise ValueError("only 12 of 3.5e3 records\nand more")
 
-    header, content = ask(query)
-    assert json.loads(content) == []
+    header, _ = ask(query)
+    assert "numbers" not in header
     assert header["raised"] == "ValueError: only # of # records"
     assert told(KeyError()) == "KeyError"

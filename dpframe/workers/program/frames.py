@@ -1,8 +1,13 @@
-"""Messages between a run and its worker processes: a JSON header and bytes.
+"""Messages between a run and its worker processes, in binary.
 
-Whatever speaks this can be a worker. A frame is a mark (4 bytes), the length of the header (4
-bytes) and of the rest (8 bytes), both with the most significant byte first, then the header, then
-the rest. A box may write into any pipe that it finds: what has no mark is no frame.
+A frame is a mark (4 bytes), the number of its kind (1), a tag (16), the lengths of its fields (8)
+and of its content (8), and then both. The table `KINDS` has the fields of each kind in their order;
+whatever is anything else is no frame. The tag is a digest of all that follows it, under a key that
+a request brings along: a box may write into any pipe that it finds, and what answers one request
+answers no other.
+
+Whatever speaks this can be a worker. A box may replace what modules hold, so names of other modules
+are taken here once, before its code runs.
 """
 
 from __future__ import annotations
@@ -10,11 +15,47 @@ from __future__ import annotations
 import json
 import os
 import struct
-from typing import Any, NamedTuple
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-_LENGTHS = struct.Struct("!4sIQ")
-_MARK = b"dpf\x01"
-MOST_HEADER = 1 << 20  # bytes
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_HEAD = struct.Struct("<4sB16s16s")
+_LENGTHS, _WHOLE, _FLOAT = struct.Struct("<QQ"), struct.Struct("<Q"), struct.Struct("<d")
+_MARK = b"dpf\x02"
+_readv, _write = os.readv, os.write
+_to_json, _from_json = json.JSONEncoder().encode, json.JSONDecoder().decode
+_PIECE = 1 << 20  # bytes that are read at once: a length is only a promise
+_MOST_FIELDS, _MOST_CONTENT = 1 << 26, 1 << 40  # bytes
+NO_KEY = bytes(16)  # of requests, and of what a worker says before the first
+
+# By kind: its number, the key under which a header names it, and the types of its other fields.
+KINDS: dict[str, tuple[int, str, dict[str, str]]] = {
+    "load": (1, "do", {"key": "key", "about": "json"}),
+    "draw": (2, "do", {"key": "key", "about": "json"}),
+    "query": (3, "do", {"key": "key", "about": "json"}),
+    "ready": (16, "tell", {}),
+    "loaded": (17, "tell", {}),
+    "done": (18, "tell", {}),
+    "spoiled": (19, "tell", {"what": "texts"}),
+    "refused": (20, "tell", {"why": "text"}),
+    "raised": (21, "tell", {"type": "text", "blame": "text"}),
+    "queried": (
+        22,
+        "tell",
+        {"raised": "text?", "form": "text", "sensitivity": "text?", "numbers": "texts"},
+    ),
+    "outputs": (
+        23,
+        "tell",
+        {
+            **{"chunks": "whole", "shape": "wholes", "dtype": "text", "answering": "flag"},
+            **{"natives": "wholes?s", "paces": "floats", "words": "words"},
+        },
+    ),
+}
+_BY_NUMBER = {number: kind for kind, (number, _, _) in KINDS.items()}
 
 
 class NoFrameError(Exception):
@@ -24,57 +65,234 @@ class NoFrameError(Exception):
 class Frame(NamedTuple):
     """One message."""
 
-    header: dict[str, Any]  # plain JSON values
-    content: bytes | bytearray = b""
+    header: dict[str, Any]  # its kind under "tell" or "do", and its fields
+    content: bytes | bytearray | memoryview = b""
 
 
-def write(descriptor: int, frame: Frame) -> None:
+class Packet(NamedTuple):
+    """A message as it came: whole, but perhaps no message at all."""
+
+    head: bytes | bytearray
+    rest: bytearray
+
+
+def pack(frame: Frame, key: bytes = NO_KEY) -> list[bytes | bytearray | memoryview]:
+    """Return the parts of a message.
+
+    Args:
+        frame: fields that it lacks are empty.
+        key: of the request that it answers.
+    """
+    header = frame.header
+    number, named, types = KINDS[header["tell"] if "tell" in header else header["do"]]
+    parts: list[bytes] = []
+    for name, kind in types.items():
+        value = header.get(name)
+        if kind == "json":
+            value = {k: v for k, v in header.items() if k not in (named, *types)}
+        _TYPES[kind][0](value, parts.append)
+    fields = b"".join(parts)
+    lengths = _LENGTHS.pack(len(fields), len(frame.content))
+    tag = _tag(key, number, lengths, fields, frame.content)
+    return [_HEAD.pack(_MARK, number, tag, lengths), fields, frame.content]
+
+
+def unpack(packet: Packet, key: bytes = NO_KEY) -> Frame:
+    """Return the message that answers the request with a key.
+
+    Raises:
+        NoFrameError: it is no message, or answers another request.
+    """
+    _, number, tag, lengths = _HEAD.unpack(packet.head)
+    size, _ = _LENGTHS.unpack(lengths)
+    whole = memoryview(packet.rest)
+    fields, content = whole[:size], whole[size:]
+    if number not in _BY_NUMBER or tag != _tag(key, number, lengths, fields, content):
+        raise NoFrameError("the box wrote between its answers")
+    kind = _BY_NUMBER[number]
+    _, named, types = KINDS[kind]
+    header: dict[str, Any] = {named: kind}
+    reader = _Reader(bytes(fields))
+    try:
+        for name, of in types.items():
+            value = _TYPES[of][1](reader)
+            if of == "json":
+                header.update(value)
+            else:
+                header[name] = value
+    except (ValueError, RecursionError, TypeError):
+        raise NoFrameError("the box wrote between its answers") from None
+    if reader.at != len(reader.content):
+        raise NoFrameError("the box wrote between its answers")
+    return Frame(header, content)
+
+
+def write(descriptor: int, frame: Frame, key: bytes = NO_KEY) -> None:
     """Write a whole message; raise OSError if the other end is closed."""
-    header = json.dumps(frame.header).encode()
-    lengths = _LENGTHS.pack(_MARK, len(header), len(frame.content))
-    for part in (lengths, header, frame.content):
+    for part in pack(frame, key):
         left = memoryview(part)
         while left:
-            left = left[os.write(descriptor, left) :]
+            left = left[_write(descriptor, left) :]
 
 
-def read(descriptor: int) -> Frame | None:
-    """Return the next message; None at the end.
+def receive(descriptor: int) -> Packet | None:
+    """Return the next message as it comes; None at the end.
 
     Raises:
         NoFrameError: something else came; nothing after it can be understood either.
     """
-    lengths = _exactly(descriptor, _LENGTHS.size)
-    if lengths is None:
+    head = _exactly(descriptor, _HEAD.size)
+    if head is None:
         return None
-    mark, header_length, content_length = _LENGTHS.unpack(lengths)
-    if mark != _MARK or header_length > MOST_HEADER:
+    mark, _, _, lengths = _HEAD.unpack(head)
+    fields, content = _LENGTHS.unpack(lengths)
+    if mark != _MARK or fields > _MOST_FIELDS:
         raise NoFrameError("the box wrote between its answers")
     try:
-        header = _exactly(descriptor, header_length)
-        content = _exactly(descriptor, content_length)
+        if content > _MOST_CONTENT:
+            raise MemoryError
+        rest = _exactly(descriptor, fields + content)
     except (MemoryError, OverflowError):
-        raise NoFrameError(f"its answer of {content_length:,} bytes does not fit") from None
-    if header is None or content is None:
-        return None
-    try:
-        table = json.loads(header.decode())
-    except (ValueError, RecursionError):
-        table = None
-    if not isinstance(table, dict):
-        raise NoFrameError("the box wrote between its answers")
-    return Frame(table, content)
+        raise NoFrameError(f"its answer of {content:,} bytes does not fit") from None
+    return None if rest is None else Packet(head, rest)
+
+
+def read(descriptor: int, key: bytes = NO_KEY) -> Frame | None:
+    """Return the next message; None at the end; raise NoFrameError like `receive` and `unpack`."""
+    packet = receive(descriptor)
+    return None if packet is None else unpack(packet, key)
+
+
+def _tag(key: bytes, number: int, lengths: bytes, *parts: bytes | bytearray | memoryview) -> bytes:
+    hasher = blake2b(bytes([number]) + lengths, digest_size=16, key=key)
+    for part in parts:
+        hasher.update(part)
+    return hasher.digest()
 
 
 def _exactly(descriptor: int, number: int) -> bytearray | None:
-    found = bytearray(number)
-    left = memoryview(found)
-    while left:
+    found = bytearray()
+    while len(found) < number:
+        piece = bytearray(min(number - len(found), _PIECE))
         try:
-            got = os.readv(descriptor, [left])
+            got = _readv(descriptor, [piece])
         except OSError:
             return None
         if not got:
             return None
-        left = left[got:]
+        found += piece if got == len(piece) else piece[:got]
     return found
+
+
+class _Reader:
+    """Reads fields from front to back; raises ValueError if there is less."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content, self.at = content, 0
+
+    def take(self, number: int) -> bytes:
+        found = self.content[self.at : self.at + number]
+        if len(found) != number:
+            raise ValueError
+        self.at += number
+        return found
+
+    def whole(self) -> int:
+        found: int = _WHOLE.unpack(self.take(8))[0]
+        return found
+
+    def text(self) -> str:
+        return self.take(self.whole()).decode("utf-8", "surrogatepass")
+
+    def flag(self) -> bool:
+        found = self.take(1)
+        if found not in (b"\0", b"\1"):
+            raise ValueError
+        return found == b"\1"
+
+    def several(self, read: Callable[[], Any]) -> list[Any]:
+        number = self.whole()
+        if number > len(self.content):  # each has a byte at least
+            raise ValueError
+        return [read() for _ in range(number)]
+
+    def optional(self, read: Callable[[], Any]) -> Any:
+        return read() if self.flag() else None
+
+
+_Tell = Any  # takes bytes
+
+
+def _say_whole(value: Any, tell: _Tell) -> None:
+    tell(_WHOLE.pack(value or 0))
+
+
+def _say_text(value: Any, tell: _Tell) -> None:
+    content = (value or "").encode("utf-8", "surrogatepass")
+    tell(_WHOLE.pack(len(content)))
+    tell(content)
+
+
+def _say_flag(value: Any, tell: _Tell) -> None:
+    tell(b"\1" if value else b"\0")
+
+
+def _several(say: Callable[[Any, _Tell], None]) -> Callable[[Any, _Tell], None]:
+    def all_of(values: Any, tell: _Tell) -> None:
+        values = list(values or ())
+        tell(_WHOLE.pack(len(values)))
+        for value in values:
+            say(value, tell)
+
+    return all_of
+
+
+def _optional(say: Callable[[Any, _Tell], None]) -> Callable[[Any, _Tell], None]:
+    def perhaps(value: Any, tell: _Tell) -> None:
+        tell(b"\0" if value is None else b"\1")
+        if value is not None:
+            say(value, tell)
+
+    return perhaps
+
+
+def _say_word(item: Any, tell: _Tell) -> None:
+    _say_whole(item[0], tell)
+    _say_text(item[1], tell)
+
+
+def _json_of(reader: _Reader) -> dict[str, Any]:
+    found = _from_json(reader.text())
+    if not isinstance(found, dict):
+        raise ValueError
+    return found
+
+
+# How each type of a field is written and read.
+_TYPES: dict[str, tuple[Callable[[Any, _Tell], None], Callable[[_Reader], Any]]] = {
+    "whole": (_say_whole, _Reader.whole),
+    "flag": (_say_flag, _Reader.flag),
+    "text": (_say_text, _Reader.text),
+    "text?": (_optional(_say_text), lambda reader: reader.optional(reader.text)),
+    "texts": (_several(_say_text), lambda reader: reader.several(reader.text)),
+    "wholes": (_several(_say_whole), lambda reader: reader.several(reader.whole)),
+    "wholes?s": (
+        _several(_optional(_several(_say_whole))),
+        lambda reader: reader.several(
+            lambda: reader.optional(lambda: reader.several(reader.whole))
+        ),
+    ),
+    "floats": (
+        _several(lambda value, tell: tell(_FLOAT.pack(value))),
+        lambda reader: reader.several(lambda: _FLOAT.unpack(reader.take(8))[0]),
+    ),
+    "words": (
+        lambda value, tell: _several(_say_word)((value or {}).items(), tell),
+        lambda reader: dict(reader.several(lambda: (reader.whole(), reader.text()))),
+    ),
+    "key": (lambda value, tell: tell(value or NO_KEY), lambda reader: reader.take(16)),
+    "json": (
+        lambda value, tell: _say_text(_to_json(value), tell),
+        _json_of,
+    ),
+}

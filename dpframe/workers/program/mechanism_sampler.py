@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import pickle
 from functools import partial
 from hashlib import blake2b
+from pickle import dumps, loads
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +37,9 @@ _MOST = 1 << 30  # bytes that one call may return
 def main() -> None:
     """Serve a run with mechanisms that are pickled."""
     adopt()
+    own = os.getpid()  # asked before a box can say that it is another process
     with within(free_bytes()):  # code that asks for more memory gets an exception
-        serve(Mechanisms(), lambda: end(descendants(os.getpid())))
+        serve(Mechanisms(), lambda: end(descendants(own)))
 
 
 class Mechanisms:
@@ -47,7 +47,7 @@ class Mechanisms:
 
     def load(self, task: Frame) -> MechanismSampler:
         """Unpickle mechanisms and datasets."""
-        return MechanismSampler(*pickle.loads(task.content))
+        return MechanismSampler(*loads(task.content))
 
     def blame(self, error: BaseException) -> str:
         """Describe an exception."""
@@ -246,13 +246,13 @@ class Handout:
             self._content = value.tobytes()
             self._before = self._digest()
         else:
-            self._content = pickle.dumps(value)
-            self._before = pickle.dumps(pickle.loads(self._content))
+            self._content = dumps(value)
+            self._before = dumps(loads(self._content))
 
     def copy(self) -> Any:
         """Return an array over bytes that Python does not change, or a deep copy."""
         if not self.shared:
-            return pickle.loads(self._content)
+            return loads(self._content)
         array: HostArray
         if self._content:
             array = np.frombuffer(self._content, self._dtype).reshape(self._shape)
@@ -264,14 +264,14 @@ class Handout:
     def changed(self, copy: Any) -> bool:
         """True if a copy, or the shared bytes of all copies, are no longer what they were."""
         if not self.shared:
-            return pickle.dumps(copy) != self._before
+            return dumps(copy) != self._before
         started = monotonic()
         changed = self._digest() != self._before
         self.seconds = monotonic() - started
         return changed
 
     def _digest(self) -> bytes:
-        return hashlib.blake2b(self._content, digest_size=16).digest()
+        return blake2b(self._content, digest_size=16).digest()
 
 
 class ArrayScribe(Scribe):

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from .frames import Frame
 
 
+# A module may replace what others hold, so these are taken before its code runs.
+_encode, _decode = json.JSONEncoder().encode, json.JSONDecoder().decode
+
+
 class ModuleSampler(Sampler):
     """A module with its parameters and its datasets.
 
@@ -82,7 +86,7 @@ class ModuleSampler(Sampler):
 
     def _arguments(self, lane: int, data: int) -> tuple[Any, Any]:
         """Return copies of parameters and data, which the module may change."""
-        params = json.loads(json.dumps(self._params[lane]))
+        params = _decode(_encode(self._params[lane]))
         return params, plain_data.unpack(self._data[data])
 
 

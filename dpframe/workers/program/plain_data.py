@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import struct
 import sys
 from decimal import Decimal
 from fractions import Fraction
+from struct import Struct
+from struct import pack as struct_pack
+from struct import unpack as struct_unpack
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     _Tell: TypeAlias = Callable[[bytes], object]
 
 _MOST_DEPTH = 64  # containers within containers
-_LENGTH = struct.Struct("<Q")
+_LENGTH = Struct("<Q")
 
 
 class UnfitError(Exception):
@@ -65,8 +67,8 @@ _SINGLE: dict[type, tuple[bytes, Callable[[Any], bytes]]] = {
     type(None): (b"n", lambda value: b""),
     bool: (b"b", lambda value: b"\1" if value else b"\0"),
     int: (b"i", lambda value: b"%d" % value if abs(value) < 10**4000 else _huge(value)),
-    float: (b"f", lambda value: struct.pack("<d", value)),
-    complex: (b"c", lambda value: struct.pack("<dd", value.real, value.imag)),
+    float: (b"f", lambda value: struct_pack("<d", value)),
+    complex: (b"c", lambda value: struct_pack("<dd", value.real, value.imag)),
     str: (b"s", _text),
     bytes: (b"y", bytes),
     bytearray: (b"Y", bytes),
@@ -205,8 +207,8 @@ _MADE: dict[bytes, Callable[[bytes], Any]] = {
     b"n": lambda content: None,
     b"b": lambda content: content == b"\1",
     b"i": int,
-    b"f": lambda content: struct.unpack("<d", content)[0],
-    b"c": lambda content: complex(*struct.unpack("<dd", content)),
+    b"f": lambda content: struct_unpack("<d", content)[0],
+    b"c": lambda content: complex(*struct_unpack("<dd", content)),
     b"s": lambda content: content.decode("utf-8", "surrogatepass"),
     b"y": bytes,
     b"Y": bytearray,
@@ -248,10 +250,10 @@ def _plain(named: str, content: bytes) -> list[Any]:
     """Return the values of an array as Python's own, where NumPy is missing."""
     kind, size = named[1:], int("".join(filter(str.isdigit, named.partition("[")[0])))
     if kind in _CODES:
-        return list(struct.unpack(f"<{len(content) // size}{_CODES[kind]}", content))
+        return list(struct_unpack(f"<{len(content) // size}{_CODES[kind]}", content))
     if kind in ("c8", "c16"):
         code = "f" if kind == "c8" else "d"
-        flat = struct.unpack(f"<{2 * (len(content) // size)}{code}", content)
+        flat = struct_unpack(f"<{2 * (len(content) // size)}{code}", content)
         return [complex(*flat[at : at + 2]) for at in range(0, len(flat), 2)]
     width = 4 * size if kind[0] == "U" else size
     if not width or kind[0] not in "SU":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -45,23 +44,26 @@ def ask(query: Callable[[], Any], sensitivity: Callable[[], Any] | None = None) 
     try:
         answer = query()
     except (Exception, SystemExit) as error:
-        return Frame({**header, "raised": told(error)}, b"[]")
+        return Frame({**header, "raised": told(error)})
     try:
         if sensitivity is not None:
             said = numbers(sensitivity())[1]
             header["sensitivity"] = said[0] if len(said) == 1 else "nan"
-        header["form"], found = numbers(answer)
+        header["form"], header["numbers"] = numbers(answer)
     except TypeError as error:
         raise Refused(str(error)) from None
-    return Frame(header, json.dumps(found).encode())
+    return Frame(header)
 
 
 def heard(frame: Frame) -> Queried:
-    """Read what `ask` returned."""
+    """Read what `ask` returned; raise Refused if it tells something else than numbers."""
     header = frame.header
-    found = tuple(map(_number, json.loads(bytes(frame.content))))
     said = header.get("sensitivity")
-    sensitivity = None if said is None else float(_number(said))
+    try:
+        found = tuple(map(_number, header.get("numbers", ())))
+        sensitivity = None if said is None else float(_number(said))
+    except (ValueError, ArithmeticError):
+        raise Refused("a query gives numbers, and its answer tells something else") from None
     return Queried(header["raised"], header["form"], found, sensitivity)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
 import struct
 import sys
+from hashlib import blake2b
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +19,10 @@ from .timing import Timer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+# A box may replace what modules hold, so these are taken before its code runs.
+_exit, _getpid, _unpack = os._exit, os.getpid, struct.unpack
+_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode
 
 _SECONDS = 0.1  # between two messages with outputs; what a process holds when it ends is lost
 _NBYTES = 1 << 20  # outputs in one message, about
@@ -54,7 +58,7 @@ class Sampler:
 
     def __init__(self, scribe: Scribe, identity: object) -> None:
         self.scribe, self.identity = scribe, identity
-        self.process = os.getpid()
+        self.process = _getpid()
         self._prepared: dict[tuple[int, int], Prepared] = {}
 
     def draw(self, task: dict[str, Any]) -> Iterator[Frame]:
@@ -161,13 +165,13 @@ class Sampler:
         random.seed(found)
         numpy = sys.modules.get("numpy")
         if numpy is not None:
-            numpy.random.seed(list(struct.unpack("<8I", found)))
+            numpy.random.seed(list(_unpack("<8I", found)))
         return found
 
     def stay_alone(self) -> None:
         """End this process if the black box has forked and both have returned."""
-        if os.getpid() != self.process:
-            os._exit(0)
+        if _getpid() != self.process:
+            _exit(0)
 
     def _frame(self, chunks: list[Chunk], paces: list[float]) -> Frame:
         parts, answering = [one.outputs for one in chunks], chunks[0].answering
@@ -182,7 +186,6 @@ class Sampler:
 
 def seeds(stream: Sequence[Any], chunk: int, dataset: int) -> bytes:
     """Return the 32 bytes of an address, as `dpframe.sampling.address.host_seeds` does."""
-    text = json.dumps(list(stream), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-    words = hashlib.blake2b(text.encode(), digest_size=32).digest()
+    words = blake2b(_encode(list(stream)).encode(), digest_size=32).digest()
     place = words + chunk.to_bytes(8, "little") + bytes([dataset])
-    return hashlib.blake2b(place, digest_size=32, person=b"shared").digest()
+    return blake2b(place, digest_size=32, person=b"shared").digest()

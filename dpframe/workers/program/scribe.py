@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import struct
+from struct import pack
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -201,7 +201,7 @@ class Scribe:
                     self._say(code, text)
 
 
-_NO_NUMBER = struct.pack("<Q", encoding.ABSENT)
+_NO_NUMBER = pack("<Q", encoding.ABSENT)
 
 
 def native_shape(answer: Any) -> tuple[int, ...] | None:

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from .sampler import Sampler
 
 
+_exit, _getpid = os._exit, os.getpid  # a box may replace what modules hold
+_killpg = getattr(os, "killpg", lambda *_: None)
+
+
 class Spoiled(Exception):  # noqa: N818  # a message to the run
     """A load needs a fresh process, because of what this one has run before."""
 
@@ -47,7 +51,7 @@ def serve(loader: Any, clean_up: Callable[[], None] = lambda: None) -> None:
         file.write("1000")
     todo: queue.SimpleQueue[Frame] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(tasks, todo, clean_up), daemon=True).start()
-    server = Server(loader, lambda frame: frames.write(answers, frame))
+    server = Server(loader, lambda frame, key: frames.write(answers, frame, key))
     server.answer(Frame({"tell": "ready"}))
     while True:
         server.do(todo.get())
@@ -61,8 +65,8 @@ def _listen(tasks: int, todo: queue.SimpleQueue[Frame], clean_up: Callable[[], N
             todo.put(task)
     clean_up()
     if group is not None:
-        os.killpg(group, signal.SIGKILL)
-    os._exit(1)
+        _killpg(group, signal.SIGKILL)
+    _exit(1)
 
 
 class Server:
@@ -70,12 +74,14 @@ class Server:
 
     Args:
         loader: see `serve`.
-        write: sends a message; raises OSError if the run has ended.
+        write: sends a message that answers the request with a key; raises OSError if the run has
+            ended.
     """
 
-    def __init__(self, loader: Any, write: Callable[[Frame], None]) -> None:
+    def __init__(self, loader: Any, write: Callable[[Frame, bytes], None]) -> None:
         self._loader, self._write = loader, write
-        self._process = os.getpid()
+        self._key = frames.NO_KEY
+        self._process = _getpid()
         self._sampler: Sampler | None = None
         self._identity: object = None
         self._has_imported = False  # black boxes of this identity have loaded libraries
@@ -84,12 +90,13 @@ class Server:
     def answer(self, frame: Frame) -> None:
         """Send a message to the run, or end this process if the run has ended."""
         try:
-            self._write(frame)
+            self._write(frame, self._key)
         except OSError:
-            os._exit(1)
+            _exit(1)
 
     def do(self, task: Frame) -> None:
         """Do one task and answer."""
+        self._key = task.header.get("key", frames.NO_KEY)
         try:
             if task.header["do"] == "load":
                 self._load(task)
@@ -105,14 +112,14 @@ class Server:
         except Refused as refused:
             self.answer(Frame({"tell": "refused", "why": str(refused)}))
         except BaseException as error:  # the black box may raise anything
-            if os.getpid() != self._process:  # it has forked, and both have returned
-                os._exit(0)
+            if _getpid() != self._process:  # it has forked, and both have returned
+                _exit(0)
             with contextlib.suppress(BaseException):
                 blame = self._loader.blame(error)
                 told = {"tell": "raised", "type": type(error).__name__, "blame": blame}
                 self.answer(Frame(told))
                 return
-            os._exit(1)  # it has broken what all code uses
+            _exit(1)  # it has broken what all code uses
 
     def _load(self, task: Frame) -> None:
         if self._sampler is not None and (changed := differences(self._before)):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+_getpid = os.getpid  # a box may replace what modules hold
 _CLOCKS = ("time", "time_ns", "monotonic", "perf_counter", "sleep")
 _TIMERS = ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF")
 
@@ -40,7 +41,7 @@ def _children() -> list[int]:
         from dpframe.common.machine import descendants, running
     except ImportError:
         return []
-    return [child for child in descendants(os.getpid()) if running(child)]
+    return [child for child in descendants(_getpid()) if running(child)]
 
 
 def _mask() -> int:

@@ -5,7 +5,7 @@ Nothing here depends on the process: no `hash`, no `id`, no `repr` of an object 
 
 from __future__ import annotations
 
-import struct
+from struct import Struct, pack
 from typing import TYPE_CHECKING, Any
 
 from .codes import ABSENT, ABSENT_NUMBER, LONGEST, MOST_NUMBERS, NAN, WHOLE, UnreadableError
@@ -64,7 +64,7 @@ def row(
 def packed(kind: int, value: int, numbers: Sequence[float], width: int, seconds: float) -> bytes:
     """Return a row like `row`, from the codes of kind and value."""
     padded = list(numbers[:width]) + [ABSENT_NUMBER] * (width - len(numbers))
-    return struct.pack(f"<QQd{width}d", kind, value, seconds, *padded)
+    return pack(f"<QQd{width}d", kind, value, seconds, *padded)
 
 
 # Small tables, lists and tuples of numbers: most mechanisms always answer in the same form.
@@ -119,7 +119,7 @@ def laid_out(answer: Any, layout: Any) -> tuple[str, bytes, list[float]]:
     before, order, kind = layout
     if order is None:
         numbers = list(answer)
-        value = before + struct.pack(f"<{len(numbers)}d", *numbers)
+        value = before + pack(f"<{len(numbers)}d", *numbers)
     else:
         parts, numbers = [before], []
         for key in order:
@@ -142,4 +142,4 @@ def _one(x: Any) -> tuple[bytes, float]:
     return b"n", ABSENT_NUMBER
 
 
-_FLOAT = struct.Struct("<cd").pack
+_FLOAT = Struct("<cd").pack

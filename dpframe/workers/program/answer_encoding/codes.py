@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-import struct
 import sys
 from functools import lru_cache
+from hashlib import blake2b
+from struct import pack, unpack
 from typing import Any
 
 ABSENT = 0x7FF80000_0000AB5E
 """Bits of the NaN that stands where an answer has no number."""
 
-ABSENT_NUMBER: float = struct.unpack("<d", struct.pack("<Q", ABSENT))[0]
+ABSENT_NUMBER: float = unpack("<d", pack("<Q", ABSENT))[0]
 """`ABSENT` as a float; told from other NaNs by identity."""
 
-NAN: float = struct.unpack("<d", struct.pack("<Q", 0x7FF80000_00000000))[0]
+NAN: float = unpack("<d", pack("<Q", 0x7FF80000_00000000))[0]
 """Every NaN among the numbers of an answer; the exact value keeps the bits of each."""
 
 MOST_NUMBERS = 8192  # of one answer; further numbers are only part of its exact value
@@ -30,7 +30,7 @@ class UnreadableError(Exception):
 def code(text: str | bytes) -> int:
     """Return 64 bits that stand for a text or bytes, the same in every process."""
     content = bytes_of(text) if isinstance(text, str) else text
-    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
 
 
 def bytes_of(text: str) -> bytes:
@@ -40,14 +40,14 @@ def bytes_of(text: str) -> bytes:
 
 def sized_prefix(length: int) -> bytes:
     """Return what precedes content of `length` bytes, at most `WHOLE`."""
-    return b"=" + struct.pack("<Q", length)
+    return b"=" + pack("<Q", length)
 
 
 def sized(content: bytes) -> bytes:
     """Return bytes, or the digest of many, with their length before them."""
     if len(content) > WHOLE:
-        digest = hashlib.blake2b(content, digest_size=32).digest()
-        return b"#" + struct.pack("<Q", len(content)) + digest
+        digest = blake2b(content, digest_size=32).digest()
+        return b"#" + pack("<Q", len(content)) + digest
     return sized_prefix(len(content)) + bytes(content)
 
 
@@ -84,7 +84,7 @@ def code_of_kind(kind: str) -> int:
 
 def code_of_trace(kind: int) -> int:
     """Return the code under which a traceback is told, given the code of the kind."""
-    return code(b"trace" + struct.pack("<Q", kind))
+    return code(b"trace" + pack("<Q", kind))
 
 
 def name_of(kind: Any) -> str:

@@ -7,11 +7,11 @@ recognised by the attributes of their objects, because none may be imported here
 from __future__ import annotations
 
 import datetime
-import struct
 import sys
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from struct import pack
 from typing import Any
 
 from .codes import ABSENT_NUMBER, MOST_NUMBERS, NAN, PLACES, UnreadableError
@@ -82,7 +82,7 @@ def read_fields(reader: Any, value: Any, names: Any) -> str:
 
 
 def _read_pairs(reader: Any, value: Any, pairs: list[tuple[str, Any]]) -> str:
-    reader.part(b"O", sized(name_of(type(value)).encode()) + struct.pack("<Q", len(pairs)))
+    reader.part(b"O", sized(name_of(type(value)).encode()) + pack("<Q", len(pairs)))
     held = []
     for name, each in pairs:
         reader.part(sized(bytes_of(str(name))))
@@ -268,7 +268,7 @@ def _numbers_of(value: Any, dtype: Any) -> list[float]:
 
 
 def _read_frame(reader: Any, value: Any, names: list[Any], columns: list[Any]) -> str:
-    reader.part(b"P", sized(name_of(type(value)).encode()) + struct.pack("<Q", len(columns)))
+    reader.part(b"P", sized(name_of(type(value)).encode()) + pack("<Q", len(columns)))
     held = []
     if hasattr(value, "index"):
         held.append("index: " + _read_index(reader, value.index))

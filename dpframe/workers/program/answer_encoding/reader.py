@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 import sys
 from array import array
 from functools import lru_cache
+from struct import pack
 from typing import TYPE_CHECKING, Any
 
 from .codes import ABSENT_NUMBER, MOST_NUMBERS, UnreadableError
@@ -47,7 +47,7 @@ class Reader:
         if plain is not None:
             return plain(self, value)
         if id(value) in self.open:  # it holds itself
-            self.part(b"^", struct.pack("<Q", self.open.index(id(value))))
+            self.part(b"^", pack("<Q", self.open.index(id(value))))
             return "itself"
         if len(self.open) >= _MOST_DEPTH:
             raise UnreadableError(f"it is nested deeper than {_MOST_DEPTH} levels")
@@ -87,12 +87,12 @@ class Reader:
         return "int"
 
     def float_(self, value: float) -> str:
-        self.part(b"f", struct.pack("<d", value))
+        self.part(b"f", pack("<d", value))
         self.add(float(value))
         return "float"
 
     def complex_(self, value: complex) -> str:
-        self.part(b"c", struct.pack("<dd", value.real, value.imag))
+        self.part(b"c", pack("<dd", value.real, value.imag))
         self.add(value.real)
         self.add(value.imag)
         return "complex"
@@ -142,7 +142,7 @@ class Reader:
         return read_other(self, value, kind)
 
     def row(self, values: Any) -> str:
-        self.part(b"L" if type(values) is list else b"T", struct.pack("<Q", len(values)))
+        self.part(b"L" if type(values) is list else b"T", pack("<Q", len(values)))
         if type(values) not in (list, tuple):
             self.part(b"C", sized(name_of(type(values)).encode()))
         title = f"{name_of(type(values))} of {len(values)}"
@@ -164,7 +164,7 @@ class Reader:
 
     def table(self, value: Any) -> str:
         """Read a table in its own order, which shows; but add its numbers by sorted keys."""
-        self.part(b"M", struct.pack("<Q", len(value)))
+        self.part(b"M", pack("<Q", len(value)))
         if type(value) is not dict:
             self.part(b"C", sized(name_of(type(value)).encode()))
         if 0 < len(value) <= _MOST_KEYS and set(map(type, value)) == {str}:
@@ -200,7 +200,7 @@ class Reader:
             found.append((b"".join(mine.parts), kind, mine.numbers))
             self.count = mine.count
         found.sort(key=lambda one: one[0])
-        self.part(b"S", sized(name_of(type(value)).encode()) + struct.pack("<Q", len(found)))
+        self.part(b"S", sized(name_of(type(value)).encode()) + pack("<Q", len(found)))
         for content, _, numbers in found:
             self.part(sized(content))
             self.add_all(numbers)
