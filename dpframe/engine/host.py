@@ -22,6 +22,7 @@ from dpframe.engine.sanity import NAN_FOUND
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.attack import SECONDS, Answers
 from dpframe.interfaces.checks import guarded
+from dpframe.interfaces.statistic import BinCounts, DecisionCounts
 from dpframe.sampling.address import EVAL, Segment, as_scored, for_a_box
 from dpframe.workers.scheduling import (
     GRACE,
@@ -235,8 +236,15 @@ class HostWork(Work):
     @functools.cached_property
     def independence(self) -> Independence:
         """Tests of how the outputs depend on each other; asked for at any time."""
-        answers = self.the_pass.shape.asking is not None
-        return Independence(self.the_pass.rows, self.lanes, answers=answers)
+        asking = self.the_pass.shape.asking
+        timed = asking is not None and asking.time
+        return Independence(
+            self.the_pass.rows,
+            self.lanes,
+            answers=asking is not None,
+            drift=asking is None or asking.limit is None,  # what takes too long changes with time
+            attacks=0 if timed else sum(len(scorer.attacks) for scorer in self.the_pass.scorers),
+        )
 
     def prepare(self) -> None:
         limit = self.run.seconds
@@ -422,8 +430,9 @@ class HostWork(Work):
         if segment.limit < self.the_pass.rows:
             number = segment.limit
         outputs = np.concatenate(drawn)[:number]
+        start = segment.first * self.the_pass.rows
         for first in range(0, number, self.batch):
-            batch = outputs[first : first + self.batch]
+            before, batch = counts, outputs[first : first + self.batch]
             count = partial(
                 programs.count_given,
                 counts,
@@ -434,9 +443,22 @@ class HostWork(Work):
                 statistics=self.statistics,
             )
             counts = guarded("counting", count)
+            self._look_for_drift(lane, index, start + first, before, counts)
         trials = np.where(np.arange(2) == index, number, 0)
         scorers = zip(self.statistics, counts, _lane(self.zeros, lane), strict=True)
         return tuple(checked_counts(*scorer, trials, 1) for scorer in scorers)
+
+    def _look_for_drift(
+        self, lane: int, index: int, start: int, before: tuple[Tree, ...], after: tuple[Tree, ...]
+    ) -> None:
+        """Hand over what one batch added to counts in bins."""
+        number = 0
+        for scorer, old, new in zip(self.the_pass.scorers, before, after, strict=True):
+            if isinstance(scorer.statistic, BinCounts | DecisionCounts):
+                added = np.asarray(new, np.int64)[:, index] - np.asarray(old)[:, index]
+                for place, bins in enumerate(added):
+                    self.independence.see_counts(lane, index, number + place, start, bins)
+            number += len(scorer.attacks)
 
     def _seen_by_scorers(self, outputs: HostArray) -> HostArray | tuple[HostArray, ...]:
         shape = self.the_pass.shape

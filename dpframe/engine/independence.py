@@ -61,6 +61,11 @@ IN_STEP = (
     "outputs for D and for D′ are high and low at the same places, more often than independent "
     "draws are: the two share their noise"
 )
+DRIFTS = (
+    "some outputs are frequent for a while and rare for another, more than independent draws are: "
+    "the box keeps something from run to run, or what it depends on changes meanwhile; start each "
+    "run from the same state"
+)
 
 LOOKS = 8
 """Rows are compared whenever there are twice as many as before, and at the end."""
@@ -79,10 +84,19 @@ class Independence:
         rows: rows per chunk.
         lanes: number of lanes of the pass.
         answers: True if outputs are answers of any kind, as rows of 64-bit words.
+        drift: True if outputs, of which all that are counted come by, are tested for drift.
+        attacks: number of attacks whose counts are tested for it too.
     """
 
-    def __init__(self, rows: int, lanes: int, *, answers: bool = False) -> None:
+    def __init__(
+        self, rows: int, lanes: int, *, answers: bool = False, drift: bool = False, attacks: int = 0
+    ) -> None:
         self.rows, self.lanes, self.answers = rows, lanes, answers
+        self._drift, self._attacks = drift, attacks if drift else 0
+        self._blocks: dict[tuple[int, ...], _Blocks] = {}
+        """By lane, dataset and number of the attack; -1 for the outputs themselves."""
+        self._tests = 2 * lanes * (1 + attacks)
+        self._drawn, self._drawn_before, self._looks = 0, ROWS, 0
         self._lock = threading.Lock()
         self._known: dict[tuple[int, int], dict[bytes, int]] = {}
         self._number: dict[tuple[int, int], int] = {}
@@ -112,13 +126,33 @@ class Independence:
                 kept = self._kept.setdefault((lane, index), {})
                 if counted and len(kept) * min(self.rows, CHUNK_ROWS) < ROWS:
                     kept[first + number] = chunk[:CHUNK_ROWS].copy()
+            if counted and self._drift and (signals := self._signals(outputs)):
+                self._drawn += len(outputs)
+                own = self._blocks.setdefault((lane, index, -1), _Blocks())
+                own.see_outputs(first * self.rows, signals, self.rows)
             self._raise()
+
+    def see_counts(self, lane: int, index: int, attack: int, first: int, bins: Ints) -> None:
+        """Take in how many of some consecutive draws came into each bin of an attack.
+
+        Args:
+            lane: lane of the pass.
+            index: number of the dataset.
+            attack: number of the attack, below `attacks`.
+            first: number of the first draw.
+            bins: counts, shape [bins].
+        """
+        if attack < self._attacks:
+            with self._lock:
+                self._blocks.setdefault((lane, index, attack), _Blocks()).see_bins(first, bins)
 
     def passes(self) -> bool:
         """True if the outputs so far may be kept."""
         with self._lock:
             if sum(map(len, self._kept.values())) >= 2 * self._compared:
                 self._compare_rows()
+            if self._drawn >= 2 * self._drawn_before:
+                self._compare_blocks()
             return self._found is None
 
     def conclude(self) -> None:
@@ -129,6 +163,7 @@ class Independence:
         """
         with self._lock:
             self._compare_rows()
+            self._compare_blocks()
             self._raise()
 
     def _raise(self) -> None:
@@ -152,13 +187,13 @@ class Independence:
         groups = gammaln(number) - gammaln(copies) - gammaln(number - copies + 1)
         share = -(copies * math.log(2) + math.log(number * (number + 1)) + groups)
         chance = chances.log_chance_of_copies(_numbered(self._same(chunk)), copies)
-        if chance < math.log(ERROR / 2 / (2 * self.lanes)) + share:
+        if chance < math.log(ERROR / 3 / (2 * self.lanes)) + share:
             self._found = WorthlessError(AGAIN)
 
     def _compare_rows(self) -> None:
         """Test the kept rows."""
         self._compared = sum(map(len, self._kept.values()))
-        least = math.log(ERROR / 2 / (self.lanes * LOOKS * TESTS))
+        least = math.log(ERROR / 3 / (self.lanes * LOOKS * TESTS))
         for lane in sorted({lane for lane, _ in self._kept}):
             kept = [dict(sorted(self._kept.get((lane, index), {}).items())) for index in (0, 1)]
             sides = [{chunk: self._same(rows) for chunk, rows in of.items()} for of in kept]
@@ -175,6 +210,18 @@ class Independence:
             elif min(_in_step(*sides), default=0.0) < least:
                 self._found = WorthlessError(IN_STEP)
 
+    def _compare_blocks(self) -> None:
+        """Test the counts of blocks; look k has 1 / (k(k + 1)) of the error."""
+        self._looks, self._drawn_before = self._looks + 1, self._drawn
+        least = math.log(ERROR / 3 / (self._tests * self._looks * (self._looks + 1)))
+        if any(blocks.log_chance() < least for blocks in self._blocks.values()):
+            self._found = WorthlessError(DRIFTS)
+
+    def _signals(self, outputs: HostArray) -> list[Floats]:
+        """Return numbers that show events in outputs: their kinds, and how large they are."""
+        kinds = [Answers(outputs).kinds.astype(np.float64)] if self.answers else []
+        return [*kinds, *_signals(self._numbers(outputs))]
+
     def _same(self, outputs: HostArray) -> HostArray:
         """Return values that are equal if the outputs are."""
         return Answers(outputs).values if self.answers else outputs
@@ -186,6 +233,97 @@ class Independence:
         answers = Answers(outputs)
         found: HostArray = np.where(answers.absent, 0.0, answers.numbers)
         return found
+
+
+FIRST_ROWS = 256  # rows that choose the events of a dataset, and are not counted themselves
+BLOCK = 64  # rows of a block at first
+MOST_BLOCKS = 512  # blocks are joined two by two once there are more
+
+
+class _Blocks:
+    """How often some events came, by blocks of consecutive draws of one dataset."""
+
+    def __init__(self) -> None:
+        self._first: list[list[Floats]] = []
+        self._cuts: list[Floats] = []
+        self._base, self._width = 0, BLOCK
+        self._sizes = np.zeros(1, np.int64)
+        self._hits = np.zeros((1, 0), np.int64)
+
+    def see_outputs(self, start: int, signals: list[Floats], rows: int) -> None:
+        """Count events of consecutive outputs: where their signals, shape [n] each, lie."""
+        if not self._cuts:
+            lacking = FIRST_ROWS - sum(len(known[0]) for known in self._first)
+            self._first.append([signal[:lacking] for signal in signals])
+            if len(signals[0]) < lacking:
+                return
+            self._cuts = [_cuts(np.concatenate(part)) for part in zip(*self._first, strict=True)]
+            self._first, self._base = [], start
+            start, signals = start + lacking, [signal[lacking:] for signal in signals]
+        if not len(signals[0]):
+            return
+        size = min(rows, BLOCK)
+        number = -(-len(signals[0]) // size)
+        place = np.arange(len(signals[0])) // size
+        hits = []
+        for signal, cuts in zip(signals, self._cuts, strict=True):
+            above = np.searchsorted(cuts, np.where(np.isnan(signal), -np.inf, signal), "right")
+            shape = number, len(cuts) + 1
+            bins = np.bincount(place * shape[1] + above, minlength=number * shape[1])
+            hits.append(_at_least(bins.reshape(shape)))
+        self._add(start + size * np.arange(number), np.bincount(place), np.hstack(hits))
+
+    def see_bins(self, start: int, bins: Ints) -> None:
+        """Count events of consecutive draws by the bins of their scores."""
+        if not self._cuts:
+            above = _at_least(bins[None])[0]
+            wanted = (1 - np.array(chances.SHARES)) * bins.sum()
+            self._cuts = [np.unique([np.abs(above - each).argmin() for each in wanted])]
+            self._base = start
+        elif bins.any():
+            above = _at_least(bins[None])[:, self._cuts[0]]
+            self._add(np.array([start]), np.array([bins.sum()]), above)
+
+    def log_chance(self) -> float:
+        """Bound the chance that the events vary so much from block to block."""
+        used = self._sizes > 0
+        return chances.log_chance_of_drift(self._sizes[used], self._hits[used])
+
+    def _add(self, starts: Ints, sizes: Ints, hits: Ints) -> None:
+        last = int(starts[-1]) - self._base
+        while last >= self._width * MOST_BLOCKS:
+            self._width *= 2
+            self._sizes, self._hits = map(_joined, (self._sizes, self._hits))
+        if (more := last // self._width + 1 - len(self._sizes)) > 0:
+            more = max(more, min(len(self._sizes), MOST_BLOCKS - len(self._sizes)))
+            self._sizes = np.pad(self._sizes, (0, more))
+            self._hits = np.pad(self._hits, ((0, more), (0, hits.shape[1] - self._hits.shape[1])))
+        # Threads may hand over later chunks first.
+        place = np.maximum(0, starts - self._base) // self._width
+        np.add.at(self._sizes, place, sizes)
+        np.add.at(self._hits, place, hits)
+
+
+def _cuts(signal: Floats) -> Floats:
+    """Return numbers from which on an output is an event: some quantiles, and beyond both ends."""
+    known = np.where(np.isnan(signal), -np.inf, signal)
+    ends = (known.min(), True), (known.max(), False)
+    return np.unique(
+        [at if own else np.nextafter(at, np.inf) for at, own in (*chances.events_of(known), *ends)]
+    )
+
+
+def _at_least(bins: Ints) -> Ints:
+    """Count draws at or above each bin but the first; shape [n, bins] becomes [n, bins − 1]."""
+    found: Ints = np.cumsum(bins[:, ::-1], axis=1)[:, -2::-1]
+    return found
+
+
+def _joined(blocks: Ints) -> Ints:
+    """Add up blocks two by two."""
+    even = blocks if len(blocks) % 2 == 0 else np.concatenate([blocks, np.zeros_like(blocks[:1])])
+    joined: Ints = even[::2] + even[1::2]
+    return joined
 
 
 def _within(chunks: dict[int, HostArray]) -> list[float]:

@@ -134,9 +134,14 @@ COMPARED = 8  # numbers of an answer that are compared to tell if answers depend
 
 
 class PairIndependence:
-    """A check of all answers of a pair for dependence, in chunks of any size."""
+    """A check of all answers of a pair for dependence, in chunks of any size.
 
-    def __init__(self) -> None:
+    Args:
+        drift: False if answers may change with time, because slow ones are not waited for.
+    """
+
+    def __init__(self, drift: bool) -> None:
+        self._drift = drift
         self._by_rows: dict[int, Independence] = {}
         self._lock = threading.Lock()
 
@@ -151,7 +156,9 @@ class PairIndependence:
         with self._lock:
             if span.rows not in self._by_rows:
                 share = (LEVELS + 1) * MOST_PAIRS  # all of these share the error probability
-                self._by_rows[span.rows] = Independence(span.rows, share, answers=True)
+                self._by_rows[span.rows] = Independence(
+                    span.rows, share, answers=True, drift=self._drift
+                )
             known = self._by_rows[span.rows]
         some = np.full((len(rows), BEFORE + COMPARED), ABSENT, np.uint64)
         width = min(rows.shape[1], some.shape[1])
@@ -338,7 +345,7 @@ class BlackBoxDraws:
         self._natives: set[tuple[int, ...] | None] = set()
         """Shapes of the numbers in all answers; None for an answer that is no array of numbers."""
         self._width = 0  # numbers of the widest answer so far, rounded up to a power of two
-        self._independence = PairIndependence()
+        self._independence = PairIndependence(drift=asking.limit is None)
         self._cost: float | None = None  # seconds of the last answer, transfer included
         self._at_work, self._since = 0, 0.0
         self._lock = threading.Lock()

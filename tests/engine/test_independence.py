@@ -20,6 +20,7 @@ from dpframe.engine.checkpoint import Store
 from dpframe.engine.independence import (
     AGAIN,
     BETWEEN,
+    DRIFTS,
     IN_STEP,
     NEIGHBOURS,
     NOT_SEEDABLE,
@@ -249,6 +250,109 @@ def test_accusations_are_as_rare_as_stated(monkeypatch: pytest.MonkeyPatch) -> N
         except WorthlessError:
             accused += 1
     assert accused <= 68  # more of 200 come with probability below 1e-6
+
+
+RUNS = itertools.count()
+"""Releases so far: state that a module keeps from call to call."""
+
+
+def drifting(rng: Any, data: Any, n: int) -> Any:
+    places = [0.3 * (-1) ** (next(RUNS) // 500) for _ in range(n)]
+    return data + np.array(places)[:, None] + noise(rng, n)
+
+
+@pytest.mark.parametrize("seedable", [True, False])
+def test_a_box_whose_state_drifts_fails_its_cell(seedable: bool) -> None:
+    cell = judged(drifting, seedable=seedable, trials=6000, run={"chunk": 64})
+    assert (cell["status"], cell["verdict"], cell["reason"]) == ("failed", None, DRIFTS)
+
+
+LONG, ROWS = 64, 256  # chunks, and rows of each
+
+Drift = Callable[[np.random.Generator, np.ndarray], np.ndarray]
+DRIFTING: dict[str, Drift] = {
+    "a walk": lambda rng, at: 0.2 * np.cumsum(rng.choice([-1, 1], 99))[at // 1000],
+    "there and back": lambda rng, at: 0.15 * (-1.0) ** (at // 1000),
+    "one step": lambda rng, at: 0.2 * (at > 9000),
+    "a rare event for a while": lambda rng, at: 50.0 * ((at // 2000 == 3) & (at % 20 == 0)),
+    "absent for a while": lambda rng, at: np.where(at // 1000 == 7, np.nan, 0.0),
+}
+
+
+def after(rng: np.random.Generator, side: int, place: Drift) -> str | None:
+    """Return what is found in a dataset that drifts, beside one that does not."""
+    seen = Independence(ROWS, 1, drift=True)
+    try:
+        for chunk in range(LONG):
+            for dataset in (0, 1):
+                at = chunk * ROWS + np.arange(ROWS)
+                moved = place(np.random.default_rng(1), at) if dataset == side else 0.0
+                seen.see(0, dataset, chunk, (rng.laplace(size=ROWS) + moved)[:, None], counted=True)
+            seen.passes()
+        seen.conclude()
+    except WorthlessError as found:
+        return str(found)
+    return None
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("name", DRIFTING)
+def test_drift_is_noticed_on_either_dataset(name: str, side: int) -> None:
+    assert after(np.random.default_rng(2), side, DRIFTING[name]) == DRIFTS
+
+
+def test_drift_of_counts_is_noticed_where_outputs_hide_it() -> None:
+    """What an attack sees may be one of many coordinates, or all of them at once."""
+    rng, found = np.random.default_rng(4), []
+    for step in (0.0, 0.05):
+        seen = Independence(ROWS, 1, drift=True, attacks=2)
+        for batch in range(50):
+            share = 0.3 + step * (-1) ** (batch // 5)
+            for attack in (0, 1):
+                bins = rng.multinomial(1000, [0.0, 1 - share, share][-2 - attack :])
+                seen.see_counts(0, 1, attack, 1000 * batch, bins)
+        try:
+            seen.conclude()
+            found.append(None)
+        except WorthlessError as error:
+            found.append(str(error))
+    assert found == [None, DRIFTS]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("rare", "continuous"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("coins", "constant", "NaN")),
+    ],
+)
+def test_drift_is_found_in_correct_boxes_as_rarely_as_stated(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At an error of .2, which drift has a third of; this test's false-alarm rate is 1e-6."""
+    monkeypatch.setattr(independence, "ERROR", 0.2)
+    monkeypatch.setattr(Independence, "_compare_rows", lambda _: None)
+    monkeypatch.setattr(Independence, "_compare_whole", lambda *_: None)
+    rng, accused, repeats = np.random.default_rng(3), 0, 60
+    boxes: dict[str, Any] = {
+        "coins": lambda n: rng.integers(2, size=n),
+        "rare": lambda n: rng.random(n) < 0.001,
+        "constant": np.zeros,
+        "continuous": lambda n: rng.laplace(size=n),
+        "NaN": lambda n: np.where(rng.random(n) < 0.3, np.nan, rng.geometric(0.2, n)),
+    }
+    for _ in range(repeats):
+        seen = Independence(rows=64, lanes=1, drift=True)
+        try:
+            for first in range(0, 60, 3):
+                for dataset in (0, 1):
+                    outputs = boxes[name](192)[:, None]
+                    seen.see(0, dataset, first, outputs, counted=True)
+                seen.passes()
+            seen.conclude()
+        except WorthlessError:
+            accused += 1
+    assert accused <= 17  # more of 60 come with probability below 1e-6 at .2 / 3
 
 
 @pytest.mark.slow
