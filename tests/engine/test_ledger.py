@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from support.black_boxes import sample_in_this_process
 from support.searches import Three
 from support.small_audits import PLUGINS, ROWS, Spy, Stop, document, load, small_segments
+from support.tiers import mostly_slow
 
 from dpframe import (
     DecisionCounts,
@@ -297,18 +298,18 @@ GOES_ON = {
 }
 
 
-@pytest.mark.parametrize(
-    ("what", "mechanism", "how"),
-    [
-        (what, mechanism, how)
-        for what, mechanism, how in itertools.product(
-            CHANGES, ("changing", "changing-traced"), GOES_ON
-        )
-        # An estimator that does not bet refuses `stop`; a box draws the same in every precision.
-        if (what, how) != ("stop", "precision")
-        and ((what, mechanism) != ("precision", "changing") or how == "search")
-    ],
-)
+EDITED = [
+    (what, mechanism, how)
+    for what, mechanism, how in itertools.product(CHANGES, ("changing", "changing-traced"), GOES_ON)
+    # An estimator that does not bet refuses `stop`; a box draws the same in every precision.
+    if (what, how) != ("stop", "precision")
+    and ((what, mechanism) != ("precision", "changing") or how == "search")
+]
+QUICK = [n for n, (what, of, how) in enumerate(EDITED) if of == "changing" or what == "precision"]
+"""Ledgers do not know who draws."""
+
+
+@pytest.mark.parametrize(("what", "mechanism", "how"), mostly_slow(EDITED, QUICK))
 def test_no_second_look_is_free(
     what: str, mechanism: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
