@@ -219,11 +219,12 @@ class Draws:
         # One model after the other would keep one core busy.
         if is_away or (self.the_pass.slow and jax.default_backend() == "cpu"):
             draw, number = (by_executor, self.executor.under_way) if is_away else (here, None)
+            pace = scheduling.Pace(self._nbytes)
             with at_work("sample"):
                 tasks = scheduling.handed_out(
                     which,
-                    scheduling.Pace(self._nbytes),
-                    draw,
+                    lambda _: pace.chunks,
+                    pace.timed(draw),
                     scheduling.in_daemon,
                     number or available_cores(),
                 )

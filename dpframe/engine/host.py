@@ -110,7 +110,9 @@ class HostDraws(Draws):
 
         most = max(1, min(sum(len(chunks) for _, chunks in which), self.source.most))
         with ThreadPoolExecutor(most) as threads:
-            return handed_out(which, self.pace, draw, threads.submit, most)
+            return handed_out(
+                which, lambda _: self.pace.chunks, self.pace.timed(draw), threads.submit, most
+            )
 
     def chunks(
         self,

@@ -162,7 +162,7 @@ class BinCounts(Statistic):
     def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
         edges = jnp.asarray(self.edges(layout), scores.dtype)
         bins = jnp.where(jnp.isnan(scores), 0, 1 + _reached(edges, scores))
-        return counts.at[dataset, bins].add(keep.astype(counts.dtype))
+        return jnp.asarray(counts).at[dataset, bins].add(keep.astype(counts.dtype))
 
     def counted(self, counts: Any) -> HostArray:
         return np.sum(counts, axis=-1)  # type: ignore[no-any-return]

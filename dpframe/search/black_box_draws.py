@@ -7,7 +7,7 @@ import json
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -105,29 +105,6 @@ class ChunkSizes:
             else:
                 spans.append(ChunkSpan(dataset, chunk, chunk + 1, rows))
         return spans
-
-
-class _Tasks:
-    """Spans of chunks, cut into tasks for whichever worker is free."""
-
-    def __init__(self, spans: Sequence[ChunkSpan], chunks_of: Callable[[ChunkSpan], int]) -> None:
-        self._spans, self._chunks_of = list(spans), chunks_of
-        self._lock = threading.Lock()
-
-    def take(self) -> ChunkSpan | None:
-        """Return the next task; None if there is none left."""
-        with self._lock:
-            if not self._spans:
-                return None
-            span = self._spans.pop(0)
-            stop = min(span.stop, span.first + self._chunks_of(span))
-            if stop < span.stop:
-                self._spans.insert(0, span._replace(first=stop))
-            return span._replace(stop=stop)
-
-    def stop(self) -> None:
-        with self._lock:
-            self._spans.clear()
 
 
 COMPARED = 8  # numbers of an answer that are compared to tell if answers depend on each other
@@ -435,30 +412,22 @@ class BlackBoxDraws:
 
     def _drawn(self, first: int, stop: int) -> tuple[HostArray, HostArray]:
         spans = [span for dataset in (0, 1) for span in self.sizes.spans(dataset, first, stop)]
-        tasks = _Tasks(spans, self._chunks_of_task)
-        found: dict[tuple[int, int], HostArray] = {}
 
-        def work() -> None:
-            while (span := tasks.take()) is not None:
-                try:
-                    found[span.dataset, span.first] = self._answers(span)
-                except BaseException:  # the round fails, so further answers would be wasted
-                    tasks.stop()
-                    raise
+        def draw(span: ChunkSpan, chunks: range) -> HostArray:
+            return self._answers(span._replace(first=chunks.start, stop=chunks.stop))
 
-        number = sum(-(-(s.stop - s.first) // self._chunks_of_task(s)) for s in spans)
-        workers = max(1, min(self.source.most, number))
-        with ThreadPoolExecutor(workers) as threads:
-            for worker in [threads.submit(work) for _ in range(workers)]:
-                try:
-                    worker.result()
-                except BaseException:
-                    tasks.stop()
-                    raise
-        self._widen(found.values())
+        which = [(span, range(span.first, span.stop)) for span in spans]
+        with ThreadPoolExecutor(self.source.most) as threads:
+            found = scheduling.handed_out(
+                which, self._chunks_of_task, draw, threads.submit, self.source.most
+            )
+        self._widen(rows for parts in found for rows in parts)
+        drawn = list(zip(spans, found, strict=True))
         sides = [
-            np.concatenate([self.fitted(found[key]) for key in sorted(found) if key[0] == dataset])
-            for dataset in (0, 1)
+            np.concatenate(
+                [self.fitted(rows) for span, parts in drawn if span.dataset == d for rows in parts]
+            )
+            for d in (0, 1)
         ]
         return sides[0], sides[1]
 

@@ -47,6 +47,7 @@ MOST_SAID = 1 << 14
 """Characters of such a text."""
 
 T = TypeVar("T")
+Q = TypeVar("Q")
 
 
 class Stopped(Exception):  # noqa: N818  # nothing is wrong
@@ -414,6 +415,17 @@ class Pace:
             return 1
         return max(1, min(self.most, int(BUNDLE / max(self.seconds, 1e-9))))
 
+    def timed(self, draw: Callable[[Q, range], T]) -> Callable[[Q, range], T]:
+        """Return a function that draws chunks and measures the time."""
+
+        def measured(of: Q, chunks: range) -> T:
+            started = time.monotonic()
+            found = draw(of, chunks)
+            self.measured(len(chunks), time.monotonic() - started)
+            return found
+
+        return measured
+
 
 class Clock:
     """The time that a box has had: it runs while a worker draws, not while one is started.
@@ -507,13 +519,17 @@ def in_daemon(call: Callable[[], Any]) -> Future[Any]:
 
 
 def handed_out(
-    which: Sequence[Which], pace: Pace, draw: Callable[[Any, range], T], submit: Submit, most: int
+    which: Sequence[tuple[Q, range]],
+    size: Callable[[Q], int],
+    draw: Callable[[Q, range], T],
+    submit: Submit,
+    most: int,
 ) -> list[list[T]]:
     """Draw chunks in tasks, each taken by the next free thread.
 
     Args:
         which: the chunks.
-        pace: sizes the tasks.
+        size: returns the number of chunks of the next task.
         draw: draws a task.
         submit: starts a thread.
         most: tasks at once.
@@ -524,25 +540,23 @@ def handed_out(
     left, lock, stopped = list(which), threading.Lock(), threading.Event()
     found: list[dict[int, T]] = [{} for _ in which]
 
-    def take() -> tuple[int, Any, range] | None:
+    def take() -> tuple[int, Q, range] | None:
         with lock:
             for place, (of, chunks) in enumerate(left):
                 if chunks and not stopped.is_set():
-                    size = pace.chunks  # asked once: it changes at any time
-                    left[place] = of, chunks[size:]
-                    return place, of, chunks[:size]
+                    number = size(of)  # asked once: it changes at any time
+                    left[place] = of, chunks[number:]
+                    return place, of, chunks[:number]
             return None
 
     def work() -> None:
         while (task := take()) is not None:
             place, of, chunks = task
-            started = time.monotonic()
             try:
                 found[place][chunks.start] = draw(of, chunks)
             except BaseException:  # nothing that is drawn after the first error is used
                 stopped.set()
                 raise
-            pace.measured(len(chunks), time.monotonic() - started)
 
     number = max(1, min(sum(len(chunks) for _, chunks in which), most))
     try:

@@ -18,7 +18,7 @@ from dpframe.engine.draws import Draws
 from dpframe.engine.programs import Place, drawn
 from dpframe.sampling.address import FIT, both_as_made
 from dpframe.workers.executor import HERE, ThisProcess
-from dpframe.workers.scheduling import Pace, Stopped, handed_out, in_daemon
+from dpframe.workers.scheduling import Stopped, handed_out, in_daemon
 
 
 class Near(ThisProcess):
@@ -82,19 +82,11 @@ def test_a_fast_mechanism_is_drawn_here(near: Near, monkeypatch: pytest.MonkeyPa
 
 
 def test_every_chunk_is_handed_out_once_whatever_the_pace() -> None:
-    class Fickle(Pace):
-        """Never says the same twice."""
-
-        sizes = itertools.cycle([3, 1, 2, 5])
-
-        @property
-        def chunks(self) -> int:
-            return next(self.sizes)
-
+    sizes = itertools.cycle([3, 1, 2, 5])
     which = [("a", range(2, 40)), ("b", range(0)), ("c", range(7, 12))]
     with ThreadPoolExecutor(4) as pool:
         found = handed_out(
-            which, Fickle(1), lambda of, task: [(of, n) for n in task], pool.submit, 4
+            which, lambda _: next(sizes), lambda of, task: [(of, n) for n in task], pool.submit, 4
         )
     assert [list(itertools.chain(*parts)) for parts in found] == [
         [(of, n) for n in chunks] for of, chunks in which
@@ -137,6 +129,6 @@ def test_the_first_mistake_ends_all(bad: int) -> None:
             wait(threads, 30, FIRST_COMPLETED)
 
     with pytest.raises(ValueError, match="no"):
-        handed_out([("a", range(1000))], Pace(1), draw, submit, 2)
+        handed_out([("a", range(1000))], lambda _: 1, draw, submit, 2)
     assert not wait(threads, 30).not_done
     assert len(asked) == 2
