@@ -88,7 +88,7 @@ def _stream(kind: type[io.TextIOWrapper], number: int, like: TextIO | None) -> T
     lines = number == 2 or os.isatty(number)
     encoding = (like and like.encoding) or "utf-8"
     errors = (like and like.errors) or "backslashreplace"
-    raw = open(number, "wb", closefd=number > 2)  # noqa: SIM115, PTH123
+    raw = open(number, "wb", closefd=number > 2)  # noqa: SIM115
     return kind(raw, encoding=encoding, errors=errors, line_buffering=lines)
 
 

@@ -239,7 +239,7 @@ class Connection:
 
         # Web pages show anybody what runs, and listen even if nobody asks for them.
         pages = [f"distributed.{part}.http.routes" for part in ("scheduler", "worker", "nanny")]
-        self._closing.enter_context(dask.config.set(dict.fromkeys(pages, [])))
+        self._closing.enter_context(dask.config.set({page: [] for page in pages}))
         # A run that is interrupted leaves semaphores to Python's tracker, which removes them.
         sys.warnoptions.append("ignore:resource_tracker")
         self._at = self._closing.enter_context(

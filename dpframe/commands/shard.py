@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from dpframe.commands.audit import make_plan, plugin_records, versions
 from dpframe.commands.run import CHECKPOINT, Invocation, select_device
@@ -13,6 +15,7 @@ from dpframe.common import folder
 from dpframe.errors import OutputError, SpecError
 from dpframe.results.build import first_seed, spec_record
 from dpframe.results.consistency import digest_of
+from dpframe.results.model import PluginRecord, SpecRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -153,17 +156,33 @@ def _read(directory: Path) -> dict[str, Any]:
     Raises:
         OutputError: there is none, or it was altered.
     """
+    damaged = OutputError(f"{directory / NAME}: is not what a shard writes")
     try:
         found = json.loads(folder.read_folder(directory / NAME))
+        if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+            raise damaged
+        if found.pop("digest", None) != digest_of(found):
+            raise OutputError(f"{directory / NAME}: was altered")
+        _Form.model_validate(found)
     except OSError:
         raise OutputError(f"{directory}: holds no shard; dpframe run --shard makes one") from None
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
-        raise OutputError(f"{directory / NAME}: is not what a shard writes")
-    if found.pop("digest", None) != digest_of(found):
-        raise OutputError(f"{directory / NAME}: was altered")
+    except (ValueError, RecursionError):
+        raise damaged from None
     return found
+
+
+class _Form(BaseModel):
+    """The form of what describes a shard."""
+
+    model_config = ConfigDict(strict=True)
+
+    shard: Annotated[list[Annotated[int, Field(ge=1, le=10**6)]], Field(min_length=2, max_length=2)]
+    spec: SpecRecord
+    seed: int
+    versions: dict[str, str]
+    plugins: list[PluginRecord]
+    complete: bool
+    failed: dict[str, str]
 
 
 def _check_empty(directory: Path, about: dict[str, Any]) -> None:

@@ -263,8 +263,12 @@ def _parsed(line: str) -> Look | None:
         draws, number, trials, asked = content
         if written != digest(content):
             return None
-        where, most = (draws[0], draws[1], draws[2]), (trials[0], trials[1])
-        return Look(where, number, most, dict.fromkeys(asked))
+        (seed, group, repeat), (most0, most1) = draws, trials
+        if not all(type(one) is int for one in (seed, repeat, number, most0, most1)):
+            return None
+        if number < 1 or not all(isinstance(one, str) for one in (group, *asked)):
+            return None
+        return Look((seed, group, repeat), number, (most0, most1), dict.fromkeys(asked))
     except (ValueError, TypeError, LookupError, RecursionError):
         return None
 
