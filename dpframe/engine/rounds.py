@@ -138,11 +138,13 @@ def no_counts(the_pass: Pass, layouts: tuple[Tree, ...]) -> tuple[Any, ...]:
     )
 
 
-FIRST = 64
+FIRST = 32
 """Draws of the first round, on each dataset. It fixes the events, so nothing is bet on it."""
 
-FINE, COARSE, MANY = 9, 5, 20_000
+FINE, COARSE, MANY = 12, 5, 20_000
 """A round is 1/FINE of all before it, and 1/COARSE beyond MANY draws."""
+
+LEAST = 4  # draws of a round
 
 PIECES = 16
 """Parts of a segment, so that threads share a round."""
@@ -159,7 +161,7 @@ def ends(trials: int, rows: int, *, whole: bool) -> list[int]:
     found: list[int] = []
     end = 0
     while end < trials:
-        step = max(8, end // (FINE if end < MANY else COARSE)) if end else FIRST
+        step = max(LEAST, end // (FINE if end < MANY else COARSE)) if end else FIRST
         end += step
         if whole or end > rows:
             end = -(-end // rows) * rows

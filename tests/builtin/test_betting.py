@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy.special import bdtrc
 from support import round_by_round
-from support.naive_bets import wealth
 
 from dpframe import ApproxDP, GaussianDP, PureDP, Query
 from dpframe.builtin.estimators.betting import (
@@ -19,8 +18,9 @@ from dpframe.builtin.estimators.betting import (
     Betting,
     Cuts,
     State,
-    _caught_up,
     above,
+    against,
+    bets,
     cuts,
     in_order,
     rounds_of_counts,
@@ -48,11 +48,7 @@ def played(rounds: list[np.ndarray], query: Query, layout: Any = ()) -> State:
         size = int(counts[0].sum())
         state = BETTING.observe(state, layout, counts, query._replace(trials=(size, size)))
     assert isinstance(state, State)
-    return _caught_up(state, query)
-
-
-def now(state: State) -> np.ndarray:
-    return np.logaddexp(*state.book.log_wealth) - math.log(2)
+    return state
 
 
 def some_rounds(seed: int, number: int, bins: int) -> list[np.ndarray]:
@@ -65,22 +61,38 @@ def some_rounds(seed: int, number: int, bins: int) -> list[np.ndarray]:
     "claim", [PureDP(0.3), ApproxDP(0.2, 0.05), GaussianDP(0.2)], ids=lambda claim: claim.kind
 )
 def test_wealth_is_that_of_a_plain_loop(claim: Any) -> None:
-    rounds = some_rounds(1, 9, 7)
+    """Draw by draw: what the bins of earlier rounds pay, two ways, by the closed form of S."""
+    rounds, ways, path = some_rounds(1, 9, 7), [0.0, 0.0], [(50, 0.0)]
+    own = against(claim, 0.0).exact
+    assert own is not None
+    seen = rounds[0]
+    for counts in rounds[1:]:
+        share = (seen[0] + 0.5) / (seen.sum(axis=0) + 1)
+        for way, weights in enumerate(np.exp(bets(share, seen.sum(axis=0), own))):
+            paid = 1.0
+            for number, g, h in zip(counts.T.tolist(), *weights.tolist(), strict=True):
+                paid *= g ** number[0] * h ** number[1]
+            ways[way] += math.log(paid)
+            if isinstance(claim, ApproxDP):
+                growth, (g, h) = math.exp(claim.epsilon), weights
+                ends = max(growth * g + h) + max(g + growth * h)
+                most = claim.delta * (max(g) + max(h)) + (1 - claim.delta) / (1 + growth) * ends
+                assert 2 * (1 - 1e-9) < most <= 2
+        seen = seen + counts
+        path.append((int(seen[0].sum()), math.log(sum(map(math.exp, ways)) / 2)))
     state = played(rounds, asked(0, claim))
-    plain = [([row.tolist() for row in above(counts)], int(counts[0].sum())) for counts in rounds]
-    deltas = list(claim.telling_deltas)
-    wanted = wealth(plain, [claim.epsilon_at(delta) for delta in deltas], deltas)
-    assert [value for _, value in state.path] == pytest.approx(wanted, rel=1e-10, abs=1e-10)
-    assert max(wanted) > 1
+    assert [n for n, _ in state.path] == [n for n, _ in path]
+    assert [w for _, w in state.path] == pytest.approx([w for _, w in path], rel=1e-9, abs=1e-9)
+    assert max(w for _, w in path) > 1
+    assert state.book.best[0] == max(w for _, w in state.path)
 
 
 def test_what_is_not_resolved_widens_the_claim() -> None:
     rounds, r = [np.array([[90, 10], [80, 20]]) * k for k in (1, 1, 2, 4)], 0.003
     state = played(rounds, asked(0, PureDP(0.1), resolution=r))
-    plain = [([row.tolist() for row in above(counts)], int(counts[0].sum())) for counts in rounds]
-    widened = wealth(plain, [0.1], [r * (1 + math.exp(0.1))])
-    assert now(state)[1] == pytest.approx(widened[-1], rel=1e-10)
-    assert now(state)[1] < now(state)[0]
+    widened = played(rounds, asked(0, ApproxDP(0.1, r * (1 + math.exp(0.1)))))
+    assert state.book.now[1] == pytest.approx(widened.book.now[0], rel=1e-10)
+    assert state.book.now[1] < state.book.now[0]
     exact, resolved = state.book.p_values
     assert exact < resolved < 1
 
@@ -88,16 +100,17 @@ def test_what_is_not_resolved_widens_the_claim() -> None:
 def test_what_chooses_never_sees_what_it_bets_on() -> None:
     """Whatever a round holds, it is paid for by the bet that was chosen before it."""
     rounds, claim = some_rounds(3, 6, 9), PureDP(0.2)
-    before = played(rounds, asked(0, claim))
-    assert before.above is not None
-    slope = np.exp(np.array([0.2]))
-    bet = betting.choose(before.above, before.trials, slope, 0.0)
-    assert bet.z[0] > 0
+    before, own = played(rounds, asked(0, claim)), against(claim, 0.0).exact
+    assert before.counts is not None
+    assert own is not None
+    share = (before.counts[0] + 0.5) / (before.counts.sum(axis=0) + 1)
+    chosen = bets(share, before.counts.sum(axis=0), own)
+    assert chosen.any()
     for seed in range(20):
         (next_round,) = some_rounds(100 + seed, 1, 9)
         after = played([*rounds, next_round], asked(0, claim))
-        own = betting.pay(above(next_round), 50, bet, slope, 0.0)[:, 0]
-        assert after.book.log_wealth[:, 0] == pytest.approx(before.book.log_wealth[:, 0] + own)
+        paid = (chosen * next_round).sum(axis=(1, 2))
+        assert after.book.log_wealth[:, 0] == pytest.approx(before.book.log_wealth[:, 0] + paid)
 
 
 def test_nothing_is_bet_on_the_first_round() -> None:
@@ -110,11 +123,11 @@ def test_nothing_is_bet_on_the_first_round() -> None:
 def test_a_state_is_not_changed_by_what_comes_later() -> None:
     rounds, claim = some_rounds(4, 6, 5), PureDP(0.2)
     state = played(rounds[:5], asked(0, claim))
-    kept = state.book.log_wealth.copy(), np.copy(state.above), state.path  # type: ignore[arg-type]
+    kept = state.book.log_wealth.copy(), np.copy(state.above), state.path
     played(rounds, asked(0, claim))
     BETTING.observe(state, (), rounds[5], asked(50, claim))
     assert np.array_equal(state.book.log_wealth, kept[0])
-    assert np.array_equal(state.above, kept[1])  # type: ignore[arg-type]
+    assert np.array_equal(state.above, kept[1])
     assert state.path == kept[2]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from dpframe import (
     Array,
@@ -26,54 +27,67 @@ from dpframe import (
     Tree,
 )
 from dpframe.builtin.estimators.events import beyond, epsilon_at
-from dpframe.stats.betting import (
-    MOST_AT_ONCE,
-    Bet,
-    History,
-    bound,
-    choose,
-    earned,
-    events,
-    history,
-    suspected,
-)
+from dpframe.stats.betting import bound, choose, events, history
 from dpframe.stats.independence import log_chance_of_order
 from dpframe.stats.joint import evidence_below, reaches
+from dpframe.stats.output_bets import Lines, lines, weights
+from dpframe.stats.shares import learned, places
 
 TINY = 1e-300  # no p-value is below
 MOST = 690.0  # logarithms of larger wealths give smaller ones
 MOST_GROWTH = 600.0  # ε whose exponential is still far from the largest float
 
 
-class Lines(NamedTuple):
-    """Half-planes p ≤ e^ε q + δ that contain every event under a claim."""
+class Against(NamedTuple):
+    """A claim as lines, exactly and widened by rates known only up to the resolution.
 
-    slope: Floats
-    delta: Floats
-    group: tuple[slice, slice]  # of the exact claim, and of the claim widened by the resolution
+    None where no line leaves anything to bet against.
+    """
+
+    exact: Lines | None
+    widened: Lines | None
 
 
 @functools.lru_cache(maxsize=256)
-def lines(claim: Claim, resolution: float) -> Lines:
-    """Return the claim at each δ, exactly and widened by rates known only up to `resolution`."""
+def against(claim: Claim, resolution: float) -> Against:
+    """Return the lines of a claim at each of its telling δ."""
     said = [(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
     said = [(epsilon, delta) for epsilon, delta in said if epsilon <= MOST_GROWTH]
     slope = np.exp(np.array([epsilon for epsilon, _ in said], np.float64))
-    exact = np.array([delta for _, delta in said], np.float64)
-    widened = exact + resolution * (1 + slope)
-    usable, left = exact < 1, widened < 1
-    number = int(usable.sum())
-    return Lines(
-        np.concatenate([slope[usable], slope[left]]),
-        np.concatenate([exact[usable], widened[left]]),
-        (slice(0, number), slice(number, number + int(left.sum()))),
-    )
+    delta = np.array([delta for _, delta in said], np.float64)
+
+    def usable(delta: Floats) -> Lines | None:
+        left = delta < 1
+        return lines(slope[left], delta[left]) if left.any() else None
+
+    exact = usable(delta)
+    return Against(exact, usable(delta + resolution * (1 + slope)) if resolution else exact)
+
+
+CAUTIOUS = 0.2
+"""A cautious bet supposes no loss that is larger than the claimed one by more than this."""
+
+
+def bets(share: Floats, mass: Floats, claim: Lines) -> Floats:
+    """Return the logarithms of two weights for each bin, shape [2 ways, 2 datasets, bins].
+
+    One way bets on the shares as they are supposed, the other on ones that violate the claim by
+    little: what is learned from few draws is often too much.
+    """
+    found = [weights(share, mass, claim)]
+    if len(claim.slope) == 1:
+        most = float(expit(np.log(claim.slope[0]) + CAUTIOUS))
+        found.append(weights(np.clip(share, 1 - most, most), mass, claim))
+    else:
+        g, h = found[0]
+        found.append(((1 + g) / 2, (1 + h) / 2))
+    return np.log(np.array(found))
 
 
 class Book(NamedTuple):
     """The earnings of bets against a claim, exact and widened."""
 
-    log_wealth: Floats = np.zeros((2, 2))  # of each of the two ways to guess, shape [ways, 2]
+    log_wealth: Floats = np.zeros((2, 2))  # of each of the two ways to bet, shape [ways, 2]
     best: Floats = np.zeros(2)  # largest logarithm of their mean so far
 
     @property
@@ -82,37 +96,33 @@ class Book(NamedTuple):
         exact, widened = (max(math.exp(-w) if w < MOST else 0.0, TINY) for w in self.best.tolist())
         return min(exact, 1.0), min(max(exact, widened), 1.0)
 
-    def played(self, lines: Lines, past: History) -> tuple[Book, Floats]:
-        """Bet on rounds: in each against the line that the draws before it contradict most.
+    @property
+    def now(self) -> Floats:
+        """Logarithm of the wealth, shape [2]."""
+        return np.asarray(np.logaddexp(*self.log_wealth) - math.log(2), np.float64)
 
-        Returns the new book, and the logarithm of the wealth after each round, shape [rounds, 2].
+    def played(self, claim: Against, before: Ints, counts: Ints, middle: Floats) -> Book:
+        """Bet on a round.
+
+        Args:
+            claim: that is bet against.
+            before: counts of all earlier rounds, shape [2, bins].
+            counts: of the round; as many draws on one dataset as on the other.
+            middle: score in the middle of each bin.
         """
-        # Without the empty groups; the widened one is empty first.
-        groups = [group for group in lines.group if group.stop > group.start]
-        factors = np.zeros((2, len(past.trials), 2))
-        size = max(1, MOST_AT_ONCE // (4 * past.above.shape[2] * max(1, len(lines.slope))))
-        for at in range(0, len(past.trials) if groups else 0, size):
-            block = History(*(part[at : at + size] for part in past))
-            factors[:, at : at + size, : len(groups)] = _factors(lines, groups, block)
-        grown = np.cumsum(np.concatenate([self.log_wealth[:, None], factors], axis=1), axis=1)
-        path = np.logaddexp(*grown[:, 1:]) - math.log(2)
-        return Book(grown[:, -1], np.maximum(self.best, path.max(axis=0, initial=0.0))), path
-
-
-def _factors(lines: Lines, groups: list[slice], past: History) -> Floats:
-    """Return the logarithms of what rounds pay, shape [2, rounds, groups]."""
-    guess, z = suspected(past, lines.slope, lines.delta)
-    rounds, places = np.arange(len(z))[:, None], []
-    for group in groups:
-        among = z[:, :, group]
-        event, line = np.divmod(among.reshape(len(z), -1).argmax(axis=1), among.shape[2])
-        places.append((event, line + group.start))
-    event, line = (np.stack(part, axis=-1) for part in zip(*places, strict=True))
-    drawn = events(past.above, past.trials)
-    q, p = guess[rounds, event, 0], guess[rounds, event, 1]
-    bet = Bet(event, q, p, z[rounds, event, line])
-    of = (lines.slope[line], lines.delta[line])
-    return earned(drawn[rounds, event], past.trials[:, None], bet, *of)
+        if not before.any():
+            return self
+        share, mass = learned(before, middle), before.sum(axis=0)
+        paid = np.zeros((2, 2))
+        for place, own in enumerate(claim):
+            if own is None:
+                continue
+            if place and own is claim.exact:
+                paid[:, 1] = paid[:, 0]
+                continue
+            paid[:, place] = np.sum(bets(share, mass, own) * counts, axis=(1, 2))
+        after = self._replace(log_wealth=self.log_wealth + paid)
+        return after._replace(best=np.maximum(self.best, after.now))
 
 
 EDGES = 320  # cuts of scores; fewer of them are told apart from one another
@@ -184,8 +194,11 @@ def above(counts: HostArray) -> HostArray:
     return np.cumsum(counts[:, ::-1], axis=1, dtype=np.int64)[:, -2::-1]
 
 
-FIRST = 64  # draws of the first round, on each side
-GROWTH, LEAST = 9, 8  # a round is one of so many parts of all before it, and at least so many draws
+FIRST = 32  # draws of the first round, on each side
+GROWTH, LEAST = (
+    12,
+    4,
+)  # a round is one of so many parts of all before it, and at least so many draws
 MOST_SPLIT = 10**9  # draws that NumPy deals out exactly
 
 
@@ -265,22 +278,22 @@ def rounds_of_scores(
     return edges, dealt()
 
 
-GROWN = 1.4  # draws are this many times as many before bets are worked out again
-
-
 class State(NamedTuple):
     """The counts and earnings of the rounds so far."""
 
     rounds: tuple[tuple[Ints, int], ...] = ()
     """Draws at or above each cut, shape [2, cuts], and how many draws on each side."""
-    above: Ints | None = None  # all of them together
+    counts: Ints | None = None  # in all rounds together, shape [2, bins]
     trials: int = 0
     book: Book = Book()  # what was earned against the claim
     path: tuple[tuple[int, float], ...] = ()
     """Draws on each side, and the logarithm of the wealth against the claim."""
-    settled_at: int = 0
-    """Draws on each side in the rounds that are in the book. Several rounds are entered at a time,
-    which changes nothing: a bet depends only on the rounds before its own."""
+
+    @property
+    def above(self) -> Ints:
+        """Draws at or above each cut in all rounds together, shape [2, cuts]."""
+        assert self.counts is not None
+        return above(self.counts)
 
 
 class Betting(Estimator, name="betting"):
@@ -312,45 +325,43 @@ class Betting(Estimator, name="betting"):
         return Cuts()
 
     def observe(self, state: State | None, layout: Tree, counts: Ints, query: Query) -> State:
-        before = state or State()
-        new, trials = above(np.asarray(counts)), min(query.trials)
-        total = before.trials + trials
-        after = before._replace(
-            rounds=(*before.rounds, (new, trials)),
-            above=new if before.above is None else before.above + new,
-            trials=total,
-        )
-        if not before.rounds or total >= GROWN * before.settled_at:
-            return _caught_up(after, query)
-        return after
+        before, new, trials = state or State(), np.asarray(counts), min(query.trials)
+        book, path, total = before.book, before.path, before.trials + trials
+        if query.claim is not None:
+            if before.counts is not None:
+                middle = (
+                    places(np.asarray(layout)) if np.size(layout) else np.full(new.shape[1], np.nan)
+                )
+                claim = against(query.claim, query.resolution)
+                book = book.played(claim, before.counts, new, middle)
+            path = (*path, (total, float(book.now[0])))
+        known = new.astype(np.int64) if before.counts is None else before.counts + new
+        return State((*before.rounds, (above(new), trials)), known, total, book, path)
 
     def settled(self, state: State, layout: Tree, query: Query) -> Settled | None:
         error = 1 - query.confidence
-        if query.claim is None or state.settled_at < state.trials:
+        if query.claim is None:
             return None
         if state.book.p_values[1] <= error:
             return "violated"
-        against = lines(query.claim, query.resolution)
-        slope, delta = against.slope[against.group[0]], against.delta[against.group[0]]
-        if state.above is None or not state.trials or not len(slope):
+        claim = against(query.claim, query.resolution).exact
+        if not state.trials or claim is None:
             return None
         # Every event, however rare: one of them may show the violation.
         hits, wanted = events(state.above, state.trials), -math.log(error)
         rarest = hits[None, hits.sum(axis=1).argmin()]
         # If one cannot be ruled out, the rest need not be looked at.
         for some in (hits,) if _decided(state) else (rarest, hits):
-            found = evidence_below(some[:, None], state.trials, slope, delta)
+            found = evidence_below(some[:, None], state.trials, claim.slope, claim.delta)
             if np.any(found < wanted):
                 return None
         return "unreachable"
 
     def conclude(self, state: State, layout: Tree, query: Query) -> Estimate:
         error = 1 - query.confidence
-        if state.above is None or not state.trials:
+        if not state.trials:
             p_value = None if query.claim is None else 1.0
             return Estimate(0.0, 0.0, math.inf, p_value=p_value, p_resolved=p_value)
-        state = _caught_up(state, query)
-        assert state.above is not None
         lower = bound(history(list(state.rounds)), query.delta, error)
         if query.claim is not None and state.book.p_values[0] > error:
             # The claim's own wealth is part of the grid: a bound above a claim rejects it.
@@ -411,7 +422,6 @@ def _limited(state: State, delta: Floats) -> tuple[Ints, int]:
     nothing was counted, set no limit; so the first half of the draws chooses the cuts that show a
     loss, and the other half limits it.
     """
-    assert state.above is not None
     if _decided(state):
         return events(state.above, state.trials), state.trials
     past = history(list(state.rounds))
@@ -427,23 +437,5 @@ def _limited(state: State, delta: Floats) -> tuple[Ints, int]:
     return events(state.above - before, left)[chosen], left
 
 
-def _caught_up(state: State, query: Query) -> State:
-    """Enter all rounds in the book."""
-    path = state.path
-    if query.claim is None or len(path) == len(state.rounds):
-        return state._replace(settled_at=state.trials)
-    known = max(1, len(path))
-    if not path:
-        path = ((state.rounds[0][1], 0.0),)
-    if len(state.rounds) == 1:
-        return state._replace(path=path, settled_at=state.trials)
-    whole = history(list(state.rounds))
-    past = History(*(part[known - 1 :] for part in whole))
-    book, grown = state.book.played(lines(query.claim, query.resolution), past)
-    ends = (past.drawn + past.trials).tolist()
-    path += tuple(zip(ends, grown[:, 0].tolist(), strict=True))
-    return state._replace(book=book, path=path, settled_at=state.trials)
-
-
 def _decided(state: State) -> bool:
-    return state.above is not None and state.above.shape[1] == 1
+    return state.counts is not None and state.counts.shape[1] == 2

@@ -1,0 +1,158 @@
+"""Learn from counts which share of the draws in each bin comes from which dataset.
+
+A bet on the whole output needs nothing else, up to a clip; see `output_bets`. Few draws are known
+when the first bets are made, so the share is the mean of several models, weighted by their
+posterior probabilities: logistic regressions on the score, linear, levelling off at several widths,
+and piecewise linear; the score itself, if it is a logarithm of a likelihood ratio; and for outputs
+in no order the tree of all dyadic groups of bins, each group with a share of its own or split
+[Willems1995].
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+from scipy.special import betaln, expit, logsumexp
+
+from dpframe.common.types import Floats, Ints
+
+WIDTHS = (0.3, 0.6, 1.2)  # of the middle part in which a share changes, in standard deviations
+KNOTS = 8  # where the slope of a piecewise linear logarithm may change
+BEND = 0.5  # standard deviation of a change of the slope
+FARTHEST = 6.0  # standard deviations from the median beyond which scores count as equal
+STEPS, CLOSE, LONGEST = 20, 1e-4, 2.0  # Newton's method: steps, when it ends, the longest step
+LEAST = 1e-9  # no share is below
+
+
+def places(edges: Floats) -> Floats:
+    """Return the middle of each bin, NaN for bins without one; shape [edges + 2].
+
+    The first bin is that of NaN, the second lies below all edges.
+    """
+    ends = np.asarray(edges, np.float64)
+    ends = np.where(np.abs(ends) < np.finfo(np.float32).max, ends, np.nan)
+    low, high = np.concatenate([[np.nan], ends]), np.concatenate([ends, [np.nan]])
+    middle = np.where(np.isnan(low), high, np.where(np.isnan(high), low, low / 2 + high / 2))
+    if len(ends) and np.isnan(ends[0]):
+        middle[0] = np.nan  # −∞
+    return np.concatenate([[np.nan], middle])
+
+
+def learned(counts: Ints, middle: Floats) -> Floats:
+    """Return the probability that a draw in each bin comes from D, shape [bins].
+
+    Args:
+        counts: of D and D′, shape [2, bins].
+        middle: score in the middle of each bin; NaN if it has none.
+    """
+    of = np.asarray(counts, np.float64)
+    share = (of[0] + 0.5) / (of.sum(axis=0) + 1)
+    usual = np.isfinite(middle)
+    pooled = np.where(usual, of.sum(axis=0), 0.0)
+    told = pooled > 0
+    if np.count_nonzero(told) > 1:
+        z = _standardised(middle[usual], pooled[usual])
+        seen = told[usual]
+        models = [_tree(of[:, usual]), _as_it_is(of[:, usual], middle[usual])]
+        models += [_regression(of[:, told], x[seen], x) for x in _features(z, pooled[usual])]
+        shares, evidences = zip(*models, strict=True)
+        evidence = np.array(evidences)
+        share[usual] = np.exp(evidence - logsumexp(evidence)) @ np.stack(shares)
+    return np.asarray(np.clip(share, LEAST, 1 - LEAST), np.float64)
+
+
+def _standardised(middle: Floats, pooled: Floats) -> Floats:
+    """Return the bins' distance from the median in standard deviations, as of a normal sample."""
+    order = np.argsort(middle)
+    middle_of = np.searchsorted(np.cumsum(pooled[order]) / pooled.sum(), (0.16, 0.5, 0.84))
+    low, median, high = middle[order][np.minimum(middle_of, len(order) - 1)]
+    spread = (high - low) / 2
+    if not (spread > 0 and math.isfinite(spread)):
+        seen = middle[pooled > 0]
+        spread = max(float(seen.max() - seen.min()), abs(float(median)) * 1e-6, 1e-300)
+    return np.clip((middle - median) / spread, -FARTHEST, FARTHEST)
+
+
+def _features(z: Floats, pooled: Floats) -> list[Floats]:
+    """Return the features of each regression, shape [bins, features]."""
+    flat = np.ones_like(z)
+    widths = [np.clip(z / width, -1.0, 1.0) for width in WIDTHS]
+    ranks = np.minimum(
+        np.searchsorted(np.cumsum(pooled) / pooled.sum(), np.linspace(0.02, 0.98, KNOTS)),
+        len(z) - 1,
+    )
+    bends = [np.maximum(z - knot, 0.0) * BEND for knot in z[ranks]]
+    every = [[flat, z], *([flat, one] for one in widths), [flat, z, *bends]]
+    return [np.stack(columns, axis=1) for columns in every]
+
+
+def _regression(of: Floats, seen: Floats, x: Floats) -> tuple[Floats, float]:
+    """Fit a logistic regression with standard normal coefficients, by Laplace's approximation.
+
+    Args:
+        of: counts of D and D′ in the bins with any, shape [2, seen bins].
+        seen: features of these, shape [seen bins, features].
+        x: features of all bins, shape [bins, features].
+
+    Returns:
+        The mean share of D in each bin, and the logarithm of the evidence.
+    """
+    n, unit = of.sum(axis=0), np.eye(seen.shape[1])
+    at = np.zeros(seen.shape[1])
+    for _ in range(STEPS):
+        share = expit(seen @ at)
+        curvature = (seen * (n * share * (1 - share))[:, None]).T @ seen + unit
+        step = np.linalg.solve(curvature, seen.T @ (of[0] - n * share) - at)
+        largest = float(np.abs(step).max())
+        at = at + step * min(1.0, LONGEST / max(largest, 1e-300))
+        if largest < CLOSE:
+            break
+    logit = seen @ at
+    share = expit(logit)
+    curvature = (seen * (n * share * (1 - share))[:, None]).T @ seen + unit
+    likelihood = -of[0] @ np.logaddexp(0, -logit) - of[1] @ np.logaddexp(0, logit)
+    evidence = likelihood - at @ at / 2 - np.linalg.slogdet(curvature)[1] / 2
+    spread = np.sqrt(np.einsum("ij,ij->i", x, np.linalg.solve(curvature, x.T).T))
+    nodes, weight = _hermite()
+    return expit((x @ at)[:, None] + spread[:, None] * nodes) @ weight, float(evidence)
+
+
+@functools.cache
+def _hermite() -> tuple[Floats, Floats]:
+    nodes, weight = np.polynomial.hermite_e.hermegauss(7)
+    return nodes, weight / weight.sum()
+
+
+def _as_it_is(of: Floats, middle: Floats) -> tuple[Floats, float]:
+    """Take the score for the logarithm of the likelihood ratio of D′ to D."""
+    evidence = -of[0] @ np.logaddexp(0, middle) - of[1] @ np.logaddexp(0, -middle)
+    return expit(-middle), float(evidence)
+
+
+def _tree(of: Floats) -> tuple[Floats, float]:
+    """Mix all trees of dyadic groups of bins, each with an unknown share in every leaf."""
+    size = 1 << (of.shape[1] - 1).bit_length()
+    counts = np.zeros((2, size))
+    counts[:, : of.shape[1]] = of
+    levels = [counts]
+    while levels[-1].shape[1] > 1:
+        levels.append(levels[-1].reshape(2, -1, 2).sum(axis=2))
+    evidence = _evidence(levels[0])
+    whole = [np.ones(size)]  # probability that a group is not split
+    for level in levels[1:]:
+        own, split = _evidence(level), evidence.reshape(-1, 2).sum(axis=1)
+        evidence = np.logaddexp(own, split) - math.log(2)
+        whole.append(np.exp(own - math.log(2) - evidence))
+    share, reached = np.zeros(1), np.ones(1)
+    for level, unsplit in zip(levels[::-1], whole[::-1], strict=True):
+        if level.shape[1] > len(share):
+            share, reached = np.repeat(share, 2), np.repeat(reached, 2)
+        share = share + reached * unsplit * (level[0] + 0.5) / (level.sum(axis=0) + 1)
+        reached = reached * (1 - unsplit)
+    return share[: of.shape[1]], float(evidence[0])
+
+
+def _evidence(level: Floats) -> Floats:
+    return np.asarray(betaln(level[0] + 0.5, level[1] + 0.5) - betaln(0.5, 0.5), np.float64)

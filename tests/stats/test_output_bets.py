@@ -1,0 +1,151 @@
+"""Bets on the whole output: no pair that satisfies the claim gains by them, others do."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from dpframe import ApproxDP, GaussianDP, PureDP
+from dpframe.builtin.estimators.betting import against, bets
+from dpframe.stats.output_bets import Lines, dominating_pair, largest_sum, lines, weights
+
+
+def naive_sum(g: np.ndarray, h: np.ndarray, slope: np.ndarray, delta: np.ndarray) -> float:
+    """The largest Σ p g + Σ q h over all pairs that satisfy the lines, as a linear programme.
+
+    Unknown are p, q and, for each line and direction, what of each bin lies above it.
+    """
+    bins, rows, most = len(g), [], []
+    directions = [(e, d, side) for e, d in zip(slope, delta, strict=True) for side in (0, 1)]
+    width = bins * (2 + len(directions))
+    for number, (growth, rest, side) in enumerate(directions):
+        here = bins * (2 + number)
+        for i in range(bins):
+            row = np.zeros(width)
+            row[bins * side + i], row[bins * (1 - side) + i], row[here + i] = 1, -growth, -1
+            rows.append(row)
+            most.append(0.0)
+        row = np.zeros(width)
+        row[here : here + bins] = 1
+        rows.append(row)
+        most.append(rest)
+    whole = np.zeros((2, width))
+    whole[0, :bins], whole[1, bins : 2 * bins] = 1, 1
+    gain = np.concatenate([g, h, np.zeros(width - 2 * bins)])
+    found = linprog(-gain, A_ub=np.array(rows), b_ub=most, A_eq=whole, b_eq=[1, 1], method="highs")
+    assert found.status == 0
+    return float(-found.fun)
+
+
+def some_lines(kind: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    if kind == "curve":
+        claim = GaussianDP(rng.uniform(0.1, 3))
+        deltas = np.sort(10 ** rng.uniform(-3, -0.2, 4))
+        return np.exp([claim.epsilon_at(d) for d in deltas.tolist()]), deltas
+    delta = {"pure": 0.0, "tiny": 1e-6, "large": rng.uniform(0.01, 0.5)}[kind]
+    return np.exp([rng.uniform(0, 3)]), np.array([delta])
+
+
+@pytest.mark.parametrize("kind", ["pure", "tiny", "large", "curve"])
+def test_the_sum_is_that_of_a_linear_programme(kind: str) -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(12):
+        g, h = rng.exponential(size=(2, 5)) ** rng.uniform(0.2, 3)
+        slope, delta = some_lines(kind, rng)
+        found = float(largest_sum(g, h, dominating_pair(slope, delta)))
+        naive = naive_sum(g, h, slope, delta)
+        assert found == pytest.approx(naive, rel=1e-7)
+        assert found >= naive * (1 - 1e-8)  # as far as the programme is solved
+
+
+CLAIMS = [PureDP(0.8), ApproxDP(1.0, 1e-5), ApproxDP(0.5, 0.1), GaussianDP(0.7), PureDP(0.0)]
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=repr)
+@pytest.mark.parametrize("resolution", [0.0, 1e-6])
+def test_no_bet_gains_against_the_corners_of_its_claim(claim: Any, resolution: float) -> None:
+    """Whatever is learned: pairs made from the dominating one, each atom in its best bin."""
+    rng = np.random.default_rng(2)
+    for own in against(claim, resolution):
+        assert own is not None
+        for _ in range(20):
+            share, mass = rng.beta(0.3, 0.3, 9), rng.exponential(size=9)
+            share = np.clip(share, 1e-9, 1 - 1e-9)
+            for g, h in np.exp(bets(share, mass, own)):
+                means = np.zeros(2)
+                for p, q in zip(*own.pair, strict=True):
+                    bin_ = int(np.argmax(p * g + q * h))
+                    means += p * g[bin_], q * h[bin_]
+                assert means.sum() <= 2 + 1e-12
+                assert means.prod() <= 1 + 1e-12
+
+
+def test_rounding_only_allows_more() -> None:
+    """Tiny and huge claims; δ that almost coincide."""
+    curve, deltas = GaussianDP(1.0), list(np.geomspace(0.3, 1e-12, 40))
+    for slope, delta in (
+        ([1.0], [0.0]),
+        ([1.0 + 1e-12], [1e-13]),
+        ([math.exp(600.0)], [1e-12]),
+        ([math.e, math.exp(1.0000001)], [1.0000001e-5, 1e-5]),
+        (np.exp([curve.epsilon_at(d) for d in deltas]), deltas),
+    ):
+        pair = dominating_pair(np.array(slope), np.array(delta))
+        assert pair.p.sum() >= 1
+        assert pair.q.sum() >= 1
+        assert (np.concatenate(pair) >= 0).all()
+        for growth, rest in zip(slope, delta, strict=True):
+            for p, q in (pair, pair[::-1]):
+                over = p - growth * q
+                assert math.fsum(over[over > 0]) >= rest * (1 - 1e-9)
+
+
+def test_the_best_weights_grow_as_fast_as_any_test() -> None:
+    """Draws to refute at 5 %: ln 20 over the distance of the truth to the claim."""
+    edges = np.linspace(-4, 5, 79)
+
+    def draws(cdf: Any, claim: Any) -> float:
+        p, q = (np.diff([0, *cdf(edges - shift), 1]) for shift in (0, 1))
+        own = against(claim, 0.0).exact
+        assert own is not None
+        g, h = weights(p / (p + q), p + q, own)
+        return math.log(20) / float(p @ np.log(g) + q @ np.log(h))
+
+    def laplace(x: np.ndarray) -> np.ndarray:
+        return np.where(x < 0, np.exp(np.minimum(x, 0)) / 2, 1 - np.exp(-np.maximum(x, 0)) / 2)
+
+    from scipy.special import ndtr
+
+    assert draws(laplace, PureDP(0.8)) == pytest.approx(528, abs=2)
+    assert draws(laplace, PureDP(0.5)) == pytest.approx(77, abs=0.5)
+    assert draws(ndtr, ApproxDP(1.0, 1e-5)) == pytest.approx(110, abs=1)
+    assert draws(ndtr, ApproxDP(2.0, 1e-5)) == pytest.approx(2016, abs=25)
+    assert draws(ndtr, ApproxDP(1.0, 0.1)) < 3360
+    # Against a curve of its own kind: the distance of two pairs of normals, .1² in all.
+    assert draws(ndtr, GaussianDP(0.8)) < 450
+
+
+def test_what_satisfies_the_claim_is_not_bet_on() -> None:
+    p = np.array([0.5, 0.3, 0.2])
+    q = np.array([0.35, 0.35, 0.3])
+    for claim in (lines(np.exp([0.6]), np.array([0.0])), lines(np.exp([0.1]), np.array([0.3]))):
+        g, h = weights(p / (p + q), p + q, claim)
+        assert (g == 1).all()
+        assert (h == 1).all()
+
+
+@pytest.mark.parametrize("share", [0.5, 1e-9, 1 - 1e-9])
+def test_ends(share: float) -> None:
+    """Bins without mass, one bin, and shares next to 0 and 1 give finite positive weights."""
+    claims: list[Lines] = [
+        lines(np.exp([e]), np.array([d])) for e in (0.0, 1.0, 600.0) for d in (0.0, 1e-12, 0.9)
+    ]
+    for claim in claims:
+        for bins in (1, 4):
+            for mass in (np.zeros(bins), np.eye(bins)[0]):
+                found = weights(np.full(bins, share), mass, claim)
+                assert np.isfinite(np.log(found)).all()
