@@ -141,7 +141,7 @@ def no_counts(the_pass: Pass, layouts: tuple[Tree, ...]) -> tuple[Any, ...]:
 FIRST = 32
 """Draws of the first round, on each dataset. It fixes the events, so nothing is bet on it."""
 
-FINE, COARSE, MANY = 12, 5, 20_000
+FINE, COARSE, MANY = 16, 5, 20_000
 """A round is 1/FINE of all before it, and 1/COARSE beyond MANY draws."""
 
 LEAST = 4  # draws of a round

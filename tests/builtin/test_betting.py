@@ -27,7 +27,6 @@ from dpframe.builtin.estimators.betting import (
     rounds_of_scores,
     sizes,
 )
-from dpframe.stats import betting
 from dpframe.stats.betting import bound, history
 
 BETTING = Betting()

@@ -1,0 +1,74 @@
+"""Draws that bets take to refute a false claim, beside those of the best bet of all.
+
+Each audit draws rounds as `dpframe.audit` does and stops when the claim is refuted at 5 %. The best
+bet knows both distributions: ln 20 over the distance of the pair to the claim. Run from the root of
+the repository:
+
+    python tests/benchmarks/power.py [--audits 200] [--seed 1] [--rows 1 2 …]
+
+Not a test: it takes a few minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpframe import ApproxDP, GaussianDP, PureDP, Query
+from dpframe.builtin.estimators.betting import Betting, cuts, sizes
+
+if TYPE_CHECKING:
+    from dpframe import Claim
+
+Row = tuple[str, "Claim", int]
+ROWS: list[Row] = [
+    ("laplace", PureDP(0.8), 524),
+    ("laplace", PureDP(0.5), 77),
+    ("normal", ApproxDP(1.0, 1e-5), 109),
+    ("normal", ApproxDP(2.0, 1e-5), 2007),
+    ("normal", ApproxDP(1.0, 0.1), 3140),
+    ("normal", GaussianDP(0.8), 300),
+]
+LIMIT = 400_000
+
+
+def draws(rng: np.random.Generator, name: str, claim: Claim) -> int:
+    """Return the draws on each dataset until one audit refutes a claim; scores are outputs."""
+    betting, state, layout, total = Betting(), None, None, 0
+    for size in sizes(LIMIT):
+        scores = [getattr(rng, name)(shift, 1, size) for shift in (0.0, 1.0)]
+        layout = cuts(*scores) if layout is None else layout
+        bins = [1 + np.searchsorted(layout, part, side="right") for part in scores]
+        counts: Any = np.stack([np.bincount(part, minlength=len(layout) + 2) for part in bins])
+        state = betting.observe(state, layout, counts, Query((size, size), 0.0, 0.95, claim))
+        total += size
+        if state.book.p_values[0] <= 0.05:
+            return total
+    raise SystemExit(f"not refuted by {LIMIT} draws")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--audits", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rows", type=int, nargs="+", default=range(1, len(ROWS) + 1))
+    asked = parser.parse_args()
+    print("| truth | claim | best bet of all | mean ± error | median | 90 % | seconds an audit |")
+    print("|---|---|---|---|---|---|---|")
+    for number in asked.rows:
+        name, claim, best = ROWS[number - 1]
+        rng, started = np.random.default_rng([asked.seed, number]), time.process_time()
+        found = np.array([draws(rng, name, claim) for _ in range(asked.audits)])
+        seconds = (time.process_time() - started) / asked.audits
+        error = found.std() / math.sqrt(len(found))
+        numbers = f"{found.mean():.0f} ± {error:.0f} | {np.median(found):.0f}"
+        last = f"{np.quantile(found, 0.9):.0f} | {seconds:.2f}"
+        print(f"| {name} | {claim} | {best} | {numbers} | {last} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
