@@ -399,7 +399,8 @@ class ForeignMechanism(HostMechanism):
     """A black box that is a plain module without dpframe, and so runs in any interpreter.
 
     The module defines `prepare(params, data)`, which returns a function of no arguments that makes
-    one release. It may define `seed(n)`, called before every chunk of releases; otherwise it draws
+    one release, or an object with `releases(n)` that makes n of them at a time, as a list or an
+    array. It may define `seed(n)`, called before every chunk of releases; otherwise it draws
     its randomness from wherever it likes. With `query(params, data)`, what it would release without
     noise, and `sensitivity(params)`, what its noise is made for, or a `sensitivity` of the class,
     changes of the query are checked exactly. Python 3.8
@@ -466,9 +467,9 @@ class ForeignMechanism(HostMechanism):
         """Return the module's `query(params, data)`: its release without noise."""
         return _imported(self.program().path).query(self.arguments(), data)
 
-    def release(self, rng: np.random.Generator, data: Callable[[], Any]) -> Any:
+    def release(self, rng: np.random.Generator, data: Any) -> Any:
         """One release of what `prepare` gave; `rng` is not used."""
-        return data()
+        return data() if callable(data) else data.releases(1)[0]
 
 
 def _imported(path: Path) -> Any:

@@ -334,7 +334,9 @@ class BlackBoxDraws:
         return of_answers(self.asking, self._width, native)
 
     def begin(self, stop: int) -> tuple[HostArray, HostArray]:
-        """Draw the first chunks; from a `sample` that raises, ask for single answers from now on.
+        """Draw the first chunks.
+
+        If `sample` or `releases` raises, single answers are asked for from now on.
 
         Args:
             stop: number of the chunk after the last one.
@@ -345,7 +347,8 @@ class BlackBoxDraws:
         try:
             return self.draw(0, stop)
         except RaisedError:
-            if self.asking.one or not self.asking.raises or self.mechanism.gives_releases():
+            # What gives single releases raises here only if a program makes several at a time.
+            if self.asking.one or not self.asking.raises:
                 raise
             self.asking = self.asking._replace(one=True)
             return self.draw(0, stop)

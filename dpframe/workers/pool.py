@@ -275,14 +275,18 @@ class Workers:
                 self._change.notify_all()  # another ticket is next
 
     def _chosen(self, load: Load, interpreter: str | None, number: int) -> list[WorkerProcess]:
-        # Those that hold the load already come first.
+        # Those that hold the load already come first, then those that have imported its library.
+        own = load.code
         fit = [process for process in self._idle if process.interpreter == interpreter]
-        fit.sort(key=lambda process: process.holds != load.number)
+        if load.is_external:  # a process runs one module: another's would have to be replaced
+            fit = [process for process in fit if process.imported in ("", own)]
+        fit.sort(key=lambda process: (process.holds != load.number, process.imported != own))
         taken = fit[:number]
         self._idle = [process for process in self._idle if process not in taken]
-        # Those of other interpreters are kept too, but not in any number.
+        # Those of others are kept too, but not in any number: those idle longest end.
         most = max(0, 2 * self.most - len(self._busy) - number)
-        spare, self._idle = self._idle[most:], self._idle[:most]
+        spare = self._idle[: max(0, len(self._idle) - most)]
+        self._idle = self._idle[len(spare) :]
         end(*spare)
         taken += [WorkerProcess(interpreter, self._remarks) for _ in range(number - len(taken))]
         self._busy.update(taken)
@@ -431,7 +435,7 @@ class _Worker:
         """Ask the process to take the load in, and return its answer."""
         if self.process.holds is None:
             self.process.hear(deadline)  # that it is ready
-        self.process.topic = self.load.topic
+        self.process.topic, self.process.imported = self.load.topic, self.load.code
         self.process.topics.add(self.load.topic)
         self.process.say(*self.load.message())
         return self.process.hear(deadline)

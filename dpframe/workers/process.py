@@ -164,6 +164,8 @@ class WorkerProcess:
         self.interpreter = interpreter
         self.topic = ""
         """What its remarks are about."""
+        self.imported = ""
+        """Code of the load that it took in last, see `Load.code`."""
         self.holds: int | None = None
         """Number of the load that it has taken in."""
         self._remarks = remarks or Remarks()

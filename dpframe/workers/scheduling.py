@@ -98,6 +98,13 @@ class Load:
         """True if the boxes are modules for any interpreter."""
         return isinstance(self.content[0][0], ForeignMechanism)
 
+    @property
+    def code(self) -> str:
+        """Name of what a process imports for it; equal names cost no second import."""
+        if self.is_external:
+            return str(self.message()[0]["digest"])
+        return repr([(type(m).__module__, type(m).__qualname__) for m in self.content[0]])
+
     def message(self) -> tuple[dict[str, Any], bytes]:
         """Return the header and content of the request to take the load in.
 

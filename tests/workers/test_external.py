@@ -41,8 +41,29 @@ FOLDER = Path(sampler.__file__).parent
 BOX = """
 import os, random, sys, time
 
+class Batches:  # releases n at a time
+    def __init__(self, what, data):
+        self.what, self.total, self.batches = what, sum(data), []
+
+    def releases(self, n):
+        self.batches.append(n)
+        if self.what == "few": return [0] * (n - 1)
+        if self.what == "one": return 3.0
+        if self.what == "numbers":
+            import numpy
+            return numpy.random.random(n) + self.total
+        if self.what == "raise": raise KeyError("rare")
+        if self.what == "some": return [KeyError("one") if i % 4 == 1 else 1.0 for i in range(n)]
+        return [(len(self.batches), random.random()) for _ in range(n)]
+
+class Both(Batches):
+    def __call__(self):
+        return "one"
+
 def prepare(params, data):
     what, calls = params["what"], []
+    if what.startswith("batch "): return Batches(what[6:], data)
+    if what.startswith("both "): return Both(what[5:], data)
     if what == "unready":
         raise ValueError("no noise for 0 records")
     if what == "none":
@@ -431,3 +452,68 @@ def test_what_is_damaged_is_no_data() -> None:
         pack(deep)
     with pytest.raises(plain_data.UnfitError, match="masked array"):
         pack([np.ma.array([1.0, 2.0], mask=[0, 1])])
+
+
+# Batches.
+
+
+def answers_of(told: list[tuple[dict[str, Any], bytes]]) -> Answers:
+    (outputs, content), (done, _) = told
+    assert (outputs["tell"], done["tell"]) == ("outputs", "done")
+    return Answers(np.frombuffer(content, outputs["dtype"]).reshape(outputs["shape"]))
+
+
+def test_a_program_may_release_in_batches(box: str) -> None:
+    found = answers_of(asked("batch pairs", box, rows=16, chunks=2))
+    assert found.numbers[:, 0].tolist() == [1.0] * 16 + [2.0] * 16  # one call for each chunk
+    assert len(set(found.numbers[:, 1].tolist())) == 32
+    plain = answers_of(asked("batch numbers", box, rows=16))
+    assert plain.kinds.tolist() == answers_of(asked("constant", box, rows=16)).kinds.tolist()
+
+
+def test_a_batch_that_raises_is_no_answer_but_an_item_of_one_is(box: str) -> None:
+    """Which of its releases raised is not known: single ones are asked for then."""
+    told = asked("batch raise", box)
+    assert (told[-1][0]["tell"], "KeyError" in json.dumps(told[-1][0])) == ("raised", True)
+    assert answers_of(asked("batch raise", box, one=True)).raised.all()
+    some = answers_of(asked("batch some", box))
+    assert some.raised.tolist() == [False, True, False, False] * 2
+
+
+def test_time_and_single_calls_are_of_one_release(box: str) -> None:
+    found = answers_of(asked("batch pairs", box, rows=4, time=True))
+    assert found.numbers[:, 0].tolist() == [1.0, 2.0, 3.0, 4.0]
+    own = answers_of(asked("both pairs", box, rows=4, time=True))
+    assert len(set(own.kinds.tolist())) == 1
+    assert own.kinds[0] != found.kinds[0]  # its own function for one release, which says "one"
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [("batch few", "(8) gave 7 answers"), ("batch one", "(8) gave float; 8 answers")],
+)
+def test_a_batch_of_another_size_is_refused(what: str, says: str, box: str) -> None:
+    told = asked(what, box)
+    assert says in json.dumps(told[-1][0])
+    assert told[-1][0]["tell"] == "refused"
+
+
+def test_programs_of_two_searches_do_not_end_each_others_processes(
+    box: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process runs one module: with two at work, each would be imported again for every round."""
+    other = tmp_path / "other.py"
+    other.write_text(BOX + "\n# another one\n", encoding="utf-8")
+    started, start = [], process.WorkerProcess.__init__
+    monkeypatch.setattr(
+        process.WorkerProcess,
+        "__init__",
+        lambda self, *given: (started.append(self), start(self, *given))[1],
+    )
+    loads = [Load((Program(file=str(f)),), (np.zeros(3), np.ones(3))) for f in (box, other)]
+    with Workers(2) as pool:
+        for _ in range(4):
+            for load in loads:
+                with pool.lend(load) as (worker,):
+                    assert worker.process.holds == load.number
+        assert len(started) == 2

@@ -31,9 +31,10 @@ class Program(ForeignMechanism, name="program"):
     """A plain module as a black box, without a class of dpframe.
 
     The module defines `prepare(params, data)`, which returns a function of no arguments that makes
-    one release; with `query(params, data)` and `sensitivity(params)` its query is checked exactly.
-    A spec alone never runs code: the command line names the file too, `--plugin
-    FILE.py`. It runs in a process of its own, in any environment.
+    one release, or an object with `releases(n)` that makes n at a time; with `query(params, data)`
+    and `sensitivity(params)` its query is checked exactly. A spec alone never runs code: the
+    command line names the file too, `--plugin FILE.py`. It runs in a process of its own, in any
+    environment.
     """
 
     module: SpecFile  # type: ignore[misc]  # elsewhere the class says it

@@ -18,7 +18,7 @@ from . import plain_data
 from .answer_encoding import UnreadableError
 from .query import Refused, ask
 from .sampler import Chunk, Sampler
-from .scribe import Scribe
+from .scribe import Asked, Scribe
 from .serve import Spoiled, serve
 from .surroundings import OUTSIDE
 
@@ -62,8 +62,16 @@ class ModuleSampler(Sampler):
     def chunk(self, task: dict[str, Any], chunk: int) -> Chunk:
         try:
             prepared = self.prepared(task["lane"], task["data"])
+            rows, how, state = task["rows"], task.get("answers") or {}, prepared.state
             self.seed(task["stream"], chunk, task["dataset"])
-            return self.released(prepared, prepared.state, task["rows"], task.get("answers") or {})
+            releases = getattr(state, "releases", None)
+            if not callable(releases):
+                return self.released(prepared, state, rows, how)
+            if how.get("one") or how.get("time") or how.get("limit") is not None:
+                single = state if callable(state) else lambda: _batch(releases, 1)[0]
+                return self.released(prepared, single, rows, how)
+            answers = [self.scribe.held(one) for one in _batch(releases, rows)]
+            return self.laid_out(Asked(answers, []), how.get("width"))
         except UnreadableError as error:
             raise Refused(f"an answer cannot be read: {error}") from None
         finally:
@@ -71,10 +79,10 @@ class ModuleSampler(Sampler):
 
     def prepare(self, lane: int, data: int) -> Any:
         made = self._module.prepare(*self._arguments(lane, data))
-        if not callable(made):
+        if not callable(made) and not callable(getattr(made, "releases", None)):
             raise Refused(
                 f"prepare(params, data) returned {type(made).__name__}; it returns a function of "
-                "no arguments that makes one release"
+                "no arguments that makes one release, or something with releases(n)"
             )
         return made
 
@@ -88,6 +96,21 @@ class ModuleSampler(Sampler):
         """Return copies of parameters and data, which the module may change."""
         params = _decode(_encode(self._params[lane]))
         return params, plain_data.unpack(self._data[data])
+
+
+def _batch(releases: Any, rows: int) -> Any:
+    """Return the answers of one call of `releases`; those in an array of numbers are plain ones."""
+    found = releases(rows)
+    if len(getattr(found, "shape", ())) == 1 and hasattr(found, "tolist"):
+        found = found.tolist()
+    try:
+        number = len(found)
+    except TypeError:
+        kind = type(found).__name__
+        raise Refused(f"releases({rows}) gave {kind}; {rows} answers are wanted") from None
+    if number != rows:
+        raise Refused(f"releases({rows}) gave {number} answers")
+    return found
 
 
 class Modules:
