@@ -354,6 +354,14 @@ def test_values_far_outside() -> None:
     assert has(both, lambda d0, d1: max(max(row) for row in d1) > 100)
 
 
+def test_empty_tables_come_after_those_that_libraries_accept() -> None:
+    for adjacency in ("add-remove", "either"):
+        for pairs in proposed(made(**ONE, adjacency=adjacency)):
+            empty = [not all(pair.rows) for pair in pairs]
+            assert empty == sorted(empty)
+    assert any(not all(pair.rows) for pair in first(**ONE, adjacency="add-remove"))  # not vacuous
+
+
 def test_one_record_more_among_few() -> None:
     pairs = first(**ONE, adjacency="add-remove")
     assert has(pairs, lambda d0, d1: (len(d0), len(d1)) == (3, 2))

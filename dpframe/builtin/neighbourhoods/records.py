@@ -218,6 +218,10 @@ class RecordEdits(Neighbourhood, name="records"):
         return Bench(own, known, self.adjacency, form, frozenset(switches), any_size)
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
+        # Many libraries refuse an empty table, so those that they accept come first.
+        return sorted(self._proposed(rng, history), key=lambda pair: not all(pair.rows))
+
+    def _proposed(self, rng: np.random.Generator, history: Sequence[Earned]) -> list[Records]:
         drafts = [_draft(earned.pair) for earned in history]
         memo = Memo(self._bench)
         seen = {memo.key(draft, self._bench.after(draft)) for draft in drafts}
