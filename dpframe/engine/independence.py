@@ -248,7 +248,7 @@ class _Blocks:
         self._cuts: list[Floats] = []
         self._base, self._width = 0, BLOCK
         self._sizes = np.zeros(1, np.int64)
-        self._hits = np.zeros((1, 0), np.int64)
+        self._hits: Ints | None = None  # shape [blocks, events], known once the first come in
 
     def see_outputs(self, start: int, signals: list[Floats], rows: int) -> None:
         """Count events of consecutive outputs: where their signals, shape [n] each, lie."""
@@ -286,10 +286,14 @@ class _Blocks:
 
     def log_chance(self) -> float:
         """Bound the chance that the events vary so much from block to block."""
+        if self._hits is None:
+            return chances.CERTAIN
         used = self._sizes > 0
         return chances.log_chance_of_drift(self._sizes[used], self._hits[used])
 
     def _add(self, starts: Ints, sizes: Ints, hits: Ints) -> None:
+        if self._hits is None:
+            self._hits = np.zeros((1, hits.shape[1]), np.int64)
         last = int(starts[-1]) - self._base
         while last >= self._width * MOST_BLOCKS:
             self._width *= 2
@@ -297,7 +301,7 @@ class _Blocks:
         if (more := last // self._width + 1 - len(self._sizes)) > 0:
             more = max(more, min(len(self._sizes), MOST_BLOCKS - len(self._sizes)))
             self._sizes = np.pad(self._sizes, (0, more))
-            self._hits = np.pad(self._hits, ((0, more), (0, hits.shape[1] - self._hits.shape[1])))
+            self._hits = np.pad(self._hits, ((0, more), (0, 0)))
         # Threads may hand over later chunks first.
         place = np.maximum(0, starts - self._base) // self._width
         np.add.at(self._sizes, place, sizes)

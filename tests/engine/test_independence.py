@@ -355,6 +355,22 @@ def test_drift_is_found_in_correct_boxes_as_rarely_as_stated(
     assert accused <= 17  # more of 60 come with probability below 1e-6 at .2 / 3
 
 
+@pytest.mark.parametrize("sizes", [(16, 2976, 8), (16, 8, 8, 2960), (1, 1, 1, 500)])
+def test_counts_of_any_number_of_draws_are_all_taken_in(sizes: tuple[int, ...]) -> None:
+    """What always comes, or never, does not drift; every one of these draws is in some block."""
+    seen, start = Independence(8, 1, drift=True, attacks=2), 0
+    for size in sizes:
+        for attack, bins in enumerate(([0, size], [size, 0, 0])):
+            seen.see_counts(0, 0, attack, start, np.array(bins))
+        start += size
+    seen.conclude()
+    for blocks in seen._blocks.values():
+        assert blocks._sizes.sum() == sum(sizes[1:])
+        assert blocks._hits is not None
+        assert set(blocks._hits.sum(axis=0).tolist()) <= {0, sum(sizes[1:])}
+    assert seen._blocks[0, 0, 0]._hits.sum() == sum(sizes[1:])  # type: ignore[union-attr]
+
+
 @pytest.mark.slow
 def test_a_pass_that_failed_stays_failed() -> None:
     seen = Independence(rows=16, lanes=1)
