@@ -347,6 +347,8 @@ def _sum(parts: list[Part], of: int) -> Saved:
     for part in parts:
         try:
             leaves = [integers(leaf) for leaf in part.saved.leaves]
+            if total and [leaf.shape for leaf in leaves] != [leaf.shape for leaf in total]:
+                raise ValueError  # NumPy would repeat the smaller one
             total = [a + b for a, b in zip(total or [0] * len(leaves), leaves, strict=True)]
         except (WrongResultError, ValueError):
             raise OutputError(

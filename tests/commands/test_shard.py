@@ -120,21 +120,42 @@ def refused(place: Path, *shards: Any) -> str:
     return printed
 
 
+def rewritten(shard: Path, to: Path, **content: Any) -> Path:
+    """Return a shard with another manifest, as another machine would have written it."""
+    from dpframe.results.consistency import digest_of
+
+    shutil.copytree(shard, to)
+    manifest = {**json.loads((to / "shard.json").read_text()), **content}
+    del manifest["digest"]
+    (to / "shard.json").write_text(json.dumps({**manifest, "digest": digest_of(manifest)}))
+    return to
+
+
+def test_counts_of_other_code_are_not_judged_here(place: Path, tmp_path: Path) -> None:
+    """All shards agree with each other, and not with this machine."""
+    manifest = json.loads((place / "1" / "shard.json").read_text())
+    others = {
+        "versions": ({**manifest["versions"], "jax": "0.0.1"}, "versions (jax)"),
+        "plugins": (
+            [{**manifest["plugins"][0], "code": "0"}, *manifest["plugins"][1:]],
+            f"the code of plugins ({manifest['plugins'][0]['name']})",
+        ),
+    }
+    for key, (other, says) in others.items():
+        shards = [
+            rewritten(place / f"{number}", tmp_path / f"{key}{number}", **{key: other})
+            for number in range(1, PARTS + 1)
+        ]
+        assert f"the shards differ from this machine in {says}" in refused(place, *shards)
+
+
 def test_what_is_no_whole_run_is_refused(place: Path, tmp_path: Path) -> None:
     assert "of 3 shards 1 are missing: 2" in refused(place, 1, 3)
     assert "are both shard 1/3" in refused(place, 1, 2, 3, 1)
     assert "holds no shard" in refused(place, 1, 2, "whole")
 
     def changed(name: str, **content: Any) -> Path:
-        """Shard 3 with another manifest, as another machine would have written it."""
-        from dpframe.results.consistency import digest_of
-
-        shutil.copytree(place / "3", tmp_path / name)
-        file = tmp_path / name / "shard.json"
-        manifest = {**json.loads(file.read_text()), **content}
-        del manifest["digest"]
-        file.write_text(json.dumps({**manifest, "digest": digest_of(manifest)}))
-        return file.parent
+        return rewritten(place / "3", tmp_path / name, **content)
 
     manifest = json.loads((place / "3" / "shard.json").read_text())
     versions = {**manifest["versions"], "jax": "0.0.1"}
@@ -158,13 +179,12 @@ def test_gaps_and_overlaps_are_refused(place: Path, tmp_path: Path) -> None:
     assert "are in no shard" in refused(place, 1, tmp_path / "2", 3)
     for file in (place / "2" / "checkpoint").glob("*.json"):
         content = json.loads(file.read_text())
-        other = {key.replace("@6-12", "@5-11"): v for key, v in content["entries"].items()}
+        other = {key.replace("@6-12", "@5-12"): entry for key, entry in content["entries"].items()}
         from dpframe.sampling.address import digest
 
         content |= {"entries": other, "digest": digest(other, 16)}
         (tmp_path / "2" / "checkpoint" / file.name).write_text(json.dumps(content))
-    printed = refused(place, 1, tmp_path / "2", 3)
-    assert "not complete" in printed or "in two shards" in printed
+    assert "chunks from 5 on are in two shards" in refused(place, 1, tmp_path / "2", 3)
 
 
 @pytest.mark.parametrize("words", ["0/3", "4/3", "3", "a/b", "1/0", "-1/3"])

@@ -123,6 +123,52 @@ def test_a_file_that_is_not_whole_is_absent_and_replaced(how: str, tmp_path: Pat
     assert entries(tmp_path) == {**FILLED, (1, "b"): None}
 
 
+def merged(tmp_path: Path, *shards: dict[str, Saved]) -> dict[str, Saved] | None:
+    """Merge shards with these entries in one file each."""
+    folders = {number: tmp_path / f"{number}" for number in range(1, len(shards) + 1)}
+    (tmp_path / "out").mkdir()
+    name = checkpoint._name(STREAM)
+    for folder, saved in zip(folders.values(), shards, strict=True):
+        folder.mkdir()
+        write_entries(folder / name, saved)
+    checkpoint.merge(folders, len(shards), tmp_path / "out")
+    return checkpoint.read_entries(tmp_path / "out" / name)
+
+
+def part(first: int, stop: int, done: int | None = None, count: int = 1) -> dict[str, Saved]:
+    upto = stop if done is None else done
+    return {f"a@{first}-{stop}": Saved((upto, upto), [[[count, 0], [0, count]]])}
+
+
+def test_parts_are_added_up(tmp_path: Path) -> None:
+    whole = merged(tmp_path, part(0, 4, count=3), part(4, 6, count=5))
+    assert whole == {"a": Saved((6, 6), [[[8, 0], [0, 8]]])}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_counts_that_are_no_parts_the_most_are_kept(order: int, tmp_path: Path) -> None:
+    shards = [{"rounds-a": LESS}, {"rounds-a": MORE}][::order]
+    assert merged(tmp_path, *shards) == {"rounds-a": MORE}
+
+
+@pytest.mark.parametrize(
+    ("second", "says"),
+    [
+        (part(3, 6), "chunks from 3 on are in two shards"),
+        (part(5, 6), "chunks 4 to 4 are in no shard"),
+        (part(4, 6, done=5), "shard 2 is not complete"),
+        ({}, "chunks from 4 on are in no shard"),
+        ({"a@4-6": Saved((6, 6), [[[1, 0]]])}, "cannot be"),
+        ({"a@4-6": Saved((6, 6), [])}, "cannot be"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(
+    second: dict[str, Saved], says: str, tmp_path: Path
+) -> None:
+    with pytest.raises(OutputError, match=says):
+        merged(tmp_path, part(0, 4), second)
+
+
 def test_a_directory_in_the_place_of_the_file_is_absent(tmp_path: Path) -> None:
     fill(tmp_path)
     file = file_of(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
@@ -176,6 +177,24 @@ def test_rounding_that_nobody_crosses_is_passed_and_that_many_cross_is_not() -> 
     check_rows_alone(tiny, (x, y))
     with pytest.raises(CellError, match="stood beside"):
         check_rows_alone(tiny, (np.sign(x), np.sign(y)))
+
+
+@pytest.mark.parametrize("what", ["in another order", "in a smaller batch"])
+@pytest.mark.parametrize("share", [1e-3, 1e-2])
+def test_what_is_more_than_rounding_is_found(what: str, share: float) -> None:
+    x, y = chunks()
+    calls = itertools.count()
+
+    def score(rows: Any) -> Any:
+        other = len(rows) < N if what == "in a smaller batch" else next(calls) == ORDERED
+        return np.tanh(rows[:, 0]) * (1 + share * other)
+
+    with pytest.raises(CellError, match=what):
+        check_rows_alone(score, (x, y))
+
+
+ORDERED = 4
+"""The call, after both chunks and their mixtures, that scores rows in another order."""
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=30))
