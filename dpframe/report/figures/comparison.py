@@ -9,9 +9,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from dpframe.report.figures import drawing
-from dpframe.report.figures.drawing import CLAIMED, INK, TRUTH, Picture, Scale
+from dpframe.report.figures import drawing, scales
+from dpframe.report.figures.drawing import CLAIMED, INK, TRUTH, Picture
 from dpframe.report.figures.points import has_several, told
+from dpframe.report.figures.scales import Scale
 from dpframe.report.group import Spot, groups, same
 from dpframe.report.words import setting
 from dpframe.results.model import CellRecord, EstimateRecord, Record
@@ -93,14 +94,14 @@ def _first(spot: Spot) -> Row | None:
 def _draw(ax: Axes, panel: Panel) -> None:
     ax.set_title(panel.title)
     anchors = [value for row in panel.rows for value in _references(row.cell).values()]
-    scaled = drawing.scale([*(v for row in panel.rows for v in _values(row)), *anchors], anchors)
+    scaled = scales.scale([*(v for row in panel.rows for v in _values(row)), *anchors], anchors)
     for name, style in drawing.REFERENCES.items():
         for value, first, end in _stretches(panel.rows, name):
             at = scaled.place(value)
             ax.plot([at, at], [first - 0.5, end - 0.5], **style, zorder=1)
     for place, row in enumerate(panel.rows):
         _draw_row(ax, place, row.estimate, scaled)
-    drawing.dress(ax, "x", scaled)
+    scales.dress(ax, "x", scaled)
     ax.set_ylim(len(panel.rows) - 0.4, -0.6)
     ax.set_yticks(range(len(panel.rows)), [row.label for row in panel.rows])
     ax.tick_params(axis="y", length=0)
@@ -206,10 +207,10 @@ def draw_best_order(record: Record, found: dict[float, list[CellRecord]]) -> Pic
     label = "where the slope of the divergence is steepest"
     handles.append(Line2D([], [], **star, label=label))
     ax.set(xscale="log", yscale="log", xlabel="order α", ylabel="spread of σ / σ")
-    drawing.log_ticks(ax.xaxis, (1, 2, 5, 10))
+    scales.log_ticks(ax.xaxis, (1, 2, 5, 10))
     low, high = ax.get_ylim()
     ticks = [m * 10.0**p for p in range(-4, 1) for m in (1, 3)]
-    drawing.log_ticks(ax.yaxis, [tick for tick in ticks if low <= tick <= high])
+    scales.log_ticks(ax.yaxis, [tick for tick in ticks if low <= tick <= high])
     return drawing.finish(
         picture,
         handles,

@@ -12,9 +12,10 @@ from matplotlib.lines import Line2D
 
 from dpframe.report import evidence, words
 from dpframe.report.evidence import DEEP, Growth
-from dpframe.report.figures import drawing, points
-from dpframe.report.figures.drawing import DOTTED, INK, Picture, Scale, named, shorten
+from dpframe.report.figures import drawing, points, scales
+from dpframe.report.figures.drawing import DOTTED, INK, Picture, named, shorten
 from dpframe.report.figures.points import Published, has_several
+from dpframe.report.figures.scales import Scale
 from dpframe.report.group import Group, Spot, groups
 from dpframe.report.words import number
 from dpframe.results.model import CellRecord, Record
@@ -57,7 +58,7 @@ def draw_compositions(
     spots = [s for p in shown for s in (*p.single, *(s for _, s in p.marks))]
     published = points.all_published(spots, beside)
     anchors = [v for spot in spots if (v := points.claimed(spot)) is not None]
-    scaled = drawing.scale([*(v for s in spots for v in points.values(s)), *published], anchors)
+    scaled = scales.scale([*(v for s in spots for v in points.values(s)), *published], anchors)
     picture, axes = drawing.grid(len(shown), height=2.2)
     for ax, panel in zip(axes, shown, strict=True):
         _draw(ax, panel, labels, scaled, beside)
@@ -97,11 +98,11 @@ def _draw(
     crosses = [(x, points.published(spot, beside)) for x, spot in marks]
     ax.plot(*scaled.columns(crosses), **drawing.BESIDE)
     numbers = sorted({x for x, _ in marks})
-    if numbers[-1] / numbers[0] >= drawing.WIDE:
+    if numbers[-1] / numbers[0] >= scales.WIDE:
         ax.set_xscale("log")
     if len(numbers) <= 8:
-        drawing.log_ticks(ax.xaxis, numbers)
-    drawing.dress(ax, "y", scaled)
+        scales.log_ticks(ax.xaxis, numbers)
+    scales.dress(ax, "y", scaled)
 
 
 def _style(place: int) -> dict[str, Any]:
@@ -200,7 +201,7 @@ def draw_convergence(record: Record, found: list[Line]) -> Picture:
     ax.set(xscale="log", yscale="log", xlabel="trials on either dataset")
     ax.set_ylabel("error of the distance")
     for axis, ends in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
-        drawing.log_ticks(axis, drawing.decades(*ends))
+        scales.log_ticks(axis, scales.decades(*ends))
     return drawing.finish(
         picture,
         handles,
@@ -279,8 +280,8 @@ def draw_wealth(record: Record, every: list[Growth]) -> Picture:
     if min(y for growth in shown for _, y in growth.points) < lowest:
         ax.set_ylim(bottom=lowest)
     draws = [n for growth in shown for n, _ in (growth.points[0], growth.points[-1])]
-    ticks = drawing.decades(min(draws), max(draws))
-    drawing.log_ticks(ax.xaxis, ticks, [words.quantity(int(tick)) for tick in ticks])
+    ticks = scales.decades(min(draws), max(draws))
+    scales.log_ticks(ax.xaxis, ticks, [words.quantity(int(tick)) for tick in ticks])
     drawn = sum(len(line.cells) for line in lines)
     return drawing.finish(
         picture,

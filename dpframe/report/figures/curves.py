@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy import special
 
-from dpframe.report.figures import drawing
+from dpframe.report.figures import drawing, scales
 from dpframe.report.figures.drawing import CERTIFIED, ESTIMATE, FAINT, Floats, Picture, named
 from dpframe.report.figures.points import has_several, told
 from dpframe.report.group import groups, same
@@ -311,7 +311,7 @@ def _profile_panel(ax: Axes, subject: Subject, labels: list[str]) -> set[object]
             drawing.draw_bound(ax, epsilons, shown(bound), at, **marks)
             kinds |= {CERTIFIED, (name,)}
     ax.set(yscale="log", ylim=(LEAST, 1.3), xlim=(0, epsilons[-1]))
-    drawing.log_ticks(ax.yaxis, [10.0**p for p in range(round(math.log10(LEAST)), 1)])
+    scales.log_ticks(ax.yaxis, [10.0**p for p in range(round(math.log10(LEAST)), 1)])
     return kinds
 
 
@@ -380,7 +380,7 @@ def logarithmic_rates(ax: Axes, least: float) -> None:
     ax.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1.15))
     ax.set(xlabel="false-positive rate", ylabel="true-positive rate")
     for axis in (ax.xaxis, ax.yaxis):
-        drawing.log_ticks(axis, [10.0**p for p in range(round(np.log10(least)), 1)])
+        scales.log_ticks(axis, [10.0**p for p in range(round(np.log10(least)), 1)])
 
 
 def _draw_curves(

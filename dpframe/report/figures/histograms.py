@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from dpframe.report.figures import drawing
+from dpframe.report.figures import drawing, scales
 from dpframe.report.figures.drawing import FAINT, INK, QUIET, Floats, Picture
 from dpframe.report.figures.points import has_several, told
 from dpframe.report.group import groups, same
@@ -224,9 +224,9 @@ def _draw_inverse(ax: Axes, histogram: Histogram) -> None:
     if min(missing) > 0:
         ax.axvspan(1 - min(missing), 1, **NAN, lw=0, zorder=0)
     ax.set_xlim(0, 1)
-    drawing.log_ticks(ax.xaxis, TICKS)
+    scales.log_ticks(ax.xaxis, TICKS)
     upper = ax.secondary_xaxis("top")
-    drawing.log_ticks(upper.xaxis, TICKS, [setting(tick - 0.5).replace("-", "−") for tick in TICKS])
+    scales.log_ticks(upper.xaxis, TICKS, [setting(tick - 0.5).replace("-", "−") for tick in TICKS])
     upper.tick_params(colors=QUIET)
 
 
@@ -265,7 +265,7 @@ def draw_total_variation(record: Record, found: Distances) -> Picture:
     ax.set(xscale="log", xlabel="bins", ylabel="total variation distance")
     ax.set_ylim(bottom=-0.01)
     most = 2 * max(map(max, found.values()))
-    drawing.log_ticks(ax.xaxis, [10.0**p for p in range(1, 5) if 10.0**p <= most])
+    scales.log_ticks(ax.xaxis, [10.0**p for p in range(1, 5) if 10.0**p <= most])
     return drawing.finish(
         picture,
         handles,

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from scipy import special
 
 from dpframe.report import words
-from dpframe.report.figures import curves, drawing
+from dpframe.report.figures import curves, drawing, scales
 from dpframe.report.figures.drawing import CLAIMED, INK, QUIET, TRUTH, Floats, Picture
 from dpframe.report.group import groups
 from dpframe.report.terminal.plots import Curve
@@ -147,7 +147,7 @@ def draw_threshold_curve(record: Record, found: dict[str, list[Cut]]) -> Picture
         if cell.claim is not None and cell.claim.kind == "gaussian-dp"
     }
     values = [v for _, cuts in shown for cut in cuts for v in cut[1:]]
-    scaled = drawing.scale(values, claims.values(), log=False)
+    scaled = scales.scale(values, claims.values(), log=False)
     picture, axes = drawing.grid(len(shown))
     look = drawing.named(0)
     point: Any = {"color": look.color, "marker": look.marker, "markerfacecolor": "white"}
@@ -163,7 +163,7 @@ def draw_threshold_curve(record: Record, found: dict[str, list[Cut]]) -> Picture
         ax.plot([c.threshold for c in cuts], places, **point, ls=drawing.DOTTED, zorder=3)
         exact = [(cut.threshold, scaled.place(cut.exact)) for cut in cuts if cut.exact >= 0]
         ax.plot([x for x, _ in exact], [y for _, y in exact], **EXACT)
-        drawing.dress(ax, "y", scaled)
+        scales.dress(ax, "y", scaled)
     drawing.name_axes(axes, "threshold", "μ")
     handles = [
         Line2D([], [], **point, ls=":", label=drawing.ESTIMATE),

@@ -10,9 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from dpframe.report.figures import drawing, points
-from dpframe.report.figures.drawing import CLAIMED, FAINT, INK, QUIET, TRUTH, Look, Picture, Scale
+from dpframe.report.figures import drawing, points, scales
+from dpframe.report.figures.drawing import CLAIMED, FAINT, INK, QUIET, TRUTH, Look, Picture
 from dpframe.report.figures.points import Line, Panel, Plan, Published
+from dpframe.report.figures.scales import Scale
 from dpframe.report.words import WORDS
 from dpframe.results.model import Record
 
@@ -52,7 +53,7 @@ def draw(
     spots = [spot for panel in panels for _, spot in panel.marks]
     published = points.all_published(spots, beside)
     references = [value for s in spots for value in (points.claimed(s), points.exact(s))]
-    scaled = drawing.scale(
+    scaled = scales.scale(
         [*published, *(value for spot in spots for value in points.values(spot))],
         [value for value in references if value is not None],
     )
@@ -108,7 +109,7 @@ def _draw(ax: Axes, panel: Panel, plan: Plan, scaled: Scale) -> None:
             if len(values) > 1:  # from the least to the largest of the replicates
                 ax.plot([x, x], [min(values), max(values)], color=look.color, lw=0.8, zorder=2.9)
     _name_coinciding(ax, panel, plan, scaled)
-    drawing.dress(ax, "y", scaled)
+    scales.dress(ax, "y", scaled)
 
 
 def _face(verdict: str | None, color: str) -> dict[str, Any]:
@@ -196,7 +197,7 @@ def _known(line: Line, name: str) -> list[tuple[float, float]]:
 def _set_horizontal_axis(axes: Sequence[Axes], values: list[float]) -> None:
     """Set the horizontal axis, the same in all panels."""
     first, last = values[0], values[-1]
-    log = first > 0 and last / first >= drawing.WIDE
+    log = first > 0 and last / first >= scales.WIDE
     for ax in axes:
         if log:
             ax.set_xscale("log")
@@ -206,7 +207,7 @@ def _set_horizontal_axis(axes: Sequence[Axes], values: list[float]) -> None:
             margin = 0.05 * (last - first)
             ax.set_xlim(first - margin, last + margin)
         if len(values) <= 8:
-            drawing.log_ticks(ax.xaxis, values)
+            scales.log_ticks(ax.xaxis, values)
 
 
 def _name(key: str) -> str:

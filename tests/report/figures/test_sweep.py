@@ -15,8 +15,8 @@ from dpframe.errors import DpframeError
 from dpframe.interfaces import registry
 from dpframe.report import figures
 from dpframe.report.figures import drawing as style
-from dpframe.report.figures.drawing import scale
 from dpframe.report.figures.points import Published
+from dpframe.report.figures.scales import scale
 from dpframe.results.store import as_record
 from dpframe.spec import load_audit
 

@@ -1,0 +1,173 @@
+"""Axes for losses: broken above for ∞ and, if logarithmic, below for values near 0."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter, NullLocator
+
+from dpframe.report import words
+from dpframe.report.figures.drawing import FAINT, INK
+
+DECADES = 3.0  # decades that a logarithmic axis reaches below the smallest claim, at most
+WIDE = 20.0  # values whose largest is so many times the smallest are drawn on a logarithmic axis
+
+
+class Scale(NamedTuple):
+    """The positions of losses on an axis."""
+
+    log: bool
+    low: float
+    high: float
+    infinite: bool  # true if there is a band for ∞
+    tiny: bool  # true if there is a band for values below `low`, 0 included
+
+    @property
+    def band(self) -> float:
+        """Width of a band: decades, or a share of the axis."""
+        return 0.13 * self._length
+
+    @property
+    def _length(self) -> float:
+        return math.log10(self.high / self.low) if self.log else self.high - self.low
+
+    def height(self, value: float) -> float:
+        """Return the position of a value as a share of the axis."""
+        low, high = self.limits
+        at = self.place(value)
+        if self.log:
+            return math.log(at / low) / math.log(high / low)
+        return (at - low) / (high - low)
+
+    def _shifted(self, value: float, by: float) -> float:
+        return value * 10**by if self.log else value + by
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Ends of the axis, bands included."""
+        edge = 0.04 * self._length
+        below = self.band if self.tiny else edge if self.log else edge / 2
+        above = self.band if self.infinite else edge
+        return self._shifted(self.low, -below), self._shifted(self.high, above)
+
+    def place(self, value: float) -> float:
+        """Return the position of a value; NaN if it has none."""
+        if value == math.inf:
+            return self._shifted(self.high, self.band * 0.55)
+        if value < self.low and self.tiny:
+            return self._shifted(self.low, -self.band * 0.55)
+        return min(max(value, self.low), self.high)
+
+    def places(self, values: Iterable[float]) -> list[float]:
+        """Return the positions of several values."""
+        return [self.place(value) for value in values]
+
+    def columns(
+        self, marks: Iterable[tuple[float, float | None]]
+    ) -> tuple[list[float], list[float]]:
+        """Return x and the positions of the values that are known."""
+        known = [(x, self.place(value)) for x, value in marks if value is not None]
+        return [x for x, _ in known], [y for _, y in known]
+
+
+def scale(
+    values: Iterable[float], anchors: Iterable[float] = (), *, log: bool | None = None
+) -> Scale:
+    """Return a scale on which losses can be told apart.
+
+    Args:
+        values: losses, 0 and ∞ among them.
+        anchors: claimed and exact losses: a logarithmic axis goes `DECADES` below the smallest.
+        log: whether it is logarithmic; default: if the values are far apart.
+    """
+    known = [value for value in values if not math.isnan(value)]
+    fixed = [a for a in anchors if math.isfinite(a) and a > 0]
+    positive = [v for v in (*known, *fixed) if math.isfinite(v) and v > 0]
+    infinite = math.inf in known
+    if not positive:
+        return Scale(False, 0.0, 1.0, infinite, False)
+    high = max(positive)
+    floor = min(fixed, default=high) / 10**DECADES if fixed else 0.0
+    seen = [v for v in positive if v >= floor]
+    if log is None:
+        log = high / min(fixed or seen) > WIDE
+    if not log:
+        return Scale(False, 0.0, high * 1.02, infinite, False)
+    low = min([v for v in seen if v >= min(fixed or seen) / 10] or seen)
+    tiny = any(v < low for v in known)
+    return Scale(True, low, max(high, low * 10) * 1.05, infinite, tiny)
+
+
+def dress(ax: Axes, which: str, scaled: Scale) -> None:
+    """Set the limits and ticks of an axis, and mark where it is broken.
+
+    Args:
+        ax: the panel.
+        which: x or y.
+        scaled: the positions of its values.
+    """
+    getattr(ax, f"set_{which}scale")("log" if scaled.log else "linear")
+    getattr(ax, f"set_{which}lim")(*scaled.limits)
+    axis: Axis = getattr(ax, f"{which}axis")
+    ticks = decades(scaled.low, scaled.high) if scaled.log else _even(scaled.low, scaled.high)
+    texts = [words.setting(tick) for tick in ticks]
+    if scaled.infinite:
+        ticks, texts = [*ticks, scaled.place(math.inf)], [*texts, "∞"]
+        _cut(ax, which, scaled._shifted(scaled.high, scaled.band * 0.12))
+    if scaled.tiny:
+        rounded = float(f"{scaled.low:.1g}")
+        lowest = scaled._shifted(scaled.low, -scaled.band * 0.55)
+        ticks, texts = [*ticks, lowest], [*texts, f"<{words.setting(rounded)}"]
+        _cut(ax, which, scaled._shifted(scaled.low, -scaled.band * 0.12))
+    log_ticks(axis, ticks, texts)
+
+
+def log_ticks(axis: Axis, values: Sequence[float], texts: Sequence[str] | None = None) -> None:
+    """Set ticks at these values and nowhere else."""
+    axis.set_major_locator(FixedLocator(list(values)))
+    axis.set_major_formatter(FixedFormatter(list(texts or map(words.setting, values))))
+    axis.set_minor_locator(NullLocator())
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _cut(ax: Axes, which: str, at: float) -> None:
+    """Draw two short strokes across the axis where it is broken."""
+    across = ax.get_yaxis_transform() if which == "y" else ax.get_xaxis_transform()
+    place = ([0.0], [at]) if which == "y" else ([at], [0.0])
+    strokes = [(-1.0, -0.9), (1.0, 0.1), (1.0, 0.9), (-1.0, -0.1), (-1.0, -0.9)]
+    marker: Any = [(x, y) if which == "y" else (y, x) for x, y in strokes]
+    ax.plot(
+        *place,
+        marker=marker,
+        transform=across,
+        clip_on=False,
+        markersize=5,
+        color="white",
+        markeredgecolor=INK,
+        markeredgewidth=0.5,
+        zorder=5,
+    )
+    line = ax.axhline if which == "y" else ax.axvline
+    line(at, color=FAINT, lw=0.5, ls=(0, (1, 1)), zorder=0.5)
+
+
+def decades(low: float, high: float) -> list[float]:
+    """Return ticks of a logarithmic axis: powers of ten, or finer ones if these are too few."""
+    begin, end = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    every = max(1, round((end - begin) / 6))
+    ticks = [10.0**p for p in range(begin, end + 1, every) if low <= 10.0**p <= high]
+    if len(ticks) >= 2:
+        return ticks
+    fine = [m * 10.0**p for p in range(begin, end + 1) for m in (1, 2, 5)]
+    return [tick for tick in fine if low <= tick <= high] or [low, high]
+
+
+def _even(low: float, high: float) -> list[float]:
+    step = 10.0 ** math.floor(math.log10(max(high - low, 1e-12)))
+    step = next(s for s in (step / 5, step / 2, step, 2 * step) if (high - low) / s <= 6)
+    first = math.ceil(low / step)
+    return [round(i * step, 12) for i in range(first, math.floor(high / step + 1e-9) + 1)]
