@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dpframe.report import group, words
+from dpframe.report.group import Group
 from dpframe.report.sentences import Kind, outcome
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
 from dpframe.results.model import CellRecord, Record
@@ -26,23 +27,58 @@ class Mechanism(NamedTuple):
     """The results of one mechanism."""
 
     label: str
-    tallies: list[tuple[str, str]]  # state, and its count in words
-    worst: str
-    where: str | None
+    tallies: list[tuple[str | None, str]]  # states, each with its count in words
+    worst: str  # the worst cell, or why there is none
+    several: bool  # true if it is the worst of several cells
+    tested: bool
+    decided: bool
 
 
 def mechanisms(record: Record) -> Iterator[Mechanism]:
-    """Summarise each mechanism: its verdicts, and its worst cell in words."""
-    several = group.repeated(record.cells)
-    for label, cells in group.by_mechanism(record).items():
-        tallies = [(verdict or "silent", text) for verdict, text in group.tallies(cells)]
-        cell = group.worst(cells)
-        yield Mechanism(
-            label,
-            tallies or [("failed", "skipped")],
-            "nothing was tested" if cell is None else group.measure(cell),
-            None if cell is None else group.worst_place(cell, repeated=several),
-        )
+    """Summarise each mechanism: its verdicts, and its worst cell in words.
+
+    Mechanisms that were only skipped are named too: nothing is known of them.
+    """
+    members: dict[str, list[Group]] = {}
+    for one in group.groups(record.cells):
+        members.setdefault(one.names[0], []).append(one)
+    for label, found in members.items():
+        cells = [cell for one in found for spot in one.spots for cell in spot.cells]
+        ran = [cell for cell in cells if cell.status == "ok"]
+        decided = {cell.verdict for cell in ran} != {"inconclusive"}
+        worst, several = _worst(ran, found)
+        yield Mechanism(label, group.tallies(cells), worst, several, bool(ran), decided)
+    for label in dict.fromkeys(skip.mechanism for skip in record.skipped):
+        if label not in members:
+            skipped: list[tuple[str | None, str]] = [("failed", "– skipped")]
+            yield Mechanism(label, skipped, "nothing was tested", False, False, True)
+
+
+def _worst(ran: list[CellRecord], found: list[Group]) -> tuple[str, bool]:
+    """Describe the worst of the cells that ran, and say if it is one of several."""
+    cell = group.worst(ran)
+    if cell is None:
+        return "nothing was tested", False
+    weight = group.weight(cell)
+    if len(ran) > 1 and weight is not None and weight.lower <= 0:
+        return "nothing certified in any cell", False
+    mixed = cell.verdict == "inconclusive" and len({other.verdict for other in ran}) > 1
+    of = ", inconclusive" if mixed else ""
+    return f"{group.measure(cell)}{of}{_place(cell, found)}", len(ran) > 1
+
+
+def _place(cell: CellRecord, found: list[Group]) -> str:
+    """Name attack and estimator, if they differ, and the swept values."""
+    parts = [part for part in group.telling(found) if part]
+    if cell.is_searched:
+        parts = [1, *(part for part in parts if part != 1)]
+    labels = (cell.mechanism.label, cell.attack.label, cell.estimator.label)
+    by = " · ".join(labels[part] for part in parts)
+    keys = dict.fromkeys(key for one in found for key in one.keys if key in cell.swept)
+    place = group.settings({key: cell.swept[key] for key in keys}, keys)
+    if any(len(spot.cells) > 1 for one in found for spot in one.spots):
+        place.append(f"repeat {cell.repeat}")
+    return (f", by {by}" if by else "") + (f", at {' '.join(place)}" if place else "")
 
 
 class Estimator(NamedTuple):

@@ -285,16 +285,6 @@ def tallies(cells: Iterable[CellRecord]) -> list[tuple[str | None, str]]:
     return [(v, f"{SYMBOL[v]} {counts[v]} {WORDS[v]}") for v in SYMBOL if counts[v]]
 
 
-def by_mechanism(record: Record) -> dict[str, list[CellRecord]]:
-    """Return the cells of each mechanism; a mechanism that was only skipped has none."""
-    members: dict[str, list[CellRecord]] = {}
-    for cell in record.cells:
-        members.setdefault(cell.mechanism.label, []).append(cell)
-    for skip in record.skipped:
-        members.setdefault(skip.mechanism, [])
-    return members
-
-
 def sources(record: Record) -> dict[str, str]:
     """Return the source of each estimator's numbers; old records name none."""
     return {
@@ -388,9 +378,3 @@ def told_apart(lower: float, claimed: float) -> tuple[str, str]:
         if (lower > claimed) == (as_float(shown[0]) > as_float(shown[1])):
             break
     return shown
-
-
-def worst_place(cell: CellRecord, *, repeated: bool) -> str:
-    """Say by which attack and estimator, and where in the sweep, a cell was found the worst."""
-    where = place(cell, repeated=repeated)
-    return ", ".join(filter(None, [f"{cell.attack.label} · {cell.estimator.label}", where]))

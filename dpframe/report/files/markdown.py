@@ -75,7 +75,7 @@ def _overview(record: Record, cap: int) -> str:
         (
             plain(one.label),
             ", ".join(plain(text) for _, text in one.tallies),
-            plain(one.worst + (f" ({one.where})" if one.where else "")),
+            plain(one.worst),
         )
         for one in every[:cap]
     ]

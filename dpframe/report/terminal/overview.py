@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from dpframe.report import words
-from dpframe.report.group import Group, is_unexpected, measure, settings, telling, weight, worst
+from dpframe.report.content import mechanisms
+from dpframe.report.group import Group, is_unexpected, settings
 from dpframe.report.sentences import NO_REASON, caveats, expectations, verdict
 from dpframe.report.sentences import worst as worst_of
 from dpframe.report.terminal.ink import GAP, STYLE, Ink, padded
-from dpframe.report.terminal.legend import tally_texts
 from dpframe.report.versions import Versions, blocks, versions
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
 from dpframe.results.model import CellRecord, Record
@@ -31,66 +31,28 @@ NARROW = 16
 # Results by mechanism, and the worst cell of each in words.
 
 
-def overview(record: Record, found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
-    """Summarise each mechanism in a few lines, because tables may have scrolled away.
-
-    Mechanisms that were only skipped are named too: nothing is known of them.
-    """
-    members: dict[str, list[Group]] = {}
-    for group in found:
-        members.setdefault(group.names[0], []).append(group)
-    left_out = [skip.mechanism for skip in record.skipped if skip.mechanism not in members]
-    if len(record.cells) <= len(members) and not left_out:
+def overview(record: Record, ink: Ink, width: int) -> Iterator[Text]:
+    """Summarise each mechanism in a few lines, because tables may have scrolled away."""
+    results = list(mechanisms(record))
+    if len(record.cells) == len(results) and all(one.tested for one in results):
         return  # the table says all of it
-    names = {name: ink.line(name) for name in [*members, *left_out]}
-    lead = max((Text(name).cell_len for name in names.values()), default=0) + GAP
+    names = [ink.line(one.label) for one in results]
+    lead = max((Text(name).cell_len for name in names), default=0) + GAP
     beside = lead - GAP <= width * WIDEST_NAME
     indent = lead if beside else min(GAP, width // 8)
-    for label, name in names.items():
+    for name, one in zip(names, results, strict=True):
         if not beside:
             yield from ink.folded(name, "bold", width)
         start = name if beside else ""
-        for text in _results(members.get(label, []), ink, width - indent):
-            for line in ink.wrapped(text, width - indent):
-                yield Text.assemble((padded(start, indent), "bold"), line)
-                start = ""
-
-
-def _results(groups: list[Group], ink: Ink, width: int) -> Iterator[Text]:
-    if not groups:
-        yield ink.text("– skipped: nothing was tested", STYLE["failed"])
-        return
-    spots = [spot for group in groups for spot in group.spots]
-    yield ink.joined(tally_texts(spots, ink), width)
-    ran = [cell for spot in spots for cell in spot.done]
-    cell = worst(ran)
-    if cell is None:
-        yield ink.text("nothing was tested", STYLE["failed"])
-        return
-    verdicts = {cell.verdict for cell in ran}
-    found = weight(cell)
-    if len(ran) > 1 and found is not None and found.lower <= 0:
-        yield ink.text("nothing certified in any cell")
-        return
-    which = "worst: " if len(ran) > 1 else ""
-    of = ", inconclusive" if cell.verdict == "inconclusive" and len(verdicts) > 1 else ""
-    yield ink.text(f"{which}{measure(cell)}{of}{_place(cell, groups)}")
-    if verdicts == {"inconclusive"}:
-        yield ink.text("nothing was decided", STYLE["inconclusive"])
-
-
-def _place(cell: CellRecord, groups: list[Group]) -> str:
-    """Name attack and estimator, if they differ, and the swept values."""
-    parts = [part for part in telling(groups) if part]
-    if cell.is_searched:
-        parts = [1, *(part for part in parts if part != 1)]
-    labels = (cell.mechanism.label, cell.attack.label, cell.estimator.label)
-    by = " · ".join(labels[part] for part in parts)
-    keys = dict.fromkeys(key for group in groups for key in group.keys if key in cell.swept)
-    place = settings({key: cell.swept[key] for key in keys}, keys)
-    if any(len(spot.cells) > 1 for group in groups for spot in group.spots):
-        place.append(f"repeat {cell.repeat}")
-    return (f", by {by}" if by else "") + (f", at {' '.join(place)}" if place else "")
+        tallies = [ink.text(text, STYLE[state]) for state, text in one.tallies]
+        texts = [ink.joined(tallies, width - indent)]
+        which = "worst: " if one.several else ""
+        texts.append(ink.text(f"{which}{one.worst}", "" if one.tested else STYLE["failed"]))
+        if not one.decided:
+            texts.append(ink.text("nothing was decided", STYLE["inconclusive"]))
+        for line in (line for text in texts for line in ink.wrapped(text, width - indent)):
+            yield Text.assemble((padded(start, indent), "bold"), line)
+            start = ""
 
 
 # Unmet expectations, failed, inconclusive and skipped cells, in groups.

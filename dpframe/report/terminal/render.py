@@ -51,7 +51,7 @@ def render(record: Record, console: Console, *, numbers: bool = False) -> None:
     for part in (
         issues(record, found, ink),
         matrix(record, ink, width),
-        overview(record, found, ink, width),
+        overview(record, ink, width),
     ):
         if lines := list(part):
             _print(console, [*lines, blank])

@@ -317,7 +317,7 @@ def test_every_word_of_the_tables_is_explained_and_counts_say_what_they_count(fi
         assert f"<dt>{word}</dt>" in figure_2
     assert "make a cell, named mechanism · attack · estimator · setting" in " ".join(text.split())
     assert "by any event of its decisions" in text
-    assert "nothing certified, claimed 0.1" in text
+    assert "nothing certified in any cell" in text
     plain = made_records.cell() | {"expected": None, "statistic": {"name": "DecisionCounts"}}
     alone = document(as_record(made_records.record([plain], multiplicity="none")))
     assert "<dt>expectation</dt>" not in alone
