@@ -99,3 +99,10 @@ def test_nothing_is_drawn_where_nothing_was_bet(found: Record) -> None:
         cell["estimate"]["wealth"] = []
     contents["digest"] = None
     assert "Growth" not in shown(Record.model_validate(contents))
+
+
+def test_a_title_that_is_too_wide_is_cut_in_the_letters_of_the_console(found: Record) -> None:
+    for encoding, dots in (("utf-8", "…"), ("ascii", "...")):
+        text = shown(found, 20, encoding)
+        assert dots in text
+        assert max(map(len, text.splitlines())) <= 20

@@ -476,7 +476,11 @@ def _panel(line: growth.Line, ink: Ink, size: tuple[int, int]) -> list[Text]:
     cell, _, points, level = line.first
     title = _title(cell, growth.named(line, [one.name for one in line.cells]), ink)
     title.no_wrap = True
-    title.truncate(size[0], overflow="ellipsis", pad=True)
+    if title.cell_len > size[0]:
+        dots = ink.plain("…")
+        title.truncate(size[0] - len(dots), overflow="crop")
+        title.append(dots)
+    title.truncate(size[0], pad=True)
     axis, upright = _draws(points[0][0], points[-1][0]), _wealth(points, level)
     return [title, *draw(_interpolated(points), (), ("", ""), axis, size, ink, upright)]
 
