@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dpframe.sampling.address import THREEFRY, blocks
+from dpframe.sampling.cipher import THREEFRY, blocks
 
 _LOOP_OF_THEIR_OWN: Final = range(1 << 12, (1 << 18) + 1)
 """Numbers of draws that are made, on a CPU, before anything else; more would leave its cache.
