@@ -93,6 +93,7 @@ SLOW = {
     "docs/how-to/search-for-a-violation.md",
     "docs/how-to/search-your-data.md",
     "docs/how-to/write-a-mechanism.md",
+    "docs/how-to/write-an-attack-or-estimator.md",
     "docs/reference/spec.md",
     "docs/sharp-edges.md",
 }

@@ -21,7 +21,7 @@ WHOLE = {
     "calibration": ["audit.trials=2000"],
     "calibration-estimates": ["audit.trials=2000"],
 }
-SOME = [("quick", []), ("adept-spread", ["audit.repeats=5"]), ("dptext", ["pair.dim=[1, 2]"])]
+SOME = [("quick", []), ("adept-spread", ["audit.repeats=5"])]
 """The default run."""
 APART = ("libraries", "density-estimation")
 """Specs that have tests of their own: a plugin's; the other paper's, which check the same."""

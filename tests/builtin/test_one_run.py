@@ -95,9 +95,9 @@ def test_bounds_are_those_of_the_best_number_of_guesses(delta: float) -> None:
 
 @pytest.fixture(scope="module")
 def answers() -> Any:
-    """Counts of 400 randomised responses of 64 canaries: each answer true with e^ε/(1 + e^ε)."""
+    """Counts of 200 randomised responses of 64 canaries: each answer true with e^ε/(1 + e^ε)."""
     rng = np.random.default_rng(5)
-    members = rng.random((400, CANARIES)) < 0.5
+    members = rng.random((200, CANARIES)) < 0.5
     told = members ^ (rng.random(members.shape) > special.expit(EPSILON))
     runs = np.stack([told + rng.random(members.shape) / 2, members], axis=1)
     return [counted(run[None]) for run in runs]

@@ -262,6 +262,7 @@ def test_a_search_finds_the_data_that_break_a_function() -> None:
     assert cell.pair.use == "records"
 
 
+@pytest.mark.slow
 def test_a_search_that_finds_nothing_says_over_how_many_pairs() -> None:
     record = search_violation(
         careful, TABLE, schema=SCHEMA, adjacency="replace", epsilon=1.0, trials=3_000, seconds=300

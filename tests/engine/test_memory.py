@@ -124,6 +124,7 @@ def test_more_chunks_than_the_device_can_number(monkeypatch: pytest.MonkeyPatch)
     assert message.startswith("audit.trials = 9007199254740992: mechanism 'flip' with pair")
 
 
+@pytest.mark.slow
 def test_small_audits_are_not_refused_and_large_ones_take_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

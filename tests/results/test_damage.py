@@ -20,7 +20,7 @@ from dpframe.results.store import dumps, read
 from dpframe.results.verdict import judged, totals
 
 OLD = Path(__file__).with_name("before_digests.json")
-TIMES = int(os.environ.get("DPFRAME_DAMAGE", "200"))
+TIMES = int(os.environ.get("DPFRAME_DAMAGE", "120"))
 """Damaged records of each kind; a second for each thousand."""
 
 

@@ -56,6 +56,7 @@ def score(attack: Any = None, outputs: Any = OUTPUTS) -> list[bool]:
     return np.asarray(Program(function, ())(attack or MajorityVote(), (), outputs)).tolist()
 
 
+@pytest.mark.slow
 def test_a_program_is_lowered_once(kept: Path, lowered: list[int]) -> None:
     assert [score() for _ in range(3)] == [VOTES] * 3
     assert len(lowered) == len(list(kept.iterdir())) == 1

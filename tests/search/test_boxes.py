@@ -272,6 +272,7 @@ def test_half_of_the_time_goes_into_beginning_pairs(monkeypatch: pytest.MonkeyPa
     assert searched(boxes.clipped_mean, 1.0, 2_000, run=run).search.pairs == 8
 
 
+@pytest.mark.slow
 def test_a_round_that_time_ends_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     part, drawn = black_box_draws.BlackBoxDraws._answers, []
 

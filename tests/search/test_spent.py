@@ -61,6 +61,7 @@ def test_short_times_are_not_put_down(monkeypatch: pytest.MonkeyPatch) -> None:
     assert store.load(STREAM, "spent") is None
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_where_its_time_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(black_box_arms.BlackBoxArm, "paces", ([1e-5], [1e-5]))
     store, run = Store(), {"seconds": 600.0, "stop": "never"}

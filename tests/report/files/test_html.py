@@ -185,8 +185,9 @@ def test_no_text_gets_out_of_its_place():
     assert "<script>alert(1)" in Page(document(record)).text
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain")
-@pytest.mark.parametrize("number", [2_500, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [2_500, 10_000])
 def test_many_cells(number):
     cell = made_records.cell()
     places = [{"a": i % 100, "b": i // 100} for i in range(number)]
