@@ -12,13 +12,13 @@ from support import small_audits
 from support.black_boxes import sample_in_this_process
 
 from dpframe import HostMechanism, PureDP, host_mechanism
-from dpframe.commands import plan as commands_plan
 from dpframe.commands.audit import make_plan
 from dpframe.commands.plan import outlook
 from dpframe.engine import resources as box_duration
 from dpframe.engine.resources import planned_calls
 from dpframe.report.terminal.plan import render_plan
 from dpframe.workers import in_process as here
+from dpframe.workers import pool
 from dpframe.workers.in_process import Here
 
 
@@ -75,7 +75,7 @@ CLOCK = [0.0]
 
 
 def rehearsed(monkeypatch: pytest.MonkeyPatch, seconds: float, trials: int = 20) -> Any:
-    monkeypatch.setattr(commands_plan, "Workers", Here)
+    monkeypatch.setattr(pool, "Workers", Here)
     for module in (box_duration, here):
         monkeypatch.setattr(module, "time", types.SimpleNamespace(monotonic=lambda: CLOCK[0]))
     spec = small_audits.document(
