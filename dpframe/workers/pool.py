@@ -318,6 +318,7 @@ class _Worker:
                 left = request._replace(first=request.first + done)
                 try:
                     frame = self._hear(request, shape, deadline)
+                    self.at_rest = frame.header["tell"] != "outputs"
                     found = drawn(frame, left, shape, called(kind))
                 except (Gone, NoFrameError) as error:
                     gone = error if isinstance(error, Gone) else self.process.refused(error)
@@ -326,7 +327,6 @@ class _Worker:
                     self._begin(left, shape)
                     continue
                 under_way.end(self, time.monotonic())
-                self.at_rest = found is None
                 if found is None:
                     return
                 self.told = told_in(frame)
