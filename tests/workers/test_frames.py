@@ -284,6 +284,21 @@ def test_the_end_comes_after_the_last_chunk_and_not_before() -> None:
             drawn(done, LEFT._replace(first=first), None, "sample")
 
 
+def test_no_more_chunks_come_than_are_left() -> None:
+    for chunks in (4, 5):
+        told = {**OUTPUTS, "chunks": chunks, "shape": [8 * chunks, 3]}
+        frame = Frame(told, np.ones((8 * chunks, 3)).tobytes())
+        assert takes(packed(frame, KEY), SHAPES["numbers"]) == (chunks == 4)
+
+
+def test_fields_end_where_they_should() -> None:
+    content = b"beyond"
+    lengths = struct.pack("<QQ", len(content), 0)
+    tag = blake2b(bytes([18]) + lengths + content, digest_size=16, key=KEY).digest()
+    with pytest.raises(NoFrameError):
+        frames.unpack(Packet(MARK + bytes([18]) + tag + lengths, bytearray(content)), KEY)
+
+
 @pytest.mark.parametrize("number", ["x", "1/0", "0x1p99999", "1" * 9999, "nan/2", ""])
 def test_what_a_query_tells_is_a_number(number: str) -> None:
     told = {"tell": "queried", "raised": None, "form": "a number", "numbers": [number]}
