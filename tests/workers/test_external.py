@@ -223,9 +223,9 @@ def test_state_is_built_once(box: str) -> None:
 
 def test_an_exception_is_an_answer_or_a_fault(box: str) -> None:
     (header, content), _ = asked("raise", box)
-    assert "raises KeyError at box.py:16" in header["words"].values()
+    assert "raises KeyError at box.py:37" in header["words"].values()
     (messages, _), _ = asked("raise", box, messages=True)
-    assert "raises KeyError at box.py:16: 'record # of #'" in messages["words"].values()
+    assert "raises KeyError at box.py:37: 'record # of #'" in messages["words"].values()
     assert Answers(np.frombuffer(content, "<u8").reshape(header["shape"])).raised.all()
     ((told, _),) = asked("raise", box, raises=False)
     assert told["blame"] == "KeyError: 'record 17 of 20' (box.py:16)"

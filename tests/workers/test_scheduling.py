@@ -85,6 +85,7 @@ class Process:
     def __init__(self, interpreter: str | None, remarks: Any) -> None:
         self.interpreter, self.alive = interpreter, True
         self.holds: int | None = None
+        self.imported = ""
 
 
 @pytest.fixture
