@@ -230,6 +230,15 @@ def unplayable(pair: Pair) -> str | None:
     return None
 
 
+def unmade(pair: Pair) -> str | None:
+    """Why only a box in another environment can be given the datasets of a pair; None if any can.
+
+    A dataset whose library is missing here says so in an attribute `unmade`.
+    """
+    found = (getattr(type(data), "unmade", None) for data in (pair.d0, pair.d1))
+    return next((text for text in found if isinstance(text, str)), None)
+
+
 def untraceable(pair: Pair) -> str | None:
     """Why a mechanism that JAX traces cannot be given the datasets of a pair; None if it can.
 

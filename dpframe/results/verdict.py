@@ -13,6 +13,7 @@ VIOLATED: Literal["violated"] = "violated"
 CONSISTENT: Literal["consistent"] = "consistent"
 INCONCLUSIVE: Literal["inconclusive"] = "inconclusive"
 MET, UNMET, NOT_RUN = 0, 1, 3
+TOGETHER = "refuted by all pairs together"
 _TOO_RARE = (
     "the deciding event is rarer than float32 sampling resolves: "
     'repeat with [run] precision = "float64"'
@@ -143,6 +144,17 @@ def _verdict(
     return CONSISTENT, f"no violation found; {_shown(cell)}"
 
 
+def is_refuted_together(cell: CellRecord) -> bool:
+    """True if all pairs of a search together refute a claim that the bound of none exceeds."""
+    return cell.verdict == VIOLATED and (cell.reason or "").startswith(TOGETHER)
+
+
+def _down(bound: float) -> str:
+    """Write a bound with three digits, rounded down."""
+    digits = 2 - math.floor(math.log10(bound)) if bound > 0 else 2
+    return f"{math.floor(bound * 10**digits) / 10**digits:.3g}"
+
+
 def _violated(cell: CellRecord) -> str:
     assert cell.basis is not None
     assert cell.estimate is not None
@@ -153,8 +165,8 @@ def _violated(cell: CellRecord) -> str:
         return f"loss certified above {lower:.4g} at δ = {delta:.3g}, claimed {claimed:.4g}"
     if cell.search is not None and cell.search.pairs:
         return (
-            f"the claim ε = {claimed:.4g} at δ = {delta:.3g} is rejected by the bets on all pairs "
-            f"together; the bound of this pair alone, {lower:.4g}, is not above it"
+            f"{TOGETHER}; best single pair ≥ {_down(lower)}, claimed {claimed:.4g} at δ = "
+            f"{delta:.3g}"
         )
     if cell.p_value <= 1 - cell.estimate.confidence:
         return (

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from dpframe.claims import Claim
 from dpframe.common.machine import at_work, free_bytes, within
 from dpframe.common.text import raised_in, shown
-from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.interfaces.pair import EQUAL, Pair, equal, unplayable, untraceable
+from dpframe.interfaces.mechanism import ForeignMechanism, HostMechanism
+from dpframe.interfaces.pair import EQUAL, Pair, equal, unmade, unplayable, untraceable
 from dpframe.spec.audit import Cell, Choice, Search, Skip, cell_ids
 from dpframe.spec.document import Document, dotted
 from dpframe.spec.expect import Coordinates, Rules
@@ -176,6 +176,12 @@ class Grid:
                     usable = False
                     hint = f"{mechanism} is one that JAX traces"
                     self._problems.add(source.path, f"{source}: {problem}", _with(_of(pair)), hint)
+            if usable and not isinstance(plain, ForeignMechanism):
+                problem = unmade(pair)
+                if problem is not None:
+                    usable = False
+                    hint = f"{mechanism} runs in this interpreter"
+                    self._problems.add(source.path, f"{source}: {problem}", hint)
             self._targets[key] = self._meet(mechanism, plain, source, pair) if usable else None
         return self._targets[key]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +12,16 @@ from support.black_boxes import sample_in_this_process
 
 import dpframe
 from dpframe import HostMechanism, PureDP, SpecFile
+from dpframe.builtin.neighbourhoods.records import RecordEdits
 from dpframe.builtin.pairs.pairs import Records
+from dpframe.commands.audit import load
 from dpframe.errors import SpecError
-from dpframe.interfaces.pair import same
+from dpframe.interfaces.pair import same, unmade
 from dpframe.interfaces.plugin_files import beside
 from dpframe.report.witness import as_toml
+from dpframe.sampling.content import data_digest
 from dpframe.testing import check_pair
+from dpframe.workers.program import plain_data
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -328,3 +333,92 @@ def test_mistakes_in_a_spec_have_a_line(tmp_path: Path, pair: str, line: int, sa
         dpframe.audit(str(spec(tmp_path, pair)), plugins=[Mean])
     assert f"spec.toml:{line}: " in str(found.value)
     assert says in str(found.value)
+
+
+# --- as the author's code gave them
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        np.array([[0.5], [1.0]]),
+        np.array([0.5, 1.0]),
+        np.array([[0.5], [1.0]], np.float32),
+        np.array([[1], [2]], np.int16),
+        {"a": np.array([1, 2], np.uint8), "b": np.array([0.5, 1.0], np.float16)},
+        [[1.0], [2.0]],
+        [1.0, 2.0],
+    ],
+)
+def test_arrays_keep_their_axes_and_types(table: Any) -> None:
+    params = dpframe.records_params(table, adjacency="replace", beyond=False)
+    edits = RecordEdits.from_params(params)
+    for pair in list(edits.propose(np.random.default_rng(0), ()))[:8]:
+        for one in (pair, type(pair).from_params(pair.params())):
+            for data in (one.d0, one.d1):
+                both: Any = [(data, table)]
+                if isinstance(table, dict):
+                    both = zip(data.values(), table.values(), strict=True)
+                for own, given in both:
+                    assert type(own) is type(given)
+                    assert np.shape(own)[1:] == np.shape(given)[1:]
+                    assert np.asarray(own).dtype == np.asarray(given).dtype
+    assert RecordEdits.from_params(edits.params()) == edits
+
+
+def test_a_type_that_does_not_hold_the_cells_gives_way_on_both_sides() -> None:
+    edit = {"replace": 0, "by": [300]}
+    pair = Records(table=[[1], [2]], edit=edit, form="integers", types=["uint8"])
+    assert (pair.d0.dtype, pair.d1.dtype) == (np.int64, np.int64)
+    with pytest.raises(ValueError, match="1 columns, and 2 types"):
+        Records.from_params({"table": [1], "edit": {"remove": 0}, "types": ["int8", "int8"]})
+
+
+@pytest.fixture
+def no_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+
+
+FRAME = {
+    "table": {"age": [31, 47, 12], "sex": ["m", "f", "m"]},
+    "form": "frame",
+    "types": ["float32", 'category["m", "f", "x"]'],
+}
+
+
+@pytest.mark.usefixtures("no_pandas")
+def test_a_frame_for_a_box_elsewhere_takes_no_pandas_here(tmp_path: Path) -> None:
+    pair = Records.from_params({**FRAME, "edit": {"replace": 0, "by": [200, "unknown"]}})
+    pair.check()
+    assert "takes pandas" in str(unmade(pair))
+    age, sex = pair.d1.columns
+    assert (age[0], age[1].tolist()) == ("float32", [200.0, 47.0, 12.0])
+    assert sex == ["category", [3, 1, 0], ["m", "f", "x", "unknown"], False]
+    assert plain_data.pack(pair.d0)[:1] == b"P"
+    assert data_digest((pair.d0, pair.d1)) != data_digest((pair.d0, pair.d0))
+    RecordEdits.from_params({**FRAME, "adjacency": "replace"})
+    box = tmp_path / "box.py"
+    box.write_text("def prepare(params, data):\n    return lambda: 0\n")
+    elsewhere = {"use": "program", "params": {"module": str(box)}}
+    tables = {
+        "schema": 1,
+        "audit": {"name": "t", "trials": 100},
+        "search": {"use": "records", "params": {**FRAME, "adjacency": "replace"}},
+    }
+    assert len(load({**tables, "mechanism": [elsewhere]}, plugins=[box]).cells) == 1
+    with pytest.raises(SpecError, match="takes pandas"):
+        load({**tables, "mechanism": [{"use": "records-mean"}]}, plugins=[Mean])
+
+
+def test_a_frame_made_elsewhere_is_the_one_made_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    pandas = pytest.importorskip("pandas")
+    params = {**FRAME, "edit": {"replace": 0, "by": [200, "x"]}}
+    here = Records.from_params(params).d1
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "pandas", None)
+        packed = plain_data.pack(Records.from_params(params).d1)
+    pandas.testing.assert_frame_equal(plain_data.unpack(packed), here)
+    given = pandas.DataFrame({"age": [1.0, 2.0], "sex": pandas.Categorical(["m", "f"])})
+    own = dpframe.records_params(given.astype({"age": "float32"}), adjacency="replace")
+    (pair, *_) = RecordEdits.from_params(own).propose(np.random.default_rng(0), ())
+    assert [str(dtype) for dtype in pair.d0.dtypes] == ["float32", "category"]

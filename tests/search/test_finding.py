@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import math
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import dpframe
 from dpframe import Neighbourhood, Values
+from dpframe.report.terminal.render import render
 from dpframe.search.leaks import most_telling
 from dpframe.search.search import SearchRun
 from dpframe.search.wealth import Seen, Wealth
@@ -65,6 +68,21 @@ def test_a_bound_above_the_claim_comes_with_its_refutation_only(
     monkeypatch.setattr(SearchRun, "is_refuted", lambda _: True)
     (cell,) = dpframe.audit(spec, plugins=[Shifted]).cells
     assert cell.estimate.epsilon_lower == 1.5
+
+
+def test_reports_say_if_all_pairs_together_refute_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound of the witness alone is below the claim."""
+    monkeypatch.setattr(Wealth, "bound", lambda *_: 0.9789)
+    half = [{"use": "laplace-half-scale", "params": {"epsilon": 1.0, "sensitivity": 1.0}}]
+    record = dpframe.audit({**NULL, "mechanism": half}, plugins=[Shifted])
+    (cell,) = record.cells
+    assert cell.verdict == "violated"
+    told = "refuted by all pairs together; best single pair ≥ 0.978"
+    assert str(cell.reason).startswith(told)
+    file = io.StringIO()
+    render(record, Console(file=file, width=200))
+    assert f"✗ {told.partition(';')[0]}" in file.getvalue()  # in the table
+    assert told in file.getvalue()
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
@@ -17,8 +18,8 @@ from dpframe.builtin.neighbourhoods.planned import planned
 from dpframe.builtin.neighbourhoods.schema import SWITCHES, Column, Switches, known_columns
 from dpframe.builtin.pairs import table as tables
 from dpframe.builtin.pairs.pairs import GivenTable, Records, made_of_rows
-from dpframe.builtin.pairs.plain import frozen, of_frame, written
-from dpframe.builtin.pairs.table import Form, Row, Rows, Table, count
+from dpframe.builtin.pairs.plain import frozen, of_frame, scalar, written
+from dpframe.builtin.pairs.table import CATEGORY, Form, Row, Rows, Table, count
 
 TYPED = ("array", "integers", "arrays", "frame", "xy")
 """Forms in which a column has a type: a missing value is NaN, and numbers are floats."""
@@ -130,6 +131,9 @@ class RecordEdits(Neighbourhood, name="records"):
     "arrays", a dict of arrays; "frame", of pandas; "xy", X and the last column, y; "record", the
     only record alone. Default: an array if all cells are numbers, else dicts or rows, as the table
     is written."""
+    types: tuple[str, ...] = ()
+    """Types of the columns in arrays and frames, as NumPy and pandas call them, such as "float32"
+    or `category["a", "b"]`; "" and what does not hold the cells: as the cells show."""
     batch: Annotated[int, Ge(1), Le(1000)] = 36
     """Pairs to propose at a time."""
 
@@ -173,6 +177,7 @@ class RecordEdits(Neighbourhood, name="records"):
             "mistyped": self.mistyped,
             "any_size": self.any_size,
             "form": self.form,
+            "types": list(self.types) or None,
             "batch": self.batch,
         }
         return {name: value for name, value in found.items() if value is not None}
@@ -197,6 +202,9 @@ class RecordEdits(Neighbourhood, name="records"):
         names = tuple(column.name for column in self.schema if column.name is not None)
         if found.names == tables.unnamed(len(names)) == tables.unnamed(len(self.schema)):
             found = found._replace(names=names)  # the table has none of its own
+        if self.types and len(self.types) != len(found.names):
+            raise ValueError(f"has {len(found.names)} columns, and {len(self.types)} types")
+        found = found._replace(types=self.types)
         return found if self.first is None else found._replace(rows=found.rows[: self.first])
 
     @functools.cached_property
@@ -361,7 +369,8 @@ def records_params(
     rows, columns, own = _read(table)
     named = {"columns": columns} if columns else {}
     listed = {"schema": [_plain(entry) for entry in schema]} if schema else {}
-    asked = {"adjacency": adjacency, "form": own if form is None else form}
+    asked: dict[str, Any] = {"adjacency": adjacency, "form": own if form is None else form}
+    asked |= {"types": types} if any(types := _types(table)) else {}
     return {"table": written(frozen(rows)), **named, **listed, **asked, **more}
 
 
@@ -392,6 +401,24 @@ def _read(table: Any) -> tuple[Any, list[str], str]:
         dicts = bool(table) and all(isinstance(row, dict) for row in table)
         return list(table), [], "dicts" if dicts else "rows"
     return [table], [], "record"
+
+
+def _types(table: Any) -> list[str]:
+    """Return the types of the columns of a table of Python, "" for those that cells show."""
+    if isinstance(table, np.ndarray):
+        return [_type(table.dtype)] * (table.shape[1] if table.ndim == 2 else 1)
+    if hasattr(table, "columns") and hasattr(table, "to_dict"):
+        return [_type(table[name].dtype) for name in table.columns]
+    if isinstance(table, dict):
+        return [_type(getattr(column, "dtype", "")) for column in table.values()]
+    return []
+
+
+def _type(dtype: Any) -> str:
+    categories = getattr(dtype, "categories", None)
+    if categories is not None:
+        return f"{CATEGORY}{json.dumps([scalar(one) for one in categories])}"
+    return "" if str(dtype) in ("float64", "int64", "bool", "object", "str") else str(dtype)
 
 
 def _lists(values: Any) -> list[Any]:

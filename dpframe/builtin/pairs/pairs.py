@@ -52,6 +52,9 @@ class Records(Pair, name="records"):
     "arrays", a dict of arrays; "frame", of pandas; "xy", X and the last column, y; "record", the
     only record alone. Default: an array if all cells are numbers, else dicts or rows, as the table
     is written."""
+    types: tuple[str, ...] = ()
+    """Types of the columns in arrays and frames, as NumPy and pandas call them, such as "float32"
+    or `category["a", "b"]`; "" and what does not hold the cells: as the cells show."""
     description: str = ""
     """A description of the pair, in a few words."""
 
@@ -64,6 +67,7 @@ class Records(Pair, name="records"):
         columns: Any = (),
         user: str | None = None,
         form: Form = "auto",
+        types: Any = (),
         description: str = "",
     ) -> None:
         """Take a table of Python: a list, an array, a dict of columns, a frame of pandas."""
@@ -76,6 +80,7 @@ class Records(Pair, name="records"):
             "edit": tables.edit(edit),
             "user": user,
             "form": form,
+            "types": tuple(types),
             "description": description,
         }
         for field, value in fields.items():
@@ -103,6 +108,7 @@ class Records(Pair, name="records"):
     @functools.cached_property
     def _text(self) -> str:
         mine = (self.table, self.columns, self.edit, self.user, self.form, self.description)
+        mine += (self.types,) if self.types else ()
         return repr((*mine, self.file and (str(self.file), str(self.file.folder))))
 
     def __eq__(self, other: object) -> bool:
@@ -120,6 +126,7 @@ class Records(Pair, name="records"):
             "edit": given.params(),
             "user": self.user,
             "form": None if self.form == "auto" else self.form,
+            "types": list(self.types) or None,
             "description": self.description or None,
         }
         return {name: value for name, value in found.items() if value is not None}
@@ -150,8 +157,12 @@ class Records(Pair, name="records"):
     @functools.cached_property
     def _table(self) -> Table:
         if self.file is not None:
-            return tables.read_table(self.file, self.columns)
-        return tables.table(self.table, self.columns)
+            found = tables.read_table(self.file, self.columns)
+        else:
+            found = tables.table(self.table, self.columns)
+        if self.types and len(self.types) != len(found.names):
+            raise ValueError(f"has {len(found.names)} columns, and {len(self.types)} types")
+        return found._replace(types=self.types)
 
     @functools.cached_property
     def _both(self) -> tuple[Rows, Rows]:
@@ -172,17 +183,21 @@ def made_of_rows(
         form: given to the mechanism.
         description: of the pair.
     """
-    if of.flat and change.kind != "remove":
+    # An array of one axis is written as single values.
+    flat = of.flat or (len(of.names) == 1 and not of.lists and form in ("array", "integers"))
+    flat = flat and user is None
+    if flat and change.kind != "remove":
         change = change._replace(by=change.by[0])
     fields = {
-        "table": tuple(row[0] for row in of.rows) if of.flat else of.rows,
+        "table": tuple(row[0] for row in of.rows) if flat else of.rows,
         "file": None,
         "columns": of.names,
         "edit": change,
         "user": user,
         "form": form,
+        "types": of.types,
         "description": description,
-        "_table": of._replace(named=False),
+        "_table": of._replace(named=False, flat=flat, lists=not flat),
         "_both": (of.rows, new),
     }
     made = object.__new__(Records)

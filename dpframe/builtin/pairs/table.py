@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import importlib
 import io
+import json
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
@@ -31,6 +33,8 @@ class Table(NamedTuple):
     names: tuple[str, ...]
     flat: bool = False  # True if records were written as single values, not as lists of one
     named: bool = False  # True if records were written as tables by column
+    lists: bool = False  # True if records were written as lists: an array of one column has 2 axes
+    types: tuple[str, ...] = ()  # of the columns, as NumPy and pandas call them; "" for any
 
     def form(self, wanted: Form) -> Form:
         """Return the wanted form, or the one that fits: an array if all cells are numbers."""
@@ -76,7 +80,8 @@ def table(given: Any, names: Sequence[str] = ()) -> Table:
     if names and len(names) != width:
         raise ValueError(f"has {width} columns, and {len(names)} names of columns")
     called = tuple(names) or unnamed(width)
-    return _checked(Table(rows, called, flat=flat and (bool(given) or width == 1)))
+    flat = flat and (bool(given) or width == 1)
+    return _checked(Table(rows, called, flat=flat, lists=not flat))
 
 
 def unnamed(width: int) -> tuple[str, ...]:
@@ -161,10 +166,10 @@ def formed(of: Table, both: tuple[Rows, Rows], form: Form) -> tuple[Any, Any]:
                 {name: [r[at] for r in rows] for at, name in enumerate(of.names)} for rows in both
             )
         case "arrays":
-            columns = [_column(both, at) for at in range(len(of.names))]
+            columns = [_column(both, at, of.types) for at in range(len(of.names))]
             d0, d1 = (dict(zip(of.names, (c[i] for c in columns), strict=True)) for i in (0, 1))
         case "frame":
-            d0, d1 = _frames(both, of.names)
+            d0, d1 = _frames(both, of)
         case "xy":
             d0, d1 = _xy(both, of)
         case _:
@@ -182,18 +187,54 @@ def _arrays(
     whole = whole and cells == {int} and _fit(c for rows in both for r in rows for c in r)
     dtype: Any = bool if cells == {bool} else np.int64 if whole else np.float64
     width = len(of.names)
-    shape = (-1,) if width == 1 else (-1, width)
+    shape = (-1,) if width == 1 and not of.lists else (-1, width)
     filled = [[[np.nan if c is None else c for c in r] for r in rows] for rows in both]
-    d0, d1 = (np.array(rows, dtype).reshape(-1, width).reshape(shape) for rows in filled)
+    made = [np.array(rows, dtype).reshape(-1, width) for rows in filled]
+    wanted = of.types[0] if len(set(of.types)) == 1 else ""
+    d0, d1 = (array.reshape(shape) for array in _as_given((made[0], made[1]), wanted))
     return d0, d1
+
+
+def _as_given(both: tuple[HostArray, HostArray], wanted: str) -> tuple[HostArray, HostArray]:
+    """Return columns in the type that the author's code had, if that holds all of their cells."""
+    if not wanted or wanted.startswith(CATEGORY) or both[0].dtype.kind not in "biuf":
+        return both
+    try:
+        with np.errstate(all="ignore"):
+            cast = [np.asarray(column).astype(wanted) for column in both]
+            back = [column.astype(each.dtype) for column, each in zip(cast, both, strict=True)]
+    except (TypeError, ValueError):  # a type of pandas alone
+        return both
+    narrow = cast[0].dtype.kind == both[0].dtype.kind == "f"  # rounds, as the author's code does
+    held = narrow or all(map(_equal_arrays, back, both))
+    return (cast[0], cast[1]) if held else both
+
+
+def _equal_arrays(one: HostArray, other: HostArray) -> bool:
+    return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+
+
+CATEGORY = "category"
+"""Begins the type of a column of categories, which follow as a list in JSON."""
+
+
+def categories_of(wanted: str, cells: Iterable[Any]) -> list[Any] | None:
+    """Return the categories of a column with those of its cells; None if it is of another type."""
+    if not wanted.startswith(CATEGORY):
+        return None
+    known: list[Any] = json.loads(wanted.removeprefix(CATEGORY) or "[]")
+    fresh = [cell for cell in cells if cell is not None and cell == cell]  # noqa: PLR0124
+    return list(dict.fromkeys([*known, *fresh]))
 
 
 def _fit(numbers: Iterable[int]) -> bool:
     return all(-(2**63) <= number < 2**63 for number in numbers)
 
 
-def _column(both: tuple[Rows, Rows], at: int) -> tuple[HostArray, HostArray]:
-    """Return one column as arrays of one type: booleans, integers, floats, or objects."""
+def _column(
+    both: tuple[Rows, Rows], at: int, types: tuple[str, ...] = ()
+) -> tuple[HostArray, HostArray]:
+    """Return one column as arrays of one type: as given, or booleans, integers, floats, objects."""
     cells = [[r[at] for r in rows] for rows in both]
     kinds = {type(cell) for column in cells for cell in column}
     whole = _fit(c for column in cells for c in column if isinstance(c, int))
@@ -207,7 +248,7 @@ def _column(both: tuple[Rows, Rows], at: int) -> tuple[HostArray, HostArray]:
     else:
         dtype = object
     d0, d1 = (np.array(column, dtype) for column in cells)
-    return d0, d1
+    return _as_given((d0, d1), types[at] if types else "")
 
 
 def _xy(both: tuple[Rows, Rows], of: Table) -> tuple[Any, Any]:
@@ -221,14 +262,56 @@ def _xy(both: tuple[Rows, Rows], of: Table) -> tuple[Any, Any]:
     return (x0.reshape(-1, width), y0), (x1.reshape(-1, width), y1)
 
 
-def _frames(both: tuple[Rows, Rows], names: tuple[str, ...]) -> tuple[Any, Any]:
+class UnmadeFrame(NamedTuple):
+    """A frame of pandas for a box elsewhere, where pandas is; here it is not.
+
+    `dpframe.workers.program.plain_data` makes the frame there.
+    """
+
+    names: list[str]
+    columns: list[list[Any]]  # type and cells of each
+    rows: int
+
+    unmade = "the form \"frame\" takes pandas: pip install 'dpframe[pandas]'"
+    """What is missing here, for mechanisms of this interpreter."""
+
+
+def _unmade(both: tuple[Rows, Rows], of: Table) -> tuple[UnmadeFrame, UnmadeFrame]:
+    found: tuple[list[Any], list[Any]] = [], []
+    names = of.names
+    for at in range(len(names)):
+        cells = [[r[at] for r in rows] for rows in both]
+        own = of.types[at] if of.types else ""
+        if (known := categories_of(own, [cell for column in cells for cell in column])) is not None:
+            for listed, column in zip(found, cells, strict=True):
+                codes = [known.index(c) if c in known else -1 for c in column]
+                listed.append([CATEGORY, codes, known, False])
+            continue
+        columns = _column(both, at, of.types)
+        texts = all(isinstance(cell, str | None) for column in columns for cell in column)
+        for listed, column in zip(found, columns, strict=True):
+            made = column.dtype.kind != "O"
+            dtype = str(column.dtype) if made else "str" if texts else "object"
+            listed.append([dtype, column if made else column.tolist()])
+    d0, d1 = (UnmadeFrame([*names], found[i], len(both[i])) for i in (0, 1))
+    return d0, d1
+
+
+def _frames(both: tuple[Rows, Rows], of: Table) -> tuple[Any, Any]:
     try:
         pandas: Any = importlib.import_module("pandas")
     except ImportError:
-        raise ValueError("the form \"frame\" takes pandas: pip install 'dpframe[pandas]'") from None
+        return _unmade(both, of)
+    names = of.names
     together = [*both[0], *both[1]]
     columns = {name: [r[at] for r in together] for at, name in enumerate(names)}
     whole = pandas.DataFrame(columns, columns=list(names))
+    for name, wanted in zip(names, of.types, strict=False):
+        if (known := categories_of(wanted, columns[name])) is not None:
+            whole[name] = pandas.Categorical(columns[name], categories=known)
+        elif wanted:
+            with contextlib.suppress(TypeError, ValueError, OverflowError):  # it does not hold all
+                whole[name] = whole[name].astype(wanted)
     cut = len(both[0])
     return (
         whole.iloc[:cut].reset_index(drop=True),
@@ -372,7 +455,8 @@ def read_table(file: SpecFile, names: Sequence[str] = ()) -> Table:
     read = {".csv": _csv, ".npy": _npy, ".npz": _npz, ".parquet": _parquet}[kind]
     try:
         found, own = read(content)
-        return table(frozen(found), own or names)
+        made = table(frozen(found), own or names)
+        return made._replace(lists=made.lists and kind != ".csv")
     except ImportError:
         raise ValueError(
             f"{file}: reading .parquet takes pandas and pyarrow: pip install 'dpframe[pandas]'"

@@ -17,7 +17,7 @@ from dpframe.report.terminal.ink import GAP, STYLE, Ink, padded
 from dpframe.report.versions import Versions, blocks, versions
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
 from dpframe.results.model import CellRecord, Record
-from dpframe.results.verdict import SAW_NOTHING, saw_nothing
+from dpframe.results.verdict import SAW_NOTHING, TOGETHER, is_refuted_together, saw_nothing
 
 WIDEST_NAME = 0.3
 """Share of the width that names may take before they get lines of their own."""
@@ -114,6 +114,8 @@ def _stepped(cell: CellRecord) -> str | None:
     bound = cell.estimate.epsilon_lower if cell.estimate else None
     if cell.verdict != "violated" or not claim or bound is None or bound > claim.epsilon:
         return None
+    if is_refuted_together(cell):
+        return f"{TOGETHER}; best single pair ≥ {words.lower(bound)}"
     which = f"at δ = {words.setting(claim.delta)}" if claim.tradeoff else "alone"
     # The rest of the reason are numbers, which differ from cell to cell.
     why = (cell.reason or NO_REASON).partition(";")[0]

@@ -17,6 +17,7 @@ from dpframe.report.terminal import legend
 from dpframe.report.terminal.ink import GAP, STYLE, Ink, interval_bar, padded
 from dpframe.report.terminal.legend import AVERAGE, BLIND, BOUND, LIMIT, Line
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
+from dpframe.results.verdict import TOGETHER, is_refuted_together
 
 # The table of one swept key or none: a row each, with an interval bar.
 
@@ -226,6 +227,8 @@ def _verdict(spot: Spot, ink: Ink, worded: bool) -> Text:
     text = tally or ""
     if worded:
         text = f"violated {tally}" if tally else WORDS[spot.verdict]
+        if not tally and spot.done and is_refuted_together(spot.done[0]):
+            text = TOGETHER
     mark = UNEXPECTED if spot.unexpected else ""
     style = STYLE["failed"] if spot.unexpected else STYLE[spot.verdict]
     return ink.text(" ".join(filter(None, [mark, SYMBOL[spot.verdict], text])), style)

@@ -116,6 +116,10 @@ def _write_other(value: Any, kind: Any, tell: _Tell, depth: int) -> None:
         _write(list(value.columns), tell, depth + 1)
         _write([_column(column) for column in columns], tell, depth + 1)
         _write(_index(value.index), tell, depth + 1)
+    elif package == "dpframe" and kind.__name__ == "UnmadeFrame":  # pandas is there, and not here
+        tell(b"P")
+        for part in (value.names, value.columns, (0, value.rows, 1)):
+            _write(part, tell, depth + 1)
     elif package == "pandas" and kind.__name__ == "Series":
         tell(b"S")
         _write([value.name, _column(value), _index(value.index)], tell, depth + 1)
