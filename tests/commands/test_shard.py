@@ -120,11 +120,11 @@ def refused(place: Path, *shards: Any) -> str:
     return printed
 
 
-def rewritten(shard: Path, to: Path, **content: Any) -> Path:
+def rewritten(folder: Path, to: Path, **content: Any) -> Path:
     """Return a shard with another manifest, as another machine would have written it."""
     from dpframe.results.consistency import digest_of
 
-    shutil.copytree(shard, to)
+    shutil.copytree(folder, to)
     manifest = {**json.loads((to / "shard.json").read_text()), **content}
     del manifest["digest"]
     (to / "shard.json").write_text(json.dumps({**manifest, "digest": digest_of(manifest)}))
