@@ -302,6 +302,11 @@ def test_contrast_is_enough_in_light_and_in_dark(figure_2):
         assert contrast(ground, letters) >= 4.5
 
 
+def test_figures_follow_the_dark_page(figure_2):
+    dark = r"@media \(prefers-color-scheme: dark\) {\s*figure svg { filter: invert"
+    assert re.search(dark, figure_2)
+
+
 def test_no_violation_found_is_never_green_which_is_read_as_fine(figure_2):
     found = re.findall(r"--quiet: (#\w{6})", figure_2)
     found += re.findall(r"\.consistent-\d { background: (#\w{6})", figure_2)
