@@ -228,7 +228,7 @@ def test_an_exception_is_an_answer_or_a_fault(box: str) -> None:
     assert "raises KeyError at box.py:37: 'record # of #'" in messages["words"].values()
     assert Answers(np.frombuffer(content, "<u8").reshape(header["shape"])).raised.all()
     ((told, _),) = asked("raise", box, raises=False)
-    assert told["blame"] == "KeyError: 'record 17 of 20' (box.py:16)"
+    assert told["blame"] == "KeyError: 'record 17 of 20' (box.py:37)"
     (unready, _), _ = asked("unready", box)
     kind, trace = unready["words"].values()
     assert kind.startswith("raises ValueError at box.py:")
