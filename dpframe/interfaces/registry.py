@@ -361,7 +361,10 @@ def load(local: Iterable[type[Plugin]] = (), files: Iterable[Path] = ()) -> Regi
             cannot be used.
     """
     loader = _built_in()
-    problems = [loader.accept(LOCAL, LOCAL, getattr(cls, "kind", "plugin"), cls) for cls in local]
+    problems = [
+        loader.accept(LOCAL, LOCAL, getattr(cls, "kind", "plugin"), cls)
+        for cls in dict.fromkeys(local)
+    ]
     if any(problems):
         raise PluginError("\n".join(f"plugins: {problem}" for problem in problems if problem))
     if paths := list(files):
