@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Iterable, Iterator
@@ -183,7 +184,7 @@ def _comparable(match: Match) -> bool:
     old, new = match
     return (
         old.statistic == new.statistic
-        and old.statistic.get("name") in _AT_MOST_ONE
+        and str(old.statistic.get("name")) in _AT_MOST_ONE
         and (counts := _counts(old)) is not None
         and (others := _counts(new)) is not None
         and counts.shape == others.shape
@@ -269,7 +270,8 @@ def _same_claim(old: ClaimRecord | None, new: ClaimRecord | None) -> bool:
 
 def _same(old: Any, new: Any) -> bool:
     if isinstance(old, int | float) and isinstance(new, int | float):
-        return math.isclose(old, new, rel_tol=SAME)
+        with contextlib.suppress(OverflowError):  # larger than any float
+            return math.isclose(old, new, rel_tol=SAME)
     return bool(old == new)
 
 

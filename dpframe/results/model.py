@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, PlainSerializer
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    PlainSerializer,
+)
 from pydantic_core import CoreSchema, core_schema
 
 from dpframe.common.text import Described
@@ -150,6 +157,13 @@ class PairRecord(Part):
     with the parameters that search without. Old records lack it"""
 
 
+def _finite_start(point: list[float]) -> list[float]:
+    """Refuse a point at an infinite number of draws."""
+    if not math.isfinite(point[0]):
+        raise ValueError("draws are finite")
+    return point
+
+
 class ClaimRecord(Part):
     """The claim of a mechanism for a pair."""
 
@@ -223,7 +237,7 @@ class EstimateRecord(Part):
     anytime: bool = False
     """whether it is valid at every number of trials at once: bound and p-value cost no look. Old
     records lack it"""
-    wealth: list[Point] = Field(default_factory=list)
+    wealth: list[Annotated[Point, AfterValidator(_finite_start)]] = Field(default_factory=list)
     """points (trials, logarithm of the wealth), shape [k][2], of what bets against the claim had
     earned after so many trials per dataset; at most 200. Empty without a claim, or where
     `anytime` is false. Old records lack it"""

@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from support import ROOT, mutated_scores
+from support import ROOT, damage, mutated_scores
 from support.command_line import worked
 from support.damage import damaged
 from support.mutated_specs import OPTIONS, RAW_VALUES, Mutator
+
+from dpframe.results.consistency import digest_of
+from dpframe.sampling.address import digest
 
 if TYPE_CHECKING:
     import subprocess
@@ -147,6 +150,127 @@ def test_any_record(tmp_path: Path, times: int) -> None:
     for number in range(FIRST, FIRST + max(1, times // 30)):
         (tmp_path / "record.json").write_bytes(damaged(whole, random.Random(number)))
         assert not complaints(worked(*run, cwd=tmp_path), (0, 1, 2)), number
+
+
+LARGE: tuple[Any, ...] = (
+    None, True, "x", 1.5, -1, 10**30, 10**400, 2**62, 2**63, [], [[1], [1, 2]], [None], {},
+    json.loads("[" * 180 + "1" + "]" * 180),
+)  # fmt: skip
+
+
+def changed(content: Any, rng: random.Random) -> Any:
+    """JSON values after one or two of them were replaced by what nobody expects, or removed."""
+    found = json.loads(json.dumps(content))
+    for _ in range(rng.choice((1, 1, 2))):
+        places = [place for place in damage.places(found) if len(place) < 20]
+        if not places:
+            return rng.choice(LARGE)
+        depth = rng.randint(1, max(map(len, places)))
+        place = rng.choice([place for place in places if len(place) <= depth])
+        if rng.random() < 0.15:
+            del damage.value_at(found, place[:-1])[place[-1]]
+        else:
+            damage.put(found, place, rng.choice(LARGE))
+    return found
+
+
+def signed(text: str, rng: random.Random) -> str:
+    """A record, or what describes a shard, changed by somebody who worked out its digest anew."""
+    found = changed(json.loads(text), rng)
+    if isinstance(found, dict):
+        found["digest"] = digest_of(found)
+    return json.dumps(found)
+
+
+def stored(text: str, rng: random.Random) -> str:
+    """Counts of a checkpoint, changed likewise."""
+    entries = changed(json.loads(text)["entries"], rng)
+    return json.dumps({"schema": 1, "digest": digest(entries, 16), "entries": entries})
+
+
+def noted(text: str, rng: random.Random) -> str:
+    """The first line of a ledger, changed likewise."""
+    *content, _ = json.loads(text.split("\n", maxsplit=1)[0])
+    content = changed(content, rng)
+    return json.dumps([*content, digest(content)] if isinstance(content, list) else content) + "\n"
+
+
+def test_any_file_that_somebody_signed(tmp_path: Path, times: int) -> None:
+    """Records, ledgers, checkpoints and shards: refused or counted as absent, never believed."""
+    shutil.copy(QUICK, tmp_path / "spec.toml")
+    run = ("run", "spec.toml", "--trials", 600, "--set", "pair.dim=1", "--set", "run.chunk=128")
+    run += ("--set", "mechanism.epsilon=1.0", "--quiet", "--out")
+    assert worked(*run, "run", cwd=tmp_path).returncode in (0, 1)
+    for number in (1, 2):
+        shard = ("--shard", f"{number}/2")
+        assert worked(*run, f"p{number}", *shard, cwd=tmp_path).returncode == 0
+    shutil.copytree(tmp_path / "run", tmp_path / "old")
+    record, looks = tmp_path / "run" / "record.json", tmp_path / "run" / "looks.jsonl"
+    copy = tmp_path / "run" / "checkpoint" / "looks.jsonl"
+    counts = sorted((tmp_path / "run" / "checkpoint").glob("*.json"))
+    shards = sorted(tmp_path.glob("p?/shard.json")), sorted(tmp_path.glob("p?/checkpoint/*.json"))
+    whole = {file: file.read_text() for file in (record, looks, *counts, *shards[0], *shards[1])}
+
+    def answers() -> Any:
+        return [
+            (cell["counts"], cell["p_value"], cell["verdict"])
+            for cell in json.loads(record.read_text())["cells"]
+        ]
+
+    wanted = answers()
+    for number in range(FIRST, FIRST + max(3, times // 8)):
+        rng, wrong = random.Random(number), []
+        record.write_text(signed(whole[record], rng))
+        words = [("show", "run"), ("diff", "old", "run"), ("report", "run", "-o", "x.html")]
+        wrong += [complaints(worked(*rng.choice(words), cwd=tmp_path), (0, 1, 2))]
+        record.unlink()
+        for file in counts:
+            file.write_text(stored(whole[file], rng))
+        wrong += [complaints(worked(*run, "run", cwd=tmp_path), (0, 1))]
+        assert answers() == wanted, number
+        record.unlink()
+        for file in (looks, copy):
+            file.write_text(noted(whole[looks], rng))
+        wrong += [complaints(worked(*run, "run", cwd=tmp_path), (0, 1))]
+        for file in (looks, copy):
+            file.write_text(whole[looks])
+        for files, change in zip(shards, (signed, stored), strict=True):
+            file = rng.choice(files)
+            file.write_text(change(whole[file], rng))
+            merge = ("merge", "p1", "p2", "--out", "merged", "--quiet")
+            wrong += [complaints(worked(*merge, cwd=tmp_path), (0, 1, 2))]
+            file.write_text(whole[file])
+            shutil.rmtree(tmp_path / "merged", ignore_errors=True)
+        assert not any(wrong), (number, [one for one in wrong if one])
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("claim", "parameters", "epsilon"),
+        ("estimate", "wealth"),
+        ("statistic", "name"),
+        ("counts", 0),
+    ],
+    ids=lambda place: ".".join(map(str, place)),
+)
+def test_numbers_beyond_all_floats_in_a_record(place: tuple[Any, ...], tmp_path: Path) -> None:
+    shutil.copy(QUICK, tmp_path / "spec.toml")
+    run = ("run", "spec.toml", "--trials", 100, "--set", "pair.dim=1", "--set", "run.chunk=128")
+    run += ("--set", "mechanism.epsilon=1.0", "--out", "run", "--quiet")
+    assert worked(*run, cwd=tmp_path).returncode in (0, 1)
+    shutil.copytree(tmp_path / "run", tmp_path / "old")
+    file = tmp_path / "run" / "record.json"
+    content = json.loads(file.read_text())
+    for value in (10**400, [[10**400, 1.0], [10**401, 1.0]], None):
+        for cell in content["cells"]:
+            damage.put(cell, place, value)
+        file.write_text(json.dumps({**content, "digest": digest_of(content)}))
+        done = worked("show", "run", cwd=tmp_path)
+        assert not complaints(done)
+        for words in (("diff", "old", "run"), ("report", "run", "-o", "x.html")):
+            if done.returncode == 0:  # else it is read in the same way, and refused
+                assert not complaints(worked(*words, cwd=tmp_path), (0, 1))
 
 
 def test_any_scores(tmp_path: Path, times: int) -> None:

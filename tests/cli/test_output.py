@@ -44,6 +44,31 @@ def test_without_standard_error_what_plugins_print_is_dropped() -> None:
     assert done.stdout == "result\nafterwards\n"
 
 
+@pytest.mark.parametrize(
+    "words", ["--help", "--version", "show --help", "environments list", "show nowhere"]
+)
+@pytest.mark.parametrize(
+    ("streams", "why"),
+    [
+        (">/dev/full", "No space left on device"),
+        (">&-", "it is closed"),
+        (">/dev/full 2>/dev/full", ""),
+        (">&- 2>&- <&-", ""),
+    ],
+)
+def test_output_that_cannot_be_written_is_said_and_no_fault_of_ours(
+    words: str, streams: str, why: str
+) -> None:
+    command = f"exec {sys.executable} -m dpframe {words} {streams}"
+    done = subprocess.run(["sh", "-c", command], text=True, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 2
+    wanted = f"cannot write to standard output: {why}\n" if why else ""
+    if words == "show nowhere":  # its own message comes before
+        assert "Traceback" not in done.stderr
+        return
+    assert done.stderr == wanted
+
+
 def test_results_in_memory_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
     held = io.StringIO()
     monkeypatch.setattr(sys, "stdout", held)

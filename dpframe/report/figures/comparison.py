@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from dpframe.report.figures import drawing, scales
+from dpframe.report.figures.curves import numbers_in
 from dpframe.report.figures.drawing import CLAIMED, INK, TRUTH, Picture
 from dpframe.report.figures.points import has_several, told
 from dpframe.report.figures.scales import Scale
@@ -230,7 +231,8 @@ def find_best_order(record: Record) -> dict[float, list[CellRecord]] | str:
         if claim is None or claim.kind != "gaussian-dp" or "edges" not in cell.statistic:
             continue
         if cell.counts is not None and cell.status == "ok":
-            sigma = 1 / float(claim.parameters["mu"])
+            (mu,) = numbers_in(claim.parameters, "mu") or (0.0,)
+            sigma = 1 / mu if mu else math.inf
             found.setdefault((sigma, cell.estimator.label), []).append(cell)
     enough: dict[float, list[CellRecord]] = {}
     for (sigma, _), cells in found.items():

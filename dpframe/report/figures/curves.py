@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,14 +138,21 @@ def pair_curve(epsilon: float, delta: float) -> At:
     return lambda x: max(0.0, 1 - delta - growth * x, (1 - delta - x) / growth)
 
 
+def numbers_in(parameters: Mapping[str, Any], *names: str) -> tuple[float, ...]:
+    """Return some parameters of a claim; () if one is missing, or no number."""
+    try:
+        return tuple(float(parameters[name]) for name in names)
+    except (LookupError, TypeError, ValueError, OverflowError):
+        return ()
+
+
 def claimed_curve(cell: CellRecord) -> At | None:
     """Return the claimed curve, if there is a claim."""
     claim = cell.claim
     if claim is None:
         return None
-    if claim.tradeoff is None and {"epsilon", "delta"} <= claim.parameters.keys():
-        # At its own δ, which need not be the cell's.
-        return pair_curve(claim.parameters["epsilon"], claim.parameters["delta"])
+    if claim.tradeoff is None and (own := numbers_in(claim.parameters, "epsilon", "delta")):
+        return pair_curve(*own)  # at its own δ, which need not be the cell's
     return _curve_of(claim, claim.delta)
 
 
@@ -168,8 +175,8 @@ def claimed_profile(cell: CellRecord, epsilons: Floats) -> Floats | None:
         return None
     if claim.profile:
         return _interpolate(claim.profile, epsilons)
-    if {"epsilon", "delta"} <= claim.parameters.keys():
-        return _pair_profile(claim.parameters["epsilon"], claim.parameters["delta"], epsilons)
+    if own := numbers_in(claim.parameters, "epsilon", "delta"):
+        return _pair_profile(*own, epsilons)
     return _pair_profile(claim.epsilon, claim.delta, epsilons) if claim.tradeoff is None else None
 
 
