@@ -175,6 +175,7 @@ def run(
                 if store.problem:
                     warn(store.problem)
         records.write(record, directory)
+        store.forget_calls()
         store.drop_answers()
     return record
 
@@ -190,11 +191,11 @@ def _run(
     from dpframe.engine.resources import planned_draws
     from dpframe.engine.run import run as run_plan
 
-    started = time.perf_counter()
+    started, before = time.perf_counter(), store.calls
     with display(len(plan.audit.cells), planned_draws(plan)) as progress:
         results = run_plan(plan, progress, store, None, ledger, workers, executor)
     seconds = time.perf_counter() - started
-    return make_record(plan, results, seconds, workers.calls, ledger.latest)
+    return make_record(plan, results, seconds, before + workers.calls, ledger.latest)
 
 
 def _earlier(directory: Path, warn: Callable[[str], None]) -> Record | None:

@@ -116,6 +116,23 @@ class Store:
                 if is_own(file):
                     file.unlink(missing_ok=True)
 
+    @property
+    def calls(self) -> int:
+        """Releases that an interrupted run had asked black boxes for."""
+        found = self.load(_CALLS, "calls")
+        return 0 if found is None else found.done[0]
+
+    def note_calls(self, number: int) -> None:
+        """Keep the number of releases asked for, until the run has come to its end."""
+        if number:
+            self.save(_CALLS, "calls", Saved((number, number), []))
+
+    def forget_calls(self) -> None:
+        """End the run: the next one counts anew."""
+        if self.calls:
+            self.forget(_CALLS, "calls")
+            self.flush()
+
     def drop_answers(self) -> None:
         """Remove the answers kept for an interrupted search."""
         if self.directory is not None and self.directory.is_dir():
@@ -129,6 +146,9 @@ class Store:
             found = None if self.directory is None else read_entries(self.directory / _name(stream))
             self._entries[stream] = found or {}
         return self._entries[stream]
+
+
+_CALLS = Stream(0, digest("calls"), 0, "calls")
 
 
 def _name(stream: Stream) -> str:

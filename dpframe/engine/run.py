@@ -174,6 +174,8 @@ class Runner:
         self.threads, self.ledger, self.source = threads, ledger, source
         self.results = {cell.id: cell_record(cell, reason=reason) for cell, reason in plan.failed}
         self.draws = self.shown = 0
+        self.called = self.store.calls
+        """Releases that were asked for before the run was interrupted."""
         self.before = source.calls
         """Releases that the plan has asked for already."""
         self.label = ""
@@ -297,6 +299,11 @@ class Runner:
     def _save(self, works: Iterable[Work]) -> None:
         for work in works:
             work.save()
+        self._flush()
+
+    def _flush(self) -> None:
+        if self.shard is None:  # shards are added up, and so would be what they have in common
+            self.store.note_calls(self.called + self.source.calls)
         self.store.flush()
 
     def _tell(self) -> None:
@@ -334,10 +341,10 @@ class Runner:
                         case CellRecord() as found:
                             self.results[found.id] = found
                     if self.store.due:
-                        self.store.flush()
+                        self._flush()
                     self._tell()
         finally:
-            self.store.flush()
+            self._flush()
 
     def _look_of(self, cell: Cell, asked: str) -> Looks:
         """Return the look of a search at its draws.

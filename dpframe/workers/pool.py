@@ -34,7 +34,13 @@ from dpframe.workers.scheduling import (
 )
 
 TO_LOAD = 60.0
-"""Seconds in which a process must start, and import what the mechanism needs."""
+"""Seconds in which a process must start, and import what the mechanism needs, if one did before."""
+
+FIRST_LOAD = 600.0
+"""The same if none did: the trial call of a plan comes first, and a machine may be busy."""
+
+TIMES = 10
+"""Multiple of the longest time that loading has taken, that it may take in any case."""
 
 MISSING = ("ModuleNotFoundError", "ImportError", "AttributeError")
 """Exceptions of a process that lacks a module, or a part of one, which this process has."""
@@ -177,6 +183,7 @@ class Workers:
         self.words: dict[int, str] = {}
         self.under_way = UnderWay()
         self.stopped = False
+        self._slowest: float | None = None
         self._remarks, self._queue = Remarks(), FairQueue()
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
@@ -231,6 +238,16 @@ class Workers:
         """See `Source`."""
         with self._change:
             take_note(self.words, told)
+
+    @property
+    def to_load(self) -> float:
+        """Seconds in which a process must hold a load, judging by those that do already."""
+        return FIRST_LOAD if self._slowest is None else max(TO_LOAD, TIMES * self._slowest)
+
+    def loaded_in(self, seconds: float) -> None:
+        """Note how long a process took."""
+        with self._change:
+            self._slowest = max(self._slowest or 0.0, seconds)
 
     def replace(self, old: WorkerProcess) -> WorkerProcess:
         """Start a fresh process in the place of one whose state a box has spoiled."""
@@ -395,7 +412,8 @@ class _Worker:
             SampleError: it cannot.
             Stopped: the run ends.
         """
-        deadline = time.monotonic() + TO_LOAD
+        began, limit = time.monotonic(), self.workers.to_load
+        deadline = began + limit
         try:
             while self.process.holds != self.load.number:
                 sent_code = self.load.as_code  # another worker may bring it meanwhile
@@ -410,6 +428,7 @@ class _Worker:
                     self.process = self.workers.replace(self.process)
                 elif frame.header["tell"] == "loaded":
                     self.process.holds = self.load.number
+                    self.workers.loaded_in(time.monotonic() - began)
                 elif frame.header.get("type") in MISSING and (
                     self.load.may_bring_code or self.load.as_code > sent_code
                 ):
@@ -427,7 +446,7 @@ class _Worker:
             raise self._ended(gone, "before it sampled") from None
         except Overdue:
             raise LostError(
-                f"a worker process did not load the mechanism within {TO_LOAD:g} s"
+                f"a worker process did not load the mechanism within {limit:g} s"
             ) from None
         self.at_rest = True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
+import json
 import os
 import sys
 import types
@@ -43,6 +44,7 @@ from dpframe.errors import OutputError
 from dpframe.interfaces.plugin_files import CODE
 from dpframe.results.verdict import Looks
 from dpframe.sampling.address import Stream, digest
+from dpframe.workers.in_process import Here
 
 N = 64 * ROWS + 7
 ONE = {"mechanism": [{"use": "flip", "params": {"epsilon": 0.9}}]}
@@ -806,3 +808,32 @@ def test_another_way_to_read_the_answers_of_a_box_is_a_look(
         box = {"use": "answers-one-number", **told}
         (cell,) = shown(tmp_path, 64, mechanism=[box], **asked)
         assert cell["basis"]["look"] == look
+
+
+def test_calls_before_an_interruption_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources: list[Any] = []
+
+    def opened(*_: Any) -> Any:
+        sources.append(Here())
+        return contextlib.nullcontext(sources[-1])
+
+    monkeypatch.setattr("dpframe.workers.executor.source_of", opened)
+    tables: dict[str, Any] = {
+        "mechanism": [{"use": "unseeded"}],
+        "plugins": [*PLUGINS, unseeded(seedable=True)],
+        "run": {"chunk": 16},
+    }
+    for at in (3, 9):
+        with pytest.raises(KeyboardInterrupt):
+            shown(tmp_path, 4000, Stop(at), **tables)
+    shown(tmp_path, 4000, **tables)
+    asked = [source.calls for source in sources]
+    assert len(asked) == 3
+    assert all(asked)
+    summary = json.loads((tmp_path / "record.json").read_text())["summary"]
+    assert summary["calls"] == sum(asked)
+    shown(tmp_path, 5000, **tables)  # the next run counts anew
+    summary = json.loads((tmp_path / "record.json").read_text())["summary"]
+    assert summary["calls"] == sources[-1].calls

@@ -307,3 +307,14 @@ def test_a_script_needs_no_guard_and_may_hold_the_box(tmp_path: Path) -> None:
     done = run_process("script.py", cwd=tmp_path)
     assert done.stdout == "ok False\n", done.stderr
     assert set(done.stderr.replace("\n", "").split("sampled")) == {""}  # processes print at once
+
+
+def test_the_time_to_load_follows_from_the_first_one() -> None:
+    workers = Workers()
+    assert workers.to_load == 600  # a machine may be busy, and torch is large
+    workers.loaded_in(2.0)
+    assert workers.to_load == 60
+    workers.loaded_in(45.0)
+    assert workers.to_load == 450
+    workers.loaded_in(1.0)
+    assert workers.to_load == 450
