@@ -39,6 +39,8 @@ def checked_counts(
     Raises:
         WrongResultError: they cannot.
     """
+    zeros: Any
+    structure: Any
     zeros, structure = jax.tree.flatten(zero)
     try:
         leaves = structure.flatten_up_to(found)

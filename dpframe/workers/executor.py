@@ -137,9 +137,10 @@ _ENTROPY = random.SystemRandom()
 
 def _same(one: Any, other: Any) -> bool:
     """Compare trees of arrays bit for bit, types included."""
-    (a, first), (b, second) = map(jax.tree.flatten, (one, other))
+    flat: Any = [jax.tree.flatten(tree) for tree in (one, other)]
+    (a, first), (b, second) = flat
     told = [[(x.dtype, x.shape, x.tobytes()) for x in map(np.asarray, each)] for each in (a, b)]
-    return first == second and told[0] == told[1]
+    return bool(first == second) and told[0] == told[1]
 
 
 class ThisProcess(Executor):

@@ -146,7 +146,8 @@ class DrawBox(Task):
         wanted = (self.request.stop - self.request.first) * self.request.rows
         if done > wanted or (done < wanted and found.ending is None):
             raise WrongResultError(f"{done} releases in place of {wanted}")
-        return found
+        drawn: Drawn = found
+        return drawn
 
     @property
     def repeatable(self) -> bool:

@@ -176,7 +176,7 @@ def claimed_profile(cell: CellRecord, epsilons: Floats) -> Floats | None:
     if claim.profile:
         return _interpolate(claim.profile, epsilons)
     if own := numbers_in(claim.parameters, "epsilon", "delta"):
-        return _pair_profile(*own, epsilons)
+        return _pair_profile(own[0], own[1], epsilons)
     return _pair_profile(claim.epsilon, claim.delta, epsilons) if claim.tradeoff is None else None
 
 
