@@ -96,7 +96,8 @@ def test_a_shard_counts_its_part_and_judges_nothing(place: Path) -> None:
             entries.update(json.loads(file.read_text())["entries"])
     windows = {key.partition("@")[2] for key in entries if "@" in key}
     assert windows == {"0-6", "6-12", "12-19"}
-    assert sum(key.startswith("rounds-") for key in entries) == 2  # of each cell that bets, in the shard that holds its round
+    # One of each cell that bets, in the shard that holds its rounds.
+    assert sum(key.startswith("rounds-") for key in entries) == 2
 
 
 def test_a_killed_shard_goes_on(place: Path, tmp_path: Path) -> None:
