@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import bdtrc
 from support import round_by_round
+from support.naive_bets import wealth
 
 from dpframe import ApproxDP, GaussianDP, PureDP, Query
 from dpframe.builtin.estimators.betting import (
@@ -60,30 +61,11 @@ def some_rounds(seed: int, number: int, bins: int) -> list[np.ndarray]:
     "claim", [PureDP(0.3), ApproxDP(0.2, 0.05), GaussianDP(0.2)], ids=lambda claim: claim.kind
 )
 def test_wealth_is_that_of_a_plain_loop(claim: Any) -> None:
-    """Draw by draw: what the bins of earlier rounds pay, two ways, by the closed form of S."""
-    rounds, ways, path = some_rounds(1, 9, 7), [0.0, 0.0], [(50, 0.0)]
-    own = against(claim, 0.0).exact
-    assert own is not None
-    seen = rounds[0]
-    for counts in rounds[1:]:
-        share = (seen[0] + 0.5) / (seen.sum(axis=0) + 1)
-        for way, weights in enumerate(np.exp(bets(share, seen.sum(axis=0), own))):
-            paid = 1.0
-            for number, g, h in zip(counts.T.tolist(), *weights.tolist(), strict=True):
-                paid *= g ** number[0] * h ** number[1]
-            ways[way] += math.log(paid)
-            if isinstance(claim, ApproxDP):
-                growth, (g, h) = math.exp(claim.epsilon), weights
-                ends = max(growth * g + h) + max(g + growth * h)
-                most = claim.delta * (max(g) + max(h)) + (1 - claim.delta) / (1 + growth) * ends
-                assert 2 * (1 - 1e-9) < most <= 2
-        seen = seen + counts
-        path.append((int(seen[0].sum()), math.log(sum(map(math.exp, ways)) / 2)))
-    state = played(rounds, asked(0, claim))
-    assert [n for n, _ in state.path] == [n for n, _ in path]
-    assert [w for _, w in state.path] == pytest.approx([w for _, w in path], rel=1e-9, abs=1e-9)
-    assert max(w for _, w in path) > 1
-    assert state.book.best[0] == max(w for _, w in state.path)
+    rounds = some_rounds(1, 9, 7)
+    state, wanted = played(rounds, asked(0, claim)), wealth(rounds, claim)
+    assert [value for _, value in state.path] == pytest.approx(wanted, rel=1e-9, abs=1e-9)
+    assert max(wanted) > 1
+    assert state.book.best[0] == pytest.approx(max(wanted))
 
 
 def test_what_is_not_resolved_widens_the_claim() -> None:

@@ -229,11 +229,27 @@ MUTANTS = [
     ),
     Mutant(
         19,
-        "a round chooses its own bet: one pair",
+        "a round chooses its own bet: a bound",
         "dpframe/stats/betting.py",
         "before = np.cumsum(above, axis=0)[:-1]",
         "before = np.cumsum(above, axis=0)[1:]",
         ("tests/builtin/test_betting.py",),
+    ),
+    Mutant(
+        19,
+        "a round chooses its own weights",
+        f"{ESTIMATORS}/betting.py",
+        "book = book.played(claim, before.counts, new, middle)",
+        "book = book.played(claim, new, new, middle)",
+        ("tests/builtin/test_betting.py",),
+    ),
+    Mutant(
+        21,
+        "the largest sum of weights forgets an atom",
+        "dpframe/stats/output_bets.py",
+        "sums.max(axis=-1).sum(axis=-1)",
+        "sums.max(axis=-1)[..., 1:].sum(axis=-1)",
+        ("tests/stats/test_output_bets.py",),
     ),
     Mutant(
         19,
