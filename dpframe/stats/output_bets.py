@@ -1,8 +1,8 @@
 """Bets on the whole output: one weight for each bin on each side, best against a claim.
 
 A pair of draws, x from D and y from D′, pays g(x) h(y) (2/S)². A claim that is a trade-off curve is
-met by those pairs of distributions that are made from its dominating pair (P, Q) [Blackwell1951;
-Kairouz2015], so the largest mean of g(x) + h(y) under the claim is
+met by those pairs of distributions that are made from its dominating pair (P, Q) [Kairouz2015],
+[Dong2022], so the largest mean of g(x) + h(y) under the claim is
 
     S = Σ over atoms k of max over bins i of (P_k g_i + Q_k h_i).
 

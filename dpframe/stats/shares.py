@@ -72,7 +72,7 @@ def _standardised(middle: Floats, pooled: Floats) -> Floats:
     if not (spread > 0 and math.isfinite(spread)):
         seen = middle[pooled > 0]
         spread = max(float(seen.max() - seen.min()), abs(float(median)) * 1e-6, 1e-300)
-    return np.clip((middle - median) / spread, -FARTHEST, FARTHEST)
+    return np.asarray(np.clip((middle - median) / spread, -FARTHEST, FARTHEST), np.float64)
 
 
 def _features(z: Floats, pooled: Floats) -> list[Floats]:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def wealth(rounds: list[Any], claim: Claim) -> list[float]:
     """Logarithm of the wealth after each round, from its counts of D and D′ in each bin.
 
-    The share of D in a bin is what earlier rounds counted, and half a draw on each side. A draw pays
-    the weight of its bin; both ways to bet have half of the wealth.
+    The share of D in a bin is what earlier rounds counted, and half a draw on each side. A draw
+    pays the weight of its bin; both ways to bet have half of the wealth.
     """
     own = against(claim, 0.0).exact
     assert own is not None

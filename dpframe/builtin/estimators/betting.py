@@ -64,7 +64,7 @@ def against(claim: Claim, resolution: float) -> Against:
     return Against(exact, usable(delta + resolution * (1 + slope)) if resolution else exact)
 
 
-CAUTIOUS = 0.25
+CAUTIOUS = 0.3
 """A cautious bet supposes no loss that is larger than the claimed one by more than this."""
 
 
@@ -77,7 +77,9 @@ def bets(share: Floats, mass: Floats, claim: Lines) -> Floats:
     found = [weights(share, mass, claim)]
     if len(claim.slope) == 1:
         most = float(expit(np.log(claim.slope[0]) + CAUTIOUS))
-        found.append(weights(np.clip(share, 1 - most, most), mass, claim))
+        cautious = weights(np.clip(share, 1 - most, most), mass, claim)
+        # So small a violation may be none, if δ is large.
+        found.append(cautious if np.any(cautious[0] != 1) else found[0])
     else:
         g, h = found[0]
         found.append(((1 + g) / 2, (1 + h) / 2))
@@ -299,18 +301,18 @@ class State(NamedTuple):
 class Betting(Estimator, name="betting"):
     """Bets against the claim round by round; valid at every number of trials at once.
 
-    Before a round the event and the guess of its probabilities are chosen that the rounds before
-    suggest; the round multiplies the wealth by the likelihood ratio of the guess to what is
-    nearest to it under the claim [Shafer2021], [Turner2024]. Under a true claim wealth exceeds 1/a
-    at any time with probability a at most [Ville1939], so 1 / (largest wealth) is a p-value,
-    whenever one stops. The bound is where wealth against every smaller ε of a fixed grid refutes
-    it. No pilot is drawn, no threshold fixed, no look paid for: what was bet on chooses the next
-    event. The first round fixes the cuts of the scores, and nothing is bet on it. Scores made
-    elsewhere are bet on in the order of their file, which may grow at its end.
+    Before a round every bin of outputs gets a weight for each dataset, from the shares that the
+    rounds before suggest; a draw multiplies the wealth by the weight of its bin. The weights are
+    log-optimal against the claim, at all δ at once if it is a curve [Grunwald2024], [Larsson2025].
+    Under a true claim wealth exceeds 1/a at any time with probability a at most [Ville1939], so
+    1 / (largest wealth) is a p-value, whenever one stops. The bound is where wealth against every
+    smaller ε of a fixed grid refutes it, by bets on single events [Turner2024]. No pilot is drawn,
+    no threshold fixed, no look paid for: what was bet on chooses the next weights. The first round
+    fixes the cuts of the scores, and nothing is bet on it. Scores made elsewhere are bet on in the
+    order of their file, which may grow at its end.
 
-    Against a claim that is a curve each bet is against the point of it that the past contradicts
-    most. Assumes nothing but independent, identically distributed outputs. The point value is that
-    of the event with the largest loss at the bound.
+    Assumes nothing but independent, identically distributed outputs. The point value is that of the
+    event with the largest loss at the bound.
     """
 
     certifies: ClassVar[bool] = True
@@ -318,7 +320,7 @@ class Betting(Estimator, name="betting"):
     anytime: ClassVar[bool] = True
     reference: ClassVar[str] = (
         "bets in terms of likelihood ratios [Shafer2021] (doi:10.1111/rssa.12647), against the "
-        "nearest point of the claim [Turner2024] (arXiv:2106.02693)"
+        "reverse information projection on the claim [Grunwald2024] (arXiv:1906.07801)"
     )
 
     def statistic(self) -> Statistic:
