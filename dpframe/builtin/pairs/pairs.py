@@ -108,8 +108,7 @@ class Records(Pair, name="records"):
     @functools.cached_property
     def _text(self) -> str:
         mine = (self.table, self.columns, self.edit, self.user, self.form, self.description)
-        mine += (self.types,) if self.types else ()
-        return repr((*mine, self.file and (str(self.file), str(self.file.folder))))
+        return repr((*mine, self.types, self.file and (str(self.file), str(self.file.folder))))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Records) and self._text == other._text

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import dataclasses
 import importlib
 import io
 import json
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -262,7 +263,8 @@ def _xy(both: tuple[Rows, Rows], of: Table) -> tuple[Any, Any]:
     return (x0.reshape(-1, width), y0), (x1.reshape(-1, width), y1)
 
 
-class UnmadeFrame(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class UnmadeFrame:
     """A frame of pandas for a box elsewhere, where pandas is; here it is not.
 
     `dpframe.workers.program.plain_data` makes the frame there.
@@ -272,7 +274,7 @@ class UnmadeFrame(NamedTuple):
     columns: list[list[Any]]  # type and cells of each
     rows: int
 
-    unmade = "the form \"frame\" takes pandas: pip install 'dpframe[pandas]'"
+    unmade: ClassVar[str] = "the form \"frame\" takes pandas: pip install 'dpframe[pandas]'"
     """What is missing here, for mechanisms of this interpreter."""
 
 
@@ -283,8 +285,8 @@ def _unmade(both: tuple[Rows, Rows], of: Table) -> tuple[UnmadeFrame, UnmadeFram
         cells = [[r[at] for r in rows] for rows in both]
         own = of.types[at] if of.types else ""
         if (known := categories_of(own, [cell for column in cells for cell in column])) is not None:
-            for listed, column in zip(found, cells, strict=True):
-                codes = [known.index(c) if c in known else -1 for c in column]
+            for listed, own_cells in zip(found, cells, strict=True):
+                codes = [known.index(c) if c in known else -1 for c in own_cells]
                 listed.append([CATEGORY, codes, known, False])
             continue
         columns = _column(both, at, of.types)
