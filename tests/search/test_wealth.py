@@ -319,6 +319,13 @@ def test_what_a_pair_has_earned_is_given_back_and_what_it_lost_is_not() -> None:
         assert less.best <= plain.best + 1e-9
     assert less.best < plain.best  # not vacuous
     less.give_back(99)
+    lucky, unlucky = Seen(np.array([[5], [25]]), 100), Seen(np.array([[60], [40]]), 500)
+    lost = Wealth(0.0)
+    lost.bet(lucky, unlucky, claim, 1.0, 1, 7)
+    before = lost.together.copy()
+    lost.give_back(7)
+    assert np.all(lost.together == before)
+    assert np.all(before < -1)
 
 
 def test_ends() -> None:
