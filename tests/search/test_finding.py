@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
+from scipy.special import bdtrc
 
 import dpframe
 from dpframe import Neighbourhood, Values
@@ -92,3 +93,22 @@ def test_no_search_certifies_more_than_a_claim_that_stands() -> None:
     cells = dpframe.audit({**NULL, "sweep": sweep}, plugins=[Shifted]).cells
     assert all(c.verdict == "violated" or c.estimate.epsilon_lower <= 1 for c in cells)
     assert sum(c.verdict == "violated" for c in cells) > 10  # not vacuous
+
+
+@pytest.mark.slow
+def test_known_leaks_refute_a_true_claim_no_more_often() -> None:
+    """Exact nulls at an error of .5; false-alarm rate 1e-6 for each way to search."""
+    seeds = list(range(60))
+    audit = {**NULL["audit"], "confidence": 0.5}
+    counts = []
+    for search in ({"findings": 3}, {"ignore": ["projection scores # or more"]}, {"findings": 1}):
+        tables = {"search": {"use": "shifted", **search}, "sweep": {"audit.seed": seeds}}
+        cells = dpframe.audit({**NULL, "audit": audit, **tables}, plugins=[Shifted]).cells
+        assert all(cell.status == "ok" for cell in cells)
+        above = sum(cell.verdict == "violated" for cell in cells)
+        assert above == 0 or bdtrc(above - 1, len(seeds), 0.5) > 1e-6
+        counts.append(above)
+        aside = sum("left aside" in note for c in cells for note in c.estimate.notes)
+        assert aside == (len(seeds) if "ignore" in search else 0)
+    assert counts[1] <= counts[2]
+    assert counts[0] > 0  # not vacuous
