@@ -61,9 +61,7 @@ def test_nothing_is_a_false_alarm(finished) -> None:
 
 def test_closed_forms_of_the_dptext_paper(finished) -> None:
     spec, record = finished
-    if spec.stem not in DPTEXT:
-        pytest.skip("another paper")
-    for cell in record["cells"]:
+    for cell in record["cells"] if spec.stem in DPTEXT else ():  # others are of other papers
         assert cell["expected"] is not None
         use = cell["mechanism"]["use"]
         loss = exact_loss(

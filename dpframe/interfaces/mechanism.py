@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import importlib.util
 import inspect
@@ -11,7 +12,9 @@ import sys
 import threading
 import types
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
+
+from annotated_types import Ge
 
 from dpframe.interfaces.plugin import Plugin, gives, require
 
@@ -275,6 +278,7 @@ def host_mechanism(
     seedable: bool = True,
     may_be_nan: bool = False,
     attributes: tuple[str, ...] = (),
+    every: int = 1,
 ) -> type[HostMechanism]:
     """Wraps a function as a mechanism without parameters.
 
@@ -287,10 +291,15 @@ def host_mechanism(
         seedable: False when the function draws randomness from elsewhere than `rng`.
         may_be_nan: whether NaN is a legitimate output.
         attributes: what is read of an answer that is an object.
+        every: one in so many releases is an output, the others are made and left out. Of n releases
+            n/every are counted, and the bound is valid if those so far apart are independent. A
+            number above 1 becomes a parameter, `every`, which a spec may set and sweep.
 
     Returns:
         A class, ready for a `dpframe_mechanisms` hook or for `dpframe.audit(plugins=[...])`.
     """
+    if every < 1:
+        raise ValueError(f"every: {every} is below 1")
     given: Any = fn or release
     if (fn is None) == (release is None):
         raise TypeError("host_mechanism takes either a function fn(rng, data, n) or release=")
@@ -302,10 +311,22 @@ def host_mechanism(
         "attributes": attributes,
         "claim": lambda self, pair: claim,
     }
+    if every != 1:
+        body |= {"__annotations__": {"every": Annotated[int, Ge(1)]}, "every": every}
+
+    def released(self: Any, rng: np.random.Generator, data: Any) -> Any:
+        for _ in range(self.every - 1):
+            with contextlib.suppress(Exception):  # of an answer that is left out
+                given(rng, data)
+        return given(rng, data)
+
+    def sampled(self: Any, rng: np.random.Generator, data: Any, n: int) -> Any:
+        return given(rng, data, n * self.every)[self.every - 1 :: self.every]
+
     if release is not None:
-        body["release"] = lambda self, rng, data: release(rng, data)
+        body["release"] = released if every > 1 else lambda self, rng, data: given(rng, data)
     else:
-        body["sample"] = lambda self, rng, data, n: given(rng, data, n)
+        body["sample"] = sampled if every > 1 else lambda self, rng, data, n: given(rng, data, n)
     title = name or str(getattr(given, "__name__", "host-mechanism"))
     return types.new_class(title, (HostMechanism,), {"name": title}, lambda ns: ns.update(body))
 

@@ -267,6 +267,43 @@ def test_a_box_whose_state_drifts_fails_its_cell(seedable: bool) -> None:
     assert (cell["status"], cell["verdict"], cell["reason"]) == ("failed", None, DRIFTS)
 
 
+def test_of_a_box_that_drifts_one_release_in_many_can_be_counted() -> None:
+    """On request: a bound from n / every draws, which says so in its record."""
+    states, made = np.random.default_rng(1).normal(size=10_000), [0]
+
+    def wavy(rng: Any, data: Any, n: int) -> Any:
+        at = made[0] + np.arange(n)
+        made[0] += n
+        return data + states[at // 100][:, None] + noise(rng, n)
+
+    some = {"trials": 1500, "run": {"chunk": 64}}
+    assert judged(wavy, seedable=False, **some)["reason"] == DRIFTS
+    every = host_mechanism(wavy, name="it", claim=PureDP(20.0), seedable=False, every=101)
+    (cell,) = cells(spec({"use": "it"}, **some), None, [every])
+    assert (cell["status"], cell["trials"]) == ("ok", [1500, 1500]), cell["reason"]
+    assert cell["mechanism"]["params"] == {"every": 101}
+
+
+@pytest.mark.parametrize("of", ["fn", "release"])
+def test_every_third_release_is_an_output(of: str) -> None:
+    numbers = itertools.count()
+
+    def release(rng: Any, data: Any) -> int:
+        if (number := next(numbers)) % 3 == 0:
+            raise ValueError("of one that is left out")
+        return number
+
+    def many(rng: Any, data: Any, n: int) -> Any:
+        return np.arange(n)
+
+    given: Any = {"release": release} if of == "release" else {"fn": many}
+    made = host_mechanism(**given, name="third", every=3)()
+    rng = np.random.default_rng(0)
+    assert list(made.sample(rng, None, 4)) == [2, 5, 8, 11]
+    with pytest.raises(ValueError, match="below 1"):
+        host_mechanism(**given, every=0)
+
+
 LONG, ROWS = 64, 256  # chunks, and rows of each
 
 Drift = Callable[[np.random.Generator, np.ndarray], np.ndarray]
