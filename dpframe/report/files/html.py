@@ -22,6 +22,7 @@ from dpframe.common.text import escape
 from dpframe.errors import DpframeError
 from dpframe.report import content, group, sentences, words
 from dpframe.report.group import Spot, attack_of, short, state
+from dpframe.report.issues import issues
 from dpframe.report.maps import maps
 from dpframe.report.sentences import Kind, outcome
 from dpframe.report.versions import blocks, versions
@@ -32,7 +33,7 @@ MOST_ROWS = 2_000
 """Rows of the table of all cells."""
 MOST_DETAILS = 300
 """Cells that are shown in full: those that need attention first."""
-MOST_ALARMS = 200
+MOST_ISSUES = 200
 MOST_SPEC = 100_000
 """Characters of the spec."""
 MOST_PLACES = 10_000
@@ -110,7 +111,7 @@ def values(record: Record, *, brief: bool = False) -> dict[str, Any]:
         "several": sentences.PROCEDURES.get(record.audit.multiplicity),
         "versions": (matrix := versions(record)),
         "matrices": [] if matrix is None else blocks(matrix),
-        "mechanisms": list(content.mechanisms(record))[:MOST_ALARMS],
+        "mechanisms": list(content.mechanisms(record))[:MOST_ISSUES],
         "untried": list(sentences.untried(record)),
     }
     return head if brief else head | _body(record)
@@ -135,7 +136,7 @@ def _body(record: Record) -> dict[str, Any]:
         "legend": [row for row in LEGEND if row[0] in used],
         "pictures": shown,
         "picture_notes": notes,
-        "alarms": list(_alarms(record)),
+        "issues": [(kind, kind.found[:MOST_ISSUES]) for kind in issues(record)],
         "heads": heads,
         "rows": rows,
         "rows_left": max(len(cells) - MOST_ROWS, 0),
@@ -143,7 +144,7 @@ def _body(record: Record) -> dict[str, Any]:
         "details_left": len(cells) - len(detailed),
         "number": plural(len(cells), "cell"),
         "common": common,
-        "estimators": list(content.estimators(record))[:MOST_ALARMS],
+        "estimators": list(content.estimators(record))[:MOST_ISSUES],
         "environment": list(_run(record)),
         "plugins": record.plugins,
         "spec": record.spec,
@@ -151,27 +152,6 @@ def _body(record: Record) -> dict[str, Any]:
         "text_left": max(len(record.spec.text) - MOST_SPEC, 0),
         "digest": record.digest,
     }
-
-
-def _alarms(record: Record) -> Iterator[dict[str, Any]]:
-    """Group cells that are not as expected, could not be run, or decided nothing, by reason."""
-    titles = {
-        Kind.FAILED: "Not as expected, or violated without being expected",
-        Kind.BROKEN: "Could not be run",
-        Kind.UNDECIDED: "Nothing was decided",
-    }
-    places: dict[Kind, dict[str, list[str]]] = {kind: {} for kind in Kind}
-    for _, name, (kind, message) in sentences.outcomes(record):
-        places[kind].setdefault(message, []).append(name)
-    for kind, title in titles.items():
-        if found := places[kind]:
-            reasons = [(why, names[:12], len(names[12:])) for why, names in found.items()]
-            yield {
-                "title": title,
-                "number": sum(map(len, found.values())),
-                "groups": reasons[:MOST_ALARMS],
-                "left": len(reasons[MOST_ALARMS:]),
-            }
 
 
 def _detailed(cells: list[CellRecord]) -> set[int]:

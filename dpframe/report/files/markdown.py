@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dpframe.common.text import escape
 from dpframe.report import content, group, sentences
-from dpframe.report.sentences import Kind, outcomes
+from dpframe.report.issues import issues
 from dpframe.report.versions import blocks, versions
 from dpframe.report.words import plural
 from dpframe.results.model import CellRecord, Record
@@ -99,20 +99,15 @@ def _versions(record: Record, cap: int) -> Iterator[str]:
 
 
 def _alarms(record: Record, cap: int) -> Iterator[str]:
-    """Return tables of cells that are violated, not as expected, or could not be run."""
+    """Return a table of violated cells, and lists of what else needs attention."""
     violated = [cell for cell in record.cells if cell.verdict == "violated"]
     if violated:
         yield f"## Violated\n\n{_table(record, violated, cap)}"
-    for title, kind in (("Not as expected", Kind.FAILED), ("Could not be run", Kind.BROKEN)):
-        found = [
-            (plain(name), plain(one.message))
-            for cell, name, one in outcomes(record)
-            if one.kind is kind
-            and not (isinstance(cell, CellRecord) and cell.verdict == "violated")
-        ]
-        if found:
-            text = table(("cell", "why"), found[:cap])
-            yield f"## {title}\n\n{text}{_left_out(len(found) - cap, 'cell')}"
+    for kind in issues(record):
+        if kind.state == "failed":
+            found = [f"{one.text}, at {one.where}".removesuffix(", at ") for one in kind.found]
+            left = _left_out(len(found) - cap, "reason")
+            yield f"## {kind.title}\n\n{_listed(found[:cap])}{left}"
 
 
 def _table(record: Record, cells: Sequence[CellRecord], cap: int) -> str:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from rich.table import Table
 from rich.text import Text
 
-from dpframe.report import words
 from dpframe.report.content import mechanisms
-from dpframe.report.group import Group, is_unexpected, settings
-from dpframe.report.sentences import NO_REASON, caveats, expectations, verdict
+from dpframe.report.issues import issues
+from dpframe.report.sentences import caveats, expectations, verdict
 from dpframe.report.sentences import worst as worst_of
 from dpframe.report.terminal.ink import GAP, STYLE, Ink, padded
 from dpframe.report.versions import Versions, blocks, versions
-from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
-from dpframe.results.model import CellRecord, Record
-from dpframe.results.verdict import SAW_NOTHING, TOGETHER, is_refuted_together, saw_nothing
+from dpframe.results.model import Record
 
 WIDEST_NAME = 0.3
 """Share of the width that names may take before they get lines of their own."""
-MOST_PLACES = 12
 MOST_LINES = 12
 """Longer lists end in a count of the rest: the record has them all."""
 NARROW = 16
@@ -55,138 +50,21 @@ def overview(record: Record, ink: Ink, width: int) -> Iterator[Text]:
             start = ""
 
 
-# Unmet expectations, failed, inconclusive and skipped cells, in groups.
+# What needs attention.
 
 
-Place = tuple[str, ...]
-"""Swept keys, each with its value."""
-Names = tuple[str, str, str]
-"""Labels of a mechanism, an attack and an estimator."""
-Issues = dict[str, dict[Names, list[Place]]]
-"""The places of each issue, by its text and by names."""
-
-
-def issues(record: Record, found: list[Group], ink: Ink) -> Iterator[Text]:
+def issue_lines(record: Record, ink: Ink) -> Iterator[Text]:
     """List what needs attention, the gravest first."""
-    kinds: list[tuple[Callable[[CellRecord], str | None], str, str | None]] = [
-        (_unmet, UNEXPECTED, "failed"),
-        (_failed, SYMBOL["failed"], "failed"),
-        (_inconclusive, SYMBOL["inconclusive"], "inconclusive"),
-        (_stepped, SYMBOL["violated"], "violated"),
-        (_blind, "–", None),
-    ]
-    for issue, sign, style in kinds:
-        collected: Issues = {}
-        for group in found:
-            for spot in group.spots:
-                for cell in spot.cells:
-                    if (text := issue(cell)) is not None:
-                        repeat = [f"repeat {cell.repeat}"] if len(spot.cells) > 1 else []
-                        place = (*settings(spot.values), *repeat)
-                        collected.setdefault(text, {}).setdefault(group.names, []).append(place)
-        yield from _lines(collected, sign, STYLE[style], ink)
-    yield from _skipped(record, ink)
-
-
-def _unmet(cell: CellRecord) -> str | None:
-    if not is_unexpected(cell):
-        return None
-    return f"expected {WORDS[cell.expected]}, found: {WORDS[cell.verdict]}"
-
-
-def _failed(cell: CellRecord) -> str | None:
-    return None if cell.status == "ok" else f"failed: {cell.reason or NO_REASON}"
-
-
-def _inconclusive(cell: CellRecord) -> str | None:
-    if cell.verdict != "inconclusive":
-        return None
-    return f"inconclusive: {cell.reason or NO_REASON}"
-
-
-def _blind(cell: CellRecord) -> str | None:
-    return SAW_NOTHING if saw_nothing(cell) else None
-
-
-def _stepped(cell: CellRecord) -> str | None:
-    """Explain a violation that the cell's own bound does not show."""
-    claim = cell.claim
-    bound = cell.estimate.epsilon_lower if cell.estimate else None
-    if cell.verdict != "violated" or not claim or bound is None or bound > claim.epsilon:
-        return None
-    if is_refuted_together(cell):
-        return f"{TOGETHER}; best single pair ≥ {words.lower(bound)}"
-    which = f"at δ = {words.setting(claim.delta)}" if claim.tradeoff else "alone"
-    # The rest of the reason are numbers, which differ from cell to cell.
-    why = (cell.reason or NO_REASON).partition(";")[0]
-    if why.startswith("loss certified above"):
-        why = "at another δ more loss is certified than claimed"
-    return f"violated, although its bound {which} is not above the claim: {why}"
-
-
-def _skipped(record: Record, ink: Ink) -> Iterator[Text]:
-    """List combinations that were left out, by reason; those with an expectation come first."""
-    unmet: Issues = {}
-    others: Issues = {}
-    for skip in record.skipped:
-        names = (skip.mechanism, skip.attack, skip.estimator)
-        if skip.expected is None:
-            reason, found = f"skipped: {skip.reason or NO_REASON}", others
-        else:
-            expected = WORDS[skip.expected]
-            reason, found = f"expected {expected}, but skipped: {skip.reason}", unmet
-        found.setdefault(reason, {}).setdefault(names, []).append(tuple(settings(skip.swept)))
-    yield from _lines(unmet, UNEXPECTED, STYLE["failed"], ink)
-    yield from _lines(others, "–", "", ink)
-
-
-def _lines(found: Issues, sign: str, style: str, ink: Ink) -> Iterator[Text]:
-    """Write a line for each issue, one for all names that it concerns at equal places."""
-    lines: list[tuple[str, str, int]] = []
-    for text, members in found.items():
-        at: dict[str, list[Names]] = {}
-        for names, places in members.items():
-            at.setdefault(_listed([place for place in places if place]), []).append(names)
-        for where, several in at.items():
-            count = sum(len(members[names]) for names in several)
-            cells = f" ({count} cells)" if count > 1 else ""
-            lines.append((f"{_together(several)}: {text}{cells}", where, count))
-    for text, where, _ in lines[:MOST_LINES]:
-        line = ink.text("")
-        line.append(ink.plain(f"{sign} {text}"), style)
-        if where:
-            line.append(ink.plain(f"\n    at {where}"))
-        yield line
-    if (rest := sum(count for _, _, count in lines[MOST_LINES:])) > 0:
-        yield ink.text(f"{sign} … and {rest} more such cells, see the record", style)
-
-
-def _listed(places: list[Place]) -> str:
-    """List places; by key, if every value of one goes with every value of the others."""
-    places = list(dict.fromkeys(places))
-    axes = [list(dict.fromkeys(parts)) for parts in zip(*places, strict=False)]
-    full = math.prod(map(len, axes)) == len(places)
-    if len(places) > 1 == len({len(place) for place in places}) and full:
-        return "; ".join(map(_values, axes))
-    return "; ".join(" ".join(place) for place in places[:MOST_PLACES]) + _more(places)
-
-
-def _values(parts: list[str]) -> str:
-    """Join settings of one key: `dim 1, 2, 8`."""
-    first, *others = parts[:MOST_PLACES]
-    return ", ".join([first, *(part.partition(" ")[2] for part in others)]) + _more(parts)
-
-
-def _more(every: list[Place] | list[str]) -> str:
-    rest = len(every) - MOST_PLACES
-    return f" … and {rest} more" if rest > 0 else ""
-
-
-def _together(several: list[Names]) -> str:
-    """Join names; attack and estimator are written once if all have the same."""
-    if len({names[1:] for names in several}) > 1:
-        return "; ".join(" · ".join(names) for names in several)
-    return " · ".join((", ".join(names[0] for names in several), *several[0][1:]))
+    for kind in issues(record):
+        for text, where, _ in kind.found[:MOST_LINES]:
+            line = ink.text("")
+            line.append(ink.plain(f"{kind.sign} {text}"), STYLE[kind.state])
+            if where:
+                line.append(ink.plain(f"\n    at {where}"))
+            yield line
+        if (rest := sum(issue.cells for issue in kind.found[MOST_LINES:])) > 0:
+            more = f"{kind.sign} … and {rest} more such cells, see the record"
+            yield ink.text(more, STYLE[kind.state])
 
 
 # The verdict is the first and the last that a report says.

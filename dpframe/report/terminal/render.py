@@ -13,7 +13,7 @@ from dpframe.report.group import TABLE_KEYS, Group, groups, names, parts, settin
 from dpframe.report.terminal import legend
 from dpframe.report.terminal.heat import heat, mapped
 from dpframe.report.terminal.ink import STYLE, Ink
-from dpframe.report.terminal.overview import headline, issues, matrix, overview, summary_lines
+from dpframe.report.terminal.overview import headline, issue_lines, matrix, overview, summary_lines
 from dpframe.report.terminal.plots import against, growths, plots
 from dpframe.report.terminal.tables import Grid, fits, fits_wide, grid_of, grid_tables, list_tables
 from dpframe.results.model import Record
@@ -49,7 +49,7 @@ def render(record: Record, console: Console, *, numbers: bool = False) -> None:
     console.print()
     console.rule(style="dim", characters="-" if ink.ascii_only else "─")
     for part in (
-        issues(record, found, ink),
+        issue_lines(record, ink),
         matrix(record, ink, width),
         overview(record, ink, width),
     ):

@@ -225,7 +225,7 @@ def test_what_is_not_as_expected_is_named():
     skip |= {"swept": {}, "reason": "a decision is no score", "expected": "violated"}
     unmet = made_records.cell() | {"verdict": "inconclusive", "reason": "too few"}
     text = checked(page([unmet, made_records.failed_cell()], skipped=[skip])).text
-    assert "violated without being expected (2)" in text
+    assert "Not as expected (1)" in text
     assert "expected violated, but skipped: a decision is no score" in text
     assert "Could not be run (1)" in text
     assert "▶ ? inconclusive" in text

@@ -1,0 +1,169 @@
+"""What needs attention in a record: a line for each reason, with the cells that it concerns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from dpframe.report import words
+from dpframe.report.group import Group, groups, is_unexpected, settings
+from dpframe.report.sentences import NO_REASON
+from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
+from dpframe.results.model import CellRecord, Record
+from dpframe.results.verdict import SAW_NOTHING, TOGETHER, is_refuted_together, saw_nothing
+
+MOST_PLACES = 12
+"""Longer lists of places end in a count of the rest: the record has them all."""
+
+Place = tuple[str, ...]
+"""Swept keys, each with its value."""
+Names = tuple[str, str, str]
+"""Labels of a mechanism, an attack and an estimator."""
+Collected = dict[str, dict[Names, list[Place]]]
+"""The places of each reason, by its text and by names."""
+
+
+class Issue(NamedTuple):
+    """A reason, and the cells that share it."""
+
+    text: str  # the names, the reason, and the number of cells
+    where: str  # their swept values; "" without any
+    cells: int
+
+
+class Issues(NamedTuple):
+    """All issues of a kind."""
+
+    title: str
+    sign: str
+    state: str | None  # the verdict whose colour they have
+    found: list[Issue]
+
+    @property
+    def cells(self) -> int:
+        """Cells and combinations that they concern."""
+        return sum(issue.cells for issue in self.found)
+
+
+def issues(record: Record) -> list[Issues]:
+    """List what needs attention, the gravest first."""
+    found = groups(record.cells)
+    kinds = [
+        Issues("Not as expected", UNEXPECTED, "failed", _cells(found, _unmet)),
+        Issues("Could not be run", SYMBOL["failed"], "failed", _cells(found, _failed)),
+        Issues(
+            "Nothing was decided",
+            SYMBOL["inconclusive"],
+            "inconclusive",
+            _cells(found, _inconclusive),
+        ),
+        Issues("Violated as a whole", SYMBOL["violated"], "violated", _cells(found, _stepped)),
+        Issues("Nothing was seen", "–", None, _cells(found, _blind)),
+        Issues("Expected, but skipped", UNEXPECTED, "failed", _skipped(record, expected=True)),
+        Issues("Skipped", "–", None, _skipped(record, expected=False)),
+    ]
+    return [kind for kind in kinds if kind.found]
+
+
+def _cells(found: list[Group], reason: Callable[[CellRecord], str | None]) -> list[Issue]:
+    """Return the issues of cells that have a reason."""
+    collected: Collected = {}
+    for group in found:
+        for spot in group.spots:
+            for cell in spot.cells:
+                if (text := reason(cell)) is not None:
+                    repeat = [f"repeat {cell.repeat}"] if len(spot.cells) > 1 else []
+                    place = (*settings(spot.values), *repeat)
+                    collected.setdefault(text, {}).setdefault(group.names, []).append(place)
+    return list(_merged(collected))
+
+
+def _unmet(cell: CellRecord) -> str | None:
+    if not is_unexpected(cell):
+        return None
+    return f"expected {WORDS[cell.expected]}, found: {WORDS[cell.verdict]}"
+
+
+def _failed(cell: CellRecord) -> str | None:
+    return None if cell.status == "ok" else f"failed: {cell.reason or NO_REASON}"
+
+
+def _inconclusive(cell: CellRecord) -> str | None:
+    if cell.verdict != "inconclusive":
+        return None
+    return f"inconclusive: {cell.reason or NO_REASON}"
+
+
+def _blind(cell: CellRecord) -> str | None:
+    return SAW_NOTHING if saw_nothing(cell) else None
+
+
+def _stepped(cell: CellRecord) -> str | None:
+    """Explain a violation that the cell's own bound does not show."""
+    claim = cell.claim
+    bound = cell.estimate.epsilon_lower if cell.estimate else None
+    if cell.verdict != "violated" or not claim or bound is None or bound > claim.epsilon:
+        return None
+    if is_refuted_together(cell):
+        return f"{TOGETHER}; best single pair ≥ {words.lower(bound)}"
+    which = f"at δ = {words.setting(claim.delta)}" if claim.tradeoff else "alone"
+    # The rest of the reason are numbers, which differ from cell to cell.
+    why = (cell.reason or NO_REASON).partition(";")[0]
+    if why.startswith("loss certified above"):
+        why = "at another δ more loss is certified than claimed"
+    return f"violated, although its bound {which} is not above the claim: {why}"
+
+
+def _skipped(record: Record, *, expected: bool) -> list[Issue]:
+    """Return combinations that were left out, those with an expectation or those without."""
+    collected: Collected = {}
+    for skip in record.skipped:
+        if (skip.expected is not None) == expected:
+            text = f"skipped: {skip.reason or NO_REASON}"
+            if skip.expected is not None:
+                text = f"expected {WORDS[skip.expected]}, but skipped: {skip.reason}"
+            names = (skip.mechanism, skip.attack, skip.estimator)
+            places = collected.setdefault(text, {}).setdefault(names, [])
+            places.append(tuple(settings(skip.swept)))
+    return list(_merged(collected))
+
+
+def _merged(found: Collected) -> Iterator[Issue]:
+    """Make one issue of all names that a reason concerns at equal places."""
+    for text, members in found.items():
+        at: dict[str, list[Names]] = {}
+        for names, places in members.items():
+            at.setdefault(_listed([place for place in places if place]), []).append(names)
+        for where, several in at.items():
+            count = sum(len(members[names]) for names in several)
+            cells = f" ({count} cells)" if count > 1 else ""
+            yield Issue(f"{_together(several)}: {text}{cells}", where, count)
+
+
+def _listed(places: list[Place]) -> str:
+    """List places; by key, if every value of one goes with every value of the others."""
+    places = list(dict.fromkeys(places))
+    axes = [list(dict.fromkeys(parts)) for parts in zip(*places, strict=False)]
+    full = math.prod(map(len, axes)) == len(places)
+    if len(places) > 1 == len({len(place) for place in places}) and full:
+        return "; ".join(map(_values, axes))
+    return "; ".join(" ".join(place) for place in places[:MOST_PLACES]) + _more(places)
+
+
+def _values(parts: list[str]) -> str:
+    """Join settings of one key: `dim 1, 2, 8`."""
+    first, *others = parts[:MOST_PLACES]
+    return ", ".join([first, *(part.partition(" ")[2] for part in others)]) + _more(parts)
+
+
+def _more(every: list[Place] | list[str]) -> str:
+    rest = len(every) - MOST_PLACES
+    return f" … and {rest} more" if rest > 0 else ""
+
+
+def _together(several: list[Names]) -> str:
+    """Join names; attack and estimator are written once if all have the same."""
+    if len({names[1:] for names in several}) > 1:
+        return "; ".join(" · ".join(names) for names in several)
+    return " · ".join((", ".join(names[0] for names in several), *several[0][1:]))
