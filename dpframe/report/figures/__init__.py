@@ -6,9 +6,12 @@ They need matplotlib, which comes with the extra `plot`. It is imported when som
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpframe.errors import DpframeError
+
+if TYPE_CHECKING:
+    from dpframe.report.figures.registry import draw, draw_scores, kinds, svg
 
 __all__ = ["draw", "draw_scores", "kinds", "need_matplotlib", "svg"]
 
