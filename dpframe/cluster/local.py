@@ -60,7 +60,8 @@ class _Connector(TCPConnector):
     prefix = f"{SCHEME}://"
 
     async def connect(self, address: str, deserialize: bool = True, **about: Any) -> Any:
-        comm = await super().connect(address, deserialize, **about)
+        connect: Any = super().connect
+        comm = await connect(address, deserialize, **about)
         stream, ours = comm.stream, secrets.token_bytes(NONCE)
         try:
             theirs = await asyncio.wait_for(stream.read_bytes(NONCE), SECONDS)

@@ -128,8 +128,10 @@ def _against_lines(share: Floats, p: Floats, q: Floats, claim: Lines) -> list[Fl
         left, right = 1 - tilt[..., None], 1 + tilt[..., None]
         half = np.ones_like(left)
         for _ in range(2):  # the price of δ depends on S
-            g, h, top = _side(share, *tails, left, right, slope, delta / half)
-            down, up, bottom = _side(1 - share, *others, right, left, slope, delta / half)
+            g, h, top = _side(share, tails[0], tails[1], left, right, slope, delta / half)
+            down, up, bottom = _side(
+                1 - share, others[0], others[1], right, left, slope, delta / half
+            )
             half = (delta * (top + bottom) + (1 - delta) * (left + right)) / 2
         is_high = share > left * slope / (left * slope + right)
         is_low = 1 - share > right * slope / (right * slope + left)

@@ -83,7 +83,7 @@ def bets(share: Floats, mass: Floats, claim: Lines) -> Floats:
     else:
         g, h = found[0]
         found.append(((1 + g) / 2, (1 + h) / 2))
-    return np.log(np.array(found))
+    return np.asarray(np.log(np.array(found)))
 
 
 class Book(NamedTuple):
