@@ -64,9 +64,16 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|“[^”]*”")
 _NUMBER = re.compile(r"(?<![:\w])[-+−]?\d[\d_]*(\.\d+)?([eE][-+]?\d+)?")
 
 
+# Which end of a range tells, or both, is chance.
+_SIDES = "below|less than|under|above|more than|over|at least|at most|between|from|to"
+_SIDE = re.compile(rf"(?:(?:{_SIDES}) )*#(?: or (?:more|less))?")
+_SEVERAL = re.compile(r"#(?:(?: | or | and |, )#)+")
+
+
 def without_values(text: str) -> str:
-    """Return a text with # for every value in it: numbers and quoted texts."""
-    return _NUMBER.sub("#", _QUOTED.sub("#", text))
+    """Return a text with # for every value or range in it: numbers and quoted texts."""
+    plain = _NUMBER.sub("#", _QUOTED.sub("#", text))
+    return _SEVERAL.sub("#", _SIDE.sub("#", plain))
 
 
 def name_of(leak: Leak, arm: Arm, neighbourhood: Neighbourhood) -> str:
