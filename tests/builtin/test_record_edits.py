@@ -589,3 +589,38 @@ def test_a_violation_outside_of_the_schema_says_so_and_how_to_search_without(
     assert without.verdict == "consistent"
     (without,) = searched(schema=[{**UNIT[0], "nan": False}]).cells
     assert without.verdict == "consistent"
+
+
+class Queried(HostMechanism, name="queried"):
+    """A sum of data between 0 and 1 which clips, and passes NaN on."""
+
+    sensitivity = 1.0
+
+    def claim(self, pair: Any) -> Any:
+        return PureDP(1.0)
+
+    def query(self, data: Any) -> float:
+        return float(np.clip(data, 0, 1).sum())
+
+    def release(self, rng: Any, data: Any) -> float:
+        return self.query(data) + float(rng.laplace())
+
+
+def test_an_exact_violation_outside_of_the_schema_says_so_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sample_in_this_process(monkeypatch)
+    spec: Any = {
+        "schema": 1,
+        "audit": {"name": "t", "trials": 2_000},
+        "search": {"use": "records", "params": {**ONE, "adjacency": "replace", "batch": 4}},
+        "mechanism": [{"use": "queried"}],
+        "attack": [{"use": "answers", "params": {"look": "kinds"}}],
+        "run": {"stop": "decided"},
+    }
+    record = dpframe.audit(spec, plugins=[Queried])
+    (witness,) = record.cells[0].exact.witnesses
+    (need,) = witness.pair.needs
+    assert (witness.kind, need.feature) == ("not a number", "NaN or a missing value")
+    told = " ".join(caveats(record)).partition("Witness against")[0]
+    assert "This pair needs NaN or a missing value" in told
