@@ -330,7 +330,7 @@ MUTANTS = [
         26,
         "plausible counts are believed",
         "dpframe/workers/executor.py",
-        "return first == second and told[0] == told[1]",
+        "return bool(first == second) and told[0] == told[1]",
         "return True",
         ("tests/engine/test_trust.py::test_plausible_counts_that_are_wrong_end_the_run",),
     ),
