@@ -39,7 +39,7 @@ def test_every_key_is_explained_and_every_source_is_used() -> None:
 def test_an_entry_says_who_what_when_and_where(entry: tuple[str, str, str]) -> None:
     key, source, where = entry
     name, year = re.fullmatch(r"((?:Mc)?[A-Z][a-z]+)[A-Z]*(\d{4})", key).groups()
-    assert name in source.replace("á", "a").replace("é", "e").partition(".")[2]
+    assert name in source.replace("á", "a").replace("é", "e").replace("ü", "u").partition(".")[2]
     assert year in source
     for text, link in re.findall(r"\[([^\]]+)\]\((\S+?)\)(?=, |$)", where):
         kind, _, name = text.partition(":")

@@ -138,7 +138,7 @@ def no_counts(the_pass: Pass, layouts: tuple[Tree, ...]) -> tuple[Any, ...]:
     )
 
 
-FIRST = 32
+FIRST = 24
 """Draws of the first round, on each dataset. It fixes the events, so nothing is bet on it."""
 
 FINE, COARSE, MANY = 16, 5, 20_000

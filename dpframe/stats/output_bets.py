@@ -119,8 +119,8 @@ def _against_lines(share: Floats, p: Floats, q: Floats, claim: Lines) -> list[Fl
     the mass beyond is worth δ; and the same for D′.
     """
     order = np.argsort(-share)
-    tails = [np.cumsum(part[order]) for part in (p, q)]
-    others = [np.cumsum(part[order[::-1]]) for part in (q, p)]
+    high = np.cumsum(p[order]), np.cumsum(q[order])
+    low = np.cumsum(q[order[::-1]]), np.cumsum(p[order[::-1]])
 
     def at(tilt: Floats, slope: Floats, delta: Floats) -> tuple[Floats, Floats, Floats]:
         """Return weights and their growth at some ratios of λ and ν, shape [lines, ratios, …]."""
@@ -128,10 +128,8 @@ def _against_lines(share: Floats, p: Floats, q: Floats, claim: Lines) -> list[Fl
         left, right = 1 - tilt[..., None], 1 + tilt[..., None]
         half = np.ones_like(left)
         for _ in range(2):  # the price of δ depends on S
-            g, h, top = _side(share, tails[0], tails[1], left, right, slope, delta / half)
-            down, up, bottom = _side(
-                1 - share, others[0], others[1], right, left, slope, delta / half
-            )
+            g, h, top = _side(share, high, (left, right), slope, delta / half)
+            down, up, bottom = _side(1 - share, low, (right, left), slope, delta / half)
             half = (delta * (top + bottom) + (1 - delta) * (left + right)) / 2
         is_high = share > left * slope / (left * slope + right)
         is_low = 1 - share > right * slope / (right * slope + left)
@@ -155,14 +153,13 @@ def _against_lines(share: Floats, p: Floats, q: Floats, claim: Lines) -> list[Fl
 
 def _side(
     share: Floats,
-    tail: Floats,
-    other: Floats,
-    own: Floats,
-    across: Floats,
+    tails: tuple[Floats, Floats],
+    sides: tuple[Floats, Floats],
     slope: Floats,
     delta: Floats,
 ) -> tuple[Floats, Floats, Floats]:
     """Return the weights of bins of too large a share: own side, other side, and the largest."""
+    (tail, other), (own, across) = tails, sides
     total = own * slope + across
     # Where the tail beyond X is worth its price: P/X − Q/(1 − X) = r has this root in (0, 1), and
     # of all tails the one that ends at X itself has the largest.

@@ -11,6 +11,7 @@ import pytest
 from scipy.special import bdtrc
 from support import round_by_round
 from support.naive_bets import wealth
+from support.tiers import mostly_slow
 
 from dpframe import ApproxDP, GaussianDP, PureDP, Query
 from dpframe.builtin.estimators.betting import (
@@ -217,11 +218,11 @@ def test_decisions_are_counted_as_decisions() -> None:
 
 
 def test_bound_and_p_value_agree() -> None:
-    for seed in range(4):
-        for claimed in (0.3, 0.5, 0.7):
-            scores = laplace(seed, 900)
+    for seed in range(2):
+        for claimed in (0.3, 0.7):
+            scores = laplace(seed, 400)
             rng = np.random.default_rng(seed)
-            found = BETTING.estimate_scores(scores, asked(900, PureDP(claimed)), rng)
+            found = BETTING.estimate_scores(scores, asked(400, PureDP(claimed)), rng)
             assert found.p_value is not None
             assert found.epsilon_lower is not None
             if found.epsilon_lower > claimed:
@@ -243,19 +244,19 @@ def test_the_bound_is_that_of_a_whole_grid() -> None:
     assert further.best[0] < -math.log(0.05)
 
 
-@pytest.mark.parametrize("kind", ["continuous", "ties", "decision"])
+@pytest.mark.parametrize("kind", mostly_slow(["continuous", "ties", "decision"], {"decision"}))
 def test_bounds_hold_and_are_not_vacuous(kind: str) -> None:
     """Exact nulls, stopped when it suits least; false-alarm rate 1e-6."""
-    rng, audits, error = np.random.default_rng(6), 150, 0.2
+    rng, audits, error = np.random.default_rng(6), 60, 0.2
     alarms = 0
     truth = 1 / (1 + math.exp(-1.0))
     for _ in range(audits):
         if kind == "continuous":
-            scores: Any = rng.laplace(size=800), rng.laplace(1.0, size=800)
+            scores: Any = rng.laplace(size=250), rng.laplace(1.0, size=250)
         elif kind == "ties":
-            scores = tuple(rng.choice(3, 800, p=p).astype(float) for p in (SHARES, SHARES[::-1]))
+            scores = tuple(rng.choice(3, 250, p=p).astype(float) for p in (SHARES, SHARES[::-1]))
         else:
-            scores = rng.random(800) < 1 - truth, rng.random(800) < truth
+            scores = rng.random(250) < 1 - truth, rng.random(250) < truth
         layout, rounds = rounds_of_scores(scores)
         alarms += played(list(rounds), asked(0, PureDP(1.0)), layout).book.p_values[0] <= error
     assert alarms == 0 or bdtrc(alarms - 1, audits, error) > 1e-6

@@ -64,7 +64,7 @@ def against(claim: Claim, resolution: float) -> Against:
     return Against(exact, usable(delta + resolution * (1 + slope)) if resolution else exact)
 
 
-CAUTIOUS = 0.3
+CAUTIOUS = 0.25
 """A cautious bet supposes no loss that is larger than the claimed one by more than this."""
 
 
@@ -83,7 +83,7 @@ def bets(share: Floats, mass: Floats, claim: Lines) -> Floats:
     else:
         g, h = found[0]
         found.append(((1 + g) / 2, (1 + h) / 2))
-    return np.asarray(np.log(np.array(found)))
+    return np.log(np.array(found, np.float64))
 
 
 class Book(NamedTuple):
@@ -196,7 +196,7 @@ def above(counts: HostArray) -> HostArray:
     return np.cumsum(counts[:, ::-1], axis=1, dtype=np.int64)[:, -2::-1]
 
 
-FIRST = 32  # draws of the first round, on each side
+FIRST = 24  # draws of the first round, on each side
 GROWTH, LEAST = (
     12,
     4,
