@@ -64,7 +64,7 @@ def against(claim: Claim, resolution: float) -> Against:
     return Against(exact, usable(delta + resolution * (1 + slope)) if resolution else exact)
 
 
-CAUTIOUS = 0.25
+CAUTIOUS = 0.3
 """A cautious bet supposes no loss that is larger than the claimed one by more than this."""
 
 
