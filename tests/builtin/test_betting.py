@@ -171,6 +171,18 @@ def test_sorted_scores_are_bet_on_in_random_order() -> None:
     assert all(each.notes == (SHUFFLED,) for each in found)
 
 
+def test_short_sorted_files_refute_no_true_claim() -> None:
+    """Too few draws to notice an order: answers that are rare come last, or first."""
+    rng, alarms, unnoticed = np.random.default_rng(0), 0, 0
+    for _ in range(40):
+        x, y = (np.sort(rng.random(60) < share) for share in (0.1192, 0.8808))  # e⁻² to 1
+        found = BETTING.estimate_scores((x, y[::-1]), asked(60, PureDP(2.0)), rng)
+        alarms += (found.p_value or 1.0) <= 0.05 or (found.epsilon_lower or 0.0) > 2
+        unnoticed += not found.notes
+    assert unnoticed > 20  # in the order of the file nearly all of these would be alarms
+    assert alarms <= 12  # with probability .05 each, 13 of 40 come once in 10 million
+
+
 @pytest.mark.parametrize("kind", [float, np.float32, bool])
 def test_a_file_that_grows_shows_the_same_bets(kind: Any) -> None:
     """What was bet on stays where it was, however long the file becomes, and whatever the seed."""

@@ -336,6 +336,14 @@ MUTANTS = [
     ),
     Mutant(
         27,
+        "what the order of a short sorted file shows is believed",
+        f"{ESTIMATORS}/betting.py",
+        "        if notes or not said:",
+        "        if True:",
+        ("tests/builtin/test_betting.py::test_short_sorted_files_refute_no_true_claim",),
+    ),
+    Mutant(
+        27,
         "every look at a file shuffles it anew",
         f"{ESTIMATORS}/betting.py",
         "    if min(map(log_chance_of_order, own)) >= math.log(ORDER_ERROR / 2):",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -252,7 +252,13 @@ def in_order(
     own = (np.asarray(scores[0]), np.asarray(scores[1]))
     if min(map(log_chance_of_order, own)) >= math.log(ORDER_ERROR / 2):
         return own, ()
-    return (rng.permutation(own[0]), rng.permutation(own[1])), (SHUFFLED,)
+    return _shuffled(own, rng), (SHUFFLED,)
+
+
+def _shuffled(
+    scores: tuple[HostArray, HostArray], rng: np.random.Generator
+) -> tuple[HostArray, HostArray]:
+    return rng.permutation(scores[0]), rng.permutation(scores[1])
 
 
 def rounds_of_scores(
@@ -392,8 +398,23 @@ class Betting(Estimator, name="betting"):
         self, scores: tuple[HostArray, HostArray], query: Query, rng: np.random.Generator
     ) -> Estimate:
         ordered, notes = in_order(scores, rng)
-        layout, rounds = rounds_of_scores(ordered)
-        return self._played(rounds, layout, query)._replace(notes=notes)
+        found = self._played_in_order(ordered, query)
+        said = (found.epsilon_lower or 0.0) > 0 or (found.p_value or 1.0) <= 1 - query.confidence
+        if notes or not said:
+            return found._replace(notes=notes)
+        # A short file, or one with rare scores, may be sorted without being noticed. What its order
+        # says must hold for another order too: each is valid, under an assumption of its own.
+        other = self._played_in_order(_shuffled(ordered, rng), query)
+        return found._replace(
+            epsilon_lower=_of_both(min, found.epsilon_lower, other.epsilon_lower),
+            epsilon_upper=_of_both(max, found.epsilon_upper, other.epsilon_upper),
+            p_value=_of_both(max, found.p_value, other.p_value),
+            p_resolved=_of_both(max, found.p_resolved, other.p_resolved),
+        )
+
+    def _played_in_order(self, scores: tuple[HostArray, HostArray], query: Query) -> Estimate:
+        layout, rounds = rounds_of_scores(scores)
+        return self._played(rounds, layout, query)
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
         bins = max(2, len(layout) + 2)
@@ -407,6 +428,12 @@ class Betting(Estimator, name="betting"):
             trials = int(counts[0].sum())
             state = self.observe(state, layout, counts, query._replace(trials=(trials, trials)))
         return self.conclude(state, layout, query)
+
+
+def _of_both(
+    choose: Callable[[float, float], float], one: float | None, other: float | None
+) -> float | None:
+    return None if one is None or other is None else choose(one, other)
 
 
 LOSSES = np.array([0.0, *np.geomspace(0.01, 20, 24)])
