@@ -207,7 +207,7 @@ def other_pages() -> Iterator[Sentence]:
     yield name, "The exact loss is # at ε = 1, dim 128", (exact_loss("adept", 1.0, 128),)
     yield name, "with `repeats = 100`; the exact loss is #.", (exact_loss("adept", 0.1, 2),)
     share = max(exact_loss("laplace", epsilon, 128) / epsilon for epsilon in EPSILONS)
-    yield name, "the vote reveals of `laplace` no more than # % of ε", (Up(100 * share),)
+    yield name, "the vote reveals no more than # % of ε for `laplace`", (Up(100 * share),)
     rare = 1 - (0.05 / 252 / 4) ** 1e-7
     yield name, "252 cells at most # can be certified", (Down(math.log((1 - rare) / rare)),)
 
@@ -219,7 +219,7 @@ def other_pages() -> Iterator[Sentence]:
     assert worst == exact.jeffreys_miss_rate(0.003, 1000, 0.0, 0.05)
     yield (
         name,
-        "where FPR = FNR = 0.003, the lower end is above the truth in # % of audits",
+        "and FPR = FNR = 0.003, the lower end is above the truth in # % of audits",
         (100 * worst,),
     )
     middle = float(stats.laplace.sf(0.5))
@@ -230,7 +230,7 @@ def other_pages() -> Iterator[Sentence]:
     yield (
         name,
         """has at its middle threshold the error rates of μ = #, and at the expected counts the
-        "lower limit" at δ = 1e-5 comes out as # with 1,000 trials and # with a million.""",
+        "lower limit" at δ = 1e-5 is # with 1,000 trials and # with a million.""",
         (exact.threshold_mu(middle, middle), *limits),
     )
     flip = 1 / (1 + math.e)
@@ -239,7 +239,7 @@ def other_pages() -> Iterator[Sentence]:
         "the 95 % lower limit is above the truth in # % of audits",
         (100 * exact.credible_miss_rate(flip, 1000, 0.05),),
     )
-    yield name, "Chance alone gives # bit in the median and # in the mean.", (1.0, 1 / math.log(2))
+    yield name, "By chance the median is # bit and the mean #.", (1.0, 1 / math.log(2))
 
     name = "docs/explanation/histograms.md"
     yield (
@@ -259,22 +259,22 @@ def other_pages() -> Iterator[Sentence]:
     name = "docs/explanation/order-statistics.md"
     yield (
         name,
-        "are few: # ranks for a million scores.",
+        "are few: # for a million scores.",
         (len([k for k in range(40) if 3**k <= 5e5]),),
     )
-    yield name, "Where two limits lose # (s₁ + s₂) of ln(p/x)", (special.ndtri(0.975),)
+    yield name, "Two limits lose # (s₁ + s₂) of ln(p/x)", (special.ndtri(0.975),)
     yield name, "the joint test loses about # √(s₁² + s₂²).", (special.ndtri(1 - 0.8 * 0.05),)
 
     name = "docs/how-to/audit-a-black-box.md"
     yield name, "is about ln(n/#) for one cell at 95 %", (-math.log(0.05 / 4),)
 
     name = "docs/sharp-edges.md"
-    yield name, "Of 252 true claims about # may be called violated at 95 %", (252 * 0.05,)
+    yield name, "about # of 252 true claims may be called violated", (252 * 0.05,)
     low = np.nextafter(np.float32(-1), np.float32(0))
     # 2²³ values from `low` on in steps of 2⁻²², √2 erf⁻¹ of which are normal.
     top = float(low) + 2 - 2**-22
     ends = [math.sqrt(2) * float(special.erfinv(end)) for end in (float(low), top)]
-    yield name, "Normals in float32 lie between # and #: beyond", tuple(ends)
+    yield name, "Normals in float32 lie between # and #; in exact", tuple(ends)
     missing = 1e7 * float(special.ndtr(ends[0]) + special.ndtr(-ends[1]))
     assert 0.5 < missing < 2, "one draw in 10⁷"
     assert ends[1] - ends[0] < 11

@@ -105,7 +105,7 @@ def theorem_4() -> Iterator[Row]:
     found = cells("theorem-04-rate")
     trials = (1000, 6000, 30_000, 200_000, 1_000_000)
     right = {"gaussian": 2 * exact.PHI(0.5) - 1, "no leak": 1e-6 * (2 * exact.PHI(0.5) - 1)}
-    for start, mechanism in (("N(0, 1), N(1, 1)", "gaussian"), ("next to equal", "no leak")):
+    for start, mechanism in (("N(0, 1), N(1, 1)", "gaussian"), ("nearly equal", "no leak")):
         errors = []
         for n in trials:
             mine = of(found, mechanism=mechanism, trials=n)
