@@ -197,3 +197,5 @@ def test_version_and_help(tmp_path: Path) -> None:
         assert done.returncode == 0
         assert "<bool>" not in done.stdout
     assert "pip install 'dpframe[plot]'" in dpframe("plot", "--help", cwd=tmp_path).stdout
+    shown = dpframe("--help", cwd=tmp_path).stdout
+    assert "..." not in shown.replace("[ARGS]...", "")  # no sentence is cut

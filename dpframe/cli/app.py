@@ -38,11 +38,11 @@ MISTAKE, NOT_RUN, INTERRUPTED, TERMINATED = 2, 3, 130, 143
 app = typer.Typer(
     name="dpframe",
     cls=Extended,
-    help="Audits differential privacy empirically: simulates a mechanism on two neighbouring "
-    "datasets, attacks the outputs, and compares the loss it can show with the claim.",
+    help="Audit differential privacy empirically. dpframe runs a mechanism on two neighbouring "
+    "datasets, attacks the outputs, and compares the loss they show with the claim.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -95,8 +95,8 @@ def offer(
             complain(traceback.format_exc())
             _leave("this is a mistake in dpframe; please report it with the lines above", INTERNAL)
 
-    # Help keeps the line breaks of a paragraph, and takes [words] for colours.
-    paragraphs = (inspect.getdoc(command) or "").replace("[", r"\[").split("\n\n")
+    # Help would keep the line breaks of a paragraph.
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
     text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
     group.command(name, cls=Command, help=text)(guarded)
 
@@ -185,7 +185,10 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     pass

@@ -45,7 +45,8 @@ BROKEN = 1  # exit code if a plugin breaks a promise
 
 def check(
     spec: Annotated[
-        Path | None, typer.Argument(help="The audit: a TOML file.", show_default=False)
+        Path | None,
+        typer.Argument(metavar="SPEC", help="The audit: a TOML file.", show_default=False),
     ] = None,
     overrides: Overrides = None,
     trials: Trials = None,
@@ -55,20 +56,21 @@ def check(
         typer.Option(
             metavar="NAME|FILE.py",
             autocompletion=options.plugin_names,
-            help="With a spec: run this Python file and use the plugins that it defines. Without: "
-            "try out what every plugin of its kind must do, of the one installed under NAME or of "
-            "all in FILE.py; --set then gives its parameters, and mechanism.use, pair.use and "
-            "theirs. Repeatable.",
+            help="With a spec: run this Python file and use its plugins. Repeatable. Without a "
+            "spec: check that the plugin NAME, or every plugin in FILE.py, does what its kind "
+            "requires. --set then sets its parameters, and mechanism.use and pair.use.",
             show_default=False,
         ),
     ] = None,
     python: Pythons = None,
     as_json: Json = False,
 ) -> None:
-    """Check a spec: every mistake at once, with file and line.
+    """Check a spec, and list every mistake with file and line.
 
-    An expectation that nothing can meet is a mistake too. With --plugin and no spec: check plugins;
-    exit code 1 if one breaks a promise.
+    An expectation that no cell can meet is also a mistake. With --plugin and without a spec, check
+    plugins instead.
+
+    Exit code: 0; 1 if a plugin breaks a promise; 2 if the spec or the call is wrong.
     """
     given = plugin or []
     files = [Path(one) for one in given if one.endswith(".py")]
@@ -115,7 +117,7 @@ Part = Annotated[
     typer.Option(
         "--shard",
         metavar="I/N",
-        help="Count the I-th of N equal parts of all draws and judge nothing; dpframe merge does.",
+        help="Count only part I of N equal parts of the draws. Combine them with dpframe merge.",
     ),
 ]
 
@@ -132,24 +134,27 @@ def _shard(text: str) -> Shard:
 
 def merge(
     directories: Annotated[
-        list[Path], typer.Argument(metavar="DIR…", help="All shards, in any order.")
+        list[Path],
+        typer.Argument(metavar="DIR…", help="The directories of all shards, in any order."),
     ],
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the record goes.", show_default=False)
+        Path, typer.Option(metavar="DIR", help="Directory for the record.", show_default=False)
     ],
     spec: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The spec; default: where it lay when it was counted."),
+        typer.Option(
+            metavar="FILE", help="The spec. Default: its path when the shards were counted."
+        ),
     ] = None,
     plugin: PluginFiles = None,
     python: Pythons = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Add up the shards of a run, judge them and report what they found.
+    """Combine the shards of a run and report the verdicts.
 
-    Refuses shards of different specs, seeds or code, duplicates, and missing shards.
-    Counts and verdicts are those of a single run. Exit codes are those of run.
+    Counts and verdicts equal those of a single run. Shards of different specs, seeds or code,
+    duplicates and missing shards are rejected. The exit codes are those of run.
     """
     from dpframe.commands import shard
     from dpframe.results.verdict import exit_code
@@ -173,7 +178,7 @@ Numbers = Annotated[
     bool,
     typer.Option(
         "--numbers/--no-numbers",
-        help="Print tables of numbers after the map; cells without a map always have one.",
+        help="Print tables of numbers after the map. Cells without a map always get one.",
         show_default=False,
     ),
 ]
@@ -183,7 +188,7 @@ def run(
     spec: Spec,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where the record goes; default: runs/<audit name>/."),
+        typer.Option(metavar="DIR", help="Directory for the record. Default: runs/<audit name>/."),
     ] = None,
     overrides: Overrides = None,
     trials: Trials = None,
@@ -193,7 +198,7 @@ def run(
     python: Pythons = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume/--fresh", help="Go on with what DIR holds, or discard it."),
+        typer.Option("--resume/--fresh", help="Continue from the counts in DIR, or discard them."),
     ] = True,
     as_json: Json = False,
     report: Annotated[
@@ -210,19 +215,19 @@ def run(
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Count on the workers of a Dask scheduler, or of local:N on N processes here.",
+            help="Count on a Dask scheduler's workers, or with local:N in N local processes.",
         ),
     ] = None,
     traceback: Annotated[
         bool,
-        typer.Option("--traceback", help="Print the whole traceback of what a plugin raised."),
+        typer.Option("--traceback", help="Print full tracebacks of exceptions in plugins."),
     ] = False,
 ) -> None:
-    """Run an audit and report what it found.
+    """Run an audit and report the verdicts.
 
-    Exit code: 0 every expectation of the spec is met and no other claim is violated; 1 otherwise;
-    2 the spec or the call is wrong; 3 a cell could not be run, or none was; 130 and 143 after an
-    interruption; 70 a mistake in dpframe.
+    Exit code: 0 if every expectation of the spec is met and no other claim is violated; 1 if not;
+    2 if the spec or the call is wrong; 3 if a cell could not be run, or none was; 130 or 143 after
+    an interruption; 70 after a mistake in dpframe.
     """
     from dpframe.commands import run
     from dpframe.report.files import formats
@@ -281,11 +286,13 @@ def plan(
     python: Pythons = None,
     rehearsal: Annotated[
         bool,
-        typer.Option("--rehearsal/--no-rehearsal", help="Draw a little, to say how long it takes."),
+        typer.Option(
+            "--rehearsal/--no-rehearsal", help="Time a few draws to estimate the duration."
+        ),
     ] = True,
     as_json: Json = False,
 ) -> None:
-    """Say what a run would do, and what it could find, without running it."""
+    """Predict the cost of a run and the bounds it could certify."""
     from dpframe.commands.plan import outlook
     from dpframe.report.terminal.plan import render_plan
 
@@ -303,7 +310,7 @@ def show(
     notes: Notes = False,
     witness: Annotated[
         bool,
-        typer.Option("--witness", help="Print the evidence of one cell as a spec of its own."),
+        typer.Option("--witness", help="Print the evidence of one cell as a separate spec."),
     ] = False,
     as_test: Annotated[
         bool,
@@ -313,19 +320,19 @@ def show(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Which cell --witness and --pytest tell: its id, or its mechanism's label; "
-            "default: the worst violated one.",
+            help="The cell for --witness and --pytest: its id, or its mechanism's label. Default: "
+            "the worst violated cell.",
         ),
     ] = None,
     finding: Annotated[
-        int, typer.Option(metavar="N", help="Which leak of the cell they tell, from 1.")
+        int, typer.Option(metavar="N", help="The leak of that cell to print, from 1.")
     ] = 1,
     next_: Annotated[
         bool,
-        typer.Option("--next", help="Print how to search for leaks other than those found."),
+        typer.Option("--next", help="Print the spec table that searches for further leaks."),
     ] = False,
 ) -> None:
-    """Show the report of a run again."""
+    """Print the report of a stored run."""
     from dpframe.results.store import read
 
     found = read(record)

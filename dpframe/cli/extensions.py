@@ -39,10 +39,22 @@ def _hide_types(params: list[Any]) -> list[Any]:
 
 
 class Command(TyperCommand):
-    """A command whose help shows no type of a flag."""
+    """A command whose help describes every option below its name, on lines of full width."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _hide_types(super().get_params(ctx))
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        for title, kind in (("Arguments", "argument"), ("Options", "option")):
+            params = [param for param in self.get_params(ctx) if param.param_type_name == kind]
+            records = [record for param in params if (record := param.get_help_record(ctx))]
+            if not records:
+                continue
+            with formatter.section(title):
+                for names, text in records:
+                    formatter.write_text(names if kind == "option" else names.partition(" <")[0])
+                    with formatter.indentation(), formatter.indentation():
+                        formatter.write_text(text)
 
 
 class Group(TyperGroup):

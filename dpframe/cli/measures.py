@@ -35,8 +35,8 @@ def score(
         Path | None,
         typer.Argument(
             metavar="TABLE",
-            help="Scores with and without the record: .csv, .parquet, .npz or .npy, and in it a "
-            "column that says which is which; larger scores mean more like with.",
+            help="A table of scores and memberships: .csv, .parquet, .npz or .npy. Larger scores "
+            "mean that the record was in the data.",
             show_default=False,
         ),
     ] = None,
@@ -46,8 +46,7 @@ def score(
             "--scores1",
             "--in",
             metavar="FILE",
-            help="In place of a table: scores with the record in the data (D′). --in is its old "
-            "name.",
+            help="Instead of a table: scores with the record in the data (D′). Old name: --in.",
             show_default=False,
         ),
     ] = None,
@@ -57,7 +56,7 @@ def score(
             "--scores0",
             "--out",
             metavar="FILE",
-            help="Scores without it (D). --out is its old name.",
+            help="Scores without the record (D). Old name: --out.",
             show_default=False,
         ),
     ] = None,
@@ -65,16 +64,15 @@ def score(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Title of the scores in files with several columns, or their place from 1; "
-            "default: score or scores.",
+            help="Title or position, from 1, of the column of scores. Default: score or scores.",
         ),
     ] = None,
     member: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="The same of the memberships: 1 or true with the record, 0 or false without; "
-            "default: member, members, membership or is_member.",
+            help="The same for memberships: 1 or true with the record, 0 or false without it. "
+            "Default: member, members, membership or is_member.",
         ),
     ] = None,
     one_run: Annotated[
@@ -82,7 +80,7 @@ def score(
         typer.Option(
             "--one-run",
             metavar="FILE",
-            help="In place of a table: canaries of one run, each in by a fair coin. A table too.",
+            help="Instead of TABLE: a table of canaries of one run, each included by a fair coin.",
             show_default=False,
         ),
     ] = None,
@@ -90,7 +88,7 @@ def score(
         list[float] | None,
         typer.Option(
             metavar="DELTA",
-            help="δ at which ε is estimated; default: the claim's, or 0. Repeatable with "
+            help="δ at which ε is estimated. Default: the claim's, or 0. Repeatable with "
             "--one-run.",
         ),
     ] = None,
@@ -98,33 +96,35 @@ def score(
         float,
         typer.Option(
             metavar="LEVEL",
-            help="Confidence of each bound alone; with --one-run of all of them together.",
+            help="Confidence of each bound alone, or with --one-run of all bounds together.",
         ),
     ] = 0.95,
     claim: Annotated[
         str | None,
         typer.Option(
             metavar="NAME=VALUE,…",
-            help="What is claimed, for p-values (and verdicts, with --one-run): epsilon=1 or "
-            "epsilon=1,delta=1e-5 or mu=1 and so on; the names say which kind of claim it is.",
+            help="The claim to test, such as epsilon=1 or epsilon=1,delta=1e-5 or mu=1. The names "
+            "select the kind of claim.",
         ),
     ] = None,
     estimators: Annotated[
         list[str] | None,
-        typer.Option("--estimator", metavar="NAME", help="Ask this one; default: all. Repeatable."),
+        typer.Option(
+            "--estimator", metavar="NAME", help="Run only this estimator. Default: all. Repeatable."
+        ),
     ] = None,
     overrides: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Set a parameter of the estimators that have it: estimator.X=VALUE. VALUE is "
+            help="Set a parameter of every estimator that has it: estimator.X=VALUE. VALUE is "
             "TOML, else a string. Repeatable.",
         ),
     ] = None,
     seed: Annotated[
         int,
-        typer.Option(min=0, metavar="N", help="Decides which scores are set aside for a pilot."),
+        typer.Option(min=0, metavar="N", help="Selects the scores that are set aside for a pilot."),
     ] = 0,
     notes: Notes = False,
     every: Annotated[
@@ -138,19 +138,19 @@ def score(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Draw the trade-off, the ROC on logarithmic axes and what is certified: .svg, "
+            help="Draw the trade-off, the ROC on logarithmic axes and the certified bounds: .svg, "
             ".png or .pdf. Needs matplotlib.",
             show_default=False,
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate the loss that scores made elsewhere show, with every estimator.
+    """Bound the loss from scores made elsewhere.
 
-    Each bound holds alone (multiplicity none); those of --one-run hold together.
+    Each bound holds alone (multiplicity none). With --one-run all bounds hold together.
 
-    Exit code: 0; 1 if the claim is refuted, by all estimators together; 2 if the call is wrong;
-    3 if there is a claim, and no estimator tested it.
+    Exit code: 0; 1 if all estimators together refute the claim; 2 if the call is wrong; 3 if no
+    estimator could test the claim.
     """
     from dpframe.claims.accounted import read_claim
     from dpframe.commands.plot import check_name, save
@@ -216,7 +216,7 @@ def compare(
 ) -> None:
     """Compare estimators and attacks on the same draws.
 
-    Each bound holds alone (multiplicity none). Writes nothing.
+    Each bound holds alone (multiplicity none). Writes no files.
 
     Exit code: 0, or 2 if the spec or the call is wrong.
     """
@@ -238,16 +238,17 @@ def compare(
 def calibrate(
     spec: Spec,
     repeats: Annotated[
-        int, typer.Option(min=1, metavar="R", help="Audits per line, each on draws of its own.")
+        int, typer.Option(min=1, metavar="R", help="Audits per line, each on new draws.")
     ] = 10_000,
     overrides: Overrides = None,
     trials: Annotated[
         list[int] | None,
-        typer.Option(metavar="N", help="Draws per dataset, instead of the spec's. Repeatable."),
+        typer.Option(metavar="N", help="Draws per dataset. Overrides the spec. Repeatable."),
     ] = None,
     seed: Seed = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, metavar="W", help="Processes; default: one per core.")
+        int | None,
+        typer.Option(min=1, metavar="W", help="Number of processes. Default: one per core."),
     ] = None,
     as_json: Json = False,
     as_markdown: Annotated[
@@ -255,12 +256,13 @@ def calibrate(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Repeat small audits of mechanisms whose true ε is known, and count bounds above it.
+    """Count how often bounds exceed the true ε in small audits.
 
-    Each bound holds alone (multiplicity none). Runs on the CPU, writes nothing.
+    The spec names mechanisms of known ε. Each bound holds alone (multiplicity none). Runs on the
+    CPU and writes no files.
 
-    Exit code: 0 every estimator that certifies keeps its promise; 1 one does not; 2 the spec or the
-    call is wrong; 3 a line could not be run.
+    Exit code: 0 if every certifying estimator keeps its promise; 1 if one does not; 2 if the spec
+    or the call is wrong; 3 if a line could not be run.
     """
     from dpframe.commands.calibrate import SETTINGS, calibration, exit_code
     from dpframe.commands.run import select_device

@@ -59,10 +59,13 @@ class Device(StrEnum):
     gpu = "gpu"
 
 
-Spec = Annotated[Path, typer.Argument(help="The audit: a TOML file.", show_default=False)]
+Spec = Annotated[
+    Path, typer.Argument(metavar="SPEC", help="The audit: a TOML file.", show_default=False)
+]
 RecordPath = Annotated[
     Path,
     typer.Argument(
+        metavar="RECORD",
         help="A record, or the directory of a run.",
         show_default=False,
         autocompletion=records,
@@ -73,14 +76,16 @@ Overrides = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Change the spec: mechanism.X, pair.X, search.X, attack.X, estimator.X, audit.X or "
-        "run.X. VALUE is TOML, else a string. Repeatable.",
+        help="Change the spec. KEY is mechanism.X, pair.X, search.X, attack.X, estimator.X, "
+        "audit.X or run.X. VALUE is TOML, else a string. Repeatable.",
     ),
 ]
 Trials = Annotated[
-    int | None, typer.Option(metavar="N", help="Draws per dataset, instead of the spec's.")
+    int | None, typer.Option(metavar="N", help="Draws per dataset. Overrides the spec.")
 ]
-Seed = Annotated[int | None, typer.Option(metavar="N", help="Instead of the spec's seed.")]
+Seed = Annotated[
+    int | None, typer.Option(metavar="N", help="Seed of all draws. Overrides the spec.")
+]
 PluginFiles = Annotated[
     list[Path] | None,
     typer.Option(
@@ -95,17 +100,17 @@ Pythons = Annotated[
     typer.Option(
         "--python",
         metavar="NAME=PATH",
-        help="Run what the spec puts into the environment NAME in this interpreter. Repeatable.",
+        help="Use this interpreter for the environment NAME of the spec. Repeatable.",
         show_default=False,
     ),
 ]
 Where = Annotated[
     Device | None,
-    typer.Option("--device", help="Where to simulate; default: the fastest there is."),
+    typer.Option("--device", help="Device to run on. Default: the fastest available."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
-Notes = Annotated[bool, typer.Option("--notes", help="Also print what each estimator remarked.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON to standard output.")]
+Notes = Annotated[bool, typer.Option("--notes", help="Also print the notes of each estimator.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Hide the progress display.")]
 
 
 def load(

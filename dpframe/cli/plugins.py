@@ -21,13 +21,14 @@ def plugins(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="Explain this plugin and its parameters.",
+            metavar="NAME",
+            help="Describe this plugin and its parameters.",
             autocompletion=options.plugin_names,
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the installed plugins, or explain one."""
+    """List the installed plugins, or describe one."""
     from dpframe.interfaces import registry
     from dpframe.interfaces.estimator import exchange
     from dpframe.interfaces.plugin import parameters
@@ -46,10 +47,10 @@ def plugins(
 
 def schema(
     record: Annotated[
-        bool, typer.Option("--record", help="Print that of a record instead.")
+        bool, typer.Option("--record", help="Print the schema of a record instead.")
     ] = False,
 ) -> None:
-    """Print the JSON Schema of a spec; it knows the installed plugins."""
+    """Print the JSON Schema of a spec with the installed plugins."""
     if record:
         from dpframe.results.model import record_schema
 
@@ -65,7 +66,8 @@ def new(
     kind: Annotated[
         str,
         typer.Argument(
-            help="mechanism, attack, estimator, pair or neighbourhood.",
+            metavar="KIND",
+            help="One of mechanism, attack, estimator, pair and neighbourhood.",
             show_default=False,
             autocompletion=options.kinds,
         ),
@@ -73,18 +75,22 @@ def new(
     name: Annotated[
         str,
         typer.Argument(
-            help="Small letters, digits and hyphens, as in noisy-sum.", show_default=False
+            metavar="NAME",
+            help="Lower-case letters, digits and hyphens, as in noisy-sum.",
+            show_default=False,
         ),
     ],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where it goes; default: a new folder called NAME."),
+        typer.Option(
+            metavar="DIR", help="Directory for the package. Default: a new folder called NAME."
+        ),
     ] = None,
 ) -> None:
-    """Create a plugin package: class, test, spec, README.
+    """Create a plugin package with a class, a test and a spec.
 
-    It works at once: install it, run its tests and its audit, then change it. Nothing is
-    overwritten.
+    The package works at once: install it, run its tests and its audit, then change it. Existing
+    files are not overwritten.
     """
     from dpframe.commands.new import new as write
 
@@ -100,7 +106,7 @@ def new(
 group = typer.Typer(
     name="environments",
     cls=Group,
-    help="Build, list and remove the environments in which black boxes run.",
+    help="Manage the environments in which black boxes run.",
     no_args_is_help=True,
 )
 
@@ -108,8 +114,8 @@ group = typer.Typer(
 Names = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Which; default: all of the spec.",
-        metavar="[NAME]...",
+        help="Environments to build. Default: all of the spec.",
+        metavar="NAME",
         show_default=False,
     ),
 ]
@@ -125,10 +131,12 @@ def build(
         ),
     ] = False,
 ) -> None:
-    """Install what the environments of a spec list, and write NAME.lock beside the spec.
+    """Build the environments that a spec lists.
 
-    With uv if it is installed, else with venv and pip; from wheels only. Environments that exist
-    stay as they are. Exit code: 0, or 2 if one cannot be built.
+    Installs wheels with uv if it is available, else with venv and pip, and writes NAME.lock beside
+    the spec. Existing environments stay unchanged.
+
+    Exit code: 0, or 2 if one cannot be built.
     """
     from dpframe.commands.environments import build as make
 
@@ -137,7 +145,7 @@ def build(
 
 
 def show(as_json: Json = False) -> None:
-    """List the environments that were built."""
+    """List the built environments."""
     from dpframe.environments.places import every
 
     entries = every()
@@ -159,13 +167,13 @@ def remove(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Names as in the spec.",
-            metavar="[NAME]...",
+            help="Environments to remove, named as in the spec.",
+            metavar="NAME",
             show_default=False,
             autocompletion=options.built_environments,
         ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Remove all of them.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Remove all environments.")] = False,
 ) -> None:
     """Remove environments."""
     from dpframe.commands.environments import remove as drop

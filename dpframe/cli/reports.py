@@ -20,12 +20,12 @@ def report(
             "--out",
             "-o",
             metavar="FILE",
-            help="The report; .html, .md, .csv or .xml (JUnit) says which.",
+            help="The report to write: .html, .md, .csv or .xml (JUnit).",
             show_default=False,
         ),
     ],
 ) -> None:
-    """Write a report of a run: a page, a table, or what CI shows as tests."""
+    """Write a report of a run as HTML, Markdown, CSV or JUnit."""
     from dpframe.report.files import formats
     from dpframe.results.store import read
 
@@ -34,9 +34,10 @@ def report(
 
 
 def diff(old: RecordPath, new: RecordPath, as_json: Json = False) -> None:
-    """Say what changed between two runs beyond noise: verdicts, bounds, claims.
+    """List the changes between two runs beyond noise.
 
-    Exit code: 0 no verdict got worse; 1 one did; 2 the call is wrong or a record cannot be read.
+    Exit code: 0 if no verdict got worse; 1 if one did; 2 if the call is wrong or a record cannot be
+    read.
     """
     from dpframe.report import diff as reporting
     from dpframe.results.store import dumps, read
@@ -54,7 +55,8 @@ def plot(
     record: Annotated[
         Path,
         typer.Argument(
-            help="A record, the directory of a run, or what `dpframe score --json` printed.",
+            metavar="RECORD",
+            help="A record, the directory of a run, or the output of `dpframe score --json`.",
             show_default=False,
         ),
     ],
@@ -64,19 +66,19 @@ def plot(
             "--out",
             "-o",
             metavar="FILE",
-            help="Where the figure goes: .svg, .png or .pdf. Without it the kinds are listed.",
+            help="The figure to write: .svg, .png or .pdf. Without -o, list the kinds of figures.",
         ),
     ] = None,
     kind: Annotated[
         str | None,
-        typer.Option(metavar="KIND", help="Kind of figure; default: the first that fits."),
+        typer.Option(metavar="KIND", help="Kind of figure. Default: the first that fits."),
     ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUE",
-            help="Only these cells: mechanism, attack or estimator and a label, or a swept key "
-            "and a value. Repeatable; one key with several values means any of them.",
+            help="Draw only these cells. KEY is mechanism, attack or estimator with a label, or a "
+            "swept key. Repeatable; repeat a key to allow several values.",
         ),
     ] = None,
     panels: Annotated[
@@ -84,25 +86,25 @@ def plot(
         typer.Option(
             "--panel",
             metavar="LABEL,…",
-            help="Of the kind sweep: mechanisms that share a panel. Repeatable; default: a panel "
-            "for each mechanism.",
+            help="For the kind sweep: mechanisms that share a panel. Default: one panel for each "
+            "mechanism. Repeatable.",
         ),
     ] = None,
     beside: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Of the kinds sweep and compositions: a CSV of numbers from elsewhere, to be "
-            "drawn too. Columns mechanism, epsilon and swept keys.",
+            help="For the kinds sweep and compositions: also draw these numbers, a CSV with the "
+            "columns mechanism, epsilon and swept keys.",
         ),
     ] = None,
 ) -> None:
-    """Draw a figure of a record, for a paper or a page.
+    """Draw a figure of a record, for a paper or a web page.
 
-    Needs matplotlib: pip install 'dpframe[plot]'. The same record gives the same bytes. Prints a
-    caption.
+    Needs matplotlib: pip install 'dpframe[plot]'. Prints a caption. The same record gives the same
+    bytes.
 
-    Exit code: 0, or 2 if the call is wrong or the record cannot be drawn so.
+    Exit code: 0, or 2 if the call is wrong or this kind does not fit the record.
     """
     from dpframe.commands.plot import ROC, save, subject
     from dpframe.report.figures import kinds

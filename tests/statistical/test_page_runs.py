@@ -280,7 +280,7 @@ def test_sentences_about_runs() -> None:
     laplace = one(cells("figure-06-laplace"), estimator="gdp", delta=1e-5)
     wrong += text_agrees(
         PAGE,
-        "Of the Laplace mechanism it says # to # at δ = 1e-5, where the truth is #.",
+        "For the Laplace mechanism it gives # to # at δ = 1e-5, where the truth is #.",
         *interval(laplace),
         1 + 2 * math.log(1 - 1e-5),
     )
@@ -368,5 +368,5 @@ def test_the_first_numbers_of_the_tutorial() -> None:
     numbers: list[Exact] = [n for c in adept for n in (epsilon(c), bound(c))]
     wrong = text_agrees(page, "0.5 ✗ # ≥ # ✗ # ≥ #", *numbers)
     wrong += text_agrees(page, "The counts give ε = #, which is", numbers[0])
-    wrong += text_agrees(page, "certified to be at least #, and # is above", numbers[1], numbers[1])
+    wrong += text_agrees(page, "certified to be at least #. This is above", numbers[1])
     assert wrong == []
