@@ -49,10 +49,7 @@ def _lines(found: dict[str, Any], command: str, day: str) -> Iterator[str]:
     bounds = any(row["certified"] for row in found["rows"])
     yield f"# How often {'bounds exceed' if bounds else 'estimates are above'} the truth"
     yield ""
-    yield from _wrapped(
-        "What estimators said about mechanisms whose true ε is known, over and over again. This "
-        "page is what the command below printed."
-    )
+    yield from _wrapped(f"{conclusion(found)} This page is the output of the command below.")
     yield from ("", "<!-- no-run: takes minutes -->", "```sh", command, "```")
     for paragraph in explanation(found):
         yield ""
@@ -89,18 +86,18 @@ def explanation(found: dict[str, Any]) -> Iterator[str]:
     more = "."
     if before:
         more = (
-            ", and where thresholds or bins are chosen or something is learned, first up to "
-            f"{words.quantity(before)} more for that, but no more than n."
+            ". To choose thresholds or bins, or to learn, it first makes up to "
+            f"{words.quantity(before)} more, but no more than n."
         )
     yield (
-        f"Each line is {repeats} audits, every one on draws of its own: n outputs of the mechanism "
-        f"on D and n on D′{more} ε in nats."
+        f"Each line repeats an audit {repeats} times on new draws of a mechanism with known ε: n "
+        f"outputs on D and n on D′{more} ε is in nats."
     )
     yield (
-        "Above the truth: the share of audits whose bound exceeded the true ε, with an interval; "
-        f"all intervals together hold with {words.percent(found['interval_confidence'])}. "
-        "Typical: the mean bound (⌀), or for an estimator that certifies nothing the median of "
-        "its estimates (~)."
+        "*Above the truth* is the share of audits whose bound exceeded the true ε, with an "
+        f"interval; all intervals hold together with {words.percent(found['interval_confidence'])} "
+        "confidence. *Typical* is the mean bound (⌀), or the median estimate (~) of an estimator "
+        "that does not certify."
     )
     levels = sorted({row["confidence"] for row in found["rows"]})
     alarms = {row["alarm"] for row in found["rows"] if row["alarm"] is not None}
@@ -108,16 +105,16 @@ def explanation(found: dict[str, Any]) -> Iterator[str]:
         most = max(alarms)
         text = " or ".join(f"{100 * (1 - level):.3g} %" for level in levels)
         yield (
-            f"A bound promises to exceed the truth in at most {text} of audits (each bound alone, "
-            f"multiplicity none). The promise counts as broken from {words.quantity(most)} of "
-            f"{repeats} on ({100 * most / found['repeats']:.3g} %); for kept promises that happens "
-            f"in all lines together with probability below "
+            f"A bound may exceed the truth in at most {text} of audits (each bound alone, "
+            f"multiplicity none). Its promise counts as broken from {words.quantity(most)} of "
+            f"{repeats} audits on ({100 * most / found['repeats']:.3g} %). If all promises are "
+            f"kept, the probability of any such line is below "
             f"{100 * (1 - found['interval_confidence']) / 2:.2g} %."
         )
     if any(row["status"] == "ok" and not row["certified"] for row in found["rows"]):
         yield (
-            "Where the promise is nothing, the estimator gives no bound, but perhaps an interval; "
-            "how often its lower end exceeded the truth is shown for comparison."
+            "An estimator with the promise *nothing* gives no bound. If it gives an interval, the "
+            "table shows how often its lower end exceeded the truth."
         )
 
 
@@ -134,25 +131,24 @@ def sections(found: dict[str, Any]) -> Iterator[Section]:
         yield Section(_title(rows[0]), "", HEADS, list(map(_cells, rows)))
     if corners := found["corners"]:
         text = (
-            "Computed, not drawn: a mechanism with two outputs at the corner of the curve of "
-            f"ε-DP, {words.quantity(corners[0]['trials'])} draws per dataset, where limits fail "
-            "almost as often as they may. Every pair of counts is weighed with its probability, so "
-            "nothing is left to chance. Above: probability that the bound exceeds ε. An estimator "
-            "that tries several events shares its error among them; the one event with the largest "
-            "share must not exceed ε more often than was paid for it, however much the others "
-            "leave unused. Estimators that do not tell their shares are not listed."
+            "This table is computed without draws, for a mechanism with two outputs at the corner "
+            f"of the curve of ε-DP and {words.quantity(corners[0]['trials'])} draws per dataset. "
+            "There limits fail almost as often as they may. Every pair of counts is weighted by "
+            "its probability. *Above* is the probability that the bound exceeds ε. An estimator "
+            "that tries several events divides its error among them. The event with the largest "
+            "share must not exceed ε more often than this share, even if other events use less "
+            "than theirs. Estimators that do not report their shares are not listed."
         )
         yield Section(
             "at the corner of a curve", text, CORNER_HEADS, list(map(_corner_cells, corners))
         )
     if whole := found["together"]:
         text = (
-            "An audit pays for all its bounds, for all claims that it tests, for looking again, "
-            "and for what float32 samplers cannot resolve. That is tried apart from estimators, on "
-            "cells whose p-value is exact: how often something goes wrong is then known, and both "
-            "more and less of it would be a mistake. Counts are made up, the rest is what a run "
-            "does. The intervals are so wide that a right engine is accused with probability below "
-            "one in a million."
+            "An audit corrects for the number of its bounds and claims, for repeated looks, and "
+            "for the resolution of float32 samplers. This table tests these corrections separately "
+            "from estimators, on cells with exact p-values. The error rate is then known, and both "
+            "a larger and a smaller one would be a mistake. Counts are simulated; everything else "
+            "is as in a run. A correct engine fails with probability below one in a million."
         )
         yield Section("audits as a whole", text, WHOLE_HEADS, list(map(_whole_cells, whole)))
 
@@ -232,8 +228,8 @@ def conclusion(found: dict[str, Any]) -> str:
     if summary["failed"]:
         parts.append(f"could not be run: {summary['failed']}")
     return (
-        ", ".join(parts) + ". Kept means that nothing else was seen here, with these mechanisms, "
-        "attacks and numbers of draws; what a bound rests on is in the text of its estimator."
+        ", ".join(parts) + ". Kept means that no excess was seen with these mechanisms, attacks "
+        "and numbers of draws; the description of each estimator gives its guarantee."
     )
 
 

@@ -39,12 +39,11 @@ REPORTS = {  # begin of a label: repository, and the number of an issue or a pul
 }
 
 HEAD = """\
-# What searches find in libraries
+# Violations found in libraries
 
-Privacy bugs of libraries that anyone can install, all with public reports, and the releases that
-mended them. The specs say what data a user would have and what the library claims. Which pair of
-datasets to try, and what to look for in the releases, is not written anywhere: the built-in search
-finds both.
+The built-in search finds the publicly reported privacy bugs below in released versions of
+libraries, and no violation in releases without a known bug. The specs state typical data of a user
+and the claim of the library, but not the pair of datasets or the event to look for.
 
 <!-- no-run: it needs a registry of packages, and an hour -->
 ```sh
@@ -52,28 +51,26 @@ dpframe environments build specs/libraries/known.toml
 dpframe run specs/libraries/known.toml
 ```
 
-This page is made from the records, by `plugins/dpframe-libraries/findings.py`. "Runs" are all
-releases that the search asked for, on both datasets of all pairs; the pair and the event are those
-that earned most. The first two tables are one run on two cores, with a confidence of 99.9 % for all
-of them together. Seconds are from the beginning of a search to its end; searches go on side by
-side, so most of a long one is waiting: the GDP accountant of Opacus took 37 s by
-itself.
+`plugins/dpframe-libraries/findings.py` generates this page from the records. *Runs* counts all
+releases that the search requested, on both datasets of all pairs. The pair and the event are those
+that earned most. The first two tables come from one run on two cores, with 99.9 % confidence for
+all of them together. Seconds are the duration of a search; searches run in parallel, so a long one
+mostly waits: the GDP accountant of Opacus alone took 37 s.
 
-What is assumed of whoever sees the releases differs. Some bugs take a record with NaN, or far out
-of bounds: they matter where anyone may contribute such a record. Low bits matter where releases are
-seen to the last bit; a spec asks for them with `outputs.bits`. `expected_batch_size` and the groups
-of Polars are about the size of the data, and matter where a record may be added or removed. A
-verdict `consistent` says that this search found nothing in so many runs; it does not say that a
-release is private.
+The bugs need different observers. Some need a record with NaN, or far out of bounds: they matter
+if anyone may contribute such a record. Low bits matter if releases are visible to the last bit; a
+spec requests them with `outputs.bits`. `expected_batch_size` and the groups of Polars concern the
+size of the data, and matter if a record may be added or removed. The verdict `consistent` means
+that this search found nothing in this number of runs, not that a release is private.
 """
 
 
 AGAIN = """\
-## Releases that are right, with other seeds
+## Fixed releases, with other seeds
 
-`dpframe run … --seed N --set run.seconds=…`, a few seconds for each cell: has any of them a false
-alarm? Runs are few where a library takes milliseconds for one; searches in which nothing could be
-bet on in that time are not counted.
+This table counts false alarms of `dpframe run … --seed N --set run.seconds=…`, with a few seconds
+for each cell. A library that takes milliseconds for a run allows few runs. Searches without a bet
+in that time are not counted.
 """
 
 
