@@ -76,9 +76,9 @@ class AuditTable(Table):
     """Settings of the audit as a whole."""
 
     name: FileName
-    """Names the audit, and the directory under `runs/` where its record goes."""
+    """Name of the audit, and of the directory of its record under `runs/`."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """Every random draw is derived from it."""
+    """Seed of all random draws."""
     trials: Draws | None = None
     """Draws per dataset of the pair; required here or by --trials."""
     delta: Annotated[float, Field(ge=0, lt=1)] | None = None
@@ -86,7 +86,7 @@ class AuditTable(Table):
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     """Confidence of all verdicts together."""
     multiplicity: Literal["holm", "bonferroni", "none"] = "holm"
-    """Correction by which the error is divided among the cells."""
+    """Correction for multiple claims."""
     repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1
     """Independent replicates of every cell, reported as mean and standard deviation."""
 
@@ -112,8 +112,8 @@ class SearchTable(Table):
     params: dict[str, Any] = {}
     """Its parameters."""
     ignore: Leaks = []
-    """Leaks that are known: names that a record has, or parts of them. Pairs that show one are left
-    aside. `dpframe show --next` prints them."""
+    """Known leaks: their names in a record, or parts of names. Pairs that show one are skipped.
+    `dpframe show --next` prints them."""
     findings: Findings = 1
     """Number of distinct leaks to list. If it is above 1, the search ends with the last of them."""
     parameters: dict[str, Any] = {}
@@ -165,20 +165,19 @@ class MechanismTable(EntryTable):
     """A mechanism."""
 
     raises: Literal["answer", "fail"] | None = None
-    """For a black box: an exception is an answer like others, or makes its cells fail. Default:
-    "answer" if it gives releases one at a time, in a search, and for attacks that look at answers;
-    else "fail"."""
+    """For a black box: an exception is an answer, or makes its cells fail. Default: "answer" if it
+    defines `release`, in a search, and for attacks on answers; else "fail"."""
     limit: Annotated[float, Field(gt=0)] | None = None
-    """For a black box: seconds that one answer may take; one that takes longer raises TimeoutError.
-    Default: no limit but `[run] seconds`."""
+    """For a black box: time limit of one answer in seconds; a longer one becomes a TimeoutError.
+    Default: only `[run] seconds`."""
     outputs: OutputsTable | None = None
     """For a black box: the parts of its answer."""
     environment: str | None = None
-    """Environment of a mechanism that is a module of its own: a name in [environments] or of
-    --python; default: this interpreter."""
+    """Environment of a separate program: a name in [environments] or of --python. Default: this
+    interpreter."""
 
     search: OwnSearchTable | None = None
-    """Data of its own: what [search] has, for this mechanism alone."""
+    """Keys of [search] for this mechanism alone."""
 
 
 class EnvironmentTable(Table):
@@ -216,14 +215,14 @@ class RunTable(Table):
     prng: Literal["default", "threefry2x32-13", "threefry2x32"] = "default"
     """Pseudo-random number generator of traced mechanisms."""
     seconds: Annotated[float, Field(gt=0)] | None = None
-    """Time budget of a pass: after this many seconds, cells are judged by the trials they got."""
+    """Time budget of a pass; after this many seconds, cells are judged by the trials so far."""
     stop: Literal["never", "decided"] = "never"
-    """End of a cell of an anytime estimator: at `trials`, or once its claim is violated or out of
-    reach. Other estimators need all of their trials."""
+    """"decided" ends a cell of an anytime estimator once its claim is violated or out of reach,
+    "never" only at `trials`. Other estimators need all of their trials."""
     verify: Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0, le=1)] = 2
-    """Tasks of each kind that are done again on this machine to compare them bit for bit, if others
-    did them: a whole number of the first ones, and ever fewer of later ones; or a share such as .1.
-    Chosen at random once their results are there."""
+    """Tasks of each kind that this machine repeats to verify other machines bit for bit. A whole
+    number: the first ones, and ever fewer of later ones. A fraction such as .1: this share. They
+    are chosen at random after their results arrive."""
     device: Literal["cpu", "gpu"] | None = None
     """Device of traced mechanisms; default: the fastest available."""
 
@@ -244,7 +243,7 @@ class SpecTable(Table):
     pair: PairTable
     """The neighbouring datasets."""
     search: SearchTable | None = None
-    """A search for a pair, in place of [pair]; attacks and estimator then have defaults."""
+    """A search for a pair, instead of [pair]; attacks and estimator then have defaults."""
     mechanism: Mechanisms
     """Mechanisms to audit."""
     attack: Entries
@@ -256,8 +255,8 @@ class SpecTable(Table):
     expect: list[ExpectTable] = []
     """Verdicts that make the spec a regression test."""
     environments: Environments = {}
-    """Names of sets of packages, each a list of requirements, or a table with the version of Python
-    too. Nothing is installed before `dpframe environments build`."""
+    """Named environments, each a list of requirements or a table that also sets the version of
+    Python. Only `dpframe environments build` installs packages."""
     run: RunTable = RunTable()
     """Settings of the draws."""
 
