@@ -50,7 +50,7 @@ class Logistic(Attack, name="logistic"):
     gives = "score"
 
     ridge: Annotated[float, Gt(0)] = 1e-3
-    """λ, which keeps weights finite where the two datasets can be told apart without error."""
+    """λ, which keeps weights finite if the datasets are perfectly separable."""
 
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
         seen = [_finite_rows(outputs) for outputs in train]

@@ -104,7 +104,7 @@ class RecordEdits(Neighbourhood, name="records"):
     file: SpecFile | None = None
     """A file that holds it instead (.csv, .npy, .npz, .parquet), relative to the spec."""
     first: Annotated[int, Ge(1)] | None = None
-    """Take only so many of its first records."""
+    """Number of records to take from its start; default: all."""
     columns: tuple[str, ...] = ()
     """Names of the columns; default: those of the table or its file, else of the schema, else c0,
     c1, …."""
