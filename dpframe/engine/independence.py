@@ -241,7 +241,7 @@ MOST_BLOCKS = 512  # blocks are joined two by two once there are more
 
 
 class _Blocks:
-    """How often some events came, by blocks of consecutive draws of one dataset."""
+    """Counts of some events, in blocks of consecutive draws of one dataset."""
 
     def __init__(self) -> None:
         self._first: list[list[Floats]] = []

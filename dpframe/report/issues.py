@@ -1,4 +1,4 @@
-"""What needs attention in a record: a line for each reason, with the cells that it concerns."""
+"""Collect what needs attention in a record: a line for each reason, with its cells."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ PROPOSE = "proposals"  # stream of the neighbourhood's random numbers
 
 
 class Outcome(NamedTuple):
-    """What a search holds against a claim, by the bets since the finding before."""
+    """The evidence of the bets since the previous finding."""
 
     arm: Arm  # the witness
     wealth: Wealth

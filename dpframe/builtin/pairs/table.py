@@ -275,7 +275,7 @@ class UnmadeFrame:
     rows: int
 
     unmade: ClassVar[str] = "the form \"frame\" takes pandas: pip install 'dpframe[pandas]'"
-    """What is missing here, for mechanisms of this interpreter."""
+    """The message for mechanisms of this interpreter, which lacks pandas."""
 
 
 def _unmade(both: tuple[Rows, Rows], of: Table) -> tuple[UnmadeFrame, UnmadeFrame]:
