@@ -160,7 +160,7 @@ def _members(cls: object) -> Iterator[str]:
     """Public methods and properties of a class, those of its own bases too."""
     for base in getattr(cls, "__mro__", ()):
         if base.__module__.startswith("dpframe"):
-            for name, of in vars(base).items():
+            for name, of in tuple(vars(base).items()):
                 called = getattr(of, "fget", None) or getattr(of, "__func__", of)
                 if not name.startswith("_") and inspect.isfunction(called):
                     yield name
