@@ -92,14 +92,14 @@ def _text(page: str) -> str:
 
 
 def _contents(text: str) -> Iterator[str]:
-    """Tables of contents, one for every list with its caption."""
-    links = re.compile(r"\]\(([\w/-]+)\.md\)")
-    for part in text.split("\n\n"):
-        head, _, rest = part.partition("\n")
-        caption, listed = (head, rest) if not head.startswith("*") else ("", part)
-        if found := links.findall(listed or part):
-            options = [":hidden:", *([f":caption: {caption}"] if listed and caption else [])]
-            yield from ("```{toctree}", *options, "", *found, "```")
+    """Tables of contents: one for every heading, with each page where it is named first."""
+    listed: set[str] = set()
+    for part in re.split(r"^## ", text, flags=re.MULTILINE):
+        caption, _, rest = part.partition("\n")
+        pages = dict.fromkeys(re.findall(r"\]\(([\w/-]+)\.md\)", rest))
+        if found := [page for page in pages if page not in listed]:
+            listed.update(found)
+            yield from ("```{toctree}", ":hidden:", f":caption: {caption}", "", *found, "```")
 
 
 CALLED = {"report": "dpframe.report.made.report"}
@@ -162,7 +162,8 @@ def _members(cls: object) -> Iterator[str]:
         if base.__module__.startswith("dpframe"):
             for name, of in tuple(vars(base).items()):
                 called = getattr(of, "fget", None) or getattr(of, "__func__", of)
-                if not name.startswith("_") and inspect.isfunction(called):
+                of_its_own = getattr(called, "__name__", "") == name
+                if not name.startswith("_") and inspect.isfunction(called) and of_its_own:
                     yield name
 
 
