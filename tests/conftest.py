@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib.metadata
 import multiprocessing
 import os
 import shutil
@@ -76,10 +77,9 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(100_000, 20, 20)
 
 
-QUICK_TO_COMPILE = (
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    " --xla_cpu_use_fusion_emitters=false"
-)
+QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+if importlib.metadata.version("jaxlib").startswith("0.10."):  # later ones end on an unknown flag
+    QUICK_TO_COMPILE += " --xla_cpu_use_fusion_emitters=false"
 """Most programs of the default run are used for some thousand draws, and compiling takes longer."""
 
 
