@@ -73,7 +73,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_collection_finish() -> None:
     """Collect garbage seldom: modules and tests stay, and jaxlib adds work to each collection."""
     sys.dont_write_bytecode = DONT_WRITE_BYTECODE
-    gc.freeze()
     gc.set_threshold(100_000, 20, 20)
 
 
