@@ -113,7 +113,7 @@ class ChoiceRecord(Part):
     use: str
     """name of the plugin"""
     label: str
-    """what reports and expectations call it"""
+    """its name in reports and expectations"""
     params: FreeTable
     """effective parameters, after sweep, overrides and `resolve`"""
 
@@ -122,16 +122,16 @@ class AskedRecord(Part):
     """The rules by which a black box was asked for answers."""
 
     raises: Literal["answer", "fail"] | None = None
-    """whether an exception is an answer, or makes the cell fail; null: as is usual for its attack
-    """
+    """`answer` if an exception is an answer, `fail` if it makes the cell fail; null: the default of
+    its attack"""
     limit: Amount | None = None
     """seconds that one answer may take; null without a limit"""
     time: bool = False
-    """whether the time that an answer took is part of it"""
+    """true if the time of an answer is part of it"""
     bits: bool = False
-    """whether a search looked at the last bits of numbers"""
+    """true if a search looked at the last bits of numbers"""
     messages: bool = False
-    """whether the message of an exception is part of it"""
+    """true if the message of an exception is part of it"""
 
 
 class NeedRecord(Part):
@@ -151,10 +151,10 @@ class PairRecord(Part):
     params: FreeTable
     """effective parameters"""
     digest: str | None = None
-    """digest of D and D′; null where nothing was drawn. Old records lack it"""
+    """digest of D and D′; null where nothing was drawn. Missing in old records"""
     needs: list[NeedRecord] = Field(default_factory=list)
     """optional features of a pair that a search proposed, such as NaN outside of the schema, each
-    with the parameters that search without. Old records lack it"""
+    with the parameters that search without. Missing in old records"""
 
 
 def _finite_start(point: list[float]) -> list[float]:
@@ -168,7 +168,7 @@ class ClaimRecord(Part):
     """The claim of a mechanism for a pair."""
 
     kind: str
-    """which of [the claims](claims.md): `pure-dp`, `approx-dp`, `gaussian-dp`,
+    """one of [the claims](claims.md): `pure-dp`, `approx-dp`, `gaussian-dp`,
     `zero-concentrated-dp`, `renyi-dp`, `laplace-dp`, `subsampled-gaussian-dp`, `accounted-dp`, or
     that of a plugin"""
     epsilon: Number
@@ -178,11 +178,11 @@ class ClaimRecord(Part):
     parameters: FreeTable
     """the claim's own parameters, by name"""
     tradeoff: list[Point] | None = None
-    """points (FPR, FNR) of the claimed curve, shape [k][2]; null for a claim at a single δ, where ε
-    and δ say all. Records made before there were curves lack it"""
+    """points (FPR, FNR) of the claimed curve, shape [k][2]; null for a claim at a single δ, which ε
+    and δ define. Missing in old records"""
     profile: list[Point] | None = None
     """points (ε, δ) of the claimed privacy profile, shape [k][2], by ascending ε; null for a claim
-    at a single δ. Old records lack it"""
+    at a single δ. Missing in old records"""
 
 
 class TruthRecord(Part):
@@ -194,7 +194,7 @@ class TruthRecord(Part):
     """its ε at the cell's δ, in nats"""
     tradeoff: list[Point] | None = None
     """points (FPR, FNR) of the exact curve, shape [k][2]; null if it is the claimed curve, or that
-    of a single δ. Old records lack it"""
+    of a single δ. Missing in old records"""
     profile: list[Point] | None = None
     """points (ε, δ) of the exact privacy profile, shape [k][2]; null where `tradeoff` is"""
 
@@ -210,9 +210,8 @@ class EstimateRecord(Part):
     epsilon_upper: Number | None
     """the most that this attack can show, in nats. Limits the attack, never the mechanism"""
     epsilon_upper_of: Literal["every event", "every cut", "chosen thresholds"] | None = None
-    """what of the attack `epsilon_upper` limits: every event that its decisions make, every cut of
-    its scores, or nothing but the thresholds that the spec or the pilot chose. Null where
-    `epsilon_upper` is no limit"""
+    """scope of `epsilon_upper`: every event of the attack's decisions, every cut of its scores, or
+    only the thresholds that the spec or the pilot chose. Null if `epsilon_upper` is no limit"""
     interval: Point | None = None
     """lower and upper limit on ε, in nats, that are approximate, Bayesian or assume more than the
     bound does; never a bound. Null if the estimator gives none"""
@@ -221,29 +220,26 @@ class EstimateRecord(Part):
     confidence: Probability
     """level of this one bound; chosen so that all bounds of the record hold together"""
     certified: bool
-    """whether the bound is valid at finite samples, under `assumption`"""
+    """true if the bound is valid at finite samples, under `assumption`"""
     assumption: str
     """what the bound assumes"""
     tradeoff: list[Point]
     """certified points (FPR, FNR), shape [k][2]: the mechanism's trade-off curve runs below or
-    through each. Where `certified` is false, points of an estimated curve"""
+    through each. If `certified` is false, points of an estimated curve"""
     profile: list[Point]
-    """points (ε, δ), shape [k][2], of an estimated privacy profile, where the estimator gives
-    one"""
+    """points (ε, δ), shape [k][2], of an estimated privacy profile, if the estimator gives one"""
     profile_lower: list[Point] = Field(default_factory=list)
-    """certified points (ε, δ), shape [k][2], by ascending ε: δ(ε) is at least this, between two
-    points at least what the right one says; at level `confidence`, for all ε together. Empty where
-    the estimator does not certify or says nothing of it. Old records lack it"""
+    """certified points (ε, δ), shape [k][2], by ascending ε: δ(ε) is at least this, and between two
+    points at least the value of the right one; at level `confidence`, for all ε together. Empty if
+    the estimator does not certify a profile. Missing in old records"""
     anytime: bool = False
-    """whether it is valid at every number of trials at once: bound and p-value cost no look. Old
-    records lack it"""
+    """true if it is valid at every number of trials at once: bound and p-value cost no look.
+    Missing in old records"""
     wealth: list[Annotated[Point, AfterValidator(_finite_start)]] = Field(default_factory=list)
-    """points (trials, logarithm of the wealth), shape [k][2], of what bets against the claim had
-    earned after so many trials per dataset; at most 200. Empty without a claim, or where
-    `anytime` is false. Old records lack it"""
+    """points (trials per dataset, logarithm of the wealth), shape [k][2], of the bets against the
+    claim; at most 200. Empty without a claim, or if `anytime` is false. Missing in old records"""
     notes: list[str]
-    """remarks, for example which outputs were looked at for NaN, and whether the run can be
-    replayed"""
+    """remarks, for example on the outputs checked for NaN, or that the run cannot be replayed"""
 
 
 class ContrastRecord(Part):
@@ -261,9 +257,9 @@ class Basis(Part):
     """The numbers, beside `p_value` and `estimate`, that decide a verdict."""
 
     confidence: Probability
-    """confidence of all verdicts together, as the cell's spec asks for it"""
+    """confidence of all verdicts together, from the cell's spec"""
     look: Position
-    """which look at these draws it was, from 1; look k ≥ 2 is paid for by k(k + 1)"""
+    """number of this look at these draws, from 1; look k ≥ 2 pays with a factor k(k + 1)"""
     p_resolved: PValue
     """`p_value` with every error rate raised by what the sampler resolves"""
     p_extreme: PValue
@@ -271,7 +267,7 @@ class Basis(Part):
     p_extreme_resolved: PValue
     """`p_resolved` of the most extreme counts possible"""
     contrast: ContrastRecord
-    """bound and claim at the δ that says most about the claim"""
+    """bound and claim at the δ with the strongest evidence"""
 
 
 class LookRecord(Part):
@@ -295,65 +291,65 @@ class FindingRecord(Part):
     event: str
     """the event, in words"""
     more_likely: Literal["D", "D′"]
-    """the dataset under which it is the more likely"""
+    """the dataset on which the event is more likely"""
     hits: Counts
     """draws with the event, on D and on D′"""
     trials: Counts
-    """draws that the hits are of"""
+    """draws behind the hits"""
     pair_trials: Count
     """draws per dataset of this pair"""
     p_value: PValue
-    """smallest level at which the bets since the leak before reject the claim"""
+    """smallest level at which the bets since the previous leak reject the claim"""
 
 
 class SearchRecord(Part):
     """The extent of a search, and its witness: the event that earned most."""
 
     neighbourhood: ChoiceRecord
-    """what proposed the pairs; the cell's `pair` and `attack` are those of the witness"""
+    """the source of the pairs; the cell's `pair` and `attack` are those of the witness"""
     attacks: list[str] = Field(default_factory=list)
-    """labels of the attacks that were played on every draw"""
+    """labels of the attacks that scored every draw"""
     pairs: Count
-    """pairs that were looked at"""
+    """number of pairs tried"""
     event: str
     """the event, in words"""
     more_likely: Literal["D", "D′"]
-    """the dataset under which it is the more likely"""
+    """the dataset on which the event is more likely"""
     hits: Counts
     """draws with the event, on D and on D′"""
     trials: Counts
-    """draws that the hits are of: those of the pair that were not learned from last"""
+    """draws behind the hits: those of the pair that the attack has not learned from"""
     pair_trials: Count
     """draws per dataset of this pair; the cell's `trials` are those of all pairs"""
     leak: str = ""
-    """name of the leak that the witness shows; `[search] ignore` takes it, or a part of it. Old
-    records lack it"""
+    """name of the leak that the witness shows; `[search] ignore` takes it, or a part of it. Missing
+    in old records"""
     parameters: FreeTable = Field(default_factory=dict)
-    """parameters of the mechanism that the search has varied, with their values for the witness.
-    Old records lack it"""
+    """parameters of the mechanism that the search varied, with their values for the witness.
+    Missing in old records"""
     ignored: list[str] = Field(default_factory=list)
-    """leaks that were left aside. Old records lack it"""
+    """leaks that were ignored. Missing in old records"""
     findings: list[FindingRecord] = Field(default_factory=list)
-    """further leaks, each of another name, in the order in which they were found. Old records lack
-    it"""
+    """further leaks, each with another name, in the order of their discovery. Missing in old
+    records"""
 
 
 class ExcessRecord(Part):
     """A pair on which a query changes more than its noise is made for."""
 
     kind: Literal["change", "not a number", "shape", "raises"]
-    """`change`: by more than the sensitivity; the others are changes that have no size: NaN or an
+    """`change`: by more than the sensitivity; the others are changes without a size: NaN or an
     infinity on one side, another form of the answer, an exception on one side"""
     pair: PairRecord
     """the pair"""
     change: Number | None
-    """by how much the query changes, rounded; null where that has no size"""
+    """change of the query, rounded; null if it has no size"""
     sensitivity: Amount | None
-    """what the noise is made for; null where the change has no size"""
+    """the sensitivity that the noise is scaled for; null if the change has no size"""
     factor: Number | None
-    """the change over the sensitivity, rounded; null where it has no size"""
+    """the change divided by the sensitivity, rounded; null if it has no size"""
     words: str
-    """what was seen"""
+    """the finding in words"""
 
 
 class ExactRecord(Part):
@@ -362,10 +358,10 @@ class ExactRecord(Part):
     norm: Number
     """norm in which changes are measured: 1, 2 or `"inf"`"""
     pairs: Count
-    """pairs on which it was compared"""
+    """number of pairs compared"""
     exceeding: Count
-    """pairs on which it changes more than the noise is made for. Any is a violation of its own
-    kind, beside `verdict`"""
+    """number of pairs on which the query exceeds its sensitivity. Any is a separate kind of
+    violation, besides `verdict`"""
     witnesses: list[ExcessRecord]
     """the worst pair of each kind"""
     notes: list[str]
@@ -381,8 +377,8 @@ class CellRecord(Part):
         return self.searched or self.search is not None
 
     id: str
-    """stable name: a readable part and a hash of what the cell is. Position, trials, seed, δ and
-    confidence are not in it, unless swept"""
+    """stable name: a readable part and a hash of the cell's definition. Position, trials, seed, δ
+    and confidence are not part of it, unless swept"""
     status: Literal["ok", "failed"]
     """`ok` or `failed`"""
     repeat: Count
@@ -392,7 +388,7 @@ class CellRecord(Part):
     mechanism: ChoiceRecord
     """the mechanism"""
     asked: AskedRecord | None = None
-    """how a black box was asked; null for traced mechanisms. Old records lack it"""
+    """how a black box was asked; null for traced mechanisms. Missing in old records"""
     pair: PairRecord
     """the pair"""
     attack: ChoiceRecord
@@ -402,9 +398,9 @@ class CellRecord(Part):
     swept: FreeTable
     """swept keys, each with the value of this cell"""
     claim: ClaimRecord | None
-    """what the mechanism claims for this pair; null if nothing"""
+    """the mechanism's claim for this pair; null if it makes none"""
     truth: TruthRecord | None = None
-    """the exact curve for this pair, where it is known; null elsewhere. Never part of a verdict"""
+    """the exact curve for this pair, if known, else null. Never part of a verdict"""
     trials: Counts
     """draws counted on D and on D′"""
     counts: Free
@@ -412,12 +408,11 @@ class CellRecord(Part):
     `counts[dataset][decision]`. Null if the cell failed before it was counted"""
     exceptions: list[Probability] | None = None
     """shares of exceptions among the answers of a black box, on D and on D′; in a search on the
-    pair of the witness. Null where they do not count as answers. Old records lack it"""
+    pair of the witness. Null if they do not count as answers. Missing in old records"""
     exact_shares: list[list[Number]] | None = None
-    """probability of each of `counts` on D and on D′, where up to 256 bins were counted of what a
-    mechanism releases, or what reached a threshold, and it knows how that is distributed; null
-    elsewhere. Never part of a
-    verdict. Old records lack it"""
+    """probability of each of `counts` on D and on D′, for up to 256 bins of a mechanism's outputs,
+    or of outputs beyond a threshold, if the mechanism knows its distribution; else null. Never part
+    of a verdict. Missing in old records"""
     statistic: FreeTable
     """name of the statistic, and thresholds or edges where it has any"""
     estimate: EstimateRecord | None
@@ -442,19 +437,19 @@ class CellRecord(Part):
     draw_group: str | None
     """name of the set of draws; cells with the same one share draws"""
     looks: list[LookRecord] | None
-    """the looks at these draws, this one included; null for an anytime estimator, which may be
-    looked at as often as one likes"""
+    """the looks at these draws, this one included; null for an anytime estimator, which allows any
+    number of looks"""
     basis: Basis | None = None
-    """what the verdict is made of; null without a verdict. Old records lack it"""
+    """inputs of the verdict; null without a verdict. Missing in old records"""
     search: SearchRecord | None = None
-    """what a search looked through and what it holds against the claim; null without [search], and
-    where the cell failed"""
+    """the extent of a search and its evidence against the claim; null without [search], and if the
+    cell failed"""
     searched: bool = False
-    """whether a search chose pair and attack, also where it failed; the attack of a cell that
-    failed is the first of those that were to be played. Old records lack it"""
+    """true if a search chose pair and attack, also if it failed; the attack of a failed cell is the
+    first one planned. Missing in old records"""
     exact: ExactRecord | None = None
-    """what was found of the query without noise; null where the mechanism gives none. Old records
-    lack it"""
+    """result of the query without noise; null if the mechanism defines none. Missing in old
+    records"""
 
 
 class SpecRecord(Part):
@@ -512,15 +507,15 @@ class PluginRecord(Part):
     name: str
     """its name"""
     distribution: str
-    """where it comes from; `local` for a class handed to `dpframe.audit`, the name of the file for
-    one given with `--plugin`"""
+    """its distribution; `local` for a class passed to `dpframe.audit`, the name of the file for one
+    given with `--plugin`"""
     version: str
-    """version of the distribution; of a file the digest of its bytes"""
+    """version of the distribution; for a file, the digest of its bytes"""
     code: str
     """digest of the Python files of the package that defines it"""
     reference: str | None = None
-    """the theorem, or another source, that an estimator's numbers rest on, as its author names it;
-    null if none is named, and for other kinds. Old records lack it"""
+    """the theorem, or another source, for an estimator's numbers, from its author; null if none is
+    given, and for other kinds. Missing in old records"""
 
 
 class InstalledRecord(Part):
@@ -533,7 +528,7 @@ class InstalledRecord(Part):
     python: str
     """version of its Python; empty if it could not be used"""
     installed: list[str]
-    """names and versions of all that was installed, `name==version`"""
+    """names and versions of all installed packages, `name==version`"""
 
 
 class SkipRecord(Part):
@@ -573,10 +568,10 @@ class SummaryRecord(Part):
     draws: Count
     """draws counted, each one release of a mechanism; those that cells share are counted once"""
     calls: Count | None = None
-    """releases that black boxes were asked for, whatever for: learning, choosing, checking and
-    counting; null if no mechanism is a black box. Old records lack it"""
+    """releases requested from black boxes for all purposes: learning, choosing, checking and
+    counting; null if no mechanism is a black box. Missing in old records"""
     peak_rss_bytes: Count | None
-    """largest resident memory of the process, in bytes; null where the system does not tell"""
+    """largest resident memory of the process, in bytes; null if the system does not report it"""
 
 
 class Record(Part):
@@ -591,23 +586,23 @@ class Record(Part):
     spec: SpecRecord
     """the spec of the run"""
     audit: AuditRecord
-    """what holds for the whole audit"""
+    """settings of the whole audit"""
     environment: EnvironmentRecord
-    """what the run ran on"""
+    """software and hardware of the run"""
     seed: int
     """the seed; if it is swept, that of the first cell"""
     plugins: list[PluginRecord]
     """every plugin used"""
     environments: list[InstalledRecord] = Field(default_factory=list)
-    """the environments that black boxes ran in, beside that of dpframe. Old records lack it"""
+    """the environments of black boxes, besides that of dpframe. Missing in old records"""
     cells: list[CellRecord]
     """the cells, in the order of the spec"""
     skipped: list[SkipRecord]
-    """combinations that were left out"""
+    """skipped combinations"""
     summary: SummaryRecord
     """totals"""
     digest: str | None = None
-    """hash of everything else, so that a change is noticed. Old records lack it"""
+    """hash of everything else, to detect changes. Missing in old records"""
 
     in_notebooks: ClassVar[Callable[[Record], str] | None] = None
     """Makes the HTML for notebooks; set by `dpframe.audit`, because records know no reports."""
