@@ -107,11 +107,13 @@ CALLED = {"report": "dpframe.report.made.report"}
 
 
 def _public() -> list[str]:
-    return [
-        name
-        for name in dpframe.__all__
-        if inspect.isroutine(_of(name)) or _is_class(name) or name in CALLED
-    ]
+    """Names with docstrings of their own, those of users first."""
+    names = dict.fromkeys([*dpframe.__all__, *dpframe.plugins.__all__])
+    return [n for n in names if inspect.isroutine(_of(n)) or _is_class(n) or n in CALLED]
+
+
+def _module(name: str) -> str:
+    return "dpframe" if name in dpframe.__all__ else "dpframe.plugins"
 
 
 def _of(name: str) -> object:
@@ -127,13 +129,13 @@ def _reference() -> Iterator[str]:
     for name in _public():
         if _is_class(name):
             yield from (
-                f".. autoclass:: dpframe.{name}",
+                f".. autoclass:: {_module(name)}.{name}",
                 "   :members:",
                 "   :show-inheritance:",
                 "",
             )
         else:
-            yield from (f".. autofunction:: {CALLED.get(name, f'dpframe.{name}')}", "")
+            yield from (f".. autofunction:: {CALLED.get(name, f'{_module(name)}.{name}')}", "")
 
 
 def _escape(

@@ -558,6 +558,8 @@ def test_plugin_reference() -> None:
     assert listed == {f"`{n}()`": inspect.getdoc(f) for n, f in hooks.items()}
     assert f"`api = {API}`" in page(name)
     exported = {row[0].strip("`") for row in rows(section(name, "## Public names"))}
+    assert exported == set(dpframe.plugins.__all__)
+    exported = {row[0].strip("`") for row in rows(page("docs/reference/api.md"))}
     assert exported == set(dpframe.__all__) - {"__version__"}
     bases = ("Mechanism", "HostMechanism", "Attack", "Statistic", "Estimator", "Pair")
     for kind in (*bases, "Neighbourhood"):

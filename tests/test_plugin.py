@@ -9,6 +9,7 @@ import jax
 import pytest
 from pydantic import ValidationError
 
+import dpframe
 from dpframe import Attack, Estimator, Ge, Gt, HostMechanism, Le, Mechanism, Pair, host_mechanism
 from dpframe.claims import PureDP
 from dpframe.errors import PluginError
@@ -430,3 +431,13 @@ def test_every_builtin_has_a_structure_of_its_own():
     assert len(plugins) >= len(built) - 5
     structures = [jax.tree.structure(plugin) for plugin in plugins]
     assert all(a != b for i, a in enumerate(structures) for b in structures[:i])
+
+
+def test_names_for_authors_are_still_found_where_they_were():
+    for name in dpframe.plugins.__all__:
+        assert getattr(dpframe, name) is getattr(dpframe.plugins, name), name
+    assert "Mechanism" not in dir(dpframe)
+    with pytest.raises(AttributeError, match=r"'dpframe' has no attribute 'Mechanisms'"):
+        dpframe.Mechanisms  # noqa: B018
+    with pytest.raises(AttributeError, match=r"'dpframe.plugins' has no attribute 'audit'"):
+        dpframe.plugins.audit  # noqa: B018

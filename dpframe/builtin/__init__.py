@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpframe import hookimpl
+from dpframe.plugins import hookimpl
 
 if TYPE_CHECKING:
-    from dpframe import Executor
+    from dpframe.plugins import Executor
 
 
 @hookimpl

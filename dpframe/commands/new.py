@@ -80,7 +80,7 @@ def _module(name: str) -> str:
 def _class_name(name: str, kind: str) -> str:
     """Return the class name; a name that dpframe has gets its kind as a suffix."""
     found = "".join(part.capitalize() for part in name.split("-"))
-    return f"{found}{kind.capitalize()}" if found in dpframe.__all__ else found
+    return f"{found}{kind.capitalize()}" if found in dir(dpframe.plugins) else found
 
 
 def _unusable(kind: str, name: str) -> str | None:

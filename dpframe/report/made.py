@@ -65,6 +65,10 @@ def brief(record: Record) -> str:
     return summary(record)
 
 
+Record.in_notebooks = brief
+load = store.load  # `dpframe.load` comes from here, so that notebooks show what it returns
+
+
 def alarms(
     record: Record, file: str, line: Callable[[str], int | None], most: int = MOST
 ) -> Iterator[str]:

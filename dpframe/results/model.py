@@ -21,6 +21,8 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from dpframe.common.text import Described
+from dpframe.results import rows
+from dpframe.results.plain import in_words, strict
 
 SCHEMA = 1
 WORDS = ("inf", "-inf", "nan")
@@ -40,24 +42,6 @@ class Part(Described, BaseModel):
             if key == (field.alias or name):
                 return getattr(self, name)
         raise KeyError(key)
-
-
-def in_words(number: float) -> float | str:
-    """Return a number as strict JSON: "inf", "-inf" and "nan" are strings."""
-    if math.isfinite(number):
-        return number
-    return "nan" if math.isnan(number) else "inf" if number > 0 else "-inf"
-
-
-def strict(value: Any) -> Any:
-    """Return a JSON value with the numbers that are not finite as words."""
-    if isinstance(value, float):
-        return in_words(value)
-    if isinstance(value, dict):
-        return {key: strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [strict(item) for item in value]
-    return value
 
 
 class _InWords:
@@ -605,7 +589,7 @@ class Record(Part):
     """hash of everything else, to detect changes. Missing in old records"""
 
     in_notebooks: ClassVar[Callable[[Record], str] | None] = None
-    """Makes the HTML for notebooks; set by `dpframe.audit`, because records know no reports."""
+    """Makes the HTML for notebooks; `audit` and `load` set it, because records know no reports."""
 
     def _repr_html_(self) -> str | None:
         show = type(self).in_notebooks
@@ -623,6 +607,16 @@ class Record(Part):
     def as_json(self) -> dict[str, Any]:
         """The same as strict JSON values: numbers that are not finite are words."""
         return self.model_dump(mode="json", by_alias=True)
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame: a row for each cell, with the columns of the CSV report.
+
+        A missing number is NaN; parameters are JSON.
+
+        Raises:
+            OutputError: pandas is not installed.
+        """
+        return rows.frame(self)
 
 
 def record_schema() -> dict[str, Any]:

@@ -63,3 +63,21 @@ def profile_problem(points: Sequence[Sequence[float]]) -> str | None:
         if e1 < e0 or d1 > d0:
             return f"does not fall from ε = {e0} to {e1}"
     return None
+
+
+def in_words(number: float) -> float | str:
+    """Return a number as strict JSON: "inf", "-inf" and "nan" are strings."""
+    if math.isfinite(number):
+        return number
+    return "nan" if math.isnan(number) else "inf" if number > 0 else "-inf"
+
+
+def strict(value: Any) -> Any:
+    """Return a JSON value with the numbers that are not finite as words."""
+    if isinstance(value, float):
+        return in_words(value)
+    if isinstance(value, dict):
+        return {key: strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [strict(item) for item in value]
+    return value

@@ -70,6 +70,14 @@ def test_a_notebook_shows_the_verdict_of_a_record(record, monkeypatch):
     assert record._repr_html_() is None
 
 
+def test_a_notebook_that_only_loads_a_record_shows_it_too(record, monkeypatch):
+    monkeypatch.setattr(Record, "in_notebooks", None)
+    monkeypatch.delitem(sys.modules, "dpframe.report.made")
+    monkeypatch.delitem(vars(dpframe), "load", raising=False)
+    assert callable(dpframe.load)
+    assert "1 of 2 claims violated" in record._repr_html_()
+
+
 def test_without_jinja2_a_notebook_shows_the_sentence(record, monkeypatch):
     for name in [n for n in sys.modules if n.startswith("dpframe.report.files.html")]:
         monkeypatch.delitem(sys.modules, name)

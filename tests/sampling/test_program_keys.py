@@ -205,7 +205,8 @@ def imports_of(file: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and id(node) not in for_types and not node.level:
             for alias in node.names:
-                public = node.module == "dpframe" and dpframe._HOME.get(alias.name)
+                named = node.module in ("dpframe", "dpframe.plugins")
+                public = named and (dpframe._HOME | dpframe.plugins._HOME).get(alias.name)
                 yield public or f"{node.module}.{alias.name}"
 
 

@@ -9,18 +9,6 @@ from typing import Any, Literal
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import (
-    Answers,
-    Array,
-    Attack,
-    Floats,
-    HostArray,
-    HostMechanism,
-    Ints,
-    Key,
-    Target,
-    Tree,
-)
 from dpframe.builtin.attacks.views import (
     EDGES,
     Bits,
@@ -38,6 +26,18 @@ from dpframe.builtin.attacks.views import (
     smoothed,
     weighted,
     weights,
+)
+from dpframe.plugins import (
+    Answers,
+    Array,
+    Attack,
+    Floats,
+    HostArray,
+    HostMechanism,
+    Ints,
+    Key,
+    Target,
+    Tree,
 )
 
 # Choose the column of categories that tells most against a claim, by shares learned elsewhere.

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import Array, Floats, HostArray, Target
+from dpframe.plugins import Array, Floats, HostArray, Target
 
 # Values at which learning attacks cut single numbers.
 

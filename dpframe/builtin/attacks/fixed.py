@@ -8,7 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dpframe import (
+from dpframe.builtin.attacks.columns import (
+    cuts,
+    floats,
+    host_numbers,
+    not_one_number,
+    numbers,
+    vectors,
+)
+from dpframe.plugins import (
     Array,
     Attack,
     Floats,
@@ -20,14 +28,6 @@ from dpframe import (
     Tree,
     as_traced,
     clopper_pearson_upper,
-)
-from dpframe.builtin.attacks.columns import (
-    cuts,
-    floats,
-    host_numbers,
-    not_one_number,
-    numbers,
-    vectors,
 )
 
 

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import Array, Attack, Floats, Ge, Gt, HostArray, Ints, Key, Le, Target, Tree
 from dpframe.builtin.attacks import columns as _columns
 from dpframe.builtin.attacks import learners as _perceptron
 from dpframe.builtin.attacks.columns import (
@@ -32,6 +31,7 @@ from dpframe.builtin.attacks.learners import (
     ridge_regression,
     thin_weights,
 )
+from dpframe.plugins import Array, Attack, Floats, Ge, Gt, HostArray, Ints, Key, Le, Target, Tree
 from dpframe.stats.logistic import logistic_regression
 
 # Standard deviations beyond which an output has no more influence on what is learned.

@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import Array, Floats, HostArray, Ints, Key
 from dpframe.builtin.attacks import columns as _columns
 from dpframe.builtin.attacks.columns import Columns
+from dpframe.plugins import Array, Floats, HostArray, Ints, Key
 
 # Logistic regression, and the ridge and the features that do best on rows held out.
 #

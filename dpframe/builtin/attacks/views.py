@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dpframe import Floats, HostArray, Ints
+from dpframe.plugins import Floats, HostArray, Ints
 
 # A view has `columns`, the kind of its columns, and `see(answers)`: columns of shape [n, k], k
 # depends on the width of an answer alone. A view of codes or hashes has `told(column, number,

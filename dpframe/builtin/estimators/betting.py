@@ -11,7 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from dpframe import (
+from dpframe.builtin.estimators.events import beyond, epsilon_at
+from dpframe.plugins import (
     Array,
     BinCounts,
     Claim,
@@ -26,7 +27,6 @@ from dpframe import (
     Statistic,
     Tree,
 )
-from dpframe.builtin.estimators.events import beyond, epsilon_at
 from dpframe.stats.betting import bound, choose, events, history
 from dpframe.stats.independence import log_chance_of_order
 from dpframe.stats.joint import evidence_below, reaches

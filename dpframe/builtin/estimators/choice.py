@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from dpframe import Claim, Floats, Ints, Query
 from dpframe.builtin.estimators.events import Bins, Events, Family
+from dpframe.plugins import Claim, Floats, Ints, Query
 from dpframe.stats.joint import CAP
 
 CAUTION = 1.5

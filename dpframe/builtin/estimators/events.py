@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpframe import (
+from dpframe.plugins import (
     Array,
     BinCounts,
     Estimate,

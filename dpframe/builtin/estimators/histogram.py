@@ -8,7 +8,18 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dpframe import (
+from dpframe.builtin.estimators.choice import choose
+from dpframe.builtin.estimators.events import (
+    DISTINCT,
+    UP,
+    PilotGrid,
+    bin_counts,
+    binned_rates,
+    distinct,
+    estimate_from_events,
+)
+from dpframe.builtin.estimators.upper_limits import largest_shown
+from dpframe.plugins import (
     Claim,
     Estimate,
     Estimator,
@@ -23,17 +34,6 @@ from dpframe import (
     epsilon_of,
     estimate_from_boxes,
 )
-from dpframe.builtin.estimators.choice import choose
-from dpframe.builtin.estimators.events import (
-    DISTINCT,
-    UP,
-    PilotGrid,
-    bin_counts,
-    binned_rates,
-    distinct,
-    estimate_from_events,
-)
-from dpframe.builtin.estimators.upper_limits import largest_shown
 from dpframe.stats import histograms
 from dpframe.stats.tradeoff import tradeoff_hull, tradeoff_of_profile
 

@@ -7,7 +7,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from dpframe import Estimate, Floats, Ge, Gt, Ints, Le, Lt, Query, SubsampledGaussianDP, Tree
 from dpframe.builtin.estimators.histogram import (
     LINES,
     POINTS,
@@ -16,6 +15,18 @@ from dpframe.builtin.estimators.histogram import (
     Histograms,
     grouped,
     points,
+)
+from dpframe.plugins import (
+    Estimate,
+    Floats,
+    Ge,
+    Gt,
+    Ints,
+    Le,
+    Lt,
+    Query,
+    SubsampledGaussianDP,
+    Tree,
 )
 from dpframe.stats.gaussian import (
     gaussian_delta,

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from dpframe import (
+from dpframe.builtin.estimators.histogram import PilotBins
+from dpframe.plugins import (
     Array,
     Claim,
     Contrast,
@@ -25,7 +26,6 @@ from dpframe import (
     Statistic,
     Tree,
 )
-from dpframe.builtin.estimators.histogram import PilotBins
 from dpframe.stats import one_run
 from dpframe.stats.gaussian import gaussian_epsilon
 

@@ -7,7 +7,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from dpframe import Estimate, Estimator, Ge, HostArray, Ints, Le, Query, Statistic, Tree
 from dpframe.builtin.estimators.events import bin_counts
 from dpframe.builtin.estimators.histogram import (
     MOST_BINS,
@@ -17,6 +16,7 @@ from dpframe.builtin.estimators.histogram import (
     profile_of,
 )
 from dpframe.builtin.estimators.one_run import InAndOut
+from dpframe.plugins import Estimate, Estimator, Ge, HostArray, Ints, Le, Query, Statistic, Tree
 from dpframe.stats.histograms import histogram_epsilon, total_variation
 from dpframe.stats.one_shot import Normal, normals_epsilon
 

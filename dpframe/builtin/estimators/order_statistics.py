@@ -9,18 +9,6 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dpframe import (
-    DecisionCounts,
-    Estimate,
-    Estimator,
-    Floats,
-    HostArray,
-    Ints,
-    Query,
-    Statistic,
-    Tree,
-    estimate_from_boxes,
-)
 from dpframe.builtin.estimators.choice import choose
 from dpframe.builtin.estimators.events import (
     DISTINCT,
@@ -38,6 +26,18 @@ from dpframe.builtin.estimators.events import (
     grid,
 )
 from dpframe.builtin.estimators.upper_limits import largest_shown
+from dpframe.plugins import (
+    DecisionCounts,
+    Estimate,
+    Estimator,
+    Floats,
+    HostArray,
+    Ints,
+    Query,
+    Statistic,
+    Tree,
+    estimate_from_boxes,
+)
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 from dpframe.stats.one_run import binned_exposures, exposure_epsilon
 

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from dpframe import (
+from dpframe.builtin.estimators.events import PilotGrid, profile
+from dpframe.plugins import (
     Array,
     Claim,
     DecisionCounts,
@@ -25,7 +26,6 @@ from dpframe import (
     Tree,
     estimate_from_boxes,
 )
-from dpframe.builtin.estimators.events import PilotGrid, profile
 from dpframe.stats.binomial import (
     clopper_pearson_lower,
     clopper_pearson_upper,

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpframe import Floats, HostArray, Ints, Query
 from dpframe.builtin.estimators.choice import Chosen
 from dpframe.builtin.estimators.events import Shown, loss_of
+from dpframe.plugins import Floats, HostArray, Ints, Query
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 
 TELLING = 1.0

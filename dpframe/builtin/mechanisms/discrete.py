@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import Array, Gt, HostArray, Key, Mechanism, Pair, PureDP
 from dpframe.builtin.mechanisms.laplace import (
     Calibrated,
     from_uniform,
@@ -16,6 +15,7 @@ from dpframe.builtin.mechanisms.laplace import (
     log,
     lone_difference,
 )
+from dpframe.plugins import Array, Gt, HostArray, Key, Mechanism, Pair, PureDP
 
 
 class Geometric(Calibrated, name="geometric"):

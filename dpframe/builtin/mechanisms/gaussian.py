@@ -10,12 +10,22 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from dpframe import ApproxDP, GaussianDP, Gt, Le, Lt, Mechanism, Pair, PureDP, SubsampledGaussianDP
 from dpframe.builtin.mechanisms.laplace import known, sensitivity_or_distance
+from dpframe.plugins import (
+    ApproxDP,
+    GaussianDP,
+    Gt,
+    Le,
+    Lt,
+    Mechanism,
+    Pair,
+    PureDP,
+    SubsampledGaussianDP,
+)
 from dpframe.stats.gaussian import gaussian_mu_at
 
 if TYPE_CHECKING:
-    from dpframe import Array, Claim, HostArray, Key
+    from dpframe.plugins import Array, Claim, HostArray, Key
 
 
 def standard_normal(key: Key, data: Array, n: int) -> Array:

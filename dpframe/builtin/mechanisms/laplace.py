@@ -11,7 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dpframe import Array, Gt, HostArray, HostMechanism, Key, LaplaceDP, Mechanism, Pair, PureDP
+from dpframe.plugins import (
+    Array,
+    Gt,
+    HostArray,
+    HostMechanism,
+    Key,
+    LaplaceDP,
+    Mechanism,
+    Pair,
+    PureDP,
+)
 
 
 def sensitivity_or_distance(given: float | None, pair: Pair, p: float) -> float:

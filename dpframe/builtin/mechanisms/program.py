@@ -7,7 +7,7 @@ from typing import Annotated, Any, NewType
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-from dpframe import ApproxDP, Claim, ForeignMechanism, Ge, Lt, Pair, PureDP, SpecFile
+from dpframe.plugins import ApproxDP, Claim, ForeignMechanism, Ge, Lt, Pair, PureDP, SpecFile
 
 Table = NewType("Table", str)
 """A table of plain values, as JSON text: it has to be hashable."""

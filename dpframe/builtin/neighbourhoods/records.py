@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from dpframe import Earned, Ge, Le, Neighbourhood, Pair, ParameterError, SpecFile
 from dpframe.builtin.neighbourhoods.bench import Adjacency, Bench, Draft
 from dpframe.builtin.neighbourhoods.edits import by_chance, changed
 from dpframe.builtin.neighbourhoods.planned import planned
@@ -20,6 +19,7 @@ from dpframe.builtin.pairs import table as tables
 from dpframe.builtin.pairs.pairs import GivenTable, Records, made_of_rows
 from dpframe.builtin.pairs.plain import frozen, of_frame, scalar, written
 from dpframe.builtin.pairs.table import CATEGORY, Form, Row, Rows, Table, count
+from dpframe.plugins import Earned, Ge, Le, Neighbourhood, Pair, ParameterError, SpecFile
 
 TYPED = ("array", "integers", "arrays", "frame", "xy")
 """Forms in which a column has a type: a missing value is NaN, and numbers are floats."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from dpframe import Earned, Floats, Ge, Gt, HostArray, Le, Neighbourhood, Pair, Values
+from dpframe.plugins import Earned, Floats, Ge, Gt, HostArray, Le, Neighbourhood, Pair, Values
 
 FINENESS = 1024
 """Numbers are multiples of `step` over this. So sums and differences of round steps are exact, in

@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar, NewType
 import numpy as np
 from pydantic import BeforeValidator, WithJsonSchema
 
-from dpframe import Ge, HostArray, Pair, ParameterError, SpecFile
 from dpframe.builtin.pairs import table as tables
 from dpframe.builtin.pairs.plain import arrays, frozen, of_frame, read, thawed, written
 from dpframe.builtin.pairs.table import Edit, Form, Rows, Table
+from dpframe.plugins import Ge, HostArray, Pair, ParameterError, SpecFile
 
 Content = NewType("Content", object)
 """Records: single values, lists, or tables by column; or a table of columns."""

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dpframe import HostArray, SpecFile
 from dpframe.builtin.pairs.plain import Fields, frozen, of_frame, read, same_cell, thawed, written
+from dpframe.plugins import HostArray, SpecFile
 
 Row = tuple[Any, ...]
 """One record: a number, a text, a boolean, bytes or None for each column."""

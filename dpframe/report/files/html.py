@@ -27,7 +27,8 @@ from dpframe.report.maps import maps
 from dpframe.report.sentences import Kind, outcome
 from dpframe.report.versions import blocks, versions
 from dpframe.report.words import SYMBOL, WORDS, plural
-from dpframe.results.model import CellRecord, Record, strict
+from dpframe.results.model import CellRecord, Record
+from dpframe.results.plain import strict
 
 MOST_ROWS = 2_000
 """Rows of the table of all cells."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from dpframe import hookimpl
+from dpframe.plugins import hookimpl
 
 if TYPE_CHECKING:
-    from dpframe import Attack, Estimator, Mechanism, Pair
+    from dpframe.plugins import Attack, Estimator, Mechanism, Pair
     from dpframe_dpsgd.records import Records as Records
     from dpframe_dpsgd.training import Training as Training
 

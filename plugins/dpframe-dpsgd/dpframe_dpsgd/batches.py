@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 if TYPE_CHECKING:
-    from dpframe import Array, Key
+    from dpframe.plugins import Array, Key
 
 OVERFLOW = 1e-9
 """A batch is longer than its array with at most this probability; what is too much is left out."""

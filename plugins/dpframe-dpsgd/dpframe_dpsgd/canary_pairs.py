@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 
-from dpframe import Ge, Pair
+from dpframe.plugins import Ge, Pair
 from dpframe_dpsgd.datasets import DIGITS, load_table
 from dpframe_dpsgd.records import Records
 
 if TYPE_CHECKING:
-    from dpframe import HostArray
+    from dpframe.plugins import HostArray
 
 
 class ManyCanaries(Pair, name="many-canaries"):

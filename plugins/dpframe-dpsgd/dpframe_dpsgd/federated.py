@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import jax
 import jax.numpy as jnp
 
-from dpframe import Claim, GaussianDP, Ge, Gt, Mechanism, Pair
+from dpframe.plugins import Claim, GaussianDP, Ge, Gt, Mechanism, Pair
 
 if TYPE_CHECKING:
-    from dpframe import Array, Key
+    from dpframe.plugins import Array, Key
 
 AT_ONCE = 1 << 22
 """Coordinates of canaries that exist at the same time; they are made again instead of kept."""

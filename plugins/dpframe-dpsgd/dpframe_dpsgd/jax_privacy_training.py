@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from dpframe_dpsgd.dense import DenseTraining
 
 if TYPE_CHECKING:
-    from dpframe import Array, Key, Pair, Tree
+    from dpframe.plugins import Array, Key, Pair, Tree
 
 
 class JaxPrivacyDPSGD(DenseTraining, name="dpsgd-jax-privacy"):

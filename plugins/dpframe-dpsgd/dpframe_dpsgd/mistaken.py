@@ -14,7 +14,7 @@ from dpframe_dpsgd.dense import DenseTraining
 from dpframe_dpsgd.training import split_canary
 
 if TYPE_CHECKING:
-    from dpframe import Array, Key, Tree
+    from dpframe.plugins import Array, Key, Tree
     from dpframe_dpsgd.records import Records
 
 Mistake = Literal[

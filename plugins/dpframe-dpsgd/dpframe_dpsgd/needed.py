@@ -11,7 +11,7 @@ from scipy import special
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpframe import Floats
+    from dpframe.plugins import Floats
 
     Curve = Callable[[Floats], Floats]
 

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 if TYPE_CHECKING:
-    from dpframe import Array, Key
+    from dpframe.plugins import Array, Key
 
 
 class Network(NamedTuple):

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import Pair
+from dpframe.plugins import Pair
 from dpframe_dpsgd.dense import DenseTraining
 from dpframe_dpsgd.training import as_vector
 
 if TYPE_CHECKING:
-    from dpframe import Array, Key
+    from dpframe.plugins import Array, Key
     from dpframe_dpsgd.records import Records
 
 

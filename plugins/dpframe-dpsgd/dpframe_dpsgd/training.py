@@ -12,7 +12,7 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
-from dpframe import AccountedDP, Claim, Ge, Gt, Mechanism, Pair
+from dpframe.plugins import AccountedDP, Claim, Ge, Gt, Mechanism, Pair
 from dpframe_dpsgd.batches import Batch, batch_length, poisson_sample
 from dpframe_dpsgd.network import clip_factor
 from dpframe_dpsgd.white_box import Update, look
@@ -20,7 +20,7 @@ from dpframe_dpsgd.white_box import Update, look
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpframe import Array, Key, Tree
+    from dpframe.plugins import Array, Key, Tree
     from dpframe_dpsgd.records import Records
 
 AT_ONCE = 8

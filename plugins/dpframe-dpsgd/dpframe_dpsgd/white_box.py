@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 if TYPE_CHECKING:
-    from dpframe import Array
+    from dpframe.plugins import Array
 
 
 class Update(NamedTuple):

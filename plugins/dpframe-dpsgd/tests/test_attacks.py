@@ -7,7 +7,7 @@ from dpframe_dpsgd.attacks.scores import COLUMN, candidates, likelihood_ratio
 from dpframe_dpsgd.white_box import VIEWS
 from scipy import stats
 
-from dpframe import GaussianDP
+from dpframe.plugins import GaussianDP
 
 STEPS = 3
 

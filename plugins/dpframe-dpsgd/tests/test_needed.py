@@ -6,7 +6,7 @@ import pytest
 from dpframe_dpsgd.needed import models_needed
 from scipy import stats
 
-from dpframe import AccountedDP
+from dpframe.plugins import AccountedDP
 
 
 def curve(q, sigma, steps):

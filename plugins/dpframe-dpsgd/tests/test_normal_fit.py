@@ -5,7 +5,7 @@ import pytest
 from dpframe_dpsgd.normal_fit import FineBins, NormalFit, moments
 from scipy import stats
 
-from dpframe import Query
+from dpframe.plugins import Query
 
 
 def counted(scores0, scores1, bins=512):

@@ -11,7 +11,7 @@ from dpframe_dpsgd.pairs import Canary
 from dpsgd_support import FAR, SMALL
 
 import dpframe
-from dpframe import GaussianDP
+from dpframe.plugins import GaussianDP
 
 RUNS, COUNT, DIMENSION = 200, 50, 500
 

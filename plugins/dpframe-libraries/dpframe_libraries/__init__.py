@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpframe import hookimpl
+from dpframe.plugins import hookimpl
 
 if TYPE_CHECKING:
-    from dpframe import Mechanism
+    from dpframe.plugins import Mechanism
 
 
 @hookimpl

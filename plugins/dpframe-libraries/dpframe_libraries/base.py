@@ -6,10 +6,10 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from dpframe import ForeignMechanism, Gt, PureDP
+from dpframe.plugins import ForeignMechanism, Gt, PureDP
 
 if TYPE_CHECKING:
-    from dpframe import Claim, Pair
+    from dpframe.plugins import Claim, Pair
 
 PROGRAMS = Path(__file__).parent / "programs"
 

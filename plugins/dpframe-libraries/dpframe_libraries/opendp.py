@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from dpframe import Ge, Gt, Le, Lt, PureDP, ZeroConcentratedDP
+from dpframe.plugins import Ge, Gt, Le, Lt, PureDP, ZeroConcentratedDP
 from dpframe_libraries.base import PROGRAMS, Bounds, Categories, OfNumbers, Pure, Released
 
 if TYPE_CHECKING:
-    from dpframe import Claim, Pair
+    from dpframe.plugins import Claim, Pair
 
 MODULE = PROGRAMS / "use_opendp.py"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from dpframe import Ge, Le
+from dpframe.plugins import Ge, Le
 from dpframe_libraries.base import PROGRAMS, Categories, OfNumbers, Pure
 
 

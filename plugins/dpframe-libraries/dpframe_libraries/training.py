@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from dpframe import ApproxDP, GaussianDP, Ge, Gt, Le, Lt
+from dpframe.plugins import ApproxDP, GaussianDP, Ge, Gt, Le, Lt
 from dpframe_libraries.base import PROGRAMS, Bounds, Released
 
 if TYPE_CHECKING:
-    from dpframe import Claim, Pair
+    from dpframe.plugins import Claim, Pair
 
 
 class Training(Released):

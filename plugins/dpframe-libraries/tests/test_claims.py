@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from dpframe_libraries.base import PROGRAMS
 
-from dpframe import Values
+from dpframe.plugins import Values
 
 CLASSES = dpframe_libraries.dpframe_mechanisms()
 NEEDED = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import Ge, Le, Mechanism, PureDP, ZeroConcentratedDP
+from dpframe.plugins import Ge, Le, Mechanism, PureDP, ZeroConcentratedDP
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.integers import discrete_gaussian, discrete_laplace
 from dpframe_textbook.neighbours import one_by_one
@@ -15,7 +15,7 @@ from dpframe_textbook.neighbours import one_by_one
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpframe import Array, Floats, Key, Pair
+    from dpframe.plugins import Array, Floats, Key, Pair
 
 REACH = 40
 """Scales beyond which noise has a probability below 1e-17."""

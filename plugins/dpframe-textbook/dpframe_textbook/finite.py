@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy import optimize
 
-from dpframe import Claim
+from dpframe.plugins import Claim
 
 if TYPE_CHECKING:
-    from dpframe import Floats
+    from dpframe.plugins import Floats
 
 
 @dataclasses.dataclass(frozen=True)

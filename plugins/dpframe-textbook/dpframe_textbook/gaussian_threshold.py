@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import ApproxDP, Gt, Lt, Mechanism
+from dpframe.plugins import ApproxDP, Gt, Lt, Mechanism
 from dpframe.stats.gaussian import gaussian_mu_at
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.neighbours import each_by_one, of_steps
@@ -19,7 +19,7 @@ from dpframe_textbook.quadrature import NORMAL
 from dpframe_textbook.sparse_vector import BELOW, stop
 
 if TYPE_CHECKING:
-    from dpframe import Array, Floats, Key, Pair
+    from dpframe.plugins import Array, Floats, Key, Pair
 
 
 class GaussianThreshold(Mechanism, name="above-threshold-gaussian"):

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import Ge, Gt, LaplaceDP, Mechanism, PureDP
+from dpframe.plugins import Ge, Gt, LaplaceDP, Mechanism, PureDP
 from dpframe_textbook.neighbours import OneByOne, one_by_one
 from dpframe_textbook.noise import laplace
 
 if TYPE_CHECKING:
-    from dpframe import Array, Key, Pair
+    from dpframe.plugins import Array, Key, Pair
 
 
 class NoisyHistogram1(OneByOne, name="noisy-histogram-1"):

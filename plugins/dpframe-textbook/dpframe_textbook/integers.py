@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 if TYPE_CHECKING:
-    from dpframe import Array, HostArray, Key
+    from dpframe.plugins import Array, HostArray, Key
 
 BEGIN, MAGNITUDE, MULTIPLE, ACCEPT, DONE = range(5)
 """What a machine is at: a new remainder U, is it kept, one more multiple of t, is all accepted."""

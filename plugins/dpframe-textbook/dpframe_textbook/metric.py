@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import Ge, Gt, Le, Mechanism, PureDP
+from dpframe.plugins import Ge, Gt, Le, Mechanism, PureDP
 from dpframe_textbook.noise import exponential, laplace, normal
 
 if TYPE_CHECKING:
-    from dpframe import Array, Floats, Key, Pair
+    from dpframe.plugins import Array, Floats, Key, Pair
 
 
 class PlanarLaplace(Mechanism, name="planar-laplace"):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from dpframe import ApproxDP, Gt, Mechanism, PureDP
+from dpframe.plugins import ApproxDP, Gt, Mechanism, PureDP
 
 if TYPE_CHECKING:
-    from dpframe import Floats, Pair
+    from dpframe.plugins import Floats, Pair
 
 ROUNDING = 1e-6
 """By how much a difference may pass a whole number and still be rounding."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 if TYPE_CHECKING:
-    from dpframe import Array, Key
+    from dpframe.plugins import Array, Key
 
 
 def uniform(key: Key, shape: tuple[int, ...], dtype: Any) -> Array:

@@ -13,7 +13,7 @@ from dpframe_textbook.noise import exponential, laplace
 from dpframe_textbook.quadrature import EXPONENTIAL, LAPLACE, largest_of
 
 if TYPE_CHECKING:
-    from dpframe import Array, Floats, Key, Pair
+    from dpframe.plugins import Array, Floats, Key, Pair
     from dpframe_textbook.quadrature import Law
 
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 
-from dpframe import Ge, Pair
+from dpframe.plugins import Ge, Pair
 
 if TYPE_CHECKING:
-    from dpframe import Floats
+    from dpframe.plugins import Floats
 
 Name = Literal[
     "one-above",

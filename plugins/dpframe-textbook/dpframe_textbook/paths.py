@@ -11,7 +11,7 @@ import numpy as np
 from dpframe_textbook.quadrature import LAPLACE, NOTHING, REACH, Law, nodes
 
 if TYPE_CHECKING:
-    from dpframe import Floats
+    from dpframe.plugins import Floats
 
 MOST_PATHS = 5000
 """Outputs, beyond which they are not gone through."""

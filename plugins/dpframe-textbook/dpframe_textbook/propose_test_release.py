@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import jax
 import jax.numpy as jnp
 
-from dpframe import ApproxDP, Gt, Le, Mechanism
+from dpframe.plugins import ApproxDP, Gt, Le, Mechanism
 from dpframe_textbook.neighbours import changed, of_steps
 from dpframe_textbook.noise import laplace
 
 if TYPE_CHECKING:
-    from dpframe import Array, Key, Pair
+    from dpframe.plugins import Array, Key, Pair
 
 
 class ProposeTestRelease(Mechanism, name="propose-test-release"):

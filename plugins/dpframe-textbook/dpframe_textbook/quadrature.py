@@ -12,7 +12,7 @@ from scipy import special
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpframe import Floats
+    from dpframe.plugins import Floats
 
 REACH = 45.0
 """How far beyond the outermost kink is integrated: e^{−45} is below 1e-19."""

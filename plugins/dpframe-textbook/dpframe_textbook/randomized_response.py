@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import ApproxDP, Gt, Le, Mechanism, PureDP
+from dpframe.plugins import ApproxDP, Gt, Le, Mechanism, PureDP
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.neighbours import of_steps, one_by_one
 from dpframe_textbook.noise import uniform
 
 if TYPE_CHECKING:
-    from dpframe import Array, Floats, Key, Pair
+    from dpframe.plugins import Array, Floats, Key, Pair
 
 
 class SubsampledResponse(Mechanism, name="subsampled-randomized-response"):

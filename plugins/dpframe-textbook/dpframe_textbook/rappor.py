@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import Ge, Gt, Le, Lt, Mechanism, PureDP
+from dpframe.plugins import Ge, Gt, Le, Lt, Mechanism, PureDP
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.noise import uniform
 
 if TYPE_CHECKING:
-    from dpframe import Array, Floats, Key, Pair
+    from dpframe.plugins import Array, Floats, Key, Pair
 
 
 FIRST = np.uint32(53)

@@ -15,7 +15,7 @@ from dpframe_textbook.noise import categorical, uniform
 from dpframe_textbook.quadrature import EXPONENTIAL, largest_of
 
 if TYPE_CHECKING:
-    from dpframe import Array, Floats, Key, Pair
+    from dpframe.plugins import Array, Floats, Key, Pair
 
 
 class ExponentialMechanism(EachByOne, name="exponential-mechanism"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import jax
 import jax.numpy as jnp
 
-from dpframe import Ge, PureDP
+from dpframe.plugins import Ge, PureDP
 from dpframe_textbook.neighbours import EachByOne, each_by_one
 from dpframe_textbook.noise import laplace
 from dpframe_textbook.sparse_vector import (
@@ -19,7 +19,7 @@ from dpframe_textbook.sparse_vector import (
 )
 
 if TYPE_CHECKING:
-    from dpframe import Array, Key, Pair
+    from dpframe.plugins import Array, Key, Pair
 
 
 class NumericalSparseVector(EachByOne, name="numerical-sparse-vector"):

@@ -12,14 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import Ge
+from dpframe.plugins import Ge
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.neighbours import EachByOne
 from dpframe_textbook.noise import laplace
 from dpframe_textbook.paths import MOST_PATHS, Noises, paths
 
 if TYPE_CHECKING:
-    from dpframe import Array, Floats, Key, Pair
+    from dpframe.plugins import Array, Floats, Key, Pair
 
 BELOW = 0.0
 """The output for an answer below the threshold."""

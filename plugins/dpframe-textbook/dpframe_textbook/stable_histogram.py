@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import jax.numpy as jnp
 
-from dpframe import ApproxDP, Gt, Le, Mechanism
+from dpframe.plugins import ApproxDP, Gt, Le, Mechanism
 from dpframe_textbook.neighbours import of_steps, one_by_one
 from dpframe_textbook.noise import laplace
 
 if TYPE_CHECKING:
-    from dpframe import Array, Key, Pair
+    from dpframe.plugins import Array, Key, Pair
 
 
 class StabilityHistogram(Mechanism, name="stability-histogram"):

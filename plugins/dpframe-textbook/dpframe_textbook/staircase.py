@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import Gt, Lt
+from dpframe.plugins import Gt, Lt
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.neighbours import OneByOne
 from dpframe_textbook.noise import exponential, uniform
 
 if TYPE_CHECKING:
-    from dpframe import Array, Floats, Key, Pair
+    from dpframe.plugins import Array, Floats, Key, Pair
 
 LOST = 20.0
 """Multiples of 1/ε, beyond which noise has a probability of 2e-9 and is seen as one output."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import Ge, Le
+from dpframe.plugins import Ge, Le
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.neighbours import OneByOne
 from dpframe_textbook.noise import categorical
 
 if TYPE_CHECKING:
-    from dpframe import Array, Floats, Key, Pair
+    from dpframe.plugins import Array, Floats, Key, Pair
 
 LN_2 = float(np.log(2))
 

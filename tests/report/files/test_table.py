@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import re
+import sys
 
 import pytest
 from support import made_records
 from support.pages import page, rows, section
 
-from dpframe.report.files.table import COLUMNS, document
+from dpframe.errors import OutputError
+from dpframe.report.files.table import document
+from dpframe.results.rows import COLUMNS
 from dpframe.results.store import as_record
 
 
@@ -77,3 +80,25 @@ def test_negative_numbers_are_no_text():
     cell["estimate"]["epsilon"] = -0.25
     (row,) = table(cell)
     assert re.fullmatch(r"-0\.25", row["epsilon"])
+
+
+def test_a_data_frame_has_the_columns_and_rows_of_the_file():
+    pandas = pytest.importorskip("pandas")
+    cells = [made_records.cell("copy-input", 0.1, 2), made_records.failed_cell()]
+    found = as_record(made_records.record(cells))
+    read = pandas.read_csv(io.StringIO(document(found)), true_values=["true"])
+    frame = found.to_pandas()
+    assert list(frame.columns) == list(read.columns)
+    assert list(frame["id"]) == list(read["id"])
+    assert frame["epsilon_lower"].dtype == frame["interval_lower"].dtype == float
+    both = ["epsilon", "epsilon_lower", "epsilon_upper", "p_value", "mechanism.epsilon"]
+    pandas.testing.assert_frame_equal(frame[both], read[both], check_exact=True)
+    assert list(frame["mechanism_params"]) == list(read["mechanism_params"])
+    assert frame["epsilon"][0] == float("inf")
+    assert as_record(made_records.record([])).to_pandas().empty
+
+
+def test_without_pandas_the_message_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(OutputError, match=r"pip install 'dpframe\[pandas\]'"):
+        as_record(made_records.record([])).to_pandas()

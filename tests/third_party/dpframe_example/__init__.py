@@ -7,7 +7,7 @@ from typing import Annotated
 import cloudpickle
 import jax
 
-from dpframe import (
+from dpframe.plugins import (
     ApproxDP,
     Attack,
     DecisionCounts,

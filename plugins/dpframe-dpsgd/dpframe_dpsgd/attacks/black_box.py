@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from dpframe import Attack
+from dpframe.plugins import Attack
 from dpframe_dpsgd.pairs import Canary
 from dpframe_dpsgd.training import Training, as_vector
 
 if TYPE_CHECKING:
-    from dpframe import Array, HostArray, Key, Target, Tree
+    from dpframe.plugins import Array, HostArray, Key, Target, Tree
 
 
 class LossOnCanary(Attack):

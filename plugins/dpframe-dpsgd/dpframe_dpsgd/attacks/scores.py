@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from dpframe_dpsgd.white_box import VIEWS
 
 if TYPE_CHECKING:
-    from dpframe import Array
+    from dpframe.plugins import Array
 
 COLUMN = {name: place for place, name in enumerate(VIEWS)}
 LAGS = 16

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe import Attack, Ge
+from dpframe.plugins import Attack, Ge
 from dpframe_dpsgd.attacks.evidence import strongest
 from dpframe_dpsgd.attacks.scores import COLUMN, candidates, likelihood_ratio
 from dpframe_dpsgd.training import Training
 
 if TYPE_CHECKING:
-    from dpframe import Array, HostArray, Key, Target, Tree
+    from dpframe.plugins import Array, HostArray, Key, Target, Tree
 
 
 class OfSteps(Attack):

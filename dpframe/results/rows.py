@@ -1,0 +1,119 @@
+"""A record as a table: one row for each cell, with flat columns."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from dpframe.errors import OutputError
+from dpframe.results.plain import strict
+
+if TYPE_CHECKING:
+    from dpframe.results.model import CellRecord, Record
+
+COLUMNS = {
+    "id": "stable name of the cell",
+    "repeat": "number of the repeat, from 0",
+    "seed": "the seed its draws come from",
+    "status": "`ok` or `failed`",
+    "verdict": "`violated`, `consistent` (no violation found) or `inconclusive`; empty: no verdict",
+    "expected": "the verdict that `[[expect]]` names",
+    "mechanism": "label of the mechanism",
+    "mechanism_use": "its name",
+    "mechanism_params": "its parameters, as JSON",
+    "pair_use": "name of the pair",
+    "pair_params": "its parameters, as JSON",
+    "attack": "label of the attack",
+    "attack_use": "its name",
+    "attack_params": "its parameters, as JSON",
+    "estimator": "label of the estimator",
+    "estimator_use": "its name",
+    "estimator_params": "its parameters, as JSON",
+    "claim_kind": "kind of the claim; empty: nothing is claimed",
+    "claim_epsilon": "ε of the claim at `delta`, in nats",
+    "truth_epsilon": "the exact ε at `delta`, in nats, where it is known",
+    "delta": "δ at which ε is estimated",
+    "epsilon": "point estimate, in nats; no bound",
+    "epsilon_lower": "certified lower bound, in nats, at level `confidence`",
+    "epsilon_upper": "the most that this attack can show, in nats; limits the attack, never the "
+    "mechanism",
+    "epsilon_upper_of": "what of the attack that limits",
+    "interval_lower": "lower limit that is approximate, Bayesian or assumes more; no bound",
+    "interval_upper": "upper limit of the same",
+    "confidence": "level of this one bound",
+    "certified": "whether the bound is valid at finite samples, under `assumption`",
+    "assumption": "what the bound assumes",
+    "p_value": "smallest level at which this cell alone rejects its claim",
+    "p_adjusted": "the same, adjusted for all tests",
+    "trials_d": "draws counted on D",
+    "trials_d_prime": "draws counted on D′",
+    "draws": "draws counted, on both together",
+    "draw_group": "cells with the same one share draws",
+    "seconds": "seconds spent on its draws",
+    "reason": "why the verdict is what it is, or why the cell failed",
+}
+"""The columns of every table; after them comes one for each swept key, by its name."""
+
+ESTIMATED = (
+    *("delta", "epsilon", "epsilon_lower", "epsilon_upper", "epsilon_upper_of"),
+    *("confidence", "certified", "assumption"),
+)
+
+NUMBERS = (
+    *("claim_epsilon", "truth_epsilon", "delta", "epsilon", "epsilon_lower", "epsilon_upper"),
+    *("interval_lower", "interval_upper", "confidence", "p_value", "p_adjusted", "seconds"),
+)
+"""Columns of floats, even if no cell has a value."""
+
+
+def columns(record: Record) -> list[str]:
+    """Return the names of all columns: those of every table, then the swept keys."""
+    return list(dict.fromkeys([*COLUMNS, *(key for cell in record.cells for key in cell.swept)]))
+
+
+def row(cell: CellRecord) -> dict[str, Any]:
+    """Return the values of a cell by column; parameters and lists are JSON."""
+    estimate, claim = cell.estimate, cell.claim
+    interval = (estimate and estimate.interval) or (None, None)
+    values = {
+        **{column: getattr(cell, column) for column in COLUMNS if hasattr(cell, column)},
+        **{column: getattr(estimate, column, None) for column in ESTIMATED},
+        "mechanism": cell.mechanism.label,
+        "attack": "–" if cell.is_searched and estimate is None else cell.attack.label,
+        "estimator": cell.estimator.label,
+        "claim_kind": claim.kind if claim else None,
+        "claim_epsilon": claim.epsilon if claim else None,
+        "truth_epsilon": cell.truth.epsilon if cell.truth else None,
+        "interval_lower": interval[0],
+        "interval_upper": interval[1],
+        "trials_d": cell.trials[0],
+        "trials_d_prime": cell.trials[1],
+    }
+    for part in ("mechanism", "pair", "attack", "estimator"):
+        choice = getattr(cell, part)
+        values |= {f"{part}_use": choice.use, f"{part}_params": choice.params}
+    values |= cell.swept
+    return {name: _flat(value) for name, value in values.items()}
+
+
+def _flat(value: Any) -> Any:
+    """Return JSON for a table or a list, anything else unchanged."""
+    if isinstance(value, dict | list | tuple):
+        return json.dumps(strict(value), ensure_ascii=False)
+    return value
+
+
+def frame(record: Record) -> Any:
+    """Return a pandas DataFrame with a row for each cell; a missing number is NaN.
+
+    Raises:
+        OutputError: pandas is not installed.
+    """
+    try:
+        pandas: Any = importlib.import_module("pandas")
+    except ImportError as error:
+        needs = "a data frame needs pandas: pip install 'dpframe[pandas]'"
+        raise OutputError(needs) from error
+    found = pandas.DataFrame([row(cell) for cell in record.cells], columns=columns(record))
+    return found.astype(dict.fromkeys(NUMBERS, float))
