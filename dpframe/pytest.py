@@ -139,9 +139,11 @@ def search_violation(
             columns; a frame of pandas; or (X, y). The function gets data of the same form.
         schema: the columns, in their order or by name: dicts of name, low, high, integer,
             categories; with nan=False, NaN and missing values never come.
-        adjacency: neighbours of the claim: "replace" (one record is another one) or "add-remove"
-            (one record more or less). It has no default, because the other kind would refute a
-            true claim.
+        adjacency: neighbours of the claim. For records: "replace" (one record is another one) or
+            "add-remove" (one record more or less). For a vector of query answers: "each-by-one"
+            (every answer moves by at most `sensitivity`, default 1) or "one-by-one" (one answer
+            does); the schema may then have one entry with low, high and integer. There is no
+            default, because the wrong kind would refute a true claim.
         beyond: True if records may lie outside of the schema; False for a function of checked
             data; or a dict of "nan", "out_of_bounds" and "unknown_categories", each true or false.
             Default: True, except for a single value, as of a local randomiser.
@@ -157,7 +159,7 @@ def search_violation(
         trials: most releases, on D and on D′ each, of all pairs together.
         seed: of the search, and of the generator that `release(rng, data)` gets.
         query: as for `assert_dp`; it is compared on every pair that is proposed.
-        sensitivity: as for `assert_dp`.
+        sensitivity: as for `assert_dp`; for query answers, the most that one of them moves.
         norm: as for `assert_dp`.
         attributes: as for `assert_dp`.
         raises: as for `assert_dp`.

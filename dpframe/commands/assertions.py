@@ -43,6 +43,9 @@ from dpframe.workers.pool import Workers
 UNLIMITED = 2**40  # trials if the time decides
 GIVEN = "given"  # the name of a test's own pair
 OUTPUTS = ("time", "bits", "messages")  # parts of an answer that may be asked for
+ANSWERS = ("each-by-one", "one-by-one")  # neighbours of a vector of query answers
+BOUNDS = ("low", "high", "integer")  # of query answers, in a schema
+STEPS = 10  # width of the answers if nothing says more, in steps
 RNG = ("rng", "generator", "random_state", "random", "key", "seed")  # no names of a dataset
 
 
@@ -178,9 +181,16 @@ def over_a_table(
     if neighbours["adjacency"] is None:
         raise DpframeError(
             'adjacency: say which neighbours the claim is about, "replace" (one record is another '
-            'one) or "add-remove" (one record more or less): the other kind of neighbours would '
-            "refute a true claim"
+            'one), "add-remove" (one record more or less), or for a vector of query answers '
+            '"each-by-one" (every answer moves by at most the sensitivity): the wrong kind of '
+            "neighbours would refute a true claim"
         )
+    if neighbours["adjacency"] in ANSWERS:
+        params = _vectors(table, neighbours, terms)
+        as_given = list if isinstance(table, list) else np.asarray
+        mechanism = mechanism_of(release, terms._replace(sensitivity=None), as_given)
+        spec = terms.spec(mechanism.name, {"use": "climb", "params": params, **leaks})
+        return _audit(spec, [mechanism], (release,), terms, place)
     mechanism = mechanism_of(release, terms)
     try:
         params = _name_columns(records_params(table, **neighbours))
@@ -188,6 +198,37 @@ def over_a_table(
         raise DpframeError(f"table: {error}") from None
     spec = terms.spec(mechanism.name, {"use": "records", "params": params, **leaks})
     return _audit(spec, [mechanism], (release, terms.query), terms, place)
+
+
+def _vectors(answers: Any, neighbours: dict[str, Any], terms: Terms) -> dict[str, Any]:
+    """Return the parameters of a search for vectors of query answers like the given one.
+
+    The bounds are those of the schema, which has one entry for all answers; else from the smallest
+    to the largest answer, and at least `STEPS` steps wide.
+    """
+    adjacency = neighbours["adjacency"]
+    for name, given in (("query", terms.query), *neighbours.items()):
+        if name not in ("schema", "adjacency") and given:
+            raise DpframeError(f"{name}: it is for records, and adjacency is {adjacency!r}")
+    step = 1.0 if terms.sensitivity is None else terms.sensitivity
+    if not (_is_number(step) and 0 < step < math.inf):
+        raise DpframeError(f"sensitivity: {step!r} is not a number above 0")
+    try:
+        vector = np.asarray(answers, np.float64)
+    except (TypeError, ValueError):
+        vector = np.empty(0)
+    if vector.ndim != 1 or not vector.size or not np.isfinite(vector).all():
+        raise DpframeError(f"table: with adjacency {adjacency!r} it is a vector of finite numbers")
+    low = float(vector.min())
+    bounds = {"low": low, "high": max(float(vector.max()), low + STEPS * step), "integer": False}
+    for entry in neighbours["schema"]:
+        bounds |= entry
+    known = _is_number(bounds["low"]) and _is_number(bounds["high"])
+    if not known or len(neighbours["schema"]) > 1 or bounds.keys() - {"name", *BOUNDS}:
+        raise DpframeError("schema: one entry with numbers low and high, and integer, is wanted")
+    params = {"adjacency": adjacency, "length": vector.size, "step": float(step)}
+    params |= {name: float(bounds[name]) for name in ("low", "high")}
+    return params | {"whole": bool(bounds["integer"])}
 
 
 def _name_columns(params: dict[str, Any]) -> dict[str, Any]:
@@ -258,12 +299,15 @@ def _is_number(value: Any) -> bool:
 # A plain function and two datasets, as plugins: a mechanism and a neighbourhood.
 
 
-def mechanism_of(release: Callable[..., Any], terms: Terms) -> type[HostMechanism]:
+def mechanism_of(
+    release: Callable[..., Any], terms: Terms, as_given: Callable[[Any], Any] = lambda data: data
+) -> type[HostMechanism]:
     """Return a mechanism of a function that makes one release.
 
     Args:
         release: called as `release(data)`, or as `release(rng, data)`.
         terms: with its claim, and the query if there is one.
+        as_given: turns data into what the function takes.
 
     Raises:
         DpframeError: it cannot be called in either way, or nothing is claimed.
@@ -272,7 +316,7 @@ def mechanism_of(release: Callable[..., Any], terms: Terms) -> type[HostMechanis
     seeded = takes_generator(release)
 
     def one(self: Any, rng: np.random.Generator, data: Any) -> Any:
-        return release(rng, data) if seeded else release(data)
+        return release(rng, as_given(data)) if seeded else release(as_given(data))
 
     inner: Any = release
     while isinstance(inner, functools.partial):

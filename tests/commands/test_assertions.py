@@ -303,3 +303,71 @@ def test_a_search_compares_the_query_on_every_pair() -> None:
 def test_neighbours_that_make_no_sense(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(DpframeError, match=message):
         search_violation(careful, TABLE, epsilon=1.0, **arguments)
+
+
+ANSWERS = [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def above_threshold(rng: Any, answers: Any, scale: float = 4.0) -> list[bool]:
+    """1-DP if every answer moves by at most 1: Dwork and Roth (2014), section 3.6, Algorithm 1."""
+    assert type(answers) is list
+    threshold, said = 3.0 + rng.laplace(scale=2.0), []
+    for answer in answers:
+        said.append(bool(answer + (scale and rng.laplace(scale=scale)) >= threshold))
+        if scale and said[-1]:
+            break
+    return said
+
+
+def without_noise(rng: Any, answers: Any) -> list[bool]:
+    """The planted bug: no noise on the answers, and no end (Algorithm 5 of Lyu et al., 2017)."""
+    return above_threshold(rng, answers, scale=0.0)
+
+
+def search_answers(release: Any, **changes: Any) -> Any:
+    given = {"adjacency": "each-by-one", "epsilon": 1.0, "trials": 2_000, "seconds": 300.0}
+    return search_violation(release, ANSWERS, **given | changes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adjacency", ["each-by-one", "one-by-one"])
+def test_a_right_sparse_vector_is_green_on_query_answers(adjacency: str) -> None:
+    for seed in range(2):
+        (cell,) = search_answers(
+            above_threshold, trials=20_000, seed=seed, adjacency=adjacency
+        ).cells
+        assert cell.verdict == "consistent"
+        assert cell.search.pairs > 1
+
+
+def test_a_wrong_sparse_vector_is_red_on_query_answers() -> None:
+    with pytest.raises(ViolationError, match="without_noise violates its claim") as found:
+        search_answers(without_noise, schema=[{"low": 0, "high": 6, "integer": True}])
+    pair = found.value.record.cells[0].pair.params
+    d0, d1 = np.asarray(pair["d0"]), np.asarray(pair["d1"])
+    assert 0 < np.max(np.abs(d0 - d1)) <= 1
+    assert np.all((d0 >= 0) & (d0 <= 6) & (d0 == np.round(d0)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"query": np.sum}, "query: it is for records"),
+        ({"beyond": True}, "beyond: it is for records"),
+        ({"mistyped": True}, "mistyped: it is for records"),
+        ({"form": "array"}, "form: it is for records"),
+        ({"sensitivity": 0}, "sensitivity: 0 is not a number above 0"),
+        ({"schema": [{"low": 0.0}, {"low": 1.0}]}, "schema: one entry with numbers"),
+        ({"schema": [{"lowest": 0.0}]}, "schema: one entry"),
+        ({"schema": [{"low": 7.0, "high": 5.0}]}, "low 7, high 5"),
+        ({"schema": [{"low": "a"}]}, "low"),
+        ({"table": []}, "a vector of finite numbers"),
+        ({"table": [[1.0], [2.0]]}, "a vector of finite numbers"),
+        ({"table": [1.0, float("nan")]}, "a vector of finite numbers"),
+        ({"table": ["a"]}, "a vector of finite numbers"),
+    ],
+)
+def test_query_answers_that_make_no_sense(arguments: dict[str, Any], message: str) -> None:
+    given = {"table": ANSWERS, "adjacency": "each-by-one", "epsilon": 1.0, **arguments}
+    with pytest.raises(DpframeError, match=message):
+        search_violation(above_threshold, **given)
