@@ -28,7 +28,7 @@ def plugin_names(incomplete: str) -> list[str]:
 
 def built_environments(incomplete: str) -> list[str]:
     """Complete the name of a built environment."""
-    from dpframe.environments.places import every
+    from dpframe.environments import every
 
     return sorted({entry.name for entry in every() if entry.name.startswith(incomplete)})
 

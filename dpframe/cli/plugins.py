@@ -146,7 +146,7 @@ def build(
 
 def show(as_json: Json = False) -> None:
     """List the built environments."""
-    from dpframe.environments.places import every
+    from dpframe.environments import every
 
     entries = every()
     if as_json:

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from dpframe import environments as place
 from dpframe.common.text import did_you_mean, listed
-from dpframe.environments import places as place
-from dpframe.environments.build import build as build_one
-from dpframe.environments.build import remove as remove_one
-from dpframe.environments.places import Environment
+from dpframe.environments import Environment
+from dpframe.environments import build as build_one
+from dpframe.environments import remove as remove_one
 from dpframe.errors import DpframeError
 from dpframe.spec import environments_of
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import tomli
 
 from dpframe.commands.audit import environment, make_plan, make_record, plugin_records
-from dpframe.common import folder
+from dpframe.common import files
 from dpframe.errors import DpframeError, RecordError
 from dpframe.interfaces import registry
 from dpframe.results import store as records
@@ -145,14 +145,14 @@ def run(
         OutputError: the directory cannot be written to, or another run is using it.
         DpframeError: the device is not there.
     """
-    directory = folder.made(invocation.out or Path("runs") / loaded.name)
+    directory = files.made(invocation.out or Path("runs") / loaded.name)
     select_device(invocation.device or loaded.run.device)
     from dpframe.engine.checkpoint import Store
     from dpframe.engine.ledger import Ledger
     from dpframe.sampling.compile_cache import keep_compiled_programs
     from dpframe.workers.executor import source_of
 
-    with folder.locked(directory / CHECKPOINT):
+    with files.locked(directory / CHECKPOINT):
         keep_compiled_programs(warn)
         store = Store(directory / CHECKPOINT)
         earlier = _earlier(directory, warn)

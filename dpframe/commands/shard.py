@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from dpframe.commands.audit import make_plan, plugin_records, versions
 from dpframe.commands.run import CHECKPOINT, Invocation, select_device
 from dpframe.commands.run import run as run_audit
-from dpframe.common import folder
+from dpframe.common import files
 from dpframe.errors import OutputError, SpecError
 from dpframe.results.build import first_seed, spec_record
 from dpframe.results.consistency import digest_of
@@ -59,7 +59,7 @@ def count(
         DpframeError: the device is not there.
     """
     default = Path("runs") / loaded.name / f"shard-{shard.number}-of-{shard.of}"
-    directory = folder.made(invocation.out or default)
+    directory = files.made(invocation.out or default)
     select_device(invocation.device or loaded.run.device)
     from dpframe.engine.checkpoint import Store
     from dpframe.engine.resources import planned_draws
@@ -67,7 +67,7 @@ def count(
     from dpframe.sampling.compile_cache import keep_compiled_programs
     from dpframe.workers.executor import source_of
 
-    with folder.locked(directory / CHECKPOINT):
+    with files.locked(directory / CHECKPOINT):
         keep_compiled_programs(warn)
         about = _about(loaded, shard)
         _check_empty(directory, about)
@@ -120,7 +120,7 @@ def merge(
         raise SpecError([f"{loaded.source.path}: not the spec that the shards were counted from"])
     _check_here(first, loaded)
     numbered = {about["shard"][0]: directory / CHECKPOINT for directory, about in shards}
-    with folder.locked(folder.made(out) / CHECKPOINT):
+    with files.locked(files.made(out) / CHECKPOINT):
         merge_counts(numbered, of, out / CHECKPOINT)
     return run_audit(loaded, Invocation(out=out), display, warn)
 
@@ -145,7 +145,7 @@ def _telling(found: dict[str, str]) -> dict[str, str]:
 def _write(directory: Path, content: dict[str, Any]) -> None:
     signed = {**content, "digest": digest_of(content)}
     try:
-        folder.replace(directory / NAME, json.dumps(signed, indent=1, ensure_ascii=False))
+        files.replace(directory / NAME, json.dumps(signed, indent=1, ensure_ascii=False))
     except OSError as error:
         raise OutputError(f"{directory}: cannot write there: {error.strerror}") from error
 
@@ -158,7 +158,7 @@ def _read(directory: Path) -> dict[str, Any]:
     """
     damaged = OutputError(f"{directory / NAME}: is not what a shard writes")
     try:
-        found = json.loads(folder.read_folder(directory / NAME))
+        found = json.loads(files.read_folder(directory / NAME))
         if not isinstance(found, dict) or found.get("schema") != SCHEMA:
             raise damaged
         if found.pop("digest", None) != digest_of(found):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+from dpframe.errors import OutputError
 
 _AT_A_TIME = 1 << 20  # bytes; Python would make room for all that a file may have
 
@@ -77,3 +82,123 @@ def write_whole(file: Path, data: bytes, mode: int = 0o600) -> None:
 
 def _reason(error: Exception) -> str:
     return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+
+
+# Files in the folder of a run, which may hold files of others.
+#
+# A run opens for writing only files of its own names, and writes and deletes nothing through a
+# link.
+
+
+# Not on every system. A pipe must not wait for its other end.
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def made(directory: Path) -> Path:
+    """Make a directory for a run, if it is not there.
+
+    Raises:
+        OutputError: it cannot be made or written to.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise OutputError(f"{directory}: cannot write there: {error.strerror}") from error
+    return directory
+
+
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Hold a directory inside a run's for one run; the lock ends with the process.
+
+    Raises:
+        OutputError: another run holds it, it cannot be written to, or it leads elsewhere.
+    """
+    if directory.is_symlink():
+        raise OutputError(f"{directory}: a link, and a run does not follow links in its directory")
+    made(directory)
+    with _opened(directory / "lock") as lock:
+        try:
+            import fcntl
+        except ImportError:  # a system without such locks
+            yield
+            return
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise OutputError(f"{directory.parent}: another run is using this directory") from None
+        yield
+
+
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[int]:
+    try:
+        opened = os.open(file, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o644)
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            os.close(opened)
+            raise OutputError(f"{file}: not a file of dpframe; move it away")
+    except OSError as error:
+        if file.is_symlink():
+            raise OutputError(f"{file}: a link, which a run does not follow") from error
+        raise OutputError(f"{file.parent}: cannot write there: {error.strerror}") from error
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def read_folder(file: Path) -> bytes:
+    """Return the content of a regular file, and follow no link.
+
+    Raises:
+        OSError: there is none, or it cannot be read.
+    """
+    with os.fdopen(os.open(file, os.O_RDONLY | _NO_LINK), "rb") as opened:
+        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        return opened.read()
+
+
+def replace(file: Path, content: str) -> None:
+    """Write a file under another name and rename it, so that it is never half written.
+
+    Raises:
+        OSError: it cannot be written; the old one, if there is one, is as it was.
+    """
+    temporary = file.with_name(f".{file.name}.part")
+    temporary.unlink(missing_ok=True)  # a link too: itself, not what it leads to
+    opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o644)
+    with os.fdopen(opened, "w", encoding="utf-8", newline="") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+    temporary.replace(file)
+
+
+def append(file: Path, content: str, *, durable: bool = True) -> None:
+    """Append to a file, durably, without touching what is there.
+
+    Args:
+        file: the file.
+        content: text to append.
+        durable: False leaves the time of the write to the system.
+
+    Raises:
+        OSError: it cannot be written; then nothing was added.
+    """
+    opened = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | _NO_LINK, 0o644)
+    with os.fdopen(opened, "rb+", buffering=0) as out:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        before = out.seek(0, os.SEEK_END)
+        try:
+            data = content.encode()
+            while data:
+                data = data[out.write(data) :]
+            if durable:
+                os.fsync(opened)
+        except BaseException:
+            out.truncate(before)
+            raise

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
-from dpframe.common import folder
-from dpframe.engine.counts import counts_of_leaves, integers
+from dpframe.common import files
+from dpframe.engine.rounds import counts_of_leaves, integers
 from dpframe.errors import OutputError, WrongResultError
 from dpframe.sampling.address import Stream, digest, window_of
 
@@ -158,7 +158,7 @@ def _name(stream: Stream) -> str:
 def read_entries(file: Path) -> dict[str, Saved] | None:
     """Read one file of a store; None if it is not there, or not whole."""
     try:
-        found = json.loads(folder.read_folder(file))
+        found = json.loads(files.read_folder(file))
         if found["schema"] != SCHEMA or found["digest"] != digest(found["entries"], 16):
             return None
         return {key: _parsed(*entry) for key, entry in found["entries"].items()}
@@ -185,7 +185,7 @@ def write_entries(file: Path, saved: dict[str, Saved]) -> None:
     entries = {key: [list(one.done), one.leaves] for key, one in sorted(saved.items())}
     content = {"schema": SCHEMA, "digest": digest(entries, 16), "entries": entries}
     file.parent.mkdir(parents=True, exist_ok=True)
-    folder.replace(file, json.dumps(content, separators=(",", ":")))
+    files.replace(file, json.dumps(content, separators=(",", ":")))
 
 
 _NAME = re.compile(r"\.?[0-9a-f]+-[0-9a-f]{16}\.(json|answers)(\.part)?")
@@ -197,7 +197,7 @@ def is_own(file: Path) -> bool:
     if not _NAME.fullmatch(file.name) or file.is_symlink():
         return False
     try:
-        start = folder.read_folder(file)[: len(_BEGINNING)]
+        start = files.read_folder(file)[: len(_BEGINNING)]
     except OSError:
         return False
     return start == _BEGINNING or (file.suffix == ".part" and _BEGINNING.startswith(start))

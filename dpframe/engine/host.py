@@ -13,11 +13,10 @@ import numpy as np
 
 from dpframe.engine import programs
 from dpframe.engine.checkpoint import Saved
-from dpframe.engine.counts import checked_counts
 from dpframe.engine.draws import Draws
 from dpframe.engine.independence import NOT_SEEDABLE, Independence
 from dpframe.engine.passes import Work
-from dpframe.engine.rounds import Rounds, Tally
+from dpframe.engine.rounds import Rounds, Tally, checked_counts
 from dpframe.engine.sanity import NAN_FOUND
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.attack import SECONDS, Answers

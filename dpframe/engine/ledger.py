@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
-from dpframe.common import folder
+from dpframe.common import files
 from dpframe.engine.fingerprint import question
 from dpframe.errors import CellError, OutputError
 from dpframe.interfaces.checks import guarded
@@ -190,7 +190,7 @@ class _File(NamedTuple):
     @classmethod
     def read(cls, path: Path) -> _File:
         try:
-            content = folder.read_folder(path)
+            content = files.read_folder(path)
         except FileNotFoundError:
             content = b""
         except OSError as error:
@@ -204,7 +204,7 @@ class _File(NamedTuple):
             return
         text = "\n" * self.torn + "".join(f"{line}\n" for line in missing)
         try:
-            folder.append(self.path, text)
+            files.append(self.path, text)
         except OSError as error:
             raise OutputError(
                 f"{self.path}: cannot write down what is looked at: {error.strerror}"

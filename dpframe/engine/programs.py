@@ -11,8 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.engine.counts import checked_counts
-from dpframe.engine.rounds import most_slices
+from dpframe.engine.rounds import checked_counts, most_slices
 from dpframe.engine.trace import check_outputs, check_scores, each_lane
 from dpframe.errors import WrongResultError
 from dpframe.interfaces.checks import check_updated, guarded

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import pluggy
 
@@ -14,7 +15,23 @@ if TYPE_CHECKING:
     from dpframe.interfaces.executor import Executor
     from dpframe.interfaces.mechanism import HostMechanism, Mechanism
     from dpframe.interfaces.pair import Neighbourhood, Pair
-    from dpframe.interfaces.report import ReportFormat
+    from dpframe.results.model import Record
+
+# The interface of report formats.
+
+
+class ReportFormat(Protocol):
+    """A format of report files, offered by the hook `dpframe_reports`; a module can be one.
+
+    Attributes:
+        suffixes: of the files it writes, in lower case, such as (".html",).
+    """
+
+    @property
+    def suffixes(self) -> Sequence[str]: ...
+
+    def document(self, record: Record) -> str:
+        """Return the whole report of a run; the record's fields have the names of its file."""
 
 
 PROJECT = "dpframe"  # pluggy project name and entry-point group

@@ -17,8 +17,8 @@ from dpframe.errors import PluginError
 from dpframe.interfaces import hookspecs, plugin_files
 from dpframe.interfaces import mechanism as program_files
 from dpframe.interfaces.estimator import exchange
+from dpframe.interfaces.hookspecs import ReportFormat
 from dpframe.interfaces.plugin import API, Plugin, abstract, parameters, unreadable
-from dpframe.interfaces.report import ReportFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

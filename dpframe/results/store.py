@@ -14,8 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from dpframe.common.files import NotReadableError, read_regular
-from dpframe.common.folder import read_folder, replace
+from dpframe.common.files import NotReadableError, read_folder, read_regular, replace
 from dpframe.common.text import escape, shown
 from dpframe.errors import OutputError, RecordError
 from dpframe.results.consistency import disagreement, is_old

@@ -22,7 +22,7 @@ import numpy as np
 
 from dpframe.interfaces.attack import BEFORE
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.sampling.cipher import GENERATORS, THREEFRY, blocks
+from dpframe.sampling.threefry import GENERATORS, THREEFRY, blocks
 
 if TYPE_CHECKING:
     from dpframe.common.types import Array, HostArray, Key, Tree

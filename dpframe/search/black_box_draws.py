@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpframe.common import folder
+from dpframe.common import files
 from dpframe.common.types import HostArray
 from dpframe.engine.independence import NOT_SEEDABLE, Independence
 from dpframe.errors import SampleError
@@ -207,7 +207,7 @@ class AnswerFile:
         line = _line(first, stop, found._replace(words=known))
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            folder.append(self._file, line, durable=False)
+            files.append(self._file, line, durable=False)
         except OSError:  # a full disk: later answers would be drawn again
             self._room[0] = 0
             return
@@ -216,7 +216,7 @@ class AnswerFile:
     def _read(self, file: Path) -> None:
         """Read all whole lines, and cut off what a killed run left of the last one."""
         try:
-            text = folder.read_folder(file).decode()
+            text = files.read_folder(file).decode()
         except (OSError, ValueError):
             return
         whole = 0
@@ -230,7 +230,7 @@ class AnswerFile:
         self._room[0] -= whole
         if whole < len(text):
             try:
-                folder.replace(file, text[:whole])
+                files.replace(file, text[:whole])
             except OSError:
                 self._file = None
 

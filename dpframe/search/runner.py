@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import math
 import queue
 import threading
 import time
@@ -9,12 +12,22 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpframe.common.text import error_message
+import numpy as np
+
+from dpframe.claims import Claim
+from dpframe.common.text import error_message, shown
+from dpframe.engine.estimate import again
 from dpframe.errors import CellError, UntrustedError
-from dpframe.results.build import cell_record
-from dpframe.results.model import CellRecord
-from dpframe.search.finding import finding
-from dpframe.search.search import SearchRun
+from dpframe.interfaces.attack import Attack
+from dpframe.interfaces.checks import guarded
+from dpframe.interfaces.estimator import Contrast, Estimate, Query
+from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.results.answer import checked
+from dpframe.results.build import cell_record, choice_record, pair_record
+from dpframe.results.model import CellRecord, FindingRecord, SearchRecord
+from dpframe.results.plain import text
+from dpframe.search.leaks import is_of
+from dpframe.search.search import ALL_KNOWN, Outcome, SearchRun
 from dpframe.workers.scheduling import Stopped
 
 if TYPE_CHECKING:
@@ -143,3 +156,146 @@ class SearchRunner:
             if self._stopping.is_set():
                 raise Stopped from error
             raise
+
+
+# The finding of a search, as the result of its cell.
+
+
+MOST_POINTS = 200  # points of the wealth's history in a record, at most
+SMALLEST = 1e-300  # smallest p-value in a record
+
+
+def finding(search: SearchRun, seconds: float) -> CellRecord:
+    """Return the record of a cell, with the pair and the event that earned most as its witness.
+
+    Args:
+        search: a search that has ended.
+        seconds: its duration.
+    """
+    cell, error = search.cell, search.error
+    if search.arms and all(arm.known for arm in search.arms) and not search.outcomes:
+        raise CellError(ALL_KNOWN)
+    if not search.has_bet:
+        what = "time" if search.ended_by_time else "trials"
+        raise CellError(f"nothing could be bet on: more {what}, or a smaller neighbourhood")
+    outcome = search.outcome()
+    arm, wealth = outcome.arm, outcome.wealth
+    leak = search.leak(arm, refuted=outcome.refuted)
+    mechanism: Any = arm.mechanism
+    truth = guarded("truth", lambda: mechanism.truth(arm.pair))
+    if not isinstance(truth, Claim | None):
+        raise CellError(f"truth returned {shown(truth)}, which is neither a claim nor None")
+    bound = wealth.bound(error, search.arms.index(arm)) * arm.scale
+    claimed = math.inf if arm.claim is None else arm.claim.epsilon_at(cell.delta)
+    if not outcome.refuted:
+        # Bounds and the verdict have budgets of their own, and a bound above a claim rejects it.
+        bound = min(bound, claimed)
+    found = dataclasses.replace(search.maker.of(arm.pair, mechanism, leak.attack), claim=arm.claim)
+    assert cell.search is not None
+    n = arm.seen.trials
+    witness = SearchRecord(
+        neighbourhood=choice_record(cell.search.neighbourhood),
+        attacks=[text(attack.label) for attack in cell.search.attacks],
+        pairs=len(search.arms),
+        event=text(leak.event),
+        more_likely="D′" if leak.more_likely else "D",
+        hits=list(leak.hits),
+        trials=[n, n],
+        pair_trials=arm.trials,
+        leak=text(outcome.name),
+        parameters={key: json.loads(value) for key, value in arm.setting},
+        ignored=list(map(text, cell.search.ignore)),
+        findings=[_listed(search, one) for one in search.outcomes[1:]],
+    )
+    trials, resolution = (search.drawn, search.drawn), search.settings.resolution_of(cell)
+    query = Query(trials, cell.delta, 1 - error, arm.claim, resolution)
+    tested = arm.claim is not None
+    p_value = max(math.exp(-wealth.best), SMALLEST) if tested else None
+    estimate = Estimate(
+        epsilon=max(bound, leak.loss),
+        epsilon_lower=bound,
+        epsilon_upper=math.inf,
+        p_value=p_value,
+        p_resolved=p_value,
+        contrast=Contrast(cell.delta, bound, claimed) if math.isfinite(claimed) else None,
+        notes=_notes(search, witness, found.attack.value),
+        wealth=_thinned(wealth.history) if tested else (),
+    )
+    extreme = None
+    if tested:
+        most = max(math.exp(-wealth.most), SMALLEST)
+        extreme = estimate._replace(p_value=most, p_resolved=most)
+    return cell_record(
+        found,
+        counts=[[n - hits, hits] for hits in leak.hits],
+        trials=trials,
+        exceptions=arm.exceptions,
+        statistic={"name": "Witness", "event": leak.event},
+        estimate=checked(estimate, certified=True, tested=tested),
+        certified=True,
+        query=query,
+        truth=truth,
+        extreme=extreme,
+        draw_group=arm.group,
+        looks=search.settings.looks_of(cell),
+        data=arm.data,
+        seconds=seconds,
+        search=witness,
+        exact=search.sensitivity.found,
+    )
+
+
+def _listed(search: SearchRun, outcome: Outcome) -> FindingRecord:
+    """Return one more leak that a search has found."""
+    arm = outcome.arm
+    leak = search.leak(arm, refuted=True)
+    found = search.maker.of(arm.pair, arm.mechanism, leak.attack)
+    neighbourhood = search.search.neighbourhood.value
+    return FindingRecord(
+        leak=text(outcome.name),
+        mechanism=choice_record(found.mechanism),
+        pair=pair_record(found.pair.use, arm.pair, arm.data, neighbourhood),
+        attack=choice_record(found.attack),
+        event=text(leak.event),
+        more_likely="D′" if leak.more_likely else "D",
+        hits=list(leak.hits),
+        trials=[arm.seen.trials, arm.seen.trials],
+        pair_trials=arm.trials,
+        p_value=max(math.exp(-outcome.wealth.best), SMALLEST),
+    )
+
+
+def _thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
+    """Keep as many points as a record holds, the last included."""
+    if len(points) <= MOST_POINTS:
+        return tuple(points)
+    kept = np.linspace(0, len(points) - 1, MOST_POINTS).astype(int)
+    return tuple(points[place] for place in kept)
+
+
+def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[str, ...]:
+    told = search.outcome().arm.pair.description
+    on_pair = f"on the pair “{told}” " if told else ""
+    on_pair += "".join(f"at {key} = {value} " for key, value in witness.parameters.items())
+    box = search.search.mechanism
+    notes = [
+        f"searched {witness.pairs} {'pair' if witness.pairs == 1 else 'pairs'}; most was earned "
+        f"{on_pair}by the event “{witness.event}”, which is the more likely on "
+        f"{witness.more_likely}: {witness.hits[1]:,} of {witness.trials[1]:,} on D′, "
+        f"{witness.hits[0]:,} of {witness.trials[0]:,} on D",
+    ]
+    if search.outcome().refuted and (observer := guarded("observer", lambda: attack.observer)):
+        notes.append(f"the event is for an observer who {observer}: others do not see it")
+    elif isinstance(box.value, HostMechanism) and not box.bits:
+        notes.append("the last bits of floats were not looked at (outputs.bits = true looks)")
+    for part in search.search.ignore:
+        pairs = sum(is_of(part, arm.known) for arm in search.arms)
+        notes.append(
+            f"“{part}” is ignored: {pairs} {'pair' if pairs == 1 else 'pairs'} left aside for it"
+        )
+    notes += again(search.settings.looks_of(search.cell))
+    if search.ended_by_time:
+        notes.append(
+            f"ended by the time budget after {search.drawn:,} of {search.cell.trials:,} trials"
+        )
+    return tuple(notes)

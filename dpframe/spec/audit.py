@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from dpframe.claims import Claim
-    from dpframe.environments.places import Environment, Wanted
+    from dpframe.environments import Environment, Wanted
     from dpframe.interfaces.attack import Attack
     from dpframe.interfaces.estimator import Estimator
     from dpframe.interfaces.mechanism import HostMechanism, Mechanism

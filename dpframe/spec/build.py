@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from dpframe import environments as places
 from dpframe.common.machine import StuckError, with_timeout
 from dpframe.common.text import did_you_mean, listed
-from dpframe.environments import places
-from dpframe.environments.places import Environment, Wanted
+from dpframe.environments import Environment, Wanted
 from dpframe.interfaces.registry import Registry
 from dpframe.spec.audit import Audit, Cell, Choice, RunSettings, Source
 from dpframe.spec.cells import Grid, SearchGrid

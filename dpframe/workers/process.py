@@ -17,7 +17,7 @@ from typing import Any
 
 from dpframe.common.machine import descendants, free_bytes
 from dpframe.common.machine import end as end_all
-from dpframe.environments.places import clean
+from dpframe.environments import clean
 from dpframe.errors import SampleError
 from dpframe.interfaces.plugin_files import given
 from dpframe.workers.program import frames

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpframe.common.types import HostArray
-from dpframe.environments.places import Environment
+from dpframe.environments import Environment
 from dpframe.errors import CellError, SampleError, UntrustedError, WrongResultError
 from dpframe.interfaces.attack import SECONDS
 from dpframe.interfaces.executor import Executor, RefusedError, Task, wanted

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dpframe.environments import places
-from dpframe.environments.places import Environment, NoAnswerError
+from dpframe import environments as places
+from dpframe.environments import Environment, NoAnswerError
 from dpframe.interfaces.executor import RefusedError
 from dpframe.interfaces.mechanism import ForeignMechanism, consent
 

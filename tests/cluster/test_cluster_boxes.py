@@ -24,7 +24,7 @@ from dpframe import ForeignMechanism, PureDP
 from dpframe.commands.audit import make_plan, make_record
 from dpframe.engine import draws
 from dpframe.engine.run import run
-from dpframe.environments.places import Environment
+from dpframe.environments import Environment
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.executor import RefusedError, wanted
 from dpframe.sampling.address import EVAL, Asking, Stream

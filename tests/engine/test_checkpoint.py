@@ -12,7 +12,7 @@ import pytest
 from support import SPECS, processes
 from support.command_line import dpframe
 
-from dpframe.common.folder import locked
+from dpframe.common.files import locked
 from dpframe.engine import checkpoint
 from dpframe.engine.checkpoint import INTERVAL, Saved, Store, write_entries
 from dpframe.errors import OutputError
@@ -368,7 +368,7 @@ def test_a_write_is_due_after_the_interval(monkeypatch: pytest.MonkeyPatch) -> N
 HOLD = """
 import sys
 from pathlib import Path
-from dpframe.common.folder import locked
+from dpframe.common.files import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

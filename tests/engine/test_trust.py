@@ -20,9 +20,9 @@ from support.small_audits import PLUGINS, load
 from dpframe import BinCounts, DecisionCounts, Statistic
 from dpframe.commands.audit import make_plan, make_record
 from dpframe.engine.checkpoint import Store
-from dpframe.engine.counts import checked_counts
 from dpframe.engine.ledger import NAME, Ledger
 from dpframe.engine.programs import CountSegment, DrawChunks
+from dpframe.engine.rounds import checked_counts
 from dpframe.engine.run import run
 from dpframe.errors import WrongResultError
 from dpframe.interfaces.executor import Task

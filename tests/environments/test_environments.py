@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from support.command_line import dpframe, worked
 
-from dpframe.environments import build as building
-from dpframe.environments import places as place
-from dpframe.environments.places import Wanted
+from dpframe import environments as place
+from dpframe.environments import Wanted
 from dpframe.errors import DpframeError
 
 SPEC = """
@@ -64,7 +63,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(place.SWITCH, str(tmp_path / "environments"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
-    monkeypatch.setattr(building.shutil, "which", lambda name: None)  # no uv, wherever this runs
+    monkeypatch.setattr(place.shutil, "which", lambda name: None)  # no uv, wherever this runs
     return tmp_path
 
 
@@ -74,7 +73,7 @@ def whole(wanted: Wanted, *installed: str) -> Path:
     python = place.interpreter_in(folder)
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)
-    building._finish(wanted, "3.11.0", installed)
+    place._finish(wanted, "3.11.0", installed)
     return folder
 
 
@@ -151,9 +150,9 @@ def test_a_build_that_fails_leaves_nothing(here: Path, monkeypatch: pytest.Monke
             return
         raise DpframeError("no")
 
-    monkeypatch.setattr(building, "_run", fail)
+    monkeypatch.setattr(place, "_run", fail)
     with pytest.raises(DpframeError, match="no"):
-        building.build(ONE, here / "spec.toml", allow_source=False, tell=lambda _: None)
+        place.build(ONE, here / "spec.toml", allow_source=False, tell=lambda _: None)
     assert place.every() == []
 
 
@@ -168,10 +167,10 @@ def test_two_builds_of_one_environment_wait_for_each_other(here: Path) -> None:
             waits.set()
 
     def build() -> None:
-        building.build(ONE, here / "spec.toml", allow_source=False, tell=tell)
+        place.build(ONE, here / "spec.toml", allow_source=False, tell=tell)
 
     other = threading.Thread(target=build)
-    with building._alone(ONE.folder, said.append):
+    with place._alone(ONE.folder, said.append):
         other.start()
         assert waits.wait(60)
         assert not (here / "lib-1.0.lock").exists()

@@ -11,7 +11,7 @@ import pytest
 from support.command_line import dpframe
 
 from dpframe.engine import fingerprint
-from dpframe.environments.places import Environment
+from dpframe.environments import Environment
 from dpframe.interfaces import mechanism as program_files
 from dpframe.interfaces import registry
 from dpframe.spec import build, load_audit

@@ -318,7 +318,7 @@ MUTANTS = [
     Mutant(
         26,
         "impossible counts are believed",
-        "dpframe/engine/counts.py",
+        "dpframe/engine/rounds.py",
         "if array.size and (array.min() < 0 or array.max() > LARGEST):",
         "if False:",
         (
@@ -369,7 +369,7 @@ MUTANTS = [
     Mutant(
         29,
         "a search certifies more than a claim that stands",
-        "dpframe/search/finding.py",
+        "dpframe/search/runner.py",
         "        bound = min(bound, claimed)",
         "        pass",
         ("tests/search/test_finding.py",),

@@ -23,7 +23,7 @@ from dpframe.builtin.mechanisms import laplace as _laplace
 from dpframe.builtin.mechanisms.laplace import DPText, Laplace
 from dpframe.engine import programs
 from dpframe.report import words
-from dpframe.sampling import address, cipher, program_keys, threefry
+from dpframe.sampling import address, program_keys, threefry
 from dpframe.sampling.compile_cache import settings_in_words
 from dpframe.sampling.program_keys import UnknownError
 
@@ -120,7 +120,7 @@ PATCHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "a method": lambda patch: patch.setattr(Laplace, "sample", lambda self, key, data, n: data),
     "a helper": lambda patch: patch.setattr(_laplace, "from_uniform", lambda *_: 0.0),
     "a constant": lambda patch: patch.setattr(threefry, "_LOOP_OF_THEIR_OWN", range(3)),
-    "an array": lambda patch: patch.setattr(cipher, "_PARITY", np.uint32(1)),
+    "an array": lambda patch: patch.setattr(threefry, "_PARITY", np.uint32(1)),
     "a default": lambda patch: patch.setattr(threefry.blocks, "__defaults__", (20,)),
     "a setting": lambda patch: patch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true"),
     "a version": lambda patch: patch.setattr(jax, "__version__", "0.0.1"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpframe.stats.gaussian import gaussian_epsilon
-from dpframe.stats.one_shot import Normal, normals_epsilon, normals_log_delta
+from dpframe.stats.one_run import Normal, normals_epsilon, normals_log_delta
 from dpframe.stats.roots import crossing
 
 

@@ -18,7 +18,7 @@ from dpframe.builtin.estimators.histogram import (
 from dpframe.builtin.estimators.one_run import InAndOut
 from dpframe.plugins import Estimate, Estimator, Ge, HostArray, Ints, Le, Query, Statistic, Tree
 from dpframe.stats.histograms import histogram_epsilon, total_variation
-from dpframe.stats.one_shot import Normal, normals_epsilon
+from dpframe.stats.one_run import Normal, normals_epsilon
 
 
 class OneShot(Estimator, name="one-shot"):

@@ -12,8 +12,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from dpframe.builtin.neighbourhoods.bench import Adjacency, Bench, Draft
-from dpframe.builtin.neighbourhoods.edits import by_chance, changed
-from dpframe.builtin.neighbourhoods.planned import planned
+from dpframe.builtin.neighbourhoods.planned import by_chance, changed, planned
 from dpframe.builtin.neighbourhoods.schema import SWITCHES, Column, Switches, known_columns
 from dpframe.builtin.pairs import table as tables
 from dpframe.builtin.pairs.pairs import GivenTable, Records, made_of_rows

@@ -12,8 +12,7 @@ from matplotlib.lines import Line2D
 
 from dpframe.report.figures import drawing
 from dpframe.report.figures.drawing import INK, Picture, mark, shorten
-from dpframe.report.group import Spot, groups, repeated, weight, worst
-from dpframe.report.maps import Map, maps
+from dpframe.report.group import Map, Spot, groups, maps, repeated, weight, worst
 from dpframe.report.words import WORDS, lower
 from dpframe.results.model import Record
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpframe.builtin import dpframe_reports
-from dpframe.common import folder
+from dpframe.common import files
 from dpframe.errors import OutputError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def write(record: Record, path: Path) -> None:
     text = _writer(path.suffix, str(path))(record)
     target = _prepare(path)
     try:
-        folder.replace(target, text)
+        files.replace(target, text)
     except OSError as error:
         raise _refused(path, error) from error
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from dpframe.report import group, words
-from dpframe.report.group import Group, Spot
-from dpframe.report.maps import Map, maps
+from dpframe.report.group import Group, Map, Spot, maps
 from dpframe.report.terminal.ink import GAP, STYLE, Ink, padded
 
 SHADES = (

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpframe.plugins import BinCounts, Estimate, Estimator, Ge, Query
-from dpframe.stats.one_shot import Normal, normals_epsilon, normals_log_delta
+from dpframe.stats.one_run import Normal, normals_epsilon, normals_log_delta
 from dpframe.stats.tradeoff import tradeoff_of_profile
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import dpframe_libraries
 import pytest
 
 import dpframe
-from dpframe.environments import places as place
-from dpframe.environments.places import Wanted
+from dpframe import environments as place
+from dpframe.environments import Wanted
 
 SPECS = sorted((Path(__file__).parents[3] / "specs" / "libraries").glob("*.toml"))
 if not SPECS:
