@@ -138,11 +138,6 @@ def one_sided_radius(trials: npt.ArrayLike, bins: npt.ArrayLike, error: npt.Arra
     return np.asarray(np.minimum(np.sqrt(k / n) / 2 + np.sqrt(-np.log(a) / (2 * n)), 1.0))
 
 
-def free_bins(error: float) -> int:
-    """Return the number of bins that cost `canonne_radius` nothing: ⌊2 ln(2/error)⌋."""
-    return math.floor(2 * math.log(2 / error))
-
-
 NORMAL = 2 * 3 ** (1 / 3) * math.pi ** (1 / 6)
 """3.4908…: width = NORMAL · σ · n^{−1/3} for two normal distributions (equation 4.2)."""
 
@@ -188,14 +183,6 @@ def common_deviation(sigma_p: float, sigma_q: float) -> float:
 ROOT_8 = math.sqrt(8)
 
 
-def gaussian_total_variation(sigma: npt.ArrayLike, sampling_probability: float = 1.0) -> Floats:
-    """Return TV = q (2 Φ(1/(2σ)) − 1) of N(0, σ²) and (1 − q) N(0, σ²) + q N(1, σ²).
-
-    Equation 5.1 of [Koskela2024], and Figure 14 with q below 1.
-    """
-    return np.asarray(sampling_probability * special.erf(1 / (ROOT_8 * np.asarray(sigma))))
-
-
 def sigma_of_total_variation(tv: npt.ArrayLike, sampling_probability: float = 1.0) -> Floats:
     """Return the inverse: σ = 1/(2 Φ⁻¹((TV/q + 1)/2)) (section 7).
 
@@ -210,24 +197,3 @@ def sigma_of_total_variation(tv: npt.ArrayLike, sampling_probability: float = 1.
     slope = special.erfinv(share)
     with np.errstate(divide="ignore"):
         return np.asarray(1 / (ROOT_8 * slope))
-
-
-def hockey_stick_slope(epsilon: npt.ArrayLike, sigma: npt.ArrayLike) -> Floats:
-    """Return ∂H_{e^ε}/∂σ = −φ(1/(2σ) − εσ)/σ² of N(0, σ²) and N(1, σ²); ε ≥ 0 and σ > 0 broadcast.
-
-    Negative everywhere: each order alone determines σ (lemma 1 of section 7). An error in the
-    divergence becomes an error in σ by its inverse (equation 7.1).
-    """
-    e, s = np.asarray(epsilon, np.float64), np.asarray(sigma, np.float64)
-    z = 1 / (2 * s) - e * s
-    return np.asarray(-np.exp(-(z * z) / 2) / (math.sqrt(2 * math.pi) * s * s))
-
-
-def most_sensitive_order(sigma: npt.ArrayLike) -> Floats:
-    """Return α* = e^{1/(2σ²)}, where the divergence of order α changes most with σ (Figure 7).
-
-    The exponent of the slope vanishes there. An error of the divergence that grows as 1 + α, as in
-    lemma 3, moves the optimum to α = 1: the total variation distance.
-    """
-    with np.errstate(over="ignore"):
-        return np.asarray(np.exp(1 / (2 * np.asarray(sigma, np.float64) ** 2)))

@@ -120,26 +120,6 @@ def tradeoff_of_profile(
     return tradeoff_envelope(epsilons, deltas).at(fpr)
 
 
-def one_sided_tradeoff(
-    fpr: npt.ArrayLike, epsilons: npt.ArrayLike, deltas: npt.ArrayLike
-) -> Floats:
-    """Return T(Q, P)(x) = sup_ε {1 − H_{e^ε}(P‖Q) − e^ε x}, over the ε that are given.
-
-    An event of Q-probability x has P-probability at most e^ε x + H_{e^ε}(P‖Q) for every ε. Lemma 7
-    takes the worse direction at each order, which gives the symmetrised, convex curve of both; for
-    this one alone ε runs over all real numbers.
-
-    Args:
-        fpr: type I error under Q, in [0, 1], any shape.
-        epsilons: any real numbers up to 700, shape [m].
-        deltas: H_{e^ε}(P‖Q), shape [m].
-    """
-    x = np.asarray(fpr, np.float64)
-    e, d = np.asarray(epsilons, np.float64), np.asarray(deltas, np.float64)
-    lines = 1 - d - np.exp(e) * x[..., None]
-    return np.asarray(np.maximum(lines.max(axis=-1, initial=0.0), 0.0))
-
-
 POINTS = 21  # of a written profile
 DIGITS = 6  # of what is written; δ is rounded down
 

@@ -15,6 +15,7 @@ import dp_accounting
 import numpy as np
 import pytest
 from scipy import optimize, special
+from support.closed_forms import gaussian_total_variation, most_sensitive_order
 from support.figures import SPECS, cells, frequencies, of, one, said
 from support.tiers import mostly_slow
 
@@ -22,9 +23,7 @@ import dpframe
 from dpframe import AccountedDP, GaussianDP, LaplaceDP, SubsampledGaussianDP
 from dpframe.stats.gaussian import gaussian_delta
 from dpframe.stats.histograms import (
-    gaussian_total_variation,
     hockey_stick,
-    most_sensitive_order,
     subsampled_gaussian_hockey_stick,
     total_variation,
 )
@@ -293,13 +292,13 @@ def test_figure_7_sigma_scatters_as_the_formula_says() -> None:
     for sigma in (0.5, 1.0):
         repeats = of(found, sigma=sigma)
         assert len(repeats) == 40
-        for order in (1.0, float(most_sensitive_order(sigma))):
+        for order in (1.0, most_sensitive_order(sigma)):
             values = [sigma_from(cell, order) for cell in repeats]
             expected = scatter(order, sigma, 1e5)
             # Binning moves σ a little, so the mean gets a tenth of a per cent more.
             assert abs(np.mean(values) - sigma) < 5.2 * expected / math.sqrt(40) + 1e-3 * sigma
             assert 11 < 39 * np.var(values, ddof=1) / expected**2 < 99
-        steep = scatter(float(most_sensitive_order(sigma)), sigma, 1e5)
+        steep = scatter(most_sensitive_order(sigma), sigma, 1e5)
         assert steep > 1.05 * scatter(1.0, sigma, 1e5)
 
 

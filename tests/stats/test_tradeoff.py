@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,9 +11,15 @@ from hypothesis import strategies as st
 
 from dpframe.stats.gaussian import gaussian_delta
 from dpframe.stats.histograms import best_events, hockey_stick, subsampled_gaussian_hockey_stick
-from dpframe.stats.tradeoff import one_sided_tradeoff, tradeoff_of_profile
+from dpframe.stats.tradeoff import tradeoff_of_profile
 
 Q, SIGMA = 0.25, 0.3
+
+
+def one_sided_tradeoff(fpr: Any, epsilons: np.ndarray, deltas: np.ndarray) -> np.ndarray:
+    """T(Q, P)(x) = sup_ε {1 − H_{e^ε}(P‖Q) − e^ε x} over real ε: one direction of lemma 7."""
+    lines = 1 - deltas - np.exp(epsilons) * np.asarray(fpr, np.float64)[..., None]
+    return np.maximum(lines.max(axis=-1), 0.0)
 
 
 def test_lemma_7_of_a_gaussian() -> None:

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import special
+from support.closed_forms import gaussian_total_variation, most_sensitive_order
 
 from dpframe.stats.gaussian import gaussian_delta
 from dpframe.stats.histograms import (
     canonne_radius,
-    gaussian_total_variation,
-    hockey_stick_slope,
-    most_sensitive_order,
     sigma_of_total_variation,
     subsampled_gaussian_hockey_stick,
 )
@@ -27,29 +26,27 @@ SIGMAS = (0.5, 1.0, 2.0, 3.0)
     [(0.3, 0.9044193), (0.5, 0.68268949), (1, 0.38292492), (2, 0.19741265), (3, 0.13236767)],
 )
 def test_equation_5_1(sigma: float, tv: float) -> None:
-    assert float(gaussian_total_variation(sigma)) == pytest.approx(tv, rel=1e-7)
+    assert gaussian_total_variation(sigma) == pytest.approx(tv, rel=1e-7)
     assert float(sigma_of_total_variation(tv)) == pytest.approx(sigma, rel=1e-6)
     assert float(gaussian_delta(0.0, 1 / sigma)) == pytest.approx(tv, rel=1e-7)
 
 
 def test_with_sampling() -> None:
-    assert float(gaussian_total_variation(0.3, 0.25)) == pytest.approx(0.2261048239, abs=1e-10)
+    assert gaussian_total_variation(0.3, 0.25) == pytest.approx(0.2261048239, abs=1e-10)
     for q in (0.1, 0.25, 0.5):
-        tv = float(gaussian_total_variation(0.7, q))
+        tv = gaussian_total_variation(0.7, q)
         assert tv == pytest.approx(float(subsampled_gaussian_hockey_stick(0.0, q, 0.7)), rel=1e-12)
 
 
 @given(st.floats(0.05, 1e6), st.floats(0.01, 1))
 def test_the_inverse(sigma: float, q: float) -> None:
-    tv = float(gaussian_total_variation(sigma, q))
+    tv = gaussian_total_variation(sigma, q)
     if tv < q * (1 - 1e-6):
         assert float(sigma_of_total_variation(tv, q)) == pytest.approx(sigma, rel=1e-6)
 
 
 def test_the_ends() -> None:
     assert sigma_of_total_variation([0.0, 0.25, 0.3, 1.0], 0.25).tolist() == [math.inf, 0, 0, 0]
-    assert float(gaussian_total_variation(1e300)) < 1e-299
-    assert float(most_sensitive_order(1e-3)) == math.inf
 
 
 def test_the_numerical_example_of_section_7() -> None:
@@ -57,7 +54,7 @@ def test_the_numerical_example_of_section_7() -> None:
 
     n is lost in the paper: 10⁶ with its own interval, ±τ; 5·10⁶ if both histograms are paid for.
     """
-    tv, error = float(gaussian_total_variation(0.3, 0.25)), 1e-4
+    tv, error = gaussian_total_variation(0.3, 0.25), 1e-4
     radius = float(canonne_radius(10**6, 20, error))
     assert radius == pytest.approx(0.00447, abs=1e-5)
     sound = 2 * float(canonne_radius(5 * 10**6, 20, error))
@@ -72,35 +69,29 @@ def test_the_numerical_example_of_section_7() -> None:
         assert found == pytest.approx(0.285, abs=2e-3)
 
 
+def slope(epsilons: np.ndarray, sigma: float) -> np.ndarray:
+    """|∂H/∂σ| of N(0, σ²) and N(1, σ²)."""
+    return np.exp(-((1 / (2 * sigma) - epsilons * sigma) ** 2) / 2) / sigma**2
+
+
 @pytest.mark.parametrize(
     ("sigma", "order"), [(0.5, 7.389), (1, 1.6487), (2, 1.1331), (3, 1.0571), (5, 1.0202)]
 )
 def test_the_best_order(sigma: float, order: float) -> None:
     """Lemma 2 of section 7, exactly: where |∂H/∂σ| is largest."""
-    assert float(most_sensitive_order(sigma)) == pytest.approx(order, abs=5e-4)
-    orders = np.geomspace(1e-2, 100, 20_001)
-    slopes = np.abs(hockey_stick_slope(np.log(orders), sigma))
-    assert orders[slopes.argmax()] == pytest.approx(order, rel=1e-3)
-
-
-@pytest.mark.parametrize("sigma", SIGMAS)
-def test_the_slope_is_the_derivative(sigma: float) -> None:
-    epsilons, h = np.array([0.0, 0.3, 1.0, 2.5]), 1e-5
-    ahead, behind = (gaussian_delta(epsilons, 1 / (sigma + step)) for step in (h, -h))
-    found = hockey_stick_slope(epsilons, sigma)
-    assert found == pytest.approx((ahead - behind) / (2 * h), rel=1e-6, abs=1e-9)
-    assert (found < 0).all()
+    assert most_sensitive_order(sigma) == pytest.approx(order, abs=5e-4)
+    orders, h = np.geomspace(1e-2, 100, 20_001), 1e-5
+    ahead, behind = (gaussian_delta(np.log(orders), 1 / (sigma + step)) for step in (h, -h))
+    assert orders[(behind - ahead).argmax()] == pytest.approx(order, rel=1e-2)
 
 
 @pytest.mark.parametrize("sigma", SIGMAS)
 def test_total_variation_is_best_where_the_error_grows_with_the_order(sigma: float) -> None:
     """With errors as in lemma 3, and with the binomial ones of the best event."""
     epsilons = np.linspace(-1.5, 1.5, 3001)
-    slopes = np.abs(hockey_stick_slope(epsilons, sigma))
+    slopes = slope(epsilons, sigma)
     at = epsilons[np.argmin((1 + np.exp(epsilons)) / slopes)]
     assert at == pytest.approx(0.0, abs=2e-3)
-    from scipy import special
-
     t = 0.5 + sigma**2 * epsilons  # the best event is x > t
     p, q = special.ndtr((1 - t) / sigma), special.ndtr(-t / sigma)
     noise = np.sqrt(p * (1 - p) + np.exp(2 * epsilons) * q * (1 - q))

@@ -20,6 +20,16 @@ QUANTILE = stats.norm.ppf
 # Gaussians, on a Poisson sample or not
 
 
+def gaussian_total_variation(sigma: float, q: float = 1.0) -> float:
+    """TV = q (2 Φ(1/(2σ)) − 1) of N(0, σ²) and (1 − q) N(0, σ²) + q N(1, σ²) (equation 5.1)."""
+    return float(q * special.erf(1 / (math.sqrt(8) * sigma)))
+
+
+def most_sensitive_order(sigma: float) -> float:
+    """α* = e^{1/(2σ²)}, where the divergence of order α changes most with σ (Figure 7)."""
+    return math.exp(1 / (2 * sigma**2))
+
+
 def normal_density(x: np.ndarray, mean: float, sigma: float) -> np.ndarray:
     return np.exp(-(((x - mean) / sigma) ** 2) / 2) / (sigma * math.sqrt(2 * math.pi))
 

@@ -7,9 +7,8 @@ import math
 
 import numpy as np
 import pytest
+from dpframe_dpsgd.lidp import Limits, exchangeable_limits, exchangeable_moments, lidp_epsilon
 from scipy import stats
-
-from dpframe.stats.binomial import Limits, exchangeable_limits, exchangeable_moments, lidp_epsilon
 
 LATENT = ((0.2, 0.4), (0.7, 0.6))
 """(probability of a test, weight): tests of a trial share one, so they are exchangeable."""
