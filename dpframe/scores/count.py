@@ -11,7 +11,7 @@ import numpy as np
 from dpframe.common.types import HostArray, Ints, Tree
 from dpframe.errors import DpframeError
 from dpframe.interfaces.attack import in_words
-from dpframe.interfaces.statistic import Statistic
+from dpframe.interfaces.statistic import BinCounts, Statistic
 
 ROWS = 1 << 20  # scores counted at a time: int32 counts of one call cannot overflow
 PILOT_SHARE = 0.1  # share of the scores that a statistic with a pilot gets to see
@@ -106,9 +106,9 @@ def _counted(statistic: Statistic, layout: Tree, scores: tuple[HostArray, HostAr
             padded = np.zeros(rows, values.dtype)
             padded[: len(part)] = part
             keep = np.arange(rows) < len(part)
-            counts = update(
-                statistic, layout, statistic.zero(layout), np.int32(dataset), padded, keep
-            )
+            # Bins are counted on the host: a program would take longer to compile.
+            add = type(statistic).update if isinstance(statistic, BinCounts) else update
+            counts = add(statistic, layout, statistic.zero(layout), np.int32(dataset), padded, keep)
             total = jax.tree.map(lambda old, new: old + np.asarray(new, np.int64), total, counts)
     return total
 

@@ -178,7 +178,7 @@ def _log_ratio(hits: Ints, trials: Ints | int, bet: Floats, base: Floats) -> Flo
 COARSE = np.concatenate([[0.0], 0.01 * 1.08 ** np.arange(108)])  # ε from 0 to 38: ends of the parts
 FINE = 64  # points of each part: a bound is rounded down by about a thousandth of itself
 SHARED = 0.01  # share of the wealth against a fine point that bets against the end of its part
-MOST_AT_ONCE = 2_000_000  # numbers of events, rounds and ε that are looked at together
+MOST_AT_ONCE = 200_000  # numbers of events, rounds and ε at a time: as many as a cache holds
 
 
 class History(NamedTuple):
@@ -240,39 +240,34 @@ def _path(past: History, epsilons: Floats, delta: float) -> Floats:
     slope = np.exp(epsilons)
     cuts = past.above.shape[2]
     size = max(1, MOST_AT_ONCE // (4 * cuts * len(slope)))
-    blocks = [
-        _factors(History(*(part[at : at + size] for part in past)), slope, delta)
+    found = [
+        _suspected(History(*(part[at : at + size] for part in past)), slope, delta)
         for at in range(0, len(past.trials), size)
     ]
-    log_wealth = np.cumsum(np.concatenate(blocks, axis=1), axis=1)
+    event, q, p, z = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    rounds = np.arange(len(event))[:, None]
+    hits = events(past.above, past.trials)[rounds, event]
+    log_wealth = earned(hits, past.trials[:, None], Bet(event, q, p, z), slope, delta).cumsum(1)
     return np.asarray(np.logaddexp(*log_wealth) - np.log(2), np.float64)
 
 
-def suspected(past: History, slope: Floats, delta: Floats | float) -> tuple[Floats, Floats]:
-    """Compare every event with every claim, as `choose` does, before each round.
-
-    Returns:
-        The guesses, shape [rounds, events, 2], and the standard errors by which each lies outside
-        of each claim, shape [rounds, events, ε].
-    """
+def _suspected(past: History, slope: Floats, delta: float) -> Bet:
+    """Choose an event against every claim before each round, as `choose` does; [rounds, ε]."""
     guess = _guesses(past)
     q, p = guess[..., 0, None], guess[..., 1, None]
-    noise = slope**2 * (q * (1 - q)) + p * (1 - p)
-    return guess, np.asarray((p - slope * q - delta) / np.sqrt(noise), np.float64)
+    # In place, because most of the time goes into moving numbers.
+    noise = slope**2 * (q * (1 - q))
+    noise += p * (1 - p)
+    z = p - slope * q
+    z -= delta
+    z /= np.sqrt(noise, out=noise)
+    event = np.argmax(z, axis=1)
+    rounds = np.arange(len(event))[:, None]
+    return Bet(event, guess[rounds, event, 0], guess[rounds, event, 1], np.max(z, axis=1))
 
 
 def _guesses(past: History) -> Floats:
     return np.asarray((events(past.before, past.drawn) + 0.5) / (past.drawn[:, None, None] + 1))
-
-
-def _factors(past: History, slope: Floats, delta: float) -> Floats:
-    """Logarithms of what rounds pay, shape [2, rounds, ε]."""
-    guess, z = suspected(past, slope, delta)
-    event = np.argmax(z, axis=1)
-    rounds = np.arange(len(event))[:, None]
-    hits = events(past.above, past.trials)[rounds, event]
-    bet = Bet(event, guess[rounds, event, 0], guess[rounds, event, 1], np.max(z, axis=1))
-    return earned(hits, past.trials[:, None], bet, slope, delta)
 
 
 def growth_rate(q: Floats, p: Floats, slope: Floats, delta: Floats) -> float:

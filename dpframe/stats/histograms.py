@@ -9,13 +9,21 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from dpframe.common.types import Floats
+from dpframe.common.types import Floats, HostArray
 
 Indices = npt.NDArray[np.intp]
 
 
 LARGEST_EPSILON = 700.0
 """e^700 is finite in float64; a ratio of two nonzero frequencies is far smaller."""
+
+
+def bin_counts(edges: HostArray, scores: HostArray) -> HostArray:
+    """Count scores, shape [n], between ascending edges as `BinCounts` does: NaN first."""
+    numbers = np.sort(scores[~np.isnan(scores)])
+    below = np.searchsorted(numbers, edges)  # ten times as fast as to look for each score's bin
+    steps = np.diff(below, prepend=0, append=len(numbers))
+    return np.append(len(scores) - len(numbers), steps).astype(np.int32)
 
 
 class Events(NamedTuple):

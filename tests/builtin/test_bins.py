@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpframe.builtin.estimators.events import bin_counts
+from dpframe.builtin.estimators.events import PilotGrid
 from dpframe.builtin.estimators.histogram import FINE, PilotBins, first_bins, grouped
 from dpframe.scores.count import count_scores
-from dpframe.stats.histograms import NORMAL
+from dpframe.stats.histograms import NORMAL, bin_counts
 
 DEFAULT = PilotBins(None, None, None)
 
@@ -136,3 +136,24 @@ def test_equal_statistics_share_a_pass_and_the_record_can_replay() -> None:
     assert np.array_equal(described["pilot"], layout["pilot"])
     assert described["deviation"] == layout["deviation"]
     assert all(isinstance(leaf, np.ndarray | np.generic) for leaf in jax.tree.leaves(layout))
+
+
+SCORES = hnp.arrays(np.float32, 32, elements=st.floats(width=32, allow_subnormal=False))
+
+
+@given(SCORES, hnp.arrays(bool, 32), st.integers(0, 1))
+def test_the_host_counts_as_a_program_does(
+    scores: np.ndarray, keep: np.ndarray, dataset: int
+) -> None:
+    statistic, grid = (
+        PilotGrid(),
+        np.array([-np.inf, -1, 0, 0, np.nan_to_num(scores[0]), np.inf, np.inf]),
+    )
+    layout = {"edges": np.sort(grid).astype(np.float32)}
+    given = np.ones((2, 9), np.int32), np.int32(dataset), scores, keep
+    host, traced = (add(layout, *given) for add in (statistic.update, TRACED))
+    assert host.sum() == 18 + keep.sum()
+    np.testing.assert_array_equal(host, traced)
+
+
+TRACED = jax.jit(PilotGrid().update)

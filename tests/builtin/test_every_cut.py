@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dpframe import clopper_pearson_lower, clopper_pearson_upper
-from dpframe.builtin.estimators.events import bin_counts
 from dpframe.builtin.estimators.upper_limits import every_cut_shows, possible
+from dpframe.stats.histograms import bin_counts
 
 ERROR = 0.1
 

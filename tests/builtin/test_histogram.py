@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpframe import ApproxDP, GaussianDP, PureDP, Query
-from dpframe.builtin.estimators.events import bin_counts
 from dpframe.builtin.estimators.histogram import (
     Histogram,
     Histograms,
@@ -22,7 +21,7 @@ from dpframe.builtin.estimators.histogram import (
 )
 from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import epsilon_of, rejects
-from dpframe.stats.histograms import hockey_stick, privacy_profile
+from dpframe.stats.histograms import bin_counts, hockey_stick, privacy_profile
 
 KINDS = (Histogram(), Histogram(bins=20), Histogram(mode="paper"), HistogramSplit())
 

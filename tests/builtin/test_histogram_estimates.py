@@ -11,7 +11,6 @@ from scipy import stats
 from support.closed_forms import gaussian_total_variation
 
 from dpframe import PureDP, Query, SubsampledGaussianDP
-from dpframe.builtin.estimators.events import bin_counts
 from dpframe.builtin.estimators.histogram import grouped
 from dpframe.builtin.estimators.histogram_fits import (
     GDPFit,
@@ -21,7 +20,7 @@ from dpframe.builtin.estimators.histogram_fits import (
     without_empty,
 )
 from dpframe.interfaces import registry
-from dpframe.stats.histograms import total_variation
+from dpframe.stats.histograms import bin_counts, total_variation
 
 Q, SIGMA = 0.25, 0.3
 ALL = (TVParameter, PLDComposition, GDPFit)

@@ -19,7 +19,6 @@ from dpframe.builtin.estimators.events import (
     UP,
     Family,
     PilotGrid,
-    bin_counts,
     geometric,
     grid,
     rank_events,
@@ -27,6 +26,7 @@ from dpframe.builtin.estimators.events import (
 from dpframe.builtin.estimators.order_statistics import OrderStatistics, ascending, rank_counts
 from dpframe.interfaces import registry
 from dpframe.scores.count import count_scores
+from dpframe.stats.histograms import bin_counts
 
 FAMILIES = (*UP, *DOWN)
 

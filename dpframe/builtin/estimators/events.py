@@ -23,6 +23,7 @@ from dpframe.plugins import (
     epsilon_of,
     estimate_from_boxes,
 )
+from dpframe.stats.histograms import bin_counts
 from dpframe.stats.joint import joint_staircases
 from dpframe.stats.tradeoff import certified_profile
 
@@ -105,14 +106,6 @@ def beyond(ascending: Floats, number: int, reach: float, otherwise: float = 0.0)
     both: Floats = np.concatenate([above, below])
     found: Floats = both[np.isfinite(both)]
     return found
-
-
-def bin_counts(edges: HostArray, scores: HostArray) -> HostArray:
-    """Count on the host as `BinCounts` does, shape [len(edges) + 2]."""
-    numbers = np.sort(scores[~np.isnan(scores)])
-    below = np.searchsorted(numbers, edges)  # ten times as fast as to look for each score's bin
-    steps = np.diff(below, prepend=0, append=len(numbers))
-    return np.append(len(scores) - len(numbers), steps).astype(np.int32)
 
 
 RATIO = 3.0  # ratio of neighbouring ranks. Two between them would cost more than they find

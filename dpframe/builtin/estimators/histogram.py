@@ -13,7 +13,6 @@ from dpframe.builtin.estimators.events import (
     DISTINCT,
     UP,
     PilotGrid,
-    bin_counts,
     binned_rates,
     distinct,
     estimate_from_events,
@@ -35,6 +34,7 @@ from dpframe.plugins import (
     estimate_from_boxes,
 )
 from dpframe.stats import histograms
+from dpframe.stats.histograms import bin_counts
 from dpframe.stats.tradeoff import tradeoff_hull, tradeoff_of_profile
 
 Points = tuple[tuple[float, float], ...]

@@ -7,7 +7,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from dpframe.builtin.estimators.events import bin_counts
 from dpframe.builtin.estimators.histogram import (
     MOST_BINS,
     Histograms,
@@ -17,7 +16,7 @@ from dpframe.builtin.estimators.histogram import (
 )
 from dpframe.builtin.estimators.one_run import InAndOut
 from dpframe.plugins import Estimate, Estimator, Ge, HostArray, Ints, Le, Query, Statistic, Tree
-from dpframe.stats.histograms import histogram_epsilon, total_variation
+from dpframe.stats.histograms import bin_counts, histogram_epsilon, total_variation
 from dpframe.stats.one_run import Normal, normals_epsilon
 
 

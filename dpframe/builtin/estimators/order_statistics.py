@@ -18,7 +18,6 @@ from dpframe.builtin.estimators.events import (
     Family,
     PilotGrid,
     Shown,
-    bin_counts,
     binned_rates,
     distinct,
     estimate_from_events,
@@ -39,6 +38,7 @@ from dpframe.plugins import (
     estimate_from_boxes,
 )
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
+from dpframe.stats.histograms import bin_counts
 from dpframe.stats.one_run import binned_exposures, exposure_epsilon
 
 
