@@ -153,7 +153,7 @@ def test_the_answer_comes_first_and_what_certifies_nothing_on_demand() -> None:
     assert re.fullmatch(r"ε ≥ \S+ at δ = 1e-5, 95 % \(order-statistics\)", lines[0])
     assert re.fullmatch(r"AUC 0\.\d+ · TPR \S+ % at FPR 1 %, \S+ % at FPR 0.1 %", lines[1])
     assert not any("no bound" in line for line in lines[2:])
-    assert re.match(r"Shown with --all: \d+ estimates without a bound, \d estimators", lines[-1])
+    assert re.match(r"Shown with --all: \d+ estimators left out, the curves", lines[-1])
     every = invoke(*SCORES, "--delta", "1e-5", "--all").stdout
     assert "estimates, not bounds:" in every
     assert "– precision: left out: takes a decision, was given a score" in every
@@ -320,3 +320,17 @@ def test_a_signal_that_python_drops_is_not_lost(monkeypatch: pytest.MonkeyPatch)
             signal.signal(number, handler)
     assert len(told) == 2
     assert printed == []
+
+
+def test_a_report_of_scores_by_either_command() -> None:
+    asked = (*SCORES, "--estimator", "order-statistics", "--claim", "epsilon=9")
+    done = invoke(*asked, "--report", "r.md", "--json")
+    assert done.exit_code == 0, done.output
+    Path("s.json").write_text(done.stdout)
+    assert invoke("report", "s.json", "-o", "again.md").exit_code == 0
+    text = Path("r.md").read_text()
+    assert text == Path("again.md").read_text()
+    assert text.startswith("## ○ The claim is not refuted at 95 % confidence.")
+    wrong = invoke(*asked, "--report", "r.xml")
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert "a report of scores is .html, .md or .csv" in wrong.stderr

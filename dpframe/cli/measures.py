@@ -35,8 +35,7 @@ def score(
         Path | None,
         typer.Argument(
             metavar="TABLE",
-            help="A table of scores and memberships: .csv, .parquet, .npz or .npy. Larger scores "
-            "mean that the record was in the data.",
+            help="A table of scores and memberships: .csv, .jsonl, .parquet, .npz or .npy.",
             show_default=False,
         ),
     ] = None,
@@ -64,15 +63,25 @@ def score(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Title or position, from 1, of the column of scores. Default: score or scores.",
+            help="Title or position, from 1, of the column of scores. Default: score, mia_score or "
+            "loss.",
         ),
     ] = None,
     member: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="The same for memberships: 1 or true with the record, 0 or false without it. "
-            "Default: member, members, membership or is_member.",
+            help="The same for memberships: 1, true or in with the record; 0, -1, false or out "
+            "without it. Default: member, is_member, membership, or else label.",
+        ),
+    ] = None,
+    lower_is_member: Annotated[
+        bool | None,
+        typer.Option(
+            "--lower-is-member/--higher-is-member",
+            help="Direction of the scores. Default: lower for a column named loss, else higher; "
+            "then a twentieth of the scores, which no bound uses, tests if it is right.",
+            show_default=False,
         ),
     ] = None,
     one_run: Annotated[
@@ -110,7 +119,9 @@ def score(
     estimators: Annotated[
         list[str] | None,
         typer.Option(
-            "--estimator", metavar="NAME", help="Run only this estimator. Default: all. Repeatable."
+            "--estimator",
+            metavar="NAME",
+            help="Run only this estimator. Default: all that certify a bound. Repeatable.",
         ),
     ] = None,
     overrides: Annotated[
@@ -131,7 +142,8 @@ def score(
         bool,
         typer.Option(
             "--all",
-            help="Also print estimates without a bound, the estimators left out, and the curves.",
+            help="Also run estimators that certify no bound, and print the estimators left out "
+            "and the curves.",
         ),
     ] = False,
     plot: Annotated[
@@ -140,6 +152,14 @@ def score(
             metavar="FILE",
             help="Draw the trade-off, the ROC on logarithmic axes and the certified bounds: .svg, "
             ".png or .pdf. Needs matplotlib.",
+            show_default=False,
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write a report: .html (its figure needs matplotlib), .md or .csv.",
             show_default=False,
         ),
     ] = None,
@@ -156,6 +176,7 @@ def score(
     from dpframe.commands.plot import check_name, save
     from dpframe.commands.score import score as ask
     from dpframe.commands.score_one_run import score_one_run
+    from dpframe.report.files import formats
     from dpframe.report.terminal.scores import render_scores
     from dpframe.results.store import dumps
     from dpframe.spec.sweep import read_parameters
@@ -165,6 +186,8 @@ def score(
         raise DpframeError("give one of: TABLE, --scores1 FILE --scores0 FILE, --one-run FILE")
     if plot is not None:
         check_name(plot)
+    if report is not None:
+        formats.check(report, of_scores=True)
     common: dict[str, Any] = {
         "column": column,
         "member": member,
@@ -173,6 +196,8 @@ def score(
         "estimators": estimators,
         "parameters": read_parameters("estimator", overrides or ()),
         "seed": seed,
+        "lower_is_member": lower_is_member,
+        "every": every,
     }
     if one_run is None and delta and len(delta) > 1:
         raise DpframeError("--delta: one of them; several go with --one-run")
@@ -191,6 +216,8 @@ def score(
         caption = save(found, plot).caption
         if not as_json:
             say(f"\n{plot}: {caption}")
+    if report is not None:
+        formats.write(found, report)
     raise typer.Exit(_score_exit(found))
 
 

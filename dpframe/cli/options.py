@@ -71,6 +71,15 @@ RecordPath = Annotated[
         autocompletion=records,
     ),
 ]
+SubjectPath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RECORD",
+        help="A record, the directory of a run, or the output of `dpframe score --json`.",
+        show_default=False,
+        autocompletion=records,
+    ),
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Option(

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from dpframe.cli.options import Json, RecordPath
+from dpframe.cli.options import Json, RecordPath, SubjectPath
 from dpframe.cli.terminal import say, say_json
 from dpframe.errors import DpframeError
 
 
 def report(
-    record: RecordPath,
+    record: SubjectPath,
     out: Annotated[
         Path,
         typer.Option(
@@ -25,12 +25,14 @@ def report(
         ),
     ],
 ) -> None:
-    """Write a report of a run as HTML, Markdown, CSV or JUnit."""
+    """Write a report of a run or of scores, as a page or a table."""
     from dpframe.report.files import formats
-    from dpframe.results.store import read
+    from dpframe.results.model import Record
+    from dpframe.results.store import subject
 
-    formats.check(out)
-    formats.write(read(record), out)
+    found = subject(record)
+    formats.check(out, of_scores=not isinstance(found, Record))
+    formats.write(found, out)
 
 
 def diff(old: RecordPath, new: RecordPath, as_json: Json = False) -> None:
@@ -52,14 +54,7 @@ def diff(old: RecordPath, new: RecordPath, as_json: Json = False) -> None:
 
 
 def plot(
-    record: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RECORD",
-            help="A record, the directory of a run, or the output of `dpframe score --json`.",
-            show_default=False,
-        ),
-    ],
+    record: SubjectPath,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -106,9 +101,10 @@ def plot(
 
     Exit code: 0, or 2 if the call is wrong or this kind does not fit the record.
     """
-    from dpframe.commands.plot import ROC, save, subject
+    from dpframe.commands.plot import ROC, save
     from dpframe.report.figures import kinds
     from dpframe.results.model import Record
+    from dpframe.results.store import subject
 
     if out is None:
         if kind or where or panels or beside:

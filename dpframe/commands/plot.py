@@ -11,7 +11,7 @@ from dpframe.common.files import NotReadableError, read_regular, write_whole
 from dpframe.errors import DpframeError, OutputError
 from dpframe.report import figures
 from dpframe.results.model import Record
-from dpframe.results.store import ANSWERS, answer_at, as_record, read
+from dpframe.results.store import subject
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,18 +128,3 @@ def _beside(path: str | os.PathLike[str] | None) -> Published | None:
     except (OSError, NotReadableError, UnicodeDecodeError) as error:
         raise DpframeError(f"{path}: cannot be read: {error}") from None
     return Published(text, Path(path).name)
-
-
-def subject(
-    record: Record | Mapping[str, Any] | str | os.PathLike[str],
-) -> Record | Mapping[str, Any]:
-    """Read the subject of a figure: a record, or the output of `dpframe score --json`.
-
-    Raises:
-        RecordError: it is neither.
-    """
-    if isinstance(record, str | os.PathLike):
-        return answer_at(Path(record)) or read(Path(record))
-    if isinstance(record, Mapping) and record.get("kind") in ANSWERS:
-        return record
-    return as_record(record)

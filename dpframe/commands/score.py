@@ -13,20 +13,40 @@ from pydantic import ValidationError
 
 from dpframe.claims import Claim
 from dpframe.commands.audit import load_plugins, plugin_record, versions
-from dpframe.common.text import error_message
+from dpframe.common.text import error_message, escape
 from dpframe.common.types import HostArray
 from dpframe.errors import CellError, DpframeError, PluginError, ScoresError
 from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.interfaces.plugin import Plugin, names_in_specs, problems_of
 from dpframe.interfaces.registry import Entry, Registry
+from dpframe.report.scores import headline
 from dpframe.results.answer import checked
 from dpframe.results.build import curve_points, estimate_record
 from dpframe.results.model import SCHEMA
 from dpframe.results.plain import plain
 from dpframe.sampling.address import PILOT, Stream, host_generator
-from dpframe.scores.count import PILOT_MOST, PILOT_SHARE, roc
+from dpframe.scores.count import (
+    LEVEL,
+    PILOT_MOST,
+    PILOT_SHARE,
+    reversed_p_value,
+    roc,
+    set_aside,
+)
 from dpframe.scores.tables import as_scores, read_members, read_scores
+
+
+class ScoreRecord(dict[str, Any]):
+    """The answer about scores made elsewhere: what `--json` prints, as a dictionary."""
+
+    def __repr__(self) -> str:
+        return escape(f"<scores made elsewhere: {'; '.join(headline(self))}>")
+
+    def _repr_html_(self) -> str:
+        from dpframe.report.files.scores import fragment
+
+        return fragment(self)
 
 
 class Candidate(NamedTuple):
@@ -153,15 +173,16 @@ def score(
     parameters: Mapping[str, Any] | None = None,
     seed: int = 0,
     plugins: Iterable[type[Plugin]] = (),
-) -> dict[str, Any]:
+    lower_is_member: bool | None = None,
+    every: bool = False,
+) -> ScoreRecord:
     """Estimate the loss that scores show, with several estimators on the same scores.
 
     Every bound holds alone at the confidence; nothing is adjusted for their number.
 
     Args:
         scores_in: scores of an attack where the record is in the data (D′): an array of shape [n]
-            of floats, integers or booleans (decisions), or the path of a file with them. Larger
-            means more like D′.
+            of floats, integers or booleans (decisions), or the path of a file with them.
         scores_out: the same without the record (D); the lengths may differ. None if `scores_in` is
             the path of a file that has both, and says in a column of memberships which is which.
         column: title of the scores in files that have several columns, or their place from 1.
@@ -169,14 +190,20 @@ def score(
         delta: δ at which ε is estimated; default: the claim's own, else 0.
         confidence: level of each bound.
         claim: what is claimed, for p-values.
-        estimators: their names, or estimators; default: every one that is installed.
+        estimators: their names, or estimators; default: every installed one that certifies a
+            bound, or without any all.
         parameters: given to each estimator of these that has a parameter of the name; one that is
             handed over as an estimator keeps its own.
         seed: decides which scores are set aside for a pilot.
         plugins: classes to make available beside the installed ones.
+        lower_is_member: False if larger scores mean more like D′, True if lower ones do. Default:
+            True for a column named `loss`; else larger is assumed, and a twentieth of the scores,
+            which no bound uses, tests that. With True they stay aside.
+        every: ask also the installed estimators that certify no bound.
 
     Returns:
-        What `dpframe score --json` prints: inputs, a row per estimator, and which were left out.
+        What `dpframe score --json` prints: inputs, a row per estimator, and which were left out. A
+        notebook shows the headline and a table.
 
     Raises:
         ScoresError: the scores cannot be read, or are no scores.
@@ -190,25 +217,103 @@ def score(
         raise DpframeError(
             f"{inside.name} and {outside.name}: decisions on one side and scores on the other"
         )
-    scores = (outside.values, inside.values)
-    trials = (len(scores[0]), len(scores[1]))
-    query = Query(trials, at, confidence, claim)
+    told = Told(lower_is_member, inside.is_loss and outside.is_loss)
+    whole = tuple(oriented(side.values, lower=told.lower) for side in (outside, inside))
+    aside = [told.set_aside(len(values), seed, side) for side, values in enumerate(whole)]
+    scores = (whole[0][~aside[0]], whole[1][~aside[1]])
+    query = Query((len(scores[0]), len(scores[1])), at, confidence, claim)
     asked, skipped = candidates(load_plugins(plugins), estimators, dict(parameters or {}))
-    rows = []
-    for candidate in asked:
-        row = _row(candidate, scores, query, seed)
-        if row["status"] == "skipped":
-            skipped.append({"estimator": candidate.entry.name, "reason": row["reason"]})
-        else:
-            rows.append(row)
-    described = {"in": inside.described(), "out": outside.described(), "roc": roc(*scores)}
-    audit = {"delta": at, "confidence": confidence, "multiplicity": "none"}
-    return {
-        **answer("score", described, audit, claim, at, seed, asked),
-        "refuted": None if claim is None else _refuted(rows, confidence),
-        "rows": rows,
-        "skipped": skipped,
+    later: list[Candidate] = []
+    if estimators is None and not every:
+        later = [one for one in asked if not certifies(one.estimator, claim)]
+    rows: list[dict[str, Any]] = []
+
+    def ask_all(those: Iterable[Candidate]) -> None:
+        for one in those:
+            row = _row(one, scores, query, seed)
+            if row["status"] == "skipped":
+                skipped.append({"estimator": one.entry.name, "reason": row["reason"]})
+            else:
+                rows.append(row)
+
+    ask_all(one for one in asked if one not in later)
+    if not rows:
+        ask_all(later)
+    else:
+        skipped += [{"estimator": one.entry.name, "reason": UNASKED} for one in later]
+        asked = [one for one in asked if one not in later]
+    direction = told.direction(*(v[a] for v, a in zip(whole, aside, strict=True)))
+    one_way = any(one.estimator.params().get("direction") == "up" for one in asked)
+    if direction["reversed"] and not one_way:  # then the bounds are for both directions
+        direction["drawn_reversed"] = True
+        whole = tuple(oriented(values, lower=True) for values in whole)
+    described = {
+        "in": inside.described(),
+        "out": outside.described(),
+        "direction": direction,
+        "roc": roc(*whole),
     }
+    audit = {"delta": at, "confidence": confidence, "multiplicity": "none"}
+    return ScoreRecord(
+        {
+            **answer("score", described, audit, claim, at, seed, asked),
+            "refuted": None if claim is None else _refuted(rows, confidence),
+            "rows": rows,
+            "skipped": skipped,
+        }
+    )
+
+
+UNASKED = "certifies no bound; asked with --all"
+
+
+def certifies(estimator: Estimator, claim: Claim | None) -> bool:
+    """True if the estimator certifies a bound."""
+    try:
+        return bool(estimator.certifies_against(claim))
+    except Exception:  # in a plugin; its row reports it
+        return True
+
+
+def oriented(values: HostArray, *, lower: bool | None) -> HostArray:
+    """Negate scores if lower ones mean the record."""
+    if not lower:
+        return values
+    return ~values if values.dtype == np.bool_ else -values
+
+
+class Told(NamedTuple):
+    """The direction of the scores, as far as the caller and the title of the column tell."""
+
+    lower_is_member: bool | None
+    is_loss: bool
+
+    @property
+    def lower(self) -> bool | None:
+        """True if lower scores mean the record; None if nothing tells."""
+        return True if self.lower_is_member is None and self.is_loss else self.lower_is_member
+
+    def set_aside(self, count: int, seed: int, side: int) -> HostArray:
+        """Choose scores that test the direction, shape [count], booleans.
+
+        They stay aside if lower ones are said to mean the record, because that may be the answer to
+        the test: a direction chosen by scores that are then bounded would void the bound.
+        """
+        if self.lower_is_member is False or (self.is_loss and self.lower):
+            return np.zeros(count, bool)
+        return set_aside(count, host_generator(Stream(seed, "direction", side, PILOT)))
+
+    def direction(self, outside: HostArray, inside: HostArray) -> dict[str, Any]:
+        """Return what is known of the direction, by the scores that were set aside."""
+        p_value = reversed_p_value(outside, inside) if self.lower is None else None
+        return {
+            "lower_is_member": self.lower,
+            "set_aside": [len(outside), len(inside)],
+            "p_value": p_value,
+            "level": LEVEL,
+            "reversed": None if p_value is None else p_value <= LEVEL,
+            "drawn_reversed": False,
+        }
 
 
 def _refuted(rows: list[dict[str, Any]], confidence: float) -> bool | None:
@@ -229,6 +334,7 @@ class _Scores(NamedTuple):
 
     name: str
     values: HostArray
+    is_loss: bool = False
 
     def described(self) -> dict[str, Any]:
         """Return their entries in the record."""
@@ -248,18 +354,24 @@ def _read_sides(
         return inside, _read_side(scores_out, "scores out", column)
     if not isinstance(scores_in, str | os.PathLike):
         raise DpframeError("scores_out: only one file can hold both, with memberships")
-    values, members = read_members(Path(scores_in), column, member)
-    sides = [values[of] for of in (members, ~members)]
+    read = read_members(Path(scores_in), column, member)
+    assert read.members is not None
+    sides = [read.values[of] for of in (read.members, ~read.members)]
     for scores, word in zip(sides, ("in", "out"), strict=True):
         if not len(scores):
             raise ScoresError(f"{scores_in}: nothing is {word}: every membership is the same")
     name = os.fspath(scores_in)
-    return _Scores(f"{name}, in", sides[0]), _Scores(f"{name}, out", sides[1])
+    inside, outside = (
+        _Scores(f"{name}, {word}", scores, read.is_loss)
+        for scores, word in zip(sides, ("in", "out"), strict=True)
+    )
+    return inside, outside
 
 
 def _read_side(scores: Any, name: str, column: str | None) -> _Scores:
     if isinstance(scores, str | os.PathLike):
-        return _Scores(os.fspath(scores), read_scores(Path(scores), column))
+        read = read_scores(Path(scores), column)
+        return _Scores(os.fspath(scores), read.values, read.is_loss)
     return _Scores(name, as_scores(scores, name))
 
 

@@ -11,7 +11,18 @@ import numpy as np
 
 from dpframe.claims import Claim
 from dpframe.commands.audit import load_plugins
-from dpframe.commands.score import Candidate, answer, ask, candidates, check_confidence, deltas_of
+from dpframe.commands.score import (
+    Candidate,
+    ScoreRecord,
+    Told,
+    answer,
+    ask,
+    candidates,
+    certifies,
+    check_confidence,
+    deltas_of,
+    oriented,
+)
 from dpframe.errors import DpframeError
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.interfaces.plugin import Plugin
@@ -20,7 +31,7 @@ from dpframe.results.model import Basis, CellRecord, ContrastRecord
 from dpframe.results.verdict import CONSISTENT, INCONCLUSIVE, VIOLATED, judged
 from dpframe.sampling.address import PILOT, Stream
 from dpframe.scores.count import roc
-from dpframe.scores.tables import Canaries, as_canaries, read_canaries
+from dpframe.scores.tables import Canaries, as_canaries, read_members
 
 
 def takes_canaries(estimator: Estimator) -> bool:
@@ -28,14 +39,6 @@ def takes_canaries(estimator: Estimator) -> bool:
     own = type(estimator).estimate_canaries is not Estimator.estimate_canaries
     statistic = estimator.statistic()
     return own or ("canaries" in statistic.accepts and not statistic.needs_pilot())
-
-
-def _certifies(estimator: Estimator, claim: Claim | None) -> bool:
-    """True if the estimator takes canaries and certifies a bound."""
-    try:
-        return takes_canaries(estimator) and bool(estimator.certifies_against(claim))
-    except Exception:  # in a plugin; its row reports it
-        return True
 
 
 def _row(
@@ -161,7 +164,9 @@ def score_one_run(
     parameters: Mapping[str, Any] | None = None,
     seed: int = 0,
     plugins: Iterable[type[Plugin]] = (),
-) -> dict[str, Any]:
+    lower_is_member: bool | None = None,
+    every: bool = False,
+) -> ScoreRecord:
     """Bound the loss by the canaries of one run, each of them in by a fair coin.
 
     All bounds and verdicts hold together at the confidence: estimators that certify share the
@@ -170,18 +175,20 @@ def score_one_run(
     memberships that such coins make with probability below 1e-6 are refused.
 
     Args:
-        scores: of m canaries, larger if more like a member, shape [m]; or the path of a file with
-            scores and memberships.
+        scores: of m canaries, shape [m]; or the path of a file with scores and memberships.
         members: which canaries were in, shape [m], booleans or 0 and 1; nothing beside a path.
         column: title of the scores in a file, or their place from 1.
         member: the same of the memberships.
         delta: δ at which ε is bounded, one or several; default: the claim's own, else 0.
         confidence: of all bounds and verdicts together.
         claim: what is claimed for the presence of one record, for p-values and verdicts.
-        estimators: their names, or estimators; default: every one that takes canaries.
+        estimators: their names, or estimators; default: every one that takes canaries and certifies
+            a bound.
         parameters: given to each estimator of these that has a parameter of the name.
-        seed: for estimators that draw random numbers.
+        seed: for estimators that draw random numbers, and for the choice of what is set aside.
         plugins: classes to make available beside the installed ones.
+        lower_is_member: as for `dpframe.score`; only scores in the right direction show anything.
+        every: ask also estimators that certify no bound.
 
     Returns:
         What `dpframe score --one-run FILE --json` prints.
@@ -194,10 +201,19 @@ def score_one_run(
     """
     check_confidence(confidence)
     deltas = deltas_of(delta, claim)
-    name, canaries = _taken(scores, members, column, member)
+    name, canaries, is_loss = _taken(scores, members, column, member)
+    told = Told(lower_is_member, is_loss)
+    whole = Canaries(oriented(canaries.scores, lower=told.lower), canaries.members)
+    m = len(whole.scores)
+    aside = told.set_aside(m, seed, 0)
+    canaries = Canaries(whole.scores[~aside], whole.members[~aside])
     asked, skipped = candidates(load_plugins(plugins), estimators, dict(parameters or {}))
     asked = [one for one in asked if estimators is not None or takes_canaries(one.estimator)]
-    certify = [one for one in asked if _certifies(one.estimator, claim)]
+    certify = [
+        one for one in asked if takes_canaries(one.estimator) and certifies(one.estimator, claim)
+    ]
+    if estimators is None and not every:
+        asked = certify or asked
     level = 1 - (1 - confidence) / max(1, len(certify))
     rows, tested = [], []
     for one in asked:
@@ -213,32 +229,38 @@ def score_one_run(
     for (row, _), cell in zip(tested, cells, strict=True):
         reason = _reason(cell, len(canaries.scores))
         row.update(verdict=cell.verdict, p_adjusted=cell.p_adjusted, reason=reason)
-    values, members = canaries
     verdicts = [row["verdict"] for row in rows if row["verdict"] is not None]
+    sides = [whole.scores[~whole.members], whole.scores[whole.members]]
+    apart = [whole.scores[aside & side] for side in (~whole.members, whole.members)]
     described = {
         "name": name,
-        "canaries": len(values),
-        "members": int(members.sum()),
-        "nan": int(np.isnan(values).sum()),
-        "type": str(values.dtype),
-        "roc": roc(values[~members], values[members]),
+        "canaries": m,
+        "members": int(whole.members.sum()),
+        "nan": int(np.isnan(whole.scores).sum()),
+        "type": str(whole.scores.dtype),
+        "direction": told.direction(*apart),
+        "roc": roc(*sides),
     }
     audit = {"delta": deltas, "confidence": confidence, "multiplicity": "holm"}
-    return {
-        **answer("score-one-run", described, audit, claim, deltas[0], seed, asked),
-        "refuted": VIOLATED in verdicts if claim is not None and verdicts else None,
-        "rows": rows,
-        "skipped": skipped if estimators is not None else [],
-    }
+    return ScoreRecord(
+        {
+            **answer("score-one-run", described, audit, claim, deltas[0], seed, asked),
+            "refuted": VIOLATED in verdicts if claim is not None and verdicts else None,
+            "rows": rows,
+            "skipped": skipped if estimators is not None else [],
+        }
+    )
 
 
 def _taken(
     scores: Any, members: Any, column: str | None, member: str | None
-) -> tuple[str, Canaries]:
+) -> tuple[str, Canaries, bool]:
+    """Return the name of the source, the canaries, and true if their title says `loss`."""
     if isinstance(scores, str | os.PathLike):
         if members is not None:
             raise DpframeError("members: a file of canaries has them in it")
-        return os.fspath(scores), read_canaries(Path(scores), column, member)
+        name, read = os.fspath(scores), read_members(Path(scores), column, member)
+        return name, as_canaries(read.values, read.members, name), read.is_loss
     if members is None:
         raise DpframeError("members: say which of the canaries were in")
-    return "canaries", as_canaries(scores, members, "canaries")
+    return "canaries", as_canaries(scores, members, "canaries"), False

@@ -37,19 +37,17 @@ def report(
     """Make a report of a record.
 
     Args:
-        record: a record as `dpframe.audit` returns it, its file, or the folder of a run.
-        path: the report's file. Its suffix decides the format: .html, .md, .csv or .xml (JUnit).
-            Without it the HTML is returned, which a notebook shows.
+        record: a record as `dpframe.audit` returns it, its file, or the folder of a run; or the
+            answer of `dpframe.score` or `dpframe.score_one_run`, or the file of its JSON.
+        path: the report's file. Its suffix decides the format: .html, .md, .csv or .xml (JUnit, of
+            audits alone). Without it the HTML is returned, which a notebook shows.
 
     Raises:
         RecordError: it is no record, or was altered.
         OutputError: no report has this suffix, a library is missing, or the file cannot be
             written.
     """
-    if isinstance(record, str | os.PathLike):
-        found = store.read(Path(record))
-    else:
-        found = store.as_record(record)
+    found = store.subject(record)
     if path is None:
         return Report(formats.report_as(".html", found))
     formats.write(found, Path(path))

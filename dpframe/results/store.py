@@ -207,3 +207,21 @@ def _first_problem(error: ValidationError) -> str:
     given = "" if first["type"] == "missing" else f", not {shown(first['input'])}"
     message = first["msg"][:1].lower() + first["msg"][1:]
     return f"not a whole record: {place or 'the record'}: {message}{given}{more}"
+
+
+def subject(
+    record: Record | Mapping[str, Any] | str | os.PathLike[str],
+) -> Record | Mapping[str, Any]:
+    """Return the subject of a figure or report: a record, or the answer about scores.
+
+    Args:
+        record: either of them, the path of one, or the directory of a run.
+
+    Raises:
+        RecordError: it is neither.
+    """
+    if isinstance(record, str | os.PathLike):
+        return answer_at(Path(record)) or read(Path(record))
+    if isinstance(record, Mapping) and record.get("kind") in ANSWERS:
+        return record
+    return as_record(record)

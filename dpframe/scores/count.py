@@ -1,12 +1,14 @@
-"""Count scores made elsewhere as the engine counts its own, and their ROC curve."""
+"""Count scores made elsewhere as the engine does, test their direction, and draw their ROC."""
 
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import jax
 import numpy as np
+from scipy.special import ndtr
 
 from dpframe.common.types import HostArray, Ints, Tree
 from dpframe.errors import DpframeError
@@ -111,6 +113,48 @@ def _counted(statistic: Statistic, layout: Tree, scores: tuple[HostArray, HostAr
             counts = add(statistic, layout, statistic.zero(layout), np.int32(dataset), padded, keep)
             total = jax.tree.map(lambda old, new: old + np.asarray(new, np.int64), total, counts)
     return total
+
+
+SET_ASIDE = 0.05  # share of the scores that only the test of their direction sees
+MOST_SET_ASIDE = 1_000  # of each side
+SPARED = 20  # first scores of each side, which are never set aside
+LEVEL = 1e-3  # probability that scores in the right direction are taken for reversed
+
+
+def set_aside(count: int, rng: np.random.Generator) -> HostArray:
+    """Choose scores that no bound uses, shape [count], booleans.
+
+    More scores have the same choice among the first ones, because bets on a file that grows must
+    not change.
+    """
+    chosen = rng.random(count) < SET_ASIDE
+    chosen[:SPARED] = False
+    return chosen & (np.cumsum(chosen) <= MOST_SET_ASIDE)
+
+
+def reversed_p_value(outside: HostArray, inside: HostArray) -> float | None:
+    """Return the p-value of scores that are not lower with the record than without.
+
+    The Mann-Whitney test with ties and in its normal approximation [Mann1947]: a rank sum so
+    low has at most this probability if scores with the record are stochastically no lower.
+
+    Args:
+        outside: scores on D, shape [n].
+        inside: scores on D′, shape [m].
+
+    Returns:
+        None if a side is empty or all scores are equal.
+    """
+    n, m = len(outside), len(inside)
+    values = np.concatenate([_ordered(outside), _ordered(inside)])
+    _, place, times = np.unique(values, return_inverse=True, return_counts=True)
+    if not n * m or len(times) == 1:
+        return None
+    ranks = (np.cumsum(times) - (times - 1) / 2)[place]
+    below = float(ranks[n:].sum()) - m * (m + 1) / 2
+    ties = float((times**3 - times).sum()) / ((n + m) * (n + m - 1))
+    deviation = math.sqrt(n * m / 12 * (n + m + 1 - ties))
+    return float(ndtr((below - n * m / 2 + 0.5) / deviation))
 
 
 MOST = 200  # ranks of each side at which a threshold is placed, if there are more

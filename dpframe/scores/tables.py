@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib
 import io
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -16,11 +17,13 @@ from dpframe.common.text import did_you_mean, listed
 from dpframe.common.types import HostArray
 from dpframe.errors import ScoresError
 
+LOSSES = ("loss", "losses")
+"""Titles of scores that are lower for members."""
 USUAL = {
-    "--column": ("score", "scores"),
-    "--member": ("member", "members", "membership", "is_member"),
+    "--column": (("score", "scores", "mia_score", "mia_scores", *LOSSES),),
+    "--member": (("member", "members", "membership", "is_member"), ("label", "labels")),
 }
-"""Usual titles, in lower case, for each option."""
+"""Usual titles, in lower case, for each option. A label may be of a class, so it comes second."""
 
 
 def chosen(
@@ -41,10 +44,14 @@ def chosen(
     titles = list(table.titles)
     if wanted is not None:
         return _named(titles, wanted, path, option)
-    found = [n for n, title in enumerate(titles) if title.strip().lower() in USUAL[option]]
-    if len(found) == 1:
-        return found[0]
-    if len(titles) == 2 and not found and default is not None:
+    for usual in USUAL[option]:
+        found = [n for n, title in enumerate(titles) if title.strip().lower() in usual]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            names = listed([titles[n] for n in found])
+            raise ScoresError(f"{path}: say which column with {option}: {names} are both usual")
+    if len(titles) == 2 and default is not None:
         return default
     raise ScoresError(f"{path}: say which column with {option}: {_there_are(titles)}")
 
@@ -72,6 +79,12 @@ def _there_are(titles: Sequence[str]) -> str:
 
 MOST_BYTES = 1 << 32  # of a .csv file, which is read as a whole; an .npy file is not
 BOOLEANS = {"true": True, "false": False}
+_PAIRS = ("in out", "member nonmember", "member non-member", "yes no", "train test")
+MEMBERSHIPS = {
+    **BOOLEANS,
+    **{word: not place for pair in _PAIRS for place, word in enumerate(pair.split())},
+}
+"""Words for memberships, in lower case."""
 
 
 class Table(Protocol):
@@ -81,12 +94,12 @@ class Table(Protocol):
     def titles(self) -> Sequence[str]:
         """Titles of the columns, in order; empty texts if there are none."""
 
-    def column(self, place: int) -> HostArray:
-        """Return the values of one column; raises ScoresError if they are not numbers."""
+    def column(self, place: int, words: Mapping[str, bool] = BOOLEANS) -> HostArray:
+        """Return the values of one column; raises ScoresError if they are not numbers or words."""
 
 
 def read_table(path: Path) -> Table:
-    """Read a .csv, .parquet, .npz or .npy file.
+    """Read a .csv, .jsonl, .parquet, .npz or .npy file.
 
     An .npy file is mapped into memory, not loaded. In a .csv file "nan" and "inf" are numbers; an
     empty field is a mistake. A .parquet file needs pandas.
@@ -122,8 +135,16 @@ class _Arrays:
         self.titles = list(columns) if named else [""] * len(columns)
         self.columns = list(columns.values()) if named else list(columns)  # type: ignore[union-attr]
 
-    def column(self, place: int) -> HostArray:
-        return np.asarray(self.columns[place])
+    def column(self, place: int, words: Mapping[str, bool] = BOOLEANS) -> HostArray:
+        return _worded(np.asarray(self.columns[place]), words)
+
+
+def _worded(values: HostArray, words: Mapping[str, bool]) -> HostArray:
+    """Return words of an array as truth values; another array as it is."""
+    if values.dtype.kind not in "OU" or not len(values):
+        return values
+    found = [words.get(str(value).strip().lower()) for value in values]
+    return values if None in found else np.array(found, bool)
 
 
 class _Texts:
@@ -138,13 +159,13 @@ class _Texts:
         self.titled = bool(row) and all(number_of(text) is None for text in row)
         self.titles = [text.strip() if self.titled else "" for text in row]
 
-    def column(self, place: int) -> HostArray:
+    def column(self, place: int, words: Mapping[str, bool] = BOOLEANS) -> HostArray:
         try:
             return np.fromiter((float(text) for _, text in self._cells(place)), np.float64)
         except ValueError:  # truth values, or a mistake, which is looked for
             pass
         texts = list(self._cells(place))
-        values = [number_of(text) for _, text in texts]
+        values = [number_of(text, words) for _, text in texts]
         decided = [isinstance(value, bool) for value in values]
         some = any(decided)
         for (line, text), value in zip(texts, values, strict=True):
@@ -181,20 +202,53 @@ def _problem(text: str, *, decisions: bool) -> str:
     return f"{text!r} is {'neither true nor false' if decisions else 'not a number'}"
 
 
-def number_of(text: str) -> float | bool | None:
+def number_of(text: str, words: Mapping[str, bool] = BOOLEANS) -> float | bool | None:
     """Parse a number, or a word for a truth value; None if it is neither."""
     text = text.strip().lower()
     try:
-        return BOOLEANS[text] if text in BOOLEANS else float(text)
+        return words[text] if text in words else float(text)
     except ValueError:
         return None
 
 
-def _csv(path: Path) -> Table:
-    try:
-        return _Texts(path, read_regular(path, MOST_BYTES).decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise ScoresError(f"{path}: not a text file: {error.reason}") from error
+class _Lines(_Texts):
+    """A .jsonl file: on each line an object with the same keys."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self.titles = path, []
+        self.objects: list[tuple[int, dict[str, Any]]] = []
+        for number, line in enumerate(text.split("\n"), 1):
+            if not line.strip():
+                continue
+            try:
+                found = json.loads(line)
+            except (ValueError, RecursionError):
+                raise ScoresError(f"{path}:{number}: not JSON") from None
+            if not isinstance(found, dict) or not found:
+                raise ScoresError(f"{path}:{number}: not an object, such as {EXAMPLE}")
+            self.titles = self.titles or list(found)
+            if found.keys() != set(self.titles):
+                raise ScoresError(f"{path}:{number}: other keys than above")
+            self.objects.append((number, found))
+
+    def _cells(self, place: int) -> Iterator[tuple[int, str]]:
+        for number, values in self.objects:
+            value = values[self.titles[place]]
+            text = "" if value is None else json.dumps(value)
+            yield number, value if isinstance(value, str) else text
+
+
+EXAMPLE = '{"score": 0.5, "member": 1}'
+
+
+def _text_of(kind: Callable[[Path, str], Table]) -> Callable[[Path], Table]:
+    def read(path: Path) -> Table:
+        try:
+            return kind(path, read_regular(path, MOST_BYTES).decode("utf-8-sig"))
+        except UnicodeDecodeError as error:
+            raise ScoresError(f"{path}: not a text file: {error.reason}") from error
+
+    return read
 
 
 def _npz(path: Path) -> Table:
@@ -247,34 +301,45 @@ class _Frame:
             raise ScoresError(f"{path}: cannot read it: {error}") from error
         self.titles = [str(title) for title in self.frame.columns]
 
-    def column(self, place: int) -> HostArray:
+    def column(self, place: int, words: Mapping[str, bool] = BOOLEANS) -> HostArray:
         column = self.frame.iloc[:, place]
         kind = getattr(column.dtype, "kind", "O")
         if kind in "iuf" and column.hasnans:  # such columns may have a NaN of their own
             return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
         if kind == "b" and column.hasnans:
             raise ScoresError(f"{self.path}: a decision is missing; decisions are true or false")
-        return np.asarray(column.to_numpy())
+        return _worded(np.asarray(column.to_numpy()), words)
 
 
 _READERS: dict[str, Callable[[Path], Table]] = {
-    ".csv": _csv,
+    ".csv": _text_of(_Texts),
+    ".jsonl": _text_of(_Lines),
     ".parquet": _Frame,
     ".npz": _npz,
     ".npy": _npy,
 }
 
 
-def read_scores(path: Path, column: str | None = None) -> HostArray:
-    """Read scores from a .npy, .npz, .csv or .parquet file.
+class Scores(NamedTuple):
+    """The scores of a file."""
+
+    values: HostArray  # as from `as_scores`, shape [n]
+    members: HostArray | None  # true if the record was in, shape [n]; None of one side
+    title: str  # of the column; empty if it has none
+
+    @property
+    def is_loss(self) -> bool:
+        """True if the title says that scores are lower for members."""
+        return self.title.strip().lower() in LOSSES
+
+
+def read_scores(path: Path, column: str | None = None) -> Scores:
+    """Read scores from a .npy, .npz, .csv, .jsonl or .parquet file.
 
     Args:
         path: the file; its suffix gives the format.
         column: title of the column, or its place from 1; default: the only one, or the one with a
             usual title.
-
-    Returns:
-        Shape [n], as from `as_scores`.
 
     Raises:
         ScoresError: the file is missing, cannot be read, or holds something else.
@@ -283,9 +348,8 @@ def read_scores(path: Path, column: str | None = None) -> HostArray:
     if not table.titles:
         raise ScoresError(f"{path}: holds no scores")
     alone = column is None and len(table.titles) == 1
-    return as_scores(
-        table.column(0 if alone else chosen(table, "--column", column, path)), str(path)
-    )
+    place = 0 if alone else chosen(table, "--column", column, path)
+    return Scores(as_scores(table.column(place), str(path)), None, table.titles[place])
 
 
 def as_scores(values: Any, name: str) -> HostArray:
@@ -334,7 +398,7 @@ def as_canaries(scores: Any, members: Any, name: str) -> Canaries:
 
     Args:
         scores: shape [m], as for `as_scores`; booleans count as 0 and 1.
-        members: shape [m], booleans, or numbers that are 0 or 1.
+        members: shape [m], booleans, or numbers that are 0 or 1, or -1 and 1.
         name: their name in messages.
 
     Raises:
@@ -350,26 +414,21 @@ def as_members(scores: Any, members: Any, name: str) -> tuple[HostArray, HostArr
     """Check scores and memberships, shape [m] each, but keep decisions boolean."""
     values = as_scores(scores, f"{name}: scores")
     inside = as_scores(members, f"{name}: members")
+    if inside.dtype != np.bool_ and set(np.unique(inside)) == {-1, 1}:
+        inside = inside > 0
     if len(values) != len(inside):
         raise ScoresError(f"{name}: {len(values):,} scores and {len(inside):,} memberships")
     if not np.isin(inside, (0, 1)).all():
         wrong = inside[~np.isin(inside, (0, 1))][0]
-        raise ScoresError(f"{name}: a membership is {wrong:g}; 1 is in and 0 is out")
+        raise ScoresError(f"{name}: a membership is {wrong:g}; 1 is in, 0 or -1 is out")
     return values, inside.astype(bool)
 
 
-def read_canaries(path: Path, column: str | None = None, member: str | None = None) -> Canaries:
-    """Read canaries from a file; arguments and exceptions are those of `read_members`."""
-    return as_canaries(*_both(path, column, member), str(path))
-
-
-def read_members(
-    path: Path, column: str | None = None, member: str | None = None
-) -> tuple[HostArray, HostArray]:
-    """Read scores and memberships, shape [m] each, from a .csv, .parquet, .npz or .npy file.
+def read_members(path: Path, column: str | None = None, member: str | None = None) -> Scores:
+    """Read scores and memberships from a .csv, .jsonl, .parquet, .npz or .npy file.
 
     Columns, or arrays of an .npz file, are found by usual titles; of two columns without such
-    titles the first is the score. A membership is 1 or 0, in a .csv file also true or false.
+    titles the first is the score. A membership is 1, or 0 or -1, or a word of `MEMBERSHIPS`.
 
     Args:
         path: the file; its suffix gives the format.
@@ -379,15 +438,14 @@ def read_members(
     Raises:
         ScoresError: the file is missing, cannot be read, or holds something else.
     """
-    return as_members(*_both(path, column, member), str(path))
-
-
-def _both(path: Path, column: str | None, member: str | None) -> tuple[HostArray, HostArray]:
     table = read_table(path)
     places = [
         chosen(table, option, wanted, path, default)
         for default, (option, wanted) in enumerate((("--column", column), ("--member", member)))
     ]
+    if places[0] == places[1] and len(table.titles) == 2 and column is member is None:
+        places = [1, 0]  # one title is usual, so the other column is the other thing
     if places[0] == places[1]:
         raise ScoresError(f"{path}: scores and memberships are two columns")
-    return table.column(places[0]), table.column(places[1])
+    members = table.column(places[1], MEMBERSHIPS)
+    return Scores(*as_members(table.column(places[0]), members, str(path)), table.titles[places[0]])

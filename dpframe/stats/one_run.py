@@ -148,7 +148,7 @@ def _rejected_up_to(
         blow_up = curves(parameter)
         return -1.0 if one_run_rejects(canaries, guesses, correct, blow_up, error) else 1.0
 
-    return crossing(excess)
+    return crossing(excess, tolerance=1e-8)  # from below, so a bound stays one
 
 
 def exposures(scores: npt.ArrayLike, reference: npt.ArrayLike) -> Floats:

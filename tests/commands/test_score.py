@@ -13,10 +13,13 @@ import dpframe
 from dpframe import ApproxDP, DpframeError, GaussianDP, PureDP
 from dpframe.builtin.estimators.order_statistics import Precision
 from dpframe.claims.accounted import read_claim
-from dpframe.commands.score import _refuted
+from dpframe.commands.score import Told, _refuted
 from dpframe.errors import PluginError, ScoresError
 from dpframe.interfaces.estimator import Query
+from dpframe.report.files.scores import document
+from dpframe.report.scores import reversal, sources
 from dpframe.results.store import dumps
+from dpframe.scores.count import LEVEL, MOST_SET_ASIDE, SPARED, reversed_p_value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +35,8 @@ def rows(**arguments: Any) -> dict[str, dict[str, Any]]:
 
 def test_decisions_give_what_the_estimator_gives() -> None:
     inside, outside = IN > 0.5, OUT > 0.5
-    found = dpframe.score(inside, outside, delta=0.01, confidence=0.9, estimators=["precision"])
+    asked = {"estimators": ["precision"], "lower_is_member": False}
+    found = dpframe.score(inside, outside, delta=0.01, confidence=0.9, **asked)
     counts = np.array([[(~s).sum(), s.sum()] for s in (outside, inside)])
     expected = Precision().estimate((), counts, Query((2500, 3000), 0.01, 0.9, None))
     (row,) = found["rows"]
@@ -57,7 +61,7 @@ def test_in_is_d_prime() -> None:
 
 
 def test_all_estimators_answer_and_the_others_say_why_not() -> None:
-    found = dpframe.score(IN, OUT, plugins=KNOWN)
+    found = dpframe.score(IN, OUT, plugins=KNOWN, every=True)
     status = {row["estimator"]["label"]: row["status"] for row in found["rows"]}
     assert status["order-statistics"] == status["greedy"] == status["guess"] == "ok"
     assert status["breaks"] == status["infinite"] == "failed"
@@ -69,6 +73,14 @@ def test_all_estimators_answer_and_the_others_say_why_not() -> None:
     sources = {plugin["name"]: plugin["reference"] for plugin in found["plugins"]}
     assert sources["order-statistics"].startswith("[Kairouz2015, theorem 2.1]")
     assert sources["guess"] is None
+
+
+def test_what_certifies_nothing_is_asked_only_on_demand() -> None:
+    found = dpframe.score(IN, OUT, plugins=KNOWN)
+    assert all(row["status"] == "failed" or row["estimate"]["certified"] for row in found["rows"])
+    skipped = {skip["estimator"]: skip["reason"] for skip in found["skipped"]}
+    assert skipped["guess"] == skipped["pld-composition"] == "certifies no bound; asked with --all"
+    assert "pld-composition" not in {plugin["name"] for plugin in found["plugins"]}
 
 
 def test_what_does_not_certify_has_no_bound_and_no_p_value() -> None:
@@ -213,3 +225,119 @@ def test_a_table_is_both_sides(tmp_path: Path) -> None:
     np.savez(tmp_path / "all.npz", score=IN, member=np.ones(len(IN)))
     with pytest.raises(ScoresError, match="nothing is out"):
         dpframe.score(tmp_path / "all.npz")
+
+
+def direction(inside: Any, outside: Any, **asked: Any) -> dict[str, Any]:
+    found = dpframe.score(inside, outside, estimators=["order-statistics"], **asked)
+    return found["scores"]["direction"]
+
+
+def test_reversed_scores_are_noticed_by_scores_that_no_bound_uses() -> None:
+    found = dpframe.score(-IN, -OUT, estimators=["order-statistics"])
+    seen = found["scores"]["direction"]
+    assert seen["reversed"] is seen["drawn_reversed"] is True
+    assert 90 < seen["set_aside"][0] < 160
+    assert 110 < seen["set_aside"][1] < 190
+    assert "add --lower-is-member" in reversal(found)
+    right = dpframe.score(IN, OUT, estimators=["order-statistics"])
+    assert right["scores"]["direction"]["reversed"] is False
+    assert right["scores"]["roc"] == found["scores"]["roc"]
+    assert not reversal(right)
+    assert not direction(OUT, OUT)["reversed"]
+    assert direction(-IN, -OUT, parameters={"direction": "up"})["drawn_reversed"] is False
+
+
+def test_the_remedy_bounds_what_the_test_did_not_see() -> None:
+    """The scores that the test saw stay aside: altering them alters no bound."""
+    asked = {"estimators": ["order-statistics"], "lower_is_member": True}
+    told = dpframe.score(-IN, -OUT, **asked)
+    assert told["scores"]["direction"]["reversed"] is None
+    mask = Told(True, False).set_aside(len(IN), 0, 1)
+    altered = dpframe.score(np.where(mask, 99.0, -IN), -OUT, **asked)
+    assert altered["rows"][0]["estimate"] == told["rows"][0]["estimate"]
+    same = dpframe.score(IN, OUT, estimators=["order-statistics"])
+    assert same["rows"][0]["estimate"] == told["rows"][0]["estimate"]
+    assert direction(IN, OUT, lower_is_member=False)["set_aside"] == [0, 0]
+
+
+def test_a_file_that_grows_keeps_what_is_set_aside() -> None:
+    short, long = (Told(None, False).set_aside(n, 0, 1) for n in (500, 50_000))
+    assert (long[:500] == short).all()
+    assert long.sum() == MOST_SET_ASIDE
+    assert not long[:SPARED].any()
+    assert short.any()
+
+
+def test_a_loss_is_lower_for_members(tmp_path: Path) -> None:
+    members = np.arange(len(IN) + len(OUT)) < len(IN)
+    np.savez(tmp_path / "t.npz", loss=-np.concatenate([IN, OUT]), label=np.where(members, 1, -1))
+    found = dpframe.score(tmp_path / "t.npz", estimators=["order-statistics"])
+    assert found["scores"]["direction"]["lower_is_member"] is True
+    assert found["scores"]["direction"]["set_aside"] == [0, 0]
+    plain = dpframe.score(IN, OUT, estimators=["order-statistics"], lower_is_member=False)
+    assert found["rows"][0]["estimate"] == plain["rows"][0]["estimate"]
+    assert "Lower scores mean the record" in "".join(sources(found))
+
+
+@pytest.mark.parametrize("sides", [(8, 8), (20, 9), (50, 50), (53, 47)])
+def test_the_direction_is_misjudged_at_most_as_often_as_promised(sides: tuple[int, int]) -> None:
+    """Exact null distribution of the rank sum, by its recursion [Mann1947]."""
+    n, m = sides
+    ways = np.zeros((m + 1, n * m + 1))
+    ways[0, 0] = 1.0
+    for rank in range(1, n + m + 1):  # the lowest so many ranks: who of them is inside
+        for taken in range(min(rank, m), 0, -1):
+            shift = rank - taken
+            if shift <= n:
+                ways[taken, shift:] += ways[taken - 1, : n * m + 1 - shift]
+    chance = ways[m].cumsum() / ways[m].sum()
+    wrong = 0.0
+    for below in range(n * m // 2):  # the smallest sums: is the next one still called reversed?
+        inside = np.repeat(below // m, m) + (np.arange(m) >= m - below % m)
+        inside = inside + np.arange(m) / 1000  # without ties
+        if reversed_p_value(np.arange(n) + 0.5, inside) > LEVEL:
+            break
+        wrong = chance[below]
+    assert LEVEL / 20 < wrong <= LEVEL
+
+
+def test_ties_and_nothing_say_nothing_of_the_direction() -> None:
+    assert reversed_p_value(np.zeros(50), np.zeros(40)) is None
+    assert reversed_p_value(np.zeros(0), np.zeros(40)) is None
+    assert reversed_p_value(np.full(40, np.nan), np.full(40, -np.inf)) is None
+    assert reversed_p_value(np.ones(40), np.zeros(40)) < 1e-6
+    rng = np.random.default_rng(0)  # expected: 4 at level .001; 17 or more with probability 2e-6
+    draws = rng.integers(0, 2, (4000, 2, 60)).astype(float)
+    assert sum(reversed_p_value(a, b) <= LEVEL for a, b in draws) <= 16
+
+
+@pytest.mark.parametrize("inside", [np.ones(10), np.arange(10.0), np.full(10, np.inf)])
+def test_ten_rows_and_ties_are_bounded_by_little(inside: Any) -> None:
+    found = dpframe.score(inside, np.ones(10))
+    assert all(row["status"] == "ok" for row in found["rows"])
+    assert max(row["estimate"]["epsilon_lower"] for row in found["rows"]) < 3
+
+
+HOSTILE = "<script>alert(1)</script>\x1b[31m"
+
+
+def test_reports_of_scores_escape_everything(tmp_path: Path) -> None:
+    found = dpframe.score(IN, OUT, claim=PureDP(0.1), plugins=KNOWN)
+    found["rows"][0]["estimator"]["label"] = found["scores"]["in"]["name"] = HOSTILE
+    found["rows"][0]["estimate"]["notes"] = [HOSTILE]
+    found["rows"][-1]["reason"] = found["skipped"][0]["reason"] = HOSTILE
+    for text in (found._repr_html_(), document(found, ".html"), document(found, ".md")):
+        assert "<script" not in text
+        assert "\x1b" not in text
+        assert "≥" in text
+    assert found._repr_html_().startswith("<div>")
+    assert "refuted at 95 %" in repr(found)
+    assert "\x1b" not in repr(found)
+    dpframe.report(found, tmp_path / "r.csv")
+    lines = (tmp_path / "r.csv").read_text().splitlines()
+    assert lines[0].startswith("estimator,status,delta,epsilon_lower")
+    assert len(lines) > len(found["rows"])
+    with pytest.raises(DpframeError, match=r"a report of scores is \.html"):
+        dpframe.report(found, tmp_path / "r.xml")
+    with pytest.raises(DpframeError, match="not what dpframe score writes"):
+        document({**found, "rows": 7}, ".html")

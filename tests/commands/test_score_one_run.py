@@ -24,7 +24,8 @@ SCORES = 2.0 * MEMBERS + RNG.normal(size=1000)
 
 
 def rows(**arguments: Any) -> dict[str, dict[str, Any]]:
-    found = dpframe.score_one_run(SCORES, MEMBERS, **arguments)
+    asked = {"every": True, "lower_is_member": False} | arguments
+    found = dpframe.score_one_run(SCORES, MEMBERS, **asked)
     return {row["estimator"]["label"]: row for row in found["rows"]}
 
 
@@ -67,7 +68,7 @@ def test_verdicts() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"members": np.ones(1000)}, DpframeError, "1,000 of 1,000 canaries are members"),
+        ({"members": np.ones(1000)}, DpframeError, "canaries are members: each canary must be in"),
         ({"members": None}, DpframeError, "members: say which"),
         ({"members": MEMBERS[:10]}, ScoresError, "1,000 scores and 10 memberships"),
         ({"delta": [1e-5, 1.0]}, DpframeError, "delta: 1.0"),
@@ -125,3 +126,16 @@ def test_the_command(tmp_path: Path) -> None:
     assert untested[0] == 3
     assert "The claim was not tested" in untested[1]
     assert "ROC on logarithmic axes" in untested[1]
+
+
+def test_reversed_canaries_are_noticed_by_canaries_that_no_bound_uses() -> None:
+    found = dpframe.score_one_run(-SCORES, MEMBERS)
+    seen = found["scores"]["direction"]
+    assert seen["reversed"] is True
+    assert seen["drawn_reversed"] is False
+    assert 30 < sum(seen["set_aside"]) < 70
+    assert {row["estimator"]["label"] for row in found["rows"]} == {"one-run", "one-run-fdp"}
+    assert found["rows"][0]["estimate"]["epsilon_lower"] == 0.0
+    told = dpframe.score_one_run(-SCORES, MEMBERS, lower_is_member=True)
+    assert told["rows"][0]["estimate"]["epsilon_lower"] > 2
+    assert told["scores"]["direction"]["set_aside"] == seen["set_aside"]

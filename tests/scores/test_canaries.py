@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpframe.errors import ScoresError
-from dpframe.scores.tables import as_canaries, read_canaries, read_members
+from dpframe.scores.tables import as_canaries, read_members
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,18 +22,18 @@ def test_every_format(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("score,member\n0.5,1\n-1,false\nnan,True\n\n")
     (tmp_path / "b.csv").write_text('0.5,1\n"-1",0\nnan,1\n')
     for name in ("a.npz", "a.npy", "a.csv", "b.csv"):
-        found = read_canaries(tmp_path / name)
-        assert np.array_equal(found.scores, SCORES, equal_nan=True)
+        found = read_members(tmp_path / name)
+        assert np.array_equal(found.values, SCORES, equal_nan=True)
         assert found.members.tolist() == MEMBERS.tolist()
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", "1,1", "reads scores from .csv, .parquet, .npz, .npy files"),
+        ("a.txt", "1,1", "reads scores from .csv, .jsonl, .parquet, .npz, .npy files"),
         ("a.csv", "1,1\n2\n", "a.csv:2: 1 columns, and 2 above"),
-        ("a.csv", "1,1\n2,yes\n", "a.csv:2: 'yes' is not a number"),
-        ("a.csv", "1,1\n2,0.5\n", "a membership is 0.5; 1 is in and 0 is out"),
+        ("a.csv", "1,1\n2,maybe\n", "a.csv:2: 'maybe' is not a number"),
+        ("a.csv", "1,1\n2,0.5\n", "a membership is 0.5; 1 is in, 0 or -1 is out"),
         ("a.csv", "1,nan\n", "a membership is nan"),
         ("a.csv", "score,member\n", "holds no scores"),
         ("a.npz", "no", "not an .npz file"),
@@ -43,22 +43,22 @@ def test_every_format(tmp_path: Path) -> None:
 def test_what_is_no_canary(tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(ScoresError, match=message):
-        read_canaries(tmp_path / name)
+        read_members(tmp_path / name)
 
 
 def test_what_is_not_there_or_not_whole(tmp_path: Path) -> None:
     with pytest.raises(ScoresError, match="no such file"):
-        read_canaries(tmp_path / "gone.npz")
+        read_members(tmp_path / "gone.npz")
     np.savez(tmp_path / "a.npz", scores=SCORES)
     with pytest.raises(ScoresError, match="say which column with --member: there are scores"):
-        read_canaries(tmp_path / "a.npz")
+        read_members(tmp_path / "a.npz")
     np.save(tmp_path / "a.npy", np.zeros((3, 3)))
     with pytest.raises(ScoresError, match="say which column with --column: there are 3, counted"):
-        read_canaries(tmp_path / "a.npy")
+        read_members(tmp_path / "a.npy")
     objects: Any = np.array([{}], object)
     np.savez(tmp_path / "b.npz", scores=objects, members=objects)
     with pytest.raises(ScoresError, match=r"not an \.npz file of plain arrays"):
-        read_canaries(tmp_path / "b.npz")
+        read_members(tmp_path / "b.npz")
 
 
 def test_lengths_and_kinds() -> None:
@@ -76,7 +76,7 @@ TABLE = "id;p in;Score;note\nr1;1;0.5;a b\nr2;0;-1;\nr3;1;nan;x\n"
 def test_columns_of_a_larger_table(tmp_path: Path, column: str | None, member: str) -> None:
     for separator in ";,\t":
         (tmp_path / "t.csv").write_text(TABLE.replace(";", separator))
-        scores, members = read_members(tmp_path / "t.csv", column, member)
+        scores, members, _ = read_members(tmp_path / "t.csv", column, member)
         assert np.array_equal(scores, SCORES, equal_nan=True)
         assert members.tolist() == MEMBERS.tolist()
 
@@ -115,13 +115,62 @@ def test_arrays_with_one_column_and_with_names(tmp_path: Path) -> None:
     named["score"], named["member"] = SCORES, MEMBERS
     np.save(tmp_path / "a.npy", named)
     for name in ("a.npz", "a.npy"):
-        scores, members = read_members(tmp_path / name)
+        scores, members, _ = read_members(tmp_path / name)
         assert np.array_equal(scores, SCORES, equal_nan=True)
         assert members.tolist() == MEMBERS.tolist()
 
 
 def test_decisions_stay_decisions(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("score,member\ntrue,1\nFalse,0\n")
-    scores, _ = read_members(tmp_path / "t.csv")
+    scores, members, _ = read_members(tmp_path / "t.csv")
     assert scores.dtype == np.bool_
-    assert read_canaries(tmp_path / "t.csv").scores.tolist() == [1.0, 0.0]
+    assert as_canaries(scores, members, "t").scores.tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("t.csv", "id,label,mia_score,is_member\n0,7,0.5,in\n1,3,-1,OUT\n2,0,nan,in\n"),
+        ("t.csv", "Label,Loss\n1,0.5\n-1,-1\n1,nan\n"),
+        ("t.csv", "other,score\nmember,0.5\nnon-member,-1\nmember,nan\n"),
+        ("t.csv", "0.5,train\n-1,test\nnan,train\n"),
+        ("t.jsonl", '{"score": 0.5, "membership": true, "more": null}\n\n'
+         '{"membership": 0, "score": -1, "more": [1]}\n'
+         '{"score": NaN, "membership": "yes", "more": "x"}\n'),
+        ("t.jsonl", '{"a": "0.5", "b": 1}\n{"a": -1, "b": -1}\n{"a": "nan", "b": 1}'),
+    ],
+)  # fmt: skip
+def test_names_and_words_in_common_use(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    found = read_members(tmp_path / name)
+    assert np.array_equal(found.values, SCORES, equal_nan=True)
+    assert found.members is not None
+    assert found.members.tolist() == MEMBERS.tolist()
+    assert found.is_loss is ("Loss" in text)
+
+
+def test_memberships_in_words_of_an_archive(tmp_path: Path) -> None:
+    np.savez(tmp_path / "w.npz", loss=SCORES, label=np.array(["in", "out", "in"]))
+    found = read_members(tmp_path / "w.npz")
+    assert (found.members.tolist(), found.is_loss) == (MEMBERS.tolist(), True)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("t.csv", "score,loss,member\n1,2,1\n", "with --column: score, loss are both usual"),
+        ("t.csv", "score,member,is_member\n1,1,1\n", "with --member: member, is_member are both"),
+        ("t.csv", "score,member\n1,2\n3,-1\n", "a membership is 2; 1 is in, 0 or -1 is out"),
+        ("t.csv", "score,member\nhigh,1\n", "t.csv:2: 'high' is not a number"),
+        ("t.jsonl", '{"score": 1}\n[1]\n', "t.jsonl:2: not an object, such as"),
+        ("t.jsonl", '{"score": 1, "member": 1}\n{"score": 1}\n', "t.jsonl:2: other keys than"),
+        ("t.jsonl", '{"score": null, "member": 1}', "t.jsonl:1: nothing; if a score is missing"),
+        ("t.jsonl", '{"score": [1], "member": 1}', "is not a number"),
+        ("t.jsonl", "\n" + "[" * 100_000, "t.jsonl:2: not JSON"),
+        ("t.jsonl", "", "there is none"),
+    ],
+)
+def test_what_is_ambiguous_or_no_number(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ScoresError, match=message):
+        read_members(tmp_path / name)

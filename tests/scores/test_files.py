@@ -35,7 +35,7 @@ def same(found: Any, expected: Any) -> None:
 )
 def test_npy(values: Any, tmp_path: Path) -> None:
     np.save(tmp_path / "s.npy", values)
-    found = read_scores(tmp_path / "s.npy")
+    found = read_scores(tmp_path / "s.npy").values
     same(found, values)
     assert not found.flags.owndata  # mapped, not loaded
 
@@ -65,13 +65,13 @@ def test_csv_gives_back_what_was_written(
     text = "\n".join(map(repr, values.tolist()))
     for name, content in (("a", text), ("b", f"score\r\n{text}\n\n"), ("c", f"﻿{text}\n")):
         (directory / f"{name}.csv").write_text(content, encoding="utf-8")
-        same(read_scores(directory / f"{name}.csv"), values)
+        same(read_scores(directory / f"{name}.csv").values, values)
 
 
 @pytest.mark.parametrize("text", ["True\nfalse\n", 'decided\n"true"\nFALSE'])
 def test_csv_of_decisions(text: str, tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text(text)
-    same(read_scores(tmp_path / "s.csv"), np.array([True, False]))
+    same(read_scores(tmp_path / "s.csv").values, np.array([True, False]))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_csv_of_decisions(text: str, tmp_path: Path) -> None:
     [
         ("gone.npy", None, "no such file"),
         ("gone.csv", None, "no such file"),
-        ("s.txt", "1", "reads scores from .csv, .parquet, .npz, .npy"),
+        ("s.txt", "1", "reads scores from .csv, .jsonl, .parquet, .npz, .npy"),
         ("s.npy", "no array", "not an .npy file"),
         ("s.npy", np.zeros((2, 3)), "say which column with --column: there are 3, counted from 1"),
         ("s.npy", np.float64(3), "this has ()"),
@@ -179,7 +179,7 @@ def test_parquet(
         with pytest.raises(ScoresError, match=outcome):
             read_scores(path)
     else:
-        same(read_scores(path), outcome)
+        same(read_scores(path).values, outcome)
 
 
 class _Columns:
@@ -234,14 +234,14 @@ def test_a_pipe_is_not_waited_for(ending: str, tmp_path: Path) -> None:
 
 def test_one_column_of_several(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("id,loss\na,1\nb,2\n")
-    assert read_scores(tmp_path / "t.csv", "loss").tolist() == [1.0, 2.0]
+    assert read_scores(tmp_path / "t.csv", "loss").values.tolist() == [1.0, 2.0]
     np.savez(tmp_path / "one.npz", anything=np.array([[1.0], [2.0]]))
-    assert read_scores(tmp_path / "one.npz").tolist() == [1.0, 2.0]
+    assert read_scores(tmp_path / "one.npz").values.tolist() == [1.0, 2.0]
     np.savez(tmp_path / "two.npz", a=[1.0], b=[2.0])
     with pytest.raises(ScoresError, match="say which column with --column: there are a, b"):
         read_scores(tmp_path / "two.npz")
-    assert read_scores(tmp_path / "two.npz", "b").tolist() == [2.0]
+    assert read_scores(tmp_path / "two.npz", "b").values.tolist() == [2.0]
     (tmp_path / "usual.csv").write_text("id,Score\na,1\nb,2\n")
-    assert read_scores(tmp_path / "usual.csv").tolist() == [1.0, 2.0]
+    assert read_scores(tmp_path / "usual.csv").values.tolist() == [1.0, 2.0]
     np.save(tmp_path / "s.npy", np.zeros((3, 1), np.float32))
-    same(read_scores(tmp_path / "s.npy"), np.zeros(3, np.float32))
+    same(read_scores(tmp_path / "s.npy").values, np.zeros(3, np.float32))

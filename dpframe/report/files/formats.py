@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpframe.builtin import dpframe_reports
 from dpframe.common import files
 from dpframe.errors import OutputError
+from dpframe.report.files import scores
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,41 +18,49 @@ if TYPE_CHECKING:
     from dpframe.results.model import Record
 
 
-def report_as(suffix: str, record: Record) -> str:
-    """A report as text.
+def report_as(suffix: str, record: Record | Mapping[str, Any]) -> str:
+    """Return a report as text.
 
     Args:
         suffix: of a built-in format, or of one that a plugin provides.
-        record: of a run.
+        record: of a run, or the answer about scores made elsewhere.
 
     Raises:
         OutputError: there is no such report, or what it needs is not installed.
     """
+    if isinstance(record, Mapping):
+        return scores.document(record, suffix)
     return _writer(suffix, f"a report as {suffix}")(record)
 
 
-def check(path: Path) -> None:
-    """Finds out, before a long run, whether its report could be written.
+def check(path: Path, *, of_scores: bool = False) -> None:
+    """Find out, before a long run, if its report could be written.
 
     Raises:
         OutputError: as `write`.
     """
-    _writer(path.suffix, str(path))
+    if of_scores:
+        scores.check(path.suffix)
+    else:
+        _writer(path.suffix, str(path))
     _prepare(path)
 
 
-def write(record: Record, path: Path) -> None:
-    """Writes a report; the file is never half there.
+def write(record: Record | Mapping[str, Any], path: Path) -> None:
+    """Write a report; the file is never half there.
 
     Args:
-        record: of a run.
+        record: of a run, or the answer about scores made elsewhere.
         path: its suffix says which report; folders are made.
 
     Raises:
         OutputError: no report has this suffix, what it needs is not installed, or the file cannot
             be written.
     """
-    text = _writer(path.suffix, str(path))(record)
+    if isinstance(record, Mapping):
+        text = scores.document(record, path.suffix)
+    else:
+        text = _writer(path.suffix, str(path))(record)
     target = _prepare(path)
     try:
         files.replace(target, text)

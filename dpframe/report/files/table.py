@@ -26,11 +26,12 @@ def document(record: Record) -> str:
     rows.writerow(map(_text, head))
     for cell in record.cells:
         found = row(cell)
-        rows.writerow([_field(found.get(column)) for column in head])
+        rows.writerow([field(found.get(column)) for column in head])
     return out.getvalue()
 
 
-def _field(value: Any) -> str:
+def field(value: Any) -> str:
+    """Write a value of a record as a field of the table."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dpframe.report import words
+from dpframe.report import scores, words
+from dpframe.report.scores import ONE_RUN
 from dpframe.report.terminal import plots
 from dpframe.report.terminal.comparison import Notes, Ranked, limits, ranking
 from dpframe.report.terminal.ink import STYLE, Ink, print_fitted
@@ -21,12 +21,6 @@ from dpframe.report.words import SYMBOL, WORDS, plural
 
 Row = dict[str, Any]
 
-ONE_RUN = "score-one-run"
-"""The kind of answer about canaries, whose bounds hold together."""
-DEFAULT = "order-statistics"
-"""The estimator of the headline, named before any scores are seen."""
-LOW_RATES = (0.01, 0.001)
-"""False-positive rates at which the headline names the true-positive rate."""
 ROOM = 50
 """Least columns of a plot."""
 SIZE = (78, 14)
@@ -53,10 +47,19 @@ def render_scores(
     """
     ink, notes = Ink.of(console), Notes()
     rows = [row for row in found["rows"] if row["status"] == "ok"]
-    certified = [row for row in rows if row["estimate"]["certified"]]
+    certified = scores.certified_rows(found)
     shown = rows if estimates or every or not certified else certified
-    for line in (*_headline(found, certified, ink), *_sources(found, ink)):
-        console.print(line)
+    styles = {
+        scores.conclusion(found): STYLE["violated"] if found["refuted"] else "",
+        scores.best(found): "bold",
+    }
+    for line in scores.headline(found):
+        console.print(ink.text(line, styles.get(line, "")))
+    if warning := scores.reversal(found):
+        console.print(ink.text(warning, STYLE["failed"]))
+    for line in scores.sources(found):
+        console.print(ink.text(line))
+    console.print(ink.text(scores.terms(found), "dim"))
     if shown:
         draw = _canaries_table if found["kind"] == ONE_RUN else _table
         console.print()
@@ -67,99 +70,6 @@ def render_scores(
     if every:
         for line in _curves(found, certified, ink, console.width):
             console.print(line)
-
-
-# The answer.
-
-
-def _headline(found: dict[str, Any], certified: list[Row], ink: Ink) -> Iterator[Text]:
-    if found["refuted"] is not None and found["kind"] != ONE_RUN:
-        yield _conclusion(found, ink)
-    if certified:
-        yield ink.text(_best(found, certified), "bold")
-    if rates := _rates(found["scores"]["roc"]):
-        yield ink.text(rates)
-
-
-def _best(found: dict[str, Any], certified: list[Row]) -> str:
-    """State one bound that holds with the confidence beside it.
-
-    Bounds on canaries hold together, so it is the largest. Of others it is the only one, or that
-    of the default estimator, or the largest, which pays for the choice.
-    """
-    confidence, rows = found["audit"]["confidence"], certified
-    if found["kind"] == ONE_RUN:
-        best = max(certified, key=lambda row: _number(row["bounds"][0]["epsilon_lower"]))
-        lower, delta = (best["bounds"][0][key] for key in ("epsilon_lower", "delta"))
-    else:
-        rows = [row for row in certified if row["estimator"]["use"] == DEFAULT] or certified
-        best = max(rows, key=lambda row: _number(row["estimate"]["epsilon_lower"]))
-        lower, delta = best["estimate"]["epsilon_lower"], found["audit"]["delta"]
-        confidence = 1 - len(rows) * (1 - confidence)
-    if confidence <= 0:
-        return "No bound can be named: so many were looked at that none holds for certain."
-    return (
-        f"ε {BOUND} {words.lower(_number(lower))} at δ = {words.setting(delta)}, "
-        f"{words.percent(confidence)} ({best['estimator']['label']})"
-    )
-
-
-def _number(value: Any) -> float:
-    return words.number(value) or 0.0
-
-
-def _rates(roc: list[list[float]]) -> str:
-    """Write the area under the ROC and the true-positive rates at low false-positive rates."""
-    if not roc:
-        return ""
-    area = sum((x1 - x0) * (y0 + y1) / 2 for (x0, y0), (x1, y1) in itertools.pairwise(roc))
-    reached = [max(y for x, y in roc if x <= low) for low in LOW_RATES]
-    shares = (
-        f"{100 * y:.3g} % at FPR {words.setting(100 * low)} %"
-        for y, low in zip(reached, LOW_RATES, strict=True)
-    )
-    return f"AUC {area:.3f} · TPR {', '.join(shares)}"
-
-
-def _conclusion(found: dict[str, Any], ink: Ink) -> Text:
-    tests = sum(row["p_value"] is not None or row["status"] == "failed" for row in found["rows"])
-    paid = f", which pays for {tests} estimators (Bonferroni)" if tests > 1 else ""
-    how = f"refuted at {words.percent(found['audit']['confidence'])} confidence{paid}."
-    if found["refuted"]:
-        return ink.text(f"{SYMBOL['violated']} The claim is {how}", STYLE["violated"])
-    return ink.text(f"{SYMBOL['consistent']} The claim is not {how}")
-
-
-def _sources(found: dict[str, Any], ink: Ink) -> Iterator[Text]:
-    """Name the scores, the claim and the confidence."""
-    scores, audit, claim = found["scores"], found["audit"], found["claim"]
-    if found["kind"] == ONE_RUN:
-        yield ink.text(
-            f"{scores['name']}: {words.quantity(scores['canaries'])} canaries of one run, "
-            f"{words.quantity(scores['members'])} of them members"
-            f"{_lacking(scores['nan'], 'scores NaN')}"
-        )
-    else:
-        for key, name in (("in", "D′, the record in"), ("out", "D, the record out")):
-            side = scores[key]
-            kind = "decisions" if side["type"] == "bool" else "scores"
-            amount = f"{words.quantity(side['scores'])} {kind}"
-            lacking = _lacking(side["nan"], "of them NaN")
-            yield ink.text(f"{side['name']}: {amount}{lacking} ({name})")
-    claimed = ""
-    if claim is not None:
-        epsilon = words.point(words.number(claim["epsilon"]))
-        claimed = f" · claimed ε {epsilon} at δ = {words.setting(claim['delta'])}"
-    sure = words.percent(audit["confidence"])
-    how = f"all bounds together at {sure}"
-    if found["kind"] != ONE_RUN:
-        how = f"each bound alone at {sure} (multiplicity none)"
-        claimed = claimed or f" at δ = {words.setting(audit['delta'])}"
-    yield ink.text(f"ε in nats{claimed} · {how}", "dim")
-
-
-def _lacking(number: int, text: str) -> str:
-    return f", {words.quantity(number)} {text}" if number else ""
 
 
 # A line for each estimator.
@@ -240,14 +150,10 @@ def _remarks(
     yield from _notes(shown, remarks, ink)
     if found["kind"] != ONE_RUN:
         yield from _alone(found, certified, ink)
-    if found["claim"] is not None and found["refuted"] is None:
-        # It must not look as if the claim had held.
-        yield ink.text(
-            "! The claim was not tested: no estimator that was asked can test it on these scores.",
-            STYLE["failed"],
-        )
+    if warning := scores.untested(found):
+        yield ink.text(warning, STYLE["failed"])
     if certified:
-        yield ink.text(_meaning(found))
+        yield ink.text(scores.meaning(found))
     for row in found["rows"]:
         if row["status"] == "failed":
             label = row["estimator"]["label"]
@@ -278,33 +184,12 @@ def _notes(rows: list[Row], every: bool, ink: Ink) -> Iterator[Text]:
 
 def _alone(found: dict[str, Any], certified: list[Row], ink: Ink) -> Iterator[Text]:
     """Warn that bounds hold alone, and explain the sign of lines that refute the claim."""
-    confidence, count = found["audit"]["confidence"], len(certified)
-    if count > 1:
-        together = 1 - count * (1 - confidence)
-        sure = f"with {words.percent(together)}" if together > 0 else "with no confidence at all"
-        yield ink.text(
-            f"! Not adjusted for {count} bounds: each holds alone at "
-            f"{words.percent(confidence)}. The best of them, picked now, holds {sure}; name one "
-            "estimator beforehand instead (--estimator).",
-            STYLE["failed"],
-        )
+    if warning := scores.unadjusted(found):
+        yield ink.text(warning, STYLE["failed"])
     if any(_entry(row, found).refutes for row in certified):
         yield ink.text(
             f"{SYMBOL['violated']} a line that refutes the claim, taken alone", STYLE["violated"]
         )
-
-
-def _meaning(found: dict[str, Any]) -> str:
-    if found["kind"] == ONE_RUN:
-        return (
-            "A bound limits the loss of the whole run from below, if each canary was in by a fair "
-            "coin of its own. What so many canaries can show is limited by their number, however "
-            "large the loss is. No number here says that a mechanism is private."
-        )
-    return (
-        "A bound limits the loss from below: these scores show at least so much. No number "
-        "here says that a mechanism is private; other scores may show more."
-    )
 
 
 # The curves.
@@ -318,7 +203,7 @@ def _curves(found: dict[str, Any], certified: list[Row], ink: Ink, width: int) -
     sign = ink.plain("●"), STYLE["violated"] if found["refuted"] else "bold"
     points: list[plots.Point] = []
     if certified and found["kind"] != ONE_RUN:
-        best = max(certified, key=lambda row: _number(row["estimate"]["epsilon_lower"]))
+        best = max(certified, key=lambda row: words.number(row["estimate"]["epsilon_lower"]) or 0.0)
         points = plots.useful(best["estimate"]["tradeoff"])
     if points:
         claim = found["claim"]

@@ -88,7 +88,8 @@ def test_canaries_of_a_trained_model_leave_a_trace():
     mechanism = OneRunDPSGD.from_params({**params, "noise_multiplier": 1e-3}).resolve(pair)
     scores, members = released(mechanism, pair.d0, 10)
     for own, told in ((True, members), (False, np.roll(members, 1, axis=0))):
-        found = dpframe.score_one_run(scores.ravel(), told.ravel(), estimators=["one-run"])
+        asked = {"estimators": ["one-run"], "lower_is_member": False}
+        found = dpframe.score_one_run(scores.ravel(), told.ravel(), **asked)
         (bound,) = found["rows"][0]["bounds"]
         assert (bound["epsilon_lower"] > 0.4) == own
 

@@ -1,0 +1,180 @@
+"""The answer about scores made elsewhere, in sentences."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dpframe.report import words
+from dpframe.report.words import SYMBOL
+
+Found = Mapping[str, Any]
+Row = dict[str, Any]
+
+ONE_RUN = "score-one-run"
+"""The kind of answer about canaries, whose bounds hold together."""
+DEFAULT = "order-statistics"
+"""The estimator of the headline, named before any scores are seen."""
+LOW_RATES = (0.01, 0.001)
+"""False-positive rates at which the headline names the true-positive rate."""
+
+
+def certified_rows(found: Found) -> list[Row]:
+    """Return the rows of estimators that certify a bound."""
+    return [row for row in found["rows"] if row["status"] == "ok" and row["estimate"]["certified"]]
+
+
+def headline(found: Found) -> list[str]:
+    """Return the answer: what became of the claim, one bound, and the rates of thresholds."""
+    return [line for line in (conclusion(found), best(found), rates(found)) if line]
+
+
+def conclusion(found: Found) -> str:
+    """Say if the claim is refuted; empty if nothing tested one."""
+    if found["refuted"] is None:
+        return ""
+    tests = sum(row["p_value"] is not None or row["status"] == "failed" for row in found["rows"])
+    paid = f", which pays for {tests} estimators (Bonferroni)" if tests > 1 else ""
+    if found["kind"] == ONE_RUN:  # each line has a verdict, which may be inconclusive
+        paid = ""
+        if not found["refuted"]:
+            return ""
+    verdict, word = ("violated", "") if found["refuted"] else ("consistent", "not ")
+    sure = words.percent(found["audit"]["confidence"])
+    return f"{SYMBOL[verdict]} The claim is {word}refuted at {sure} confidence{paid}."
+
+
+def best(found: Found) -> str:
+    """State one bound that holds with the confidence beside it; empty if there is none.
+
+    Bounds on canaries hold together, so it is the largest. Of others it is the only one, or that
+    of the default estimator, or the largest, which pays for the choice.
+    """
+    rows, confidence = certified_rows(found), found["audit"]["confidence"]
+    if not rows:
+        return ""
+    if found["kind"] == ONE_RUN:
+        top = max(rows, key=lambda row: _number(row["bounds"][0]["epsilon_lower"]))
+        lower, delta = (top["bounds"][0][key] for key in ("epsilon_lower", "delta"))
+    else:
+        rows = [row for row in rows if row["estimator"]["use"] == DEFAULT] or rows
+        top = max(rows, key=lambda row: _number(row["estimate"]["epsilon_lower"]))
+        lower, delta = top["estimate"]["epsilon_lower"], found["audit"]["delta"]
+        confidence = 1 - len(rows) * (1 - confidence)
+    if confidence <= 0:
+        return "No bound can be named: so many were looked at that none holds for certain."
+    return (
+        f"ε ≥ {words.lower(words.number(lower))} at δ = {words.setting(delta)}, "
+        f"{words.percent(confidence)} ({top['estimator']['label']})"
+    )
+
+
+def _number(value: Any) -> float:
+    return words.number(value) or 0.0
+
+
+def rates(found: Found) -> str:
+    """Write the area under the ROC and the true-positive rates at low false-positive rates."""
+    roc = found["scores"]["roc"]
+    if not roc:
+        return ""
+    area = sum((x1 - x0) * (y0 + y1) / 2 for (x0, y0), (x1, y1) in itertools.pairwise(roc))
+    reached = [max(y for x, y in roc if x <= low) for low in LOW_RATES]
+    shares = (
+        f"{100 * y:.3g} % at FPR {words.setting(100 * low)} %"
+        for y, low in zip(reached, LOW_RATES, strict=True)
+    )
+    of = " (of the reversed scores)" if _direction(found).get("drawn_reversed") else ""
+    return f"AUC {area:.3f} · TPR {', '.join(shares)}{of}"
+
+
+def _direction(found: Found) -> Found:
+    return found["scores"].get("direction") or {}  # old answers have none
+
+
+def reversal(found: Found) -> str:
+    """Warn of scores that are lower with the record; empty if none were noticed."""
+    direction = _direction(found)
+    if not direction.get("reversed"):
+        return ""
+    return (
+        "! The scores are lower with the record than without: a test of "
+        f"{words.quantity(sum(direction['set_aside']))} scores that no bound uses shows it (it "
+        f"errs with probability below {100 * direction['level']:g} %). If lower means the record, "
+        "as with losses, add --lower-is-member."
+    )
+
+
+def untested(found: Found) -> str:
+    """Warn that nothing tested the claim: it must not look as if it had held."""
+    if found["claim"] is None or found["refuted"] is not None:
+        return ""
+    return "! The claim was not tested: no estimator that was asked can test it on these scores."
+
+
+def unadjusted(found: Found) -> str:
+    """Warn that each of several bounds holds alone."""
+    confidence, count = found["audit"]["confidence"], len(certified_rows(found))
+    if count < 2 or found["kind"] == ONE_RUN:
+        return ""
+    together = 1 - count * (1 - confidence)
+    sure = f"with {words.percent(together)}" if together > 0 else "with no confidence at all"
+    return (
+        f"! Not adjusted for {count} bounds: each holds alone at {words.percent(confidence)}. The "
+        f"best of them, picked now, holds {sure}; name one estimator beforehand instead "
+        "(--estimator)."
+    )
+
+
+def sources(found: Found) -> Iterator[str]:
+    """Name the scores and their direction."""
+    scores, direction = found["scores"], _direction(found)
+    if found["kind"] == ONE_RUN:
+        yield (
+            f"{scores['name']}: {words.quantity(scores['canaries'])} canaries of one run, "
+            f"{words.quantity(scores['members'])} of them members"
+            f"{_lacking(scores['nan'], 'scores NaN')}"
+        )
+    else:
+        for key, name in (("in", "D′, the record in"), ("out", "D, the record out")):
+            side = scores[key]
+            kind = "decisions" if side["type"] == "bool" else "scores"
+            amount = f"{words.quantity(side['scores'])} {kind}"
+            yield f"{side['name']}: {amount}{_lacking(side['nan'], 'of them NaN')} ({name})"
+    if direction.get("lower_is_member"):
+        yield "Lower scores mean the record, so they are negated."
+    if aside := sum(direction.get("set_aside", ())):
+        yield f"{words.quantity(aside)} of them set aside to test the direction; no bound uses them"
+
+
+def _lacking(number: int, text: str) -> str:
+    return f", {words.quantity(number)} {text}" if number else ""
+
+
+def terms(found: Found) -> str:
+    """Name the claim, the δ and the confidence."""
+    audit, claim = found["audit"], found["claim"]
+    claimed, sure = "", words.percent(audit["confidence"])
+    if claim is not None:
+        epsilon = words.point(words.number(claim["epsilon"]))
+        claimed = f" · claimed ε {epsilon} at δ = {words.setting(claim['delta'])}"
+    how = f"all bounds together at {sure}"
+    if found["kind"] != ONE_RUN:
+        how = f"each bound alone at {sure} (multiplicity none)"
+        claimed = claimed or f" at δ = {words.setting(audit['delta'])}"
+    return f"ε in nats{claimed} · {how}"
+
+
+def meaning(found: Found) -> str:
+    """Return the limits of the numbers."""
+    if found["kind"] == ONE_RUN:
+        return (
+            "A bound limits the loss of the whole run from below, if each canary was in by a fair "
+            "coin of its own. What so many canaries can show is limited by their number, however "
+            "large the loss is. No number here says that a mechanism is private."
+        )
+    return (
+        "A bound limits the loss from below: these scores show at least so much. No number "
+        "here says that a mechanism is private; other scores may show more."
+    )
