@@ -145,7 +145,7 @@ def sources(found: Found) -> Iterator[str]:
     if direction.get("lower_is_member"):
         yield "Lower scores mean the record, so they are negated."
     if aside := sum(direction.get("set_aside", ())):
-        yield f"{words.quantity(aside)} of them set aside: they test the direction and bound nothing"
+        yield f"{words.quantity(aside)} of them set aside: they test the direction, not ε"
 
 
 def _lacking(number: int, text: str) -> str:
