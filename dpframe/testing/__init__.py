@@ -8,6 +8,7 @@ version of dpframe, because nothing here depends on the time.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from dpframe.interfaces.attack import Attack
@@ -60,7 +61,8 @@ def check_attack(
 
     Args:
         attack: an instance or a class.
-        mechanism: one that leaks much; default: `laplace` with ε = 8.
+        mechanism: one that leaks much; default: `laplace` with ε = 8, or a noisy index if the
+            attack raises on numbers.
         pair: the datasets; default: `zeros-ones` with two coordinates, or with one for an attack
             on single numbers.
 
@@ -139,18 +141,26 @@ def examined(
     if subject.kind == "estimator":
         return examine(estimators.Asked(subject), estimators.trials())
     if subject.kind == "mechanism":
-        return examine(_played(subject, pair or _datasets(2)), mechanisms.trials())
-    leak = mechanism or _leak()
-    playing = [
-        attacks.Playing(subject, _played(leak, datasets))
-        for datasets in ([pair] if pair is not None else map(_datasets, DIMS))
+        found = examine(_played(subject, pair or _datasets(2)), mechanisms.trials())
+        return found if pair else _with_hint(found, "--set pair.use=…")
+    # Without a named target: vectors, single numbers, and indices.
+    leaks = [(mechanism, dim) for dim in (2, 1)] if mechanism else [(_leak(), 2), (_leak(), 1)]
+    leaks += [] if mechanism else [(attacks.NoisyIndex(), 1)]
+    playing = [attacks.Playing(subject, _played(leak, pair or _datasets(n))) for leak, n in leaks]
+    suited = (one for one in playing if one.is_possible())
+    found = examine(next(suited, playing[0]), attacks.trials())
+    named = mechanism and pair
+    return found if named else _with_hint(found, "--set mechanism.use=… --set pair.use=…")
+
+
+def _with_hint(findings: list[Finding], options: str) -> list[Finding]:
+    """Add to the first broken promise how to name what the plugin is tried with."""
+    broken = [found for found in findings if found.result == "broken"]
+    hint = f"; if it needs other data, name them: dpframe check --plugin NAME {options}"
+    return [
+        dataclasses.replace(one, detail=one.detail + hint) if one in broken[:1] else one
+        for one in findings
     ]
-    suited = (one for one in playing if subject.unsuited(one.target) is None)
-    return examine(next(suited, playing[0]), attacks.trials())
-
-
-# Coordinates of the outputs that attacks are tried on, unless somebody names the target.
-DIMS = (2, 1)
 
 
 def _played(mechanism: Any, pair: Pair) -> mechanisms.Played:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from typing import Any
@@ -10,15 +11,24 @@ import jax
 import numpy as np
 from scipy.special import log_ndtr
 
-from dpframe.common.types import HostArray, Tree
+from dpframe.common.types import Array, HostArray, Key, Tree
 from dpframe.engine.sanity import check_rows_alone
 from dpframe.engine.trace import check_scores, unstacked
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack, Target
+from dpframe.interfaces.mechanism import Mechanism
 from dpframe.testing import plugins
 from dpframe.testing import plugins as laws
 from dpframe.testing.mechanisms import CALLS, DTYPE, ROWS, Played
 from dpframe.testing.plugins import LeftOut, Trial
+
+
+class NoisyIndex(Mechanism, name="noisy-index"):
+    """An index from 0 to 3, with exponential noise in favour of 0 on D and of 3 on D′."""
+
+    def sample(self, key: Key, data: Array, n: int) -> Array:
+        scores = jax.numpy.arange(4) * (2 * data.ravel()[0] - 1)
+        return jax.random.categorical(key, 2 * scores, shape=(n, 1))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +43,12 @@ class Playing:
         """The target that the attack is fitted to."""
         dims = self.played.calls[0][0].shape[1:]
         return Target(self.played.mechanism, self.played.pair, dims)
+
+    def is_possible(self) -> bool:
+        """True if the attack says that it suits the target, and learns and scores without error."""
+        with contextlib.suppress(Exception):
+            return self.attack.unsuited(self.target) is None and bool(self.scores)
+        return False
 
     @functools.cached_property
     def halves(self) -> tuple[tuple[HostArray, HostArray], tuple[HostArray, HostArray]]:

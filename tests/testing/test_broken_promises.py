@@ -27,7 +27,14 @@ from dpframe import (
 )
 from dpframe.builtin.mechanisms.laplace import Laplace
 from dpframe.builtin.pairs.pairs import ZerosOnes
-from dpframe.testing import NotKeptError, attacks, check_mechanism, check_pair, estimators
+from dpframe.testing import (
+    NotKeptError,
+    attacks,
+    check_attack,
+    check_mechanism,
+    check_pair,
+    estimators,
+)
 from dpframe.testing import mechanisms as of_mechanisms
 from dpframe.testing import neighbourhoods as pairs
 from dpframe.testing.plugins import examine
@@ -326,6 +333,36 @@ def test_an_attack_that_does_not_suit_its_target_is_not_played() -> None:
     assert broken.promise == "suits the target"
     assert "it wants peace" in broken.detail
     assert sum(one.result == "left out" for one in found) == len(attacks.TRIALS) - 1
+
+
+class OfIndices(Attack, name="of-indices"):
+    """Looks an index up in a table of ratios; raises on other numbers."""
+
+    gives = "score"
+    sign: float = 1.0
+    """Of the scores."""
+
+    def fit(self, key: Any, target: Any, train: Any) -> Any:
+        zero, one = (np.bincount(outputs.ravel(), minlength=4) + 1 for outputs in train)
+        return np.float32(self.sign * np.log(one / zero))
+
+    def score(self, state: Any, outputs: Any) -> Any:
+        return state[outputs.ravel()]
+
+
+def test_an_attack_on_indices_is_tried_on_indices() -> None:
+    found = {one.promise: one.result for one in check_attack(OfIndices)}
+    assert found.pop("scores NaN, infinities and other extremes") in ("kept", "left out")
+    assert set(found.values()) == {"kept"}
+
+
+def test_a_broken_promise_names_the_options_for_other_data() -> None:
+    options = r"--set mechanism.use=… --set pair.use=…"
+    with pytest.raises(NotKeptError, match=f"larger scores must mean D′.*{options}"):
+        check_attack(OfIndices(sign=-1.0))
+    with pytest.raises(NotKeptError) as raised:
+        check_attack(Reversed(), Laplace(epsilon=8.0), ZerosOnes(dim=2))
+    assert options not in str(raised.value)
 
 
 # Estimators: Clopper-Pearson limits of decisions, with one thing wrong.
