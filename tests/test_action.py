@@ -40,6 +40,36 @@ def audit(folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_it_installs_what_the_workflow_names_as_one_requirement(tmp_path: Path) -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    (step,) = (step for step in action["runs"]["steps"] if step["name"] == "Install")
+    assert step["env"] == {"INSTALL": "${{ inputs.install }}"}
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
+    python.chmod(0o755)
+    env = os.environ | {
+        "PATH": f"{tmp_path}:/usr/bin:/bin",
+        "INSTALL": "dpframe[all] @ file:///a b",
+    }
+    words = ["bash", "-c", step["run"]]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout == "-m|pip|install|--quiet|dpframe[all] @ file:///a b|"
+
+
+def test_every_input_is_used_and_every_step_has_a_name() -> None:
+    text = (ROOT / "action.yml").read_text()
+    action = yaml.safe_load(text)
+    for name in action["inputs"]:
+        assert f"inputs.{name}" in text.partition("runs:")[2], name
+    for step in action["runs"]["steps"]:
+        assert step["name"]
+        assert ("run" in step) != ("uses" in step)
+        assert step.get("shell", "bash") == "bash"
+        assert "${{" not in step.get("run", ""), (
+            "an input could end the command: hand it over in env"
+        )
+
+
 def test_a_violated_claim_fails_the_job_and_shows_in_its_summary(tmp_path: Path) -> None:
     (tmp_path / "claims.toml").write_text(SPEC)
     done = audit(tmp_path, spec="claims.toml", arguments="--fresh -q")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import tomli
 import yaml
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.plugin.manager import PluginManager
 from support.pages import ROOT
 
 import dpframe
@@ -22,6 +27,36 @@ def test_the_extra_all_names_extras_that_exist() -> None:
     assert names == set(project["optional-dependencies"]) - {
         "all", "cuda12", "cuda13", "dev", "docs", "report", "test",
     }  # fmt: skip
+
+
+def test_the_metadata_are_complete_and_known() -> None:
+    found = ProjectMetadata(str(ROOT), PluginManager()).core  # checks classifiers and licence
+    assert found.readme_content_type == "text/markdown"
+    assert len(found.description) < 200
+    assert "Development Status :: 3 - Alpha" in found.classifiers
+    minor = found.requires_python.removeprefix(">=")
+    assert f"Programming Language :: Python :: {minor}" in found.classifiers
+    assert any(one.startswith("Operating System :: ") for one in found.classifiers)
+    for extra, needs in found.optional_dependencies.items():
+        for need in needs:
+            named = re.fullmatch(r"dpframe\[(.*)\]", need)
+            assert not named or set(named[1].split(",")) <= set(found.optional_dependencies), extra
+
+
+def test_the_container_installs_this_source_and_leaves_root() -> None:
+    lines = (ROOT / "Containerfile").read_text(encoding="utf-8").splitlines()
+    steps = [line.split(maxsplit=1) for line in lines if line and not line.startswith("#")]
+    names = [name for name, _ in steps]
+    assert set(names) <= {"FROM", "RUN", "COPY", "USER", "WORKDIR", "ENTRYPOINT", "CMD"}
+    assert names[0] == "FROM"
+    assert dict(steps)["USER"] == "dpframe"
+    assert names.index("USER") > max(n for n, name in enumerate(names) if name in ("RUN", "COPY"))
+    for name, words in steps:
+        if name == "COPY":
+            source = next(word for word in words.split() if not word.startswith("--"))
+            assert (ROOT / source).exists()
+        if name in ("ENTRYPOINT", "CMD"):
+            assert json.loads(words)
 
 
 def test_the_picture_of_the_readme_is_small_and_there() -> None:
