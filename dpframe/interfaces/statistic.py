@@ -161,8 +161,9 @@ class BinCounts(Statistic):
         return np.zeros((2, self.edges(layout).shape[0] + 2), np.int32)
 
     def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
-        if isinstance(scores, np.ndarray):  # on the host, where nothing needs to be compiled
-            own = bin_counts(np.asarray(self.edges(layout), scores.dtype), scores[np.asarray(keep)])
+        host: Any = scores
+        if isinstance(host, np.ndarray):  # nothing needs to be compiled
+            own = bin_counts(np.asarray(self.edges(layout), host.dtype), host[np.asarray(keep)])
             return counts + np.where(np.arange(2)[:, None] == dataset, own, 0)
         edges = jnp.asarray(self.edges(layout), scores.dtype)
         bins = jnp.where(jnp.isnan(scores), 0, 1 + _reached(edges, scores))

@@ -10,6 +10,7 @@ from dpframe.report.group import Group
 from dpframe.report.sentences import Kind, outcome
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
 from dpframe.results.model import CellRecord, Record
+from dpframe.results.verdict import saw_nothing
 
 LIMITED = {
     "every event": "any event of its decisions",
@@ -19,6 +20,8 @@ LIMITED = {
 """Upper limits, by `epsilon_upper_of`."""
 NUMBERS = ("claimed ε", "empirical ε", "certified ε ≥", "attack shows ≤", "adjusted p")
 """Titles of `numbers`."""
+BLIND = "saw nothing"
+"""Stands for the bounds of a cell whose attack saw nothing."""
 MOST_NAMED = 5
 """Levels and δ that are listed of an estimator."""
 
@@ -139,11 +142,12 @@ def unexpected(cell: CellRecord) -> str:
 def numbers(cell: CellRecord) -> list[str]:
     """Write the numbers of a cell, in the order of `NUMBERS`."""
     estimate, claim = cell.estimate, cell.claim
+    limit = words.upper(estimate.epsilon_upper) if estimate else "–"
+    shown = (BLIND, "–") if saw_nothing(cell) else (bound(cell), limit)
     return [
         words.brief(claim.epsilon) if claim else "–",
         words.point(estimate.epsilon) if estimate else "–",
-        bound(cell),
-        words.upper(estimate.epsilon_upper) if estimate else "–",
+        *shown,
         "–" if cell.p_adjusted is None else f"{cell.p_adjusted:.2g}",
     ]
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from dpframe.results.model import CellRecord, Record
 from dpframe.stats.joint import bonferroni, holm
 
@@ -215,15 +217,32 @@ SAW_NOTHING = "this attack saw nothing: every score was equal"
 def saw_nothing(cell: CellRecord) -> bool:
     """True if every draw from D and from D′ got the same decision, or the same score.
 
-    A grid whose edges are all one number comes from a pilot in which all scores were equal.
+    All scores fall into one bin then: one of a grid whose edges are all one number, because it
+    comes from a pilot of equal scores, or one that is as narrow as a float.
     """
     name, edges = cell.statistic.get("name"), cell.statistic.get("edges", [])
-    # In a file, edges that are not finite are words.
-    finite = {edge for edge in edges if isinstance(edge, int | float) and math.isfinite(edge)}
-    if not isinstance(cell.counts, list) or not (name == "DecisionCounts" or len(finite) == 1):
+    if not isinstance(cell.counts, list):
         return False
     used = [[place for place, count in enumerate(row) if count] for row in cell.counts]
-    return len(used) == 2 and used[0] == used[1] and len(used[0]) == 1
+    if not (len(used) == 2 and used[0] == used[1] and len(used[0]) == 1):
+        return False
+    # In a file, edges that are not finite are words.
+    numbers = [edge if isinstance(edge, int | float) else math.inf for edge in edges]
+    if name == "DecisionCounts" or len({e for e in numbers if math.isfinite(e)}) == 1:
+        return True
+    (place,) = used[0]
+    return 2 <= place <= len(numbers) and _adjacent(numbers[place - 2], numbers[place - 1])
+
+
+def _adjacent(low: float, high: float) -> bool:
+    """True if no float64, or no float32 in its shortest digits, lies between two numbers."""
+    kind = np.float32 if _digits(low) == low and _digits(high) == high else np.float64
+    return bool(np.nextafter(kind(low), kind(math.inf)) == kind(high))
+
+
+def _digits(value: float) -> float:
+    with np.errstate(over="ignore"):
+        return float(str(np.float32(value)))
 
 
 def exit_code(record: Record | Mapping[str, Any]) -> int:

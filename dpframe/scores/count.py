@@ -109,7 +109,8 @@ def _counted(statistic: Statistic, layout: Tree, scores: tuple[HostArray, HostAr
             padded[: len(part)] = part
             keep = np.arange(rows) < len(part)
             # Bins are counted on the host: a program would take longer to compile.
-            add = type(statistic).update if isinstance(statistic, BinCounts) else update
+            bins = isinstance(statistic, BinCounts)
+            add: Any = type(statistic).update if bins else update
             counts = add(statistic, layout, statistic.zero(layout), np.int32(dataset), padded, keep)
             total = jax.tree.map(lambda old, new: old + np.asarray(new, np.int64), total, counts)
     return total

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from dpframe.report import content
 from dpframe.results.verdict import saw_nothing
 
 
@@ -104,6 +105,15 @@ def test_the_verdict_is_said_first_and_last_and_quick_fits_forty_lines(records, 
         ({"name": "DecisionCounts"}, [[0, 100], [100, 0]], False),
         ({"name": "PilotGrid", "edges": [0.5, "inf", "inf"]}, [[0, 0, 9, 0], [0, 0, 9, 0]], True),
         ({"name": "PilotGrid", "edges": [0.5, 0.7, "inf"]}, [[0, 0, 9, 0], [0, 0, 9, 0]], False),
+        (
+            {"name": "Cuts", "edges": [0, 3.7, 3.7000000000000006, 9.0]},
+            [[0, 0, 0, 9, 0, 0]] * 2,
+            True,
+        ),
+        ({"name": "Cuts", "edges": [0.0, 3.7, 3.7000003, 9.0]}, [[0, 0, 0, 9, 0, 0]] * 2, True),
+        ({"name": "Cuts", "edges": [0.0, 3.7, 3.7000005, 9.0]}, [[0, 0, 0, 9, 0, 0]] * 2, False),
+        ({"name": "Cuts", "edges": [0.0, 3.7, 3.7000003, 9.0]}, [[0, 0, 9, 0, 0, 0]] * 2, False),
+        ({"name": "Cuts", "edges": [0.5, "inf", 1e300]}, [[0, 0, 0, 9, 0]] * 2, False),
         ({"name": "ThresholdCounts", "threshold": 1.0}, [[0, 9], [0, 9]], False),
     ],
 )
@@ -118,6 +128,8 @@ def test_an_attack_that_saw_nothing_is_said_to_and_has_no_limits(
     assert ("≤ ∞" in text) != blind
     typed = records.typed(cell).model_copy(update={"basis": None})
     assert saw_nothing(typed) == blind
+    shown = content.numbers(typed)
+    assert ("saw nothing" in shown) == ("∞" not in shown) == blind
 
 
 def test_nothing_swept_is_one_list(records, show):

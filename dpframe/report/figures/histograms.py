@@ -153,7 +153,8 @@ def _draw_density(ax: Axes, histogram: Histogram) -> None:
     for threshold in histogram.thresholds:
         if places[0] <= threshold <= places[-1]:
             ax.axvline(threshold, **THRESHOLD, zorder=4)
-    ax.set_xlim(places[0], places[-1])
+    if places[0] < places[-1]:  # else all scores are equal
+        ax.set_xlim(places[0], places[-1])
     ax.set_ylim(bottom=0)
 
 

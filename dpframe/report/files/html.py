@@ -28,6 +28,7 @@ from dpframe.report.versions import blocks, versions
 from dpframe.report.words import SYMBOL, WORDS, plural
 from dpframe.results.model import CellRecord, Record
 from dpframe.results.plain import strict
+from dpframe.results.verdict import SAW_NOTHING, saw_nothing
 
 MOST_ROWS = 2_000
 """Rows of the table of all cells."""
@@ -247,10 +248,12 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
     if estimate:
         at = words.setting(estimate.delta)
         yield "Empirical", f"ε = {words.point(estimate.epsilon)} at δ = {at}; no bound"
-        if estimate.epsilon_lower is not None:
+        if saw_nothing(cell):
+            yield "Certified", SAW_NOTHING
+        elif estimate.epsilon_lower is not None:
             level = words.percent(estimate.confidence)
             yield "Certified", f"ε ≥ {content.bound(cell)} with {level} confidence"
-        if estimate.epsilon_upper is not None:
+        if estimate.epsilon_upper is not None and not saw_nothing(cell):
             most = words.upper(estimate.epsilon_upper)
             of = (
                 f", by {content.LIMITED[estimate.epsilon_upper_of]}"

@@ -126,7 +126,7 @@ def _row(cell: CellRecord, *, several: bool) -> tuple[str, ...]:
         plain(group.place(cell, repeated=several)),
         claimed,
         empirical,
-        bound if bound == "–" else f"≥ {bound}",
+        bound if bound in ("–", content.BLIND) else f"≥ {bound}",
         p_value,
     )
 

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from dpframe.report import words
+from dpframe.report.content import BLIND
 from dpframe.report.group import Group, Spot, tallies
 from dpframe.report.terminal.ink import BAR_KEY, STYLE, Ink, padded
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
@@ -26,9 +27,6 @@ LIMITED = {
 }
 """The meaning of ≤, by `epsilon_upper_of`."""
 
-
-BLIND = "saw nothing"
-"""Stands for the bounds of a cell whose attack saw nothing."""
 
 # One combination of swept values, as short lines with a sign each.
 

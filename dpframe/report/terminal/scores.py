@@ -53,12 +53,12 @@ def render_scores(
         scores.conclusion(found): STYLE["violated"] if found["refuted"] else "",
         scores.best(found): "bold",
     }
-    for line in scores.headline(found):
-        console.print(ink.text(line, styles.get(line, "")))
+    for text in scores.headline(found):
+        console.print(ink.text(text, styles.get(text, "")))
     if warning := scores.reversal(found):
         console.print(ink.text(warning, STYLE["failed"]))
-    for line in scores.sources(found):
-        console.print(ink.text(line))
+    for text in scores.sources(found):
+        console.print(ink.text(text))
     console.print(ink.text(scores.terms(found), "dim"))
     if shown:
         draw = _canaries_table if found["kind"] == ONE_RUN else _table

@@ -12,10 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from dpframe.report import words
+from dpframe.report.content import BLIND
 from dpframe.report.group import Group, Spot, found_by, same, settings, short, square, telling
 from dpframe.report.terminal import legend
 from dpframe.report.terminal.ink import GAP, STYLE, Ink, interval_bar, padded
-from dpframe.report.terminal.legend import AVERAGE, BLIND, BOUND, LIMIT, Line
+from dpframe.report.terminal.legend import AVERAGE, BOUND, LIMIT, Line
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
 from dpframe.results.verdict import TOGETHER, is_refuted_together
 

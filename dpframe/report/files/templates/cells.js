@@ -8,7 +8,7 @@
     return node;
   };
   const numeric = (text) => {
-    if (text === "–" || text === "") return -Infinity;
+    if (["–", "", "saw nothing"].includes(text)) return -Infinity;
     return text === "∞" ? Infinity : Number(text.replaceAll(" ", ""));
   };
 
