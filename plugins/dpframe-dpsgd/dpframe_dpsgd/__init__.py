@@ -55,7 +55,7 @@ def dpframe_pairs() -> list[type[Pair]]:
 
 @hookimpl
 def dpframe_estimators() -> list[type[Estimator]]:
-    """Of scores that look normal."""
+    """Estimators for scores that look normal."""
     from dpframe_dpsgd.normal_fit import NormalFit
 
     return [NormalFit]

@@ -27,7 +27,7 @@ class ManyCanaries(Pair, name="many-canaries"):
     records: Annotated[int, Ge(1)] = 1000
     """Records that always take part."""
     count: Annotated[int, Ge(1)] = 500
-    """How many canaries."""
+    """Number of canaries."""
     canary: Literal["held-out", "mislabelled"] = "mislabelled"
     """Other records of the table, as they are or with the next label."""
     subset: Annotated[int, Ge(0)] = 0

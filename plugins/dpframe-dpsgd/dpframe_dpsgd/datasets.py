@@ -1,4 +1,4 @@
-"""Where records come from: bundled digits, MNIST in a folder, any .npz; no downloads."""
+"""Sources of records: bundled digits, MNIST in a folder, any .npz; no downloads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Table(NamedTuple):
 
     @property
     def classes(self) -> int:
-        """How many labels there are."""
+        """Number of labels."""
         return int(self.y.max()) + 1
 
 
@@ -45,7 +45,7 @@ def load_table(source: str) -> Table:
 
 
 def stamp(source: str) -> tuple[Any, ...]:
-    """What changes with the files of a table."""
+    """A value that changes with the files of a table."""
     path = Path(source)
     if source == DIGITS or not path.exists():
         return ()

@@ -51,7 +51,7 @@ class FederatedCanaries(Mechanism, name="federated-canaries"):
         coins, where, noise = jax.random.split(key, 3)
         blocks = -(-self.count // self.block)
         members = jax.random.bernoulli(coins, 0.5, (blocks, self.block))
-        # What is beyond the last canary is in no sum.
+        # Clients beyond the last canary are in no sum.
         exists = jnp.arange(blocks * self.block) < self.count
         inside = (members & exists.reshape(members.shape)).astype(float)
         keys = jax.random.split(where, blocks)

@@ -45,7 +45,7 @@ class MistakenDPSGD(DenseTraining, name="dpsgd-mistaken"):
     """
 
     mistake: Mistake
-    """Which."""
+    """The planted mistake."""
 
     def check(self) -> None:
         super().check()

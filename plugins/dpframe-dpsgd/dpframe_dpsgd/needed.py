@@ -1,4 +1,4 @@
-"""How many models it takes before a mistake can be seen, from exact curves."""
+"""Number of models that are needed to see a mistake, from exact curves."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ LINES = 200
 
 
 class Moments(NamedTuple):
-    """Of one sample."""
+    """Mean and spread of one sample."""
 
     mean: float
     deviation: float
@@ -58,7 +58,7 @@ class NormalFit(Estimator, name="normal-fit"):
     assumption: ClassVar[str] = "normally distributed scores"
 
     bins: Annotated[int, Ge(16)] = 512
-    """How many the scores are counted in."""
+    """Number of bins that scores are counted in."""
 
     def statistic(self) -> Statistic:
         return FineBins(self.bins)

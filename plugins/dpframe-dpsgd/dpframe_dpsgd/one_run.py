@@ -54,6 +54,6 @@ class OneRunDPSGD(DenseTraining, name="dpsgd-one-run"):
         _, shaped = as_vector(self.init(training, data.x.shape[1]))
         model, x, y = shaped(vector), data.x[first:], data.y[first:]
         losses = jax.vmap(self.loss, in_axes=(None, 0, 0))
-        # How hard a record is without having been seen is in both losses.
+        # Both losses contain the difficulty of a record that was never seen.
         scores = losses(model, x, (y + 1) % (self.classes or 2)) - losses(model, x, y)
         return jnp.stack([scores, members.astype(scores.dtype)])

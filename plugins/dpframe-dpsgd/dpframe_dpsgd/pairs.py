@@ -31,9 +31,9 @@ class Canary(Pair, name="canary"):
     records: Annotated[int, Ge(1)] = 1000
     """Records of D."""
     canary: Kind = "held-out"
-    """What D′ has more."""
+    """The record that only D′ has."""
     index: Annotated[int, Ge(0)] = 0
-    """Which of the records outside D the canary is made of."""
+    """Number of the record outside D that the canary is made of."""
     subset: Annotated[int, Ge(0)] = 0
     """Seed of the choice of D."""
 

@@ -1,4 +1,4 @@
-"""What a model is trained on: records in arrays of one shape, with or without the canary."""
+"""Training data: records in arrays of one shape, with or without the canary."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Records(NamedTuple):
     y: Any
     """Labels, shape [rows], integers from 0."""
     present: Any
-    """Whether a row exists, shape [rows]; a row that does not is never sampled."""
+    """True for rows that exist, shape [rows]; other rows are never sampled."""
     gradient: Any
-    """Whether the last row stands for a canary gradient, made by the trainer; a boolean scalar."""
+    """True if the last row stands for a canary gradient, made by the trainer; a boolean scalar."""
 
     @property
     def place(self) -> int:

@@ -44,7 +44,7 @@ class Training(Mechanism):
     learning_rate: Annotated[float, Gt(0)] = 1e-3
     """Step size of Adam."""
     steps: Annotated[int, Ge(1)] = 200
-    """How many updates."""
+    """Number of updates."""
     batch: Annotated[int, Ge(1)] = 50
     """Expected size of a batch; divided by `records` it is the sampling probability."""
     records: Annotated[int, Ge(1)] | None = None
@@ -54,11 +54,12 @@ class Training(Mechanism):
     canary_norm: Annotated[float, Gt(0)] = 1.0
     """Norm of a canary gradient before it is clipped, in units of C."""
     canary_direction: Literal["fresh", "fixed"] = "fresh"
-    """Whether the direction of a canary gradient is new at every step, or always the same."""
+    """True if the direction of a canary gradient is new at every step; False if it is always the
+    same."""
     output: Literal["model", "steps", "pooled"] = "model"
-    """What comes out of training. model: the parameters of the last model, shape [parameters].
-    steps: what a white box sees of every step, shape [steps, views]. pooled: the residual of
-    every step as an output of its own, shape []; for canary gradients, and claimed for one step."""
+    """The output of training. model: the parameters of the last model, shape [parameters]. steps:
+    the view of a white box at every step, shape [steps, views]. pooled: the residual of every step
+    as an output of its own, shape []; for canary gradients, and claimed for one step."""
 
     def resolve(self, pair: Pair) -> Self:
         data: Records = pair.d0
@@ -165,11 +166,11 @@ class Training(Mechanism):
         return noise
 
     def expected_size(self, data: Records) -> Any:
-        """What sums are divided by."""
+        """The divisor of sums."""
         return float(self.batch)
 
     def updates(self) -> int:
-        """How many updates are made."""
+        """Number of updates."""
         return self.steps
 
     def train(self, key: Key, data: Records) -> tuple[Array, Any]:

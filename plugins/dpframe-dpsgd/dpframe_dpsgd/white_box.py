@@ -1,4 +1,4 @@
-"""What somebody sees of a step who knows everything but the canary and the noise.
+"""The view of an observer of steps who knows everything but the canary and the noise.
 
 That is the released sum, less what the records other than the canary contribute to it. It is
 looked at in the direction in which the canary would move the sum [Koskela2024, Algorithm 4], and
@@ -24,9 +24,9 @@ class Update(NamedTuple):
     known: Any
     """The clipped gradients of the records without the canary."""
     shift: Any
-    """What the canary would add to the sum if it were sampled."""
+    """The canary's contribution to the sum if it is sampled."""
     step: Any
-    """How far the new model is from that of the known sum without noise, in learning rates."""
+    """Distance of the new model from that of the known sum without noise, in learning rates."""
     before: Any
     """The residual of the step before."""
 

@@ -13,7 +13,7 @@ STEPS = 3
 
 
 def seen(residual):
-    """What was seen, with nothing but residuals in it and a canary of length 1."""
+    """Observations with nothing but residuals in them and a canary of length 1."""
     made = np.zeros((*residual.shape, len(VIEWS) + 1), np.float64)
     made[..., COLUMN["residual"]] = residual
     made[..., COLUMN["shift"]] = 1.0

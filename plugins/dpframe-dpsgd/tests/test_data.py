@@ -1,4 +1,4 @@
-"""Where records come from."""
+"""Records come from the sources that the parameters name."""
 
 import gzip
 

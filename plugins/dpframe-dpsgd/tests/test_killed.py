@@ -58,7 +58,7 @@ def record(directory):
 
 
 def saved(directory):
-    """What is on disk of the counts, by name and time."""
+    """Return the count files on disk, by name and time."""
     files = (directory / "out" / "checkpoint").glob("*.json")
     return {(file.name, file.stat().st_mtime_ns) for file in files}
 

@@ -53,7 +53,7 @@ def test_moments_beyond_the_number_of_tests_are_unknown() -> None:
 
 
 def test_order_one_is_wilsons_interval() -> None:
-    """Of one test per trial, or of several as if they agreed."""
+    """The bound of one test per trial, or of several as if they agreed."""
     rng = np.random.default_rng(0)
     tests = draws(rng, 400, 1, 0.0)
     found = exchangeable_limits(tests, 0.025, 1)

@@ -1,4 +1,4 @@
-"""How many models a mistake takes, from exact curves."""
+"""The number of models that a mistake needs, from exact curves."""
 
 import dp_accounting as dp
 import numpy as np

@@ -20,7 +20,7 @@ FEW_CANARIES = {
     "one-run": ["audit.trials=8", "pair.records=40", "pair.count=20", *SMALL[2:3], *SMALL[4:]],
     "federated": ["audit.trials=8", "mechanism.count=20", "mechanism.dimension=[10, 20]"],
 }
-"""Of runs with many canaries."""
+"""Specs of runs with many canaries."""
 
 
 def few(spec):

@@ -45,7 +45,7 @@ def test_noise_fills_every_coordinate_of_every_step(seen):
     layers = without[..., len(VIEWS) :]
     assert layers.shape[-1] == 4
     for array in range(4):
-        # Where no unit is alive the canary has no direction in some arrays, and nothing is seen.
+        # If no unit is alive, the canary has no direction in some arrays, and nothing is seen.
         values = layers[..., array]
         values = values[values != 0]
         assert near(values**2, trainer.noise_multiplier**2, 2**0.5 * trainer.noise_multiplier**2)

@@ -1,4 +1,4 @@
-"""What all adapters have in common: a program beside this file, a claim about one record."""
+"""The common part of all adapters: a program beside this file, a claim about one record."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Released(ForeignMechanism):
     """A release by a library, which its program makes where the library is installed."""
 
     part: ClassVar[str]
-    """What the program calls this release."""
+    """The name of this release in the program."""
     relation: ClassVar[Literal["replace", "add-remove"]] = "replace"
     """The neighbours that the library's claim is about."""
 
@@ -50,7 +50,7 @@ class Pure(Released):
     """A release that claims ε."""
 
     epsilon: Annotated[float, Gt(0)] = 1.0
-    """What is claimed, and asked of the library."""
+    """The claimed loss, which the library is asked for."""
 
     def claim(self, pair: Pair) -> Claim | None:
         return self.about(pair, PureDP(self.epsilon))
@@ -62,5 +62,5 @@ class OfNumbers(Pure):
     bounds: Bounds = ((0.0, 1.0),)
     """[low, high] of each column of numbers, as the library is told."""
     clean: bool = False
-    """Whether what is missing becomes the lower bound, and the rest is clipped, before the library
-    sees it."""
+    """True if missing values become the lower bound and the rest is clipped before the library sees
+    it."""

@@ -29,7 +29,7 @@ class Tool(Diffprivlib, name="diffprivlib-tool"):
     tool: Literal["mean", "sum", "var", "std", "median", "quantile", "nanmean", "nansum"]
     """The function."""
     quant: Annotated[float, Ge(0), Le(1)] = 0.5
-    """Of `quantile`."""
+    """The quantile, as for `quantile`."""
 
 
 class Histogram(Diffprivlib, name="diffprivlib-histogram"):
@@ -41,11 +41,11 @@ class Histogram(Diffprivlib, name="diffprivlib-histogram"):
     part: ClassVar[str] = "histogram"
     relation: ClassVar[Literal["replace", "add-remove"]] = "add-remove"
     bins: Annotated[int, Ge(1)] = 4
-    """How many, between the bounds."""
+    """Number of bins between the bounds."""
 
 
 class CountNonzero(Diffprivlib, name="diffprivlib-count-nonzero"):
-    """How many records reach a threshold: `diffprivlib.tools.count_nonzero`.
+    """The number of records that reach a threshold: `diffprivlib.tools.count_nonzero`.
 
     Claim: ε for one record that is replaced.
     """
@@ -161,7 +161,7 @@ class Noise(Diffprivlib, name="diffprivlib-noise"):
     ]
     """Its class. Bounds of those that have some are those of the sum."""
     delta: Annotated[float, Gt(0), Lt(1)] = 1e-3
-    """Of those that have one."""
+    """δ of the functions that have one."""
 
     def claim(self, pair: Pair) -> Claim | None:
         if self.mechanism == "Uniform":

@@ -25,7 +25,7 @@ class Laplace(Pure, name="opendp-laplace"):
     bounds: Bounds = ((0.0, 1.0),)
     """[low, high] of the column."""
     whole: bool = False
-    """Whether the sum and the noise are integers."""
+    """True if the sum and the noise are integers."""
 
 
 class Gaussian(Released, name="opendp-gaussian"):
@@ -37,11 +37,11 @@ class Gaussian(Released, name="opendp-gaussian"):
     module: ClassVar = MODULE
     part: ClassVar[str] = "gaussian"
     rho: Annotated[float, Gt(0)] = 0.5
-    """What is claimed."""
+    """The claimed loss."""
     bounds: Bounds = ((0.0, 1.0),)
     """[low, high] of the column."""
     whole: bool = False
-    """Whether the sum and the noise are integers."""
+    """True if the sum and the noise are integers."""
 
     def claim(self, pair: Pair) -> Claim | None:
         return self.about(pair, ZeroConcentratedDP(self.rho))
@@ -56,7 +56,7 @@ class ResponseBool(Released, name="opendp-randomized-response-bool"):
     module: ClassVar = MODULE
     part: ClassVar[str] = "bit"
     probability: Annotated[float, Gt(0.5), Lt(1)] = 0.75
-    """Of an answer that is true."""
+    """Probability of a true answer."""
     categories: Categories = ("no", "yes")
     """The two."""
 
@@ -73,7 +73,7 @@ class Response(Released, name="opendp-randomized-response"):
     module: ClassVar = MODULE
     part: ClassVar[str] = "category"
     probability: Annotated[float, Gt(0), Lt(1)] = 0.75
-    """Of an answer that is true."""
+    """Probability of a true answer."""
     categories: Categories = ("a", "b", "c")
     """Categories that there may be."""
 
@@ -111,7 +111,7 @@ class Statistic(OfNumbers, name="opendp-statistic"):
     statistic: Literal["sum", "mean", "variance", "sum_of_squared_deviations"]
     """The transformation."""
     size: Annotated[int, Ge(1)] = 1
-    """How many records there are; the check of the sensitivity without noise needs it."""
+    """Number of records; the check of the sensitivity without noise needs it."""
 
 
 class Quantile(OfNumbers, name="opendp-quantile"):
@@ -123,7 +123,7 @@ class Quantile(OfNumbers, name="opendp-quantile"):
     module: ClassVar = MODULE
     part: ClassVar[str] = "quantile"
     quant: Annotated[float, Ge(0), Le(1)] = 0.5
-    """Which."""
+    """The quantile."""
 
 
 class NoisyMax(Pure, name="opendp-noisy-max"):

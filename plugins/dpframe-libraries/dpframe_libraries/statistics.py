@@ -9,7 +9,7 @@ from dpframe_libraries.base import PROGRAMS, Categories, OfNumbers, Pure
 
 
 class PureLDP(Pure, name="pure-ldp"):
-    """What a client of pure-ldp sends for the first record.
+    """The message that a client of pure-ldp sends for the first record.
 
     Claim: ε for one record that is replaced.
     """
@@ -46,7 +46,7 @@ class PyDP(OfNumbers, name="pydp"):
     ]
     """Its class."""
     quant: Annotated[float, Ge(0), Le(1)] = 0.5
-    """Of `Percentile`."""
+    """The quantile, as for `Percentile`."""
 
 
 class PipelineDP(OfNumbers, name="pipeline-dp"):
@@ -60,6 +60,6 @@ class PipelineDP(OfNumbers, name="pipeline-dp"):
     part: ClassVar[str] = "metric"
     relation: ClassVar[Literal["replace", "add-remove"]] = "add-remove"
     metric: Literal["COUNT", "SUM", "MEAN", "VARIANCE", "PRIVACY_ID_COUNT"] = "COUNT"
-    """What is released of each group."""
+    """The statistic that is released of each group."""
     categories: Categories = ("a", "b", "c")
     """The groups."""

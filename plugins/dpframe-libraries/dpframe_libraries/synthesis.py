@@ -56,5 +56,5 @@ class Covariance(Pure, name="smartnoise-covariance"):
     bounds: Bounds = ((0.0, 1.0), (0.0, 1.0))
     """[low, high] of each column, as the library is told."""
     clean: bool = False
-    """Whether what is missing becomes the lower bound, and the rest is clipped, before the library
-    sees it."""
+    """True if missing values become the lower bound and the rest is clipped before the library sees
+    it."""

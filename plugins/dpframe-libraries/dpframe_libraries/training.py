@@ -28,11 +28,11 @@ class Opacus(Training):
 
     module: ClassVar = PROGRAMS / "use_opacus.py"
     epsilon: Annotated[float, Gt(0)]
-    """What the accountant says; `accounted` in the program asks it."""
+    """The accountant's result; `accounted` in the program asks it."""
     delta: Annotated[float, Gt(0), Lt(1)] = 1e-5
     """The δ for which it is asked."""
     accountant: Literal["rdp", "gdp"] = "rdp"
-    """Whose word the claim is."""
+    """The source of the claim."""
     sample_rate: Annotated[float, Gt(0), Le(1)] = 1.0
     """Probability with which a record takes part in the step."""
 

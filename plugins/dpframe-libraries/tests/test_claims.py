@@ -1,4 +1,4 @@
-"""What is claimed, about which neighbours, and what programs are asked for."""
+"""Programs are called with the claims that adapters make, about the neighbours that these name."""
 
 import ast
 import inspect

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def dpframe_mechanisms() -> list[type[Mechanism]]:
-    """Of the literature, most of them also with a mistake."""
+    """Mechanisms of the literature, most of them also with a mistake."""
     from dpframe_textbook import (
         discrete,
         gaussian_threshold,
@@ -69,7 +69,7 @@ def dpframe_mechanisms() -> list[type[Mechanism]]:
 
 @hookimpl
 def dpframe_pairs() -> list[type[Pair]]:
-    """Of answers to queries, and of words."""
+    """Pairs of query answers and of words."""
     from dpframe_textbook.pairs import QueryPattern, Words
 
     return [QueryPattern, Words]

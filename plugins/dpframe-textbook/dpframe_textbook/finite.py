@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class FiniteDP(Claim):
-    """What outputs lose that have these probabilities on D and on D′, in the worse direction.
+    """Return the loss of outputs with these probabilities on D and on D′, in the worse direction.
 
     Raises:
         ValueError: there are not as many of one as of the other.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class GaussianThreshold(Mechanism, name="above-threshold-gaussian"):
-    """Which of k answers is the first above a threshold, with N(0, σ²) on both [Zhu2020].
+    """The first of k answers above a threshold, with N(0, σ²) on both [Zhu2020].
 
     Outputs as of `sparse-vector-1` with c = 1. Claim: (ε, δ)-DP where each answer changes by up to
     1; true. Half of ε is the threshold's, whose noise hides a shift by 1 at δ₁, and half the last
@@ -37,7 +37,7 @@ class GaussianThreshold(Mechanism, name="above-threshold-gaussian"):
     delta: Annotated[float, Gt(0), Lt(1)] = 1e-3
     """δ of the claim for neighbours."""
     threshold: float = 1.0
-    """What answers are compared with."""
+    """The threshold that answers are compared with."""
     mistake: Literal["none", "one-sigma"] = "none"
     """one-sigma: both have a standard deviation of 2/ε, as a scale of Laplace noise."""
     threshold_sigma: Annotated[float, Gt(0)] | None = None

@@ -49,7 +49,7 @@ class LaplaceParallel(Mechanism, name="laplace-parallel"):
     """
 
     epsilon: Annotated[float, Gt(0)] = 0.005
-    """Of one answer."""
+    """ε of one answer."""
     count: Annotated[int, Ge(1)] = 20
     """k, the answers."""
 

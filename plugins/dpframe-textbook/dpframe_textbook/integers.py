@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from dpframe.plugins import Array, HostArray, Key
 
 BEGIN, MAGNITUDE, MULTIPLE, ACCEPT, DONE = range(5)
-"""What a machine is at: a new remainder U, is it kept, one more multiple of t, is all accepted."""
+"""The steps of a machine: a new remainder U, is it kept, one more multiple of t, is all
+accepted."""
 
 
 MOST_COINS = 32
@@ -24,11 +25,11 @@ MOST_COINS = 32
 
 
 RESULTS = 8
-"""Of one machine."""
+"""Results that one machine makes."""
 
 
 class Draws(NamedTuple):
-    """What the machines are at; every array has the shape [machines]."""
+    """The states of the machines; every array has the shape [machines]."""
 
     phase: Array
     coins: Array
@@ -155,7 +156,7 @@ def _step(
 
 
 def _shares(limits: tuple[int, ...]) -> HostArray:
-    """How many words of 31 bits go to each number below each limit times 0, 1, …; flat."""
+    """Return the number of 31-bit words below each limit times 0, 1, …; flat."""
     counts = np.maximum(np.arange(MOST_COINS), 1)
     return np.concatenate([2**31 // (limit * counts) for limit in limits]).astype(np.uint32)
 

@@ -23,7 +23,7 @@ class PlanarLaplace(Mechanism, name="planar-laplace"):
     """
 
     epsilon: Annotated[float, Gt(0)] = 1.0
-    """Of points at a distance of 1."""
+    """ε of points at a distance of 1."""
     mistake: Literal["none", "each-coordinate"] = "none"
     """each-coordinate: Lap(1/ε) in each, which hides the l1 distance."""
 
@@ -47,11 +47,11 @@ class NearestWord(Mechanism, name="nearest-word"):
     """
 
     epsilon: Annotated[float, Gt(0)] = 1.0
-    """Of words at a distance of 1."""
+    """ε of words at a distance of 1."""
     words: Annotated[int, Ge(2), Le(10_000)] = 50
-    """Of the vocabulary: 0, 1, …; other numbers are rounded and clamped."""
+    """Size of the vocabulary: 0, 1, …; other numbers are rounded and clamped."""
     dimensions: Annotated[int, Ge(1), Le(15)] = 4
-    """Of the embedding."""
+    """Dimension of the embedding."""
     mistake: Literal["none", "exponential-length"] = "none"
     """exponential-length: the length is exponential whatever the dimension."""
 

@@ -1,4 +1,4 @@
-"""How far apart two vectors of query answers are, in neighbours, and what is claimed for that."""
+"""The distance of two vectors of query answers, in neighbours, and the claim for it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def one_by_one(pair: Pair) -> int:
 
 
 def of_steps(epsilon: float, delta: float, steps: int) -> ApproxDP | None:
-    """What (ε, δ)-DP for neighbours says of datasets that are `steps` apart; None for nothing."""
+    """Return the claim that (ε, δ)-DP makes for datasets `steps` apart; None if it makes none."""
     whole = delta * sum(math.exp(min(step * epsilon, 700.0)) for step in range(steps))
     return ApproxDP(steps * epsilon, whole) if whole < 1 else None
 

@@ -34,7 +34,7 @@ class NoisyMax(EachByOne):
 
 
 class ReportNoisyMax1(NoisyMax, name="report-noisy-max-1"):
-    """Which answer plus Lap(2/ε) is the largest [Ding2018, algorithm 5].
+    """The index of the largest answer plus Lap(2/ε) [Ding2018, algorithm 5].
 
     Claim: ε-DP where each answer changes by up to 1; true.
     """
@@ -49,7 +49,7 @@ class ReportNoisyMax1(NoisyMax, name="report-noisy-max-1"):
 
 
 class ReportNoisyMax2(NoisyMax, name="report-noisy-max-2"):
-    """Which answer plus exponential noise of mean 2/ε is the largest [Ding2018, algorithm 6].
+    """The index of the largest answer plus exponential noise of mean 2/ε [Ding2018, algorithm 6].
 
     Claim: ε-DP where each answer changes by up to 1; true.
     """
@@ -64,7 +64,7 @@ class ReportNoisyMax2(NoisyMax, name="report-noisy-max-2"):
 
 
 class ReportNoisyMax3(NoisyMax, name="report-noisy-max-3"):
-    """How large the largest answer plus Lap(2/ε) is [Ding2018, algorithm 7].
+    """The largest answer plus Lap(2/ε) itself [Ding2018, algorithm 7].
 
     Claim: ε-DP where each answer changes by up to 1; wrong for more than two answers. Where all k
     change together and the largest lies below them all, it loses kε/2.
@@ -76,7 +76,7 @@ class ReportNoisyMax3(NoisyMax, name="report-noisy-max-3"):
 
 
 class ReportNoisyMax4(NoisyMax, name="report-noisy-max-4"):
-    """How large the largest answer plus exponential noise of mean 2/ε is [Ding2018, algorithm 8].
+    """The largest answer plus exponential noise of mean 2/ε itself [Ding2018, algorithm 8].
 
     Claim: ε-DP where each answer changes by up to 1; wrong: outputs below the largest answer of D′
     are impossible there. On D they have a probability of no more than (1 − e^{−ε/2})^k.

@@ -37,9 +37,9 @@ class QueryPattern(Pair, name="query-pattern"):
     length: Annotated[int, Ge(1)]
     """Queries."""
     pattern: Name = "one-above"
-    """Which."""
+    """The pattern of the answers on D and D′."""
     swapped: bool = False
-    """Whether D and D′ change places."""
+    """True if D and D′ change places."""
     low: float = -10.0
     """Answers below it are raised to it."""
     high: float = 10.0

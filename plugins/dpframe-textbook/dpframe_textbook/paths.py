@@ -26,9 +26,9 @@ class Noises:
     answer: float
     """Scale of the noise of an answer; 0 for none."""
     renews: bool = False
-    """Whether the threshold gets new noise after every answer above it."""
+    """True if the threshold gets new noise after every answer above it."""
     law: Law = LAPLACE
-    """Of both."""
+    """The distribution of both noises."""
 
     def probabilities(self, answers: Floats, cutoff: int) -> tuple[Floats, Floats]:
         """Goes through the queries, with the density of the threshold's noise at each output.
@@ -69,7 +69,7 @@ class Noises:
 
 
 def paths(queries: int, cutoff: int) -> int:
-    """How many outputs there are."""
+    """Number of outputs."""
     most = min(cutoff, queries)
     stopped = sum(math.comb(last, most - 1) for last in range(queries))
     return stopped + sum(math.comb(queries, above) for above in range(most))

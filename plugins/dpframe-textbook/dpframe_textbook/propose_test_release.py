@@ -46,7 +46,7 @@ class ProposeTestRelease(Mechanism, name="propose-test-release"):
             told = jnp.ones(n, bool)
             noise = noise * moves[0]
         else:
-            # Where even changing all would not do, the last entry is 1, as far as values go.
+            # If even changing all does not suffice, the last entry is 1, as far as values go.
             distance = jnp.argmax(jnp.append(moves > self.beta, True))
             noisy = distance + laplace(of_test, (n,), data.dtype) / self.epsilon
             told = noisy > -jnp.log(2 * self.delta) / self.epsilon
@@ -56,7 +56,7 @@ class ProposeTestRelease(Mechanism, name="propose-test-release"):
 
 
 def median_moves(values: Array) -> Array:
-    """How far one value can move the median once k others have changed [NissimRS2007, section 3].
+    """Return the change of the median by one value, given k other changes [NissimRS2007, section 3].
 
     Args:
         values: sorted, in [0, 1], shape [m].

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpframe.plugins import Floats
 
 REACH = 45.0
-"""How far beyond the outermost kink is integrated: e^{−45} is below 1e-19."""
+"""Range of the integral beyond the outermost kink: e^{−45} is below 1e-19."""
 
 STEP = 3.0
 """No panel is longer."""

@@ -25,7 +25,7 @@ class SubsampledResponse(Mechanism, name="subsampled-randomized-response"):
     """
 
     epsilon: Annotated[float, Gt(0)] = 1.0
-    """Of the response."""
+    """ε of the response."""
     mistake: Literal["none", "tells-which"] = "none"
     """tells-which: the index of the person is released as well."""
 
@@ -37,7 +37,7 @@ class SubsampledResponse(Mechanism, name="subsampled-randomized-response"):
         return FiniteDP.of(*(self.probabilities(_bits(d, np)) for d in (pair.d0, pair.d1)))
 
     def probabilities(self, bits: Floats) -> Floats:
-        """Of the answers 0 and 1, from each person where that is told, shape [2] or [2, m]."""
+        """Return the probabilities of 0 and 1, for each person if that is told; [2] or [2, m]."""
         keeps = 1 / (1 + np.exp(-self.epsilon))
         ones = np.where(bits == 1, keeps, 1 - keeps) / len(bits)
         table = np.stack([1 / len(bits) - ones, ones])
@@ -63,7 +63,7 @@ class ShuffledResponse(Mechanism, name="shuffled-randomized-response"):
     """
 
     epsilon: Annotated[float, Gt(0)] = 1.0
-    """Of one response."""
+    """ε of one response."""
     delta: Annotated[float, Gt(0), Le(0.5)] = 1e-3
     """δ of the claim for neighbours."""
     mistake: Literal["none", "in-order"] = "none"
@@ -86,7 +86,7 @@ class ShuffledResponse(Mechanism, name="shuffled-randomized-response"):
         return self._curve(zero, one, np.size(pair.d0))
 
     def probabilities(self, ones: int, size: int) -> Floats:
-        """That 0, …, m responses are 1, if so many bits are."""
+        """Return the probability of 0, …, m responses of 1, given the number of bits that are 1."""
         keeps = 1 / (1 + np.exp(-self.epsilon))
         found = np.ones(1)
         for person in range(size):

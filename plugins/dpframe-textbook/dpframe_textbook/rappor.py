@@ -101,7 +101,7 @@ class OneTimeRAPPOR(BloomFilter, name="one-time-rappor"):
 
 
 def bloom_filter(value: Any, hashes: int, bits: int, numpy: Any) -> Any:
-    """Which bits a number sets, rounded to a whole one; traced, or on the host.
+    """Return the bits that a number sets, rounded to a whole one; traced, or on the host.
 
     The hash functions are one finaliser of 32 bits, begun at different places.
 

@@ -31,7 +31,7 @@ class ExponentialMechanism(EachByOne, name="exponential-mechanism"):
         return FiniteDP.of(self.probabilities(pair.d0), self.probabilities(pair.d1))
 
     def probabilities(self, data: Floats) -> Floats:
-        """Of each index, in float64."""
+        """Return the probability of each index, in float64."""
         return np.asarray(special.softmax(self._rate * np.asarray(data, np.float64)))
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
@@ -57,7 +57,7 @@ class PermuteAndFlip(EachByOne, name="permute-and-flip"):
         return FiniteDP.of(self.probabilities(pair.d0), self.probabilities(pair.d1))
 
     def probabilities(self, data: Floats) -> Floats:
-        """Of each index, in float64."""
+        """Return the probability of each index, in float64."""
         scores = np.asarray(data, np.float64)
         if self.mistake == "none":  # the same law as exponential noise of mean 2/ε
             return largest_of(scores * self.epsilon / 2, EXPONENTIAL)

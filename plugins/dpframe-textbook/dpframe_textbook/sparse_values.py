@@ -31,7 +31,7 @@ class NumericalSparseVector(EachByOne, name="numerical-sparse-vector"):
     """
 
     threshold: float = 1.0
-    """What answers are compared with."""
+    """The threshold that answers are compared with."""
     cutoff: Annotated[int, Ge(1)] = 2
     """c, the answers above the threshold after which it stops."""
 
@@ -53,7 +53,7 @@ class SparseVector34(EachByOne, name="sparse-vector-3-4"):
     """
 
     threshold: float = 1.0
-    """What answers are compared with."""
+    """The threshold that answers are compared with."""
     cutoff: Annotated[int, Ge(1)] = 2
     """c, the answers above the threshold after which each stops."""
 

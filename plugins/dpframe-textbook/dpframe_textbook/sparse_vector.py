@@ -32,7 +32,7 @@ class SparseVector(EachByOne):
     """Queries one after the other against a noisy threshold, until `cutoff` were above it."""
 
     threshold: float = 1.0
-    """What answers are compared with."""
+    """The threshold that answers are compared with."""
     cutoff: Annotated[int, Ge(1)] = 1
     """c, the answers above the threshold after which it stops."""
 
@@ -42,9 +42,9 @@ class SparseVector(EachByOne):
     """The same of the noise of an answer."""
     stops: ClassVar[bool] = True
     renews: ClassVar[bool] = False
-    """Whether the threshold gets new noise after every answer above it."""
+    """True if the threshold gets new noise after every answer above it."""
     numeric: ClassVar[bool] = False
-    """Whether the noisy answer itself is released where it is above."""
+    """True if the noisy answer itself is released if it is above."""
 
     def truth(self, pair: Pair) -> FiniteDP | None:
         cutoff = self.cutoff if self.stops else np.size(pair.d0)
@@ -95,7 +95,7 @@ def stop(told: Array, above: Array, cutoff: int) -> Array:
 
 
 def _above_renewed(noisy: Array, thresholds: Array) -> Array:
-    """Which answers are above a threshold that changes after each; both [queries, n]."""
+    """Return the answers above a threshold that changes after each; both [queries, n]."""
     threshold, found = thresholds[0], []
     for query, answer in enumerate(noisy):
         found.append(answer >= threshold)
@@ -111,7 +111,7 @@ class SparseVector1(SparseVector, name="sparse-vector-1"):
     """
 
     threshold: float = 0.5
-    """What answers are compared with."""
+    """The threshold that answers are compared with."""
 
 
 class SparseVector2(SparseVector, name="sparse-vector-2"):

@@ -51,7 +51,7 @@ class Staircase(OneByOne, name="staircase"):
         return FiniteDP.of(*laws)
 
     def density(self, x: Floats) -> Floats:
-        """Of the noise, in float64."""
+        """Return the density of the noise, in float64."""
         gamma, b, low = self._shares()
         size = np.abs(x) - (self.mistake == "counts-from-one")
         step = np.floor(np.maximum(size, 0))

@@ -30,7 +30,7 @@ class TruncatedGeometric(OneByOne, name="truncated-geometric"):
     most: Annotated[int, Ge(1), Le(1000)] = 5
     """n, the largest count."""
     logarithm: Literal["binary", "natural"] = "binary"
-    """Which k is made with; "natural" is the mistake."""
+    """The formula for k; "natural" is the mistake."""
 
     def truth(self, pair: Pair) -> FiniteDP | None:
         if np.size(pair.d0) != 1:
@@ -39,7 +39,7 @@ class TruncatedGeometric(OneByOne, name="truncated-geometric"):
         return FiniteDP.of(*both)
 
     def probabilities(self, count: float) -> Floats:
-        """Of the outputs 0 … n, in float64."""
+        """Return the probabilities of the outputs 0 … n, in float64."""
         k = np.ceil(np.log(2 / self.epsilon) / (LN_2 if self.logarithm == "binary" else 1.0))
         rounded = np.clip(np.floor(count + 0.5), 0, self.most)
         return np.asarray(_probabilities(rounded, k, self.most, np))
@@ -52,7 +52,7 @@ class TruncatedGeometric(OneByOne, name="truncated-geometric"):
 
 
 def _probabilities(count: Any, k: Any, most: int, numpy: Any) -> Any:
-    """Of the outputs 0 … most; clamping gives the outer two all that lies beyond."""
+    """Return the probabilities of 0 … most; clamping gives the outer two the rest."""
     a = 1 / (1 + 2.0**-k)
     outputs = numpy.arange(most + 1)
     distance = numpy.abs(outputs - count)

@@ -1,4 +1,4 @@
-"""What all mechanisms and pairs must do; all have a source and a word on their claim."""
+"""All mechanisms and pairs keep their promises; all have a source and a word on their claim."""
 
 import dpframe_textbook
 import pytest

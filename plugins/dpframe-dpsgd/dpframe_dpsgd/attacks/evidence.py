@@ -1,4 +1,4 @@
-"""Which of many scores speaks most clearly against a claim."""
+"""Choose the score, among many, that refutes a claim most clearly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How what was seen of many steps becomes one score."""
+"""Combine observations of many steps into one score."""
 
 from __future__ import annotations
 

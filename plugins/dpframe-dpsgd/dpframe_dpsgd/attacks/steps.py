@@ -27,13 +27,13 @@ class OfSteps(Attack):
         return None
 
     def parameters_of(self, target: Target) -> dict[str, Any]:
-        """What the best score needs to know."""
+        """The quantities that the best score needs."""
         mechanism: Any = target.mechanism
         return {"rate": np.float64(mechanism.rate), "noise": np.float64(mechanism.noise_multiplier)}
 
 
 class CanarySteps(OfSteps, name="canary-steps"):
-    """What a white box saw of the steps of training [Koskela2024, Algorithm 4].
+    """The observations of a white box at the steps of training [Koskela2024, Algorithm 4].
 
     `view` says what of each step, `combine` how steps become one score: "single" takes `step`,
     "sum" adds them up, "likelihood-ratio" is the best score for a correct trainer: the log-ratios
@@ -45,9 +45,9 @@ class CanarySteps(OfSteps, name="canary-steps"):
     the released sum itself in that direction. difference: the residual less that of the step
     before. norm: of the residual. moved, distance: of the model, beyond the known step."""
     combine: Literal["single", "sum", "likelihood-ratio"] = "single"
-    """How steps become a score."""
+    """The rule that turns steps into a score."""
     step: Annotated[int, Ge(0)] = 0
-    """Which step, from 0."""
+    """The step, counted from 0."""
 
     def unsuited(self, target: Target) -> str | None:
         reason = super().unsuited(target)
@@ -72,7 +72,7 @@ class CanarySteps(OfSteps, name="canary-steps"):
 
 
 class CanarySearch(OfSteps, name="canary-search"):
-    """Of all that a white box saw, what speaks most clearly against the claim on the fit stream.
+    """The white-box observation that refutes the claim most clearly on the fit stream.
 
     It tries the likelihood ratio, every view of every step, their sums and largest values, the
     differences of any two residuals and how far residuals at each lag are apart, each in both

@@ -1,4 +1,4 @@
-"""What tests share."""
+"""Helpers that tests share."""
 
 SMALL = {"width": 8, "steps": 3, "batch": 10, "noise_multiplier": 2.0, "clip": 0.5}
 """A trainer that takes no time."""
@@ -7,5 +7,5 @@ FAR = 4.9
 
 
 def near(values, mean, deviation):
-    """Whether the mean of independent values is what it should be."""
+    """True if the mean of independent values is the expected one."""
     return abs(values.mean() - mean) <= FAR * deviation / values.size**0.5

@@ -43,7 +43,7 @@ def accounted(params):
 
 
 def _step(params, gradients):
-    """Where the parameters are after one step from zero, on a Poisson sample of the records."""
+    """Return the parameters after one step from zero, on a Poisson sample of the records."""
     weights = torch.nn.Parameter(torch.zeros(gradients.shape[1]))
     optimizer = DPOptimizer(
         torch.optim.SGD([weights], lr=1.0),
@@ -65,7 +65,7 @@ def _step(params, gradients):
 
 
 def _engine(params, table):
-    """How all parameters of a small network change in one step, on the whole table as one batch."""
+    """Return the change of a network's parameters in one step, with the table as one batch."""
     dataset = TensorDataset(table[:, :-1], table[:, -1:])
     torch.manual_seed(1)
     model = torch.nn.Sequential(
@@ -96,5 +96,5 @@ def _engine(params, table):
     return release
 
 
-# What the first step imports sets variables of the process: a box that did so would be begun anew.
+# The first step imports modules that set variables of the process: a box would be started anew.
 _step({"noise_multiplier": 1.0, "sample_rate": 1.0}, torch.zeros(1, 1))()

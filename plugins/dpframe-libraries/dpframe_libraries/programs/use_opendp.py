@@ -175,7 +175,7 @@ def _group_sums(text):
 
 
 def _margins(most):
-    """How the largest group is announced; releases of the library differ."""
+    """Return the name of the largest group; releases of the library differ."""
     for name in ("max_length", "max_partition_length"):
         try:
             return [dp.polars.Margin(by=["group"], **{name: most})]

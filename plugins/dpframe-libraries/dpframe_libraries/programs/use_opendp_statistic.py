@@ -35,7 +35,7 @@ def query(params, data):
 
 
 def sensitivity(params):
-    """How far one record that is replaced moves it, as the library says."""
+    """Return the largest change by one replaced record, as the library states it."""
     return _statistic(params, params["size"]).map(REPLACED)
 
 

@@ -1,4 +1,4 @@
-"""Whether draws follow a law; each comparison accuses a correct sampler with probability 1e-6."""
+"""Compare draws with laws; each comparison accuses a correct sampler with probability 1e-6."""
 
 import numpy as np
 from scipy import special
