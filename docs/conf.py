@@ -38,7 +38,7 @@ exclude_patterns = ["_build", "_pictures"]
 templates_path = ["_templates"]
 
 myst_heading_anchors = 4
-default_role = "code"  # what docstrings have in single backquotes
+default_role = "code"  # the role of text in single backquotes in docstrings
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_class_signature = "separated"

@@ -89,7 +89,7 @@ def _figure(drawn: Drawn) -> str:
 
 
 def _digest(page: str) -> str:
-    """Of all that decides what the pictures look like."""
+    """Return a digest of everything that decides how the pictures look."""
     sources = sorted([*(ROOT / "dpframe").rglob("*.py"), *(ROOT / "specs").rglob("*.*")])
     found = hashlib.sha256(page.encode() + Path(__file__).read_bytes())
     for source in sources:
@@ -122,7 +122,7 @@ def _draw(runs: Iterable[list[str]], plots: Iterable[list[str]], folder: Path) -
 
 
 def _dpframe(*words: str, codes: tuple[int, ...]) -> str:
-    """What a command prints.
+    """Return the output of a command.
 
     Raises:
         RuntimeError: it failed.

@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures that all tests share."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def pytest_configure(config: pytest.Config) -> None:
     tests' time: what a test defines anew is a new program to JAX, even if it is the same to XLA.
     The directory is that of pytest's own cache, unless DPFRAME_TEST_CACHE names another one.
     """
-    os.environ.setdefault("DPFRAME_NO_PLUGINS", "1")  # what else is installed decides no test
+    os.environ.setdefault("DPFRAME_NO_PLUGINS", "1")  # other installed packages decide no test
     if config.option.markexpr == "not slow" and "XLA_FLAGS" not in os.environ:
         os.environ["XLA_FLAGS"] = QUICK_TO_COMPILE
     if "PYTEST_XDIST_WORKER" not in os.environ:  # a worker inherits the directory

@@ -1,4 +1,4 @@
-"""What reaches the terminal can be read and can do nothing else."""
+"""Output in the terminal can be read and can do nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documents show runs, what they list is all there is, every link leads somewhere.
+"""Examples in the documents run, lists are complete, and links lead somewhere.
 
 Every fenced block of README.md and docs/ is run or checked, in the order of its page. A comment on
 the line before it says how, where readers do not see it: `<!-- file=box.py -->`.
@@ -153,7 +153,7 @@ def blocks(name: str) -> list[Block]:
 
 
 def options(line: str) -> dict[str, str]:
-    """What a comment says of the block below it."""
+    """Return the options that a comment gives to the block below it."""
     comment = re.fullmatch(r"<!-- (.*) -->", line)
     words, colon, reason = (comment[1] if comment else "").partition("no-run:")
     said = dict(word.partition("=")[::2] for word in words.split())
@@ -220,7 +220,7 @@ class Session:
             self._spec(tables)
 
     def _is_run_later(self, found: Block) -> bool:
-        """Whether a block below does more with the spec than this one could."""
+        """True if a block below does more with the spec than this one could."""
         name = Path(found.options.get("file", found.options.get("append", ""))).name
         below = [block for block in blocks(self.name) if block.line > found.line]
         later = rf"dpframe (run|compare|check) \S*{re.escape(name)}( --plugin \S+)?$"
@@ -295,7 +295,7 @@ class Session:
 
 
 def squeezed(text: str) -> str:
-    """What must agree between a page and a program: all but digits, blanks and bars."""
+    """Return the text that a page and a program must share: all but digits, blanks and bars."""
     return re.sub(r"[\s\d.,#━●┃→─]+", "", text)
 
 
@@ -303,7 +303,7 @@ CORNERS: dict[tuple[Any, ...], Any] = {}
 
 
 def corner_row_once(part: Any, run: Any) -> Any:
-    """What is computed of an estimator, once for all calibrations of the pages."""
+    """Compute the row of an estimator once for all calibrations of the pages."""
     cell = part.cell
     key = (cell.attack.value.gives, cell.estimator.value, cell.confidence, run.precision)
     if key not in CORNERS:
@@ -451,7 +451,7 @@ def test_the_index_names_every_page() -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# What is listed is all there is
+# Complete lists
 
 
 TABLES = {
@@ -573,7 +573,7 @@ COMMON |= {"may_be_parameters", "spec_names"}
 
 
 def overridable(cls: type) -> set[str]:
-    """What a subclass may give: all public members beside those that every plugin has."""
+    """Return the members that a subclass may give: all public ones beside those of every plugin."""
     names = {n for n in dir(cls) if not n.startswith("_")}
     names |= {n for base in cls.__mro__ for n in vars(base).get("__annotations__", ())}
     return {n for n in names if not n.startswith("_")} - COMMON

@@ -1,4 +1,4 @@
-"""Whose line of code it was, told in one line."""
+"""Messages name the faulty line of code in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plugins give and take is told by their classes, also by those of third parties."""
+"""Classes say which data plugins give and take, also those of third parties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What dpframe finds is what it found before: runs, encodings and keys in tests/golden."""
+"""Results are those of before: runs, encodings and keys in tests/golden."""
 
 from __future__ import annotations
 

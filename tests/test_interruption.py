@@ -96,9 +96,9 @@ def finished(directory: Path, spec: str = SPEC) -> dict[str, Any]:
     assert err == ""
     record: dict[str, Any] = json.loads(out)
     assert record == json.loads((directory / "out" / "record.json").read_text())
-    del record["digest"]  # of all of it, seconds included
+    del record["digest"]  # for all of it, seconds included
     del record["summary"]["seconds"], record["summary"]["peak_rss_bytes"]
-    del record["summary"]["calls"]  # of the last process
+    del record["summary"]["calls"]  # the last process alone
     for cell in record["cells"]:
         del cell["seconds"]
     return record
@@ -141,7 +141,7 @@ def stop(
 
 
 def chunks_done(directory: Path) -> int:
-    """How far the checkpoint is; every file of it must be whole."""
+    """Return the progress of the checkpoint; every file of it must be whole."""
     done = 0
     for file in (directory / "out" / "checkpoint").glob("*.json"):
         entries = json.loads(file.read_text())["entries"]

@@ -1,4 +1,4 @@
-"""What the machine has, and a limit that ends in an exception instead of a killed process."""
+"""Limits of the machine end in an exception instead of a killed process."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_its_outputs_are_those_of_its_cells(
     runner = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(runner)
     sample_in_this_process(monkeypatch)
-    monkeypatch.delenv("PYTEST_CURRENT_TEST")  # which messages of audits name
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")  # messages of audits name it
     monkeypatch.chdir(tmp_path)
     stored = json.loads(TEXT)
     again = copy.deepcopy(stored)

@@ -23,7 +23,7 @@ class Every(Mechanism, name="every"):
     scale: Annotated[float, Gt(0)] | None = None
     low: float = -1.0
     count: Annotated[int, Ge(1), Le(9)] = 3
-    """How many."""
+    """The number."""
     mode: Literal["a", "b"] = "a"
     shape: tuple[int, ...] = ()
     flag: bool = False
@@ -193,12 +193,12 @@ def test_an_annotation_that_does_not_exist_is_named():
 
 
 class Noise(Mechanism):
-    """What noisy mechanisms share."""
+    """Parameters that noisy mechanisms share."""
 
     epsilon: Annotated[float, Gt(0)]
     """The claim."""
     scale: float | None = None
-    """How wide; default: the pair's distance."""
+    """The width; default: the pair's distance."""
     mode: Literal["a", "b"] = "a"
 
     def resolve(self, pair):
@@ -212,7 +212,7 @@ class Wide(Noise, name="wide"):
     """Extends an abstract base."""
 
     count: int = 1
-    """How often."""
+    """The number of times."""
     mode: Literal["a", "b"] = "b"
 
     def sample(self, key, data, n):

@@ -87,7 +87,7 @@ def test_a_box_of_a_file_is_audited(tmp_path: Path) -> None:
     again = dpframe(*words, cwd=tmp_path)
     assert again.stdout == done.stdout  # complete and identical: not repeated
 
-    # What stands beside the file is its code too: a record of other code is none of this one's.
+    # Files beside it are its code too: a record of other code is none of this one's.
     written(tmp_path, "beside_of_boxes.py", BESIDE.replace("0, scale", "0, 2 * scale"))
     for name in ("dpframe_file_boxes", "beside_of_boxes"):
         sys.modules.pop(name)  # as a new process would

@@ -248,7 +248,7 @@ def test_a_signal_while_plugins_load_is_not_their_mistake(monkeypatch):
 
 
 def test_a_package_without_an_entry_point_gets_a_hint(load, monkeypatch):
-    """Of the plugin's own name, installed or not; a name that is nearly known is a typo."""
+    """A key of the plugin's own name, installed or not; a nearly known name is a typo."""
     installed = {"noisy-sum": [], "with-point": [("dpframe", "x")]}
 
     class Points(list):

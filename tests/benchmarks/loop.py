@@ -39,11 +39,11 @@ FLAGS = ["-O3", "-march=native", "-ffast-math", "-mprefer-vector-width=512", "-p
 
 
 class CLOCK:
-    """Which clock is read."""
+    """The clock to read."""
 
     cpu = False
     share = 1.0
-    """What a second of the clock is divided by when all cores work."""
+    """The divisor of a second of the clock when all cores work."""
 
 
 def now() -> float:

@@ -1,4 +1,4 @@
-"""What a scheduler costs per segment, and what that means for many cores.
+"""Measure the cost of a scheduler per segment, and its meaning for many cores.
 
     python tests/benchmarks/scale.py [--tasks 4000] [--measure/--no-measure]
 

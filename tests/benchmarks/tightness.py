@@ -1,4 +1,4 @@
-"""How tight the default bound is: mean over repeats, as a share of what an oracle would certify.
+"""Measure the tightness of the default bound: mean over repeats, as a share of an oracle's bound.
 
 The oracle knows the best fixed threshold and its direction, and spends all of the error on one
 pair of Clopper-Pearson limits. What `betting` certifies is valid at every number of draws at

@@ -1,4 +1,4 @@
-"""What attacks say of outputs, and that larger scores mean D′."""
+"""Attacks describe outputs, and give larger scores to D′."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PLAYED = [
 ]
 
 QUICK = [a if a != "learned" else pytest.param(a, marks=pytest.mark.slow) for a in ATTACKS]
-"""What it learns, of outputs of every kind, is tested in a file of its own."""
+"""Another file tests its learning from outputs of every kind."""
 
 
 def made(attack: str, params: dict[str, Any] | None = None) -> Any:
@@ -257,7 +257,7 @@ def chosen(train: tuple[Any, Any], params: dict[str, Any] | None = None) -> tupl
 
 
 def test_threshold_is_near_the_best_one() -> None:
-    """Of the ε that its fit stream certifies, the best cut of all gets hardly more."""
+    """The best cut of all gets hardly more than the fit stream certifies."""
     rng = np.random.default_rng(0)
     train = rng.normal(size=3000), rng.normal(size=3000) + 1
     value, up = chosen(train)

@@ -185,7 +185,7 @@ def test_short_sorted_files_refute_no_true_claim() -> None:
 
 @pytest.mark.parametrize("kind", [float, np.float32, bool])
 def test_a_file_that_grows_shows_the_same_bets(kind: Any) -> None:
-    """What was bet on stays where it was, however long the file becomes, and whatever the seed."""
+    """Earlier bets stay, however long the file becomes, and whatever the seed."""
     x, y = (part > 0.5 if kind is bool else part.astype(kind) for part in laplace(2, 2000))
     paths = []
     for n in (100, 137, 600, 1999, 2000):
@@ -215,7 +215,7 @@ def test_true_claims_are_refuted_as_rarely_as_stated_by_files_that_grow() -> Non
             alarms += wealthy and claimed == 1.0
             refuted += wealthy and claimed < 1.0
     assert alarms == 0 or bdtrc(alarms - 1, files, error) > 1e-6
-    assert alarms <= error * files  # what this seed gives
+    assert alarms <= error * files  # as this seed gives it
     assert refuted == files
 
 
@@ -276,7 +276,7 @@ def test_bounds_hold_and_are_not_vacuous(kind: str) -> None:
 
 
 SHARES = np.array([math.e, 1.5, 1.0]) / (math.e + 2.5)
-"""Of three values on D; on D′ the other way round, so that the loss is exactly 1."""
+"""Three values on D, and on D′ the other way round, so that the loss is exactly 1."""
 
 
 def test_settled() -> None:

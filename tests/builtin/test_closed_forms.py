@@ -77,7 +77,7 @@ def test_counts(mechanism: str, params: dict[str, object], precision: str) -> No
 def test_counts_of_one_audit(
     variants: list[tuple[str, dict[str, object]]], precision: str, dim: int
 ) -> None:
-    """Nobody gets another's program either: several classes have the same fields."""
+    """No class gets another's program: several classes have the same fields."""
     document = spec("laplace", {}, run={"precision": precision})
     document["mechanism"] = [
         {"use": spec(name, {})["mechanism"][0]["use"], "label": name,

@@ -1,4 +1,4 @@
-"""What mechanisms draw, against exact distribution functions.
+"""Draws of mechanisms agree with exact distribution functions.
 
 False-alarm rate: 1e-6 for each test, divided among its counts.
 """
@@ -28,7 +28,7 @@ def worst_p_value(drawn: np.ndarray, cdf: Any, places: np.ndarray) -> float:
 
 
 def places_of(number: Number) -> np.ndarray:
-    """Where distribution functions are compared: quantiles of both."""
+    """Points at which distribution functions are compared: quantiles of both."""
     cumulative = [np.cumsum(masses) for masses in number.masses]
     found = [number.points[np.searchsorted(c, LEVELS).clip(max=len(c) - 1)] for c in cumulative]
     return np.unique(found).astype(np.float32)

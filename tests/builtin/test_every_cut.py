@@ -1,4 +1,4 @@
-"""What every cut of a score can show at most, against loops over gaps and over cuts."""
+"""The upper limit of every cut of a score agrees with loops over gaps and over cuts."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_an_atom_cannot_be_cut() -> None:
     counts = np.array([[30_000, 40_000, 0, 30_000], [30_000, 40_000, 0, 30_000]])
     assert every_cut_shows(counts, edges, 0.01, 0.05) < 0.05
     counts[:, 1:3] += [-500, 500]
-    assert every_cut_shows(counts, edges, 0.01, 0.05) < 0.1  # what can be cut is rarer than δ
+    assert every_cut_shows(counts, edges, 0.01, 0.05) < 0.1  # every cut is rarer than δ
     counts[:, 1:3] += [-19_500, 19_500]
     assert 0.5 < every_cut_shows(counts, edges, 0.01, 0.05) < 1
 

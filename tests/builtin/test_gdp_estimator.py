@@ -103,7 +103,7 @@ def test_is_a_test_of_mu_and_nothing_else(
     if 1e-12 < found.p_value < 0.99:
         assert limit(found.p_value * 1.001) > claimed
         assert limit(found.p_value * 0.999) <= claimed
-    # What it certifies assumes nothing about the noise: it is the bound of `threshold`.
+    # Its bound assumes nothing about the noise: it is that of `threshold`.
     plain = ThresholdLoss(threshold=0.0, direction=direction).estimate(
         (), table, query(n, claim=GaussianDP(claimed))
     )

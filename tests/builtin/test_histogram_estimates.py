@@ -264,7 +264,7 @@ def test_empty_bins() -> None:
     assert without_empty(counts, "drop").tolist() == [[5, 3], [4, 3]]
     assert without_empty(counts, "merge").tolist() == [[2, 5, 3, 1], [1, 4, 3, 2]]
     left = without_empty(counts[:, :-2], "merge")
-    assert left.tolist() == [[2, 5, 4], [1, 4, 3]]  # what is left joins the last
+    assert left.tolist() == [[2, 5, 4], [1, 4, 3]]  # the rest joins the last
     apart = np.array([[5, 0, 0], [0, 0, 5]])
     for how in ("merge", "drop", "infinity"):
         assert without_empty(apart, how).tolist() == [[5, 0], [0, 5]]

@@ -1,4 +1,4 @@
-"""What attacks learn of outputs of any shape: they find the leak, whatever carries it."""
+"""Attacks learn from outputs of any shape, and find the leak in each."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ EVERY = np.arange(2**23, dtype=np.float32) / 2**23
 """All uniform draws in float32."""
 
 AS_USERS_DO = {"xla_backend_optimization_level": 3, "xla_llvm_disable_expensive_passes": False}
-"""Which operations LLVM contracts is part of what is compared; tests are compiled without."""
+"""LLVM contracts operations, which is part of the comparison; tests are compiled without."""
 
 
 def test_every_logarithm_is_exact_to_less_than_two_units_in_the_last_place() -> None:

@@ -1,4 +1,4 @@
-"""What built-in neighbourhoods propose: neighbours inside their domain, and none twice."""
+"""Built-in neighbourhoods propose neighbours inside their domain, and none twice."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_records_are_replaced() -> None:
 
 
 def test_climbing_pays() -> None:
-    """What earns is found in more than it would be by chance."""
+    """Pairs that earn are found more often than by chance."""
 
     def reached(share: float) -> float:
         climb = made("climb", length=4, high=10.0, batch=16, fresh=share)

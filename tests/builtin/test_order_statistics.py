@@ -202,7 +202,7 @@ def test_gaussian_bound_is_near_the_oracle() -> None:
 
 
 def test_the_point_value_is_that_of_the_event_or_of_its_complement() -> None:
-    """Where {score < t} says D, {score ≥ t} may be what gives the bound."""
+    """If {score < t} says D, {score ≥ t} may give the bound."""
     rng = np.random.default_rng(5)
 
     def draw(n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""What a pilot chooses does not depend on what is counted, and no score is in both.
+"""A pilot's choice does not depend on the counts, and no score is in both.
 
 A choice that has seen the counts makes an exact limit a lie, and hardly any simulation shows it: so
 the functions that choose are watched themselves.
@@ -45,7 +45,7 @@ def with_a_pilot() -> list[type[Estimator]]:
     for offered in registry.load([]).entries:
         if offered.kind == "estimator" and offered.distribution == "dpframe":
             cls: Any = offered.cls
-            statistic = cls().statistic()  # what canaries choose certifies nothing
+            statistic = cls().statistic()  # a choice by canaries certifies nothing
             if cls.anytime:  # keeps the rule in time: see test_betting
                 continue
             if statistic.needs_pilot() and statistic.accepts != {"canaries"}:

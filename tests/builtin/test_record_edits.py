@@ -277,7 +277,7 @@ def first(**params: Any) -> list[Any]:
 
 
 def has(pairs: list[Any], told: Any) -> bool:
-    """Whether a pair is of a kind, in either order."""
+    """True if a pair is of a kind, in either order."""
     return any(told(*pair.rows) or told(*pair.rows[::-1]) for pair in pairs)
 
 

@@ -81,7 +81,7 @@ def test_distribution_functions_are_those_of_the_distributions(number: Number) -
 
 @pytest.mark.parametrize("nan", ["zero", "resample", "keep"])
 def test_the_distribution_function_of_dptext(nan: str) -> None:
-    """Of v on (0, ½) the noise is −2 ln(1 − 2v) at ε = ½; of the others what `nan` says."""
+    """The noise is −2 ln(1 − 2v) for v on (0, ½) at ε = ½; elsewhere `nan` decides."""
     mechanism, pair = resolved("dptext", {"epsilon": 0.5, "nan": nan})
     rising = np.arange(0.5, 50_000) / 100_000
     noise = np.sort(-2 * np.log(1 - 2 * rising))

@@ -85,7 +85,7 @@ def test_sizes_and_types_may_differ() -> None:
     ]
     none = Values(d0=[1], d1=[])
     assert none.d1.shape == (0,)
-    # Where one is no array neither is: the type would tell what the values should.
+    # If one is no array, neither is: the type would tell them apart instead of the values.
     assert same(Values(d0=[1.0, 2.0], d1=[1.0, "a"]).d0, [1.0, 2.0])
     assert Values(d0=[2**63], d1=[-1]).d0 == [2**63]
     assert same(Values(d0={"x": np.eye(2)}, d1=0).d0, {"x": [[1.0, 0.0], [0.0, 1.0]]})

@@ -86,7 +86,7 @@ def test_epsilon_against_sixty_digits(mu: float) -> None:
 
 @pytest.mark.parametrize("mu", MUS)
 def test_delta_against_sixty_digits(mu: float) -> None:
-    """Where μ is small two nearly equal numbers are subtracted; what remains is still right."""
+    """For small μ two nearly equal numbers are subtracted; the remaining digits are still right."""
     with mpmath.workdps(60):
         for epsilon in (0.0, 1e-8, 0.01, 0.5, 1.0, 3.0, 10.0, 50.0, 300.0):
             exact = exact_delta(epsilon, mu)

@@ -1,4 +1,4 @@
-"""What holds for every claim: laws of trade-off curves and privacy profiles."""
+"""Laws of trade-off curves and privacy profiles hold for every claim."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_curve_is_its_own_inverse(claim: Claim) -> None:
     steep = np.maximum(np.abs(np.gradient(y, X)), 1.0)
     inside = (y > 1e-12) & (y < claim.tradeoff(np.zeros(1)))
     back = twice[inside] - X[inside]
-    # Where f is flat, y says little about x: to a digit of y belong 1/slope of x.
+    # A flat f says little about x: to a digit of y belong 1/slope of x.
     flat = 1 / np.maximum(np.abs(np.gradient(y, X))[inside], 1e-300)
     assert np.all(np.abs(back) <= 2e-5 + 1e-15 * np.maximum(flat, steep[inside]))
     assert np.all(twice[~inside] <= X[~inside] + 2e-5)

@@ -1,4 +1,4 @@
-"""What a shell is offered; the machinery is Typer's, asked as a shell asks it."""
+"""The shell is offered the right words; the machinery is Typer's, asked as a shell asks it."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ QUICK = ROOT / "specs" / "quick.toml"
 
 
 def complaints(done: subprocess.CompletedProcess[str], codes: tuple[int, ...] = (0, 2)) -> str:
-    """What is wrong with how a command ended; empty if nothing."""
+    """Return the fault in the way a command ended; empty if there is none."""
     printed = done.stdout + done.stderr
     if done.returncode not in codes:
         return f"exit code {done.returncode}: {done.stderr[-2000:]}"

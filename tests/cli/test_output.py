@@ -1,4 +1,4 @@
-"""What plugins print goes to standard error, however they print it."""
+"""Output of plugins goes to standard error, however they print it."""
 
 from __future__ import annotations
 

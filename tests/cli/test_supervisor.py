@@ -1,4 +1,4 @@
-"""What a plugin can do to the process, seen from outside: exit codes and times that hold."""
+"""Exit codes and time limits hold, whatever a plugin does to the process."""
 
 from __future__ import annotations
 

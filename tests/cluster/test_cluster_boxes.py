@@ -63,7 +63,7 @@ def on(cluster: Any, document: dict[str, Any], plugins: list[Any]) -> dict[str, 
 
 
 def told(record: dict[str, Any]) -> list[Any]:
-    """What decides anything, of all cells."""
+    """Return everything that decides anything, of all cells."""
     assert all(cell["status"] == "ok" for cell in record["cells"]), record["cells"][0]["reason"]
     names = ("counts", "trials", "verdict", "p_value", "witness", "draw_group", "looks")
     return [[cell.get(name) for name in names] for cell in record["cells"]]
@@ -113,7 +113,7 @@ def test_workers_draw_what_this_machine_would(
 
 
 def test_small_rounds_of_a_search_are_counted_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learned, "TRIP", 1e9)  # how fast this machine is decides nothing here
+    monkeypatch.setattr(learned, "TRIP", 1e9)  # the speed of this machine decides nothing here
     monkeypatch.setattr(draws, "LONG", 1e9)
 
     class Nobody(ThisProcess):
@@ -140,7 +140,7 @@ def faults_left(processes: Processes, number: int, boxes: int) -> int:
     faults = [partial(kinds[n % 4], choice.randrange(2)) for n in range(number)]
     with Harmed(processes.address, faults) as cluster, cluster.harming():
         found = told(on(cluster, document(0.002), plugins))
-    wanted = told(record(document(0.0), plugins=plugins))  # how long it takes changes no draw
+    wanted = told(record(document(0.0), plugins=plugins))  # its duration changes no draw
     assert [one[0] for one in found] == [one[0] for one in wanted]
     return len(cluster.left)
 

@@ -34,7 +34,7 @@ PLUGINS = [Trains, Three]
 
 
 def shown(document: dict[str, Any], cluster: DaskExecutor | None = None) -> list[Any]:
-    """What was counted, and under which layout."""
+    """Return the counts, and their layout."""
     found = run(make_plan(load(document, PLUGINS)), executor=cluster)
     assert [result.reason for result in found] == [None] * len(found)
     return [(result.counts, result.trials, result.statistic) for result in found]

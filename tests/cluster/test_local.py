@@ -39,7 +39,7 @@ def _no_rubbish_for_other_tests() -> Iterator[None]:
 
 
 async def answered(attempt: Any) -> list[Any]:
-    """What a listener hears of an attempt to reach it."""
+    """Return the bytes that a listener gets from an attempt to reach it."""
     heard: list[Any] = []
 
     async def handle(comm: Any) -> None:
@@ -86,13 +86,13 @@ def test_nothing_that_a_stranger_says_is_read(said: bytes) -> None:
 
 
 def test_an_impostor_is_told_no_secret() -> None:
-    """Where a scheduler was, another user may listen."""
+    """Another user may listen at the address of a former scheduler."""
     told: list[bytes] = []
 
     async def impostor(reader: Any, writer: Any) -> None:
         writer.write(b"n" * local.NONCE)
         told.append(await reader.readexactly(local.NONCE + local.PROOF))
-        writer.write(told[0][local.NONCE :])  # what it was told, told back
+        writer.write(told[0][local.NONCE :])  # the same bytes, sent back
         told.append(await reader.read())
         writer.close()
         over.set()

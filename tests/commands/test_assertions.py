@@ -1,4 +1,4 @@
-"""What becomes of a test that audits a function: red, green, or told that nothing was tested."""
+"""A test that audits a function turns red, green, or says that nothing was tested."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_planted_bug_is_red_and_says_why(tmp_path: Path) -> None:
     with pytest.raises(ViolationError) as found:
         assert_dp(half, d0=D0, d1=D1, epsilon=1.0, out=tmp_path, **BUDGET)
     error = found.value
-    assert isinstance(error, AssertionError)  # what runners of tests call a failure
+    assert isinstance(error, AssertionError)  # a failure, for runners of tests
     message = str(error)
     (cell,) = error.record.cells
     assert "half violates its claim, ε = 1" in message

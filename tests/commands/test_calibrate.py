@@ -154,7 +154,7 @@ def test_the_report(planted: dict[str, Any]) -> None:
     assert "~ nothing" in text
     assert "Promises kept: 5, broken: 1" in text  # one line, and four of whole audits
     assert "audits as a whole" in text
-    assert "at the corner of a curve" not in text  # nobody tells how the error is shared
+    assert "at the corner of a curve" not in text  # no share of the error is known
     assert all(len(line) <= 80 for line in text.splitlines())
     guess = next(line for line in text.splitlines() if "guess" in line)
     assert "≥" not in guess

@@ -1,4 +1,4 @@
-"""How many trials bets are expected to need, where the truth is known."""
+"""The expected number of trials of bets agrees with the truth, if that is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job of GitHub Actions is told of a run."""
+"""A job of GitHub Actions is told the outcome of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `dpframe new` writes works as it is."""
+"""Packages that `dpframe new` writes work as they are."""
 
 from __future__ import annotations
 

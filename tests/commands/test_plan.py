@@ -1,4 +1,4 @@
-"""What a plan foresees: time, and claims that cannot be decided."""
+"""A plan foresees times, and claims that cannot be decided."""
 
 from __future__ import annotations
 

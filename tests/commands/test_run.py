@@ -102,7 +102,7 @@ def test_whatever_lies_there_a_run_ends_as_it_should(finished: tuple[Path, Recor
 
 
 def same(one: Record, other: Record) -> bool:
-    """Whether two records say the same, whatever it took to find it."""
+    """True if two records have the same content, costs aside."""
     zero = {"seconds": 0.0}
     return [cell.model_copy(update=zero) for cell in one.cells] == [
         cell.model_copy(update=zero) for cell in other.cells

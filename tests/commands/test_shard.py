@@ -83,7 +83,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_shards_in_any_order_are_the_run(place: Path) -> None:
     order = random.Random(5).sample(range(1, PARTS + 1), PARTS)
     code, printed = call("merge", *order, "--out", "merged", cwd=place)
-    assert code == 1, printed  # that of the run: a claim is violated
+    assert code == 1, printed  # as the run's: a claim is violated
     assert told(place / "merged") == told(place / "whole")
     assert "violated" in printed
 

@@ -34,7 +34,7 @@ def fill(directory: Path) -> Store:
 
 
 def entries(directory: Path) -> dict[Any, Saved | None]:
-    """What another process would find."""
+    """Return the content that another process would find."""
     store = Store(directory)
     return {(s.seed, key): store.load(s, key) for s in (STREAM, OTHER) for key in "ab"}
 

@@ -1,4 +1,4 @@
-"""How likely each bin is, as a mechanism knows it."""
+"""Mechanisms know the probability of each bin."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cell(cdf: Any, attack: Any = None) -> Any:
 
 
 def uniform(data: Any, x: Any) -> Any:
-    """Of nine draws out of ten; the tenth is NaN."""
+    """The distribution of nine draws out of ten; the tenth is NaN."""
     return 0.9 * np.clip(x - data[0] / 4, 0, 1)
 
 

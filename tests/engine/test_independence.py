@@ -32,7 +32,7 @@ from dpframe.errors import WorthlessError
 from dpframe.workers.pool import Workers
 
 SHARED = np.random.default_rng(7)
-"""What a module makes when it is imported: the same in every process that imports it."""
+"""A value that a module makes when it is imported: the same in every process that imports it."""
 
 Sample = Callable[[np.random.Generator, Any, int], Any]
 
@@ -164,7 +164,7 @@ def test_noise_that_d_and_d_prime_share_is_noticed() -> None:
         return data + noise(own[int(data[0])], n)
 
     def counted_alone(rng: Any, data: Any, n: int) -> Any:
-        # What is tried beforehand is asked for D alone, and would bring them out of step.
+        # Trial calls ask for D alone, and would bring them out of step.
         return each_its_own(rng, data, n) if n == 16 and next(asked) > 1 else noise(rng, n)
 
     asked = itertools.count()
@@ -209,7 +209,7 @@ def own_rows(self: Any, key: Any, data: Any, n: int) -> Any:
 )
 def test_traced_mechanisms_are_looked_at_too(sample: Any, reason: str | None) -> None:
     class Traced(Mechanism, name="traced"):
-        """Of this file."""
+        """The path of this file."""
 
         def claim(self, pair: Any) -> PureDP:
             return PureDP(20.0)
@@ -340,7 +340,7 @@ def test_drift_is_noticed_on_either_dataset(name: str, side: int) -> None:
 
 
 def test_drift_of_counts_is_noticed_where_outputs_hide_it() -> None:
-    """What an attack sees may be one of many coordinates, or all of them at once."""
+    """An attack may look at one of many coordinates, or at all of them at once."""
     rng, found = np.random.default_rng(4), []
     for step in (0.0, 0.05):
         seen = Independence(ROWS, 1, drift=True, attacks=2)
@@ -395,7 +395,8 @@ def test_drift_is_found_in_correct_boxes_as_rarely_as_stated(
 
 @pytest.mark.parametrize("sizes", [(16, 2976, 8), (16, 8, 8, 2960), (1, 1, 1, 500)])
 def test_counts_of_any_number_of_draws_are_all_taken_in(sizes: tuple[int, ...]) -> None:
-    """What always comes, or never, does not drift; every one of these draws is in some block."""
+    """An event that always comes, or never, does not drift; every one of these draws is in some
+    block."""
     seen, start = Independence(8, 1, drift=True, attacks=2), 0
     for size in sizes:
         for attack, bins in enumerate(([0, size], [size, 0, 0])):

@@ -78,7 +78,7 @@ def shown(
     tables = {**ONE, **tables}
     content = {name: table for name, table in document(audit=audit, **tables).items() if table}
     loaded = load(content, plugins)
-    # What a file would give: the text is part of what makes a run the same run.
+    # As from a file: the text is part of the identity of a run.
     digest = f"{sorted(audit.items())}{sorted(tables.items())}"
     loaded = type(loaded)(**{**vars(loaded), "source": loaded.source._replace(sha256=digest)})
 
@@ -152,7 +152,7 @@ def test_bets_may_go_on_and_another_question_is_another_look(tmp_path: Path) -> 
     (other,) = shown(tmp_path, 3 * N, audit={"delta": 0.01}, **bets)
     assert level([other]) == pytest.approx(0.05 / 6)
     assert other["basis"]["look"] == 2
-    assert other["looks"] is None  # of any number of trials
+    assert other["looks"] is None  # for any number of trials
     assert noted([other])
     (fresh,) = shown(tmp_path / "other", 3 * N, audit={"delta": 0.01}, **bets)
     assert other["p_value"] == fresh["p_value"]
@@ -376,7 +376,8 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("what", QUESTIONS)
 def test_another_question_to_the_same_draws_is_a_look(what: str, tmp_path: Path) -> None:
-    """Who has seen the draws chooses what to ask; the number of trials need not change."""
+    """Somebody who has seen the draws chooses the question; the number of trials need not
+    change."""
     first = shown(tmp_path, N)
     cells = shown(tmp_path, N, **QUESTIONS[what])
     assert cells[0]["draw_group"] == first[0]["draw_group"]
@@ -459,7 +460,7 @@ def test_fresh_forgets_counts_and_no_looks(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_looks_that_only_the_record_knows_of_count(tmp_path: Path) -> None:
-    """Where an older version ran, or the ledger was lost."""
+    """An older version ran, or the ledger was lost."""
     shown(tmp_path, N)
     shown(tmp_path, 2 * N)
     for place in COPIES:

@@ -1,4 +1,4 @@
-"""What is refused for its size, before anything of that size is made."""
+"""Specs that are too large are refused before anything of that size is made."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Wasteful(Estimator, name="wasteful"):
 
 
 def refused(free: int, monkeypatch: pytest.MonkeyPatch, **tables: Any) -> str:
-    """What is said of a spec on a machine with so much free memory."""
+    """Return the message about a spec on a machine with so much free memory."""
     monkeypatch.setattr(memory, "free_bytes", lambda: free)
     plugins = [*small_audits.PLUGINS, Eager, Wasteful]
     with pytest.raises(DpframeError) as caught:

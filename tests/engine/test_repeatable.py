@@ -133,7 +133,7 @@ def test_lanes_change_nothing(number: int, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("width", mostly_slow([3, 4], [0]))
 def test_the_width_of_a_step_changes_nothing(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an accelerator does at once, with steps that reach beyond the last chunk."""
+    """An accelerator counts many chunks at once, in steps that reach beyond the last chunk."""
     monkeypatch.undo()  # one segment: 11 chunks, then a tail
     spec = document(
         audit={"trials": 11 * ROWS + 5},

@@ -253,7 +253,7 @@ def test_what_hangs_is_given_up_and_its_thread_replaced(
     assert list(ended.values()) == [[None], [None]]
     assert [counted[work] for work in others] == [80, 18]
     left = running.ours() - before
-    over.set()  # what comes now is too late for everybody
+    over.set()  # later results come too late for everybody
     for thread in left:
         thread.join(30)
         assert not thread.is_alive()

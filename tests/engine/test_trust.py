@@ -1,4 +1,4 @@
-"""What executors return is checked where it comes in, and some of it is worked out again here."""
+"""Results of executors are checked where they come in, and some of them are computed again here."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def test_a_true_executor_gives_the_record_of_one_machine(verify: float, tmp_path
 def test_results_are_chosen_after_they_came_and_by_share() -> None:
     few, all_, none = (Checked(ThisProcess(), verify) for verify in (2, 1.0, 0))
     numbers = [sum(one.chosen("x") for _ in range(4000)) for one in (few, all_, none)]
-    # Of 4,000 the first two, and then 2/i: 2 + 2 (H(4000) − 1.5) = 16.7 in the mean; P < 1e-6.
+    # The first two of 4,000, and then 2/i: 2 + 2 (H(4000) − 1.5) = 16.7 in the mean; P < 1e-6.
     assert 2 <= numbers[0] < 45
     assert numbers[1:] == [4000, 0]
     share = Checked(ThisProcess(), 0.25)

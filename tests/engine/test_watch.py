@@ -1,4 +1,4 @@
-"""What cells of several passes share while threads prepare them."""
+"""Cells of several passes share their work while threads prepare them."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_building_listing_removing(here: Path) -> None:
     assert not entry.problem
     assert "noisylib==1.0" in place.ask(str(entry.interpreter))[1]
 
-    # What is there is left alone, and its lock is written again if it is gone.
+    # An existing environment is left alone, and its lock is written again if it is gone.
     (here / "lib-1.0.lock").unlink()
     again = dpframe("environments", "build", "spec.toml", "lib 1.0", cwd=here)
     assert (again.returncode, again.stderr) == (0, "lib 1.0: is there\n")

@@ -83,7 +83,7 @@ PLUGINS |= dict.fromkeys(map(str, DPSGD), "dpframe-dpsgd")
 
 FEW = ["audit.trials=2000", "run.fit=2000", "run.pilot=2000"]
 SEARCH = ["audit.trials=8000"]
-"""Of each pair that is searched."""
+"""Return the content of each pair that is searched."""
 SMALL = ["mechanism.width=8", "pair.records=40", "mechanism.steps=3", "mechanism.batch=10"]
 TRAINING = ["audit.trials=40", "run.pilot=20", "run.fit=20", *SMALL]
 MISTAKES = [*TRAINING, "mechanism.width=4", 'mechanism.mistake=["none", "no-noise"]']
@@ -123,7 +123,7 @@ def run(spec: Path) -> dict[str, Any]:
     """Run a spec with few trials and return what is stored of it."""
     overrides = OVERRIDES.get(spec.stem, FEW)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of third parties; the tests have the errors
+        warnings.simplefilter("ignore")  # those of third parties; the tests have the errors
         record = dpframe.audit(spec, overrides=overrides).model_dump(mode="python")
     summary = record["summary"]
     return {

@@ -25,9 +25,9 @@ class Mutant(NamedTuple):
     """Stands in the file once."""
     new: str
     tests: tuple[str, ...]
-    """Of the ordinary tests, those that have to fail."""
+    """The ordinary tests that have to fail."""
     calibrate: bool = False
-    """Whether `dpframe calibrate` has to find it too."""
+    """True if `dpframe calibrate` has to find it too."""
 
 
 MUTANTS = [

@@ -87,7 +87,7 @@ def survivor(mutant: Mutant, copy: Path) -> str | None:
 
 
 def complaint(mutants: Sequence[Mutant], copy: Path) -> str | None:
-    """What those who find mistakes say where there is none; None if nothing."""
+    """Return the complaint of a finder of mistakes about correct code; None if there is none."""
     tests = dict.fromkeys(test for mutant in mutants for test in mutant.tests)
     for words in (("-m", "pytest", "-x", "-p", "no:cacheprovider", *tests), CALIBRATE):
         done = _run(copy, *words)

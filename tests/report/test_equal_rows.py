@@ -8,7 +8,7 @@ EPSILONS = (0.1, 0.2, 0.5, 1.0)
 
 
 def rows(text):
-    """What the rows of the grid are called."""
+    """Return the names of the rows of the grid."""
     grid = text.partition("claimed ε ")[2].partition("────\n")[2].partition("\n\n")[0]
     return [m[1] for m in re.finditer(r"^ *([\d.]+(?: … [\d.]+)?) {2,}", grid, re.MULTILINE)]
 

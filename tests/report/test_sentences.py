@@ -46,7 +46,8 @@ def test_the_verdict(counts: tuple[int, ...], begins: str) -> None:
 
 
 def test_a_verdict_that_may_rest_on_exceptions_says_so() -> None:
-    """Of violated cells, if there are any; and before anything else is said."""
+    """Return the phrases about violated cells, if there are any; and before anything else is
+    said."""
     cells = [made_records.cell() | {"id": f"{n}", "verdict": "consistent"} for n in range(2)]
     cells[0]["exceptions"] = [0.0, 0.0]
 

@@ -53,7 +53,7 @@ def printed(function, *arguments, width=80):
 
 
 def nothing(_):
-    """What mechanisms and pairs exchange."""
+    """Mechanisms and pairs exchange data of the listed kinds."""
     return {}
 
 

@@ -33,7 +33,7 @@ def test_the_witness_is_a_spec_of_its_own(record: Record) -> None:
     text = witness.as_toml(cell)
     tables = tomli.loads(text)
     assert tables == witness.as_tables(cell)
-    assert tables["audit"]["seed"] != cell.seed  # what chose the pair is not what confirms it
+    assert tables["audit"]["seed"] != cell.seed  # the draws that chose the pair do not confirm it
     (again,) = dpframe.audit(tables).cells
     assert (again.verdict, again.expected) == ("violated", "violated")
     assert again.pair.params == cell.pair.params

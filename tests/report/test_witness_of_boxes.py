@@ -35,7 +35,7 @@ class Shows(HostMechanism, name="shows"):
     """Answers noise; something else than its numbers shows which dataset it had."""
 
     what: str
-    """What does."""
+    """A neighbourhood that proposes it."""
 
     def claim(self, pair: Pair) -> Claim | None:
         return PureDP(1.0)

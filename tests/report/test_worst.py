@@ -6,7 +6,7 @@ import pytest
 
 
 def told(text):
-    """What the report says of each mechanism, by its name."""
+    """Return the report's sentence about each mechanism, by its name."""
     tail = text[text.rindex("────") :].split("\n\n")
     lines = next(part for part in tail if "worst" in part or "tested" in part).splitlines()
     return " ".join(" ".join(lines).split())

@@ -130,7 +130,7 @@ class Oracle(Estimator, name="oracle"):
         return dpframe.DecisionCounts()
 
     def estimate(self, layout: Any, counts: Any, query: Any) -> Any:
-        counts[:] = -1  # nobody else's counts either
+        counts[:] = -1  # no other cell's counts either
         return answer(NONSENSE[self.says][0])
 
     def extreme(self, layout: Any, trials: Any) -> Any:

@@ -219,7 +219,7 @@ def test_a_swept_confidence_is_the_cell_s_own() -> None:
     contents["audit"]["confidence"] = 0.5
     assert problem(contents) is None
     for cell in contents["cells"]:
-        cell["swept"]["audit.confidence"] = "0.95"  # what is no number is not looked at
+        cell["swept"]["audit.confidence"] = "0.95"  # values that are no numbers are not compared
     assert problem(contents) is None
 
 
@@ -235,7 +235,7 @@ NEWER: dict[str, Change] = {
         cell["estimate"].pop("profile_lower") for cell in record["cells"] if cell["estimate"]
     ],
 }
-"""What came with the digest or after it."""
+"""Fields that came with the digest or after it."""
 
 
 def test_a_record_without_its_digest_is_no_old_one(recorded: Record) -> None:

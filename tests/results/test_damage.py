@@ -47,7 +47,7 @@ def forged(text: bytes) -> bytes:
 
 
 def test_the_record_has_everything(recorded: Record) -> None:
-    """What is not in it cannot be damaged."""
+    """Missing fields cannot be damaged."""
     cells = recorded.cells
     assert {cell.verdict for cell in cells} >= {"violated", "consistent", None}
     assert {cell.status for cell in cells} == {"ok", "failed"}

@@ -52,7 +52,7 @@ def test_a_directory_that_others_can_write_to_or_own_is_refused(
 
 
 class Files:
-    """What JAX keeps entries in."""
+    """The object in which JAX keeps entries."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -135,7 +135,7 @@ def test_what_cannot_be_told_apart_is_said(value: Any) -> None:
 
 
 class Mixed(Pair, name="mixed"):
-    """What only a black box can take; for one value a thing that has no content."""
+    """Values that only a black box can take; one of them holds a thing that has no content."""
 
     adjacency: ClassVar[str] = "replace one record"
     broken: bool = False

@@ -1,4 +1,4 @@
-"""Who draws what attacks learn from changes nothing of it."""
+"""Draws for learning do not depend on the worker that makes them."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_whoever_leaves_is_not_kept_by_what_takes_long() -> None:
 
 @pytest.mark.parametrize("bad", [0, 1])
 def test_the_first_mistake_ends_all(bad: int) -> None:
-    """Of two, one of whom is still at his first task when the other one makes it."""
+    """A worker of two is still at its first task when the other one makes it."""
     asked: list[int] = []
     threads: list[Future[Any]] = []
 

@@ -73,7 +73,7 @@ def test_what_stands_in_place_of_a_helper_is_used(
         patch.setattr(MajorityVote, "score", lambda self, state, outputs: outputs[:, 0] > 2)
         assert score() == [False] * 3
     assert score() == VOTES
-    assert len(lowered) == 1  # what is not known well enough goes to JAX as before
+    assert len(lowered) == 1  # programs that are not known well enough go to JAX as before
 
 
 @pytest.mark.parametrize("kind", ["cut", "changed", "another's", "nonsense"])
@@ -106,7 +106,7 @@ def test_nothing_is_kept_of_files_that_changed_meanwhile(
 def test_what_was_replaced_after_the_look_is_not_kept(
     kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    score(outputs=OUTPUTS[:2])  # what it is made from is known now
+    score(outputs=OUTPUTS[:2])  # its source is known now
     with monkeypatch.context() as patch:
         patch.setattr(majority_vote, "_row_sums", lambda mask: mask[:, 0].astype(int))
         patch.setattr(ingredients, "forget", lambda: None)
@@ -116,7 +116,7 @@ def test_what_was_replaced_after_the_look_is_not_kept(
 
 
 def test_what_jax_had_in_its_own_cache_is_kept_whole(kept: Path, lowered: list[int]) -> None:
-    """What was loaded from there lacks its functions when it is written out again."""
+    """A loaded program lacks its functions when it is written out again."""
     keep_executables(None)
     assert score() == VOTES  # JAX's cache has it now
     keep_executables(kept)

@@ -1,4 +1,4 @@
-"""What attacks get to learn from, and what is drawn for it."""
+"""Attacks learn from draws that are made for learning alone."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def spec(**tables: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def bases(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Where all chunks come from that are drawn for learning."""
+    """The places of all chunks that are drawn for learning."""
     drawn: list[Any] = []
     draw, learn = programs.draw_chunk, work.learn
 

@@ -40,7 +40,7 @@ def _settled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def forget() -> None:
-    """What is found once in a process."""
+    """Forget the digests that are found once in a process."""
     for once in (program_keys._digest, program_keys.files, program_keys.surroundings):
         once.cache_clear()
 

@@ -1,4 +1,4 @@
-"""What a search learns from, chooses cuts by and bets on: which draws serve for what."""
+"""A search learns, chooses cuts and bets on different draws."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_what_is_bet_on_was_neither_learned_from_nor_counted_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: dict[str, set[int]] = {}
-    """Of each pair, the chunks that anything was made of."""
+    """The chunks of each pair that anything was made of."""
     rounds = []
     counted, drawn, draw = arms.TracedArm._counted, arms.Learned._drawn, arms.TracedArm.draw
 

@@ -33,7 +33,7 @@ RUN = {"seconds": 600.0, "stop": "never"}
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[float, int]]]:
-    """Of every look the standard errors that the pair had shown, and its answers afterwards."""
+    """The standard errors that the pair had shown at every look, and its answers afterwards."""
     monkeypatch.setattr(black_box_arms.BlackBoxArm, "paces", ([1e-4], [1e-4]))
     yield from _looked(monkeypatch)
 
@@ -77,13 +77,13 @@ def test_who_repeats_a_search_looks_at_as_many() -> None:
     sizes = [first.next(True, 10**9) for _ in range(2)]
     again = LookSizes(store, STREAM, "looks")
     assert [again.next(False, 10**9) for _ in sizes] == sizes
-    assert again.next(False, 10**9) == 0  # what was never asked before is measured
+    assert again.next(False, 10**9) == 0  # new boxes are measured
     assert LookSizes(store, STREAM, "others").next(False, 10**9) == 0
 
 
 def test_what_shows_nothing_is_looked_at_and_not_bet_on(looks: list[tuple[float, int]]) -> None:
     found = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN)
-    assert len(looks) >= 4  # of 8 pairs
+    assert len(looks) >= 4  # for 8 pairs
     assert all(z <= black_box_arms.CLEAR for z, _ in looks)
     # A sixteenth of what is left, since 8 pairs share half of it.
     assert {trials for _, trials in looks} <= {64, 128}
@@ -110,7 +110,7 @@ def test_looks_are_repeated_whatever_the_machine_does(
 
 
 class Ticking:
-    """Of a machine that does other things too.
+    """A clock of a machine that does other things too.
 
     Args:
         step: seconds between two readings.

@@ -1,4 +1,4 @@
-"""How many draws it takes to refute a claim at all."""
+"""The number of draws that it takes to refute a claim at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where draws go once they are spent on a bound."""
+"""Draws go to the best pairs once they are spent on a bound."""
 
 from __future__ import annotations
 

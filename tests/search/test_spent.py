@@ -46,7 +46,7 @@ def test_who_goes_on_has_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     third = Try(store, monkeypatch)
     assert third.draws(300, 25.0) == 35.0
     third.spent.forget()
-    assert Try(store, monkeypatch).draws(300, 25.0) == 35.0  # of all 60
+    assert Try(store, monkeypatch).draws(300, 25.0) == 35.0  # all 60 together
 
 
 def test_who_has_used_all_gets_some_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

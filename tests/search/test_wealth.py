@@ -67,7 +67,7 @@ def test_it_is_what_a_loop_over_events_and_losses_gives() -> None:
             best[epsilon] = max(best[epsilon], np.logaddexp(*ways) - math.log(2))
         wealth.bet(seen, fresh, (claim,), 1.0, drawn)
         seen = plus(seen, fresh)
-        # Of the half that is divided among arms the first has a half, and nobody else has bet.
+        # The first arm has half of the divided half, and no other arm has bet.
         mean = np.exp(np.logaddexp(*naive[claim.epsilon]) - math.log(2))
         whole = max(whole, math.log(mean / 2 + (mean + 1) / 4))
     assert wealth.best == pytest.approx(whole, rel=1e-9)
@@ -153,7 +153,7 @@ def test_a_bound_is_earned_by_its_own_pair() -> None:
 
 @pytest.mark.parametrize("led", mostly_slow([False, True], [0]))
 def test_the_bounds_of_all_pairs_hold_together(led: bool) -> None:
-    """What each pair has to earn adds up to the error: at most 1e-6 of a false alarm."""
+    """The shares of all pairs add up to the error: at most 1e-6 of a false alarm."""
     rng, audits, error = np.random.default_rng(8), 80, 0.4
     wrong = lucky = 0
     for _ in range(audits):
@@ -203,7 +203,7 @@ def test_a_late_pair_has_the_share_of_the_first_if_it_is_the_first_that_is_bet_o
         wealths.append(wealth)
     assert wealths[1].best == pytest.approx(wealths[0].best, rel=1e-12)
     assert wealths[0].best > 10
-    # Of what a bound is earned with, half is divided in the order of the pairs.
+    # Half of the wealth for a bound is divided in the order of the pairs.
     assert 0.8 * wealths[0].bound(0.05, 0) < wealths[1].bound(0.05, 40) < wealths[0].bound(0.05, 0)
 
 
@@ -248,7 +248,7 @@ def test_a_pair_that_leads_again_leads_once() -> None:
 def test_a_share_has_earned_nothing_before_it_is_opened() -> None:
     own, at = PairWealth(0.5), np.arange(3)
     own.pay(at, np.full((2, 3), 4.0))
-    for _ in range(2):  # who has it gets no other
+    for _ in range(2):  # an arm that has it gets no other
         own.open("led", 0.25)
     assert np.exp(own.log_wealth(at)) == pytest.approx(0.5 * math.exp(4) + 0.25)
     own.pay(at, np.full((2, 3), 1.0))
@@ -272,7 +272,7 @@ def test_no_bound_rests_on_what_the_sampler_does_not_resolve() -> None:
 
 
 def test_distance_is_in_standard_errors() -> None:
-    """Of the difference of two shares, of which one is multiplied by e^ε."""
+    """The variance of the difference of two shares, of which one is multiplied by e^ε."""
     seen, claim = Seen(np.array([[100], [400]]), 1000), (Point(0.2, 0.01),)
     guess = farthest(seen, claim)
     assert guess is not None

@@ -1,4 +1,4 @@
-"""What a spec says about the answers of black boxes."""
+"""A spec says which answers of black boxes count."""
 
 from __future__ import annotations
 

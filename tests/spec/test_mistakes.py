@@ -10,7 +10,7 @@ from dpframe.spec.problems import Problems
 from dpframe.spec.tables import read_sections
 
 KEYS = list(MechanismTable.model_fields)
-"""Of a mechanism's table; the first three are those of any plugin."""
+"""The keys of a mechanism's table; the first three are those of any plugin."""
 
 ALL_WRONG = """\
 schema = 1
@@ -86,7 +86,7 @@ environments, run; did you mean 'run'?"""
     ).replace("{known}", "known")
 
 
-# What replaces what in the base spec, and the message that follows.
+# Replacements in the base spec, and the message that follows.
 ONE_WRONG = {
     "schema of another version": (
         ("schema = 1", "schema = 2"),

@@ -16,7 +16,7 @@ from dpframe.builtin.estimators.betting import Betting, cuts, sizes
 DRAWS, AUDITS = 2_000, int(os.environ.get("DPFRAME_AUDITS", "500"))
 LEVELS = (0.2, 0.05, 0.01)
 TIES = np.array([math.e, 1.5, 1.0, 1.5]) / (math.e + 4)
-"""Of four values on D; ln of the ratio to those on D′ is 1, 0 or −1."""
+"""Four values on D; ln of the ratio to those on D′ is 1, 0 or −1."""
 SWAPPED = TIES[[2, 1, 0, 3]]
 RESPONSE = 1 / (1 + math.e), math.e / (1 + math.e)
 CORNER = np.array([0.01, 0.99 * math.e / (1 + math.e), 0.99 / (1 + math.e), 0.0])

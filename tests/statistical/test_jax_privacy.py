@@ -1,4 +1,4 @@
-"""Where jax-privacy implements the same bound, the same numbers; and where it must not be followed.
+"""The same bounds as in jax-privacy, except for one that is not to be followed.
 
 The frozen numbers were made by jax-privacy 2.0.0 (SciPy 1.17.1, NumPy 2.4.6) from scores 0 and 1
 with these counts and `Explicit(0.5)` as threshold. What is compared on random scores runs only

@@ -245,7 +245,7 @@ def test_tables(figure: Callable[[], Iterator[Row]]) -> None:
     ],
 )
 def test_tables_of_an_accountant(table: str, q: float, sigma: float) -> None:
-    """What `--beside` draws into figures 11 and 12."""
+    """The numbers that `--beside` draws into figures 11 and 12."""
     lines = (ROOT / table).read_text(encoding="utf-8").splitlines()
     listed = [line.split(",") for line in lines if not line.startswith(("#", "mechanism"))]
     assert len(listed) == 5

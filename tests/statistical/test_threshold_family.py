@@ -45,7 +45,7 @@ class UnitLaplace(Mechanism, name="unit-laplace"):
     """Laplace noise of scale 1: exactly 1-DP on a pair at distance 1."""
 
     kind_of_claim: str = "pure"
-    """What is claimed, truly."""
+    """The claim, which is true."""
 
     def claim(self, pair: Any) -> Any:
         return {"pure": PureDP(1.0), "curve": LaplaceDP(1.0)}[self.kind_of_claim]

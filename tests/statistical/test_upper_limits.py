@@ -115,7 +115,7 @@ def test_no_cut_shows_more_than_the_limit_of_every_cut(name: str) -> None:
     missed = int((found < true).sum())
     assert stats.binom.sf(missed - 1, repeats, ERROR) > 1e-6
     assert float(np.median(found)) <= true + slack
-    if math.isinf(slack):  # what cuts at edges alone would have said is false
+    if math.isinf(slack):  # the limit of cuts at edges alone would be false
         assert truth((first, second), delta, np.sort(edges[np.isfinite(edges)])) < true - 1
 
 
@@ -124,7 +124,7 @@ def test_the_level_is_neither_exceeded_nor_given_away(of: str) -> None:
     """One cut, whose limits decide: too small about as often as two limits at half of the error."""
     edges = np.array([np.finfo(np.float64).min, np.inf])
     rng = np.random.default_rng(8)
-    repeats, n, p, q, delta = 1500, 2000, 0.5, 0.02, 0.01  # of infinity, else of minus infinity
+    repeats, n, p, q, delta = 1500, 2000, 0.5, 0.02, 0.01  # infinity, else minus infinity
     true = math.log((p - delta) / q)
     chosen = Chosen(UP[0], cut=1, rank=0, weight=1.0, share=1.0)
 

@@ -170,7 +170,7 @@ def test_rounding_pays_nobody(delta: float) -> None:
     assert np.mean(bets) > 0.95
 
     def gain(y: int, x: int) -> np.ndarray:
-        """Of one pair of draws, where the round has n of them."""
+        """Return the payoff of one pair of draws in a round of n."""
         one = betting.earned(np.full((len(n), 2), (y, x)), 1, bet, slope, delta)
         return np.expm1(np.where(bets, one, 0.0))
 

@@ -21,7 +21,7 @@ from dpframe.stats.independence import (
 
 
 def share(values: list[int], pattern: Callable[[Any], bool]) -> float:
-    """How many of all orders of some values show a pattern."""
+    """Return the number of orders of some values that show a pattern."""
     orders = list(itertools.permutations(values))
     return sum(pattern(np.array(order)) for order in orders) / len(orders)
 

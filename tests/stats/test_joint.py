@@ -19,7 +19,7 @@ WEIGHTS = (0.5, 0.8, 0.95, 0.995)
 
 
 def outside(corners: np.ndarray, x: np.ndarray, tpr: np.ndarray) -> np.ndarray:
-    """Whether (x, 1 − tpr) lies outside of a union of boxes; corners [..., corners, 2]."""
+    """True if (x, 1 − tpr) lies outside of a union of boxes; corners [..., corners, 2]."""
     inside = (x[..., None] <= corners[..., 0]) & (1 - tpr[..., None] <= corners[..., 1])
     return ~inside.any(axis=-1)
 

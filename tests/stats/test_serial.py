@@ -117,7 +117,7 @@ INNOCENT: dict[str, Callable[[np.random.Generator, Any], Any]] = {
 
 @pytest.mark.parametrize("name", INNOCENT)
 def test_independent_draws_are_accused_as_rarely_as_stated(name: str) -> None:
-    """Of 1500 tests at 1 %, more than 38 with a probability below 1e-6."""
+    """More than 38 of 1500 tests at 1 % reject with a probability below 1e-6."""
     rng, accused = np.random.default_rng(2), 0
     for _ in range(500):
         x, y = (halves(INNOCENT[name](rng, (4, 16))) for _ in range(2))

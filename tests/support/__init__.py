@@ -1,4 +1,4 @@
-"""What tests share: plugins, oracles, and runs of their own, each file named for what it holds."""
+"""Plugins, oracles and runs that tests share, each file named for its content."""
 
 from __future__ import annotations
 

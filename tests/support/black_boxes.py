@@ -126,7 +126,7 @@ def cells(*args: Any, **kwargs: Any) -> list[dict[str, Any]]:
 
 
 def notes(cell: dict[str, Any]) -> str:
-    """What its estimate remarks."""
+    """Return the notes of its estimate."""
     return " | ".join(cell["estimate"]["notes"])
 
 

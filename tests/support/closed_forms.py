@@ -124,7 +124,7 @@ def mixture_curve(x: float, q: float, sigma: float) -> float:
     growth = 1 - q + q * np.exp((2 * t - 1) / (2 * sigma**2))
     here, there = q * PHI((1 - t) / sigma) + (1 - q) * PHI(-t / sigma), PHI(-t / sigma)
     up = growth >= 1
-    # Of the worse direction, the mixture first, at ε ≥ 0.
+    # The worse direction, the mixture first, at ε ≥ 0.
     growth, delta = growth[up], (here - growth * there)[up]
     lines = np.maximum(1 - delta - growth * x, (1 - delta - x) / growth)
     return float(max(lines.max(), 1 - mixture_tv(q, sigma) - x, 0.0))
@@ -255,7 +255,8 @@ def binomial_window(n: int, p: float) -> np.ndarray:
 
 
 def jeffreys_miss_rate(p: float, n: int, delta: float, error: float) -> float:
-    """How often the Jeffreys lower end is above the truth where FPR = FNR = p, by enumeration."""
+    """Return how often the Jeffreys lower end is above the truth if FPR = FNR = p, by
+    enumeration."""
     truth = loss(p, p, delta)
     counts = binomial_window(n, p)
     limit = np.array([jeffreys(int(k), n, error / 2)[1] for k in counts])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def dpframe(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """What `dpframe WORDS` does in a directory, in a terminal of 80 columns."""
+    """Run `dpframe WORDS` in a directory, in a terminal of 80 columns."""
     arguments = [*map(str, words)]
     with contextlib.chdir(cwd), _own_signals():
         done = CliRunner(env={"COLUMNS": "80"}).invoke(app, arguments)

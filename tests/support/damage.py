@@ -19,7 +19,7 @@ WRONG: tuple[Any, ...] = (
 
 
 def places(value: Any, at: Place = ()) -> Iterator[Place]:
-    """Where something stands in JSON values, the containers too."""
+    """Yield the paths of all JSON values, the containers too."""
     items: Any = ()
     if isinstance(value, dict):
         items = value.items()

@@ -47,13 +47,13 @@ class Found(NamedTuple):
 
 
 def target(epsilon: float) -> Any:
-    """What is claimed, and nothing else."""
+    """The claim alone."""
     mechanism = types.SimpleNamespace(claim=lambda _: PureDP(epsilon))
     return types.SimpleNamespace(mechanism=mechanism, pair=None, dims=())
 
 
 def best_event(attack: Any, box: Callable[[int], Any], epsilon: float, n: int, width: int) -> Found:
-    """What an attack finds that learned from n answers on each side, on n others."""
+    """Return the accuracy of an attack that learned from n answers on each side, on n others."""
     train = [encoded([box(side) for _ in range(n)], width) for side in (0, 1)]
     fresh = [encoded([box(side) for _ in range(n)], width) for side in (0, 1)]
     state = attack.fit(None, target(epsilon), tuple(map(attack.see, train)))

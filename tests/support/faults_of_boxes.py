@@ -1,4 +1,4 @@
-"""What black boxes do to the process that calls them: each a function of what `sample` is given."""
+"""Faults of black boxes: each a function of the arguments of `sample`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FINE, FAILED = "fine", "failed"
 
 
 class Fault(NamedTuple):
-    """What a box does before it returns what it should, or instead."""
+    """The fault of a box, before or instead of its answer."""
 
     outcome: str
     says: str
@@ -82,13 +82,13 @@ class Odd(BaseException):
 
 
 class MuteError(ValueError):
-    """Whose message cannot be had."""
+    """An exception whose message cannot be had."""
 
     def __str__(self) -> str:
         raise LookupError("lost")
 
 
-# What it raises.
+# Exceptions.
 
 
 @fault(FAILED, r"sample raised ZeroDivisionError: division by zero \(.*faults_of_boxes\.py:\d+\)")
@@ -136,7 +136,7 @@ def wants_too_much_memory(rng: Any, data: Any, n: int) -> Any:
     return np.ones((n, 1 << 42))
 
 
-# How it ends its process.
+# Ends of the process.
 
 
 @fault(FAILED, "a worker process ended with exit code 0 while it sampled")
@@ -169,7 +169,7 @@ def becomes_another_program(rng: Any, data: Any, n: int) -> Any:
     os.execv("/bin/sh", ["sh", "-c", "exit 3"])
 
 
-# How it does not come back.
+# Calls that do not return.
 
 TIME = r"^the first call of sample did not come back within|^the time budget of .* ended before"
 
@@ -200,7 +200,7 @@ def stops_itself(rng: Any, data: Any, n: int) -> Any:
 
 NO_ANSWER = [name for name, found in FAULTS.items() if found.says == TIME]
 
-# What it does to descriptors.
+# Damage to descriptors.
 
 
 @fault(FINE)
@@ -241,7 +241,7 @@ def writes_a_huge_length(rng: Any, data: Any, n: int) -> Any:
             os.write(number, b"\0\0\0\2\0\0\0\xff\0\0\0\0{}")
 
 
-# What it leaves behind.
+# Leftovers.
 
 
 @fault(FINE)
@@ -351,7 +351,7 @@ def replaces_what_messages_are_made_with(rng: Any, data: Any, n: int) -> Any:
     sys.stdout = sys.__stdout__ = None  # type: ignore[assignment,misc]
 
 
-# What it writes where answers are written.
+# Bytes where answers are written.
 
 
 def _write(frame: Frame, key: bytes | None = None) -> None:
@@ -421,7 +421,7 @@ def seeds_the_global_generators(rng: Any, data: Any, n: int) -> Any:
     random.seed(0)
 
 
-# What it does to its input.
+# Changes of the input.
 
 
 @fault(FAILED, "sample raised ValueError: .*read-only")
@@ -434,7 +434,7 @@ def changes_its_input_by_force(rng: Any, data: Any, n: int) -> Any:
     ctypes.memset(data.ctypes.data, 1, data.nbytes)
 
 
-# What it returns.
+# Return values.
 
 
 @fault(FAILED, "sample returned generator, not an array")

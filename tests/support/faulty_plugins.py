@@ -17,7 +17,7 @@ class Fault(NamedTuple):
     """A plugin module, and what becomes of an audit that uses it."""
 
     kind: str
-    """Which of the spec's plugins is the faulty one, called "bad"."""
+    """The spec's faulty plugin, called "bad"."""
     source: str
     outcome: str
     says: str

@@ -37,7 +37,7 @@ def said(cell: dict[str, Any], pattern: str) -> list[float]:
 
 
 def frequencies(cell: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Of the bins, on D′ and on D."""
+    """Yield the counts of the bins, on D′ and on D."""
     counts = np.array(cell["counts"], np.float64)
     q, p = counts / counts.sum(axis=1, keepdims=True)
     return p, q

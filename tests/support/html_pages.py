@@ -10,7 +10,7 @@ VOID = {"meta", "br", "link", "img", "input", "hr", "base"}
 
 
 class Page(HTMLParser):
-    """What a page is made of; every element must be closed by its own end."""
+    """The elements of a page; every one must be closed by its own end."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -55,7 +55,7 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        """What a reader sees, and what is only read aloud."""
+        """Return the visible text, and the text for screen readers."""
         return " ".join("".join(self.texts).split())
 
     def values(self, attribute: str) -> list[str]:

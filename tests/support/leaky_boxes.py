@@ -62,7 +62,7 @@ def searched(
     store: Any = None,
     **more: Any,
 ) -> CellRecord:
-    """What a search finds of a box, with no attack and no event named; all in this process."""
+    """Search a box, with no attack and no event named; all in this process."""
     spec = {
         "schema": 1,
         "audit": {"name": "leaky", "trials": trials, "confidence": 0.999, "seed": seed},

@@ -121,7 +121,7 @@ OPTIONS = (
 
 
 class Case(NamedTuple):
-    """What the command line would be given."""
+    """Return the arguments of the command line."""
 
     content: bytes
     overrides: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ def prose(name: str) -> str:
 
 
 def section(name: str, *path: str) -> str:
-    """What stands under a heading, under another one, up to the next of its level or above."""
+    """Return the text under a heading, under another one, up to the next of its level or above."""
     text = page(name)
     for heading in path:
         level = len(heading) - len(heading.lstrip("#"))
@@ -55,7 +55,8 @@ def headings(text: str) -> list[str]:
 NUMBER = r"∞|−?\d+(?:\.\d+)?(?:e[-−]?\d+)?"
 
 SLACK = 0.02
-"""Of the last digit shown: another processor may round a logarithm, and so a count, differently."""
+"""Tolerance in the last digit: another processor may round a logarithm, and so a count,
+differently."""
 
 
 class Down(NamedTuple):
@@ -74,7 +75,7 @@ Exact = float | Down | Up
 
 
 def shows(text: str, exact: Exact) -> bool:
-    """Whether a shown number is this one, to the digits that are shown."""
+    """True if a shown number is this one, to the digits that are shown."""
     value = exact.value if isinstance(exact, Down | Up) else float(exact)
     if text == "∞" or math.isinf(value):
         return text == "∞" and value == math.inf
@@ -93,7 +94,7 @@ def shows(text: str, exact: Exact) -> bool:
 
 
 def agree(text: str, *exact: Exact) -> list[str]:
-    """What is wrong with the numbers of a text; their order is that of the exact ones."""
+    """List the wrong numbers of a text; their order is that of the exact ones."""
     shown = re.findall(NUMBER, text)
     if len(shown) != len(exact):
         return [f"{text!r} shows {len(shown)} numbers, not {len(exact)}"]

@@ -1,4 +1,4 @@
-"""What a box may leave changed in its process, and what is noticed of each.
+"""Changes that a box may leave in its process, and the remarks about each.
 
 `python -m support.process_changes` makes every change, one after the other, in a process where no
 other test has left a thread that is about to end, and prints what was noticed as JSON.
@@ -174,7 +174,7 @@ def deleted() -> Iterator[None]:
 
 
 def noticed() -> dict[str, list[list[str]]]:
-    """Of every change what differed before it, while it lasted and after it."""
+    """Return for every change the differences before it, while it lasted and after it."""
     found = {}
     for name, made in CHANGES.items():
         before = surroundings()

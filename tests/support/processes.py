@@ -26,7 +26,8 @@ HANGS = 300.0
 
 
 def environment(**changed: str) -> dict[str, str]:
-    """That of the tests, compile cache included, with 80 columns and `support` to import.
+    """The environment of the tests, compile cache included, with 80 columns and `support` to
+    import.
 
     Args:
         changed: other variables; PYTHONPATH comes before what is there.
@@ -109,7 +110,7 @@ def until(process: subprocess.Popen[str], ready: Callable[[], object]) -> None:
 
 
 def has_ended(process: int) -> bool:
-    """Whether a process that was killed is gone; it takes the system a moment."""
+    """True if a process that was killed is gone; it takes the system a moment."""
     for _ in range(round(HANGS / 0.02)):
         if not running(process):
             return True
@@ -123,7 +124,7 @@ def workers(process: subprocess.Popen[str]) -> list[int]:
 
 
 def are_ready(workers: list[int], number: int = 1) -> bool:
-    """Whether there are so many, and all ignore Ctrl-C, as they do from when they have started."""
+    """True if there are so many, and all ignore Ctrl-C, as they do from their start."""
     return len(workers) >= number and all(map(_ignores_interrupts, workers))
 
 
@@ -149,7 +150,7 @@ def _ignores_interrupts(process: int) -> bool:
 
 
 def _read(path: Path) -> bytes:
-    """What a file of /proc says; nothing if its process has ended."""
+    """Return the content of a file of /proc; nothing if its process has ended."""
     try:
         return path.read_bytes()
     except OSError:

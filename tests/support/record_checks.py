@@ -1,4 +1,4 @@
-"""What holds for the record of every audit whose seed gives no false alarm."""
+"""Rules for the record of every audit whose seed gives no false alarm."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ from dpframe.stats.betting import choose, pay
 
 
 class Evidence(NamedTuple):
-    """What bets against each of several ε have earned."""
+    """The earnings of bets against each of several ε."""
 
     above: Ints  # draws at or above each cut in the rounds so far, shape [2, cuts]: on D, on D′
     trials: int  # draws so far, on each side
-    log_wealth: Floats  # of each way to guess, against each ε, shape [2, ε]
+    log_wealth: Floats  # for each way to guess, against each ε, shape [2, ε]
     best: Floats  # largest logarithm of their mean so far, shape [ε]
 
 
@@ -40,7 +40,7 @@ def played(
 
 
 def refuted(evidence: Evidence, error: float) -> npt.NDArray[np.bool_]:
-    """Which ε are refuted at an error level, shape [ε]."""
+    """Return the ε that are refuted at an error level, shape [ε]."""
     return np.asarray(evidence.best >= -np.log(error))
 
 

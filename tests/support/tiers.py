@@ -1,4 +1,4 @@
-"""Which cases of a test run by default, and which only with the slow tests."""
+"""Split the cases of a test into those of the default run and those of the slow tests."""
 
 from __future__ import annotations
 

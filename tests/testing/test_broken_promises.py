@@ -340,7 +340,7 @@ class OfIndices(Attack, name="of-indices"):
 
     gives = "score"
     sign: float = 1.0
-    """Of the scores."""
+    """The sign of the scores."""
 
     def fit(self, key: Any, target: Any, train: Any) -> Any:
         zero, one = (np.bincount(outputs.ravel(), minlength=4) + 1 for outputs in train)
@@ -531,7 +531,7 @@ def test_a_pair_that_breaks_a_promise(pair: Any, promise: str, says: str) -> Non
     assert says in found.detail
 
 
-# What an author's test sees.
+# As in an author's test.
 
 
 def test_an_author_is_told_every_broken_promise_at_once() -> None:

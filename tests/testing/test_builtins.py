@@ -58,7 +58,7 @@ LEFT_OUT = {
     "estimator one-run-fdp": OF_COUNTS | {EXACT},
     "estimator one-shot": OF_COUNTS | CERTIFIED | {EXACT},
 }
-"""What cannot be tried, on those that take whole runs above all."""
+"""Promises that cannot be tried, mostly of mechanisms that take whole runs."""
 
 
 def findings(name: str) -> list[Finding]:

@@ -80,7 +80,7 @@ def tagged(values, unit):
 
 
 class Duck:
-    """What NumPy takes for an array, and drops a part of."""
+    """An object that NumPy takes for an array, and drops a part of."""
 
     def __init__(self, values, unit):
         self._values, self.unit = values, unit
@@ -297,7 +297,7 @@ def test_numbers_in_texts_are_numbers():
     marker = numbers({"a": "n = 3"})[0]
     assert numbers({"a": "n = 4"}) == [marker, 4.0]
     assert numbers({"a": "m = 4"})[0] != marker
-    # How many there are may vary; what is no text keeps its place.
+    # Their number may vary; items that are no texts keep their place.
     assert numbers(["from 1 to 2", 7.0])[1:] == [7.0, 1.0, 2.0]
 
 

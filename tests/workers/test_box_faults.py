@@ -27,7 +27,7 @@ DEAR = ["ends well"]
 
 @functools.cache
 def healthy() -> Any:
-    """What the box beside it counts, without any process."""
+    """The counts of the box beside it, without any process."""
     (cell,) = cells(spec({"use": "box"}, trials=TRIALS, run={"chunk": 16}))
     return cell["counts"]
 

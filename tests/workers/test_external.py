@@ -126,7 +126,7 @@ def answering(take: Callable[[Any, Any], object]) -> Server:
 
 
 def asked(what: str, box: str, rows: int = 8, chunks: int = 1, **how: Any) -> Any:
-    """What a server in this process tells a run that asks it."""
+    """Answers that a server in this process gives to a run."""
     told: list[tuple[dict[str, Any], bytes]] = []
     server = answering(lambda *one: told.append(one))
     data = (np.zeros(3), np.ones(3))
@@ -176,7 +176,7 @@ def test_python_3_8_reads_all_of_it_and_nothing_has_to_be_installed(name: str) -
                 continue
             module = getattr(node, "module", None) or node.names[0].name
             assert module.partition(".")[0] in sys.stdlib_module_names, module
-    # What only later versions have, and no parser notices.
+    # Syntax that only later versions have, and no parser notices.
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             assert node.attr not in {"removeprefix", "removesuffix", "bit_count"}, node.attr
@@ -367,7 +367,7 @@ def test_a_process_answers_as_the_server_does(workers: Workers, box: str) -> Non
     (_, content), _ = asked("noise", box, rows=4)
     assert found.rows.tobytes() == content
     assert [*drawn(workers, box, "constant").numbers[:, 0]] == [1.5] * 4
-    assert drawn(workers, box, "print").words  # what it prints goes elsewhere
+    assert drawn(workers, box, "print").words  # its output goes elsewhere
     threads = drawn(workers, box, "threads")
     assert (threads.values == threads.values[0]).all()
     _, value, _ = answer_encoding.encode(["1", "1"])
@@ -472,7 +472,7 @@ def test_a_program_may_release_in_batches(box: str) -> None:
 
 
 def test_a_batch_that_raises_is_no_answer_but_an_item_of_one_is(box: str) -> None:
-    """Which of its releases raised is not known: single ones are asked for then."""
+    """It is not known which of its releases raised: single ones are asked for then."""
     told = asked("batch raise", box)
     assert (told[-1][0]["tell"], "KeyError" in str(told[-1][0])) == ("raised", True)
     assert answers_of(asked("batch raise", box, one=True)).raised.all()

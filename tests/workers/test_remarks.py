@@ -1,4 +1,4 @@
-"""What a box prints is printed once for it, from however many processes and releases."""
+"""Output of a box is printed once for it, from however many processes and releases."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_each_thing_is_printed_once_for_each_mechanism(
                         request = Request(0, 0, *where, Asking(True, False, False, None))
                         assert sum(map(len, worker.draw(request, None, None))) == 32
     said = capsys.readouterr().err
-    # What is read late counts for the next mechanism; without any care there are 192 and 4.
+    # Output that is read late counts for the next mechanism; without any care there are 192 and 4.
     assert 1 <= said.count("UserWarning: nobody should rely on this") <= 2
     assert said.count("warnings.warn(") == said.count("UserWarning")  # its source, below it
     assert 1 <= said.count("prepared at level 1.0\n") <= 2

@@ -167,7 +167,7 @@ def test_later_calls_are_as_fast_as_the_last() -> None:
         14 + 3 + 3,
         13 + 2 + 3,
     ]
-    assert under_way.ahead(1e9) == 1 + 1 + 3  # what has not come is not done
+    assert under_way.ahead(1e9) == 1 + 1 + 3  # tasks that have not come are not done
     under_way.end("b", now=22.0)
     under_way.forget("c")
     under_way.forget("c")
@@ -188,7 +188,7 @@ def test_a_clock_runs_only_while_a_worker_is_at_work(monkeypatch: pytest.MonkeyP
     now = 100.0
     monkeypatch.setattr(scheduling.time, "monotonic", lambda: now)
     clock = scheduling.Clock(5.0)
-    now = 200.0  # nobody was at work
+    now = 200.0  # no worker was at work
     assert clock.left() == 5.0
     with clock.running():
         now = 202.0

@@ -80,7 +80,7 @@ def test_one_that_is_clipped_too_late_does_not() -> None:
 
 
 class Given(HostMechanism, name="given-query"):
-    """Whose query is handed to it by the test."""
+    """A mechanism whose query the test hands over."""
 
     norm: ClassVar[float] = 1
     ask: ClassVar[Any] = None
@@ -155,7 +155,7 @@ def test_rounding_is_a_note(given: Any) -> None:
     found, _ = looked(given(lambda data: 0.3 * data.sum() + 1, 0.3), ONE)
     assert found.exceeding == 0
     assert found.notes[0].startswith("rounding: ")
-    # Where numbers are large rounding is no small matter: next to 2⁵³ floats are 2 apart.
+    # Rounding is no small matter for large numbers: next to 2⁵³ floats are 2 apart.
     found, _ = looked(given(lambda data: 2.0**53 + 3 * data.sum()), ONE)
     assert found.witnesses[0].factor == 4
 
@@ -306,4 +306,4 @@ def test_a_query_of_a_plain_module(tmp_path: Path) -> None:
     assert found.witnesses[0].factor == 2.5
     assert "too few: #" in found.witnesses[1].words
     path.write_text(PROGRAM.replace("def sensitivity", "def another"))
-    assert not program.has_query()  # nobody says what the noise is for
+    assert not program.has_query()  # no sensitivity is given

@@ -1,4 +1,4 @@
-"""What a box may leave changed in its process is noticed, and nothing else is."""
+"""Changes that a box leaves in its process are noticed, and nothing else is."""
 
 from __future__ import annotations
 

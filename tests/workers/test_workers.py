@@ -154,7 +154,7 @@ def local_class() -> Any:
     shift = 0.0
 
     class Local(HostMechanism, name="box"):
-        """Where pickle cannot find it, and with a value that only its scope knows."""
+        """A class that pickle cannot find, with a value that only its scope knows."""
 
         epsilon: float = 1.0
         claim = Box.claim
@@ -166,7 +166,7 @@ def local_class() -> Any:
 
 
 def test_a_class_that_no_module_has_goes_to_the_workers_as_code(workers: Workers) -> None:
-    """That of a notebook, of a script, of a function."""
+    """The module of a notebook, of a script, of a function."""
     one = spec({"use": "box"})
     (local,) = cells(one, workers, [local_class()])
     (module,) = cells(one, workers)

@@ -56,7 +56,7 @@ class ProposeTestRelease(Mechanism, name="propose-test-release"):
 
 
 def median_moves(values: Array) -> Array:
-    """Return the change of the median by one value, given k other changes [NissimRS2007, section 3].
+    """Return the change of the median by one value, after k others [NissimRS2007, section 3].
 
     Args:
         values: sorted, in [0, 1], shape [m].

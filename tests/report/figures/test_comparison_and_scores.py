@@ -92,7 +92,7 @@ def test_edges_at_the_ends_of_float32_are_outer_bins():
 
 
 def known(**changes):
-    """What is expected of the counts, in shares; a tenth of the scores on either side is NaN."""
+    """Return the expected counts, in shares; a tenth of the scores on either side is NaN."""
     cell = counted(nan=0) | changes
     rows = np.array(cell["counts"], float)
     numbers = rows / rows.sum(axis=1, keepdims=True)

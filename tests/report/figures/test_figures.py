@@ -1,4 +1,4 @@
-"""What holds for figures of every kind."""
+"""Figures of every kind keep the same rules."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def pictures(monkeypatch):
 
 
 def test_the_site_shows_a_picture_below_each_command(pictures, tmp_path, monkeypatch):
-    """Of the whole gallery but training; what is drawn is looked at in the slow tier."""
+    """The figures of the whole gallery but training; the slow tier looks at their content."""
     drawn = []
 
     def answer(*words, codes):

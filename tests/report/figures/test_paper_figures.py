@@ -141,7 +141,7 @@ def test_a_rate_needs_several_numbers_of_trials_and_a_known_distance():
 
 
 def composed(count, epsilon, label):
-    """What is estimated of so many releases."""
+    """Return the estimate from a number of releases."""
     nothing = dict.fromkeys(("epsilon_lower", "epsilon_upper", "epsilon_upper_of"))
     cell = asked("pld-composition", **nothing, epsilon=epsilon, certified=False)
     params = {"bins": 20, "compositions": count}

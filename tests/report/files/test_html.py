@@ -198,7 +198,7 @@ def test_many_cells(number):
     assert len(html.encode()) < 5_000_000
     assert f"{number - 2_000} more cells are left out of this table" in found.text
     assert f"{number - 300} more cells are left out here" in found.text
-    assert f'id="cell-{number - 1}"' in html  # what needs attention is kept
+    assert f'id="cell-{number - 1}"' in html  # mechanisms that need attention are kept
     assert f"1 of {number} claims violated" in found.text
 
 

@@ -1,4 +1,4 @@
-"""What a third party ships on dpframe's public names: mechanism, attack, estimator, executor."""
+"""A third party's mechanism, attack, estimator and executor, from dpframe's public names."""
 
 import math
 from concurrent.futures import Future
@@ -42,7 +42,7 @@ class UniformNoise(Mechanism, name="uniform-noise"):
 
 
 class OneCoordinate(Attack):
-    """What attacks on one coordinate share; it has no name, so it is no plugin."""
+    """The base of attacks on one coordinate; it has no name, so it is no plugin."""
 
     gives = "decision"
 
