@@ -65,7 +65,9 @@ def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(schedule, "FAREWELL", 0.05)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delenv("DPFRAME_NO_PLUGINS", raising=False)
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda *, group: [Point()])
+    monkeypatch.setattr(
+        importlib.metadata, "entry_points", lambda *, group: [Point()] * (group == "dpframe")
+    )
 
     def install(source: str) -> None:
         sys.modules.pop("bad_plugin", None)

@@ -57,7 +57,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
 
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delenv("DPFRAME_NO_PLUGINS", raising=False)
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda *, group: [Point()])
+    monkeypatch.setattr(
+        importlib.metadata, "entry_points", lambda *, group: [Point()] * (group == "dpframe")
+    )
     sys.modules.pop("bad_plugin", None)
     yield install
     sys.modules.pop("bad_plugin", None)
@@ -245,7 +247,9 @@ def test_two_distributions_with_one_name_need_the_longer_one(
             return importlib.import_module("worse_plugin")
 
     points = [Point(), Second()]
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda *, group: points)
+    monkeypatch.setattr(
+        importlib.metadata, "entry_points", lambda *, group: points * (group == "dpframe")
+    )
     fault = Fault("attack", "", "", "")
     with pytest.raises(SpecError, match="say which: bad-plugin/bad, worse-plugin/bad"):
         dpframe.audit(spec(fault))

@@ -35,6 +35,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from dpframe import *
+from dpframe.plugins import *
 
 """
 
