@@ -25,7 +25,7 @@ from scipy import special
 
 from dpframe.claims import PureDP
 from dpframe.common.types import Array, Floats, Ints, Key, Tree
-from dpframe.engine.estimate import Extremes, estimate_cell
+from dpframe.engine.estimate import estimate_cell
 from dpframe.engine.ledger import Ledger
 from dpframe.engine.plan import Pass, Place, plan
 from dpframe.engine.rounds import Tally
@@ -158,7 +158,6 @@ class Whole:
         }
         self.places = [places[cell.id] for cell in loaded.cells]
         self._made: dict[tuple[str, int], CellRecord] = {}
-        self._extremes: Extremes = {}
 
     def judged(self, counts: Iterable[int]) -> list[CellRecord]:
         """Return the cells of the record for one number of false positives per cell."""
@@ -174,9 +173,7 @@ class Whole:
         key = (repr(cell.claim), false)
         if key not in self._made:
             told: Any = _Told(the_pass, self.trials, place, false)
-            self._made[key] = estimate_cell(
-                cell, place, told, self.plan, self.ledger, 0.0, self._extremes
-            )
+            self._made[key] = estimate_cell(cell, place, told, self.plan, self.ledger, 0.0)
         return self._made[key]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import queue
 import signal
@@ -99,13 +100,18 @@ def _groups() -> Iterator[Path]:
 
 def _of_group(group: Path) -> int | None:
     """Return what a control group has left; None if it sets no limit."""
-    for names in _FILES:
-        try:
-            most, used = (int((group / name).read_text(encoding="ascii")) for name in names)
-            return max(0, most - used)
-        except (OSError, ValueError):  # no such file, or "max"
-            continue
-    return None
+    try:
+        most, used = (int(file.read_text(encoding="ascii")) for file in _files_of(group))
+    except (OSError, ValueError):  # the group has no such files, or its limit is "max"
+        return None
+    return max(0, most - used)
+
+
+@functools.cache
+def _files_of(group: Path) -> tuple[Path, ...]:
+    """Return the files of a control group that limit its memory, in one of the two versions."""
+    pairs = (tuple(group / name for name in names) for names in _FILES)
+    return next((pair for pair in pairs if all(file.is_file() for file in pair)), ())
 
 
 # Process trees, on Linux only. A program that begins a session of its own leaves its process group

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import numpy as np
@@ -27,11 +28,8 @@ if TYPE_CHECKING:
     from dpframe.engine.anytime import Watch
     from dpframe.engine.passes import Work
     from dpframe.engine.plan import Place, Plan
+    from dpframe.interfaces.estimator import Estimator
     from dpframe.spec.audit import Cell
-
-Extremes = dict[Any, Estimate]
-"""Estimates from the most extreme counts, by estimator and query. Cells with one claim and no
-layout share them."""
 
 NEVER = "the time budget ended before anything was counted"
 UNREACHABLE = "nothing that its events show could reach the claim"
@@ -44,7 +42,6 @@ def estimate_cell(
     plan: Plan,
     ledger: Ledger,
     seconds: float,
-    extremes: Extremes,
     timings: dict[str, float] | None = None,
 ) -> CellRecord:
     """Estimate one cell of a counted pass; a mistake of its estimator fails no other cell.
@@ -56,7 +53,6 @@ def estimate_cell(
         plan: gives the cells that share the error.
         ledger: numbers the looks at these draws.
         seconds: the cell's share of the time of the pass.
-        extremes: estimates of earlier cells of this run; this one's is added.
         timings: takes the seconds that the estimator needed, by the cell's id.
     """
     watches = work.watches
@@ -120,7 +116,12 @@ def estimate_cell(
             return said()
         if watch is not None:
             return said(extreme=_loudest(watch, look_at))
-        return said(extreme=_extreme(cell, layout, query, look_at, extremes))
+        asked = estimator, layout, query, promised
+        try:
+            extreme = _extreme(*asked)
+        except TypeError:  # arrays, or a plugin's parameters, cannot be remembered
+            extreme = _extreme.__wrapped__(*asked)
+        return said(extreme=extreme)
     except CellError as error:
         return record(reason=str(error))
 
@@ -134,26 +135,13 @@ def _loudest(watch: Watch, look_at: Callable[[Any], Estimate]) -> Estimate:
     return loudest.estimates[rounds]
 
 
-def _extreme(
-    cell: Cell,
-    layout: Tree,
-    query: Query,
-    look_at: Callable[[Any], Estimate],
-    extremes: Extremes,
-) -> Estimate:
-    """Return the estimate from the most extreme counts possible."""
-    estimator = cell.estimator.value
-    key: Any = None if jax.tree.leaves(layout) else (estimator, query)
-    try:
-        if key in extremes:
-            return extremes[key]
-    except TypeError:  # a plugin's, which cannot be a key
-        key = None
+@functools.lru_cache(maxsize=1024)
+def _extreme(estimator: Estimator, layout: Tree, query: Query, certified: bool) -> Estimate:
+    """Return the estimate from the most extreme counts possible, the same for equal questions."""
     most = guarded("extreme", estimator.extreme, layout, query.trials)
-    found: Estimate = guarded("estimate", lambda: look_at(estimator.estimate(layout, most, query)))
-    if key is not None:
-        extremes[key] = found
-    return found
+    look_at = partial(checked, certified=certified, tested=True)
+    found = guarded("estimate", lambda: look_at(estimator.estimate(layout, most, query)))
+    return cast("Estimate", found)
 
 
 def own_part(trees: Sequence[Tree], place: Place) -> Tree:

@@ -14,7 +14,7 @@ import jax
 from dpframe.common.machine import StuckError, available_cores, with_timeout
 from dpframe.common.text import error_message
 from dpframe.engine.checkpoint import Store, Uneven
-from dpframe.engine.estimate import Extremes, estimate_cell
+from dpframe.engine.estimate import estimate_cell
 from dpframe.engine.fingerprint import question_of_search
 from dpframe.engine.ledger import Inquiry, Ledger, asked_of, resolution_of, share_of_error
 from dpframe.engine.passes import DeviceWork, Work
@@ -179,7 +179,6 @@ class Runner:
         self.before = source.calls
         """Releases that the plan has asked for already."""
         self.label = ""
-        self.extremes: Extremes = {}
         self.loudest: dict[Any, Any] = {}
         self.again: list[Pass] = []
         """Parts of passes that could not go on whole."""
@@ -272,7 +271,7 @@ class Runner:
 
     def _estimate(self, work: Work) -> None:
         share = work.seconds / len(work.the_pass.cells)
-        shared = work, self.plan, self.ledger, share, self.extremes, self.timings
+        shared = work, self.plan, self.ledger, share, self.timings
         for cell, place in work.the_pass.cells:
             if self.shard is not None:
                 self.results[cell.id] = cell_record(cell)

@@ -199,16 +199,25 @@ class Tracer:
         return remembered(_outputs, (leaves, words, data), {"prng": self.prng}, find)
 
     def _check_attack(self, cell: Cell, shape: Shape, run: RunSettings) -> None:
-        attack, rows, dtype = cell.attack.value, ROWS, run_dtype(run)
+        attack, dtype = cell.attack.value, run_dtype(run)
         shape = seen_by(attack, shape, dtype)
-        seen = on_device(shape.dtype, dtype)
-        outputs = guarded(
-            "an attack cannot read these outputs: JAX",
-            lambda: jax.eval_shape(lambda: jnp.zeros((rows, *shape.dims), seen)),
-        )
-        leaves = unstacked(attack, dtype)
-        scores = guarded("score", lambda: jax.eval_shape(leaves.score, (), outputs))
-        check_scores(scores, rows, attack.gives)
+        seen, leaves = on_device(shape.dtype, dtype), unstacked(attack, dtype)
+        dims = (ROWS, *shape.dims)
+
+        def find() -> None:
+            outputs = guarded(
+                "an attack cannot read these outputs: JAX",
+                lambda: jax.eval_shape(lambda: jnp.zeros(dims, seen)),
+            )
+            scores = guarded("score", jax.eval_shape, _stateless, leaves, outputs)
+            check_scores(scores, ROWS, attack.gives)
+
+        outputs = np.broadcast_to(np.zeros((), seen), dims)
+        remembered(_stateless, (leaves, outputs), {"gives": attack.gives}, find)
+
+
+def _stateless(attack: Any, outputs: Any) -> Any:
+    return attack.score((), outputs)
 
 
 def seen_by(attack: Attack, shape: Shape, dtype: np.dtype[Any]) -> Shape:

@@ -424,6 +424,7 @@ def _without_entry_point(use: str) -> str | None:
     )
 
 
+@functools.cache
 def _version(distribution: str) -> str:
     try:
         return importlib.metadata.version(distribution)
