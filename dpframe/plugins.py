@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from dpframe.interfaces.estimator import Contrast as Contrast
     from dpframe.interfaces.estimator import Estimate as Estimate
     from dpframe.interfaces.estimator import Estimator as Estimator
+    from dpframe.interfaces.estimator import Evidence as Evidence
     from dpframe.interfaces.estimator import Query as Query
     from dpframe.interfaces.estimator import Settled as Settled
     from dpframe.interfaces.estimator import Share as Share
@@ -76,8 +77,8 @@ _NAMES = {
     "dpframe.common.types": "Array Floats HostArray Ints Key Tree",
     "dpframe.errors": "DpframeError ParameterError",
     "dpframe.interfaces.attack": "Answers Attack Target",
-    "dpframe.interfaces.estimator": "Contrast Estimate Estimator Query Settled Share UpperOf "
-    "epsilon_of estimate_from_boxes",
+    "dpframe.interfaces.estimator": "Contrast Estimate Estimator Evidence Query Settled Share "
+    "UpperOf epsilon_of estimate_from_boxes",
     "dpframe.interfaces.executor": "Executor Task",
     "dpframe.interfaces.hookspecs": "hookimpl",
     "dpframe.interfaces.mechanism": "ForeignMechanism HostMechanism Mechanism host_mechanism",

@@ -57,6 +57,20 @@ class Share(NamedTuple):
     """Lower bound of the loss at that share; `Estimate.epsilon_lower` is the largest of them."""
 
 
+class Evidence(NamedTuple):
+    """The numbers from which a theorem gives the bound and the p-value, for `dpframe certify`.
+
+    The terms of each theorem, with a share s of the error a (all that decide something suffice):
+    "clopper-pearson" (k, n, k′, n′, s): false positives and false negatives, each limited at as/2;
+    "joint" (k, n, t, n′, w, s): false and true positives, the weight and the share of
+    `dpframe.stats.joint`; "total-variation" (k, n, t, n′, b): an event of histograms with b bins,
+    each histogram at a/2; "one-run" (m, r, v, s): canaries, guesses, right guesses.
+    """
+
+    theorem: str
+    terms: tuple[tuple[float, ...], ...]
+
+
 class Estimate(NamedTuple):
     """The result of an estimator. Bounds are None if it does not certify."""
 
@@ -91,6 +105,8 @@ class Estimate(NamedTuple):
     with `epsilon_lower`. `estimate_from_boxes` makes them of the same boxes."""
     wealth: tuple[tuple[int, float], ...] = ()
     """Points (draws on each side, ln of the wealth against the claim), if `anytime`."""
+    evidence: Evidence | None = None
+    """What bound and p-value were computed from; None if no theorem of `Evidence` gave them."""
 
 
 class Estimator(Plugin, kind="estimator"):
@@ -288,6 +304,7 @@ def estimate_from_boxes(
     profile: tuple[tuple[float, float], ...] = (),
     notes: tuple[str, ...] = (),
     shares: Sequence[float] = (),
+    evidence: Evidence | None = None,
 ) -> Estimate:
     """Build a certified estimate.
 
@@ -303,6 +320,7 @@ def estimate_from_boxes(
         notes: remarks for the record.
         shares: of the error, one per box or staircase, if each alone fails with no more than its
             share of it; sum to at most 1.
+        evidence: what the boxes are made from.
     """
     at_level = boxes(1 - query.confidence)
     claim = query.claim
@@ -331,6 +349,7 @@ def estimate_from_boxes(
             Share(share, epsilon_of(box[None], query.delta))
             for share, box in zip(shares, at_level, strict=bool(shares))
         ),
+        evidence=evidence,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast, get_args
 
 from dpframe.common.text import shown
 from dpframe.errors import CellError
-from dpframe.interfaces.estimator import Contrast, Estimate, UpperOf
+from dpframe.interfaces.estimator import Contrast, Estimate, Evidence, UpperOf
 from dpframe.results.plain import profile_problem, text
 
 MOST_POINTS = 1_000_000
@@ -48,6 +48,7 @@ def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
         profile_lower=_profile_lower(estimate.profile_lower),
         notes=_notes(estimate.notes),
         wealth=_wealth(estimate.wealth),
+        evidence=_evidence(estimate.evidence),
     )
     lower, upper = found.epsilon_lower, found.epsilon_upper
     if lower is not None and upper is not None and lower > upper * (1 + ROUNDING):
@@ -141,6 +142,18 @@ def _wealth(value: Any) -> tuple[tuple[int, float], ...]:
     if trials != sorted(trials) or any(t < 0 or t % 1 for t in trials):
         raise CellError("estimate gave a wealth whose trials do not grow")
     return tuple((int(t), w) for t, w in points)
+
+
+def _evidence(value: Any) -> Evidence | None:
+    if value is None:
+        return None
+    if not isinstance(value, Evidence) or not isinstance(value.theorem, str):
+        raise CellError(f"estimate gave {shown(value)} for evidence; an Evidence is wanted")
+    terms = _sequence("evidence", value.terms, MOST_POINTS)
+    for number in (each for term in terms for each in _sequence("evidence", term, MOST_POINTS)):
+        if not math.isfinite(_number("evidence", number)):
+            raise CellError(f"estimate gave {number} in its evidence, which is not finite")
+    return Evidence(text(value.theorem), tuple(map(tuple, terms)))
 
 
 def _profile_lower(value: Any) -> tuple[tuple[float, float], ...]:

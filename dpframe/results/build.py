@@ -17,7 +17,7 @@ from dpframe.results.verdict import FIRST_LOOK, Looks, judged, totals
 
 if TYPE_CHECKING:
     from dpframe.claims import Claim
-    from dpframe.interfaces.estimator import Estimate, Query
+    from dpframe.interfaces.estimator import Estimate, Evidence, Query
     from dpframe.interfaces.pair import Neighbourhood, Pair
     from dpframe.spec.audit import Audit, Cell, Choice, Skip, Source
 
@@ -153,7 +153,16 @@ def _basis(
         p_extreme=extreme.p_value,
         p_extreme_resolved=extreme.p_resolved,
         contrast=model.ContrastRecord(delta=delta, lower=lower, claimed=claimed),
+        resolution=query.resolution,
+        extreme=evidence_record(extreme.evidence),
     )
+
+
+def evidence_record(evidence: Evidence | None) -> model.EvidenceRecord | None:
+    """Return evidence for the record."""
+    if evidence is None:
+        return None
+    return model.EvidenceRecord(theorem=evidence.theorem, terms=plain(evidence.terms))
 
 
 def _asked(cell: Cell) -> model.AskedRecord | None:
@@ -196,7 +205,8 @@ def pair_record(
         ]
 
     needs = guarded("needs", features)
-    return model.PairRecord(use=use, params=plain(pair.params()), digest=data, needs=needs)
+    params, relation = plain(pair.params()), text(str(pair.adjacency))
+    return model.PairRecord(use=use, params=params, digest=data, relation=relation, needs=needs)
 
 
 def claim_record(claim: Claim | None, delta: float) -> model.ClaimRecord | None:
@@ -257,6 +267,7 @@ def estimate_record(
         anytime=anytime,
         wealth=[list(point) for point in estimate.wealth] if certified else [],
         notes=[*estimate.notes, *notes],
+        evidence=evidence_record(estimate.evidence) if certified else None,
     )
 
 

@@ -136,6 +136,8 @@ class PairRecord(Part):
     """effective parameters"""
     digest: str | None = None
     """digest of D and D′; null where nothing was drawn. Missing in old records"""
+    relation: str | None = None
+    """the relation under which D and D′ are neighbours, in words. Missing in old records"""
     needs: list[NeedRecord] = Field(default_factory=list)
     """optional features of a pair that a search proposed, such as NaN outside of the schema, each
     with the parameters that search without. Missing in old records"""
@@ -183,6 +185,15 @@ class TruthRecord(Part):
     """points (ε, δ) of the exact privacy profile, shape [k][2]; null where `tradeoff` is"""
 
 
+class EvidenceRecord(Part):
+    """The numbers from which a theorem gives bound and p-value, for `dpframe certify`."""
+
+    theorem: str
+    """`clopper-pearson`, `joint`, `total-variation` or `one-run`"""
+    terms: list[list[Count | Number]]
+    """its numbers: whole counts, weights, shares of the error, as `dpframe.Evidence` says"""
+
+
 class EstimateRecord(Part):
     """The answer of an estimator."""
 
@@ -224,6 +235,9 @@ class EstimateRecord(Part):
     claim; at most 200. Empty without a claim, or if `anytime` is false. Missing in old records"""
     notes: list[str]
     """remarks, for example on the outputs checked for NaN, or that the run cannot be replayed"""
+    evidence: EvidenceRecord | None = None
+    """what bound and p-value were computed from; null if no known theorem gave them. Missing in old
+    records"""
 
 
 class ContrastRecord(Part):
@@ -252,6 +266,10 @@ class Basis(Part):
     """`p_resolved` of the most extreme counts possible"""
     contrast: ContrastRecord
     """bound and claim at the δ with the strongest evidence"""
+    resolution: Probability | None = None
+    """probability below which the sampler is measured, not the mechanism. Missing in old records"""
+    extreme: EvidenceRecord | None = None
+    """what `p_extreme` was computed from. Missing in old records"""
 
 
 class LookRecord(Part):

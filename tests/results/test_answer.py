@@ -13,10 +13,10 @@ import pytest
 from support.small_audits import PLUGINS, ROWS, document, load
 
 import dpframe
-from dpframe import Estimate, Estimator, Mechanism, PureDP
 from dpframe.commands.audit import make_plan, make_record
 from dpframe.engine.run import run
 from dpframe.errors import CellError
+from dpframe.plugins import Estimate, Estimator, Evidence, Mechanism, PureDP
 from dpframe.results.answer import MOST_NOTES, checked
 from dpframe.results.consistency import disagreement
 from dpframe.results.store import dumps
@@ -72,6 +72,10 @@ NONSENSE: list[tuple[Any, str]] = [
     ({"profile": range(10**8)}, "gave 100,000,000 values for profile"),
     ({"notes": "one note"}, "gave 'one note' for notes; a tuple is wanted"),
     ({"notes": (1,)}, "gave 1 among its notes"),
+    ({"evidence": "counts"}, "gave 'counts' for evidence; an Evidence is wanted"),
+    ({"evidence": Evidence("joint", ((1, math.nan),))}, "gave nan in its evidence"),
+    ({"evidence": Evidence("joint", ((1, "2"),))}, "gave '2' for evidence; a number is wanted"),
+    ({"evidence": Evidence("joint", 3)}, "gave 3 for evidence; a tuple is wanted"),  # type: ignore[arg-type]
     ({"notes": ("a",) * (MOST_NOTES + 1)}, "values for notes"),
 ]
 

@@ -13,6 +13,7 @@ from dpframe.plugins import (
     Array,
     BinCounts,
     Estimate,
+    Evidence,
     Floats,
     HostArray,
     Ints,
@@ -215,6 +216,15 @@ class Events(NamedTuple):
         """Some of the events."""
         return Events._make(column[list(chosen)] for column in self)
 
+    @property
+    def evidence(self) -> Evidence:
+        """The numbers that the staircases are made from."""
+        columns = self.false, self.trials_false, self.true, self.trials_true
+        terms = zip(
+            *(column.tolist() for column in (*columns, self.weight, self.share)), strict=True
+        )
+        return Evidence("joint", tuple(terms))
+
 
 def joined(parts: Sequence[Events]) -> Events:
     """Join events of several kinds."""
@@ -305,6 +315,7 @@ def estimate_from_events(
         epsilon_upper_of=shown.of,
         profile=profile(rates),
         notes=(f"the error is shared among {len(said)} events", *notes),
+        evidence=kept.evidence,
     )
     boxes = at_level.max(axis=1)
     shares = zip(events.share.tolist(), said.tolist(), strict=True)

@@ -22,6 +22,7 @@ from dpframe.plugins import (
     Claim,
     Estimate,
     Estimator,
+    Evidence,
     Floats,
     Ge,
     HostArray,
@@ -283,7 +284,25 @@ class Histogram(Binned, name="histogram"):
                 f"total variation {histograms.total_variation(found.p, found.q):.6g}",
             ),
         )
-        return estimate._replace(tradeoff=tuple(tradeoff_hull(estimate.tradeoff)))
+        return estimate._replace(
+            tradeoff=tuple(tradeoff_hull(estimate.tradeoff)),
+            evidence=self._evidence(found, query, estimate.epsilon_lower or 0.0),
+        )
+
+    def _evidence(self, found: Histograms, query: Query, bound: float) -> Evidence | None:
+        """Return the events that show most against the claim and at the bound."""
+        if self.sharp is False:
+            return None  # the radius of [Canonne2020] is wider than the theorem's
+        claim = query.claim
+        told = [claim.epsilon_at(d) for d in claim.telling_deltas] if claim else []
+        finite = [e for e in (bound, *told) if e < histograms.LARGEST_EPSILON]
+        order = histograms.ratio_order(found.p, found.q)
+        false, true = (np.append(0, np.cumsum(row[order])) for row in found.counts)
+        n0, n1 = found.trials.tolist()
+        slopes = np.exp([sign * e for e in dict.fromkeys(finite) for sign in (1, -1)])
+        best = np.argmax(true / n1 - slopes[:, None] * (false / n0), axis=1)
+        terms = {(int(false[j]), n0, int(true[j]), n1, found.bins) for j in best}
+        return Evidence("total-variation", tuple(sorted(terms)))
 
     def radii(self, found: Histograms, error: float) -> tuple[float, float]:
         """Return the errors of the histograms on D and on D′, each at this error level."""

@@ -20,6 +20,7 @@ from dpframe.plugins import (
     DpframeError,
     Estimate,
     Estimator,
+    Evidence,
     Ge,
     HostArray,
     Query,
@@ -246,6 +247,9 @@ class Guesses(Estimator):
     """Guess the highest scores to be in and as many of the lowest to be out ("both"), only "in",
     only "out", or try all three ("any")."""
 
+    theorem: ClassVar[str] = ""
+    """Name of the theorem for `Evidence`, if there is one."""
+
     def check(self) -> None:
         if self.guesses is not None and not self.guesses:
             raise ValueError("guesses names no number")
@@ -288,6 +292,8 @@ class Guesses(Estimator):
             *coin_notes(m, runs, even),
         )
         answer = Estimate(_point(best, query.delta), epsilon_lower=bound, notes=notes)
+        if self.theorem:
+            answer = answer._replace(evidence=Evidence(self.theorem, tuple(map(tuple, each))))
         if (claim := query.claim) is None:
             return answer
         p_value, telling = self._p_value(each, claim, query, 0.0)
@@ -367,6 +373,7 @@ class OneRun(Guesses, name="one-run"):
     """
 
     reference: ClassVar[str] = "[Steinke2023, theorem 5.2] (arXiv:2305.08846)"
+    theorem: ClassVar[str] = "one-run"
 
     def lower(self, one: Guessed, delta: float, error: float, least: float) -> float:
         counts = one.canaries, one.guesses, one.correct

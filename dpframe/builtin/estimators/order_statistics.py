@@ -29,6 +29,7 @@ from dpframe.plugins import (
     DecisionCounts,
     Estimate,
     Estimator,
+    Evidence,
     Floats,
     HostArray,
     Ints,
@@ -252,6 +253,7 @@ class Precision(Estimator, name="precision"):
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         zeros, ones = counts[:, 0], counts[:, 1]
         trials = counts.sum(axis=1)
+        n0, n1 = trials.tolist()
         at_level = (1 - query.confidence) / LIMITS
 
         def boxes(error: float) -> Floats:
@@ -270,6 +272,10 @@ class Precision(Estimator, name="precision"):
             epsilon_upper=largest_loss(high, low, query.delta),
             shares=(0.5, 0.5),
             epsilon_upper_of="every event",
+            evidence=Evidence(
+                "clopper-pearson",
+                tuple((k, n0, j, n1, 0.5) for k, j in errors.tolist()),
+            ),
         )
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:

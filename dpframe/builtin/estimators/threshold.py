@@ -17,6 +17,7 @@ from dpframe.plugins import (
     DecisionCounts,
     Estimate,
     Estimator,
+    Evidence,
     Floats,
     GaussianDP,
     HostArray,
@@ -161,6 +162,12 @@ def lower_rates(ways: Sequence[Decisions], error: float, limits: Limits) -> Floa
     return limit(*_counted(ways), error / (2 * len(ways)))
 
 
+def evidence_of(ways: Sequence[Decisions]) -> Evidence:
+    """Return what the upper rates are limits of."""
+    terms = ((*way.wrong.tolist(), *way.trials.tolist()) for way in ways)
+    return Evidence("clopper-pearson", tuple((k, n, j, n1, 1 / len(ways)) for k, j, n, n1 in terms))
+
+
 def _counted(ways: Sequence[Decisions]) -> tuple[Ints, Ints]:
     return np.stack([way.wrong for way in ways]), np.stack([way.trials for way in ways])
 
@@ -288,6 +295,7 @@ class ThresholdLoss(LimitedThreshold, name="threshold"):
             profile=shown,
             notes=(price(ways),),
             shares=[1 / len(ways) for _ in ways],
+            evidence=evidence_of(ways),
         )
 
 
@@ -410,6 +418,7 @@ class GDP(LimitedThreshold, name="gdp"):
             epsilon_upper=high,
             notes=tuple(notes),
             shares=[1 / len(ways) for _ in ways],
+            evidence=evidence_of(ways),
         )
         return found._replace(interval=(low, high))
 
