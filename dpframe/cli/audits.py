@@ -332,9 +332,19 @@ def show(
         typer.Option("--next", help="Print the spec table that searches for further leaks."),
     ] = False,
 ) -> None:
-    """Print the report of a stored run."""
-    from dpframe.results.store import read
+    """Print the report of a stored run, or the output of `dpframe score --json`."""
+    from dpframe.results.store import answer_at, dumps, read
 
+    if (answer := answer_at(record)) is not None:
+        if next_ or witness or as_test:
+            raise DpframeError(f"{record}: scores made elsewhere have no witness")
+        if as_json:
+            say_json(dumps(answer))
+        else:
+            from dpframe.report.terminal.scores import render_scores
+
+            render_scores(answer, console(), remarks=notes, every=numbers)
+        return
     found = read(record)
     if next_:
         from dpframe.report.witness import next_of

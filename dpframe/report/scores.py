@@ -113,6 +113,12 @@ def untested(found: Found) -> str:
     return "! The claim was not tested: no estimator that was asked can test it on these scores."
 
 
+def warnings(found: Found) -> list[str]:
+    """Return all warnings, those of the tool that made the scores last."""
+    own = [f"! {text}" for text in found.get("warnings", ())]
+    return [line for line in (reversal(found), untested(found), *own) if line]
+
+
 def unadjusted(found: Found) -> str:
     """Warn that each of several bounds holds alone."""
     confidence, count = found["audit"]["confidence"], len(certified_rows(found))

@@ -49,11 +49,13 @@ def answer_at(path: Path) -> dict[str, Any] | None:
     """Return the answer in a file, as JSON values; None if the file holds no answer.
 
     Args:
-        path: a file with the output of `dpframe score --json`.
+        path: a file with the output of `dpframe score --json`, or a directory that holds it in
+            the place of a record.
 
     Raises:
         RecordError: it begins like an answer, and is none.
     """
+    path = path / NAME if path.is_dir() else path
     if not path.is_file():
         return None
     try:

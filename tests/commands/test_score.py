@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from support.known_truths import KNOWN, Greedy, Guess
 
 import dpframe
@@ -18,7 +20,8 @@ from dpframe.errors import PluginError, ScoresError
 from dpframe.interfaces.estimator import Query
 from dpframe.report.files.scores import document
 from dpframe.report.scores import reversal, sources
-from dpframe.results.store import dumps
+from dpframe.report.terminal.scores import render_scores
+from dpframe.results.store import answer_at, dumps
 from dpframe.scores.count import LEVEL, MOST_SET_ASIDE, SPARED, reversed_p_value
 
 if TYPE_CHECKING:
@@ -245,6 +248,18 @@ def test_reversed_scores_are_noticed_by_scores_that_no_bound_uses() -> None:
     assert not reversal(right)
     assert not direction(OUT, OUT)["reversed"]
     assert direction(-IN, -OUT, parameters={"direction": "up"})["drawn_reversed"] is False
+
+
+def test_warnings_of_the_tool_that_made_the_scores_are_in_every_report(tmp_path: Path) -> None:
+    found = dpframe.score(IN, OUT, estimators=["order-statistics"])
+    path = tmp_path / "record.json"
+    path.write_text(dumps({**found, "warnings": ["the noise is off"]}), encoding="utf-8")
+    console = Console(record=True, file=io.StringIO())
+    render_scores(dict(answer_at(tmp_path) or {}), console)
+    for suffix in (".html", ".md"):
+        dpframe.report(path, tmp_path / f"report{suffix}")
+        assert "the noise is off" in (tmp_path / f"report{suffix}").read_text(encoding="utf-8")
+    assert "! the noise is off" in console.export_text()
 
 
 def test_the_remedy_bounds_what_the_test_did_not_see() -> None:

@@ -20,11 +20,10 @@ from dpframe.report.scores import (
     certified_rows,
     headline,
     meaning,
-    reversal,
     sources,
     terms,
     unadjusted,
-    untested,
+    warnings,
 )
 from dpframe.report.words import SYMBOL, WORDS
 
@@ -119,9 +118,12 @@ def _rest(found: Found) -> list[str]:
 def _markdown(found: Found) -> str:
     plain = markdown.plain
     first, *more = headline(found) or ["No bound"]
-    warned = [line for line in (reversal(found), untested(found)) if line]
     heads, rows = _table(found)
-    parts = [f"## {plain(first)}", *map(plain, more), *(f"**{plain(line)}**" for line in warned)]
+    parts = [
+        f"## {plain(first)}",
+        *map(plain, more),
+        *(f"**{plain(line)}**" for line in warnings(found)),
+    ]
     parts.append(markdown.table(heads, [[plain(cell) for cell in row] for row in rows]))
     return "\n\n".join([*parts, *(plain(line, 1000) for line in _rest(found))]) + "\n"
 
@@ -130,14 +132,13 @@ def fragment(found: Found) -> str:
     """Return headline and table as an element, for a notebook."""
     first, *more = headline(found) or ["No bound"]
     bad = " grave" if found["refuted"] else ""
-    warned = [line for line in (reversal(found), untested(found)) if line]
     heads, rows = _table(found)
     return "\n".join(
         [
             "<div>",
             f'<p class="verdict{bad}"><strong>{_text(first)}</strong></p>',
             *(f"<p>{_text(line)}</p>" for line in more),
-            *(f'<p class="warning"><strong>{_text(line)}</strong></p>' for line in warned),
+            *(f'<p class="warning"><strong>{_text(line)}</strong></p>' for line in warnings(found)),
             '<div class="wide"><table>',
             f"<thead>{_tr(heads, 'th')}</thead>",
             f"<tbody>{''.join(_tr(row, 'td') for row in rows)}</tbody>",
@@ -176,7 +177,7 @@ def _page(found: Found) -> str:
             f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>",
             "<h1>Scores made elsewhere</h1>\n<main>",
             fragment(found),
-            _figure(found),
+            figure(found),
             *(f"<p>{_text(line)}</p>" for line in _rest(found)),
             f"<details><summary>Notes of the estimators</summary><ul>{_items(notes)}</ul></details>"
             if notes
@@ -196,7 +197,7 @@ def _versions(found: Found) -> str:
     return f"Seed {found['seed']}; {versions}"
 
 
-def _figure(found: Found) -> str:
+def figure(found: Found) -> str:
     """Draw trade-off and ROC, if matplotlib is there."""
     try:
         from dpframe.report import figures

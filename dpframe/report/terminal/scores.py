@@ -55,7 +55,7 @@ def render_scores(
     }
     for text in scores.headline(found):
         console.print(ink.text(text, styles.get(text, "")))
-    if warning := scores.reversal(found):
+    for warning in scores.warnings(found):
         console.print(ink.text(warning, STYLE["failed"]))
     for text in scores.sources(found):
         console.print(ink.text(text))
@@ -150,8 +150,6 @@ def _remarks(
     yield from _notes(shown, remarks, ink)
     if found["kind"] != ONE_RUN:
         yield from _alone(found, certified, ink)
-    if warning := scores.untested(found):
-        yield ink.text(warning, STYLE["failed"])
     if certified:
         yield ink.text(scores.meaning(found))
     for row in found["rows"]:

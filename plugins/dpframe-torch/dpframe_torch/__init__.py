@@ -1,0 +1,7 @@
+"""One-run privacy audits of PyTorch training scripts."""
+
+from dpframe_torch.auditing import Audit
+from dpframe_torch.canaries import Canaries
+from dpframe_torch.records import CanaryError
+
+__all__ = ["Audit", "Canaries", "CanaryError"]

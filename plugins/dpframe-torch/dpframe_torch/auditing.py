@@ -1,0 +1,173 @@
+"""The result of an audit: dpframe's answer about one run, with its picture and its files."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+from dp_accounting import dp_event
+
+import dpframe
+from dpframe_torch.records import CanaryError
+
+RECORD = "record.json"
+PICTURE = "picture.svg"
+DISCRETIZATION = 1e-3  # of privacy losses; it makes the claim larger by little
+ROUNDING = 0.98  # accountants of several kinds agree up to this
+
+
+class Audit(dict[str, Any]):
+    """What an audit found: the answer of `dpframe.score_one_run`, with the run that it is about.
+
+    `print` shows the report, a notebook shows it with the picture, and `dpframe show FOLDER`,
+    `dpframe report FOLDER` and `dpframe plot FOLDER` read the file that the audit wrote.
+    """
+
+    @property
+    def epsilon_lower(self) -> float:
+        """The largest certified bound on ε at δ; all bounds hold together at the confidence."""
+        bounds = [row["bounds"][0]["epsilon_lower"] for row in self["rows"] if row["bounds"]]
+        return max((float(bound) for bound in bounds if bound is not None), default=0.0)
+
+    @property
+    def ceiling(self) -> float:
+        """The bound that these canaries would give if every guess were right."""
+        bounds = [row["bounds"][0]["ceiling"] for row in self["rows"] if row["bounds"]]
+        return max((float(bound) for bound in bounds if bound is not None), default=math.nan)
+
+    @property
+    def verdict(self) -> str | None:
+        """One of violated, consistent and inconclusive; None if nothing was claimed."""
+        found = {row["verdict"] for row in self["rows"]} - {None}
+        order = ("violated", "consistent", "inconclusive")
+        return next((name for name in order if name in found), None)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What does not fit in the training or in the scores."""
+        return list(self["warnings"])
+
+    def picture(self) -> Any:
+        """Return the figure, which needs matplotlib: the ROC of these scores beside the claim."""
+        return dpframe.plot(dict(self))
+
+    def save(self, folder: Path) -> None:
+        """Write the record, and the picture if matplotlib is installed."""
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(_strict(dict(self)), indent=1, ensure_ascii=False, allow_nan=False)
+        (folder / RECORD).write_text(text + "\n", encoding="utf-8")
+        try:
+            picture = self.picture()
+        except dpframe.DpframeError:  # no matplotlib
+            return
+        picture.savefig(folder / PICTURE)
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        from dpframe.report.terminal.scores import render_scores
+
+        console = Console(file=io.StringIO(), width=100)
+        render_scores(dict(self), console)
+        return str(console.file.getvalue()).rstrip()  # type: ignore[attr-defined]
+
+    def __repr__(self) -> str:
+        return f"Audit(verdict={self.verdict!r}, epsilon_lower={self.epsilon_lower:.3g})"
+
+    def _repr_html_(self) -> str:
+        from dpframe.report.files import scores
+
+        return f"{scores.fragment(self)}{scores.figure(self)}"
+
+
+def claim_of(engine: Any, epsilon: float | None, delta: float) -> tuple[Any, list[str]]:
+    """Return the claim about a training, and what does not fit in it.
+
+    With Opacus's engine the claim is the whole trade-off curve of the steps that its accountant has
+    counted: Poisson samples, Gaussian noise. Fewer canaries can refute it than ε at one δ.
+
+    Args:
+        engine: Opacus's PrivacyEngine, or None.
+        epsilon: as the user states it; None if nothing is stated.
+        delta: of the claim.
+
+    Raises:
+        CanaryError: ε is no number of at least 0.
+    """
+    if epsilon is not None and not epsilon >= 0:
+        raise CanaryError(f"epsilon: {epsilon!r} is not a number of at least 0")
+    history = list(getattr(getattr(engine, "accountant", None), "history", None) or ())
+    if history and all(noise > 0 for noise, _, _ in history):
+        event = dp_event.ComposedDpEvent(
+            [
+                dp_event.SelfComposedDpEvent(
+                    dp_event.PoissonSampledDpEvent(min(rate, 1.0), dp_event.GaussianDpEvent(noise)),
+                    int(steps),
+                )
+                for noise, rate, steps in history
+            ]
+        )
+        claim = dpframe.AccountedDP(event, discretization=DISCRETIZATION)
+        counted = claim.epsilon_at(delta)
+        if epsilon is not None and epsilon < ROUNDING * counted:
+            return claim, [
+                f"epsilon = {epsilon:.4g} is claimed, but the steps that the accountant counted "
+                f"give {counted:.4g} at δ = {delta:g}"
+            ]
+        return claim, []
+    if epsilon is None or math.isinf(epsilon) or history:
+        if epsilon is None and not history:
+            return None, []
+        return None, ["the claim is ε = ∞, which nothing can refute; only the bound is shown"]
+    return dpframe.ApproxDP(float(epsilon), delta), []
+
+
+def judged(
+    *,
+    scores: npt.NDArray[Any],
+    members: npt.NDArray[Any],
+    epsilon: float | None,
+    engine: Any,
+    delta: float,
+    confidence: float,
+    estimators: Sequence[Any],
+    warnings: Sequence[str],
+    described: dict[str, Any],
+) -> Audit:
+    """Bound the loss by scores and coins, and compare it with the claim.
+
+    Args:
+        scores: shape [m].
+        members: the coins, shape [m].
+        epsilon: of the claim; None, or inf, claims nothing.
+        engine: Opacus's, whose accountant says what the claim is; or None.
+        delta: of the claim.
+        confidence: of the bound and the verdict.
+        estimators: of dpframe's one-run family.
+        warnings: what does not fit.
+        described: the run, for the record.
+    """
+    claim, more = claim_of(engine, epsilon, delta)
+    found = dpframe.score_one_run(
+        scores, members, delta=delta, confidence=confidence, claim=claim, estimators=estimators
+    )
+    found["scores"]["name"] = f"run {described['run']}, {described['kind']}, {described['score']}"
+    if nan := int(found["scores"]["nan"]):
+        more.append(f"{nan} scores are NaN and count as the smallest: the model may have diverged")
+    return Audit({**found, "warnings": [*warnings, *more], "training": described})
+
+
+def _strict(value: Any) -> Any:
+    """Return JSON values with numbers that are not finite as words."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    if isinstance(value, dict):
+        return {key: _strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    return value

@@ -1,0 +1,357 @@
+"""Canaries in a training set: each in by a coin of its own, kept in the file of a run."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, IterableDataset, default_collate
+
+from dpframe_torch import auditing, scoring
+from dpframe_torch.records import (
+    KINDS,
+    REPLACING,
+    CanaryError,
+    Fields,
+    Kind,
+    Making,
+    digest_of,
+    fields_of,
+    make,
+)
+from dpframe_torch.watching import Watch
+
+Bools = npt.NDArray[np.bool_]
+Whole = npt.NDArray[np.int64]
+
+FILE = "canaries.json"
+SCHEMA = 1
+STREAM = 0xD9F4A3E  # so that coins differ from the numbers of a script that uses the same seed
+
+
+class TrainingSet(Dataset[Any]):  # type: ignore[misc]  # PyTorch's types are not read
+    """A training set with those canaries whose coins say so, in the order of the original."""
+
+    def __init__(self, data: Any, inside: dict[int, Any], source: Whole) -> None:
+        self.data = data
+        self.inside = inside
+        self.source = source
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, place: int) -> Any:
+        source = int(self.source[place])
+        return self.data[source] if source >= 0 else self.inside[-1 - source]
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and "data" in self.__dict__ and hasattr(self.data, name):
+            raise AttributeError(
+                f"canaries.train_set.{name}: {name} of the original data would not match the "
+                "records here, because canaries took places and moved indices; read the records"
+            )
+        raise AttributeError(name)
+
+
+class Canaries:
+    """Canaries for one run of a training script, and the audit of that run.
+
+    Each canary is in `train_set` with probability ½, by a coin of its own. `mislabelled`, `blank`
+    and `as-they-are` canaries are made of random records of the training set and take their places;
+    a record whose coin says "out" is left out. Canaries of the other kinds, and own `records`, are
+    added. The bound holds for any canaries; how large it gets depends on how well they are
+    recognised.
+
+    The coins are kept in the file `canaries.json` of `out`. An interrupted script that starts again
+    gets the same canaries, until they have been audited; the next run tosses anew unless a seed is
+    given. In distributed training every rank gets the same canaries; rank 0 writes the file.
+
+    Args:
+        train_set: a dataset with a length whose records are (input, label) or mappings.
+        number: m, the canaries. m canaries show at most an ε of about ln(m/20) to ln(m/10).
+        kind: "mislabelled", "blank", "as-they-are", "random-gradient" or "text".
+        seed: of the choice of canaries and of the coins; default: a new one from the system.
+        records: own canaries, in place of `kind`; `number` is then theirs.
+        classes: the number of labels; default: inferred.
+        vocabulary: token ids for `text`, or their number; default: inferred.
+        length: of a `text` canary; default: that of a record.
+        held_out: records that must not be trained on; the audit warns if one was.
+        out: the folder of the run; None keeps nothing.
+
+    Raises:
+        CanaryError: the data do not fit, or the folder holds an unfinished run of other canaries.
+    """
+
+    train_set: TrainingSet
+
+    def __init__(
+        self,
+        train_set: Any,
+        number: int = 1_000,
+        kind: Kind = "mislabelled",
+        *,
+        seed: int | None = None,
+        records: Any = None,
+        classes: int | None = None,
+        vocabulary: int | Sequence[int] | None = None,
+        length: int | None = None,
+        held_out: Any = None,
+        out: str | Path | None = "runs/canaries",
+    ) -> None:
+        _check(train_set, number, kind, records)
+        self.kind: str = kind if records is None else "own"
+        self.number = number if records is None else len(records)
+        self.folder = None if out is None else Path(out)
+        self.held_out = held_out
+        kept = scoring.from_first_rank(lambda: _read(self.folder))
+        resumed = None if kept is None or kept["audited"] else kept
+        entropy = seed if resumed is None or seed is not None else int(resumed["seed"])
+        if entropy is None:
+            entropy = scoring.from_first_rank(lambda: secrets.randbits(128))
+        choice, making, tosses = (
+            np.random.default_rng(each)
+            for each in np.random.SeedSequence([STREAM, entropy]).spawn(3)
+        )
+        places = np.sort(choice.choice(len(train_set), self.number, replace=records is not None))
+        if records is not None:
+            self.records = [records[i] for i in range(self.number)]
+        else:
+            of = Making(train_set, making, classes, vocabulary, length)
+            self.records = make(kind, of, places)
+        self._right = self._right_labels(train_set, places)
+        self._members: Bools = tosses.random(self.number) < 0.5
+        self.train_set = _training_set(
+            train_set, self.records, self._members, places, self.kind in REPLACING
+        )
+        self.state: dict[str, Any] = {
+            "schema": SCHEMA,
+            "run": secrets.token_hex(8),
+            "seed": str(entropy),
+            "number": self.number,
+            "kind": self.kind,
+            "canaries": digest_of(self.records),
+            "members": "".join("01"[int(one)] for one in self._members),
+            "audited": False,
+        }
+        if resumed is not None:
+            self._resume(resumed)
+        self.state["run"] = scoring.from_first_rank(lambda: self.state["run"])
+        self.save()
+        self.watched: Watch | None = None
+
+    @property
+    def run(self) -> str:
+        """The name of the run, which a watched model carries."""
+        return str(self.state["run"])
+
+    @property
+    def members(self) -> Bools:
+        """The coins, shape [m]; hidden until the run was audited, from attacks and from scripts."""
+        if not self.state["audited"]:
+            raise CanaryError("the coins are shown after the audit: scores must not depend on them")
+        return self._members.copy()
+
+    def watch(self, model: torch.nn.Module, optimizer: Any = None) -> None:
+        """Tie a model to this run, and look at its training.
+
+        Call it after Opacus's `make_private`. It looks at what the model and the optimiser get, so
+        that `audit` can name what does not fit: a loader of other data, batches that are not
+        Poisson samples, noise that is missing. White-box canaries need it.
+
+        Args:
+            model: the model that is trained, or Opacus's wrapper of it.
+            optimizer: of the training; Opacus's wrapper for white-box canaries.
+
+        Raises:
+            CanaryError: white-box canaries, and an optimiser without gradients of single records.
+        """
+        if self.watched is not None:
+            self.watched.detach()
+        fields = fields_of(self.records[0])
+        self.watched = Watch(
+            self.run,
+            self.kind,
+            len(self.train_set),
+            self._inputs(fields),
+            self._held_out_inputs(fields),
+            np.random.SeedSequence([STREAM, int(self.state["seed"]), 4]),
+        )
+        self.watched.attach(model, optimizer)
+
+    def audit(
+        self,
+        model: torch.nn.Module,
+        epsilon: float | None = None,
+        delta: float = 1e-5,
+        *,
+        score: str | Callable[..., Tensor] | None = None,
+        loss: Callable[..., Tensor] | None = None,
+        references: Sequence[torch.nn.Module] = (),
+        collate: Callable[[list[Any]], Any] | None = None,
+        batch: int = 256,
+        confidence: float = 0.95,
+        estimators: Sequence[Any] = ("one-run-fdp",),
+        engine: Any = None,
+    ) -> auditing.Audit:
+        """Bound by how much the run leaks, and compare that with what is claimed.
+
+        The scores are made first, without the coins; then the bound. It holds for the whole
+        training, at the confidence, whatever the scores are. No number here says that a model is
+        private.
+
+        Args:
+            model: as trained, or loaded from a checkpoint.
+            epsilon: the claim at δ, as Opacus prints it; None claims nothing.
+            delta: of the claim, and of the bound.
+            score: "loss" (minus the loss), "contrast" (how much more the model believes in a wrong
+                label than in the right one), "gradient" (inner products with the noisy gradients of
+                all steps; for `random-gradient`), or a function of the model and the list of all
+                canaries that returns m scores, larger for members. Default: what suits the kind.
+            loss: function of the model and a batch that returns a loss for each of its records;
+                default: cross-entropy, for language models the mean over tokens.
+            references: models trained without these canaries; the mean of their losses is taken off
+                [Carlini2022, section 4; Zarifzadeh2024].
+            collate: makes a batch of records; default: PyTorch's.
+            batch: canaries scored at a time.
+            confidence: of the bound and the verdict.
+            estimators: of dpframe's one-run family; several share the error.
+            engine: Opacus's PrivacyEngine. The claim is then the whole curve of the steps that its
+                accountant has counted, which fewer canaries can refute than ε at one δ; and these
+                steps are compared with those that were seen.
+
+        Raises:
+            CanaryError: the model is of another run, was not trained, or cannot be scored.
+        """
+        watched, warnings = self.watched, []
+        if watched is not None:
+            watched.check_model(model)
+            warnings += watched.warnings(self._members, epsilon, engine)
+        elif self.kind == "random-gradient":
+            raise CanaryError("random-gradient canaries need canaries.watch(model, optimizer)")
+        else:
+            warnings.append(
+                "the training was not watched, so nothing ties this model to these canaries: call "
+                "canaries.watch(model, optimizer) before it"
+            )
+        name = score if score is not None else self._usual_score()
+        if name == "gradient":
+            if watched is None or watched.gradients is None:
+                raise CanaryError("score = 'gradient' needs canaries of the kind 'random-gradient'")
+            scores = watched.gradients.scores()
+        else:
+            task = scoring.Scoring(self.records, loss, collate or default_collate, batch)
+            scores = task.scores(model, name, references, self._right)
+            warnings += task.warnings
+        found = auditing.judged(
+            scores=scores,
+            members=self._members,
+            epsilon=epsilon,
+            engine=engine,
+            delta=delta,
+            confidence=confidence,
+            estimators=estimators,
+            warnings=warnings,
+            described={
+                "run": self.run,
+                "kind": self.kind,
+                "seed": self.state["seed"],
+                "score": name if isinstance(name, str) else getattr(name, "__name__", "own"),
+                "canaries": self.state["canaries"],
+                "watched": None if watched is None else watched.described(),
+            },
+        )
+        self.state["audited"] = True
+        self.save()
+        if self.folder is not None and scoring.is_first_rank():
+            found.save(self.folder)
+        return found
+
+    def save(self) -> None:
+        """Write the file of the run; rank 0 alone does."""
+        if self.folder is None or not scoring.is_first_rank():
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        part = self.folder / f"{FILE}.part"
+        part.write_text(json.dumps(self.state, indent=1) + "\n", encoding="utf-8")
+        part.replace(self.folder / FILE)
+
+    def _resume(self, kept: dict[str, Any]) -> None:
+        for name in ("seed", "number", "kind", "canaries", "members"):
+            if kept.get(name) != self.state[name]:
+                what = "was altered" if name == "members" else f"has another {name}"
+                raise CanaryError(
+                    f"{self.folder}: holds a run that was not audited and {what}; to drop "
+                    f"that run, delete its {FILE}; to keep it, choose another folder with out="
+                )
+        self.state["run"] = kept["run"]
+
+    def _usual_score(self) -> str:
+        return {"random-gradient": "gradient", "mislabelled": "contrast"}.get(self.kind, "loss")
+
+    def _inputs(self, fields: Fields) -> list[Tensor]:
+        return [torch.as_tensor(record[fields.inputs]) for record in self.records]
+
+    def _held_out_inputs(self, fields: Fields) -> list[Tensor]:
+        data = self.held_out
+        some = () if data is None else range(len(data))
+        return [torch.as_tensor(data[i][fields.inputs]) for i in some]
+
+    def _right_labels(self, data: Any, places: Whole) -> list[int] | None:
+        """Return the labels that mislabelled canaries had."""
+        if self.kind != "mislabelled":
+            return None
+        label = fields_of(self.records[0]).label
+        return [int(data[int(place)][label]) for place in places]
+
+
+def _check(data: Any, number: int, kind: str, records: Any) -> None:
+    if isinstance(data, IterableDataset) or not hasattr(data, "__len__"):
+        raise CanaryError("train_set: a dataset with a length and indices is wanted, not a stream")
+    if isinstance(data, TrainingSet):
+        raise CanaryError("train_set: it has canaries already")
+    if kind not in KINDS:
+        raise CanaryError(f"kind: {kind!r} is none of {', '.join(KINDS)}")
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise CanaryError(f"number: {number!r} is not a number of canaries, at least 1")
+    if records is None and number > len(data):
+        raise CanaryError(f"number: {number:,} canaries, but the data have {len(data):,} records")
+    if records is not None and not len(records):
+        raise CanaryError("records: there are none")
+
+
+def _training_set(
+    data: Any, records: list[Any], members: Bools, places: Whole, replacing: bool
+) -> TrainingSet:
+    """Put the canaries that are in into their places, and leave out those that are out."""
+    marks = -1 - np.arange(len(records))
+    source: Whole = np.arange(len(data))
+    if replacing:
+        source[places] = marks
+        source = np.delete(source, places[~members])
+    else:
+        source = np.insert(source, places[members], marks[members])
+    inside = {int(i): records[i] for i in np.flatnonzero(members)}
+    return TrainingSet(data, inside, source)
+
+
+def _read(folder: Path | None) -> dict[str, Any] | None:
+    """Return the content of the file of a run; None if there is none."""
+    if folder is None:
+        return None
+    file = folder / FILE
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise CanaryError(f"{file}: not JSON: {error}") from None
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        raise CanaryError(f"{file}: not the file of a run of dpframe-torch")
+    return cast("dict[str, Any]", found)

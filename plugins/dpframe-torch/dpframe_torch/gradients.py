@@ -1,0 +1,158 @@
+"""Gradient canaries: directions in the slots of canaries, found again in what is released."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from dpframe_torch.records import CanaryError
+
+COORDINATES = 8  # of a direction, at most
+LARGE = 10.0
+"""Norm of a canary's gradient before clipping, over the clipping norm."""
+NORMAL_MAD = 1.4826  # standard deviation of a normal variable over its median absolute deviation
+LEAST = 1e-3  # deviation of what a step releases, in units of the clipping norm
+
+
+class GradientCanaries:
+    """Directions for canaries, put in the place of their gradients before Opacus clips.
+
+    Every direction has coordinates of its own with random signs, so no two overlap; they lie in the
+    largest parameters. What a step releases in a canary's direction, in units of the clipping norm,
+    is about N(0, σ²) without the canary, and N(1, σ²) if the canary is in the batch. A canary's
+    score is the sum over all steps of the logarithm of this likelihood ratio, for a canary that is
+    in a batch with the probability of any record [Nasr2023; Steinke2023, section 6]. The other
+    records are noise beside it: σ is at least as large as the canaries' own scores are spread.
+
+    Args:
+        number: m.
+        optimizer: Opacus's.
+        records: in the training set, of which a batch is a sample.
+        seed: of the directions.
+    """
+
+    def __init__(
+        self, number: int, optimizer: Any, records: int, seed: np.random.SeedSequence
+    ) -> None:
+        self.optimizer = optimizer
+        self.records = max(1, records)
+        self.params: list[Tensor] = list(optimizer.params)
+        sizes = np.array([p.numel() for p in self.params])
+        each = min(COORDINATES, int(sizes.sum()) // number)
+        if not each:
+            raise CanaryError(
+                f"{number:,} random-gradient canaries need as many parameters, the optimiser has "
+                f"{sizes.sum():,}: fewer canaries, or another kind"
+            )
+        order = np.argsort(-sizes, kind="stable")
+        used = int(np.searchsorted(np.cumsum(sizes[order]), number * each)) + 1
+        self.chosen = [int(place) for place in order[:used]]
+        ends = np.cumsum(sizes[order[:used]])
+        rng = np.random.default_rng(seed)
+        coordinates = rng.choice(int(ends[-1]), (number, each), replace=False)
+        signs = rng.choice([-1.0, 1.0], (number, each)) / math.sqrt(each)
+        device = self.params[0].device
+        self.which = torch.from_numpy(np.searchsorted(ends, coordinates, side="right")).to(device)
+        start = torch.from_numpy(np.concatenate([[0], ends[:-1]])).to(device)
+        self.inner = torch.from_numpy(coordinates).to(device) - start[self.which]
+        self.signs = torch.from_numpy(signs).to(device, torch.float32)
+        self.total = torch.zeros(number, dtype=torch.float64, device=device)
+        self.slots: Callable[[], list[Tensor]] = list
+        self.done = 0
+
+    def attach(self, slots: Callable[[], list[Tensor]]) -> None:
+        """Put the directions before Opacus's clipping.
+
+        Args:
+            slots: returns, for each batch since the last step, which canary each row is, or −1.
+        """
+        self.slots = slots
+        self.clip = self.optimizer.clip_and_accumulate
+        self.optimizer.clip_and_accumulate = self._clip
+
+    def detach(self) -> None:
+        """Give the optimiser its clipping back."""
+        self.optimizer.clip_and_accumulate = self.clip
+
+    def scores(self) -> npt.NDArray[np.float64]:
+        """Return the logarithms of the likelihood ratios of all steps, shape [m]."""
+        return np.asarray(self.total.cpu().numpy(), np.float64).copy()
+
+    @property
+    def norm(self) -> float:
+        """The clipping norm of a whole gradient."""
+        norm = self.optimizer.max_grad_norm
+        return float(norm) if isinstance(norm, int | float) else math.hypot(*norm)
+
+    def _clip(self) -> Any:
+        batches = self.slots()[self.done :]
+        self.done += len(batches)
+        slots = torch.cat(batches) if batches else torch.zeros(0, dtype=torch.int64)
+        rows = torch.nonzero(slots >= 0)[:, 0]
+        names = slots[rows]
+        for place, p in enumerate(self.params):
+            samples = getattr(p, "grad_sample", None)
+            if samples is None:
+                raise CanaryError(
+                    "no gradients of single records: random-gradient canaries need "
+                    "grad_sample_mode='hooks'"
+                )
+            parts = samples if isinstance(samples, list) else [samples]
+            if (made := sum(map(len, parts))) != len(slots):
+                raise CanaryError(
+                    f"{len(slots):,} records went through the model since the last step, and there "
+                    f"are gradients of {made:,}: call model.eval() for what is not trained on"
+                )
+            first = 0
+            for part in parts:
+                own = (rows >= first) & (rows < first + len(part)) if len(parts) > 1 else ...
+                self._put(part, rows[own] - first, names[own], place)
+                first += len(part)
+        return self.clip()
+
+    def _put(self, part: Tensor, rows: Tensor, names: Tensor, place: int) -> None:
+        """Replace the gradients of canaries in a part of a batch, for one parameter."""
+        if not len(rows):
+            return
+        part[rows] = 0.0
+        if place not in self.chosen:
+            return
+        flat = part.view(len(part), -1)
+        at, columns = rows[:, None].expand(-1, self.inner.shape[1]), self.inner[names]
+        values = (self.signs[names] * (LARGE * self.norm)).to(flat.dtype)
+        if len(self.chosen) > 1:
+            mine = self.which[names] == self.chosen.index(place)
+            at, columns, values = at[mine], columns[mine], values[mine]
+        flat[at, columns] = values
+
+    def after_step(self) -> None:
+        """Add the evidence of a released gradient."""
+        self.done = 0
+        optimizer, norm = self.optimizer, self.norm
+        scale, expected = 1.0, optimizer.expected_batch_size or 0
+        if optimizer.loss_reduction == "mean":
+            scale = expected * optimizer.accumulated_iterations
+        values = torch.zeros_like(self.signs)
+        for index, place in enumerate(self.chosen):
+            p = self.params[place]
+            if p.grad is None:
+                continue
+            flat = p.grad.reshape(-1)
+            if len(self.chosen) == 1:
+                values = flat[self.inner]
+            else:
+                mine = self.which == index
+                values[mine] = flat[self.inner[mine]].to(values.dtype)
+        found = (values * self.signs).sum(1) * (scale / norm)
+        spread = NORMAL_MAD * float(found.abs().median())
+        claimed = float(optimizer.noise_multiplier)
+        variance = max(spread, claimed, LEAST) ** 2
+        rate = min(max(expected * optimizer.accumulated_iterations / self.records, 1e-9), 1 - 1e-9)
+        ratio = (2 * found - 1) / (2 * variance) + math.log(rate / (1 - rate))
+        self.total += torch.nn.functional.softplus(ratio).double()

@@ -1,0 +1,49 @@
+"""Audits of Hugging Face's `Trainer`, by a callback."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from dpframe_torch.auditing import Audit
+from dpframe_torch.canaries import FILE, Canaries
+from dpframe_torch.scoring import is_first_rank
+
+
+class CanaryCallback(TrainerCallback):  # type: ignore[misc]  # nothing is known of its class here
+    """Watches a `Trainer` and audits its model at the end of training.
+
+    Give the trainer `canaries.train_set`. Every checkpoint gets a copy of the file of the run, so
+    that a training that goes on elsewhere keeps its canaries.
+
+    Args:
+        canaries: of the training set of the trainer.
+        epsilon: the claim at δ; None claims nothing.
+        delta: of the claim.
+        options: further arguments of `Canaries.audit`, such as `collate`.
+    """
+
+    def __init__(
+        self, canaries: Canaries, epsilon: float | None = None, delta: float = 1e-5, **options: Any
+    ) -> None:
+        self.canaries = canaries
+        self.epsilon = epsilon
+        self.delta = delta
+        self.options = options
+        self.audit: Audit | None = None
+        """The result, after training."""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        self.canaries.watch(given["model"], given.get("optimizer"))
+
+    def on_save(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        if self.canaries.folder is not None and is_first_rank():
+            checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            if checkpoint.is_dir():
+                shutil.copy(self.canaries.folder / FILE, checkpoint / FILE)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        self.audit = self.canaries.audit(given["model"], self.epsilon, self.delta, **self.options)

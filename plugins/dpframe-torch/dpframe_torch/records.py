@@ -1,0 +1,277 @@
+"""Training records: their fields, the canaries made of them, and keys to recognise them by."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from dpframe import DpframeError
+
+
+class CanaryError(DpframeError):
+    """Canaries, or the training that they are part of, cannot be used as they are."""
+
+
+Kind = Literal["mislabelled", "blank", "as-they-are", "random-gradient", "text"]
+KINDS: tuple[Kind, ...] = ("mislabelled", "blank", "as-they-are", "random-gradient", "text")
+REPLACING = ("mislabelled", "blank", "as-they-are")
+"""Kinds of which each canary takes the place of a record; others are added."""
+
+LABELS = ("labels", "label", "target", "y")
+INPUTS = ("input_ids", "pixel_values", "image", "inputs", "input_values", "x")
+MARKS = 16  # coordinates that tell one blank input from another
+LOOKED_AT = 1_000  # records from which the number of classes, or of tokens, is inferred
+
+
+class Fields(NamedTuple):
+    """Keys of a record's input and label."""
+
+    inputs: Any
+    label: Any  # None if records have none
+
+
+def fields_of(record: Any) -> Fields:
+    """Return the keys of input and label of a record: a tuple, a list or a mapping.
+
+    Raises:
+        CanaryError: it is something else.
+    """
+    if isinstance(record, Mapping):
+        label = next((key for key in LABELS if key in record), None)
+        known = [key for key in INPUTS if key in record]
+        others = [key for key in record if key != label]
+        if known or others:
+            return Fields((known or others)[0], label)
+    elif isinstance(record, tuple | list) and record:
+        return Fields(0, 1 if len(record) > 1 else None)
+    raise CanaryError(
+        f"a record of the training set is {type(record).__name__}; it must be (input, label), "
+        "or a mapping with an input and a label"
+    )
+
+
+def _changed(record: Any, changes: Mapping[Any, Any]) -> Any:
+    """Return a copy of a record with some fields changed."""
+    if isinstance(record, Mapping):
+        return {**record, **changes}
+    return tuple(changes.get(place, value) for place, value in enumerate(record))
+
+
+def _like(value: int, original: Any) -> Any:
+    """Return a label of the same type as another one."""
+    if torch.is_tensor(original):
+        return torch.full_like(original, value)
+    if isinstance(original, np.ndarray | np.generic):
+        return np.full_like(original, value)[()]
+    return value
+
+
+def _label(record: Any, fields: Fields, kind: str) -> int:
+    if fields.label is None:
+        raise CanaryError(f"canaries of the kind {kind!r} need records with a label")
+    label = np.asarray(record[fields.label])
+    if label.size != 1 or label.dtype.kind not in "iub":
+        raise CanaryError(
+            f"canaries of the kind {kind!r} need labels that are one whole number each; this one "
+            f"has shape {label.shape} and type {label.dtype}"
+        )
+    return int(label.reshape(()))
+
+
+def number_of_classes(data: Any, fields: Fields, kind: str) -> int:
+    """Infer the number of classes from the attribute `classes`, or from the first labels."""
+    if named := getattr(data, "classes", None):
+        return len(named)
+    some = [_label(data[i], fields, kind) for i in range(min(len(data), LOOKED_AT))]
+    return max(some) + 1
+
+
+class Making(NamedTuple):
+    """The data that canaries are made of, and how."""
+
+    data: Any
+    rng: np.random.Generator
+    classes: int | None
+    vocabulary: int | Sequence[int] | None
+    length: int | None
+
+
+def make(kind: Kind, of: Making, places: Sequence[int] | npt.NDArray[np.int64]) -> list[Any]:
+    """Make canaries.
+
+    Args:
+        kind: of the canaries.
+        of: the data.
+        places: indices of the records that canaries are made of.
+
+    Returns:
+        One record for each place, in the form of the data's own records.
+
+    Raises:
+        CanaryError: the data do not fit the kind.
+    """
+    makers: dict[str, Callable[[Making, Any, Fields], Any]] = {
+        "mislabelled": _mislabelled,
+        "blank": _blank,
+        "as-they-are": lambda of, record, fields: record,
+        "random-gradient": _placeholder,
+        "text": _text,
+    }
+    records = [of.data[int(place)] for place in places]
+    fields = fields_of(records[0])
+    if kind in ("mislabelled", "blank") and of.classes is None:
+        of = of._replace(classes=number_of_classes(of.data, fields, kind))
+    if kind == "text" and of.vocabulary is None:
+        of = of._replace(vocabulary=_tokens_in_use(of.data, fields))
+    return [makers[kind](of, record, fields) for record in records]
+
+
+def _mislabelled(of: Making, record: Any, fields: Fields) -> Any:
+    label = _label(record, fields, "mislabelled")
+    if (of.classes or 0) < 2:
+        raise CanaryError("mislabelled canaries need at least two classes; say classes=")
+    wrong = (label + int(of.rng.integers(1, of.classes))) % (of.classes or 1)
+    return _changed(record, {fields.label: _like(wrong, record[fields.label])})
+
+
+def _blank(of: Making, record: Any, fields: Fields) -> Any:
+    """Return an input of zeros but for a random mark of its own, with a random label."""
+    inputs = _floats(record[fields.inputs], "blank")
+    blank = torch.zeros_like(inputs)
+    chosen = of.rng.choice(blank.numel(), min(MARKS, blank.numel()), replace=False)
+    blank.view(-1)[torch.from_numpy(chosen)] = inputs.abs().max().clamp(min=1e-3)
+    label = int(of.rng.integers(of.classes or 1))
+    changes = {fields.inputs: _as(blank, record[fields.inputs])}
+    if fields.label is not None:
+        changes[fields.label] = _like(label, record[fields.label])
+    return _changed(record, changes)
+
+
+def _placeholder(of: Making, record: Any, fields: Fields) -> Any:
+    """Return a record of random numbers; its gradient is replaced, so only its slot counts."""
+    if not torch.as_tensor(record[fields.inputs]).is_floating_point():
+        return _text(of._replace(vocabulary=of.vocabulary or 2), record, fields)
+    inputs = _floats(record[fields.inputs], "random-gradient")
+    noise = torch.from_numpy(of.rng.standard_normal(inputs.numel())).reshape(inputs.shape)
+    return _changed(record, {fields.inputs: _as(noise.to(inputs.dtype), record[fields.inputs])})
+
+
+def _text(of: Making, record: Any, fields: Fields) -> Any:
+    """Return a random token sequence, as input and as label."""
+    own = record[fields.inputs]
+    length = of.length or len(own)
+    if isinstance(of.vocabulary, int):
+        tokens = of.rng.integers(of.vocabulary, size=length)
+    else:
+        tokens = of.rng.choice(np.asarray(of.vocabulary), size=length)
+    changes: dict[Any, Any] = {}
+    for key in record if isinstance(record, Mapping) else range(len(record)):
+        value = record[key]
+        if key == fields.inputs:
+            changes[key] = _as(torch.from_numpy(tokens), value)
+        elif key == "attention_mask":
+            changes[key] = _as(torch.ones(length, dtype=torch.int64), value)
+        elif np.ndim(value) == 1:  # labels of every token, or ids of no meaning here
+            same = tokens if key == fields.label else np.zeros_like(tokens)
+            changes[key] = _as(torch.from_numpy(same), value)
+    return _changed(record, changes)
+
+
+def _tokens_in_use(data: Any, fields: Fields) -> int:
+    some = [data[i][fields.inputs] for i in range(min(len(data), LOOKED_AT))]
+    if any(np.asarray(one).dtype.kind not in "iu" for one in some):
+        raise CanaryError("canaries of the kind 'text' need records of token ids")
+    return max(int(np.max(np.asarray(one))) for one in some) + 1
+
+
+def _floats(inputs: Any, kind: str) -> Tensor:
+    try:
+        tensor = torch.as_tensor(inputs)
+    except (TypeError, ValueError, RuntimeError):
+        raise CanaryError(
+            f"canaries of the kind {kind!r} need inputs that are tensors or arrays, not "
+            f"{type(inputs).__name__}; put the transform into the training set"
+        ) from None
+    return tensor.to(torch.get_default_dtype()) if not tensor.is_floating_point() else tensor
+
+
+def _as(tensor: Tensor, original: Any) -> Any:
+    """Return a tensor in the type of another input."""
+    if torch.is_tensor(original):
+        return tensor.to(original.dtype)
+    if isinstance(original, np.ndarray):
+        return tensor.numpy().astype(original.dtype)
+    return tensor.tolist()
+
+
+# Keys by which records are recognised in what a model is given.
+
+MOST_LOOKED_AT = 4_096  # coordinates of an input
+
+
+@functools.cache
+def _weights(size: int) -> Tensor:
+    rng = np.random.default_rng(size)
+    return torch.from_numpy(rng.integers(1, 2**62, size) | 1)
+
+
+@functools.cache
+def _token_weights() -> Tensor:
+    return _weights(MOST_LOOKED_AT)
+
+
+def keys_of(inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Return a key of every row of a batch, shape [batch]; rows of equal bits have equal keys.
+
+    Sums of whole numbers do not depend on their order, so a key does not depend on the batch or the
+    device. Tokens beyond a row's mask do not count.
+
+    Args:
+        inputs: shape [batch, …].
+        mask: shape [batch, length], 0 for padding; for tokens only.
+    """
+    rows = inputs.detach().reshape(len(inputs), -1) if len(inputs) else inputs.reshape(0, 1)
+    if rows.is_floating_point():
+        if rows.shape[1] > MOST_LOOKED_AT:
+            rows = rows[:, :: -(-rows.shape[1] // MOST_LOOKED_AT)]
+        # 0.0 and −0.0 are the same input.
+        whole = (rows.float() + 0.0).contiguous().view(torch.int32).long()
+        weights = _weights(rows.shape[1]).to(rows.device)
+    else:
+        whole = rows[:, :MOST_LOOKED_AT].long() + 1
+        if mask is not None:
+            whole = whole * mask.reshape(len(mask), -1)[:, :MOST_LOOKED_AT].long()
+        weights = _token_weights()[: whole.shape[1]].to(rows.device)
+    return (whole * weights).sum(1)
+
+
+def digest_of(records: Sequence[Any]) -> str:
+    """Return a hash of records."""
+    found = hashlib.sha256()
+
+    def add(value: Any) -> None:
+        if isinstance(value, Mapping):
+            for key in value:
+                found.update(str(key).encode())
+                add(value[key])
+        elif isinstance(value, tuple | list) and not all(isinstance(v, int | float) for v in value):
+            for one in value:
+                add(one)
+        elif torch.is_tensor(value):
+            found.update(str(tuple(value.shape)).encode())
+            found.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        else:
+            array = np.asarray(value)
+            shown = repr(value).encode() if array.dtype.hasobject else array.tobytes()
+            found.update(str(array.shape).encode() + shown)
+
+    for record in records:
+        add(record)
+    return "sha256:" + found.hexdigest()

@@ -1,0 +1,404 @@
+"""A look at training: which canaries the model was given, how batches were drawn, and the noise.
+
+Everything here is read by hooks, while the script runs as it was. What they count is compared with
+the coins only after the scores were made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy import special
+from torch import Tensor
+
+from dpframe_torch.gradients import GradientCanaries
+from dpframe_torch.records import CanaryError, keys_of
+from dpframe_torch.scoring import gathered_objects, ranks
+
+Bools = npt.NDArray[np.bool_]
+
+RARE = 1e-6
+"""A finding is named if a correct training would show it with at most this probability."""
+NOISE_COORDINATES = 512  # of the gradient, in which the noise is measured
+MOST_BATCHES = 1_000  # kept before they are packed
+KEY = "dpframe_run"
+"""The name under which a state_dict carries the run in its metadata."""
+FEWEST_STEPS = 10  # before batches are judged
+
+
+class Keys:
+    """Records by their keys, in the precision that they come in."""
+
+    def __init__(self, inputs: Sequence[Tensor]) -> None:
+        self.inputs = inputs
+        self.tables: dict[torch.dtype, tuple[Tensor, Tensor]] = {}
+
+    def find(self, rows: Tensor, keys: Tensor) -> Tensor:
+        """Return the place of each row among the records, −1 if it is none, shape [batch]."""
+        if not self.inputs:
+            return torch.full_like(keys, -1)
+        if rows.dtype not in self.tables:
+            own = [keys_of(one[None].to(rows.dtype)) for one in self.inputs]
+            ordered, places = torch.sort(torch.cat(own))
+            self.tables[rows.dtype] = ordered.to(keys.device), places.to(keys.device)
+        ordered, places = self.tables[rows.dtype]
+        at = torch.searchsorted(ordered, keys).clamp(max=len(ordered) - 1)
+        return torch.where(ordered[at] == keys, places[at], -1)
+
+    def repeated(self) -> tuple[int, int] | None:
+        """Return the places of two equal records, if there are any."""
+        first: dict[int, int] = {}
+        for place, one in enumerate(self.inputs):
+            key = int(keys_of(one[None]))
+            if key in first:
+                return first[key], place
+            first[key] = place
+        return None
+
+
+class Watch:
+    """Hooks on a model and an optimiser, and what they counted.
+
+    Args:
+        run: name of the run.
+        kind: of the canaries.
+        records: length of the training set.
+        inputs: of the canaries.
+        held_out: inputs that must not be trained on.
+        seed: of the directions of gradient canaries.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        kind: str,
+        records: int,
+        inputs: Sequence[Tensor],
+        held_out: Sequence[Tensor],
+        seed: np.random.SeedSequence,
+    ) -> None:
+        self.run = run
+        self.kind = kind
+        self.records = records
+        self.canaries = Keys(inputs)
+        self.held_out = Keys(held_out)
+        self.seed = seed
+        self.found: list[Tensor] = []  # places of canaries, for each batch
+        self.held_out_rows = 0
+        self.rows: list[int] = []  # of each step
+        self.accumulated = 1  # batches that Opacus adds up in a step
+        self.pending: list[tuple[int, Tensor]] = []  # rows and canaries of batches since a step
+        self.gradients: GradientCanaries | None = None
+        self.noise = NoiseMeter()
+        self.foreign: str | None = None  # another run whose weights were loaded
+        self.loaded_steps: int | None = None
+        self.handles: list[Any] = []
+        self.optimizer: Any = None
+        if kind == "random-gradient" and (pair := self.canaries.repeated()):
+            raise CanaryError(f"canaries {pair[0]} and {pair[1]} have the same input")
+
+    def attach(self, model: torch.nn.Module, optimizer: Any) -> None:
+        """Set the hooks."""
+        inner = getattr(model, "_module", model)
+        inner = getattr(inner, "module", inner)  # of DistributedDataParallel
+        self.model = inner
+        self.start = [p.detach().clone() for p in inner.parameters() if p.requires_grad]
+        self.handles.append(inner.register_forward_pre_hook(self._forward, with_kwargs=True))
+        self.handles.append(inner.register_state_dict_post_hook(partial(self._saved)))
+        self.handles.append(inner.register_load_state_dict_pre_hook(self._loaded))
+        if optimizer is not None:
+            self.optimizer = optimizer
+            plain = getattr(optimizer, "original_optimizer", optimizer)
+            plain = getattr(plain, "optimizer", plain)  # of Accelerate
+            self.handles.append(plain.register_step_pre_hook(self._step))
+        if self.kind == "random-gradient":
+            if not hasattr(optimizer, "clip_and_accumulate"):
+                raise CanaryError(
+                    "random-gradient canaries need Opacus's DPOptimizer: call canaries.watch("
+                    "model, optimizer) with what make_private returned"
+                )
+            self.gradients = GradientCanaries(
+                len(self.canaries.inputs), optimizer, self.records, self.seed
+            )
+            self.gradients.attach(lambda: [slots for _, slots in self.pending])
+
+    def detach(self) -> None:
+        """Take the hooks off."""
+        for handle in self.handles:
+            handle.remove()
+        if self.gradients is not None:
+            self.gradients.detach()
+
+    # Hooks.
+
+    def _forward(self, module: torch.nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
+        if not (module.training and torch.is_grad_enabled()):
+            return
+        inputs = _inputs(args, kwargs)
+        if inputs is None:
+            return
+        mask = kwargs.get("attention_mask")
+        flat = mask is not None and torch.is_tensor(mask) and mask.ndim == 2
+        keys = keys_of(inputs, mask if flat else None)
+        slots = self.canaries.find(inputs, keys)
+        if self.held_out.inputs:
+            self.held_out_rows += int((self.held_out.find(inputs, keys) >= 0).sum())
+        self.pending.append((len(inputs), slots))
+
+    def _step(self, *_: Any) -> None:
+        """Look at what a step releases, after clipping and noise."""
+        self.found += [slots for _, slots in self.pending]
+        if len(self.found) > MOST_BATCHES:
+            self.found = [torch.cat([one[one >= 0] for one in self.found])]
+        self.rows.append(sum(rows for rows, _ in self.pending))
+        if hasattr(self.optimizer, "accumulated_iterations"):
+            self.accumulated = self.optimizer.accumulated_iterations
+        if self.gradients is not None:
+            self.gradients.after_step()
+        if hasattr(self.optimizer, "noise_multiplier") and ranks()[1] == 1:
+            self.noise.look(self.optimizer)
+        self.pending.clear()
+
+    def _saved(self, module: Any, state: Any, prefix: str, metadata: Any) -> None:
+        if hasattr(state, "_metadata"):
+            state._metadata.setdefault(prefix[:-1], {})[KEY] = (self.run, len(self.rows))
+
+    def _loaded(
+        self, module: Any, state: Any, prefix: str, metadata: dict[str, Any], *_: Any
+    ) -> None:
+        run, steps = metadata.get(KEY, (None, None))
+        if run is not None:
+            self.foreign = run if run != self.run else None
+            self.loaded_steps = steps
+
+    # Findings.
+
+    def check_model(self, model: torch.nn.Module) -> None:
+        """Raise CanaryError unless the model is the one that was trained in this run."""
+        if self.foreign is not None:
+            raise CanaryError(
+                f"the weights are those of run {self.foreign}, the canaries are of run {self.run}: "
+                "load the checkpoint of this run"
+            )
+        inner = getattr(model, "_module", model)
+        inner = getattr(inner, "module", inner)
+        if inner is self.model or self.loaded_steps is not None:
+            now = [p for p in inner.parameters() if p.requires_grad]
+            same = len(now) == len(self.start) and all(
+                a.shape == b.shape and torch.equal(a.detach().to(b.device), b)
+                for a, b in zip(now, self.start, strict=False)
+            )
+            if same:
+                raise CanaryError(
+                    "the model has the weights of before the training: nothing to audit"
+                )
+
+    def warnings(self, members: Bools, epsilon: float | None, engine: Any) -> list[str]:
+        """Return what does not fit, in words, from the counts of all ranks."""
+        found = torch.cat([torch.zeros(0, dtype=torch.int64), *(one.cpu() for one in self.found)])
+        own = np.bincount(found[found >= 0].numpy(), minlength=len(members))
+        seen = np.sum(gathered_objects(own), axis=0)
+        given = sum(gathered_objects(sum(self.rows)))
+        found = [*self._of_canaries(seen, given, members)]
+        if self.held_out_rows:
+            found.append(
+                f"records of held_out were trained on, {self.held_out_rows:,} times: what is "
+                "measured on them says nothing about new data"
+            )
+        if self.optimizer is None:
+            found.append("the optimiser was not watched: batches and noise were not looked at")
+        else:
+            found += self._of_batches(seen[members], epsilon)
+            found += self.noise.warnings()
+            found += self._of_accountant(engine)
+        if self.loaded_steps is not None and self.loaded_steps != len(self.rows):
+            found.append(
+                f"the weights are those after step {self.loaded_steps:,} of {len(self.rows):,}: "
+                "the claim is about the whole training, so this audit sees less of it"
+            )
+        return found
+
+    def _of_canaries(self, seen: Any, given: int, members: Bools) -> list[str]:
+        found = []
+        inside, outside = int(members.sum()), int((~members).sum())
+        present, absent = int((seen[members] > 0).sum()), int((seen[~members] > 0).sum())
+        if given and not seen.any():
+            return [
+                "no canary was recognised in what the model was given: an augmentation, a "
+                "normalisation after the loader or another precision changes canaries, or the "
+                "loader reads other data than canaries.train_set; the bound holds, but shows little"
+            ]
+        if absent > outside / 10:
+            found.append(
+                f"{absent:,} of {outside:,} canaries that are out were trained on: the loader "
+                "reads other data than canaries.train_set, or has the indices of the original data"
+            )
+        # In Poisson sampling over e epochs a record is never seen with probability about e^−e.
+        missing = inside - present
+        expected = math.exp(-given / max(1, self.records))
+        if missing and 1 - special.bdtr(missing - 1, inside, min(0.5, expected)) < RARE:
+            found.append(
+                f"{missing:,} of {inside:,} canaries that are in were never trained on: a sampler, "
+                "drop_last, a subset or an augmentation leaves them out"
+            )
+        return found
+
+    def _of_batches(self, seen: Any, epsilon: float | None) -> list[str]:
+        rows = np.array(self.rows, float)
+        steps, n = len(rows), self.records
+        if steps < FEWEST_STEPS or not n:
+            return []
+        found, opacus = [], hasattr(self.optimizer, "expected_batch_size")
+        rate = min(rows.mean() / n, 1.0)
+        even = rows.var() * steps / max(n * rate * (1 - rate), 1e-12)
+        if (opacus or epsilon is not None) and rate < 0.999:
+            if special.chdtr(steps - 1, even) < RARE:
+                size = round(float(np.median(rows)))
+                dropped = (
+                    ", and drop_last leaves out the rest of every epoch"
+                    if n % size and rows.min() == rows.max() and steps > 2 * n // size
+                    else ""
+                )
+                found.append(
+                    f"batches are not Poisson samples: nearly all have {size:,} records, as from a "
+                    f"shuffled loader{dropped}; an accountant that assumes Poisson sampling, as "
+                    "Opacus's does, gives an ε that does not hold for this training"
+                )
+            elif len(seen) > 1 and steps * rate > 3:
+                spread = seen.var() * len(seen) / max(seen.mean() * (1 - rate), 1e-12)
+                if special.chdtr(len(seen) - 1, spread) < RARE:
+                    found.append(
+                        "batches are not Poisson samples: all canaries were seen about equally "
+                        "often, as from a shuffled loader; the accountant's ε does not hold"
+                    )
+        wanted = getattr(self.optimizer, "expected_batch_size", None)
+        if wanted:
+            wanted *= self.accumulated
+            away = abs(rows.sum() - wanted * steps) / math.sqrt(max(1.0, wanted * steps))
+            if 2 * special.ndtr(-away) < RARE and abs(rows.mean() / wanted - 1) > 0.02:
+                found.append(
+                    f"a step had {rows.mean():.1f} records on average, but Opacus's "
+                    f"expected_batch_size is {wanted:g}: the batch size that is trained with is "
+                    "not the one that is accounted for"
+                )
+        return found
+
+    def _of_accountant(self, engine: Any) -> list[str]:
+        history = getattr(getattr(engine, "accountant", None), "history", None)
+        if not history:
+            return []
+        found = []
+        counted = sum(steps for _, _, steps in history)
+        if counted != len(self.rows):
+            found.append(
+                f"the accountant counted {counted:,} steps, and {len(self.rows):,} were made"
+            )
+        noises = {noise for noise, _, _ in history}
+        if self.noise.claimed and noises != self.noise.claimed:
+            said, used = (
+                ", ".join(f"{x:g}" for x in sorted(s)) for s in (noises, self.noise.claimed)
+            )
+            found.append(
+                f"the accountant counted noise multipliers {said}, the optimiser used {used}"
+            )
+        rate = sum(rate * steps for _, rate, steps in history) / counted
+        mean = float(np.mean(self.rows)) if self.rows else 0.0
+        steps, n = max(1, len(self.rows)), self.records
+        away = abs(mean - rate * n) / math.sqrt(max(rate * n, 1e-9) / steps)
+        if 2 * special.ndtr(-away) < RARE and abs(mean / max(rate * n, 1e-9) - 1) > 0.02:
+            found.append(
+                f"the accountant assumed batches of {rate * n:.1f} records on average, and they "
+                f"had {mean:.1f}"
+            )
+        return found
+
+    def described(self) -> dict[str, Any]:
+        """Return the counts for the record; none of them tells one canary from another."""
+        return {
+            "steps": len(self.rows),
+            "records": int(sum(self.rows)),
+            "largest_batch": max(self.rows, default=0),
+            "noise": self.noise.described(),
+        }
+
+
+def _inputs(args: Any, kwargs: dict[str, Any]) -> Tensor | None:
+    """Return the first tensor that a model is given."""
+    for one in (*args, *kwargs.values()):
+        if torch.is_tensor(one) and one.ndim:
+            return one
+    return None
+
+
+class NoiseMeter:
+    """The noise that Opacus's optimiser adds, measured in some coordinates of the gradient."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.squares = 0.0  # of the noise, in units of its claimed standard deviation
+        self.products = 0.0  # of the noise of successive steps
+        self.silent = 0  # steps without noise although some is claimed
+        self.last: Tensor | None = None
+        self.claimed: set[float] = set()
+
+    def look(self, optimizer: Any) -> None:
+        """Compare the released gradient with the clipped sum."""
+        clip = optimizer.max_grad_norm
+        self.claimed.add(float(optimizer.noise_multiplier))
+        deviation = float(optimizer.noise_multiplier) * (
+            float(clip) if isinstance(clip, int | float) else math.sqrt(sum(c * c for c in clip))
+        )
+        scale = 1.0
+        if optimizer.loss_reduction == "mean":
+            scale = optimizer.expected_batch_size * optimizer.accumulated_iterations
+        pieces, left = [], NOISE_COORDINATES
+        for p in optimizer.params:
+            summed = getattr(p, "summed_grad", None)
+            if p.grad is None or summed is None or left <= 0:
+                continue
+            pieces.append(p.grad.reshape(-1)[:left] * scale - summed.reshape(-1)[:left])
+            left -= len(pieces[-1])
+        if not pieces or not deviation:
+            return
+        noise = torch.cat(pieces) / deviation
+        squares = float(noise @ noise)
+        self.number += len(noise)
+        self.squares += squares
+        self.silent += squares < 1e-6 * len(noise)
+        if self.last is not None and len(self.last) == len(noise):
+            self.products += float(noise @ self.last)
+        self.last = noise
+
+    @property
+    def ratio(self) -> float:
+        """Return the noise's standard deviation, over what the optimiser says."""
+        return math.sqrt(self.squares / self.number) if self.number else math.nan
+
+    def warnings(self) -> list[str]:
+        """Return what does not fit."""
+        if not self.number:
+            if self.claimed == {0.0}:
+                return ["the optimiser adds no noise: noise_multiplier is 0"]
+            return []
+        if self.silent:
+            return [f"{self.silent:,} steps were released without noise, although some is claimed"]
+        found = []
+        # A sum of squares of n normal variables is n ± √(2n); rounding of float32 is far below.
+        if abs(self.squares - self.number) > 6 * math.sqrt(2 * self.number) + 1e-3 * self.number:
+            found.append(
+                f"the noise has {self.ratio:.2g} times the standard deviation that the optimiser "
+                "says"
+            )
+        if abs(self.products) > 6 * math.sqrt(self.number) * max(1.0, self.ratio**2):
+            found.append("the noise of successive steps is correlated: a generator is seeded anew")
+        return found
+
+    def described(self) -> dict[str, float] | None:
+        """Return the measured noise for the record."""
+        return {"ratio": self.ratio, "coordinates": self.number} if self.number else None

@@ -1,0 +1,172 @@
+"""Coins, kinds of canaries, the file of a run, and what the training set shows."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from dpframe_torch import Canaries, CanaryError
+from dpframe_torch.records import keys_of
+from torch.utils.data import IterableDataset
+from torch_support import CLASSES, FEATURES, plain, table
+
+FAR = 5.0
+"""Standard deviations of a fair coin; beyond with probability below 1e-6."""
+
+
+def coins(canaries):
+    """The coins, as a test may see them."""
+    return np.array([one == "1" for one in canaries.state["members"]])
+
+
+def inputs_of(data):
+    return {tuple(np.asarray(data[i][0]).ravel().tolist()) for i in range(len(data))}
+
+
+@pytest.mark.parametrize("kind", ["mislabelled", "blank", "as-they-are", "random-gradient"])
+def test_a_canary_is_in_the_training_set_if_its_coin_says_so(kind):
+    data = table()
+    canaries = Canaries(data, 100, kind, seed=3)
+    members, train = coins(canaries), canaries.train_set
+    extra = 0 if kind == "random-gradient" else 100
+    assert len(train) == len(data) - extra + members.sum()
+    given = inputs_of(train)
+    inside = [tuple(record[0].tolist()) in given for record in canaries.records]
+    assert inside == members.tolist()
+    keys = {int(keys_of(record[0][None])) for record in canaries.records}
+    assert len(keys) == 100, "canaries tell each other apart"
+
+
+def test_coins_are_fair_and_independent_of_each_other():
+    """Over 200 runs: every canary, and every pair of neighbours; false-alarm rate 1e-6 each."""
+    data = table(50)
+    runs = np.array(
+        [coins(Canaries(data, 40, "as-they-are", seed=s, out=f"r{s}")) for s in range(200)]
+    )
+    assert abs(runs.mean() - 0.5) < FAR * 0.5 / runs.size**0.5
+    agree = runs[:, 1:] == runs[:, :-1]
+    assert abs(agree.mean() - 0.5) < FAR * 0.5 / agree.size**0.5
+    each = np.abs(runs.sum(0) - 100) / 50**0.5
+    assert each.max() < FAR + 1
+
+
+def test_a_mislabelled_canary_has_a_wrong_label_and_the_input_of_a_record():
+    data = table()
+    canaries = Canaries(data, 50, seed=1)
+    right = {tuple(x.tolist()): int(y) for x, y in data}
+    for x, y in canaries.records:
+        assert int(y) != right[tuple(x.tolist())]
+        assert 0 <= int(y) < CLASSES
+
+
+def test_own_records_are_added():
+    own = table(30, seed=9)
+    canaries = Canaries(table(), records=own, seed=2)
+    assert canaries.number == 30
+    assert len(canaries.train_set) == 400 + coins(canaries).sum()
+
+
+def test_text_canaries_are_random_token_sequences():
+    data = [{"input_ids": [1, 2, 3], "attention_mask": [1, 1, 1], "labels": [1, 2, 3]}] * 20
+    canaries = Canaries(data, 10, "text", vocabulary=50, length=8, seed=0)
+    for record in canaries.records:
+        assert len(record["input_ids"]) == len(record["attention_mask"]) == 8
+        assert record["labels"] == record["input_ids"]
+        assert max(record["input_ids"]) < 50
+
+
+def test_an_interrupted_run_goes_on_with_the_same_canaries_until_it_is_audited():
+    data = table()
+    first = Canaries(data, 60, out="run")
+    again = Canaries(data, 60, out="run")
+    assert (again.run, again.state) == (first.run, first.state)
+    again.audit(plain(again.train_set, epochs=1))
+    another = Canaries(data, 60, out="run")
+    assert another.run != first.run
+    assert another.state["members"] != first.state["members"]
+
+
+def test_a_seed_gives_the_same_canaries_in_another_run():
+    first, second = (Canaries(table(), 60, seed=4, out=out) for out in "ab")
+    assert first.run != second.run
+    assert first.state["members"] == second.state["members"]
+    torch.manual_seed(4)
+    np.random.default_rng(4)
+    assert (np.random.default_rng(4).random(60) < 0.5).tolist() != coins(first).tolist()
+
+
+@pytest.mark.parametrize("changes", [{"number": 59}, {"kind": "blank"}, {"seed": 1}])
+def test_an_unfinished_run_of_other_canaries_is_not_overwritten(changes):
+    Canaries(table(), 60, out="run")
+    with pytest.raises(CanaryError, match="holds a run that was not audited and has another"):
+        Canaries(table(), **{"number": 60, **changes}, out="run")
+
+
+def test_altered_coins_and_data_are_noticed(folder):
+    file = folder / "run" / "canaries.json"
+    Canaries(table(), 60, out="run")
+    with pytest.raises(CanaryError, match="has another canaries"):
+        Canaries(table(seed=1), 60, out="run")
+    kept = json.loads(file.read_text())
+    file.write_text(json.dumps({**kept, "members": "1" * 60}))
+    with pytest.raises(CanaryError, match="was altered"):
+        Canaries(table(), 60, out="run")
+    file.write_text("[]")
+    with pytest.raises(CanaryError, match="not the file of a run"):
+        Canaries(table(), 60, out="run")
+
+
+def test_coins_are_hidden_until_the_audit():
+    canaries = Canaries(table(), 60, seed=0)
+    with pytest.raises(CanaryError, match="after the audit"):
+        _ = canaries.members
+    canaries.audit(plain(canaries.train_set, epochs=1))
+    assert canaries.members.tolist() == coins(canaries).tolist()
+
+
+def test_attributes_that_would_not_match_are_refused():
+    canaries = Canaries(table(), 60, seed=0)
+    with pytest.raises(AttributeError, match="indices"):
+        _ = canaries.train_set.tensors
+    with pytest.raises(AttributeError):
+        _ = canaries.train_set.nothing_of_the_kind
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter([])
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        (Stream(), {}, "not a stream"),
+        (table(20), {"number": 21}, "21 canaries, but the data have 20"),
+        (table(20), {"number": 0}, "at least 1"),
+        (table(20), {"number": 5, "kind": "odd"}, "none of"),
+        (table(20), {"number": 5, "classes": 1}, "at least two classes"),
+        (table(20), {"number": 5, "kind": "text"}, "token ids"),
+        ([3.0] * 20, {"number": 5}, r"\(input, label\)"),
+        ([(torch.zeros(FEATURES), 0.5)] * 20, {"number": 5}, "one whole number"),
+        ([(torch.zeros(FEATURES),)] * 20, {"number": 5}, "need records with a label"),
+        ([("a word", 1), ("b", 0)] * 20, {"number": 5, "kind": "blank"}, "tensors or arrays"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(data, options, message):
+    with pytest.raises(CanaryError, match=message):
+        Canaries(data, **options)
+
+
+def test_keys_do_not_depend_on_the_batch_or_on_padding():
+    rows = torch.randn(50, FEATURES)
+    rows[0, 0] = -0.0
+    alone = torch.cat([keys_of(one[None].contiguous()) for one in rows])
+    assert torch.equal(alone, keys_of(rows))
+    tokens = torch.randint(9, (5, 7))
+    padded = torch.cat([tokens, torch.full((5, 3), 6)], 1)
+    mask = (torch.arange(10) < 7).expand(5, -1)
+    assert torch.equal(keys_of(padded, mask), keys_of(tokens))
+    assert not torch.equal(keys_of(padded), keys_of(tokens))
+    changed = rows.clone()
+    changed[3, 2] = torch.nextafter(changed[3, 2], torch.tensor(9.0))
+    assert (keys_of(changed) == keys_of(rows)).tolist() == [i != 3 for i in range(50)]

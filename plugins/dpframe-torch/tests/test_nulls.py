@@ -1,0 +1,88 @@
+"""The bound under exact nulls: at every number of canaries it exceeds the truth as rarely as said.
+
+False-alarm rate of every test of a frequency: below 1e-6.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+import dpframe
+
+ERROR = 0.05
+
+
+def bound(scores, members, error=ERROR, delta=0.0):
+    found = dpframe.score_one_run(
+        scores, members, delta=delta, confidence=1 - error, estimators=["one-run-fdp"]
+    )
+    return found["rows"][0]["bounds"][0]["epsilon_lower"]
+
+
+def best_threshold(scores, members, error=ERROR):
+    """The mutant: the best of all thresholds, as if it had been fixed beforehand."""
+    order = np.argsort(-scores)
+    right = np.cumsum(members[order])
+    best = 0.0
+    for guesses, correct in enumerate(right, start=1):
+        if correct:
+            share = stats.beta.ppf(error, correct, guesses - correct + 1)
+            best = max(best, float(special.logit(share)))
+    return best
+
+
+@pytest.mark.parametrize("m", [1, 2, 5, 7, pytest.param(10, marks=pytest.mark.slow)])
+def test_scores_that_know_nothing_exceed_zero_with_at_most_the_error_exactly(m):
+    """Every outcome of m coins, so this is no estimate; memberships that are refused show none."""
+    scores = np.arange(float(m))
+    above = 0
+    for coins in itertools.product([False, True], repeat=m):
+        try:
+            above += bound(scores, np.array(coins)) > 0
+        except dpframe.DpframeError:
+            continue
+    assert above / 2**m <= ERROR
+
+
+def frequency(m, epsilon, runs, estimate, seed):
+    """How often the bound exceeds ε for randomised response, whose loss is exactly ε."""
+    rng = np.random.default_rng(seed)
+    above = 0
+    for _ in range(runs):
+        members = rng.random(m) < 0.5
+        right = rng.random(m) < special.expit(epsilon)
+        # Strength of evidence says nothing, but ties are broken at random.
+        scores = np.where(members == right, 1.0, -1.0) * (1 + 0.01 * rng.random(m))
+        above += estimate(scores, members) > epsilon
+    return above
+
+
+@pytest.mark.parametrize(
+    ("m", "epsilon"),
+    [
+        (30, 0.0),
+        (100, 1.0),
+        pytest.param(100, 0.0, marks=pytest.mark.slow),
+        pytest.param(1_000, 0.0, marks=pytest.mark.slow),
+    ],
+)
+def test_the_bound_exceeds_the_loss_of_randomised_response_as_rarely_as_it_says(m, epsilon):
+    runs = 200
+    limit = int(stats.binom.isf(1e-6, runs, ERROR))
+    assert frequency(m, epsilon, runs, bound, 1) <= limit
+
+
+def test_the_best_of_all_thresholds_would_not_hold():
+    """Another tool's rule as a mutant: this suite would notice it."""
+    runs = 200
+    limit = int(stats.binom.isf(1e-6, runs, ERROR))
+    assert frequency(100, 0.0, runs, best_threshold, 2) > limit
+
+
+def test_the_bound_is_not_vacuous():
+    """Scores two standard deviations apart, 1,000 canaries."""
+    rng = np.random.default_rng(3)
+    members = rng.random(1_000) < 0.5
+    assert bound(2 * members + rng.normal(size=1_000), members, delta=1e-5) > 1.5

@@ -1,0 +1,150 @@
+"""Scores of canaries: larger for members, in any order, and whatever the model returns."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from dpframe_torch import Canaries, CanaryError
+from dpframe_torch.auditing import judged
+from dpframe_torch.scoring import Scoring, record_losses
+from torch_support import plain, table
+
+import dpframe
+
+NAMED = {"run": "r", "kind": "k", "score": "s"}
+
+
+def bound(scores, members, **options):
+    return judged(
+        scores=np.asarray(scores, float),
+        members=np.asarray(members, bool),
+        **{
+            "epsilon": None,
+            "engine": None,
+            "delta": 0.0,
+            "confidence": 0.95,
+            "estimators": ["one-run-fdp"],
+            "warnings": [],
+            "described": NAMED,
+            **options,
+        },
+    )
+
+
+def overfitted(canaries):
+    return plain(canaries.train_set, epochs=60, rate=0.01, batch=20)
+
+
+@pytest.mark.parametrize(("kind", "score"), [("mislabelled", "contrast"), ("mislabelled", "loss")])
+def test_a_model_that_learned_its_canaries_by_heart_gives_them_away(kind, score):
+    canaries = Canaries(table(), 200, kind, seed=1)
+    found = canaries.audit(overfitted(canaries), 0.5, score=score)
+    assert found.epsilon_lower > 1
+    assert found.verdict == "violated"
+    assert found["refuted"]
+    assert "violated" in str(found)
+    assert found.ceiling > found.epsilon_lower
+
+
+def test_reference_models_take_off_how_hard_a_record_is():
+    data = table()
+    canaries = Canaries(data, 200, "as-they-are", seed=1)
+    model = plain(canaries.train_set, epochs=25, rate=0.02)
+    others = [plain(table(seed=s), epochs=5, rate=0.02) for s in (3, 4)]
+    task = Scoring(canaries.records, None, torch.utils.data.default_collate, 64)
+    found = torch.from_numpy(task.scores(model, "loss", others))
+    own = -record_losses(model, _batch(canaries)).detach()
+    mean = sum(record_losses(one, _batch(canaries)) for one in others).detach() / 2
+    assert torch.allclose(found, (own + mean).double(), atol=1e-5)
+
+
+def _batch(canaries):
+    return torch.utils.data.default_collate(canaries.records)
+
+
+def test_an_own_score_and_what_is_refused():
+    canaries = Canaries(table(), 100, "as-they-are", seed=1)
+    model = plain(canaries.train_set, epochs=1)
+    found = canaries.audit(model, score=lambda model, records: torch.zeros(len(records)))
+    assert found.epsilon_lower == 0
+    with pytest.raises(CanaryError, match="one score for each of the 100 canaries"):
+        canaries.audit(model, score=lambda model, records: torch.zeros(3))
+    with pytest.raises(CanaryError, match="reduction='none'"):
+        canaries.audit(model, loss=lambda model, batch: torch.zeros(()))
+    with pytest.raises(CanaryError, match="none of loss"):
+        canaries.audit(model, score="magic")
+    with pytest.raises(CanaryError, match="is for mislabelled"):
+        canaries.audit(model, score="contrast")
+    with pytest.raises(CanaryError, match="random-gradient"):
+        canaries.audit(model, score="gradient")
+    with pytest.raises(CanaryError, match="is not a number"):
+        canaries.audit(model, -1.0)
+
+
+def test_losses_of_language_models_are_means_over_known_tokens():
+    class Model(torch.nn.Module):
+        def forward(self, input_ids, attention_mask=None):
+            logits = torch.nn.functional.one_hot(input_ids, 7).float()
+            return type("Output", (), {"logits": logits})
+
+    tokens = torch.tensor([[1, 1, 1, 1], [1, 2, 3, 4]])
+    labels = torch.tensor([[1, 1, 1, 1], [1, 2, -100, -100]])
+    same = math.log(6 + math.e) - 1
+    losses = record_losses(Model(), {"input_ids": tokens, "labels": labels})
+    assert losses.tolist() == pytest.approx([same, same + 1])
+
+
+def test_scores_may_be_reversed_tied_or_nan():
+    members = np.random.default_rng(0).random(400) < 0.5
+    assert bound(members, members).epsilon_lower > 3
+    assert bound(-1.0 * members, members).epsilon_lower == 0
+    assert bound(np.zeros(400), members).epsilon_lower < 0.2
+    lost = bound(np.where(members, np.nan, 1.0), members)
+    assert lost.epsilon_lower == 0
+    assert any("scores are NaN" in one for one in lost.warnings)
+    infinite = bound(np.where(members, np.inf, -np.inf), members)
+    assert infinite.epsilon_lower > 3
+
+
+def test_one_canary_shows_nothing_and_coins_that_are_not_fair_are_refused():
+    assert bound([1.0], [True], epsilon=1.0).verdict == "inconclusive"
+    assert bound([1.0], [False]).epsilon_lower == 0
+    for members in (np.ones(400), np.zeros(400)):
+        with pytest.raises(dpframe.DpframeError, match="probability ½"):
+            bound(np.arange(400.0), members)
+
+
+def test_an_infinite_claim_is_not_tested():
+    members = np.random.default_rng(0).random(50) < 0.5
+    found = bound(members, members, epsilon=math.inf)
+    assert found.verdict is None
+    assert "ε = ∞" in found.warnings[0]
+
+
+def test_the_record_is_shown_reported_and_drawn(folder, capsys):
+    from typer.testing import CliRunner
+
+    from dpframe.cli import app
+
+    canaries = Canaries(table(), 100, seed=1, out="run")
+    found = canaries.audit(plain(canaries.train_set, epochs=1), 2.0)
+    assert (folder / "run" / "picture.svg").stat().st_size > 1_000
+
+    def run(*arguments):
+        answer = CliRunner().invoke(app, list(arguments))
+        assert answer.exit_code == 0, answer.output
+        return answer.output
+
+    shown = run("show", "run")
+    assert f"≥ {found.epsilon_lower:.3g}" in shown or "≥ 0" in shown
+    assert "! the training was not watched" in shown
+    assert "No number here says" in " ".join(shown.split())
+    assert run("show", "run", "--json").startswith("{")
+    for name in ("r.html", "r.md"):
+        run("report", "run", "-o", name)
+        assert "was not watched" in (folder / name).read_text()
+    assert "<svg" in (folder / "r.html").read_text()
+    run("plot", "run", "-o", "p.png")
+    assert "<svg" in found._repr_html_()
+    assert "was not watched" in found._repr_html_()

@@ -1,0 +1,221 @@
+"""What goes wrong in real scripts is named or refused; a correct script gets no warning."""
+
+import numpy as np
+import pytest
+import torch
+from dpframe_torch import Canaries, CanaryError
+from torch.utils.data import DataLoader, Subset
+from torch_support import DELTA, Script, network, plain, table
+
+FEW = {"epochs": 2}
+
+
+def audited(canaries, data=None, **options):
+    model = plain(canaries.train_set if data is None else data, canaries=canaries, **options)
+    return canaries.audit(model, 3.0)
+
+
+def test_a_correct_script_gets_no_warning():
+    canaries = Canaries(table(), 100, seed=0)
+    found = Script(canaries).train(3).audit()
+    assert found.warnings == []
+    assert found["training"]["watched"]["steps"] == 3 * len(DataLoader(canaries.train_set, 40))
+    assert 0.95 < found["training"]["watched"]["noise"]["ratio"] < 1.05
+
+
+def test_a_script_that_was_not_watched_is_told_so():
+    canaries = Canaries(table(), 100, seed=0)
+    (warning,) = canaries.audit(plain(canaries.train_set, epochs=1)).warnings
+    assert "was not watched" in warning
+
+
+def test_a_shuffled_loader_that_is_accounted_as_poisson_is_named():
+    canaries = Canaries(table(), 100, seed=0)
+    (warning,) = Script(canaries, poisson=False).train(5).audit().warnings
+    assert "not Poisson samples: nearly all have 40 records" in warning
+
+
+def test_batches_of_every_size_in_which_all_records_come_equally_often_are_not_poisson():
+    canaries = Canaries(table(), 100, seed=0)
+    sizes, places = np.random.default_rng(0).binomial(350, 0.1, 200), []
+    order = np.random.default_rng(1)
+    batches = []
+    for size in sizes:
+        while len(places) < size:
+            places += order.permutation(len(canaries.train_set)).tolist()
+        batches.append(places[:size])
+        places = places[size:]
+    script = Script(canaries)
+    script.train(1, loader=DataLoader(canaries.train_set, batch_sampler=batches))
+    assert any("about equally often" in one for one in script.audit().warnings)
+
+
+def test_drop_last_is_named():
+    canaries = Canaries(table(), 100, seed=0)
+    assert len(canaries.train_set) % 40
+    (warning,) = audited(canaries, epochs=5, drop_last=True).warnings
+    assert "drop_last leaves out the rest" in warning
+
+
+def test_training_on_other_data_than_the_training_set_is_named():
+    data = table()
+    canaries = Canaries(data, 100, "as-they-are", seed=0)
+    warnings = audited(canaries, data, epochs=3).warnings
+    assert any("canaries that are out were trained on" in one for one in warnings)
+
+
+def test_a_subset_that_leaves_canaries_out_is_named():
+    canaries = Canaries(table(), 100, seed=0)
+    warnings = audited(canaries, Subset(canaries.train_set, range(150)), epochs=3).warnings
+    assert any("that are in were never trained on" in one for one in warnings)
+
+
+class Noisy(torch.utils.data.Dataset):
+    """An augmentation."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def __len__(self):
+        return len(self.data)
+
+    def __getitem__(self, i):
+        x, y = self.data[i]
+        return x + 0.1 * torch.randn_like(x), y
+
+
+def test_an_augmentation_that_changes_canaries_is_named():
+    canaries = Canaries(table(), 100, seed=0)
+    warnings = audited(canaries, Noisy(canaries.train_set), **FEW).warnings
+    assert any("no canary was recognised" in one and "augmentation" in one for one in warnings)
+
+
+def test_validation_data_that_were_trained_on_are_named():
+    data, validation = table(), table(50, seed=5)
+    canaries = Canaries(data, 100, seed=0, held_out=validation)
+    assert not any("held_out" in one for one in audited(canaries, **FEW).warnings)
+    canaries = Canaries(data, 100, seed=0, held_out=validation)
+    both = torch.utils.data.ConcatDataset([canaries.train_set, validation])
+    warnings = audited(canaries, both, **FEW).warnings
+    assert any("held_out were trained on, 100 times" in one for one in warnings)
+
+
+def test_another_batch_size_than_that_which_is_accounted_for_is_named():
+    canaries = Canaries(table(), 100, seed=0)
+    script = Script(canaries)
+    sampler = torch.utils.data.BatchSampler(
+        torch.utils.data.RandomSampler(canaries.train_set), 80, drop_last=False
+    )
+    script.train(6, loader=DataLoader(canaries.train_set, batch_sampler=sampler))
+    warnings = script.audit().warnings
+    assert any("expected_batch_size" in one for one in warnings)
+    assert any("accountant assumed batches of" in one for one in warnings)
+
+
+def test_gradient_accumulation_by_opacus_is_understood():
+    from opacus.utils.batch_memory_manager import BatchMemoryManager
+
+    canaries = Canaries(table(), 100, "random-gradient", seed=0)
+    script = Script(canaries)
+    with BatchMemoryManager(
+        data_loader=script.loader, max_physical_batch_size=16, optimizer=script.optimizer
+    ) as loader:
+        script.train(4, loader=loader)
+    found = script.audit()
+    assert found.warnings == []
+    assert found["training"]["watched"]["steps"] == 4 * len(script.loader)
+
+
+def test_the_wrong_checkpoint_is_refused_or_named():
+    canaries = Canaries(table(), 100, seed=0)
+    model, other = network(), network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    canaries.watch(model, optimizer)
+    with pytest.raises(CanaryError, match="before the training"):
+        canaries.audit(model)
+    states = []
+    for x, y in DataLoader(canaries.train_set, batch_size=40):
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        states.append({k: v.clone() for k, v in model.state_dict().items()})
+        torch.save(model.state_dict(), f"step-{len(states)}.pt")
+    model.load_state_dict(torch.load("step-3.pt", weights_only=True))
+    assert any("after step 3 of" in one for one in canaries.audit(model).warnings)
+    elsewhere = Canaries(table(), 100, seed=1, out="elsewhere")
+    elsewhere.watch(other)
+    torch.save(other.state_dict(), "other.pt")
+    model.load_state_dict(torch.load("other.pt", weights_only=True))
+    with pytest.raises(CanaryError, match=f"those of run {elsewhere.run}"):
+        canaries.audit(model)
+
+
+def test_noise_that_is_missing_wrong_or_repeated_is_named(monkeypatch):
+    """Deviations of the noise in 512 coordinates of every step; false-alarm rate 1e-8."""
+    from opacus.optimizers import optimizer as opacus
+
+    real = opacus._generate_noise
+
+    def warnings(planted, noise=1.0):
+        monkeypatch.setattr(opacus, "_generate_noise", planted)
+        canaries = Canaries(table(), 100, seed=0, out=f"run{id(planted)}")
+        script = Script(canaries, noise=noise).train(3)
+        return canaries.audit(script.model, 3.0, DELTA).warnings
+
+    def halved(std, **options):
+        return real(std / 2, **options)
+
+    def silent(std, reference, **options):
+        return torch.zeros_like(reference)
+
+    def repeated(std, reference, **options):
+        draws = torch.Generator().manual_seed(1)
+        return std * torch.randn(reference.shape, generator=draws)
+
+    assert warnings(real) == []
+    assert any("0.5 times the standard deviation" in one for one in warnings(halved))
+    assert any("released without noise" in one for one in warnings(silent))
+    assert any("seeded anew" in one for one in warnings(repeated))
+    monkeypatch.setattr(opacus, "_generate_noise", real)
+    canaries = Canaries(table(), 100, seed=0, out="zero")
+    script = Script(canaries, noise=0.0).train(1)
+    assert any("adds no noise" in one for one in canaries.audit(script.model).warnings)
+
+
+def test_half_precision_and_train_mode_are_named():
+    canaries = Canaries(table(), 100, seed=0)
+    model = plain(canaries.train_set, epochs=1)
+    half = torch.nn.Sequential(*model, torch.nn.Dropout(0.5)).bfloat16()
+
+    def loss(model, batch):
+        logits = model(batch[0].bfloat16()).float()
+        return torch.nn.functional.cross_entropy(logits, batch[1], reduction="none")
+
+    warnings = canaries.audit(half, loss=loss, score="loss").warnings
+    assert any("half precision (bfloat16)" in one for one in warnings)
+    assert any("train mode" in one for one in warnings)
+    assert half.training
+
+
+def test_gradients_that_do_not_fit_the_batches_are_refused():
+    canaries = Canaries(table(), 100, "random-gradient", seed=0)
+    script = Script(canaries)
+    canaries.watch(script.model, script.optimizer)
+    x, y = next(iter(script.loader))
+    torch.nn.functional.cross_entropy(script.model(x), y).backward()
+    canaries.watched.pending *= 2
+    with pytest.raises(CanaryError, match=r"call model.eval\(\)"):
+        script.optimizer.step()
+    with pytest.raises(CanaryError, match="need Opacus"):
+        plain(canaries.train_set, canaries=Canaries(table(), 9, "random-gradient", out="b"))
+    with pytest.raises(CanaryError, match="need as many parameters"):
+        Script(Canaries(table(), 300, "random-gradient", out="c"), width=2).train()
+
+
+def test_a_claim_below_what_the_accountant_counted_is_named():
+    canaries = Canaries(table(), 100, seed=0)
+    script = Script(canaries).train(2)
+    found = canaries.audit(script.model, 0.5, DELTA, engine=script.engine)
+    assert any("0.5 is claimed, but" in one for one in found.warnings)
+    extra = Script(Canaries(table(), 100, seed=0, out="more")).train(2)
+    extra.engine.accountant.history = [(1.0, 0.1, 5)]
+    assert any("counted 5 steps" in one for one in extra.audit().warnings)

@@ -1,0 +1,69 @@
+"""Small data and models, and training scripts as users write them."""
+
+import torch
+from torch.nn import Linear, ReLU, Sequential
+from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader, TensorDataset
+
+FEATURES, CLASSES = 12, 4
+DELTA = 1e-5
+
+
+def table(records=400, seed=0):
+    """Random inputs with labels that a linear model can learn in part."""
+    draws = torch.Generator().manual_seed(seed)
+    x = torch.randn(records, FEATURES, generator=draws)
+    noise = torch.randn(records, CLASSES, generator=draws)
+    return TensorDataset(x, (x[:, :CLASSES] + noise).argmax(1))
+
+
+def network(width=16):
+    return Sequential(Linear(FEATURES, width), ReLU(), Linear(width, CLASSES))
+
+
+def plain(data, epochs=5, batch=40, rate=0.1, canaries=None, shuffle=True, **options):
+    """Training without privacy, watched if canaries are given."""
+    model = network()
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    if canaries is not None:
+        canaries.watch(model, optimizer)
+    for _ in range(epochs):
+        for x, y in DataLoader(data, batch_size=batch, shuffle=shuffle, **options):
+            optimizer.zero_grad()
+            cross_entropy(model(x), y).backward()
+            optimizer.step()
+    return model
+
+
+class Script:
+    """A script with Opacus; mistakes are planted between `make_private` and the first step."""
+
+    def __init__(self, canaries, data=None, batch=40, noise=1.0, poisson=True, width=16, clip=1.0):
+        from opacus import PrivacyEngine
+
+        self.canaries = canaries
+        self.engine = PrivacyEngine(accountant="rdp")
+        plain_model = network(width)
+        self.model, self.optimizer, self.loader = self.engine.make_private(
+            module=plain_model,
+            optimizer=torch.optim.SGD(plain_model.parameters(), lr=0.5),
+            data_loader=DataLoader(
+                canaries.train_set if data is None else data, batch_size=batch, shuffle=True
+            ),
+            noise_multiplier=noise,
+            max_grad_norm=clip,
+            poisson_sampling=poisson,
+        )
+
+    def train(self, epochs=2, loader=None):
+        self.canaries.watch(self.model, self.optimizer)
+        for _ in range(epochs):
+            for x, y in loader or self.loader:
+                self.optimizer.zero_grad()
+                cross_entropy(self.model(x), y).backward()
+                self.optimizer.step()
+        return self
+
+    def audit(self, **options):
+        epsilon = self.engine.get_epsilon(DELTA)
+        return self.canaries.audit(self.model, epsilon, DELTA, **{"engine": self.engine, **options})
