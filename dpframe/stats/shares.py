@@ -40,14 +40,16 @@ def places(edges: Floats) -> Floats:
     return np.concatenate([[np.nan], middle])
 
 
-def learned(counts: Ints, middle: Floats) -> Floats:
+def learned(counts: Ints, middle: Floats | None = None) -> Floats:
     """Return the probability that a draw in each bin comes from D, shape [bins].
 
     Args:
         counts: of D and D′, shape [2, bins].
-        middle: score in the middle of each bin; NaN if it has none.
+        middle: score in the middle of each bin; NaN if it has none; None if bins have no scores,
+            as those of decisions.
     """
     of = np.asarray(counts, np.float64)
+    middle = np.full(of.shape[1], np.nan) if middle is None else middle
     share = (of[0] + 0.5) / (of.sum(axis=0) + 1)
     usual = np.isfinite(middle)
     pooled = np.where(usual, of.sum(axis=0), 0.0)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import bdtrc
-from support import round_by_round
 from support.naive_bets import wealth
 from support.tiers import mostly_slow
 
@@ -22,14 +21,13 @@ from dpframe.builtin.estimators.betting import (
     State,
     above,
     against,
-    bets,
     cuts,
     in_order,
     rounds_of_counts,
     rounds_of_scores,
     sizes,
 )
-from dpframe.stats.betting import bound, history
+from dpframe.stats.output_bets import bets, bound, grouped, history
 
 BETTING = Betting()
 
@@ -86,7 +84,8 @@ def test_what_chooses_never_sees_what_it_bets_on() -> None:
     assert before.counts is not None
     assert own is not None
     share = (before.counts[0] + 0.5) / (before.counts.sum(axis=0) + 1)
-    chosen = bets(share, before.counts.sum(axis=0), own)
+    supposed, group = grouped(share, before.counts.sum(axis=0))
+    chosen = bets(supposed, own)[..., group]
     assert chosen.any()
     for seed in range(20):
         (next_round,) = some_rounds(100 + seed, 1, 9)
@@ -229,31 +228,48 @@ def test_decisions_are_counted_as_decisions() -> None:
 # --- what it says
 
 
-def test_bound_and_p_value_agree() -> None:
-    for seed in range(2):
-        for claimed in (0.3, 0.7):
-            scores = laplace(seed, 400)
-            rng = np.random.default_rng(seed)
-            found = BETTING.estimate_scores(scores, asked(400, PureDP(claimed)), rng)
-            assert found.p_value is not None
-            assert found.epsilon_lower is not None
-            if found.epsilon_lower > claimed:
-                assert found.p_value <= 0.05
+@pytest.mark.parametrize("claim", [PureDP(0.8), ApproxDP(0.3, 0.05)])
+def test_bound_and_p_value_agree_when_a_claim_is_decided(claim: Any) -> None:
+    """The claim is a point of the grid of bounds, bet against with the same weights."""
+    rng, error = np.random.default_rng(3), 0.05
+    for _ in range(6):
+        scores = rng.laplace(size=3000), rng.laplace(1.2, size=3000)
+        layout, rounds = rounds_of_scores(scores)
+        state: Any = None
+        for counts in rounds:
+            state = BETTING.observe(state, layout, counts, asked(int(counts[0].sum()), claim))
+            if state.trials > 300 or state.book.p_values[0] <= error:
+                break
+        found = BETTING.conclude(state, layout, asked(state.trials, claim, claim.delta))
+        assert found.p_value is not None
+        assert found.epsilon_lower is not None
+        assert (found.epsilon_lower >= claim.epsilon) == (found.p_value <= error)
 
 
-def test_the_bound_is_that_of_a_whole_grid() -> None:
-    """The two-stage grid against all of its points, each with its own mixture."""
-    rounds = [(above(counts), int(counts[0].sum())) for counts in some_rounds(5, 12, 6)]
-    past = history(rounds)
-    found = bound(past, 0.0, 0.05)
-    evidence = round_by_round.nothing(5, 1)
-    for draws, size in rounds:
-        evidence = round_by_round.played(evidence, draws, size, np.array([found]), 0.0)
-    assert evidence.best[0] > -math.log(0.05) - 0.02
-    further = round_by_round.nothing(5, 1)
-    for draws, size in rounds:
-        further = round_by_round.played(further, draws, size, np.array([found * 1.01]), 0.0)
-    assert further.best[0] < -math.log(0.05)
+@pytest.mark.parametrize("delta", [0.0, 0.01])
+def test_a_profile_is_certified_with_the_bound(delta: float) -> None:
+    for seed, n, least in ((0, 600, 0.4), (1, 6000, 0.7)):
+        rounds = rounds_of_scores(laplace(seed, n))
+        state = played(list(rounds[1]), asked(0, delta=delta), rounds[0])
+        found = BETTING.conclude(state, rounds[0], asked(n, delta=delta))
+        assert found.epsilon_lower is not None
+        epsilons, deltas = np.array(found.profile_lower).T
+        true = np.maximum(0, -np.expm1((epsilons - 1) / 2))
+        assert (deltas <= true).all()
+        assert deltas[0] > least * true[0]
+        assert (deltas[epsilons > found.epsilon_lower] <= delta).all()
+    state = played(list(rounds_of_scores(laplace(2, 300, 0.0))[1]), asked(0), rounds[0])
+    assert BETTING.conclude(state, rounds[0], asked(300)).profile_lower == ()
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+def test_the_bound_is_where_plain_loops_refute_every_smaller_loss(delta: float) -> None:
+    rounds = some_rounds(5, 12, 6)
+    found = bound(history(played(rounds, asked(0)).rounds), delta, 0.05)
+    assert found > 0.1
+    for part in (0.2, 0.7, 1.0):
+        assert max(wealth(rounds, ApproxDP(part * found, delta))) > -math.log(0.05) - 0.02
+    assert max(wealth(rounds, ApproxDP(1.01 * found, delta))) < -math.log(0.05)
 
 
 @pytest.mark.parametrize("kind", mostly_slow(["continuous", "ties", "decision"], {"decision"}))

@@ -230,17 +230,17 @@ MUTANTS = [
     Mutant(
         19,
         "a round chooses its own bet: a bound",
-        "dpframe/stats/betting.py",
-        "before = np.cumsum(above, axis=0)[:-1]",
-        "before = np.cumsum(above, axis=0)[1:]",
+        f"{ESTIMATORS}/betting.py",
+        "supposed, group = grouped(share, before.counts.sum(axis=0))",
+        "supposed, group = grouped(learned(new, middle), new.sum(axis=0))",
         ("tests/builtin/test_betting.py",),
     ),
     Mutant(
         19,
         "a round chooses its own weights",
         f"{ESTIMATORS}/betting.py",
-        "book = book.played(claim, before.counts, new, middle)",
-        "book = book.played(claim, new, new, middle)",
+        "share = learned(before.counts, middle)",
+        "share = learned(new, middle)",
         ("tests/builtin/test_betting.py",),
     ),
     Mutant(

@@ -7,11 +7,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
+from scipy.optimize import linprog, minimize
 
 from dpframe import ApproxDP, GaussianDP, PureDP
-from dpframe.builtin.estimators.betting import against, bets
-from dpframe.stats.output_bets import Lines, dominating_pair, largest_sum, lines, weights
+from dpframe.builtin.estimators.betting import against
+from dpframe.stats.output_bets import (
+    Lines,
+    Supposed,
+    bets,
+    bets_against_each,
+    dominating_pair,
+    grouped,
+    largest_sum,
+    largest_sum_of_line,
+    lines,
+    weights,
+)
 
 
 def naive_sum(g: np.ndarray, h: np.ndarray, slope: np.ndarray, delta: np.ndarray) -> float:
@@ -74,8 +85,8 @@ def test_no_bet_gains_against_the_corners_of_its_claim(claim: Any, resolution: f
         assert own is not None
         for _ in range(20):
             share, mass = rng.beta(0.3, 0.3, 9), rng.exponential(size=9)
-            share = np.clip(share, 1e-9, 1 - 1e-9)
-            for g, h in np.exp(bets(share, mass, own)):
+            supposed, _ = grouped(np.clip(share, 1e-9, 1 - 1e-9), mass)
+            for g, h in np.exp(bets(supposed, own)):
                 means = np.zeros(2)
                 for p, q in zip(*own.pair, strict=True):
                     bin_ = int(np.argmax(p * g + q * h))
@@ -104,6 +115,16 @@ def test_rounding_only_allows_more() -> None:
                 assert math.fsum(over[over > 0]) >= rest * (1 - 1e-9)
 
 
+def sides(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Both sides, in the order of falling shares of D."""
+    return np.array([p, q])[:, np.argsort(-p / (p + q))]
+
+
+def supposed(p: np.ndarray, q: np.ndarray) -> Supposed:
+    p, q = sides(p, q)
+    return Supposed(p / (p + q), (p + q) / 2)
+
+
 def test_the_best_weights_grow_as_fast_as_any_test() -> None:
     """Draws to refute at 5 %: ln 20 over the distance of the truth to the claim."""
     edges = np.linspace(-4, 5, 79)
@@ -112,7 +133,8 @@ def test_the_best_weights_grow_as_fast_as_any_test() -> None:
         p, q = (np.diff([0, *cdf(edges - shift), 1]) for shift in (0, 1))
         own = against(claim, 0.0).exact
         assert own is not None
-        g, h = weights(p / (p + q), p + q, own)
+        g, h = weights(supposed(p, q), own)
+        p, q = sides(p, q)
         return math.log(20) / float(p @ np.log(g) + q @ np.log(h))
 
     def laplace(x: np.ndarray) -> np.ndarray:
@@ -133,7 +155,7 @@ def test_what_satisfies_the_claim_is_not_bet_on() -> None:
     p = np.array([0.5, 0.3, 0.2])
     q = np.array([0.35, 0.35, 0.3])
     for claim in (lines(np.exp([0.6]), np.array([0.0])), lines(np.exp([0.1]), np.array([0.3]))):
-        g, h = weights(p / (p + q), p + q, claim)
+        g, h = weights(supposed(p, q), claim)
         assert (g == 1).all()
         assert (h == 1).all()
 
@@ -146,6 +168,69 @@ def test_ends(share: float) -> None:
     ]
     for claim in claims:
         for bins in (1, 4):
-            for mass in (np.zeros(bins), np.eye(bins)[0]):
-                found = weights(np.full(bins, share), mass, claim)
+            for mass in (np.ones(bins) / bins, np.eye(bins)[0]):
+                found = weights(Supposed(np.full(bins, share), mass), claim)
                 assert np.isfinite(np.log(found)).all()
+
+
+def test_a_claim_alone_and_one_of_many_are_bet_against_alike() -> None:
+    """Weights do not depend on which other claims are looked at, and S is that of the pair."""
+    rng = np.random.default_rng(3)
+    slope = np.exp(np.array([0.0, 0.3, 1.0, 2.5]))
+    delta = np.array([0.0, 0.05, 1e-6, 0.0])
+    own = [
+        grouped(rng.beta(0.5, 0.5, 20).clip(1e-9, 1 - 1e-9), rng.exponential(size=20))[0]
+        for _ in range(3)
+    ]
+    share, mass = (np.stack(part) for part in zip(*own, strict=True))
+    many, _ = bets_against_each(Supposed(share, mass), slope, delta)
+    for row, one in enumerate(own):
+        for column, (growth, rest) in enumerate(zip(slope, delta, strict=True)):
+            alone = lines(np.array([growth]), np.array([rest]))
+            assert bets(one, alone) == pytest.approx(many[:, :, row, column], abs=1e-12)
+            g, h = np.exp(many[:, :, row, column]).swapaxes(0, 1)
+            sums = largest_sum(g, h, alone.pair)
+            assert largest_sum_of_line(g, h, *np.broadcast_arrays(growth, rest, g[:, 0])[:2]) == (
+                pytest.approx(sums, rel=1e-12)
+            )
+            assert sums.max() <= 2 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 0.0), (0.3, 0.05)])
+def test_weights_are_the_best_if_one_side_tells_more_than_the_other(
+    epsilon: float, delta: float
+) -> None:
+    """Against a search of all weights; the logarithm of what they earn is concave in theirs."""
+    claim = lines(np.exp([epsilon]), np.array([delta]))
+    for p, q in (([0.2, 0.8], [0.7, 0.3]), ([0.01, 0.04, 0.95], [0.001, 0.3, 0.699])):
+        of_p, of_q = sides(np.array(p), np.array(q))
+
+        def earned(logs: np.ndarray, of_p: np.ndarray = of_p, of_q: np.ndarray = of_q) -> float:
+            g, h = np.exp(np.split(logs, 2))
+            half = float(largest_sum(g, h, claim.pair)) / 2
+            return float(of_p @ np.log(g) + of_q @ np.log(h) - 2 * math.log(half))
+
+        best = max(
+            -minimize(lambda logs: -earned(logs), start, method="Nelder-Mead", options=SEARCH).fun
+            for start in (np.zeros(2 * len(p)), np.log([of_p, of_q]).ravel())
+        )
+        found = earned(np.log(weights(supposed(np.array(p), np.array(q)), claim)).ravel())
+        assert found >= best * 0.997 > 0.01
+
+
+SEARCH = {"maxiter": 4000, "xatol": 1e-7, "fatol": 1e-12}
+
+
+def test_groups_keep_what_the_best_bet_earns() -> None:
+    """Bins of shares like those of Laplace and normal noise, whose tails tell most."""
+    from scipy.special import ndtr
+
+    edges = np.linspace(-4, 5, 319)
+    p, q = (np.diff([0, *ndtr(edges - shift), 1]) for shift in (0, 1))
+    for claim in (ApproxDP(1.0, 1e-5), ApproxDP(2.0, 1e-5), GaussianDP(0.8)):
+        own = against(claim, 0.0).exact
+        assert own is not None
+        found, group = grouped(p / (p + q), p + q)
+        g, h = (part[group] for part in weights(found, own))
+        whole = float(np.sum(np.log(weights(supposed(p, q), own)) * sides(p, q)))
+        assert p @ np.log(g) + q @ np.log(h) > 0.95 * whole > 0

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
 from dpframe.builtin.estimators.events import beyond, epsilon_at
 from dpframe.plugins import (
@@ -27,10 +26,21 @@ from dpframe.plugins import (
     Statistic,
     Tree,
 )
-from dpframe.stats.betting import bound, choose, events, history
+from dpframe.stats.betting import choose, events
 from dpframe.stats.independence import log_chance_of_order
 from dpframe.stats.joint import evidence_below, reaches
-from dpframe.stats.output_bets import Lines, lines, weights
+from dpframe.stats.output_bets import (
+    LOG_PRIOR,
+    Lines,
+    Supposed,
+    bets,
+    bound,
+    grouped,
+    history,
+    lines,
+    mean_wealth,
+    profile_below,
+)
 from dpframe.stats.shares import learned, places
 
 TINY = 1e-300  # no p-value is below
@@ -64,32 +74,10 @@ def against(claim: Claim, resolution: float) -> Against:
     return Against(exact, usable(delta + resolution * (1 + slope)) if resolution else exact)
 
 
-CAUTIOUS = 0.3
-"""A cautious bet supposes no loss that is larger than the claimed one by more than this."""
-
-
-def bets(share: Floats, mass: Floats, claim: Lines) -> Floats:
-    """Return the logarithms of two weights for each bin, shape [2 ways, 2 datasets, bins].
-
-    One way bets on the shares as they are supposed, the other on ones that violate the claim by
-    little: what is learned from few draws is often too much.
-    """
-    found = [weights(share, mass, claim)]
-    if len(claim.slope) == 1:
-        most = float(expit(np.log(claim.slope[0]) + CAUTIOUS))
-        cautious = weights(np.clip(share, 1 - most, most), mass, claim)
-        # So small a violation may be none, if δ is large.
-        found.append(cautious if np.any(cautious[0] != 1) else found[0])
-    else:
-        g, h = found[0]
-        found.append(((1 + g) / 2, (1 + h) / 2))
-    return np.log(np.array(found, np.float64))
-
-
 class Book(NamedTuple):
     """The earnings of bets against a claim, exact and widened."""
 
-    log_wealth: Floats = np.zeros((2, 2))  # of each of the two ways to bet, shape [ways, 2]
+    log_wealth: Floats = np.zeros((len(LOG_PRIOR), 2))  # of each way to bet, shape [ways, 2]
     best: Floats = np.zeros(2)  # largest logarithm of their mean so far
 
     @property
@@ -101,28 +89,24 @@ class Book(NamedTuple):
     @property
     def now(self) -> Floats:
         """Logarithm of the wealth, shape [2]."""
-        return np.asarray(np.logaddexp(*self.log_wealth) - math.log(2), np.float64)
+        return mean_wealth(self.log_wealth)
 
-    def played(self, claim: Against, before: Ints, counts: Ints, middle: Floats) -> Book:
+    def played(self, claim: Against, supposed: Supposed, counts: Ints) -> Book:
         """Bet on a round.
 
         Args:
             claim: that is bet against.
-            before: counts of all earlier rounds, shape [2, bins].
-            counts: of the round; as many draws on one dataset as on the other.
-            middle: score in the middle of each bin.
+            supposed: the output as all earlier rounds suggest it.
+            counts: of the round in each group, as many draws on one dataset as on the other.
         """
-        if not before.any():
-            return self
-        share, mass = learned(before, middle), before.sum(axis=0)
-        paid = np.zeros((2, 2))
+        paid = np.zeros_like(self.log_wealth)
         for place, own in enumerate(claim):
             if own is None:
                 continue
             if place and own is claim.exact:
                 paid[:, 1] = paid[:, 0]
                 continue
-            paid[:, place] = np.sum(bets(share, mass, own) * counts, axis=(1, 2))
+            paid[:, place] = np.sum(bets(supposed, own) * counts, axis=(1, 2))
         after = self._replace(log_wealth=self.log_wealth + paid)
         return after._replace(best=np.maximum(self.best, after.now))
 
@@ -197,10 +181,9 @@ def above(counts: HostArray) -> HostArray:
 
 
 FIRST = 24  # draws of the first round, on each side
-GROWTH, LEAST = (
-    12,
-    4,
-)  # a round is one of so many parts of all before it, and at least so many draws
+LEAST = 4  # draws of a round
+GROWTH, LATER = 12, 6  # a round is one of so many parts of all before it; later it is larger
+MANY = 10_000  # draws after which it is later
 MOST_SPLIT = 10**9  # draws that NumPy deals out exactly
 
 
@@ -208,7 +191,7 @@ def sizes(trials: int) -> list[int]:
     """Return the draws of each round, on each side; the last one takes the rest."""
     found, total = [], 0
     while total < trials:
-        size = max(LEAST, total // GROWTH) if total else FIRST
+        size = max(LEAST, total // (GROWTH if total < MANY else LATER)) if total else FIRST
         found.append(min(size, trials - total))
         total += found[-1]
     return found
@@ -286,11 +269,15 @@ def rounds_of_scores(
     return edges, dealt()
 
 
+Profile = tuple[tuple[float, float], ...]  # points (ε, δ), by ascending ε
+
+
 class State(NamedTuple):
     """The counts and earnings of the rounds so far."""
 
-    rounds: tuple[tuple[Ints, int], ...] = ()
-    """Draws at or above each cut, shape [2, cuts], and how many draws on each side."""
+    rounds: tuple[tuple[Supposed, Ints], ...] = ()
+    """The output as it was supposed before each round but the first, and its counts by group."""
+    parts: tuple[Ints, ...] = ()  # counts of each round, shape [2, bins]
     counts: Ints | None = None  # in all rounds together, shape [2, bins]
     trials: int = 0
     book: Book = Book()  # what was earned against the claim
@@ -311,11 +298,11 @@ class Betting(Estimator, name="betting"):
     rounds before suggest; a draw multiplies the wealth by the weight of its bin. The weights are
     log-optimal against the claim, at all δ at once if it is a curve [Grunwald2024], [Larsson2025].
     Under a true claim wealth exceeds 1/a at any time with probability a at most [Ville1939], so
-    1 / (largest wealth) is a p-value, whenever one stops. The bound is where wealth against every
-    smaller ε of a fixed grid refutes it, by bets on single events [Turner2024]. No pilot is drawn,
-    no threshold fixed, no look paid for: what was bet on chooses the next weights. The first round
-    fixes the cuts of the scores, and nothing is bet on it. Scores made elsewhere are bet on in the
-    order of their file, which may grow at its end.
+    1 / (largest wealth) is a p-value, whenever one stops. The bound is the largest ε of a grid
+    for which the same bets refute it and every smaller one; the claim is a point of this grid.
+    Each round's counts choose the next weights, so there is no pilot, no fixed threshold and no
+    look to pay for. The first round fixes the cuts of the scores, and nothing is bet on it. Scores
+    made elsewhere are bet on in the order of their file, which may grow at its end.
 
     Assumes nothing but independent, identically distributed outputs. The point value is that of the
     event with the largest loss at the bound.
@@ -334,17 +321,22 @@ class Betting(Estimator, name="betting"):
 
     def observe(self, state: State | None, layout: Tree, counts: Ints, query: Query) -> State:
         before, new, trials = state or State(), np.asarray(counts), min(query.trials)
-        book, path, total = before.book, before.path, before.trials + trials
+        total, parts = before.trials + trials, (*before.parts, new)
+        if before.counts is None:
+            start = () if query.claim is None else ((total, 0.0),)
+            return State((), parts, new.astype(np.int64), total, Book(), start)
+        book, rounds, path = before.book, before.rounds, before.path
+        if before.trials:
+            middle = places(np.asarray(layout)) if np.size(layout) else None
+            share = learned(before.counts, middle)
+            supposed, group = grouped(share, before.counts.sum(axis=0))
+            own = np.stack([np.bincount(group, side, supposed.mass.size) for side in new])
+            rounds = (*rounds, (supposed, own))
+            if query.claim is not None:
+                book = book.played(against(query.claim, query.resolution), supposed, own)
         if query.claim is not None:
-            if before.counts is not None:
-                middle = (
-                    places(np.asarray(layout)) if np.size(layout) else np.full(new.shape[1], np.nan)
-                )
-                claim = against(query.claim, query.resolution)
-                book = book.played(claim, before.counts, new, middle)
             path = (*path, (total, float(book.now[0])))
-        known = new.astype(np.int64) if before.counts is None else before.counts + new
-        return State((*before.rounds, (above(new), trials)), known, total, book, path)
+        return State(rounds, parts, before.counts + new, total, book, path)
 
     def settled(self, state: State, layout: Tree, query: Query) -> Settled | None:
         error = 1 - query.confidence
@@ -370,10 +362,16 @@ class Betting(Estimator, name="betting"):
         if not state.trials:
             p_value = None if query.claim is None else 1.0
             return Estimate(0.0, 0.0, math.inf, p_value=p_value, p_resolved=p_value)
-        lower = bound(history(list(state.rounds)), query.delta, error)
+        claimed = 0.0 if query.claim is None else query.claim.epsilon_at(query.delta)
+        lower = 0.0
+        profile: Profile = ()
+        if state.rounds:
+            past = history(state.rounds)
+            lower = bound(past, query.delta, error, claimed=claimed)
+            profile = profile_below(past, query.delta, error, lower)
         if query.claim is not None and state.book.p_values[0] > error:
             # The claim's own wealth is part of the grid: a bound above a claim rejects it.
-            lower = min(lower, query.claim.epsilon_at(query.delta))
+            lower = min(lower, claimed)
         hits = events(state.above, state.trials)
         some, drawn = _limited(state, np.array([query.delta]))
         limit = max(lower, reaches(some, drawn, query.delta, error))
@@ -389,6 +387,8 @@ class Betting(Estimator, name="betting"):
             p_value=None if none else state.book.p_values[0],
             p_resolved=None if none else state.book.p_values[1],
             wealth=state.path,
+            # The bound may be smaller: it is less than a claim that is not refuted.
+            profile_lower=tuple((e, d if e <= lower else min(d, query.delta)) for e, d in profile),
         )
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
@@ -410,6 +410,7 @@ class Betting(Estimator, name="betting"):
             epsilon_upper=_of_both(max, found.epsilon_upper, other.epsilon_upper),
             p_value=_of_both(max, found.p_value, other.p_value),
             p_resolved=_of_both(max, found.p_resolved, other.p_resolved),
+            profile_lower=_lower_profile(found.profile_lower, other.profile_lower),
         )
 
     def _played_in_order(self, scores: tuple[HostArray, HostArray], query: Query) -> Estimate:
@@ -436,6 +437,11 @@ def _of_both(
     return None if one is None or other is None else choose(one, other)
 
 
+def _lower_profile(one: Profile, other: Profile) -> Profile:
+    """Return what two certified profiles say together: a point counts for all smaller ε too."""
+    return tuple((e, min(d, next((v for at, v in other if at >= e), 0.0))) for e, d in one)
+
+
 LOSSES = np.array([0.0, *np.geomspace(0.01, 20, 24)])
 """Against which the events are chosen whose loss is limited."""
 
@@ -453,11 +459,12 @@ def _limited(state: State, delta: Floats) -> tuple[Ints, int]:
     """
     if _decided(state):
         return events(state.above, state.trials), state.trials
-    past = history(list(state.rounds))
-    half = int(np.searchsorted(past.drawn, state.trials / 2))
-    if half >= len(past.drawn):
+    ends = np.cumsum([part[0].sum() for part in state.parts])
+    half = int(np.searchsorted(ends[:-1], state.trials / 2))
+    if half >= len(ends) - 1:
         return np.zeros((1, 2), np.int64), 1
-    before, drawn = past.before[half], int(past.drawn[half])
+    before = above(np.sum(state.parts[: half + 1], axis=0))
+    drawn = int(ends[half])
     slopes, deltas = (part.ravel() for part in np.meshgrid(np.exp(LOSSES), np.unique(delta)))
     found = choose(before, drawn, slopes, deltas)
     telling = found.z * math.sqrt(drawn) > TELLING
