@@ -18,7 +18,8 @@ dpframe.audit({
     "attack": [{"use": "identity"}],
     "estimator": [{"use": "order-statistics"}],
 })
-rooms = ("dpframe.cluster", "dpframe.search", "dpframe.engine.host", "dpframe.workers.p")
+rooms = ("dpframe.cluster", "dpframe.search", "dpframe.engine.host")
+rooms += ("dpframe.workers.pool", "dpframe.workers.process")
 print([name for name in sys.modules if name.startswith(rooms)])
 """
 

@@ -103,12 +103,16 @@ def test_known_leaks_refute_a_true_claim_no_more_often() -> None:
     counts = []
     for search in ({"findings": 3}, {"ignore": ["projection scores # or more"]}, {"findings": 1}):
         tables = {"search": {"use": "shifted", **search}, "sweep": {"audit.seed": seeds}}
-        cells = dpframe.audit({**NULL, "audit": audit, **tables}, plugins=[Shifted]).cells
-        assert all(cell.status == "ok" for cell in cells)
+        every = dpframe.audit({**NULL, "audit": audit, **tables}, plugins=[Shifted]).cells
+        cells = [cell for cell in every if cell.status == "ok"]
+        # By chance all four pairs may show the leak that is ignored, and then none is left.
+        rest = [cell.reason or "" for cell in every if cell.status != "ok"]
+        assert all(reason.startswith("all pairs show what [search] ignores") for reason in rest)
+        assert len(rest) <= ("ignore" in search) * 5
         above = sum(cell.verdict == "violated" for cell in cells)
-        assert above == 0 or bdtrc(above - 1, len(seeds), 0.5) > 1e-6
+        assert above == 0 or bdtrc(above - 1, len(cells), 0.5) > 1e-6
         counts.append(above)
         aside = sum("left aside" in note for c in cells for note in c.estimate.notes)
-        assert aside == (len(seeds) if "ignore" in search else 0)
+        assert aside == (len(cells) if "ignore" in search else 0)
     assert counts[1] <= counts[2]
     assert counts[0] > 0  # not vacuous
