@@ -21,7 +21,7 @@ from dpframe.sampling.compile_cache import compiled
 from dpframe.workers.executor import plugin_classes
 
 if TYPE_CHECKING:
-    from dpframe.common.types import Array, HostArray, Key, Tree
+    from dpframe.common.types import Array, HostArray, Tree
     from dpframe.interfaces.mechanism import Mechanism
     from dpframe.interfaces.statistic import Statistic
 
@@ -106,7 +106,7 @@ def count_chunks(
             outputs = mechanism.sample(key, origin.data, rows)
             check_outputs(outputs, rows)
             own = Scoring(scoring.attacks, states, layouts)
-            return count_outputs(counts, own, outputs, origin.dataset, limit, statistics)
+            return count_outputs(counts, own, outputs, origin.dataset, limit, statistics=statistics)
 
         updated: tuple[Tree, ...] = each_lane(
             lane, lanes, counts, mechanisms, scoring.states, scoring.layouts
@@ -143,8 +143,7 @@ def count_chunks(
     return result
 
 
-@compiled(static=("statistics",))
-def count_given(
+def count_outputs(
     counts: tuple[Tree, ...],
     scoring: Scoring,
     outputs: Array | tuple[Array, ...],
@@ -153,7 +152,7 @@ def count_given(
     *,
     statistics: tuple[Statistic, ...],
 ) -> tuple[Tree, ...]:
-    """Score and count outputs made elsewhere: one chunk of one lane.
+    """Score and count the first `limit` outputs of one lane; traced.
 
     Args:
         counts: per scorer the counts to add to; every leaf [attacks, …].
@@ -163,18 +162,6 @@ def count_given(
         limit: rows counted.
         statistics: one per scorer.
     """
-    return count_outputs(counts, scoring, outputs, dataset, limit, statistics)
-
-
-def count_outputs(
-    counts: tuple[Tree, ...],
-    scoring: Scoring,
-    outputs: Array | tuple[Array, ...],
-    dataset: Array,
-    limit: Array,
-    statistics: tuple[Statistic, ...],
-) -> tuple[Tree, ...]:
-    """Add the first `limit` outputs of one lane to the counts; traced."""
     seen = outputs if isinstance(outputs, tuple) else (outputs,) * len(statistics)
     rows = seen[0].shape[0]
     keep = jnp.arange(rows, dtype=jnp.int32) < limit
@@ -196,15 +183,14 @@ def count_outputs(
     return tuple(scorer(*column) for column in columns)
 
 
+count_given = compiled(static=("statistics",))(count_outputs)
+"""A program that counts outputs made elsewhere: one chunk of one lane."""
+
+
 @compiled(static=("rows", "prng"))
 def draw_chunk(mechanism: Mechanism, origin: Origin, *, rows: int, prng: str) -> Array:
     """Draw one chunk, shape [rows, *output dims], for learning and for checks."""
-    return sampled(mechanism, key_of(origin.keys, prng), origin.data, rows)
-
-
-def sampled(mechanism: Mechanism, key: Key, data: Array, rows: int) -> Array:
-    """Draw one chunk and check its shape; traced."""
-    outputs = mechanism.sample(key, data, rows)
+    outputs = mechanism.sample(key_of(origin.keys, prng), origin.data, rows)
     check_outputs(outputs, rows)
     return outputs
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from dpframe.common.text import escape
 from dpframe.report.files import formats
-from dpframe.report.sentences import Kind, outcomes, verdict
+from dpframe.report.sentences import Kind, outcomes
 from dpframe.results import store
 from dpframe.results.model import Record, SkipRecord
 
@@ -55,11 +55,9 @@ def report(
 
 
 def brief(record: Record) -> str:
-    """Return the verdict and a small table in HTML; without jinja2 the verdict alone."""
-    try:
-        from dpframe.report.files.html import summary
-    except ImportError:
-        return f"<p>{html.escape(str(verdict(record)))}</p>"
+    """Return the verdict and a small table in HTML."""
+    from dpframe.report.files.html import summary  # jinja2 takes long to import
+
     return summary(record)
 
 

@@ -307,7 +307,14 @@ EDITED = [
     if (what, how) != ("stop", "precision")
     and ((what, mechanism) != ("precision", "changing") or how == "search")
 ]
-QUICK = [n for n, (what, of, how) in enumerate(EDITED) if of == "changing" or what == "precision"]
+# Bets and searches ask the same ledger: by default only what they answer differently.
+OWN = {"code", "nothing", "trials", "stop", "precision"}
+QUICK = [
+    n
+    for n, (what, of, how) in enumerate(EDITED)
+    if (of == "changing" and (how == "precision" or what in OWN))
+    or (what, how) == ("precision",) * 2
+]
 """Ledgers do not know who draws."""
 
 

@@ -12,7 +12,6 @@ from support.html_pages import Page
 import dpframe
 from dpframe.commands import audit
 from dpframe.errors import OutputError, RecordError
-from dpframe.report.made import brief
 from dpframe.results.model import Record
 from dpframe.results.store import as_record
 
@@ -76,13 +75,6 @@ def test_a_notebook_that_only_loads_a_record_shows_it_too(record, monkeypatch):
     monkeypatch.delitem(vars(dpframe), "load", raising=False)
     assert callable(dpframe.load)
     assert "1 of 2 claims violated" in record._repr_html_()
-
-
-def test_without_jinja2_a_notebook_shows_the_sentence(record, monkeypatch):
-    for name in [n for n in sys.modules if n.startswith("dpframe.report.files.html")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    assert brief(record).startswith("<p>1 of 2 claims violated")
 
 
 def test_fields_are_items_by_their_keys_in_json(record):

@@ -113,7 +113,11 @@ def theorem_4() -> Iterator[Row]:
             distances = [float(cell["estimate"]["profile"][0][1]) for cell in mine]
             errors.append(float(np.mean(np.abs(np.array(distances) - right[mechanism]))))
         slope = float(np.polyfit(np.log(trials), np.log(errors), 1)[0])
-        yield "## Theorem 4: rate of convergence", start, [(), *((error,) for error in errors), (slope,)]
+        yield (
+            "## Theorem 4: rate of convergence",
+            start,
+            [(), *((error,) for error in errors), (slope,)],
+        )
 
 
 def lemma_7(cell: dict[str, Any], x: float) -> float:

@@ -26,7 +26,7 @@ def report_as(suffix: str, record: Record | Mapping[str, Any]) -> str:
         record: of a run, or the answer about scores made elsewhere.
 
     Raises:
-        OutputError: there is no such report, or what it needs is not installed.
+        OutputError: there is no such report.
     """
     if isinstance(record, Mapping):
         return scores.document(record, suffix)
@@ -54,8 +54,7 @@ def write(record: Record | Mapping[str, Any], path: Path) -> None:
         path: its suffix says which report; folders are made.
 
     Raises:
-        OutputError: no report has this suffix, what it needs is not installed, or the file cannot
-            be written.
+        OutputError: no report has this suffix, or the file cannot be written.
     """
     if isinstance(record, Mapping):
         text = scores.document(record, path.suffix)
@@ -80,13 +79,8 @@ def _writer(suffix: str, asked: str) -> Callable[[Record], str]:
         known = f"{', '.join(first)} or {last}"
         raise OutputError(f"{asked}: which report? Its suffix is one of {known}")
     found = formats[suffix.lower()]
-    try:
-        writer: Callable[[Record], str] = (
-            importlib.import_module(found) if isinstance(found, str) else found
-        ).document
-    except ImportError as error:
-        needs = f"{asked}: needs {error.name}, which comes with: pip install 'dpframe[report]'"
-        raise OutputError(needs) from None
+    module = importlib.import_module(found) if isinstance(found, str) else found
+    writer: Callable[[Record], str] = module.document
     return writer
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import sys
 from base64 import b64encode
 from hashlib import sha256
 from importlib import resources
@@ -14,7 +13,7 @@ import pytest
 from support import made_records
 from support.html_pages import Page
 
-from dpframe.errors import DpframeError, OutputError
+from dpframe.errors import DpframeError
 from dpframe.report.files import formats, markdown
 from dpframe.report.files.html import document, harmless, pictures, summary
 from dpframe.results.store import as_record
@@ -267,14 +266,6 @@ def test_the_summary_for_notebooks():
     assert "of 252 claims violated" in html
     assert "What was not tried" in html.replace("what", "What")
     assert ElementTree.fromstring(html) is not None
-
-
-def test_without_jinja2_the_extra_is_named(monkeypatch):
-    for name in [n for n in sys.modules if n.startswith("dpframe.report.files.html")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(OutputError, match=r"a report as .html: needs jinja2.*'dpframe\[report\]'"):
-        formats.report_as(".html", as_record(made_records.record([])))
 
 
 def luminance(colour):
