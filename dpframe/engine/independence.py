@@ -67,12 +67,10 @@ DRIFTS = (
     "run from the same state"
 )
 
-LOOKS = 8
-"""Rows are compared whenever there are twice as many as before, and at the end."""
-
 TESTS = 16
 """Tests of one look at one lane: 2 of repeated rows on each dataset, 2 between them, and for each
-of two signals the lags on each dataset and the step between them."""
+of two signals the lags on each dataset and the step between them. A look comes whenever there are
+twice as many rows as before, and at the end."""
 
 LAGS = (1, 2)
 
@@ -102,7 +100,7 @@ class Independence:
         self._number: dict[tuple[int, int], int] = {}
         self._kept: dict[tuple[int, int], dict[int, HostArray]] = {}
         """By lane and dataset, then by chunk."""
-        self._compared = 0
+        self._compared, self._row_looks = 0, 0
         self._found: WorthlessError | None = None
 
     def see(self, lane: int, index: int, first: int, outputs: HostArray, *, counted: bool) -> None:
@@ -191,9 +189,13 @@ class Independence:
             self._found = WorthlessError(AGAIN)
 
     def _compare_rows(self) -> None:
-        """Test the kept rows."""
+        """Test the kept rows, if there are any; look k has 1 / (k(k + 1)) of the error."""
         self._compared = sum(map(len, self._kept.values()))
-        least = math.log(ERROR / 3 / (self.lanes * LOOKS * TESTS))
+        if not self._compared:
+            return
+        self._row_looks += 1
+        looks = self._row_looks * (self._row_looks + 1)
+        least = math.log(ERROR / 3 / (self.lanes * TESTS * looks))
         for lane in sorted({lane for lane, _ in self._kept}):
             kept = [dict(sorted(self._kept.get((lane, index), {}).items())) for index in (0, 1)]
             sides = [{chunk: self._same(rows) for chunk, rows in of.items()} for of in kept]

@@ -62,6 +62,7 @@ class Evidence(NamedTuple):
 
     The terms of each theorem, with a share s of the error a (all that decide something suffice):
     "clopper-pearson" (k, n, k′, n′, s): false positives and false negatives, each limited at as/2;
+    "unconditional" (the same): tested together by `dpframe.stats.exact_test`;
     "joint" (k, n, t, n′, w, s): false and true positives, the weight and the share of
     `dpframe.stats.joint`; "total-variation" (k, n, t, n′, b): an event of histograms with b bins,
     each histogram at a/2; "one-run" (m, r, v, s): canaries, guesses, right guesses.

@@ -189,7 +189,7 @@ class EvidenceRecord(Part):
     """The numbers from which a theorem gives bound and p-value, for `dpframe certify`."""
 
     theorem: str
-    """`clopper-pearson`, `joint`, `total-variation` or `one-run`"""
+    """`clopper-pearson`, `unconditional`, `joint`, `total-variation` or `one-run`"""
     terms: list[list[Count | Number]]
     """its numbers: whole counts, weights, shares of the error, as `dpframe.Evidence` says"""
 

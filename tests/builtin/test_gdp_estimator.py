@@ -104,7 +104,7 @@ def test_is_a_test_of_mu_and_nothing_else(
         assert limit(found.p_value * 1.001) > claimed
         assert limit(found.p_value * 0.999) <= claimed
     # Its bound assumes nothing about the noise: it is that of `threshold`.
-    plain = ThresholdLoss(threshold=0.0, direction=direction).estimate(
+    plain = ThresholdLoss(threshold=0.0, direction=direction, limits="clopper-pearson").estimate(
         (), table, query(n, claim=GaussianDP(claimed))
     )
     assert "hold for any noise" in found.notes[-1]

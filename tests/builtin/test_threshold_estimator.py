@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -59,6 +60,10 @@ def test_the_pilots_thresholds_count_bins() -> None:
     assert counts[0, 0] + layout["pilot"][0, 0] == 30  # NaN is an atom of its own
 
 
+Alone = functools.partial(ThresholdLoss, limits="clopper-pearson")
+"""The published form: a limit of each rate by itself."""
+
+
 def test_decisions_are_taken_as_they_are() -> None:
     decisions = (RNG.random(400) < 0.1, RNG.random(400) < 0.7)
     estimator = ThresholdLoss(direction="up")
@@ -91,7 +96,7 @@ def test_decisions_have_no_threshold() -> None:
 def test_reference_values(counts: tuple[int, int, int, int], exact: float, jeffreys: float) -> None:
     asked = query(sum(counts[2:]), sum(counts[:2]), delta=1e-5)
     table = counted(*counts)
-    found = ThresholdLoss(threshold=0.0, direction="up").estimate((), table, asked)
+    found = Alone(threshold=0.0, direction="up").estimate((), table, asked)
     assert found.epsilon_lower == pytest.approx(exact, abs=6e-6)
     found = ThresholdLoss(threshold=0.0, direction="up", limits="jeffreys").estimate(
         (), table, asked
@@ -109,15 +114,14 @@ def test_directions(ones: tuple[int, int], delta: float) -> None:
     table = np.array([[100 - ones[0], ones[0]], [100 - ones[1], ones[1]]])
     asked = query(100, delta=delta)
     up, down, either = (
-        ThresholdLoss(threshold=0.0, direction=way).estimate((), table, asked)
+        Alone(threshold=0.0, direction=way).estimate((), table, asked)
         for way in ("up", "down", "either")
     )
-    turned = ThresholdLoss(threshold=0.0, direction="up").estimate((), table[:, ::-1], asked)
+    turned = Alone(threshold=0.0, direction="up").estimate((), table[:, ::-1], asked)
     assert down == turned
     paid = asked._replace(confidence=0.975)
     dearer = [
-        ThresholdLoss(threshold=0.0, direction=way).estimate((), table, paid)
-        for way in ("up", "down")
+        Alone(threshold=0.0, direction=way).estimate((), table, paid) for way in ("up", "down")
     ]
     assert either.epsilon == max(up.epsilon, down.epsilon)
     for end in ("epsilon_lower", "epsilon_upper"):
@@ -127,7 +131,7 @@ def test_directions(ones: tuple[int, int], delta: float) -> None:
 
 
 def test_each_limit_at_half_of_the_error() -> None:
-    found = ThresholdLoss(threshold=0.0, direction="up").estimate(
+    found = Alone(threshold=0.0, direction="up").estimate(
         (), counted(30, 70, 5, 95), query(100, delta=0.01)
     )
     (box,) = found.tradeoff

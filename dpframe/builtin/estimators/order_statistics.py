@@ -24,12 +24,12 @@ from dpframe.builtin.estimators.events import (
     geometric,
     grid,
 )
+from dpframe.builtin.estimators.threshold import Decisions, limited
 from dpframe.builtin.estimators.upper_limits import largest_shown
 from dpframe.plugins import (
     DecisionCounts,
     Estimate,
     Estimator,
-    Evidence,
     Floats,
     HostArray,
     Ints,
@@ -235,15 +235,17 @@ class Precision(Estimator, name="precision"):
 
     With r and r′ the rates at which the attack decides D′ on D and on D′, the point value is the
     largest |ln(Pr[D | guess] / Pr[D′ | guess])|, that is of |ln(r/r′)| and |ln((1−r)/(1−r′))|; it
-    is inf when a guess occurs on one side only. The bound comes from four one-sided
-    Clopper-Pearson limits, each at a quarter of the error, so it holds for both guesses and both
-    directions at once. With δ > 0 the ratios are (r − δ)/r′ and their like.
+    is inf when a guess occurs on one side only. With up to 1,000 trials on each side the bound
+    comes from one exact test of both rates, guesses and directions; beyond, from four one-sided
+    Clopper-Pearson limits, each at a quarter of the error. With δ > 0 the ratios are (r − δ)/r′ and
+    their like.
     """
 
     certifies: ClassVar[bool] = True
     assumption: ClassVar[str] = "independent, identically distributed outputs"
     reference: ClassVar[str] = (
-        "[Habernal2022, section 4] (arXiv:2202.12138) for the point value; exact binomial limits "
+        "[Habernal2022, section 4] (arXiv:2202.12138) for the point value; an unconditional exact "
+        "test [Boschloo1970] (doi:10.1111/j.1467-9574.1970.tb00104.x) or exact binomial limits "
         "[Clopper1934] (doi:10.1093/biomet/26.4.404)"
     )
 
@@ -253,29 +255,23 @@ class Precision(Estimator, name="precision"):
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         zeros, ones = counts[:, 0], counts[:, 1]
         trials = counts.sum(axis=1)
-        n0, n1 = trials.tolist()
         at_level = (1 - query.confidence) / LIMITS
 
-        def boxes(error: float) -> Floats:
-            # Deciding as the attack says, and the other way round.
-            return clopper_pearson_upper(errors, trials, error / LIMITS)
-
+        # Deciding as the attack says, and the other way round.
         errors = np.array([[ones[0], zeros[1]], [zeros[0], ones[1]]])
+        found = limited([Decisions(each, trials) for each in errors], query.delta)
         guesses = np.stack([zeros, ones])
         low = clopper_pearson_lower(guesses, trials, at_level)
         high = clopper_pearson_upper(guesses, trials, at_level)
         rates = guesses / np.maximum(trials, 1)
         return estimate_from_boxes(
-            boxes,
+            found.regions,
             query,
             epsilon=largest_loss(rates, rates, query.delta),
             epsilon_upper=largest_loss(high, low, query.delta),
-            shares=(0.5, 0.5),
+            shares=found.shares,
             epsilon_upper_of="every event",
-            evidence=Evidence(
-                "clopper-pearson",
-                tuple((k, n0, j, n1, 0.5) for k, j in errors.tolist()),
-            ),
+            evidence=found.evidence,
         )
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:

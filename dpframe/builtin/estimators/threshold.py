@@ -34,6 +34,7 @@ from dpframe.stats.binomial import (
     jeffreys_upper,
 )
 from dpframe.stats.credible import Posterior, credible_epsilon, region_mass
+from dpframe.stats.exact_test import Outcome, exact_region, is_enumerable
 from dpframe.stats.gaussian import gaussian_epsilon, gaussian_mu
 from dpframe.stats.joint import threshold_epsilon
 from dpframe.stats.roots import crossing
@@ -93,6 +94,12 @@ class Decisions(NamedTuple):
     wrong: Ints  # false positives and false negatives
     trials: Ints  # out of how many: on D and on D′
     when: str | None = None  # which scores mean D′, in words, if that was chosen
+
+    @property
+    def outcome(self) -> Outcome:
+        """The counts of the event that says D′."""
+        (false, missed), (n, m) = self.wrong.tolist(), self.trials.tolist()
+        return Outcome(false, n, m - missed, m)
 
     @property
     def rates(self) -> Floats:
@@ -162,10 +169,35 @@ def lower_rates(ways: Sequence[Decisions], error: float, limits: Limits) -> Floa
     return limit(*_counted(ways), error / (2 * len(ways)))
 
 
-def evidence_of(ways: Sequence[Decisions]) -> Evidence:
-    """Return what the upper rates are limits of."""
-    terms = ((*way.wrong.tolist(), *way.trials.tolist()) for way in ways)
-    return Evidence("clopper-pearson", tuple((k, n, j, n1, 1 / len(ways)) for k, j, n, n1 in terms))
+JOINT = "both ways of deciding tested together: either direction may mean D′"
+
+
+class Limited(NamedTuple):
+    """Confidence limits of error rates, and what they rest on."""
+
+    regions: Callable[[float], Floats]  # of (FPR, FNR) at an error
+    shares: tuple[float, ...]  # of the error, for each region
+    evidence: Evidence
+
+
+def limited(ways: Sequence[Decisions], delta: float, *, joint: bool = True) -> Limited:
+    """Limit the error rates of a decision, or of a decision and its reverse.
+
+    Both are tested together, exactly, if the trials are few; see `dpframe.stats.exact_test`.
+    """
+    exact = joint and is_enumerable(*ways[0].trials.tolist())
+    share = 1.0 if exact else 1 / len(ways)
+    rows = [(*way.wrong.tolist(), *way.trials.tolist()) for way in ways]
+    terms = tuple((false, n, missed, m, share) for false, missed, n, m in rows)
+    if exact:
+        either = len(ways) > 1
+        region = exact_region(ways[0].outcome, delta, either_rate=True, either_way=either)
+        return Limited(region, (share,), Evidence("unconditional", terms))
+
+    def alone(error: float) -> Floats:
+        return upper_rates(ways, error, "clopper-pearson")
+
+    return Limited(alone, (share,) * len(ways), Evidence("clopper-pearson", terms))
 
 
 def _counted(ways: Sequence[Decisions]) -> tuple[Ints, Ints]:
@@ -224,8 +256,6 @@ class OneThreshold(Estimator):
 class LimitedThreshold(OneThreshold):
     """An estimator with limits of both error rates, in a direction."""
 
-    limits: Limits = "clopper-pearson"
-    """Exact limits of the error rates, or approximate ones that certify nothing."""
     direction: Direction = "either"
     """Larger scores mean D′ ("up", as attacks should have it), D ("down"), or either."""
 
@@ -252,20 +282,27 @@ class ThresholdLoss(LimitedThreshold, name="threshold"):
     direction "either" the pilot chooses that too; where the threshold is given there is no pilot,
     so both directions are paid for.
 
-    With Clopper-Pearson limits the bound is exact. Jeffreys limits are approximate: they give an
-    interval, and no bound, p-value or verdict.
+    With up to 1,000 trials on each side both rates are tested together, exactly, and the direction
+    "either" costs nothing: that is the bound, and the rest of this is for more trials, or
+    `limits = "clopper-pearson"`. Jeffreys limits are approximate: they give an interval, and no
+    bound, p-value or verdict.
     """
+
+    limits: Literal["joint", "clopper-pearson", "jeffreys"] = "joint"
+    """An exact test of both error rates where it is fast, exact limits of each alone, or
+    approximate limits that certify nothing."""
 
     certifies: ClassVar[bool] = True
     assumption: ClassVar[str] = "independent, identically distributed outputs"
     reference: ClassVar[str] = (
-        "[Kairouz2015, theorem 2.1] (arXiv:1311.0776) with exact binomial limits [Clopper1934] "
-        "(doi:10.1093/biomet/26.4.404) or Jeffreys limits [Brown2001] "
+        "[Kairouz2015, theorem 2.1] (arXiv:1311.0776) with an unconditional exact test "
+        "[Boschloo1970] (doi:10.1111/j.1467-9574.1970.tb00104.x), exact binomial limits "
+        "[Clopper1934] (doi:10.1093/biomet/26.4.404) or Jeffreys limits [Brown2001] "
         "(doi:10.1214/ss/1009213286)"
     )
 
     def certifies_against(self, claim: Claim | None) -> bool:
-        return self.limits == "clopper-pearson"
+        return self.limits != "jeffreys"
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         delta, error = query.delta, 1 - query.confidence
@@ -278,24 +315,27 @@ class ThresholdLoss(LimitedThreshold, name="threshold"):
         epsilon = float(loss(*rates.T).max())
         turned = np.concatenate([rates, rates[:, ::-1]])  # the complement says D
         shown = profile(np.stack([turned[:, 0], 1 - turned[:, 1]], axis=1))
-        upper = float(loss(*lower_rates(ways, error, self.limits).T).max())
-        if self.limits == "jeffreys":
-            lower = float(loss(*upper_rates(ways, error, self.limits).T).max())
+        limits: Limits = "jeffreys" if self.limits == "jeffreys" else "clopper-pearson"
+        upper = float(loss(*lower_rates(ways, error, limits).T).max())
+        if limits == "jeffreys":
+            lower = float(loss(*upper_rates(ways, error, limits).T).max())
             return Estimate(
                 epsilon,
                 interval=(lower, upper),
                 profile=shown,
                 notes=(price(ways), "Jeffreys limits are approximate: an interval, no bound"),
             )
+        found = limited(ways, delta, joint=self.limits == "joint")
+        exact = found.evidence.theorem == "unconditional"
         return estimate_from_boxes(
-            lambda level: upper_rates(ways, level, self.limits),
+            found.regions,
             query,
             epsilon=epsilon,
             epsilon_upper=upper,
             profile=shown,
-            notes=(price(ways),),
-            shares=[1 / len(ways) for _ in ways],
-            evidence=evidence_of(ways),
+            notes=(JOINT if exact and len(ways) > 1 else price(ways),),
+            shares=found.shares,
+            evidence=found.evidence,
         )
 
 
@@ -385,6 +425,9 @@ class GDP(LimitedThreshold, name="gdp"):
         "(doi:10.1214/ss/1009213286)"
     )
 
+    limits: Limits = "clopper-pearson"
+    """Exact limits of the error rates, or approximate ones that certify nothing."""
+
     def certifies_against(self, claim: Claim | None) -> bool:
         return self.limits == "clopper-pearson" and isinstance(claim, GaussianDP)
 
@@ -418,7 +461,7 @@ class GDP(LimitedThreshold, name="gdp"):
             epsilon_upper=high,
             notes=tuple(notes),
             shares=[1 / len(ways) for _ in ways],
-            evidence=evidence_of(ways),
+            evidence=limited(ways, query.delta, joint=False).evidence,
         )
         return found._replace(interval=(low, high))
 

@@ -83,11 +83,13 @@ class Scribe:
             for _ in range(n):
                 started = perf_counter() if time else 0.0
                 try:
-                    alarm.start()
-                    answer = release()
-                    alarm.stop()
+                    try:
+                        alarm.start()
+                        answer = release()
+                    finally:  # in here, because an alarm that rings before the stop is an answer
+                        alarm.stop()
                 except (Exception, SystemExit) as error:
-                    alarm.stop()
+                    alarm.stop()  # it may have rung before
                     if not raises or isinstance(error, (MemoryError, encoding.UnreadableError)):
                         raise
                     answer = self.raised(error)
