@@ -225,6 +225,9 @@ def _witness(cell: CellRecord, number: int) -> Iterator[str]:
         shares += [f"at {key} = {words.setting(v)}" for key, v in found.parameters.items()]
     which = f"Witness {number}" if number else "Witness"
     yield f"{which} against {cell.mechanism.label}: {found.event}, {', '.join(shares)}."
+    for place, outputs in (("in", found.inside), ("outside of", found.outside)):
+        if outputs:
+            yield f"Outputs {place} this event: {'; '.join(outputs)}."
     if number and (told := cell.pair.params.get("description")):
         yield f"It is on the pair: {told}."
 

@@ -83,7 +83,7 @@ def with_finding(cell: CellRecord, number: int) -> CellRecord:
     if number == 1 or cell.search is None:
         return cell
     one = found[number - 2]
-    shown = ("leak", "event", "more_likely", "hits", "trials", "pair_trials")
+    shown = ("leak", "event", "more_likely", "hits", "trials", "pair_trials", "inside", "outside")
     search = cell.search.model_copy(update={name: getattr(one, name) for name in shown})
     changed = {name: getattr(one, name) for name in ("mechanism", "pair", "attack")}
     return cell.model_copy(update={**changed, "search": search})

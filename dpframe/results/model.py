@@ -302,6 +302,11 @@ class FindingRecord(Part):
     """draws per dataset of this pair"""
     p_value: PValue
     """smallest level at which the bets since the previous leak reject the claim"""
+    inside: list[str] = Field(default_factory=list)
+    """some outputs in the event, if the attack has no words for it; empty if they were not kept.
+    Missing in old records"""
+    outside: list[str] = Field(default_factory=list)
+    """some outputs that are not in the event. Missing in old records"""
 
 
 class SearchRecord(Part):
@@ -334,6 +339,11 @@ class SearchRecord(Part):
     findings: list[FindingRecord] = Field(default_factory=list)
     """further leaks, each with another name, in the order of their discovery. Missing in old
     records"""
+    inside: list[str] = Field(default_factory=list)
+    """some outputs in the event, if the attack has no words for it; empty if they were not kept.
+    Missing in old records"""
+    outside: list[str] = Field(default_factory=list)
+    """some outputs that are not in the event. Missing in old records"""
 
 
 class ExcessRecord(Part):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -13,6 +15,7 @@ import numpy as np
 
 from dpframe.claims import Claim
 from dpframe.common.machine import available_cores
+from dpframe.common.text import escape
 from dpframe.common.types import HostArray, Tree
 from dpframe.engine.checkpoint import Saved, Store, stored_counts
 from dpframe.engine.fingerprint import entry_keys
@@ -47,6 +50,28 @@ ENTRIES = 1 << 25
 """Coordinates of the outputs of a dataset that attacks learn from, about: all are in memory."""
 
 MOST_FOR_CUTS = 1 << 16  # draws per dataset that cuts are chosen from, at most
+
+MOST_EXAMINED = 1 << 12  # outputs of each dataset among which examples are looked for
+SHOWN = 3  # examples of outputs in an event, and outside
+MOST_NUMBERS = 6  # of an example
+LONGEST = 80  # characters of an example
+
+Output = tuple[bool, Callable[[], str]]
+
+
+def in_short(values: HostArray, texts: Mapping[float, str] = MappingProxyType({})) -> str:
+    """Write an output of numbers, shape [...]: `(0.31, -1.2, … 12 numbers)`.
+
+    Args:
+        values: the numbers.
+        texts: what some numbers stand for.
+    """
+    flat = np.ravel(values).tolist()
+    shown = [texts.get(value, f"{value:.6g}") for value in flat[:MOST_NUMBERS]]
+    if len(flat) > MOST_NUMBERS:
+        shown.append(f"… {len(flat)} numbers")
+    text = shown[0] if len(flat) == 1 else f"({', '.join(shown)})"
+    return escape(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
 
 
 class Arm(ABC):
@@ -125,6 +150,33 @@ class Arm(ABC):
         side, cut = divmod(number, self.seen.above.shape[1])
         return *self._event(cut, words, is_above=side in (0, 2)), 1 if side < 2 else 0
 
+    def examples(self, number: int, words: Mapping[int, str]) -> tuple[list[str], list[str]]:
+        """Return some outputs in an event of `seen`, and some outside, as short texts.
+
+        They are the first different ones of some draws on D and on D′ in turn.
+
+        Args:
+            number: of the event.
+            words: texts of codes of kinds and values.
+        """
+        side, column = divmod(number, self.seen.above.shape[1])
+        found: tuple[list[str], list[str]] = [], []
+        try:
+            both = self._outputs(column, words)
+        except CellError:  # examples are worth no finding
+            return found
+        for is_above, told in itertools.chain.from_iterable(zip(*both, strict=False)):
+            own = found[is_above != (side in (0, 2))]
+            if len(own) < SHOWN and (text := told()) not in own:
+                own.append(text)
+            if min(map(len, found)) == SHOWN:
+                break
+        return found
+
+    @abstractmethod
+    def _outputs(self, column: int, words: Mapping[int, str]) -> list[list[Output]]:
+        """Return outputs on D and on D′: if they are at or above a cut, and their text."""
+
     @abstractmethod
     def _took_in(self) -> None:
         """Learn again, if it is time to."""
@@ -167,6 +219,25 @@ class TracedArm(Arm):
         self._learned = 0  # chunks that attacks have learned from
         self._work: Learned | None = None
 
+    def _outputs(self, column: int, words: Mapping[int, str]) -> list[list[Output]]:
+        work = self._work
+        assert work is not None
+        place, cut = self._place(column)
+        edges = np.ravel(work.own_layouts[place])
+        attack = self.the_pass.scorers[place].attacks[0]
+        state = jax.tree.map(lambda leaf: leaf[0, 0], work.states[place])
+        found: list[list[Output]] = []
+        # A chunk has an address, so it is drawn again and nothing was kept.
+        with address.precision_of(self.run):
+            for outputs in work.drawn(range(self.drawn - 1, self.drawn)):
+                part = outputs[:MOST_EXAMINED]
+                scores = compiled_scores(attack, state, part, work.dtype, MOST_EXAMINED)
+                above = scores >= edges[cut] if len(edges) else scores
+                found.append(
+                    [(bool(a), partial(in_short, o)) for a, o in zip(above, part, strict=True)]
+                )
+        return found
+
     def first(self) -> int:
         rows = self.the_pass.rows
         return 3 * rows * max(1, int(min(WARM_UP, SHARE * self.the_pass.trials)) // (3 * rows))
@@ -199,11 +270,16 @@ class TracedArm(Arm):
         self, column: int, words: Mapping[int, str], *, is_above: bool
     ) -> tuple[int, str | None, str]:
         assert self._work is not None
-        layouts = [np.atleast_1d(layout) for layout in self._work.own_layouts]
-        place, cut = attack_at([max(1, layout.size) for layout in layouts], column)
-        edge = float(layouts[place][cut]) if layouts[place].size else 0.0
+        place, cut = self._place(column)
+        edges = np.ravel(self._work.own_layouts[place])
+        edge = float(edges[cut]) if len(edges) else 0.0
         gives = self.the_pass.scorers[place].attacks[0].gives
         return place, None, in_words(gives, edge, is_above=is_above)
+
+    def _place(self, column: int) -> tuple[int, int]:
+        """Return the attack of a column, and the cut."""
+        assert self._work is not None
+        return attack_at([max(1, np.size(own)) for own in self._work.own_layouts], column)
 
     def _learn(self, chunks: int) -> None:
         """Let attacks learn from the first chunks, place cuts by the next, and count the rest."""
@@ -325,7 +401,7 @@ class Learned(DeviceWork):
                 _CORES.release()
         return super().draw_and_count(index, segment)
 
-    def _drawn(self, chunks: range) -> tuple[HostArray, HostArray]:
+    def drawn(self, chunks: range) -> tuple[HostArray, HostArray]:
         """Return the outputs of some chunks on D and on D′, as attacks see them; drawn once."""
         if chunks not in self._at_hand:
             both = self.draws.of_chunks(EVAL, 0, [(0, chunks), (1, chunks)])
@@ -339,13 +415,13 @@ class Learned(DeviceWork):
         if attack.has_fit():
             target = Target(the_pass.mechanisms[0], the_pass.pair, the_pass.shape.dims)
             key = address.base_key(the_pass.stream.of(LEARNER), self.prng)
-            train = self._drawn(first) if learns(attack) else self.draws.nothing()
+            train = self.drawn(first) if learns(attack) else self.draws.nothing()
             state = fitted(attack, key, target, train)
         if not statistic.needs_pilot():
             return state, ()
         size = min(1024, the_pass.rows * len(then))
         pilot = [
             compiled_scores(attack, state, part, self.dtype, size, size)
-            for part in self._drawn(then)
+            for part in self.drawn(then)
         ]
         return state, arrays("bind", guarded("bind", lambda: statistic.bind(*pilot)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from dpframe.engine.checkpoint import Saved, Store
 from dpframe.interfaces.attack import Answers
 from dpframe.interfaces.pair import Pair
 from dpframe.sampling.address import Stream
-from dpframe.search.arms import Arm
+from dpframe.search.arms import MOST_EXAMINED, Arm, Output, in_short
 from dpframe.search.black_box_draws import BlackBoxDraws
 from dpframe.search.events import AnswerEvents
 from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, farthest
@@ -177,9 +178,30 @@ class BlackBoxArm(Arm):
     ) -> tuple[int, str | None, str]:
         return self._events.event(column, is_above=is_above, words=words)
 
+    def _outputs(self, column: int, words: Mapping[int, str]) -> list[list[Output]]:
+        if self._kept is None:
+            return [[], []]
+        part = [rows[-MOST_EXAMINED:, : self._width] for rows in self._kept]
+        above = [self._events.at_or_above(column, rows) for rows in part]
+        return [
+            [(bool(a), partial(_text, row, words)) for a, row in zip(own, rows, strict=True)]
+            for own, rows in zip(above, part, strict=True)
+        ]
+
     def conclude(self) -> None:
         """Check the answers once more; raises WorthlessError."""
         self._draws.conclude()
+
+
+def _text(row: HostArray, words: Mapping[int, str]) -> str:
+    """Write one answer, shape [3 + width]."""
+    answer = Answers(row[None])
+    code = answer.kinds if answer.raised[0] else answer.values
+    if (known := words.get(int(code[0]))) is not None:
+        return in_short(np.zeros(1), {0.0: known})
+    # A text in an answer is marked by half of its code.
+    texts = {float(code >> 32): text for code, text in words.items()}
+    return in_short(answer.numbers[0][~answer.absent[0]], texts)
 
 
 # Attacks take some time to learn however few the answers are, and a fast box gives thousands of

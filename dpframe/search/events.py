@@ -212,6 +212,14 @@ class AnswerEvents:
         told = None if found is None else " ".join(str(found).split())
         return place, told, in_words(attack.gives, edge, is_above=is_above)
 
+    def at_or_above(self, column: int, rows: HostArray) -> HostArray:
+        """Return True for the answers whose scores are at or above a cut, shape [n]."""
+        place, cut = attack_at([len(one.cuts) for one in self.learned], column)
+        _, attack, state, cuts = self.learned[place]
+        with precision_of(self.run):
+            scores = self._scores(attack, state, self._looked(attack, rows))
+        return np.asarray(scores.astype(float) >= cuts[cut])
+
     def _learned(
         self, place: int, choice: Choice[Attack], rows: tuple[HostArray, HostArray]
     ) -> LearnedAttack:

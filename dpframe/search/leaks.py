@@ -31,6 +31,8 @@ class Leak(NamedTuple):
     more_likely: int  # dataset under which it is the more likely
     hits: tuple[int, int]  # on D, on D′
     loss: float  # that the counts show
+    number: int  # of the event, among those of the pair
+    is_told: bool  # True if the attack has words for the event
 
 
 def leak_of(
@@ -56,7 +58,8 @@ def leak_of(
     place, told, scores, side = arm.event(number, words)
     (multiplied, other) = events(*arm.seen)[number]
     hits = (int(multiplied), int(other)) if side else (int(other), int(multiplied))
-    return Leak(place, told or f"{attacks[place].label} {scores}", side, hits, loss)
+    event = told or f"{attacks[place].label} {scores}"
+    return Leak(place, event, side, hits, loss, number, told is not None)
 
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|“[^”]*”")

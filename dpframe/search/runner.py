@@ -206,6 +206,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         parameters={key: json.loads(value) for key, value in arm.setting},
         ignored=list(map(text, cell.search.ignore)),
         findings=[_listed(search, one) for one in search.outcomes[1:]],
+        **search.examples(arm, leak),
     )
     trials, resolution = (search.drawn, search.drawn), search.settings.resolution_of(cell)
     query = Query(trials, cell.delta, 1 - error, arm.claim, resolution)
@@ -262,6 +263,7 @@ def _listed(search: SearchRun, outcome: Outcome) -> FindingRecord:
         trials=[arm.seen.trials, arm.seen.trials],
         pair_trials=arm.trials,
         p_value=max(math.exp(-outcome.wealth.best), SMALLEST),
+        **search.examples(arm, leak),
     )
 
 

@@ -13,6 +13,7 @@ from scipy.special import bdtrc
 
 import dpframe
 from dpframe import Neighbourhood, Values
+from dpframe.report.files.formats import report_as
 from dpframe.report.terminal.render import render
 from dpframe.search.leaks import most_telling
 from dpframe.search.search import SearchRun
@@ -84,6 +85,25 @@ def test_reports_say_if_all_pairs_together_refute_a_claim(monkeypatch: pytest.Mo
     render(record, Console(file=file, width=200))
     assert f"✗ {told.partition(';')[0]}" in file.getvalue()  # in the table
     assert told in file.getvalue()
+
+
+def test_a_witness_without_words_shows_outputs_in_its_event_and_outside() -> None:
+    half = [{"use": "laplace-half-scale", "params": {"epsilon": 1.0, "sensitivity": 1.0}}]
+    audit = {**NULL["audit"], "trials": 40_000, "confidence": 0.999}
+    record = dpframe.audit({**NULL, "audit": audit, "mechanism": half}, plugins=[Shifted])
+    (cell,) = record.cells
+    found = cell.search
+    assert found is not None
+    name, _, rest = found.event.partition(" scores ")
+    assert name == "projection"
+    edge = float(rest.split()[-1] if rest.startswith("less") else rest.split()[0])
+    (d0,), (d1,) = cell.pair.params["d0"], cell.pair.params["d1"]
+    for outputs, is_inside in ((found.inside, True), (found.outside, False)):
+        assert len(set(outputs)) == 3
+        for output in map(float, outputs):
+            above = (output - (d0 + d1) / 2) / (d1 - d0) >= edge
+            assert (above != rest.startswith("less")) == is_inside, (output, found.event)
+    assert f"Outputs in this event: {'; '.join(found.inside)}." in report_as(".html", record)
 
 
 @pytest.mark.slow
