@@ -154,7 +154,13 @@ def judged(
     """
     claim, more = claim_of(engine, epsilon, delta)
     found = dpframe.score_one_run(
-        scores, members, delta=delta, confidence=confidence, claim=claim, estimators=estimators
+        scores,
+        members,
+        delta=delta,
+        confidence=confidence,
+        claim=claim,
+        estimators=estimators,
+        lower_is_member=False,  # larger scores mean members, by definition
     )
     found["scores"]["name"] = f"run {described['run']}, {described['kind']}, {described['score']}"
     if nan := int(found["scores"]["nan"]):
