@@ -153,7 +153,7 @@ def test_json_schema():
     assert schema["required"] == ["epsilon"]
     assert schema["additionalProperties"] is False
     assert schema["properties"]["count"]["maximum"] == 9
-    assert schema["properties"]["count"]["description"] == "How many."
+    assert schema["properties"]["count"]["description"] == "The number."
 
 
 def test_annotations_may_name_what_only_a_function_knows():
@@ -235,8 +235,8 @@ def test_inherited_parameters_keep_their_meaning_and_their_bounds():
     rows = {row.name: row for row in parameters(Wide)}
     assert list(rows) == ["epsilon", "scale", "mode", "count"]
     assert (rows["epsilon"].meaning, rows["epsilon"].bounds) == ("The claim.", "> 0")
-    assert rows["scale"].meaning == "How wide; default: the pair's distance."
-    assert (rows["mode"].default, rows["count"].meaning) == ('"b"', "How often.")
+    assert rows["scale"].meaning == "The width; default: the pair's distance."
+    assert (rows["mode"].default, rows["count"].meaning) == ('"b"', "The number of times.")
     assert json_schema(Wide)["properties"]["epsilon"]["description"] == "The claim."
 
 

@@ -65,7 +65,15 @@ def test_it_imports_nothing_private() -> None:
             else []
         )
     }
-    assert modules <= {"cloudpickle", "concurrent.futures", "dpframe", "jax", "math", "typing"}
+    assert modules <= {
+        "cloudpickle",
+        "concurrent.futures",
+        "dpframe",
+        "dpframe.plugins",
+        "jax",
+        "math",
+        "typing",
+    }
 
 
 def test_it_is_found_with_its_provenance(installed: Path) -> None:

@@ -332,7 +332,7 @@ def show(
         typer.Option("--next", help="Print the spec table that searches for further leaks."),
     ] = False,
 ) -> None:
-    """Print the report of a stored run, or the output of `dpframe score --json`."""
+    """Print the report of a stored run, or of scores made elsewhere."""
     from dpframe.results.store import answer_at, dumps, read
 
     if (answer := answer_at(record)) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,6 +43,16 @@ class ScoreRecord(dict[str, Any]):
 
     def __repr__(self) -> str:
         return escape(f"<scores made elsewhere: {'; '.join(headline(self))}>")
+
+    def __str__(self) -> str:
+        """Return what `dpframe score` prints."""
+        from rich.console import Console
+
+        from dpframe.report.terminal.scores import render_scores
+
+        out = io.StringIO()
+        render_scores(self, Console(file=out, width=100))
+        return out.getvalue().rstrip()
 
     def _repr_html_(self) -> str:
         from dpframe.report.files.scores import fragment

@@ -137,7 +137,7 @@ def test_a_shape_is_traced_once(kept: Path) -> None:
         traced.append(1)
         return (3,)
 
-    def shape(rows: int = 3, function: Any = programs.sampled) -> tuple[int, ...]:
+    def shape(rows: int = 3, function: Any = programs.count_outputs) -> tuple[int, ...]:
         ingredients.forget()
         return executables.remembered(function, (OUTPUTS,), {"rows": rows}, find)
 

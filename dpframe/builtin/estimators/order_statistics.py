@@ -235,17 +235,15 @@ class Precision(Estimator, name="precision"):
 
     With r and r′ the rates at which the attack decides D′ on D and on D′, the point value is the
     largest |ln(Pr[D | guess] / Pr[D′ | guess])|, that is of |ln(r/r′)| and |ln((1−r)/(1−r′))|; it
-    is inf when a guess occurs on one side only. With up to 1,000 trials on each side the bound
-    comes from one exact test of both rates, guesses and directions; beyond, from four one-sided
-    Clopper-Pearson limits, each at a quarter of the error. With δ > 0 the ratios are (r − δ)/r′ and
-    their like.
+    is inf when a guess occurs on one side only. The bound comes from four one-sided
+    Clopper-Pearson limits, each at a quarter of the error, so it holds for both guesses and both
+    directions at once. With δ > 0 the ratios are (r − δ)/r′ and their like.
     """
 
     certifies: ClassVar[bool] = True
     assumption: ClassVar[str] = "independent, identically distributed outputs"
     reference: ClassVar[str] = (
-        "[Habernal2022, section 4] (arXiv:2202.12138) for the point value; an unconditional exact "
-        "test [Boschloo1970] (doi:10.1111/j.1467-9574.1970.tb00104.x) or exact binomial limits "
+        "[Habernal2022, section 4] (arXiv:2202.12138) for the point value; exact binomial limits "
         "[Clopper1934] (doi:10.1093/biomet/26.4.404)"
     )
 
@@ -259,7 +257,7 @@ class Precision(Estimator, name="precision"):
 
         # Deciding as the attack says, and the other way round.
         errors = np.array([[ones[0], zeros[1]], [zeros[0], ones[1]]])
-        found = limited([Decisions(each, trials) for each in errors], query.delta)
+        found = limited([Decisions(each, trials) for each in errors], query.delta, joint=False)
         guesses = np.stack([zeros, ones])
         low = clopper_pearson_lower(guesses, trials, at_level)
         high = clopper_pearson_upper(guesses, trials, at_level)

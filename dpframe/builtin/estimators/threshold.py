@@ -282,15 +282,15 @@ class ThresholdLoss(LimitedThreshold, name="threshold"):
     direction "either" the pilot chooses that too; where the threshold is given there is no pilot,
     so both directions are paid for.
 
-    With up to 1,000 trials on each side both rates are tested together, exactly, and the direction
-    "either" costs nothing: that is the bound, and the rest of this is for more trials, or
-    `limits = "clopper-pearson"`. Jeffreys limits are approximate: they give an interval, and no
-    bound, p-value or verdict.
+    With Clopper-Pearson limits the bound is exact. With `limits = "joint"` and up to 1,000 trials
+    on each side both rates are tested together, exactly: bounds are larger, and the direction
+    "either" costs nothing. Jeffreys limits are approximate: they give an interval, and no bound,
+    p-value or verdict.
     """
 
-    limits: Literal["joint", "clopper-pearson", "jeffreys"] = "joint"
-    """An exact test of both error rates where it is fast, exact limits of each alone, or
-    approximate limits that certify nothing."""
+    limits: Literal["clopper-pearson", "joint", "jeffreys"] = "clopper-pearson"
+    """Exact limits of each error rate, an exact test of both up to 1,000 trials, or approximate
+    limits that certify nothing."""
 
     certifies: ClassVar[bool] = True
     assumption: ClassVar[str] = "independent, identically distributed outputs"

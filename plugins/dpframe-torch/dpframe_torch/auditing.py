@@ -12,7 +12,8 @@ from typing import Any
 import numpy.typing as npt
 from dp_accounting import dp_event
 
-import dpframe
+from dpframe import plot, score_one_run
+from dpframe.plugins import AccountedDP, ApproxDP, DpframeError
 from dpframe_torch.records import CanaryError
 
 RECORD = "record.json"
@@ -27,6 +28,10 @@ class Audit(dict[str, Any]):
     `print` shows the report, a notebook shows it with the picture, and `dpframe show FOLDER`,
     `dpframe report FOLDER` and `dpframe plot FOLDER` read the file that the audit wrote.
     """
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__(answer)
+        self._answer = answer
 
     @property
     def epsilon_lower(self) -> float:
@@ -54,7 +59,7 @@ class Audit(dict[str, Any]):
 
     def picture(self) -> Any:
         """Return the figure, which needs matplotlib: the ROC of these scores beside the claim."""
-        return dpframe.plot(dict(self))
+        return plot(dict(self))
 
     def save(self, folder: Path) -> None:
         """Write the record, and the picture if matplotlib is installed."""
@@ -63,26 +68,24 @@ class Audit(dict[str, Any]):
         (folder / RECORD).write_text(text + "\n", encoding="utf-8")
         try:
             picture = self.picture()
-        except dpframe.DpframeError:  # no matplotlib
+        except DpframeError:  # no matplotlib
             return
         picture.savefig(folder / PICTURE)
 
     def __str__(self) -> str:
-        from rich.console import Console
-
-        from dpframe.report.terminal.scores import render_scores
-
-        console = Console(file=io.StringIO(), width=100)
-        render_scores(dict(self), console)
-        return str(console.file.getvalue()).rstrip()  # type: ignore[attr-defined]
+        return str(self._answer)
 
     def __repr__(self) -> str:
         return f"Audit(verdict={self.verdict!r}, epsilon_lower={self.epsilon_lower:.3g})"
 
     def _repr_html_(self) -> str:
-        from dpframe.report.files import scores
-
-        return f"{scores.fragment(self)}{scores.figure(self)}"
+        shown: str = self._answer._repr_html_()
+        try:
+            picture, drawn = self.picture(), io.StringIO()
+        except DpframeError:  # no matplotlib
+            return shown
+        picture.savefig(drawn, format="svg")
+        return f"{shown}{drawn.getvalue()}"
 
 
 def claim_of(engine: Any, epsilon: float | None, delta: float) -> tuple[Any, list[str]]:
@@ -112,7 +115,7 @@ def claim_of(engine: Any, epsilon: float | None, delta: float) -> tuple[Any, lis
                 for noise, rate, steps in history
             ]
         )
-        claim = dpframe.AccountedDP(event, discretization=DISCRETIZATION)
+        claim = AccountedDP(event, discretization=DISCRETIZATION)
         counted = claim.epsilon_at(delta)
         if epsilon is not None and epsilon < ROUNDING * counted:
             return claim, [
@@ -124,7 +127,7 @@ def claim_of(engine: Any, epsilon: float | None, delta: float) -> tuple[Any, lis
         if epsilon is None and not history:
             return None, []
         return None, ["the claim is ε = ∞, which nothing can refute; only the bound is shown"]
-    return dpframe.ApproxDP(float(epsilon), delta), []
+    return ApproxDP(float(epsilon), delta), []
 
 
 def judged(
@@ -153,7 +156,7 @@ def judged(
         described: the run, for the record.
     """
     claim, more = claim_of(engine, epsilon, delta)
-    found = dpframe.score_one_run(
+    found = score_one_run(
         scores,
         members,
         delta=delta,
@@ -165,7 +168,8 @@ def judged(
     found["scores"]["name"] = f"run {described['run']}, {described['kind']}, {described['score']}"
     if nan := int(found["scores"]["nan"]):
         more.append(f"{nan} scores are NaN and count as the smallest: the model may have diverged")
-    return Audit({**found, "warnings": [*warnings, *more], "training": described})
+    found |= {"warnings": [*warnings, *more], "training": described}
+    return Audit(found)
 
 
 def _strict(value: Any) -> Any:

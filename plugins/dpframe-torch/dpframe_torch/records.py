@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from dpframe import DpframeError
+from dpframe.plugins import DpframeError
 
 
 class CanaryError(DpframeError):
