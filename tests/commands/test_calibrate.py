@@ -172,11 +172,11 @@ def test_the_page(planted: dict[str, Any]) -> None:
 
 def test_what_hides_from_repeats_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of two boxes at twice its error: no repeat need show it, and the corner does."""
-    from dpframe.builtin.estimators import order_statistics as precision
+    from dpframe.builtin.estimators import threshold as limits
 
-    exact = precision.clopper_pearson_upper
+    exact = limits.clopper_pearson_upper
     monkeypatch.setattr(
-        precision, "clopper_pearson_upper", lambda k, n, error: exact(k, n, 1.9 * error)
+        limits, "clopper_pearson_upper", lambda k, n, error: exact(k, n, 1.9 * error)
     )
     found = dpframe.calibrate(spec(), repeats=20, plugins=KNOWN)
     assert [row["promise"] for row in found["rows"]] == ["kept"]
