@@ -102,8 +102,9 @@ class Estimate(NamedTuple):
     """The error spent on each event, in an order independent of counts; empty if limits hold for
     all events at once. `dpframe calibrate` tests each share by itself."""
     profile_lower: tuple[tuple[float, float], ...] = ()
-    """Certified points (ε, δ), by ascending ε: lower bounds of δ(ε), valid for all ε together and
-    with `epsilon_lower`. `estimate_from_boxes` makes them of the same boxes."""
+    """Certified points (ε, δ), by ascending ε: lower bounds of δ(ε), valid for all ε together.
+    `estimate_from_boxes` makes them of the boxes of the bound, so they hold together with it;
+    those of an anytime estimator hold at the same confidence by themselves."""
     wealth: tuple[tuple[int, float], ...] = ()
     """Points (draws on each side, ln of the wealth against the claim), if `anytime`."""
     evidence: Evidence | None = None

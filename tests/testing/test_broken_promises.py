@@ -358,7 +358,7 @@ def test_an_attack_on_indices_is_tried_on_indices() -> None:
 
 def test_a_broken_promise_names_the_options_for_other_data() -> None:
     options = r"--set mechanism.use=… --set pair.use=…"
-    with pytest.raises(NotKeptError, match=f"larger scores must mean D′.*{options}"):
+    with pytest.raises(NotKeptError, match=f"(?s)larger scores must mean D′.*{options}"):
         check_attack(OfIndices(sign=-1.0))
     with pytest.raises(NotKeptError) as raised:
         check_attack(Reversed(), Laplace(epsilon=8.0), ZerosOnes(dim=2))
