@@ -245,7 +245,10 @@ class LookSizes:
     def __init__(self, store: Store, stream: Stream, key: str) -> None:
         self._store, self._stream, self._key = store, stream, key
         kept = store.load(stream, key)
-        self._sizes: list[int] = [] if kept is None else list(kept.leaves)
+        # A file may hold anything: only what `next` gives is taken from it.
+        usual = (0, *(1 << power for power in range(LOOK.bit_length())))
+        known = kept is not None and all(type(one) is int and one in usual for one in kept.leaves)
+        self._sizes: list[int] = list(kept.leaves) if kept is not None and known else []
         self._taken = 0
         self.last = 0
         """Answers per dataset that a pair had after the last look; 0 if the box is too slow."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import threading
 import time
 import zlib
@@ -160,6 +161,9 @@ FILE_BYTES = 1 << 26  # bytes of answers that one search keeps on disk; later on
 
 SCHEMA = 1
 
+MOST_BYTES = 1 << 28  # of the answers of a round, as they are read; more are drawn again
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+
 
 class KeptRound(NamedTuple):
     """Answers of consecutive chunks of a pair, with the worker's remarks on them."""
@@ -186,10 +190,20 @@ class AnswerFile:
         if file is not None:
             self._read(file)
 
-    def load(self, first: int, stop: int) -> KeptRound | None:
-        """Return the answers of some chunks, if they are kept as one round."""
+    def load(self, first: int, stop: int, rows: int) -> KeptRound | None:
+        """Return the answers of some chunks, if they are kept as one round.
+
+        Args:
+            first: number of the first chunk.
+            stop: number of the chunk after the last.
+            rows: answers that they have, for each dataset.
+        """
         line = self._lines.get((first, stop))
-        return None if line is None else _parsed(line)
+        # A file may hold anything, and what cannot be such a round is drawn again.
+        try:
+            return None if line is None else _parsed(line, rows)
+        except (*UNREADABLE, OverflowError, zlib.error):
+            return None
 
     def save(self, first: int, stop: int, found: KeptRound, words: Mapping[int, str]) -> None:
         """Keep the answers of some chunks, if there is room.
@@ -224,8 +238,11 @@ class AnswerFile:
             content, _, told = line.rpartition("\t")
             if told != f"{digest(content, 16)}\n":
                 break
-            first, stop = json.loads(content)["chunks"]
-            self._lines[first, stop] = line
+            try:
+                first, stop = json.loads(content)["chunks"]
+                self._lines[first, stop] = line
+            except UNREADABLE:
+                break
             whole += len(line)
         self._room[0] -= whole
         if whole < len(text):
@@ -275,15 +292,30 @@ def _line(first: int, stop: int, found: KeptRound) -> str:
     return f"{text}\t{digest(text, 16)}\n"
 
 
-def _parsed(line: str) -> KeptRound:
+def _parsed(line: str, rows: int) -> KeptRound:
+    """Read a line; raises an error if it cannot be a round of so many answers."""
     found: dict[str, Any] = json.loads(line.rpartition("\t")[0])
-    raw = np.frombuffer(zlib.decompress(base64.b64decode(found["answers"])), "<u8")
-    n, m = found["rows"]
-    both = raw.astype(np.uint64).reshape(n + m, -1)
+    data = base64.b64decode(found["answers"], validate=True)
+    inflating = zlib.decompressobj()
+    raw = np.frombuffer(inflating.decompress(data, MOST_BYTES), "<u8")
+    both = raw.astype(np.uint64).reshape(2 * rows, -1)
     natives = {shape if shape is None else tuple(shape) for shape in found["natives"]}
     words = {int(code): text for code, text in found["words"].items()}
     paces = tuple(found.get("paces", ((), ())))
-    return KeptRound((both[:n], both[n:]), natives, found["one"], words, paces)
+    sizes = [size for shape in natives if shape is not None for size in shape]
+    right = (
+        inflating.eof
+        and found["rows"] == [rows, rows]
+        and both.shape[1] >= BEFORE
+        and type(found["one"]) is bool
+        and all(type(size) is int and size >= 0 for size in sizes)
+        and all(0 <= code < 1 << 64 and type(text) is str for code, text in words.items())
+        and len(paces) == 2
+        and all(type(pace) is float and 0 <= pace < math.inf for told in paces for pace in told)
+    )
+    if not right:
+        raise ValueError("no round of answers")
+    return KeptRound((both[:rows], both[rows:]), natives, found["one"], words, paces)
 
 
 HANDOVER = 0.1  # seconds for handing a box over to a free worker; more than that is waiting
@@ -341,7 +373,7 @@ class BlackBoxDraws:
         Args:
             stop: number of the chunk after the last one.
         """
-        kept = self.kept.load(0, stop)
+        kept = self.kept.load(0, stop, self.sizes.draws(0, stop))
         if kept is not None:
             self.asking = self.asking._replace(one=kept.one)
         try:
@@ -361,7 +393,7 @@ class BlackBoxDraws:
             SampleError: the box failed to answer.
             WorthlessError: the answers cannot be independent.
         """
-        kept = self.kept.load(first, stop)
+        kept = self.kept.load(first, stop, self.sizes.draws(first, stop))
         if kept is not None and kept.one == self.asking.one:
             return self._take_kept(kept, first, stop)
         before = [len(told) for told in self.paces]

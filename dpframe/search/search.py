@@ -503,8 +503,10 @@ class UsedTime:
         self._store, self._stream, self._key = store, stream, key
         self._clock, self._limit = clock, limit
         kept = None if limit is None else store.load(stream, key)
-        self._until = 0 if kept is None else kept.done[0]  # draws of the last try to be repeated
-        self._seconds = 0.0 if kept is None else float(kept.leaves[0])
+        self._until, self._seconds = 0, 0.0  # draws of the last try to be repeated, and its seconds
+        match None if kept is None else kept.leaves:  # a file may hold anything
+            case [float(seconds)] if 0 <= seconds < math.inf:
+                self._until, self._seconds = kept.done[0], seconds
 
     def note(self, drawn: int) -> None:
         """Note the progress of the search.

@@ -420,3 +420,24 @@ def test_a_pass_that_failed_stays_failed() -> None:
     assert not seen.passes()
     with pytest.raises(WorthlessError):
         seen.conclude()
+
+
+def test_looks_at_rows_share_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that come one by one are looked at twelve times: together the looks have one error."""
+    levels = []
+
+    class Chance(float):
+        def __lt__(self, level: float) -> bool:
+            levels.extend([level] * (level < 0))
+            return False
+
+    monkeypatch.setattr(independence, "_within", lambda side: [Chance(0.0)])
+    seen, rng = Independence(rows=1, lanes=1), np.random.default_rng(1)
+    for chunk in range(independence.ROWS):
+        for dataset in (0, 1):
+            seen.see(0, dataset, chunk, rng.random((1, 1)), counted=True)
+        assert seen.passes()
+    seen.conclude()
+    assert len(levels) > 8
+    spent = np.exp(levels).sum() / (independence.ERROR / 3 / independence.TESTS)
+    assert 0.5 < spent <= 1.0

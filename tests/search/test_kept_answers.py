@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import math
+import random
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +16,14 @@ from support.tiers import mostly_slow
 
 from dpframe import HostMechanism, PureDP
 from dpframe.commands.audit import load, make_plan
-from dpframe.engine.checkpoint import Store
+from dpframe.engine.checkpoint import Saved, Store
 from dpframe.engine.run import run
-from dpframe.search.black_box_draws import AnswerFile, AnswerFiles, KeptRound
+from dpframe.sampling.address import Stream, digest
+from dpframe.search.black_box_arms import LookSizes
+from dpframe.search.black_box_draws import AnswerFile, AnswerFiles, KeptRound, _line
+from dpframe.search.search import UsedTime
 from dpframe.workers.in_process import Here
+from dpframe.workers.scheduling import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,12 +147,98 @@ def test_a_file_gives_what_it_got_as_far_as_there_is_room(tmp_path: Path) -> Non
     for number, one in enumerate(rounds(8)):
         kept.save(number, number + 1, one, {1: "number", 10: "other", 3: "unknown"})
     again = AnswerFile(file, [300])
-    first = again.load(0, 1)
+    first = again.load(0, 1, 8)
     assert first is not None
     assert (first.natives, first.one, first.words) == ({None, (2,)}, False, {1: "number"})
     assert first.paces == ([1e-3], [2e-3, 0.5])
     assert first.sides[0].dtype == np.uint64
     assert first.sides[1].tolist() == [[2, 2, 2, 2]] * 8
-    assert again.load(0, 2) is None
-    assert [again.load(n, n + 1) is not None for n in range(4)] == [True, True, False, False]
-    assert AnswerFiles(None).of(None, None).load(0, 1) is None  # type: ignore[arg-type]
+    assert again.load(0, 2, 16) is None
+    assert [again.load(n, n + 1, 8) is not None for n in range(4)] == [True, True, False, False]
+    assert AnswerFiles(None).of(None, None).load(0, 1, 8) is None  # type: ignore[arg-type]
+
+
+FIELDS = ("chunks", "rows", "natives", "one", "words", "paces", "answers")
+
+
+def strange(choice: random.Random, depth: int = 0) -> Any:
+    """Any JSON value: of a wrong type, empty, huge, nested or nearly right."""
+    if depth > 3 or choice.random() < 0.7:
+        of = [None, True, -1, 0, 8, 2**64, 10**30, 1e999, -0.5, math.nan, "", "8", "!", "AAAA", "é"]
+        return choice.choice(of)
+    inner = [strange(choice, depth + 1) for _ in range(choice.randrange(4))]
+    return inner if choice.random() < 0.6 else {str(one): one for one in inner}
+
+
+def signed(content: Any) -> str:
+    text = json.dumps(content)
+    return f"{text}\t{digest(text, 16)}\n"
+
+
+def forgeries(number: int) -> Iterator[str]:
+    """Lines with right digests whose content an attacker chose."""
+    choice = random.Random(7)
+    (one, *_) = rounds(8)
+    true = json.loads(_line(0, 1, one).rpartition("\t")[0])
+    short, bomb = (
+        base64.b64encode(data).decode() for data in (b"x", zlib.compress(bytes(1 << 20)))
+    )
+    wide = {**true, "answers": base64.b64encode(zlib.compress(bytes(8 * 16 * 2))).decode()}
+    yield from map(signed, (wide, {**true, "answers": short}, {**true, "answers": bomb}, [], 7))
+    yield signed([]).replace("[]", "[" * 5_000 + "]" * 5_000)
+    for _ in range(number):
+        wrong = {**true, choice.choice(FIELDS): strange(choice)}
+        if choice.random() < 0.2:
+            wrong.pop(choice.choice(FIELDS))
+        yield signed(wrong if choice.random() < 0.95 else strange(choice))
+
+
+def test_forged_answers_are_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a right digest too: no error, and nothing that is not a round of so many answers."""
+    monkeypatch.setattr("dpframe.search.black_box_draws.MOST_BYTES", 1 << 16)
+    file = tmp_path / "a.answers"
+    taken = 0
+    for line in forgeries(300):
+        file.write_text(line, encoding="utf-8")
+        found = AnswerFile(file, [1 << 20]).load(0, 1, 8)
+        if found is None:
+            continue
+        taken += 1
+        assert [side.shape for side in found.sides] == [(8, 4)] * 2
+        assert all(0 <= pace < math.inf for told in found.paces for pace in told)
+        assert all(isinstance(text, str) for text in found.words.values())
+    assert 0 < taken < 100  # a changed field may be right by chance, such as an empty list
+
+
+def test_a_search_ends_the_same_beside_forged_files(
+    whole: tuple[CellRecord, int], tmp_path: Path
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        searched("seeded", Store(tmp_path), 1_200)
+    lines = list(forgeries(100))
+    for number, file in enumerate(sorted(tmp_path.glob("*.answers"))):
+        file.write_text(lines[number % len(lines)], encoding="utf-8")
+    for number, file in enumerate(sorted(tmp_path.glob("*.json"))):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        for entry in content["entries"].values():
+            entry[1] = [None, ["a"], [-1, 3], [2**70], [math.nan], [1e999]][number % 6]
+        content["digest"] = digest(content["entries"], 16)
+        file.write_text(json.dumps(content), encoding="utf-8")
+    assert shown(searched("seeded", Store(tmp_path))[0]) == shown(whole[0])
+
+
+@pytest.mark.parametrize("leaves", [["a"], [-1], [3], [True], [2**70], [[8]], [8.0], None, [8, 5]])
+def test_forged_sizes_of_looks_are_chosen_again(leaves: Any) -> None:
+    store, stream = Store(), Stream(0, "a" * 8, 0, "eval")
+    store.save(stream, "looks", Saved((1, 1), leaves or []))
+    assert LookSizes(store, stream, "looks").next(True, 100) == LookSizes(
+        Store(), stream, "looks"
+    ).next(True, 100)
+
+
+@pytest.mark.parametrize("leaves", [["a"], [-1.0], [math.nan], [math.inf], [], [2**70], [[8.0]]])
+def test_forged_seconds_of_a_search_are_not_taken(leaves: Any) -> None:
+    store, stream, clock = Store(), Stream(0, "a" * 8, 0, "eval"), Clock(60.0)
+    store.save(stream, "time", Saved((5, 5), leaves))
+    UsedTime(store, stream, "time", clock, 60.0).note(0)
+    assert clock.left() == pytest.approx(60.0, abs=1.0)

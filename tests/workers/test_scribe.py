@@ -17,6 +17,7 @@ from dpframe.workers.program.answer_encoding import UnreadableError
 from dpframe.workers.program.mechanism_sampler import ArrayScribe as Scribe
 from dpframe.workers.program.mechanism_sampler import _only
 from dpframe.workers.program.scribe import Asked
+from dpframe.workers.program.timing import Limit
 
 NAN, INF = math.nan, math.inf
 
@@ -265,3 +266,30 @@ def test_a_release_that_takes_too_long_is_an_exception(monkeypatch):
         scribe.ask(partial(box.release, rng(), ""), 8, raises=False, time=False, limit=0.01)
     assert signal.getsignal(signal.SIGALRM) == before
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
+
+
+@pytest.mark.parametrize("raised", [True, False])
+def test_an_alarm_that_rings_after_the_release_is_an_answer(monkeypatch, raised):
+    """Also one that rings after the release has raised, and before the alarm is off."""
+    rung = []
+
+    class Late(Limit):
+        def stop(self):
+            if not rung and self._running:
+                rung.append(True)
+                self._ring()
+            super().stop()
+
+    monkeypatch.setattr(scribes, "Limit", Late)
+
+    def release():
+        if raised:
+            raise ValueError
+        return 1.0
+
+    scribe = Scribe(())
+    asked = scribe.ask(release, 2, raises=True, time=False, limit=60.0)
+    answers = Answers(scribe.lay_out(asked, 1), scribe.words)
+    assert rung
+    assert answers.raised.tolist() == [True, raised]
+    assert any("TimeoutError" in text for text in answers.words.values())
