@@ -13,7 +13,8 @@ same is told by what came of them:
   have cut, is drawn again when bets go on. With a seed it is the same again; without one, bets on a
   cut round cannot go on. Rounds that are not stored are known once they are drawn: a bet begun at
   the price of an earlier look then pays for the next one, from its first round on.
-* A search chooses what it draws, so its question also holds all that decides its draws.
+* A search chooses what it draws, so its question also holds all that decides its draws. Once it has
+  ended, its rounds are compared like those of bets, since they may differ for the same question.
 
 The ledger lies twice in the folder of the run, outlives the counts and only grows: a line for each
 look that a run had, with its questions.

@@ -16,7 +16,14 @@ from dpframe.common.text import error_message
 from dpframe.engine.checkpoint import Store, Uneven
 from dpframe.engine.estimate import estimate_cell
 from dpframe.engine.fingerprint import question_of_search
-from dpframe.engine.ledger import Inquiry, Ledger, asked_of, resolution_of, share_of_error
+from dpframe.engine.ledger import (
+    Inquiry,
+    Ledger,
+    asked_of,
+    resolution_of,
+    rounds_in,
+    share_of_error,
+)
 from dpframe.engine.passes import DeviceWork, Work
 from dpframe.engine.schedule import Counted, Event, Finished, GaveUpError, Paused, Schedule
 from dpframe.errors import CellError, SampleError, UntrustedError, WorthlessError
@@ -28,6 +35,7 @@ from dpframe.sampling.address import EVAL, SEGMENT_ELEMENTS, Shard, Stream, dige
 from dpframe.workers.executor import HERE, Checked, ThisProcess, source_of
 
 if TYPE_CHECKING:
+    from dpframe.common.types import HostArray
     from dpframe.engine.plan import Pass, Plan
     from dpframe.interfaces.executor import Executor
     from dpframe.spec.audit import Cell
@@ -316,7 +324,13 @@ class Runner:
 
         run = self.plan.audit.run
         asked = {cell.id: asked_of(question_of_search, cell, self.plan) for cell in cells}
-        looks = {cell.id: self._look_of(cell, asked[cell.id]) for cell in cells}
+        looks = {cell.id: self._look_of(cell, asked[cell.id], ()) for cell in cells}
+        lock = threading.Lock()
+
+        def look_at(cell: Cell, rounds: Sequence[HostArray]) -> None:
+            with lock:
+                looks[cell.id] = self._look_of(cell, asked[cell.id], rounds, looks[cell.id])
+
         settings = Settings(
             run,
             self.plan.prng,
@@ -325,6 +339,7 @@ class Runner:
             lambda cell: share_of_error(cell, self.plan) / looks[cell.id].price,
             lambda cell: asked[cell.id],
             lambda cell: looks[cell.id],
+            look_at,
             partial(resolution_of, plan=self.plan),
             run.stop == "decided",
             self.executor,
@@ -345,21 +360,31 @@ class Runner:
         finally:
             self._flush()
 
-    def _look_of(self, cell: Cell, asked: str) -> Looks:
-        """Return the look of a search at its draws.
+    def _look_of(
+        self, cell: Cell, asked: str, rounds: Sequence[HostArray], known: Looks | None = None
+    ) -> Looks:
+        """Return the look of a search at its draws, which are known once the search has ended.
 
         Searches of one kind of mechanism may share draws, whatever they look for in them. All that
         decides which pairs are drawn, and how often, makes another search: with more trials it
         takes other ways. Draws made without a seed cannot be made again, so every search of them
-        is another look.
+        is another look. With a seed, a search is another look if its counts differ from those of
+        an earlier one.
+
+        Args:
+            cell: the cell.
+            asked: digest of its question.
+            rounds: what was counted in each round.
+            known: its look, as it was before anything was drawn.
         """
         assert cell.search is not None
         mechanism = cell.search.mechanism
         group = digest(["search", mechanism.distribution, mechanism.use])
         seeded = getattr(mechanism.value, "seedable", True)
         stream = Stream(cell.seed if seeded else 0, group, cell.repeat, EVAL)
-        if not seeded:
-            asked = digest([asked, secrets.token_hex(16)])
+        if known is not None and not seeded:
+            return known
+        asked = rounds_in(asked, rounds, True) if seeded else digest([asked, secrets.token_hex(16)])
         return self.ledger.look(stream, asked, (cell.trials, cell.trials))
 
     def check_sensitivities(self) -> None:

@@ -31,6 +31,7 @@ from dpframe.search.search import ALL_KNOWN, Outcome, SearchRun
 from dpframe.workers.scheduling import Stopped
 
 if TYPE_CHECKING:
+    from dpframe.common.types import HostArray
     from dpframe.engine.checkpoint import Store
     from dpframe.interfaces.executor import Executor
     from dpframe.results.verdict import Looks
@@ -54,6 +55,8 @@ class Settings(NamedTuple):
     """Digest of all that decides what a search draws and finds."""
     looks_of: Callable[[Cell], Looks]
     """Number of the look at the draws of a cell."""
+    look_at: Callable[[Cell, Sequence[HostArray]], None]
+    """Renumbers that look, given the counts of each round."""
     resolution_of: Callable[[Cell], float]
     """Resolution of the sampler; added to both rates of what is bet against."""
     ends_when_decided: bool
@@ -172,13 +175,13 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         search: a search that has ended.
         seconds: its duration.
     """
-    cell, error = search.cell, search.error
     if search.arms and all(arm.known for arm in search.arms) and not search.outcomes:
         raise CellError(ALL_KNOWN)
     if not search.has_bet:
         what = "time" if search.ended_by_time else "trials"
         raise CellError(f"nothing could be bet on: more {what}, or a smaller neighbourhood")
-    outcome = search.outcome()
+    search.settle()
+    cell, error, outcome = search.cell, search.error, search.outcome()
     arm, wealth = outcome.arm, outcome.wealth
     leak = search.leak(arm, refuted=outcome.refuted)
     mechanism: Any = arm.mechanism

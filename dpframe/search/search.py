@@ -28,6 +28,7 @@ from dpframe.workers.sensitivity import SensitivityCheck
 from dpframe.workers.trial_call import only_exceptions
 
 if TYPE_CHECKING:
+    from dpframe.common.types import HostArray
     from dpframe.search.runner import Settings
 
 PROPOSALS = 1 / 2  # share of the trials after which no more pairs are warmed up: the rest is bet on
@@ -111,7 +112,7 @@ class SearchRun:
         self._asked_at = 0  # draws at the last proposal
         self._most_begun: int | None = None  # pairs begun until half of the time was spent
         self._raised: set[int] = set()  # kinds on pairs on which every answer was an exception
-        self._rounds = 0
+        self._rounds: list[HostArray] = []  # what was counted, round by round
         self._zs: dict[int, tuple[Any, float]] = {}  # results of `_z`, with their arguments
 
     def run(self) -> None:
@@ -132,10 +133,18 @@ class SearchRun:
                 arm.conclude()
         self._used.forget()
 
+    def settle(self) -> None:
+        """Charge for the look that the draws turned out to be, which may be later than expected."""
+        self.settings.look_at(self.cell, self._rounds)
+        self.error = self.settings.error_of(self.cell)
+        least = -math.log(self.error)
+        found = [one._replace(refuted=one.wealth.best >= least) for one in self.outcomes]
+        self.outcomes = found[:1] + [one for one in found[1:] if one.refuted]
+
     @property
     def has_bet(self) -> bool:
         """True if anything was bet on."""
-        return self._rounds > 0
+        return len(self._rounds) > 0
 
     def is_refuted(self) -> bool:
         """True if the claim is refuted, by the bets since the finding before."""
@@ -402,7 +411,7 @@ class SearchRun:
         before, fresh = self._drawn(arm, draws)
         where = arm.scale, self.drawn, self.arms.index(arm), arm.least
         arm.earned += self.wealth.bet(before, fresh, arm.points, *where)
-        self._rounds += 1
+        self._rounds.append(fresh.above)
         arm.take_in(fresh)
 
     def _drawn(self, arm: Arm, draws: int) -> tuple[Seen, Seen]:

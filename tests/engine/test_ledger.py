@@ -349,7 +349,7 @@ def test_no_second_look_is_free(
     assert [third[key] for key in ANSWER] == [first[key] for key in ANSWER]
 
 
-@pytest.mark.parametrize("how", ["precision", "betting"])
+@pytest.mark.parametrize("how", ["precision", "betting", "search"])
 @pytest.mark.parametrize("mechanism", ["changing", "changing-traced"])
 def test_draws_that_nothing_told_to_be_others_are_a_look(
     mechanism: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -357,6 +357,9 @@ def test_draws_that_nothing_told_to_be_others_are_a_look(
     """A library that a mechanism calls was changed: no digest knows, but what is drawn does."""
     sample_in_this_process(monkeypatch)
     tables: dict[str, Any] = {"mechanism": [{"use": mechanism}], "estimator": [{"use": how}]}
+    if how == "search":
+        tables |= {"search": {"use": "three"}, "attack": [{"use": "logistic"}], "pair": None}
+        tables["estimator"] = None
     found = []
     for scale in (1.0, 1.5, 1.0, 1.5):
         plugins = changing(monkeypatch, SCALE=scale)

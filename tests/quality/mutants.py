@@ -430,4 +430,28 @@ MUTANTS = [
         "            if False:",
         ("tests/commands/test_shard.py::test_what_is_no_whole_run_is_refused",),
     ),
+    Mutant(
+        36,
+        "a search that counted otherwise is the same look",
+        "dpframe/search/search.py",
+        "        self.settings.look_at(self.cell, self._rounds)",
+        "        pass",
+        ("tests/engine/test_ledger.py::test_draws_that_nothing_told_to_be_others_are_a_look",),
+    ),
+    Mutant(
+        37,
+        "every look at rows has an eighth of the error",
+        "dpframe/engine/independence.py",
+        "looks = self._row_looks * (self._row_looks + 1)",
+        "looks = 8",
+        ("tests/engine/test_independence.py::test_looks_at_rows_share_one_error",),
+    ),
+    Mutant(
+        38,
+        "kept answers may be of any number",
+        "dpframe/search/black_box_draws.py",
+        '        and found["rows"] == [rows, rows]\n',
+        "",
+        ("tests/search/test_kept_answers.py::test_forged_answers_are_drawn_again",),
+    ),
 ]
