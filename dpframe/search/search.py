@@ -513,9 +513,9 @@ class UsedTime:
         self._clock, self._limit = clock, limit
         kept = None if limit is None else store.load(stream, key)
         self._until, self._seconds = 0, 0.0  # draws of the last try to be repeated, and its seconds
-        match None if kept is None else kept.leaves:  # a file may hold anything
-            case [float(seconds)] if 0 <= seconds < math.inf:
-                self._until, self._seconds = kept.done[0], seconds
+        match kept:  # a file may hold anything
+            case Saved(done=(until, _), leaves=[float(seconds)]) if 0 <= seconds < math.inf:
+                self._until, self._seconds = until, seconds
 
     def note(self, drawn: int) -> None:
         """Note the progress of the search.
