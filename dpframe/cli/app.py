@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib.metadata
 import inspect
+import os
+import re
 import sys
 import traceback
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
-from dpframe.cli.extensions import Command, Extended
 from dpframe.cli.process import (
     INTERNAL,
     Terminated,
@@ -27,6 +30,114 @@ from dpframe.errors import DpframeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+# Classes of commands, and the commands of other distributions, which an entry-point group names.
+
+
+GROUP = "dpframe.commands"
+
+
+@functools.cache
+def _points() -> dict[str, importlib.metadata.EntryPoint]:
+    if os.environ.get("DPFRAME_NO_PLUGINS", "") not in ("", "0"):
+        return {}
+    found = importlib.metadata.entry_points(group=GROUP)
+    return {point.name: point for point in sorted(found, key=lambda point: point.name)}
+
+
+def _provider(point: importlib.metadata.EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else "unknown"
+
+
+def _hide_types(params: list[Any]) -> list[Any]:
+    """Drop the type of flags in help: they take no value."""
+    for param in params:
+        if getattr(param, "is_flag", False) and param.metavar is None:
+            param.metavar = ""
+    return params
+
+
+def help_of(command: Any) -> tuple[str, dict[str, str]]:
+    """Return the text of a docstring, and that of each argument; help would keep line breaks."""
+    text, _, listed = (inspect.getdoc(command) or "").partition("\n\nArgs:\n")
+    paragraphs = "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+    entries = re.findall(r"^    (\w+): (.*(?:\n {5}.*)*)", listed, re.MULTILINE)
+    return paragraphs, {name: " ".join(meaning.split()) for name, meaning in entries}
+
+
+class Command(TyperCommand):
+    """A command whose help describes every option below its name, on lines of full width.
+
+    Options that say nothing of themselves are described by the docstring of the function.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _, texts = help_of(self.callback)
+        for param in self.params:
+            param.help = param.help or texts.get(param.name)  # type: ignore[attr-defined]
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _hide_types(super().get_params(ctx))
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        for title, kind in (("Arguments", "argument"), ("Options", "option")):
+            params = [param for param in self.get_params(ctx) if param.param_type_name == kind]
+            records = [record for param in params if (record := param.get_help_record(ctx))]
+            if not records:
+                continue
+            with formatter.section(title):
+                for names, text in records:
+                    formatter.write_text(names if kind == "option" else names.partition(" <")[0])
+                    with formatter.indentation(), formatter.indentation():
+                        formatter.write_text(text)
+
+
+class Group(TyperGroup):
+    """A group of commands whose help shows no type of a flag."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _hide_types(super().get_params(ctx))
+
+
+class Extended(Group):
+    """The built-in commands, then others; another command is imported only when it runs."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*self.commands, *(name for name in _points() if name not in self.commands)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in self.commands or cmd_name not in _points():
+            return super().get_command(ctx, cmd_name)
+        # Help uses the metadata and imports nothing.
+        return Command(cmd_name, help=f"Provided by {_provider(_points()[cmd_name])}.")
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0]
+        if name in self.commands or name not in _points():
+            return super().resolve_command(ctx, args)
+        return name, _loaded(_points()[name]), args[1:]
+
+
+def _loaded(point: importlib.metadata.EntryPoint) -> Any:
+    try:
+        app = point.load()
+        if not isinstance(app, typer.Typer):
+            raise TypeError(f"{point.value} is {type(app).__name__}; a typer.Typer is wanted")
+        return typer.main.get_command(app)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit too: a plugin must not end the program
+        from dpframe.common.text import error_message
+
+        raise DpframeError(
+            f"the command {point.name!r} of {_provider(point)} could not be loaded: "
+            f"{error_message(error)}"
+        ) from None
+
+
+# The application.
 
 
 # Thresholds of the garbage collector. Python's own 700 take a seventh of a short run, most of it
@@ -60,7 +171,7 @@ def offer(
     exception must never look like a violation.
 
     Args:
-        command: its docstring is the help text.
+        command: its docstring is the help text, of its arguments too.
         keeps_counts: True if the command goes on after an interruption.
         group: of the command.
         name: of the command; default: that of the function.
@@ -95,9 +206,7 @@ def offer(
             complain(traceback.format_exc())
             _leave("this is a mistake in dpframe; please report it with the lines above", INTERNAL)
 
-    # Help would keep the line breaks of a paragraph.
-    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
-    text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    text, _ = help_of(command)
     group.command(name, cls=Command, help=text)(guarded)
 
 

@@ -13,21 +13,6 @@ import typer
 
 from dpframe.cli import options
 from dpframe.cli.app import MISTAKE, NOT_RUN
-from dpframe.cli.options import (
-    Json,
-    Notes,
-    Overrides,
-    PluginFiles,
-    Pythons,
-    Quiet,
-    RecordPath,
-    Seed,
-    Spec,
-    Trials,
-    Where,
-    load,
-    print_json,
-)
 from dpframe.cli.process import progress_display
 from dpframe.cli.terminal import complain, console, results, say, say_json
 from dpframe.common.text import SWITCH as TRACEBACK
@@ -44,26 +29,16 @@ BROKEN = 1  # exit code if a plugin breaks a promise
 
 
 def check(
-    spec: Annotated[
-        Path | None,
-        typer.Argument(metavar="SPEC", help="The audit: a TOML file.", show_default=False),
-    ] = None,
-    overrides: Overrides = None,
-    trials: Trials = None,
-    seed: Seed = None,
+    spec: Annotated[Path | None, typer.Argument(metavar="SPEC")] = None,
+    overrides: options.Overrides = None,
+    trials: options.Trials = None,
+    seed: options.Seed = None,
     plugin: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME|FILE.py",
-            autocompletion=options.plugin_names,
-            help="With a spec: run this Python file and use its plugins. Repeatable. Without a "
-            "spec: check that the plugin NAME, or every plugin in FILE.py, does what its kind "
-            "requires. --set then sets its parameters, and mechanism.use and pair.use.",
-            show_default=False,
-        ),
+        typer.Option(metavar="NAME|FILE.py", autocompletion=options.plugin_names),
     ] = None,
-    python: Pythons = None,
-    as_json: Json = False,
+    python: options.Pythons = None,
+    as_json: options.Json = False,
 ) -> None:
     """Check a spec, and list every mistake with file and line.
 
@@ -71,12 +46,18 @@ def check(
     plugins instead.
 
     Exit code: 0; 1 if a plugin breaks a promise; 2 if the spec or the call is wrong.
+
+    Args:
+        spec: The audit: a TOML file.
+        plugin: With a spec: run this Python file and use its plugins. Repeatable. Without a spec:
+            check that the plugin NAME, or every plugin in FILE.py, does what its kind requires.
+            --set then sets its parameters, and mechanism.use and pair.use.
     """
     given = plugin or []
     files = [Path(one) for one in given if one.endswith(".py")]
     names = [one for one in given if not one.endswith(".py")]
     if spec is not None and not names and not as_json:
-        _check_spec(spec, load(spec, overrides, trials, seed, files, python))
+        _check_spec(spec, options.load(spec, overrides, trials, seed, files, python))
         return
     if spec is not None or len(names) > 1 or not given:
         raise DpframeError(
@@ -91,7 +72,7 @@ def check(
 
     found = conformance(names[0] if names else None, overrides or (), files)
     if as_json:
-        print_json(plain(found))
+        options.print_json(plain(found))
     else:
         for one in found:
             render_conformance(one, console())
@@ -112,15 +93,6 @@ def _check_spec(spec: Path, loaded: Any) -> None:
 
 MOST = 1_000_000  # shards of one run
 
-Part = Annotated[
-    str | None,
-    typer.Option(
-        "--shard",
-        metavar="I/N",
-        help="Count only part I of N equal parts of the draws. Combine them with dpframe merge.",
-    ),
-]
-
 
 def _shard(text: str) -> Shard:
     """Read I/N as a shard; raise DpframeError if it is none."""
@@ -133,28 +105,23 @@ def _shard(text: str) -> Shard:
 
 
 def merge(
-    directories: Annotated[
-        list[Path],
-        typer.Argument(metavar="DIR…", help="The directories of all shards, in any order."),
-    ],
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Directory for the record.", show_default=False)
-    ],
-    spec: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="The spec. Default: its path when the shards were counted."
-        ),
-    ] = None,
-    plugin: PluginFiles = None,
-    python: Pythons = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    directories: Annotated[list[Path], typer.Argument(metavar="DIR…")],
+    out: Annotated[Path, typer.Option(metavar="DIR")],
+    spec: options.File = None,
+    plugin: options.PluginFiles = None,
+    python: options.Pythons = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Combine the shards of a run and report the verdicts.
 
     Counts and verdicts equal those of a single run. Shards of different specs, seeds or code,
     duplicates and missing shards are rejected. The exit codes are those of run.
+
+    Args:
+        directories: The directories of all shards, in any order.
+        out: Directory for the record.
+        spec: The spec. Default: its path when the shards were counted.
     """
     from dpframe.commands import shard
     from dpframe.results.verdict import exit_code
@@ -165,7 +132,7 @@ def merge(
         out,
         spec,
         display,
-        lambda path, overrides: load(path, overrides, None, None, plugin, python),
+        lambda path, overrides: options.load(path, overrides, None, None, plugin, python),
         complain,
     )
     with contextlib.suppress(BrokenPipeError):
@@ -185,49 +152,36 @@ Numbers = Annotated[
 
 
 def run(
-    spec: Spec,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Directory for the record. Default: runs/<audit name>/."),
-    ] = None,
-    overrides: Overrides = None,
-    trials: Trials = None,
-    seed: Seed = None,
-    device: Where = None,
-    plugin: PluginFiles = None,
-    python: Pythons = None,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume/--fresh", help="Continue from the counts in DIR, or discard them."),
-    ] = True,
-    as_json: Json = False,
-    report: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also write a report: .html, .md, .csv or .xml (JUnit). Repeatable.",
-        ),
-    ] = None,
-    quiet: Quiet = False,
+    spec: options.Spec,
+    out: options.Folder = None,
+    overrides: options.Overrides = None,
+    trials: options.Trials = None,
+    seed: options.Seed = None,
+    device: options.Where = None,
+    plugin: options.PluginFiles = None,
+    python: options.Pythons = None,
+    resume: Annotated[bool, typer.Option("--resume/--fresh")] = True,
+    as_json: options.Json = False,
+    report: Annotated[list[Path] | None, typer.Option(metavar="FILE")] = None,
+    quiet: options.Quiet = False,
     numbers: Numbers = False,
-    shard: Part = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Count on a Dask scheduler's workers, or with local:N in N local processes.",
-        ),
-    ] = None,
-    traceback: Annotated[
-        bool,
-        typer.Option("--traceback", help="Print full tracebacks of exceptions in plugins."),
-    ] = False,
+    shard: Annotated[str | None, typer.Option(metavar="I/N")] = None,
+    cluster: Annotated[str | None, typer.Option(metavar="ADDRESS")] = None,
+    traceback: Annotated[bool, typer.Option("--traceback")] = False,
 ) -> None:
     """Run an audit and report the verdicts.
 
     Exit code: 0 if every expectation of the spec is met and no other claim is violated; 1 if not;
     2 if the spec or the call is wrong; 3 if a cell could not be run, or none was; 130 or 143 after
     an interruption; 70 after a mistake in dpframe.
+
+    Args:
+        out: Directory for the record. Default: runs/<audit name>/.
+        resume: Continue from the counts in DIR, or discard them.
+        report: Also write a report: .html, .md, .csv or .xml (JUnit). Repeatable.
+        shard: Count only part I of N equal parts of the draws. Combine them with dpframe merge.
+        cluster: Count on a Dask scheduler's workers, or with local:N in N local processes.
+        traceback: Print full tracebacks of exceptions in plugins.
     """
     from dpframe.commands import run
     from dpframe.report.files import formats
@@ -239,7 +193,7 @@ def run(
     invocation = run.Invocation(
         out, device.value if device else None, resume, cluster, (*(plugin or ()),)
     )
-    loaded = load(spec, overrides, trials, seed, plugin, python)
+    loaded = options.load(spec, overrides, trials, seed, plugin, python)
     for path in report or ():
         formats.check(path)
     if shard is not None:
@@ -278,61 +232,51 @@ def _all_written(record: Record, paths: list[Path]) -> bool:
 
 
 def plan(
-    spec: Spec,
-    overrides: Overrides = None,
-    trials: Trials = None,
-    seed: Seed = None,
-    plugin: PluginFiles = None,
-    python: Pythons = None,
-    rehearsal: Annotated[
-        bool,
-        typer.Option(
-            "--rehearsal/--no-rehearsal", help="Time a few draws to estimate the duration."
-        ),
-    ] = True,
-    as_json: Json = False,
+    spec: options.Spec,
+    overrides: options.Overrides = None,
+    trials: options.Trials = None,
+    seed: options.Seed = None,
+    plugin: options.PluginFiles = None,
+    python: options.Pythons = None,
+    rehearsal: bool = True,
+    as_json: options.Json = False,
 ) -> None:
-    """Predict the cost of a run and the bounds it could certify."""
+    """Predict the cost of a run and the bounds it could certify.
+
+    Args:
+        rehearsal: Time a few draws to estimate the duration.
+    """
     from dpframe.commands.plan import outlook
     from dpframe.report.terminal.plan import render_plan
 
-    found = outlook(load(spec, overrides, trials, seed, plugin, python), rehearse=rehearsal)
+    found = outlook(options.load(spec, overrides, trials, seed, plugin, python), rehearse=rehearsal)
     if as_json:
-        print_json(found)
+        options.print_json(found)
     else:
         render_plan(found, console())
 
 
 def show(
-    record: RecordPath,
-    as_json: Json = False,
+    record: options.RecordPath,
+    as_json: options.Json = False,
     numbers: Numbers = False,
-    notes: Notes = False,
-    witness: Annotated[
-        bool,
-        typer.Option("--witness", help="Print the evidence of one cell as a separate spec."),
-    ] = False,
-    as_test: Annotated[
-        bool,
-        typer.Option("--pytest", help="Print it as a test that fails while the claim is violated."),
-    ] = False,
-    cell: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The cell for --witness and --pytest: its id, or its mechanism's label. Default: "
-            "the worst violated cell.",
-        ),
-    ] = None,
-    finding: Annotated[
-        int, typer.Option(metavar="N", help="The leak of that cell to print, from 1.")
-    ] = 1,
-    next_: Annotated[
-        bool,
-        typer.Option("--next", help="Print the spec table that searches for further leaks."),
-    ] = False,
+    notes: options.Notes = False,
+    witness: Annotated[bool, typer.Option("--witness")] = False,
+    as_test: Annotated[bool, typer.Option("--pytest")] = False,
+    cell: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    finding: Annotated[int, typer.Option(metavar="N")] = 1,
+    next_: Annotated[bool, typer.Option("--next")] = False,
 ) -> None:
-    """Print the report of a stored run, or of scores made elsewhere."""
+    """Print the report of a stored run, or of scores made elsewhere.
+
+    Args:
+        witness: Print the evidence of one cell as a separate spec.
+        as_test: Print it as a test that fails while the claim is violated.
+        cell: The cell for --witness and --pytest: its id, or its mechanism's label. Default: the
+            worst violated cell.
+        finding: The leak of that cell to print, from 1.
+        next_: Print the spec table that searches for further leaks.
+    """
     from dpframe.results.store import answer_at, dumps, read
 
     if (answer := answer_at(record)) is not None:

@@ -9,19 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpframe.cli.options import (
-    Json,
-    Notes,
-    Overrides,
-    PluginFiles,
-    Pythons,
-    Quiet,
-    Seed,
-    Spec,
-    Trials,
-    Where,
-    load,
-)
+from dpframe.cli import options
 from dpframe.cli.process import progress_display
 from dpframe.cli.terminal import console, say, say_json
 from dpframe.errors import DpframeError
@@ -31,139 +19,26 @@ UNTESTED = 3  # exit code if no estimator tested the claim
 
 
 def score(
-    table: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="TABLE",
-            help="A table of scores and memberships: .csv, .jsonl, .parquet, .npz or .npy.",
-            show_default=False,
-        ),
-    ] = None,
-    scores_in: Annotated[
-        Path | None,
-        typer.Option(
-            "--scores1",
-            "--in",
-            metavar="FILE",
-            help="Instead of a table: scores with the record in the data (D′). Old name: --in.",
-            show_default=False,
-        ),
-    ] = None,
-    scores_out: Annotated[
-        Path | None,
-        typer.Option(
-            "--scores0",
-            "--out",
-            metavar="FILE",
-            help="Scores without the record (D). Old name: --out.",
-            show_default=False,
-        ),
-    ] = None,
-    column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Title or position, from 1, of the column of scores. Default: score, mia_score or "
-            "loss.",
-        ),
-    ] = None,
-    member: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The same for memberships: 1, true or in with the record; 0, -1, false or out "
-            "without it. Default: member, is_member, membership, or else label.",
-        ),
-    ] = None,
+    table: Annotated[Path | None, typer.Argument(metavar="TABLE")] = None,
+    scores_in: Annotated[Path | None, typer.Option("--scores1", "--in", metavar="FILE")] = None,
+    scores_out: Annotated[Path | None, typer.Option("--scores0", "--out", metavar="FILE")] = None,
+    column: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    member: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     lower_is_member: Annotated[
-        bool | None,
-        typer.Option(
-            "--lower-is-member/--higher-is-member",
-            help="Direction of the scores. Default: lower for a column named loss, else higher; "
-            "then a twentieth of the scores, which no bound uses, tests if it is right.",
-            show_default=False,
-        ),
+        bool | None, typer.Option("--lower-is-member/--higher-is-member")
     ] = None,
-    one_run: Annotated[
-        Path | None,
-        typer.Option(
-            "--one-run",
-            metavar="FILE",
-            help="Instead of TABLE: a table of canaries of one run, each included by a fair coin.",
-            show_default=False,
-        ),
-    ] = None,
-    delta: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="DELTA",
-            help="δ at which ε is estimated. Default: the claim's, or 0. Repeatable with "
-            "--one-run.",
-        ),
-    ] = None,
-    confidence: Annotated[
-        float,
-        typer.Option(
-            metavar="LEVEL",
-            help="Confidence of each bound alone, or with --one-run of all bounds together.",
-        ),
-    ] = 0.95,
-    claim: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME=VALUE,…",
-            help="The claim to test, such as epsilon=1 or epsilon=1,delta=1e-5 or mu=1. The names "
-            "select the kind of claim.",
-        ),
-    ] = None,
-    estimators: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--estimator",
-            metavar="NAME",
-            help="Run only this estimator. Default: all that certify a bound. Repeatable.",
-        ),
-    ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Set a parameter of every estimator that has it: estimator.X=VALUE. VALUE is "
-            "TOML, else a string. Repeatable.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(min=0, metavar="N", help="Selects the scores that are set aside for a pilot."),
-    ] = 0,
-    notes: Notes = False,
-    every: Annotated[
-        bool,
-        typer.Option(
-            "--all",
-            help="Also run estimators that certify no bound, and print the estimators left out "
-            "and the curves.",
-        ),
-    ] = False,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Draw the trade-off, the ROC on logarithmic axes and the certified bounds: .svg, "
-            ".png or .pdf. Needs matplotlib.",
-            show_default=False,
-        ),
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write a report: .html (its figure needs matplotlib), .md or .csv.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Json = False,
+    one_run: Annotated[Path | None, typer.Option("--one-run", metavar="FILE")] = None,
+    delta: Annotated[list[float] | None, typer.Option(metavar="DELTA")] = None,
+    confidence: Annotated[float, typer.Option(metavar="LEVEL")] = 0.95,
+    claim: Annotated[str | None, typer.Option(metavar="NAME=VALUE,…")] = None,
+    estimators: Annotated[list[str] | None, typer.Option("--estimator", metavar="NAME")] = None,
+    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE")] = None,
+    seed: Annotated[int, typer.Option(min=0, metavar="N")] = 0,
+    notes: options.Notes = False,
+    every: Annotated[bool, typer.Option("--all")] = False,
+    plot: options.File = None,
+    report: options.File = None,
+    as_json: options.Json = False,
 ) -> None:
     """Bound the loss from scores made elsewhere.
 
@@ -171,6 +46,31 @@ def score(
 
     Exit code: 0; 1 if all estimators together refute the claim; 2 if the call is wrong; 3 if no
     estimator could test the claim.
+
+    Args:
+        table: A table of scores and memberships: .csv, .jsonl, .parquet, .npz or .npy.
+        scores_in: Instead of a table: scores with the record in the data (D′). Old name: --in.
+        scores_out: Scores without the record (D). Old name: --out.
+        column: Title or position, from 1, of the column of scores. Default: score, mia_score or
+            loss.
+        member: The same for memberships: 1, true or in with the record; 0, -1, false or out without
+            it. Default: member, is_member, membership, or else label.
+        lower_is_member: Direction of the scores. Default: lower for a column named loss, else
+            higher; then a twentieth of the scores, which no bound uses, tests if it is right.
+        one_run: Instead of TABLE: a table of canaries of one run, each included by a fair coin.
+        delta: δ at which ε is estimated. Default: the claim's, or 0. Repeatable with --one-run.
+        confidence: Confidence of each bound alone, or with --one-run of all bounds together.
+        claim: The claim to test, such as epsilon=1 or epsilon=1,delta=1e-5 or mu=1. The names
+            select the kind of claim.
+        estimators: Run only this estimator. Default: all that certify a bound. Repeatable.
+        overrides: Set a parameter of every estimator that has it: estimator.X=VALUE. VALUE is TOML,
+            else a string. Repeatable.
+        seed: Selects the scores that are set aside for a pilot.
+        every: Also run estimators that certify no bound, and print the estimators left out and the
+            curves.
+        plot: Draw the trade-off, the ROC on logarithmic axes and the certified bounds: .svg, .png
+            or .pdf. Needs matplotlib.
+        report: Write a report: .html (its figure needs matplotlib), .md or .csv.
     """
     from dpframe.claims.accounted import read_claim
     from dpframe.commands.plot import check_name, save
@@ -231,15 +131,15 @@ def _score_exit(found: dict[str, Any]) -> int:
 
 
 def compare(
-    spec: Spec,
-    overrides: Overrides = None,
-    trials: Trials = None,
-    seed: Seed = None,
-    device: Where = None,
-    plugin: PluginFiles = None,
-    python: Pythons = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    spec: options.Spec,
+    overrides: options.Overrides = None,
+    trials: options.Trials = None,
+    seed: options.Seed = None,
+    device: options.Where = None,
+    plugin: options.PluginFiles = None,
+    python: options.Pythons = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Compare estimators and attacks on the same draws.
 
@@ -253,7 +153,7 @@ def compare(
     from dpframe.results.store import dumps
 
     display = progress_display(quiet=quiet)
-    loaded = load(spec, [*(overrides or ()), ALONE], trials, seed, plugin, python)
+    loaded = options.load(spec, [*(overrides or ()), ALONE], trials, seed, plugin, python)
     select_device(device.value if device else loaded.run.device)
     found = comparison(loaded, display)
     if as_json:
@@ -263,25 +163,15 @@ def compare(
 
 
 def calibrate(
-    spec: Spec,
-    repeats: Annotated[
-        int, typer.Option(min=1, metavar="R", help="Audits per line, each on new draws.")
-    ] = 10_000,
-    overrides: Overrides = None,
-    trials: Annotated[
-        list[int] | None,
-        typer.Option(metavar="N", help="Draws per dataset. Overrides the spec. Repeatable."),
-    ] = None,
-    seed: Seed = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="W", help="Number of processes. Default: one per core."),
-    ] = None,
-    as_json: Json = False,
-    as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print a page in Markdown.")
-    ] = False,
-    quiet: Quiet = False,
+    spec: options.Spec,
+    repeats: Annotated[int, typer.Option(min=1, metavar="R")] = 10_000,
+    overrides: options.Overrides = None,
+    trials: Annotated[list[int] | None, typer.Option(metavar="N")] = None,
+    seed: options.Seed = None,
+    workers: Annotated[int | None, typer.Option(min=1, metavar="W")] = None,
+    as_json: options.Json = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown")] = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Count how often bounds exceed the true ε in small audits.
 
@@ -290,6 +180,12 @@ def calibrate(
 
     Exit code: 0 if every certifying estimator keeps its promise; 1 if one does not; 2 if the spec
     or the call is wrong; 3 if a line could not be run.
+
+    Args:
+        repeats: Audits per line, each on new draws.
+        trials: Draws per dataset. Overrides the spec. Repeatable.
+        workers: Number of processes. Default: one per core.
+        as_markdown: Print a page in Markdown.
     """
     from dpframe.commands.calibrate import SETTINGS, calibration, exit_code
     from dpframe.commands.run import select_device
@@ -301,7 +197,7 @@ def calibrate(
         raise DpframeError("--json and --markdown: one of them")
     display = progress_display(quiet=quiet, unit="estimates")
     own = list(overrides or ())
-    loaded = [load(spec, [*own, *SETTINGS], n, seed) for n in (trials or (None,))]
+    loaded = [options.load(spec, [*own, *SETTINGS], n, seed) for n in (trials or (None,))]
     select_device("cpu")
     found = calibration(loaded, repeats, workers=workers, display=display)
     if as_json:

@@ -117,6 +117,8 @@ Where = Annotated[
     Device | None,
     typer.Option("--device", help="Device to run on. Default: the fastest available."),
 ]
+File = Annotated[Path | None, typer.Option(metavar="FILE")]
+Folder = Annotated[Path | None, typer.Option(metavar="DIR")]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON to standard output.")]
 Notes = Annotated[bool, typer.Option("--notes", help="Also print the notes of each estimator.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Hide the progress display.")]

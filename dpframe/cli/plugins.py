@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpframe.cli import options
-from dpframe.cli.extensions import Group
-from dpframe.cli.options import Json, Spec, print_json
+from dpframe.cli.app import Group
 from dpframe.cli.terminal import complain, console, say
 from dpframe.errors import DpframeError
 
@@ -19,16 +18,15 @@ if TYPE_CHECKING:
 
 def plugins(
     name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME",
-            help="Describe this plugin and its parameters.",
-            autocompletion=options.plugin_names,
-        ),
+        str | None, typer.Argument(metavar="NAME", autocompletion=options.plugin_names)
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
-    """List the installed plugins, or describe one."""
+    """List the installed plugins, or describe one.
+
+    Args:
+        name: Describe this plugin and its parameters.
+    """
     from dpframe.interfaces import registry
     from dpframe.interfaces.estimator import exchange
     from dpframe.interfaces.plugin import parameters
@@ -37,7 +35,7 @@ def plugins(
 
     found = registry.load()
     if as_json:
-        print_json(catalog(found, name))
+        options.print_json(catalog(found, name))
     elif name is None:
         render_plugins(found.entries, found.broken, exchange, console())
     else:
@@ -45,52 +43,37 @@ def plugins(
             render_plugin(entry, parameters(entry.cls), exchange(entry.cls), console())
 
 
-def schema(
-    record: Annotated[
-        bool, typer.Option("--record", help="Print the schema of a record instead.")
-    ] = False,
-) -> None:
-    """Print the JSON Schema of a spec with the installed plugins."""
+def schema(record: Annotated[bool, typer.Option("--record")] = False) -> None:
+    """Print the JSON Schema of a spec with the installed plugins.
+
+    Args:
+        record: Print the schema of a record instead.
+    """
     if record:
         from dpframe.results.model import record_schema
 
-        print_json(record_schema())
+        options.print_json(record_schema())
         return
     from dpframe.interfaces import registry
     from dpframe.spec.schema import spec_schema
 
-    print_json(spec_schema(registry.load()))
+    options.print_json(spec_schema(registry.load()))
 
 
 def new(
-    kind: Annotated[
-        str,
-        typer.Argument(
-            metavar="KIND",
-            help="One of mechanism, attack, estimator, pair and neighbourhood.",
-            show_default=False,
-            autocompletion=options.kinds,
-        ),
-    ],
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="Lower-case letters, digits and hyphens, as in noisy-sum.",
-            show_default=False,
-        ),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Directory for the package. Default: a new folder called NAME."
-        ),
-    ] = None,
+    kind: Annotated[str, typer.Argument(metavar="KIND", autocompletion=options.kinds)],
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    out: options.Folder = None,
 ) -> None:
     """Create a plugin package with a class, a test and a spec.
 
     The package works at once: install it, run its tests and its audit, then change it. Existing
     files are not overwritten.
+
+    Args:
+        kind: One of mechanism, attack, estimator, pair and neighbourhood.
+        name: Lower-case letters, digits and hyphens, as in noisy-sum.
+        out: Directory for the package. Default: a new folder called NAME.
     """
     from dpframe.commands.new import new as write
 
@@ -111,25 +94,10 @@ group = typer.Typer(
 )
 
 
-Names = Annotated[
-    list[str] | None,
-    typer.Argument(
-        help="Environments to build. Default: all of the spec.",
-        metavar="NAME",
-        show_default=False,
-    ),
-]
-
-
 def build(
-    spec: Spec,
-    names: Names = None,
-    allow_source: Annotated[
-        bool,
-        typer.Option(
-            "--allow-source", help="Also build packages from source, which runs their code."
-        ),
-    ] = False,
+    spec: options.Spec,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME")] = None,
+    allow_source: Annotated[bool, typer.Option("--allow-source")] = False,
 ) -> None:
     """Build the environments that a spec lists.
 
@@ -137,6 +105,10 @@ def build(
     the spec. Existing environments stay unchanged.
 
     Exit code: 0, or 2 if one cannot be built.
+
+    Args:
+        names: Environments to build. Default: all of the spec.
+        allow_source: Also build packages from source, which runs their code.
     """
     from dpframe.commands.environments import build as make
 
@@ -144,7 +116,7 @@ def build(
         say(f"{entry.name}: Python {entry.python}, {', '.join(entry.installed) or 'empty'}")
 
 
-def show(as_json: Json = False) -> None:
+def show(as_json: options.Json = False) -> None:
     """List the built environments."""
     from dpframe.environments import every
 
@@ -153,7 +125,7 @@ def show(as_json: Json = False) -> None:
         keys = ("name", "requirements", "python", "installed", "problem")
         found = [{key: getattr(e, key) for key in keys} for e in entries]
         folders = [{"folder": str(entry.folder)} for entry in entries]
-        print_json([one | folder for one, folder in zip(found, folders, strict=True)])
+        options.print_json([one | folder for one, folder in zip(found, folders, strict=True)])
         return
     for entry in entries:
         wanted = ", ".join(entry.requirements)
@@ -166,16 +138,16 @@ def show(as_json: Json = False) -> None:
 def remove(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Environments to remove, named as in the spec.",
-            metavar="NAME",
-            show_default=False,
-            autocompletion=options.built_environments,
-        ),
+        typer.Argument(metavar="NAME", autocompletion=options.built_environments),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Remove all environments.")] = False,
+    everything: Annotated[bool, typer.Option("--all")] = False,
 ) -> None:
-    """Remove environments."""
+    """Remove environments.
+
+    Args:
+        names: Environments to remove, named as in the spec.
+        everything: Remove all environments.
+    """
     from dpframe.commands.environments import remove as drop
 
     if bool(names) == everything:

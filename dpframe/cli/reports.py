@@ -7,25 +7,19 @@ from typing import Annotated
 
 import typer
 
-from dpframe.cli.options import Json, RecordPath, SubjectPath
+from dpframe.cli import options
 from dpframe.cli.terminal import say, say_json
 from dpframe.errors import DpframeError
 
 
 def report(
-    record: SubjectPath,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="The report to write: .html, .md, .csv or .xml (JUnit).",
-            show_default=False,
-        ),
-    ],
+    record: options.SubjectPath, out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE")]
 ) -> None:
-    """Write a report of a run or of scores, as a page or a table."""
+    """Write a report of a run or of scores, as a page or a table.
+
+    Args:
+        out: The report to write: .html, .md, .csv or .xml (JUnit).
+    """
     from dpframe.report.files import formats
     from dpframe.results.model import Record
     from dpframe.results.store import subject
@@ -35,7 +29,7 @@ def report(
     formats.write(found, out)
 
 
-def diff(old: RecordPath, new: RecordPath, as_json: Json = False) -> None:
+def diff(old: options.RecordPath, new: options.RecordPath, as_json: options.Json = False) -> None:
     """List the changes between two runs beyond noise.
 
     Exit code: 0 if no verdict got worse; 1 if one did; 2 if the call is wrong or a record cannot be
@@ -54,45 +48,12 @@ def diff(old: RecordPath, new: RecordPath, as_json: Json = False) -> None:
 
 
 def plot(
-    record: SubjectPath,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="The figure to write: .svg, .png or .pdf. Without -o, list the kinds of figures.",
-        ),
-    ] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option(metavar="KIND", help="Kind of figure. Default: the first that fits."),
-    ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="Draw only these cells. KEY is mechanism, attack or estimator with a label, or a "
-            "swept key. Repeatable; repeat a key to allow several values.",
-        ),
-    ] = None,
-    panels: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--panel",
-            metavar="LABEL,…",
-            help="For the kind sweep: mechanisms that share a panel. Default: one panel for each "
-            "mechanism. Repeatable.",
-        ),
-    ] = None,
-    beside: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="For the kinds sweep and compositions: also draw these numbers, a CSV with the "
-            "columns mechanism, epsilon and swept keys.",
-        ),
-    ] = None,
+    record: options.SubjectPath,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE")] = None,
+    kind: Annotated[str | None, typer.Option(metavar="KIND")] = None,
+    where: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE")] = None,
+    panels: Annotated[list[str] | None, typer.Option("--panel", metavar="LABEL,…")] = None,
+    beside: options.File = None,
 ) -> None:
     """Draw a figure of a record, for a paper or a web page.
 
@@ -100,6 +61,16 @@ def plot(
     bytes.
 
     Exit code: 0, or 2 if the call is wrong or this kind does not fit the record.
+
+    Args:
+        out: The figure to write: .svg, .png or .pdf. Without -o, list the kinds of figures.
+        kind: Kind of figure. Default: the first that fits.
+        where: Draw only these cells. KEY is mechanism, attack or estimator with a label, or a swept
+            key. Repeatable; repeat a key to allow several values.
+        panels: For the kind sweep: mechanisms that share a panel. Default: one panel for each
+            mechanism. Repeatable.
+        beside: For the kinds sweep and compositions: also draw these numbers, a CSV with the
+            columns mechanism, epsilon and swept keys.
     """
     from dpframe.commands.plot import ROC, save
     from dpframe.report.figures import kinds
