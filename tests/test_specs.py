@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import pytest
 from support import SPECS
-from support.record_checks import check_every_cell_ran, check_nothing_is_a_false_alarm
+from support.record_checks import (
+    check_every_cell_ran,
+    check_nothing_is_a_false_alarm,
+    check_slack_adds_up,
+)
 from support.vote_closed_forms import exact_loss
 
 import dpframe
@@ -53,6 +57,13 @@ def test_every_cell_ran_or_says_why_it_was_skipped(finished) -> None:
     if spec.stem in DPTEXT:
         assert record["skipped"] == []
         assert record["summary"]["m"] == len(record["cells"])
+
+
+def test_slack_adds_up_in_every_certified_cell(finished) -> None:
+    spec, record = finished
+    cells = check_slack_adds_up(record)
+    if spec.stem in DPTEXT:
+        assert cells == len(record["cells"])
 
 
 def test_nothing_is_a_false_alarm(finished) -> None:

@@ -65,6 +65,10 @@ class Player:
             return found._replace(wealth=tuple(found.wealth[n] for n in chosen.tolist()))
         return found
 
+    def bound(self, query: Query) -> float | None:
+        """Return the bound of all rounds so far in answer to another question."""
+        return self.estimator.conclude(self.state, self.layout, query).epsilon_lower
+
     def settled(self) -> Settled | None:
         """Return the verdict if the estimator has settled it."""
         call = self.estimator.settled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,9 +20,10 @@ from dpframe.interfaces.checks import certifies, exact_shares, guarded
 from dpframe.interfaces.estimator import Estimate, Query, Settled
 from dpframe.results.answer import checked
 from dpframe.results.build import cell_record
-from dpframe.results.model import CellRecord
+from dpframe.results.model import CellRecord, SlackRecord
 from dpframe.results.plain import plain
 from dpframe.results.verdict import Looks
+from dpframe.stats.histograms import histogram_epsilon
 
 if TYPE_CHECKING:
     from dpframe.common.types import Tree
@@ -114,6 +116,14 @@ def estimate_cell(
         said = partial(record, certified=promised, estimate=found, truth=truth)
         if not tested:
             return said()
+
+        def bound_of(other: Query) -> float | None:
+            if watch is not None:  # bets were made against the claim
+                return watch.player.bound(other._replace(claim=query.claim))
+            return estimator.estimate(layout, jax.tree.map(np.array, counts), other).epsilon_lower
+
+        parts = slack(query, cell.confidence, looks, found, truth, shares, bound_of)
+        said = partial(said, slack=parts)
         if watch is not None:
             return said(extreme=_loudest(watch, look_at))
         asked = estimator, layout, query, promised
@@ -124,6 +134,67 @@ def estimate_cell(
         return said(extreme=extreme)
     except CellError as error:
         return record(reason=str(error))
+
+
+def slack(
+    query: Query,
+    confidence: float,
+    looks: Looks,
+    found: Estimate,
+    truth: Claim | None,
+    shares: list[list[float]] | None,
+    bound_of: Callable[[Query], float | None],
+) -> SlackRecord | None:
+    """Divide the difference between claimed and certified ε into parts that add up to it.
+
+    Args:
+        query: question that gave the certified bound.
+        confidence: of all bounds of the audit together.
+        looks: looks at the draws.
+        found: the estimate.
+        truth: exact curve of the pair, if known.
+        shares: exact probabilities of the counted bins on D and on D′, if known.
+        bound_of: returns the bound of the same counts in answer to another question.
+
+    Returns:
+        None if the claim is not finite at the cell's δ, or if there are no bounds at other levels.
+    """
+    lower, claim, delta = found.epsilon_lower, query.claim, query.delta
+    claimed = math.inf if claim is None else guarded("claim", claim.epsilon_at, delta)
+    if lower is None or not math.isfinite(claimed):
+        return None
+    exact = math.inf if truth is None else guarded("truth", truth.epsilon_at, delta)
+    limit, of = math.inf, None
+    if shares is not None:
+        limit, of = histogram_epsilon(shares[0], shares[1], delta), "exact"
+    elif found.epsilon_upper is not None and found.epsilon_upper_of is not None:
+        # No event shows more than the pair loses.
+        limit, of = min(found.epsilon_upper, exact), "learned"
+
+    @functools.cache
+    def bound(level: float, *, free: bool) -> float:
+        asked = query._replace(confidence=level, resolution=0.0, claim=None if free else claim)
+        return guarded("estimate", bound_of, asked) or 0.0
+
+    last = query.confidence
+    shared = last if looks.price == 1 else 1 - (1 - last) * looks.price
+    alone = shared if math.isclose(confidence, shared, rel_tol=1e-12) else confidence
+    try:
+        # Most bounds are the same without a claim, and p-values take most of the time.
+        free = bound(last, free=True) == lower
+        bounds = [bound(level, free=free) for level in (0.5, alone, shared, last)]
+    except CellError:  # a plugin's, which has no bound at such a level
+        return None
+    if not all(map(math.isfinite, bounds)):
+        return None
+    parts: dict[str, Any] = {"limit": of if math.isfinite(limit) else None}
+    names = [name for name in SlackRecord.model_fields if name != "limit"]
+    before = claimed
+    for name, value in zip(names, (exact, limit, *bounds, lower), strict=True):
+        known = math.isfinite(value)
+        parts[name] = before - value if known else None
+        before = value if known else before
+    return SlackRecord(**parts)
 
 
 def _loudest(watch: Watch, look_at: Callable[[Any], Estimate]) -> Estimate:

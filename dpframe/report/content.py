@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from dpframe.common.text import meanings
 from dpframe.report import group, words
 from dpframe.report.group import Group
 from dpframe.report.sentences import Kind, outcome
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
-from dpframe.results.model import CellRecord, Record
+from dpframe.results.model import CellRecord, Record, SlackRecord
+from dpframe.results.rows import share
 from dpframe.results.verdict import saw_nothing
 
 LIMITED = {
@@ -18,8 +20,13 @@ LIMITED = {
     "chosen thresholds": "the chosen thresholds",
 }
 """Upper limits, by `epsilon_upper_of`."""
-NUMBERS = ("claimed ε", "empirical ε", "certified ε ≥", "attack shows ≤", "adjusted p")
+NUMBERS = (
+    *("claimed ε", "empirical ε", "certified ε ≥", "certified ÷ claimed", "attack shows ≤"),
+    "adjusted p",
+)
 """Titles of `numbers`."""
+NEGLIGIBLE = 1e-9
+"""Parts of the slack that are not shown: rounding."""
 BLIND = "saw nothing"
 """Stands for the bounds of a cell whose attack saw nothing."""
 MOST_NAMED = 5
@@ -143,13 +150,42 @@ def numbers(cell: CellRecord) -> list[str]:
     """Write the numbers of a cell, in the order of `NUMBERS`."""
     estimate, claim = cell.estimate, cell.claim
     limit = words.upper(estimate.epsilon_upper) if estimate else "–"
-    shown = (BLIND, "–") if saw_nothing(cell) else (bound(cell), limit)
+    blind = saw_nothing(cell)
+    shown = (BLIND, "–", "–") if blind else (bound(cell), words.lower(share(cell)), limit)
     return [
         words.brief(claim.epsilon) if claim else "–",
         words.point(estimate.epsilon) if estimate else "–",
         *shown,
         "–" if cell.p_adjusted is None else f"{cell.p_adjusted:.2g}",
     ]
+
+
+class SlackPart(NamedTuple):
+    """One part of the difference between claimed and certified ε."""
+
+    name: str
+    sign: str  # "≥ " or "≤ " for a part that is only limited
+    size: float | None  # None if it is unknown, and then contained in the next part
+
+    def __str__(self) -> str:
+        """Return name and size."""
+        size = "unknown" if self.size is None else f"{self.sign}{words.point(self.size)}"
+        return f"{self.name} {size}"
+
+
+def slack(cell: CellRecord) -> list[SlackPart]:
+    """Return the parts of a cell's slack that are not 0, in their order."""
+    if cell.slack is None:
+        return []
+    signs = {"attack": "≥ ", "sampling": "≤ "} if cell.slack.limit == "learned" else {}
+    names = meanings_of_slack()
+    parts = [SlackPart(name, signs.get(name, ""), getattr(cell.slack, name)) for name in names]
+    return [part for part in parts if part.size is None or abs(part.size) > NEGLIGIBLE]
+
+
+def meanings_of_slack() -> dict[str, str]:
+    """Return the definition of each part of the slack, in their order."""
+    return {name: text for name, text in meanings(SlackRecord).items() if name != "limit"}
 
 
 def bound(cell: CellRecord) -> str:

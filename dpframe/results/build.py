@@ -48,6 +48,7 @@ def cell_record(
     seconds: float = 0.0,
     search: model.SearchRecord | None = None,
     exact: model.ExactRecord | None = None,
+    slack: model.SlackRecord | None = None,
 ) -> model.CellRecord:
     """Return one cell of the record, without its verdict and adjusted p-value.
 
@@ -73,6 +74,7 @@ def cell_record(
         seconds: the cell's share of the time of its pass.
         search: witness of a search.
         exact: findings on the query without noise.
+        slack: parts of the difference between claimed and certified ε.
     """
     claimed = true = None
     try:
@@ -129,6 +131,7 @@ def cell_record(
         search=search,
         searched=cell.search is not None,
         exact=exact,
+        slack=slack,
     )
 
 

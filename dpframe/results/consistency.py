@@ -98,6 +98,7 @@ def _disagreements(record: Record) -> Iterator[str]:
     yield from _old_verdicts(record) if old else _verdicts(record)
     yield from _levels(record)
     yield from _summary(record)
+    yield from _slack(record)
 
 
 def _cell(cell: CellRecord, old: bool) -> Iterator[str]:
@@ -239,6 +240,19 @@ def _summary(record: Record) -> Iterator[str]:
     most = least + summary.failed
     if not least <= summary.m <= most:
         yield f"summary.m is {summary.m}, its cells make it {least}"
+
+
+def _slack(record: Record) -> Iterator[str]:
+    for cell in record.cells:
+        if cell.slack is None:
+            continue
+        if cell.claim is None or cell.estimate is None or cell.estimate.epsilon_lower is None:
+            yield f"cell {shown(cell.id)}: it has a slack, and no bound or no claim"
+            continue
+        parts = cell.slack.model_dump(exclude={"limit"}, exclude_none=True)
+        whole, found = cell.claim.epsilon - cell.estimate.epsilon_lower, math.fsum(parts.values())
+        if not math.isclose(whole, found, rel_tol=ROUNDING, abs_tol=ROUNDING):
+            yield f"cell {shown(cell.id)}: its slack adds up to {found}, not to {whole}"
 
 
 def _close(one: float | None, other: float | None) -> bool:

@@ -240,6 +240,37 @@ class EstimateRecord(Part):
     records"""
 
 
+class SlackRecord(Part):
+    """The difference between the claimed and the certified ε, in parts that add up to it, in nats.
+
+    Each part is one value less the next: claimed ε, exact ε, limit of the attack, the bound of the
+    same counts at four levels, certified ε.
+    """
+
+    pair: Number | None
+    """claimed ε less the exact ε of this pair; null if that is unknown or infinite, and then the
+    next part contains it"""
+    attack: Number | None
+    """that less the most that this attack's counted events show at infinitely many draws; null if
+    that is unknown or infinite, and then the next part contains it"""
+    limit: Literal["exact", "learned"] | None
+    """`exact` if the limit of the attack comes from known probabilities; `learned` if it is
+    `estimate.epsilon_upper`, an upper limit from the counts, so that `attack` is at least, and
+    `sampling` at most, what is given here; null if it is unknown"""
+    sampling: Number
+    """that less the bound of these counts at confidence ½; negative if chance favoured the attack,
+    or if the claim is false and the parts before are unknown"""
+    confidence: Number
+    """that bound less the bound at the audit's confidence, as if there were no other cell"""
+    cells: Number
+    """that less the bound at this cell's share of the error of all cells"""
+    looks: Number
+    """that less the bound at the price of this look at the draws"""
+    resolution: Number
+    """that less the certified bound, which allows for the sampler's resolution; 0 in searches,
+    whose bounds contain it at every level"""
+
+
 class ContrastRecord(Part):
     """A bound beside what is claimed, at one δ."""
 
@@ -462,6 +493,9 @@ class CellRecord(Part):
     exact: ExactRecord | None = None
     """result of the query without noise; null if the mechanism defines none. Missing in old
     records"""
+    slack: SlackRecord | None = None
+    """parts of the difference between claimed and certified ε; null if nothing is certified, or the
+    claim is not finite at the cell's δ. Missing in old records"""
 
 
 class SpecRecord(Part):

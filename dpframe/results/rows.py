@@ -36,6 +36,7 @@ COLUMNS = {
     "delta": "δ at which ε is estimated",
     "epsilon": "point estimate, in nats; no bound",
     "epsilon_lower": "certified lower bound, in nats, at level `confidence`",
+    "certified_share": "`epsilon_lower` ÷ `claim_epsilon`",
     "epsilon_upper": "the most that this attack can show, in nats; limits the attack, never the "
     "mechanism",
     "epsilon_upper_of": "what of the attack that limits",
@@ -63,6 +64,7 @@ ESTIMATED = (
 NUMBERS = (
     *("claim_epsilon", "truth_epsilon", "delta", "epsilon", "epsilon_lower", "epsilon_upper"),
     *("interval_lower", "interval_upper", "confidence", "p_value", "p_adjusted", "seconds"),
+    "certified_share",
 )
 """Columns of floats, even if no cell has a value."""
 
@@ -84,6 +86,7 @@ def row(cell: CellRecord) -> dict[str, Any]:
         "estimator": cell.estimator.label,
         "claim_kind": claim.kind if claim else None,
         "claim_epsilon": claim.epsilon if claim else None,
+        "certified_share": share(cell),
         "truth_epsilon": cell.truth.epsilon if cell.truth else None,
         "interval_lower": interval[0],
         "interval_upper": interval[1],
@@ -95,6 +98,14 @@ def row(cell: CellRecord) -> dict[str, Any]:
         values |= {f"{part}_use": choice.use, f"{part}_params": choice.params}
     values |= cell.swept
     return {name: _flat(value) for name, value in values.items()}
+
+
+def share(cell: CellRecord) -> float | None:
+    """Return certified ÷ claimed ε; None without a bound, or if the claim is 0 or infinite."""
+    lower = cell.estimate.epsilon_lower if cell.estimate else None
+    if lower is None or cell.claim is None or not 0 < cell.claim.epsilon < float("inf"):
+        return None
+    return lower / cell.claim.epsilon
 
 
 def _flat(value: Any) -> Any:

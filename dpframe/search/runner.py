@@ -16,7 +16,7 @@ import numpy as np
 
 from dpframe.claims import Claim
 from dpframe.common.text import error_message, shown
-from dpframe.engine.estimate import again
+from dpframe.engine.estimate import again, slack
 from dpframe.errors import CellError, UntrustedError
 from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.checks import guarded
@@ -188,11 +188,14 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
     truth = guarded("truth", lambda: mechanism.truth(arm.pair))
     if not isinstance(truth, Claim | None):
         raise CellError(f"truth returned {shown(truth)}, which is neither a claim nor None")
-    bound = wealth.bound(error, search.arms.index(arm)) * arm.scale
     claimed = math.inf if arm.claim is None else arm.claim.epsilon_at(cell.delta)
-    if not outcome.refuted:
+    place = search.arms.index(arm)
+
+    def bound_of(asked: Query) -> float:
+        shown = float(wealth.bound(1 - asked.confidence, place) * arm.scale)
         # Bounds and the verdict have budgets of their own, and a bound above a claim rejects it.
-        bound = min(bound, claimed)
+        return shown if outcome.refuted else min(shown, claimed)
+
     found = dataclasses.replace(search.maker.of(arm.pair, mechanism, leak.attack), claim=arm.claim)
     assert cell.search is not None
     n = arm.seen.trials
@@ -213,6 +216,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
     )
     trials, resolution = (search.drawn, search.drawn), search.settings.resolution_of(cell)
     query = Query(trials, cell.delta, 1 - error, arm.claim, resolution)
+    bound = bound_of(query)
     tested = arm.claim is not None
     p_value = max(math.exp(-wealth.best), SMALLEST) if tested else None
     estimate = Estimate(
@@ -229,19 +233,22 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
     if tested:
         most = max(math.exp(-wealth.most), SMALLEST)
         extreme = estimate._replace(p_value=most, p_resolved=most)
+    estimate = checked(estimate, certified=True, tested=tested)
+    looks = search.settings.looks_of(cell)
     return cell_record(
         found,
         counts=[[n - hits, hits] for hits in leak.hits],
         trials=trials,
         exceptions=arm.exceptions,
         statistic={"name": "Witness", "event": leak.event},
-        estimate=checked(estimate, certified=True, tested=tested),
+        estimate=estimate,
+        slack=slack(query, cell.confidence, looks, estimate, truth, None, bound_of),
         certified=True,
         query=query,
         truth=truth,
         extreme=extreme,
         draw_group=arm.group,
-        looks=search.settings.looks_of(cell),
+        looks=looks,
         data=arm.data,
         seconds=seconds,
         search=witness,

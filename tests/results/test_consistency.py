@@ -103,6 +103,8 @@ CHANGES: list[tuple[Change, str]] = [
         lambda r: given(r)["estimate"].update(profile_lower=[[99.0, 0.9]]),
         "its profile_lower says ε ≥ 99.0 at its δ, its bound is",
     ),
+    (lambda r: given(r)["slack"].update(cells=9.0), "its slack adds up to"),
+    (lambda r: silent(r).update(slack=given(r)["slack"]), "it has a slack, and no bound"),
     (lambda r: given(r)["estimate"].update(confidence=0.95), "not its share of the error"),
     (lambda r: given(r)["basis"].update(confidence=0.5), "share of the error"),
     (lambda r: given(r)["basis"].update(look=7), "share of the error"),

@@ -32,3 +32,19 @@ def check_nothing_is_a_false_alarm(record: dict[str, Any]) -> None:
             assert cell["verdict"] != "violated"
         if cell["verdict"] == "violated":
             assert cell["expected"] is not None, f"{cell['id']}: nobody expects a violation"
+
+
+def check_slack_adds_up(record: Any) -> int:
+    """Every certified cell with a finite claim has a slack; return their number."""
+    cells = [
+        cell
+        for cell in record.cells
+        if cell.claim and cell.estimate and cell.estimate.certified and cell.claim.epsilon < 1e300
+    ]
+    for cell in cells:
+        assert cell.slack is not None, cell.id
+        parts = cell.slack.model_dump(exclude={"limit"}, exclude_none=True).values()
+        whole = cell.claim.epsilon - cell.estimate.epsilon_lower
+        assert abs(sum(parts) - whole) <= 1e-9 * max(1, abs(whole)), cell.id
+    assert sum(cell.slack is not None for cell in record.cells) == len(cells)
+    return len(cells)

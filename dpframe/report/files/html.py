@@ -143,6 +143,7 @@ def _body(record: Record) -> dict[str, Any]:
         "rows_left": max(len(cells) - MOST_ROWS, 0),
         "details": [_detail(cells[i], i, several=several) for i in sorted(detailed)],
         "details_left": len(cells) - len(detailed),
+        "slack": content.meanings_of_slack(),
         "number": plural(len(cells), "cell"),
         "common": common,
         "estimators": list(content.estimators(record))[:MOST_ISSUES],
@@ -215,11 +216,11 @@ def _table(
         | {
             "link": f"#cell-{index}" if index in linked else None,
             "texts": [texts[index] for _, texts in columns],
-            "numbers": content.numbers(cell),
+            "numbers": [*content.numbers(cell), _bar(cell)],
         }
         for index, cell in enumerate(cells[:MOST_ROWS])
     ]
-    heads = ["verdict", *(title for title, _ in columns), *content.NUMBERS]
+    heads = ["verdict", *(title for title, _ in columns), *content.NUMBERS, "slack"]
     return heads, rows, ", ".join(common)
 
 
@@ -265,6 +266,7 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
             low, high = map(words.point, estimate.interval)
             yield "Interval, approximate or assuming more; no bound", f"{low} – {high}"
         yield "Assumes", estimate.assumption
+    yield "Slack: claimed − certified", ", ".join(map(str, content.slack(cell)))
     if cell.p_value is not None and cell.p_adjusted is not None:
         yield "p-value", f"{cell.p_value:.3g}; adjusted for all tests {cell.p_adjusted:.3g}"
     for part in ("mechanism", "pair", "attack", "estimator"):
@@ -279,6 +281,20 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
         yield "Looks at these draws", str(len(cell.looks))
     yield "Notes", "; ".join(estimate.notes)[: 3 * LONGEST] if estimate else ""
     yield "Id", cell.id
+
+
+def _bar(cell: CellRecord) -> Markup | str:
+    """Draw the certified ε and the positive parts of the slack beside each other."""
+    if cell.slack is None or cell.estimate is None:
+        return "–"
+    parts = content.slack(cell)
+    label = ", ".join([f"certified {content.bound(cell)}", *map(str, parts)])
+    sizes = {"certified": cell.estimate.epsilon_lower} | {part.name: part.size for part in parts}
+    drawn = {name: size for name, size in sizes.items() if size is not None and size > 0}
+    span = Markup('<span class="part-{}" style="flex-grow:{:.4f}"></span>')
+    spans = [span.format(name, size / sum(drawn.values())) for name, size in drawn.items()]
+    bar = Markup('<div class="bar" role="img" aria-label="{0}" title="{0}">{1}</div>')
+    return bar.format(label, Markup("").join(spans))
 
 
 def _counts(cell: CellRecord, dataset: int) -> str:

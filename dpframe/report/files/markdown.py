@@ -19,7 +19,10 @@ _CAPS = (5_000, 1_000, 200, 50, 10, 0)
 """Rows of a table, tried until the page is small enough."""
 _MOST_ALARMS = 200
 MOST_ESTIMATORS = 20
-HEADS = ("", "mechanism", "attack", "estimator", "at", "claimed ε", "empirical ε", "certified", "p")
+HEADS = (
+    *("", "mechanism", "attack", "estimator", "at", "claimed ε", "empirical ε", "certified"),
+    *("certified ÷ claimed", "p"),
+)
 _LEGEND = (
     "ε in nats. Empirical is the point value of the estimator and no bound; certified means that "
     "the loss is at least this; p is the p-value of the claim, adjusted for all tests."
@@ -117,7 +120,7 @@ def _table(record: Record, cells: Sequence[CellRecord], cap: int) -> str:
 
 
 def _row(cell: CellRecord, *, several: bool) -> tuple[str, ...]:
-    claimed, empirical, bound, _, p_value = content.numbers(cell)
+    claimed, empirical, bound, share, _, p_value = content.numbers(cell)
     return (
         plain(content.verdict(cell)),
         plain(cell.mechanism.label),
@@ -127,6 +130,7 @@ def _row(cell: CellRecord, *, several: bool) -> tuple[str, ...]:
         claimed,
         empirical,
         bound if bound in ("–", content.BLIND) else f"≥ {bound}",
+        share,
         p_value,
     )
 

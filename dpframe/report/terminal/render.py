@@ -8,9 +8,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dpframe.report import sentences
+from dpframe.report import content, sentences, words
 from dpframe.report.content import mechanisms
-from dpframe.report.group import TABLE_KEYS, Group, groups, names, parts, settings
+from dpframe.report.group import (
+    TABLE_KEYS,
+    Group,
+    cell_name,
+    groups,
+    names,
+    parts,
+    repeated,
+    settings,
+)
 from dpframe.report.issues import issues
 from dpframe.report.sentences import caveats, expectations, verdict
 from dpframe.report.sentences import worst as worst_of
@@ -21,6 +30,7 @@ from dpframe.report.terminal.plots import against, growths, plots
 from dpframe.report.terminal.tables import Grid, fits, fits_wide, grid_of, grid_tables, list_tables
 from dpframe.report.versions import Versions, blocks, versions
 from dpframe.results.model import Record
+from dpframe.results.rows import share
 
 
 def render(record: Record, console: Console, *, numbers: bool = False) -> None:
@@ -48,6 +58,8 @@ def render(record: Record, console: Console, *, numbers: bool = False) -> None:
         _print(console, [blank, *heat(drawn, ink, width)])
     if listed:
         _numbers(listed, console)
+    if numbers:
+        _print(console, _slack(record, ink, width))
     _print(console, plots(found, ink, width))
     _print(console, growths(found, record, ink, width))
     console.print()
@@ -77,6 +89,28 @@ def _numbers(found: list[Group], console: Console) -> None:
     _print(console, legend.numbers_key(found, set(ink.seen), ink, console.width))
     _print(console, tables)
     _print(console, against(found, ink, console.width))
+
+
+def _slack(record: Record, ink: Ink, width: int) -> Iterator[Text]:
+    """Write for each cell the parts that claimed − certified ε consists of, and their meanings."""
+    cells = [cell for cell in record.cells if cell.slack is not None]
+    if not cells:
+        return
+    several = repeated(record.cells)
+    used: set[str] = set()
+    yield Text()
+    yield from ink.folded("Slack: claimed − certified ε, in parts that add up to it", "bold", width)
+    for cell in cells[:MOST_SLACK]:
+        found = content.slack(cell)
+        used |= {part.name for part in found}
+        ratio = words.lower(share(cell))
+        line = f"{cell_name(cell, repeated=several)}: {', '.join(map(str, found)) or 'none'}"
+        yield from ink.folded(f"{line}; certified ÷ claimed {ratio}", "", width)
+    if len(cells) > MOST_SLACK:
+        yield ink.text(f"… and {len(cells) - MOST_SLACK} more cells, see the record", "dim")
+    for name, meaning in content.meanings_of_slack().items():
+        if name in used:
+            yield from ink.folded(f"{name}: {meaning}", "dim", width)
 
 
 def _tables(found: list[Group], ink: Ink, width: int) -> Iterator[Text | Table]:
@@ -122,6 +156,8 @@ def render_notes(record: Record, console: Console) -> None:
 # Results by mechanism, what needs attention, and the closing lines.
 
 
+MOST_SLACK = 60
+"""Cells whose slack is printed; the record has all."""
 WIDEST_NAME = 0.3
 """Share of the width that names may take before they get lines of their own."""
 MOST_LINES = 12

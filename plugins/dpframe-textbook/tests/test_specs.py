@@ -31,16 +31,28 @@ def demand_no_false_alarm(record):
         assert wrong or cell["verdict"] != "violated", cell["mechanism"]
 
 
+def demand_slack_that_adds_up(record):
+    for cell in record.cells:
+        if cell.claim and cell.estimate.certified:
+            parts = cell.slack.model_dump(exclude={"limit"}, exclude_none=True)
+            whole = cell.claim.epsilon - cell.estimate.epsilon_lower
+            assert sum(parts.values()) == pytest.approx(whole, abs=1e-9)
+
+
 @pytest.mark.parametrize("spec", some(PAIRS))
 def test_a_spec_runs_small(spec):
     draws = [f"{key}=4000" for key in ("audit.trials", "run.fit", "run.pilot")]
-    demand_no_false_alarm(dpframe.audit(spec, overrides=[*draws, "audit.confidence=0.999999"]))
+    record = dpframe.audit(spec, overrides=[*draws, "audit.confidence=0.999999"])
+    demand_no_false_alarm(record)
+    demand_slack_that_adds_up(record)
 
 
 @pytest.mark.parametrize("spec", some(SEARCHES))
 def test_a_search_runs_small(spec):
     overrides = ["audit.trials=20_000", "audit.confidence=0.999999"]
-    demand_no_false_alarm(dpframe.audit(spec, overrides=overrides))
+    record = dpframe.audit(spec, overrides=overrides)
+    demand_no_false_alarm(record)
+    demand_slack_that_adds_up(record)
 
 
 @pytest.mark.slow
