@@ -356,7 +356,7 @@ def draw_tradeoff(record: Record, found: list[Subject]) -> Picture:
         rates = [x for cell in subject.cells for x, _ in certified_points(cell) if x > 0]
         least = least_rate(rates)
         _draw_curves(right, subject, labels, np.geomspace(least, 1, 240), power=True)
-        logarithmic_rates(right, least)
+        logarithmic_rates(right, least, most=4)
     return drawing.finish(
         picture,
         drawing.curve_key(labels, kinds),
@@ -381,13 +381,21 @@ def linear_rates(ax: Axes) -> None:
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="false-positive rate", ylabel="false-negative rate")
 
 
-def logarithmic_rates(ax: Axes, least: float) -> None:
-    """Set the logarithmic axes of an ROC from the least rate up, with the line of guessing."""
+def logarithmic_rates(ax: Axes, least: float, most: int = 9) -> None:
+    """Set the logarithmic axes of an ROC from the least rate up, with the line of guessing.
+
+    Args:
+        ax: the axes.
+        least: the smallest rate, a power of 10.
+        most: labels that fit beside each other.
+    """
     ax.plot([least, 1], [least, 1], color=FAINT, lw=0.6, zorder=0.5)
     ax.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1.15))
     ax.set(xlabel="false-positive rate", ylabel="true-positive rate")
+    decades = round(-np.log10(least))
     for axis in (ax.xaxis, ax.yaxis):
-        scales.log_ticks(axis, [10.0**p for p in range(round(np.log10(least)), 1)])
+        step = math.ceil((decades + 1) / most)
+        scales.log_ticks(axis, [10.0**-p for p in range(0, decades + 1, step)][::-1])
 
 
 def _draw_curves(

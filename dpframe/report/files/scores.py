@@ -154,7 +154,13 @@ def _text(text: object) -> str:
 
 def _tr(cells: Sequence[str], tag: str) -> str:
     scope = ' scope="col"' if tag == "th" else ""
-    return f"<tr>{''.join(f'<{tag}{scope}>{_text(cell)}</{tag}>' for cell in cells)}</tr>"
+    numbers = range(1, len(cells) - 1)  # between the estimator and its assumption
+    number = ' class="number"'
+    shown = (
+        f"<{tag}{scope}{number * (place in numbers)}>{_text(cell)}</{tag}>"
+        for place, cell in enumerate(cells)
+    )
+    return f"<tr>{''.join(shown)}</tr>"
 
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
