@@ -54,7 +54,7 @@ SCORES = ("score", "--in", "in.npy", "--out", "out.npy")
 def test_score() -> None:
     done = invoke(*SCORES, "--delta", "1e-5", "--claim", "epsilon=0.1,delta=1e-5")
     assert done.exit_code == 1, done.output
-    assert "✗ The claim is refuted at 95 % confidence, which pays for" in done.stdout
+    assert "✗ The claim is refuted at 95 % confidence, corrected for" in done.stdout
     assert done.stderr == ""
     assert "in.npy: 500 scores (D′, the record in)" in done.stdout
     assert "order-statistics" in done.stdout
@@ -69,7 +69,7 @@ def test_a_claim_that_is_not_refuted_is_no_failure(names: tuple[str, str]) -> No
     done = invoke(*words, "--claim", "epsilon=9")
     assert done.exit_code == 0, done.output
     assert "○ The claim is not refuted at 95 % confidence." in done.stdout
-    assert "which pays" not in done.stdout
+    assert "corrected" not in done.stdout
     assert invoke(*words, "--claim", "epsilon=0.1", "--json").exit_code == 1
     assert invoke(*words).exit_code == 0
 
@@ -167,7 +167,7 @@ def test_the_largest_of_several_bounds_pays_for_the_choice() -> None:
     assert done.stdout.startswith("No bound can be named")
     refuted = invoke(*SCORES, *asked, "--claim", "epsilon=0.01").stdout
     assert " ".join(refuted.split()).startswith(
-        "✗ The claim is refuted at 95 % confidence, which pays for 2 estimators (Bonferroni)."
+        "✗ The claim is refuted at 95 % confidence, corrected for 2 estimators (Bonferroni)."
     )
 
 

@@ -26,8 +26,8 @@ def certified_rows(found: Found) -> list[Row]:
 
 
 def headline(found: Found) -> list[str]:
-    """Return the answer: what became of the claim, one bound, and the rates of thresholds."""
-    return [line for line in (conclusion(found), best(found), rates(found)) if line]
+    """Return the answer: the result for the claim, one bound, and the rates of thresholds."""
+    return [line for line in (conclusion(found), best(found), larger(found), rates(found)) if line]
 
 
 def conclusion(found: Found) -> str:
@@ -35,7 +35,7 @@ def conclusion(found: Found) -> str:
     if found["refuted"] is None:
         return ""
     tests = sum(row["p_value"] is not None or row["status"] == "failed" for row in found["rows"])
-    paid = f", which pays for {tests} estimators (Bonferroni)" if tests > 1 else ""
+    paid = f", corrected for {tests} estimators (Bonferroni)" if tests > 1 else ""
     if found["kind"] == ONE_RUN:  # each line has a verdict, which may be inconclusive
         paid = ""
         if not found["refuted"]:
@@ -56,18 +56,38 @@ def best(found: Found) -> str:
         return ""
     if found["kind"] == ONE_RUN:
         top = max(rows, key=lambda row: _number(row["bounds"][0]["epsilon_lower"]))
-        lower, delta = (top["bounds"][0][key] for key in ("epsilon_lower", "delta"))
+        bound, delta = (top["bounds"][0][key] for key in ("epsilon_lower", "delta"))
     else:
         rows = [row for row in rows if row["estimator"]["use"] == DEFAULT] or rows
-        top = max(rows, key=lambda row: _number(row["estimate"]["epsilon_lower"]))
-        lower, delta = top["estimate"]["epsilon_lower"], found["audit"]["delta"]
+        top = max(rows, key=lower)
+        bound, delta = top["estimate"]["epsilon_lower"], found["audit"]["delta"]
         confidence = 1 - len(rows) * (1 - confidence)
     if confidence <= 0:
-        return "No bound can be named: so many were looked at that none holds for certain."
+        return "No bound can be named: none of so many would hold if picked after looking."
     return (
-        f"ε ≥ {words.lower(words.number(lower))} at δ = {words.setting(delta)}, "
+        f"ε ≥ {words.lower(words.number(bound))} at δ = {words.setting(delta)}, "
         f"{words.percent(confidence)} ({top['estimator']['label']})"
     )
+
+
+def larger(found: Found) -> str:
+    """Name the largest bound if it is not that of the headline; empty if it is."""
+    rows = certified_rows(found)
+    named = [lower(row) for row in rows if row["estimator"]["use"] == DEFAULT]
+    if found["kind"] == ONE_RUN or not named:
+        return ""
+    top = max(rows, key=lower)
+    if lower(top) <= max(named):
+        return ""
+    return (
+        f"{top['estimator']['label']} alone certifies more, ε ≥ {words.lower(lower(top))}; that "
+        "holds only if you chose this estimator before you saw the scores."
+    )
+
+
+def lower(row: Row) -> float:
+    """Return the certified bound of an estimator."""
+    return _number(row["estimate"]["epsilon_lower"])
 
 
 def _number(value: Any) -> float:
@@ -127,8 +147,8 @@ def unadjusted(found: Found) -> str:
     together = 1 - count * (1 - confidence)
     sure = f"with {words.percent(together)}" if together > 0 else "with no confidence at all"
     return (
-        f"! Not adjusted for {count} bounds: each holds alone at {words.percent(confidence)}. The "
-        f"best of them, picked now, holds {sure}; name one estimator beforehand instead "
+        f"! Not adjusted for {count} bounds: each holds alone at {words.percent(confidence)}. If "
+        f"you pick the best of them now, it holds {sure}. Choose one estimator beforehand instead "
         "(--estimator)."
     )
 
@@ -149,9 +169,9 @@ def sources(found: Found) -> Iterator[str]:
             amount = f"{words.quantity(side['scores'])} {kind}"
             yield f"{side['name']}: {amount}{_lacking(side['nan'], 'of them NaN')} ({name})"
     if direction.get("lower_is_member"):
-        yield "Lower scores mean the record, so they are negated."
+        yield "The scores are negated, because lower scores indicate the record."
     if aside := sum(direction.get("set_aside", ())):
-        yield f"{words.quantity(aside)} of them set aside: they test the direction, not ε"
+        yield f"{words.quantity(aside)} of these only test the direction of the scores."
 
 
 def _lacking(number: int, text: str) -> str:
@@ -176,11 +196,11 @@ def meaning(found: Found) -> str:
     """Return the limits of the numbers."""
     if found["kind"] == ONE_RUN:
         return (
-            "A bound limits the loss of the whole run from below, if each canary was in by a fair "
-            "coin of its own. What so many canaries can show is limited by their number, however "
-            "large the loss is. No number here says that a mechanism is private."
+            "A bound limits the loss of the whole run from below, if a separate fair coin decided "
+            "about each canary. The number of canaries limits what they can show, however large "
+            "the loss is. No number here says that a mechanism is private."
         )
     return (
-        "A bound limits the loss from below: these scores show at least so much. No number "
-        "here says that a mechanism is private; other scores may show more."
+        "A bound limits the loss from below: these scores show at least this much. No number here "
+        "says that a mechanism is private; other scores may show more."
     )

@@ -62,8 +62,10 @@ def worst(record: Record) -> str | None:
     """Name the worst cell of an audit and say what was certified there; None if nothing was."""
     cell = group.worst(record.cells)
     found = None if cell is None else group.weight(cell)
-    if cell is None or len(record.cells) == 1 or (found is not None and found.lower <= 0):
+    if cell is None or (found is not None and found.lower <= 0):
         return None
+    if len(record.cells) == 1:
+        return f"{cell.mechanism.label}: {group.measure(cell)}"
     naming = group.telling(group.groups(record.cells))
     labels = [group.names(cell)[part] for part in naming]
     where = group.place(cell, repeated=group.repeated(record.cells))

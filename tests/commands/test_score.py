@@ -19,7 +19,7 @@ from dpframe.commands.score import Told, _refuted
 from dpframe.errors import PluginError, ScoresError
 from dpframe.interfaces.estimator import Query
 from dpframe.report.files.scores import document
-from dpframe.report.scores import reversal, sources
+from dpframe.report.scores import larger, reversal, sources
 from dpframe.report.terminal.scores import render_scores
 from dpframe.results.store import answer_at, dumps
 from dpframe.scores.count import LEVEL, MOST_SET_ASIDE, SPARED, reversed_p_value
@@ -283,6 +283,18 @@ def test_a_file_that_grows_keeps_what_is_set_aside() -> None:
     assert short.any()
 
 
+def test_the_headline_names_a_larger_bound_and_its_condition() -> None:
+    def row(label: str, lower: float) -> dict[str, Any]:
+        estimate = {"certified": True, "epsilon_lower": lower}
+        return {"status": "ok", "estimator": {"use": label, "label": label}, "estimate": estimate}
+
+    rows = [row("betting", 2.5), row("order-statistics", 2.0), row("threshold", 1.0)]
+    found = {"kind": "score", "rows": rows}
+    assert larger(found).startswith("betting alone certifies more, ε ≥ 2.50; that holds only if")
+    assert larger(found | {"rows": rows[1:]}) == ""
+    assert larger(found | {"rows": [rows[0], rows[2]]}) == ""  # the headline has the largest
+
+
 def test_a_loss_is_lower_for_members(tmp_path: Path) -> None:
     members = np.arange(len(IN) + len(OUT)) < len(IN)
     np.savez(tmp_path / "t.npz", loss=-np.concatenate([IN, OUT]), label=np.where(members, 1, -1))
@@ -291,7 +303,7 @@ def test_a_loss_is_lower_for_members(tmp_path: Path) -> None:
     assert found["scores"]["direction"]["set_aside"] == [0, 0]
     plain = dpframe.score(IN, OUT, estimators=["order-statistics"], lower_is_member=False)
     assert found["rows"][0]["estimate"] == plain["rows"][0]["estimate"]
-    assert "Lower scores mean the record" in "".join(sources(found))
+    assert "lower scores indicate the record" in "".join(sources(found))
 
 
 @pytest.mark.parametrize("sides", [(8, 8), (20, 9), (50, 50), (53, 47)])

@@ -285,7 +285,7 @@ def draw_profile(record: Record, found: list[Subject]) -> Picture:
         drawing.curve_key(labels, kinds),
         record,
         f"Privacy profiles of {drawing.audit_name(record)}: δ against ε. The mechanism's "
-        "profile runs above or through the certified one.",
+        "profile is nowhere below the certified one.",
         drawing.promise(record),
         drawing.more(len(found) - len(shown), "setting"),
     )
@@ -362,8 +362,9 @@ def draw_tradeoff(record: Record, found: list[Subject]) -> Picture:
         drawing.curve_key(labels, kinds),
         record,
         f"Trade-off curves of {drawing.audit_name(record)}: false-negative rate against "
-        "false-positive rate, and on the right the true-positive rate, where more loss is "
-        "higher. The mechanism's curve runs below or through each certified point.",
+        "false-positive rate; on the right, the true-positive rate, where a higher curve means "
+        "more loss. The mechanism's curve runs through each certified point or below it, on the "
+        "right above it.",
         drawing.promise(record),
         drawing.more(len(found) - len(shown), "setting"),
     )

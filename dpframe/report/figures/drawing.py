@@ -34,6 +34,9 @@ DOTTED: Any = (0, (1, 1.2))
 CLAIMED, TRUTH = "claimed", "exact (truth)"
 ESTIMATE, CERTIFIED = "estimate, no bound", "certified"
 
+# The sign of a way of drawing, in a legend: black and without a line, as no estimator is drawn.
+SIGN: Any = {"color": INK, "marker": "o", "ls": "none"}
+
 # Published values.
 BESIDE: Any = {"color": INK, "marker": "+", "markersize": 5.5, "ls": "none", "zorder": 4}
 
@@ -232,8 +235,8 @@ def curve_key(labels: Sequence[str], drawn: Collection[object]) -> list[Line2D]:
             handles.append(Line2D([], [], color=look.color, marker=look.marker, label=shown))
     ways = {
         **{name: Line2D([], [], **style) for name, style in REFERENCES.items()},
-        CERTIFIED: Line2D([], [], color=QUIET, marker="o"),
-        ESTIMATE: Line2D([], [], color=QUIET, marker="o", markerfacecolor="white", ls=DOTTED),
+        CERTIFIED: Line2D([], [], **SIGN),
+        ESTIMATE: Line2D([], [], **SIGN, markerfacecolor="white"),
     }
     for way, handle in ways.items():
         if way in drawn:
@@ -339,6 +342,7 @@ def finish(
         proof: False if the figure says nothing about violations.
     """
     legend(picture, list(handles))
+    proof = proof and any(cell.verdict == "consistent" for cell in record.cells)
     said = [*sentences, *left_out(record), NO_PROOF if proof else ""]
     picture.caption = " ".join(filter(None, said))
     return picture
@@ -370,11 +374,15 @@ _USED = re.compile(r'"#([^"]*)"|url\(#([^)]*)\)')
 
 
 def inline(picture: Figure) -> str:
-    """Return the figure as an element of a page: no prolog, text as text, no unused ids."""
+    """Return the figure as an element of a page: no prolog, text as text, no unused ids.
+
+    A style sheet can read its natural width from `--inches`.
+    """
     out = io.StringIO()
     with settings(**{"svg.fonttype": "none", "svg.hashsalt": getattr(picture, "caption", "")}):
         picture.savefig(out, format="svg", metadata=_METADATA["svg"])
     text = out.getvalue()
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = text.replace("<svg ", f'<svg style="--inches: {picture.get_figwidth():g}" ', 1)
     used = {a or b for a, b in _USED.findall(text)}
     return _ID.sub(lambda match: match.group() if match.group(1) in used else "", text)

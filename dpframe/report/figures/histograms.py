@@ -173,6 +173,7 @@ def _bars(histogram: Histogram) -> tuple[Floats, Floats, Floats | None]:
     chosen = np.unique(np.clip(np.searchsorted(edges, wanted), first, last))
     if last - first <= 2 * bars:
         chosen = np.arange(first, last + 1)
+    chosen = chosen[np.append(True, np.diff(edges[chosen]) > 0)]  # equal edges make no bar
     places = edges[chosen]
 
     def density(table: Floats) -> Floats:

@@ -100,26 +100,32 @@ def _caption(found: Mapping[str, Any], certified: bool) -> Iterator[str]:
         names = inside["name"].removesuffix(", in")
         if names != outside["name"].removesuffix(", out"):
             names = f"{inside['name']} and {outside['name']}"
-        many = f"{inside['scores']:,} scores with the record, {outside['scores']:,} without"
+        many = (
+            f"{words.quantity(inside['scores'])} scores with the record, "
+            f"{words.quantity(outside['scores'])} without"
+        )
     else:
         names = scores["name"]
-        many = f"{scores['canaries']:,} canaries of one run, {scores['members']:,} of them in"
+        many = (
+            f"{words.quantity(scores['canaries'])} canaries of one run, "
+            f"{words.quantity(scores['members'])} of them in"
+        )
     yield (
-        f"{drawing.shorten(names, 80)}: {many}. False-negative rate against false-positive rate, "
-        "and on the right the true-positive rate, on logarithmic axes."
+        f"{drawing.shorten(names, 80)}: {many}. False-negative rate against false-positive rate; "
+        "on the right, true-positive rate on logarithmic axes."
     )
-    yield "The thin grey line is what thresholds on these very scores give, and no bound."
+    yield "The thin grey line shows the rates of thresholds on these scores; it is no bound."
     if certified:
         yield (
-            "The mechanism's curve runs below or through each certified point, on the right above "
-            "or through it: for each estimator alone with "
+            "The mechanism's curve runs through each certified point or below it, on the right "
+            "above it, for each estimator alone with "
             f"{words.percent(found['audit']['confidence'])} confidence."
         )
     elif any(row["estimate"] and row["estimate"]["certified"] for row in found["rows"]):
-        yield "No point of the curve is certified: what is certified here is ε at δ alone."
+        yield "No point of the curve is certified, only ε at this δ."
     else:
         yield "Estimates only: nothing here is certified."
-    yield drawing.NO_PROOF
+    yield drawing.NO_PROOF if found["refuted"] is False else "Other scores may show more."
 
 
 # μ against the threshold: the loss that one cut of the scores implies for Gaussian noise.

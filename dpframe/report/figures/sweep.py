@@ -240,17 +240,16 @@ def _legend(plan: Plan, panels: Sequence[Panel]) -> list[Line2D | Patch]:
         handles.append(Line2D([], [], **REFERENCES[TRUTH], label=TRUTH))
     certified = drawing.CERTIFIED
     if bounded and apart:
-        handles.append(Line2D([], [], color=QUIET, marker="o", label=f"{certified}: at least this"))
+        handles.append(Line2D([], [], **drawing.SIGN, label=f"{certified}: at least this"))
     elif bounded:
         label = "largest certified bound"
         handles.append(Patch(color=FAINT, alpha=0.55, label=label))
-    signs = {drawing.ESTIMATE: _face(None, QUIET)}
+    signs = {drawing.ESTIMATE: _face(None, INK)}
     if not apart:
         verdicts = dict.fromkeys(spot.verdict for spot in spots)
-        signs = {f"estimate; {WORDS.get(v, 'failed')}": _face(v, QUIET) for v in verdicts}
+        signs = {f"estimate; {WORDS.get(v, 'failed')}": _face(v, INK) for v in verdicts}
     for label, face in signs.items():
-        sign: Any = {"color": QUIET, "marker": "o", **face}
-        handles.append(Line2D([], [], **sign, ls=drawing.DOTTED if apart else "none", label=label))
+        handles.append(Line2D([], [], **drawing.SIGN | face, label=label))
     return handles
 
 

@@ -25,7 +25,7 @@ from dpframe.report.group import Spot, attack_of, maps, short, state
 from dpframe.report.issues import issues
 from dpframe.report.sentences import Kind, outcome
 from dpframe.report.versions import blocks, versions
-from dpframe.report.words import SYMBOL, WORDS, plural
+from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS, plural
 from dpframe.results.model import CellRecord, Record
 from dpframe.results.plain import strict
 from dpframe.results.verdict import SAW_NOTHING, saw_nothing
@@ -60,6 +60,7 @@ LEGEND = (
     ("inconclusive", "? 0.1", "inconclusive: no counts could have decided"),
     ("failed", "!", "could not be run"),
     ("silent", "~", "no verdict: nothing claimed, or nothing certified"),
+    ("unexpected", UNEXPECTED, "not as expected"),
 )
 """Class, example and meaning of each shade of a map."""
 
@@ -124,13 +125,16 @@ def _body(record: Record) -> dict[str, Any]:
     heads, rows, common = _table(cells, detailed)
     shown, notes = pictures(record)
     drawn, left = _maps(cells, {id(cells[index]): index for index in detailed})
-    used = {place["class"] for one in drawn for _, row in one["rows"] for place in row if place}
+    places = [place for one in drawn for _, row in one["rows"] for place in row if place]
+    used = {place["class"] for place in places}
+    used |= {"unexpected"} if any(UNEXPECTED in place["sign"] for place in places) else set()
     script = (_TEMPLATES / "cells.js").read_text(encoding="utf-8")
     return {
         # The policy of the page allows this script by its digest, and no other.
         "script": Markup(script),
         "digest_of_script": b64encode(sha256(script.encode()).digest()).decode(),
         "worst": sentences.worst(record),
+        "several_repeats": several,
         "maps": drawn,
         "maps_left": left,
         "maps_of": sentences.common(record),

@@ -19,6 +19,7 @@ from dpframe.report.scores import (
     Row,
     certified_rows,
     headline,
+    lower,
     meaning,
     sources,
     terms,
@@ -37,8 +38,11 @@ COLUMNS = (
 
 def _lines(found: Found) -> Iterator[Row]:
     """Yield a line for each estimator and δ, best bounds first."""
-    rows = sorted(found["rows"], key=lambda row: row not in certified_rows(found))
-    for row in [*rows, *found["skipped"]]:
+    best = certified_rows(found)
+    if found["kind"] != ONE_RUN:
+        best.sort(key=lower, reverse=True)
+    rest = [row for row in found["rows"] if row not in best]
+    for row in [*best, *rest, *found["skipped"]]:
         estimate = row.get("estimate") or {}
         line = dict.fromkeys(COLUMNS) | {key: row[key] for key in COLUMNS if key in row}
         line |= {key: estimate[key] for key in COLUMNS if key in estimate}
@@ -139,7 +143,7 @@ def fragment(found: Found) -> str:
             f'<p class="verdict{bad}"><strong>{_text(first)}</strong></p>',
             *(f"<p>{_text(line)}</p>" for line in more),
             *(f'<p class="warning"><strong>{_text(line)}</strong></p>' for line in warnings(found)),
-            '<div class="wide"><table>',
+            '<div class="wide" role="group" aria-label="Table of bounds" tabindex="0"><table>',
             f"<thead>{_tr(heads, 'th')}</thead>",
             f"<tbody>{''.join(_tr(row, 'td') for row in rows)}</tbody>",
             "</table></div>",
@@ -154,11 +158,11 @@ def _text(text: object) -> str:
 
 def _tr(cells: Sequence[str], tag: str) -> str:
     scope = ' scope="col"' if tag == "th" else ""
-    numbers = range(1, len(cells) - 1)  # between the estimator and its assumption
-    number = ' class="number"'
+    number, wide = ' class="number"', ' style="min-width: 14rem"'
+    looks = ["", *[number] * (len(cells) - 2), wide]  # the estimator first, its assumption last
     shown = (
-        f"<{tag}{scope}{number * (place in numbers)}>{_text(cell)}</{tag}>"
-        for place, cell in enumerate(cells)
+        f"<{tag}{scope}{look}>{_text(cell)}</{tag}>"
+        for look, cell in zip(looks, cells, strict=True)
     )
     return f"<tr>{''.join(shown)}</tr>"
 
@@ -181,7 +185,7 @@ def _page(found: Found) -> str:
             f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>",
-            "<h1>Scores made elsewhere</h1>\n<main>",
+            "<main>\n<h1>Scores made elsewhere</h1>",
             fragment(found),
             figure(found),
             *(f"<p>{_text(line)}</p>" for line in _rest(found)),
@@ -214,4 +218,7 @@ def figure(found: Found) -> str:
     except (DpframeError, ImportError) as error:
         return f'<p class="faint">No figure: {_text(error)}</p>'
     caption = f"<figcaption>{_text(picture.caption or '')}</figcaption>"
-    return f'<figure class="wide">{element}{caption}</figure>'
+    return (
+        '<figure><div class="wide" role="group" aria-label="Figure" tabindex="0">'
+        f"{element}</div>{caption}</figure>"
+    )

@@ -216,7 +216,7 @@ def issue_lines(record: Record, ink: Ink) -> Iterator[Text]:
 def headline(record: Record, ink: Ink) -> Iterator[Text]:
     """Write the verdict without its confidence, and the worst cell."""
     yield _verdict(record, ".", ink)
-    if text := worst_of(record):
+    if len(record.cells) > 1 and (text := worst_of(record)):
         yield ink.text(f"Worst: {text}")
 
 

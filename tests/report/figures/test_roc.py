@@ -61,8 +61,14 @@ def test_the_caption_says_what_is_certified_and_what_is_not(found):
     assert shown == ["claimed", "these scores, no bound"]
     assert "600 scores with the record, 500 without" in picture.caption
     for one in (picture, draw_scores(found)):
-        assert "does not rule one out" in one.caption
+        assert "may show more" in one.caption
         assert "private" not in one.caption
+
+
+@pytest.mark.parametrize("refuted", [None, True, False])
+def test_only_a_claim_that_was_not_refuted_is_said_to_have_no_violation(found, refuted):
+    caption = draw_scores(found | {"refuted": refuted}).caption
+    assert ("No violation found" in caption) == (refuted is False)
 
 
 def test_canaries_of_one_run_certify_no_point_of_a_curve():
