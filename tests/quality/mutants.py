@@ -370,8 +370,8 @@ MUTANTS = [
         29,
         "a search certifies more than a claim that stands",
         "dpframe/search/runner.py",
-        "        bound = min(bound, claimed)",
-        "        pass",
+        "return shown if outcome.refuted else min(shown, claimed)",
+        "return shown",
         ("tests/search/test_finding.py",),
     ),
     Mutant(
