@@ -23,32 +23,24 @@ from dpframe.interfaces.executor import Executor, RefusedError, Task
 from dpframe.workers import remote
 from dpframe.workers.scheduling import Overdue, Stopped
 
-LOCAL = "local:"
-"""Before a number of worker processes on this machine, in place of an address."""
-
-TO_CONNECT = 30.0
-"""Seconds in which the scheduler and a first worker must be there."""
+LOCAL = "local:"  # before a number of worker processes on this machine, in place of an address
+TO_CONNECT = 30.0  # seconds in which the scheduler and a first worker must be there
 
 TO_COME_BACK = 600.0
 """Seconds for which a scheduler, or the last worker, that went away is waited for."""
 
-LOST = 20
-"""Workers that may end over one task before it is given up: it may be what ends them."""
+LOST = 20  # workers that may end over one task before it is given up: it may be what ends them
 
 FAILED = 3
 """Times that a task may raise something that is no answer of ours before it is given up."""
 
-PAUSE = 0.5
-"""Seconds between two attempts to reach a scheduler."""
+PAUSE = 0.5  # seconds between two attempts to reach a scheduler
 
 TO_ANSWER = 15.0
 """Seconds in which workers say which versions they have; later they say it with a first task."""
 
-TO_PART = 2.0
-"""Seconds in which workers are told that a run has ended."""
-
-FRESH = 2.0
-"""Seconds for which the list of workers is taken as known."""
+TO_PART = 2.0  # seconds in which workers are told that a run has ended
+FRESH = 2.0  # seconds for which the list of workers is taken as known
 
 LARGE = 1 << 16
 """Bytes from which the shared part is a task of Dask's, sent once and not with each call."""
@@ -60,20 +52,11 @@ COST = 1.4e-3
 """Seconds of the scheduler for one task, of which a usual segment takes a second or less:
 `tests/benchmarks/scale.py`."""
 
-SHARE = 0.1
-"""Largest share of its time that a scheduler should be busy."""
-
-MOST_TASKS = 512
-"""Tasks under way at once: each has a thread of the driver that waits for it."""
-
-KEPT = 64
-"""Values that are kept packed: a search makes one after the other."""
-
-BROKEN = 3
-"""Workers on which one task may fail for reasons of their own."""
-
-ALL = ""
-"""The kind of task that a worker is refused for if it does nothing at all."""
+SHARE = 0.1  # largest share of its time that a scheduler should be busy
+MOST_TASKS = 512  # tasks under way at once: each has a thread of the driver that waits for it
+KEPT = 64  # values that are kept packed: a search makes one after the other
+BROKEN = 3  # workers on which one task may fail for reasons of their own
+ALL = ""  # the kind of task that a worker is refused for if it does nothing at all
 
 
 class GoneError(Exception):
@@ -310,8 +293,7 @@ class DaskExecutor(Executor):
         """Shared parts that were packed, by identity, and True if their code went along."""
         self._refusing: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """Workers that would not do the same, by the kind of task, and why."""
-        self._places: dict[str, str] = {}
-        """Names of processes by the addresses of workers."""
+        self._places: dict[str, str] = {}  # names of processes by the addresses of workers
         self._waiting = ThreadPoolExecutor(MOST_TASKS, thread_name_prefix="dpframe-away")
         self._connection = Connection(address)
         self._check()

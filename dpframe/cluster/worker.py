@@ -26,8 +26,7 @@ from dpframe.sampling.compile_cache import keep_compiled_programs
 from dpframe.workers.remote import PLACE
 from dpframe.workers.scheduling import by_value
 
-KEPT = 8
-"""Shared parts of tasks that a worker keeps unpacked."""
+KEPT = 8  # shared parts of tasks that a worker keeps unpacked
 
 
 class Sent(NamedTuple):
@@ -50,12 +49,9 @@ class Answer(NamedTuple):
 
     kind: str
     """"done", "failed" (by the task), "refused", "missing", or "broken" (by this machine)."""
-    found: Any
-    """The result, or the reason."""
-    worker: str
-    """Address."""
-    place: str
-    """Name of the process."""
+    found: Any  # the result, or the reason
+    worker: str  # address
+    place: str  # name of the process
 
 
 def versions() -> dict[str, str]:

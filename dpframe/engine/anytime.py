@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from dpframe.spec.audit import Cell
 
 
-MOST_POINTS = 200
-"""Points of the wealth in a record."""
+MOST_POINTS = 200  # points of the wealth in a record
 
 
 @dataclasses.dataclass
@@ -38,8 +37,7 @@ class Player:
 
     estimator: Estimator
     layout: Tree
-    query: Query
-    """The question; `trials` are set for each call."""
+    query: Query  # the question; `trials` are set for each call
     state: Any = None
     trials: int = 0
     rounds: int = 0
@@ -90,8 +88,7 @@ class Loudest:
     def __init__(self, player: Player) -> None:
         self._players = [dataclasses.replace(player, state=None, trials=0, rounds=0)]
         """The player after no round, after one, …"""
-        self.estimates: dict[int, Estimate] = {}
-        """By number of rounds."""
+        self.estimates: dict[int, Estimate] = {}  # by number of rounds
         self._lock = threading.Lock()
 
     def after(self, ends: list[int]) -> Player:
@@ -119,15 +116,12 @@ class Watch:
     place: Place
     player: Player
     loudest: Loudest
-    looks: Looks = FIRST_LOOK
-    """The look at its draws."""
-    counts: Any = None
-    """Counts of all rounds that it was shown."""
+    looks: Looks = FIRST_LOOK  # the look at its draws
+    counts: Any = None  # counts of all rounds that it was shown
     ends: list[int] = dataclasses.field(default_factory=list)
     """Draws on each dataset after each round."""
     settled: Settled | None = None
-    problem: CellError | None = None
-    """The error of its estimator."""
+    problem: CellError | None = None  # the error of its estimator
 
     @property
     def over(self) -> bool:

@@ -34,16 +34,14 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 
-INTERVAL = 2.0
-"""Seconds between two writes."""
+INTERVAL = 2.0  # seconds between two writes
 
 
 class Saved(NamedTuple):
     """Counts of the chunks 0 … done[d] − 1 of each dataset d; of a shard, from its first one on."""
 
     done: tuple[int, int]
-    leaves: list[Any]
-    """The leaves of the counts, as nested lists."""
+    leaves: list[Any]  # the leaves of the counts, as nested lists
 
 
 class Store:

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 
 Outputs = tuple[Any, Any]
 
-LONG = 1.0
-"""Seconds of drawing that are worth sending to others; by then they have compiled it."""
+LONG = 1.0  # seconds of drawing that are worth sending to others; by then they have compiled it
 
 RATE = 5e7
 """Bytes a second that come back from others: what is drawn faster than it travels stays here."""
@@ -75,8 +74,7 @@ class Draws:
     ) -> None:
         run = resolved(run, the_pass.mechanisms[0], the_pass.trials)
         self.the_pass, self.prng, self.made, self.executor = the_pass, prng, made, executor
-        self.until: float | None = None
-        """End of the time for drawing, on the monotonic clock."""
+        self.until: float | None = None  # end of the time for drawing, on the monotonic clock
         self.leaving = threading.Event()
         """Set when the run ends early: what takes long is drawn no further."""
         self.dtype = np.dtype(run.precision)

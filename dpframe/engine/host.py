@@ -47,14 +47,12 @@ if TYPE_CHECKING:
     from dpframe.workers.scheduling import Lent, Source, Which
 
 
-BATCH_ELEMENTS = 1 << 14
-"""Output coordinates that are scored in one call."""
+BATCH_ELEMENTS = 1 << 14  # output coordinates that are scored in one call
 
 RAISED = "raised-"
 """Begins the keys under which the numbers of exceptions are stored, beside the counts."""
 
-KINDS = 16
-"""Exceptions of a segment whose kinds are remembered."""
+KINDS = 16  # exceptions of a segment whose kinds are remembered
 
 
 class HostDraws(Draws):
@@ -204,8 +202,7 @@ class HostWork(Work):
     """A pass over a black box: drawn by worker processes, scored on the device."""
 
     on_host = True
-    source: Source
-    """Lends workers."""
+    source: Source  # lends workers
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -23,17 +23,10 @@ if TYPE_CHECKING:
     from dpframe.common.types import Floats, HostArray, Ints
 
 
-ERROR = 1e-6
-"""Probability that a correct mechanism is accused."""
-
-ROWS = 1024
-"""Rows of each dataset and lane that are compared one by one."""
-
-CHUNK_ROWS = 128
-"""Rows compared from one chunk, at most."""
-
-KNOWN = 1 << 18
-"""Chunks whose digests are kept, per lane and dataset."""
+ERROR = 1e-6  # probability that a correct mechanism is accused
+ROWS = 1024  # rows of each dataset and lane that are compared one by one
+CHUNK_ROWS = 128  # rows compared from one chunk, at most
+KNOWN = 1 << 18  # chunks whose digests are kept, per lane and dataset
 
 NOT_SEEDABLE = (
     "sample gave other outputs the second time at the same address: a box that does not take all "

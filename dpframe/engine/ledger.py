@@ -52,8 +52,7 @@ NAME = "looks.jsonl"
 
 FLOAT32_RESOLUTION = 1e-6
 """Events rarer than this measure float32 samplers, whose tails end and have gaps."""
-Draws = tuple[int, str, int]
-"""Seed, draw group and repeat."""
+Draws = tuple[int, str, int]  # seed, draw group and repeat
 Trials = tuple[int, int]
 
 
@@ -61,12 +60,9 @@ class Look(NamedTuple):
     """A look of one run at one set of draws."""
 
     draws: Draws
-    number: int
-    """Number of the look, from 1."""
-    trials: Trials
-    """The largest trials at which anything was shown."""
-    asked: dict[str, None]
-    """Questions that were new at this look, in order."""
+    number: int  # number of the look, from 1
+    trials: Trials  # the largest trials at which anything was shown
+    asked: dict[str, None]  # questions that were new at this look, in order
 
     def line(self) -> str:
         """Return the line of the ledger, with a digest."""
@@ -99,8 +95,7 @@ class Ledger:
             of_these = self._earlier.setdefault(look.draws, {})
             of_these[look.number] = _merged(of_these.get(look.number), look)
         self._own: dict[tuple[Draws, int], Look] = {}
-        self.latest = 1
-        """The largest number of a look of this run."""
+        self.latest = 1  # the largest number of a look of this run
 
     def look(
         self,
@@ -185,8 +180,7 @@ class _File(NamedTuple):
 
     path: Path
     lines: frozenset[str]
-    torn: bool
-    """True if its last line has no end."""
+    torn: bool  # True if its last line has no end
 
     @classmethod
     def read(cls, path: Path) -> _File:

@@ -52,14 +52,9 @@ CHANGED = (
     "D or D′ is not what it was when the run began: a pair makes the same data each time it is "
     "asked, and the files that it reads stay as they are"
 )
-PATIENCE = 5.0
-"""Seconds beyond its time budget for the segments that a pass has begun."""
-
-FIRST_PATIENCE = 30.0
-"""The same for a pass that has counted nothing yet: it may be compiling."""
-
-CHUNKS = 4
-"""Chunks of each dataset that are checked; of D′ only one if releases are slow."""
+PATIENCE = 5.0  # seconds beyond its time budget for the segments that a pass has begun
+FIRST_PATIENCE = 30.0  # the same for a pass that has counted nothing yet: it may be compiling
+CHUNKS = 4  # chunks of each dataset that are checked; of D′ only one if releases are slow
 
 
 class Work(ABC):
@@ -87,19 +82,15 @@ class Work(ABC):
         self.tally: Tally | Rounds
         self.watches: Watches | None = None
         """Feeds anytime estimators round by round; None for others."""
-        self.seconds = 0.0
-        """Time spent on the pass, by all threads together."""
+        self.seconds = 0.0  # time spent on the pass, by all threads together
         self.keys: dict[str, str] = {}
-        self.times = 1
-        """Size of segments, as a multiple of the usual size."""
+        self.times = 1  # size of segments, as a multiple of the usual size
         self.window: range | None = None
         """Whole chunks of each dataset that are counted here; None: all, and the tail."""
         self._until: float | None = None
         """End of the time budget: first of preparing, then of counting."""
-        self.leaving = threading.Event()
-        """Set when the run ends early."""
-        self.begun = False
-        """True once counting has begun."""
+        self.leaving = threading.Event()  # set when the run ends early
+        self.begun = False  # True once counting has begun
         self._changed = False
 
     def prepare(self) -> None:
@@ -356,8 +347,7 @@ class DeviceWork(Work):
     def notes(self) -> tuple[str, ...]:
         return (self.nan_note(f"the first {self.the_pass.rows} outputs"),)
 
-    executor: Executor = HERE
-    """Counts segments, and draws what takes long."""
+    executor: Executor = HERE  # counts segments, and draws what takes long
 
     def learning(self) -> Draws:
         self.draws = Draws(self.the_pass, self.run, self.prng, self.made, self.executor)

@@ -63,10 +63,8 @@ class Pass:
     rows: int
     shape: Shape
     pair: Pair
-    data: str
-    """Digest of D and D′."""
-    mechanisms: tuple[Mechanism | HostMechanism, ...]
-    """One per lane."""
+    data: str  # digest of D and D′
+    mechanisms: tuple[Mechanism | HostMechanism, ...]  # one per lane
     scorers: tuple[Scorer, ...]
     cells: tuple[tuple[Cell, Place], ...]
 
@@ -166,14 +164,11 @@ class Plan:
     failed: tuple[tuple[Cell, str], ...]
     """Cells whose mechanism or attack cannot even be traced, with the reason."""
     skipped: tuple[Skip, ...]
-    m: int
-    """Cells with a claim and a certifying estimator, failed ones included."""
+    m: int  # cells with a claim and a certifying estimator, failed ones included
     certifying_cells: int
     """Cells that certify a bound, claimed or not; their bounds must hold together."""
-    prng: str
-    """Name of the generator."""
-    searches: tuple[Cell, ...] = ()
-    """Cells that are searched, each with draws of its own."""
+    prng: str  # name of the generator
+    searches: tuple[Cell, ...] = ()  # cells that are searched, each with draws of its own
 
 
 def plan(audit: Audit, prng: str, source: Source | None = None) -> Plan:
@@ -202,12 +197,9 @@ class _Look(NamedTuple):
     """The finding on a cell."""
 
     certified: bool
-    problem: str
-    """Reason why it cannot be run."""
-    searched: bool = False
-    """True if a search draws for it."""
-    shared: _Shared | None = None
-    """Key of the pass that it belongs to, if it can be run."""
+    problem: str  # reason why it cannot be run
+    searched: bool = False  # True if a search draws for it
+    shared: _Shared | None = None  # key of the pass that it belongs to, if it can be run
 
 
 class _Planner:

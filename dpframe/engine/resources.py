@@ -30,20 +30,14 @@ if TYPE_CHECKING:
     from dpframe.workers.scheduling import Lent, Source
 
 
-BASE_BYTES = 480 << 20
-"""Memory of Python, JAX and its compiler before the first draw."""
+BASE_BYTES = 480 << 20  # memory of Python, JAX and its compiler before the first draw
 
 CELL_BYTES = 8_000
 """Memory of a cell beside its counts: in the spec, in the plan, in the record."""
 
-COUNT_BYTES = 160
-"""Memory of a count in the record, as a Python number among others."""
-
-MOST_CHUNKS = 2**31 - 1
-"""Chunks of a dataset; the device numbers them with 32 bits."""
-
-IDEAL_PILOT = 1000
-"""Scores per dataset of an imagined pilot that tells D from D′ perfectly."""
+COUNT_BYTES = 160  # memory of a count in the record, as a Python number among others
+MOST_CHUNKS = 2**31 - 1  # chunks of a dataset; the device numbers them with 32 bits
+IDEAL_PILOT = 1000  # scores per dataset of an imagined pilot that tells D from D′ perfectly
 
 
 def ideal_layout(statistic: Statistic, dims: tuple[int, ...] = ()) -> Tree:
@@ -103,8 +97,7 @@ class Footprint:
         self._counters: dict[Statistic, int] = {}
         """Counts of one cell on both datasets, by statistic; 0 if the statistic raises."""
         self._passes: list[dict[str | int, int]] = []
-        self._results = 0
-        """Bytes kept of all cells until the record is written."""
+        self._results = 0  # bytes kept of all cells until the record is written
         self._largest = 0, ""
         """The largest number of counts of one cell, and the label of its estimator."""
 
@@ -263,19 +256,15 @@ def extra_chunks(the_pass: Pass) -> int:
 # Time: a trial call of each black box in a worker, and a few prepared passes of the others.
 
 
-REHEARSAL = 2.0
-"""Seconds of the trial call of a black box."""
-
-MOST = 8
-"""Boxes that get a trial call; others count as fast as these on average."""
+REHEARSAL = 2.0  # seconds of the trial call of a black box
+MOST = 8  # boxes that get a trial call; others count as fast as these on average
 
 
 class Pace(NamedTuple):
     """Seconds of one release."""
 
     seconds: float
-    known: bool = True
-    """False if the call did not return in time, so that it takes longer."""
+    known: bool = True  # False if the call did not return in time, so that it takes longer
 
 
 def box_seconds(plan: Plan, source: Source, threads: int) -> Pace | None:
@@ -361,11 +350,8 @@ def _pace(worker: Lent, the_pass: Pass, deadline: float) -> Pace:
 REHEARSED = 3
 """Passes that are prepared and draw a little, the one with the most draws among them."""
 
-LONG_ENOUGH = 0.1
-"""Seconds of drawing from which the rest is extrapolated."""
-
-ESTIMATE_SECONDS = 0.002
-"""Seconds to estimate, judge and write one cell."""
+LONG_ENOUGH = 0.1  # seconds of drawing from which the rest is extrapolated
+ESTIMATE_SECONDS = 0.002  # seconds to estimate, judge and write one cell
 
 
 class Expected(NamedTuple):

@@ -147,8 +147,7 @@ FINE, COARSE, MANY = 16, 5, 20_000
 
 LEAST = 4  # draws of a round
 
-PIECES = 16
-"""Parts of a segment, so that threads share a round."""
+PIECES = 16  # parts of a segment, so that threads share a round
 
 
 def ends(trials: int, rows: int, *, whole: bool) -> list[int]:
@@ -181,8 +180,7 @@ class Part(NamedTuple):
 
     start: int
     end: int
-    full: bool
-    """True if it ends where rounds end, and not only where the trials do."""
+    full: bool  # True if it ends where rounds end, and not only where the trials do
 
 
 class Rounds:
@@ -208,19 +206,15 @@ class Rounds:
         ]
         self.zero = jax.tree.map(lambda leaf: leaf.astype(np.int64), zeros)
         self._step = max(1, SEGMENT_ELEMENTS // PIECES // (rows * max(1, elements)))
-        self._sliced = not whole
-        """True if the first chunk is cut into slices, a round each."""
+        self._sliced = not whole  # True if the first chunk is cut into slices, a round each
         self._starts = [part.start for part in self.parts]
         self._whole = [part.start // rows for part in self.parts]
         self.lanes = jax.tree.leaves(zeros)[0].shape[0]
-        self.upto = [0] * self.lanes
-        """Number of rounds that each lane has."""
+        self.upto = [0] * self.lanes  # number of rounds that each lane has
         self.counts: list[Any] = []
         """Per scorer counts of each round that some lane has, every leaf [lanes, attacks, 2, …]."""
-        self.next = 0
-        """The round that comes next."""
-        self.active = list(range(self.lanes))
-        """Lanes that are counted in it."""
+        self.next = 0  # the round that comes next
+        self.active = list(range(self.lanes))  # lanes that are counted in it
         self._missing: dict[int, int] = {}
         """Chunks of a round that have not come in, on both datasets together."""
         self._sums: dict[int, Any] = {}
@@ -362,8 +356,7 @@ def _put(tree: Any, place: Any, new: Any) -> None:
 # once.
 
 
-LARGEST = 1 << 62
-"""No count is larger, so totals fit in 64 bits."""
+LARGEST = 1 << 62  # no count is larger, so totals fit in 64 bits
 
 
 def checked_counts(

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from dpframe.spec.audit import Cell
     from dpframe.workers.scheduling import Source
 
-HEARTBEAT = 0.1
-"""Seconds between two calls of the progress display."""
+HEARTBEAT = 0.1  # seconds between two calls of the progress display
 
 
 class Progress(Protocol):
@@ -163,10 +162,8 @@ def owned(plan: Plan, shard: Shard) -> list[Pass]:
 class Runner:
     """Runs passes and searches, and collects a cell of the record for each planned cell."""
 
-    executor: Executor = HERE
-    """Counts, and draws what takes long."""
-    shard: Shard | None = None
-    """Part of the plan that is counted; nothing is estimated then."""
+    executor: Executor = HERE  # counts, and draws what takes long
+    shard: Shard | None = None  # part of the plan that is counted; nothing is estimated then
     timings: dict[str, float] | None = None
 
     def __init__(
@@ -184,12 +181,10 @@ class Runner:
         self.draws = self.shown = 0
         self.called = self.store.calls
         """Releases that were asked for before the run was interrupted."""
-        self.before = source.calls
-        """Releases that the plan has asked for already."""
+        self.before = source.calls  # releases that the plan has asked for already
         self.label = ""
         self.loudest: dict[Any, Any] = {}
-        self.again: list[Pass] = []
-        """Parts of passes that could not go on whole."""
+        self.again: list[Pass] = []  # parts of passes that could not go on whole
         self.leaving = threading.Event()
         self.tried: set[Any] = set()
 

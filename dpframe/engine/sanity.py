@@ -38,17 +38,13 @@ SIZES = (
     "many there are"
 )
 
-ROWS = 64
-"""The least rows; with fewer a fair coin could look like a frozen or a repeated draw."""
+ROWS = 64  # the least rows; with fewer a fair coin could look like a frozen or a repeated draw
 
 FEW = 8
 """Rows that keep their place in a crowd of equal rows; a rare row is hardly ever among them."""
 
-ROUNDING = 1e-4
-"""Relative difference of two scores that rounding may make."""
-
-LARGEST = 0.01
-"""Share of the largest score below which small scores come from cancelling."""
+ROUNDING = 1e-4  # relative difference of two scores that rounding may make
+LARGEST = 0.01  # share of the largest score below which small scores come from cancelling
 
 
 def check_outputs_vary(chunks: Sequence[HostArray]) -> None:

@@ -24,19 +24,13 @@ if TYPE_CHECKING:
     from dpframe.engine.passes import Work
     from dpframe.sampling.address import Segment
 
-Unit = tuple[int, "Segment"]
-"""Dataset and segment: what a thread counts at a time."""
-
-FAREWELL = 1.0
-"""Seconds that threads get to come to an end when the caller leaves."""
-
-TICK = 0.2
-"""Seconds between two checks of time budgets."""
+Unit = tuple[int, "Segment"]  # dataset and segment: what a thread counts at a time
+FAREWELL = 1.0  # seconds that threads get to come to an end when the caller leaves
+TICK = 0.2  # seconds between two checks of time budgets
 
 NEVER = "the time budget ended before anything was counted"
 
-FIRST = 2
-"""Units that are counted even when there is no time: the first of each dataset."""
+FIRST = 2  # units that are counted even when there is no time: the first of each dataset
 
 _NUMBERS = itertools.count()
 

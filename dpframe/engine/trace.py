@@ -35,11 +35,8 @@ if TYPE_CHECKING:
     from dpframe.workers.scheduling import Source
 
 
-ENOUGH = 100_000
-"""Draws per dataset of a fit or pilot stream if they cost little."""
-
-FEW = 1_000
-"""The least of these draws for a black box, unless fewer are counted."""
+ENOUGH = 100_000  # draws per dataset of a fit or pilot stream if they cost little
+FEW = 1_000  # the least of these draws for a black box, unless fewer are counted
 
 
 def resolved(run: RunSettings, mechanism: Mechanism | HostMechanism, trials: int) -> RunSettings:
@@ -134,8 +131,7 @@ def structure(plugin: Plugin) -> Any:
     return jax.tree.structure(plugin)
 
 
-ROWS = 2
-"""Outputs of a traced call, enough to tell their axis from the others."""
+ROWS = 2  # outputs of a traced call, enough to tell their axis from the others
 
 UNFINISHED = "did not come back when it was tried for another cell"
 

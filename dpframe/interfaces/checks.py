@@ -30,12 +30,9 @@ if TYPE_CHECKING:
 
 
 KINDS = ", ".join(f'"{kind}"' for kind in KINDS_OF_SCORES)
-NONE = (Mechanism.cdf, HostMechanism.cdf)
-"""The method `cdf` of mechanisms that define none."""
-MOST = 256
-"""Bins of exact shares; more would make the record larger than a figure can show."""
-SLACK = 1e-9
-"""Rounding of probabilities."""
+NONE = (Mechanism.cdf, HostMechanism.cdf)  # the method `cdf` of mechanisms that define none
+MOST = 256  # bins of exact shares; more would make the record larger than a figure can show
+SLACK = 1e-9  # rounding of probabilities
 
 
 def guarded(what: str, call: Callable[..., Any], *args: Any) -> Any:

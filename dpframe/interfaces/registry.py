@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 BUILTIN = "dpframe"  # distribution name of the built-ins
 LOCAL = "local"  # distribution name of classes that a notebook or a test brings
 
-EXECUTORS = "dpframe_executors"
-"""Hook that is called only if a run names an executor."""
+EXECUTORS = "dpframe_executors"  # hook that is called only if a run names an executor
 
 KINDS = ("mechanism", "attack", "estimator", "pair", "neighbourhood")
 

@@ -36,8 +36,7 @@ from dpframe.sampling.program_keys import (
 
 T = TypeVar("T")
 
-_kept_in: list[Path] = []
-"""The directory of programs, if they are kept."""
+_kept_in: list[Path] = []  # the directory of programs, if they are kept
 
 
 def keep_executables(directory: Path | None) -> None:

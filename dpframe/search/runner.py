@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from dpframe.spec.audit import Cell, RunSettings
     from dpframe.workers.scheduling import Source
 
-FAREWELL = 1.0
-"""Seconds that threads get to come to an end when the caller leaves."""
+FAREWELL = 1.0  # seconds that threads get to come to an end when the caller leaves
 
 
 class Settings(NamedTuple):
@@ -49,19 +48,16 @@ class Settings(NamedTuple):
     prng: str
     store: Store
     source: Source
-    error_of: Callable[[Cell], float]
-    """Share of the error that a cell has, at its look."""
+    error_of: Callable[[Cell], float]  # share of the error that a cell has, at its look
     question_of: Callable[[Cell], str]
     """Digest of all that decides what a search draws and finds."""
-    looks_of: Callable[[Cell], Looks]
-    """Number of the look at the draws of a cell."""
+    looks_of: Callable[[Cell], Looks]  # number of the look at the draws of a cell
     look_at: Callable[[Cell, Sequence[HostArray]], None]
     """Renumbers that look, given the counts of each round."""
     resolution_of: Callable[[Cell], float]
     """Resolution of the sampler; added to both rates of what is bet against."""
     ends_when_decided: bool
-    executor: Executor
-    """Counts and draws traced mechanisms."""
+    executor: Executor  # counts and draws traced mechanisms
 
 
 class Drawn(NamedTuple):

@@ -14,8 +14,7 @@ import tomli
 
 from dpframe.common.text import cut
 
-Path = tuple[str | int, ...]
-"""Keys and list indices from the root of the document."""
+Path = tuple[str | int, ...]  # keys and list indices from the root of the document
 
 DEEPEST = 32
 """Steps of a path; nothing in a spec needs more, and recursion must not run out of stack."""

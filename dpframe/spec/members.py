@@ -167,8 +167,7 @@ def _check_labels(members: list[Member], tables: dict[Path, _Table], problems: P
 
 # Each plugin is made once for every set of parameters that the sweep gives it.
 
-Picks = tuple[int, ...]
-"""For each axis in question, the position of the value taken."""
+Picks = tuple[int, ...]  # for each axis in question, the position of the value taken
 
 Variants = dict[Picks, Plugin]
 """A member's plugin for each combination of values of its own axes."""

@@ -14,8 +14,7 @@ from dpframe.common.text import Described
 
 Verdict = Literal["violated", "consistent", "inconclusive"]
 
-MOST_TRIALS = 2**53
-"""Counts beyond this are no longer exact in float64."""
+MOST_TRIALS = 2**53  # counts beyond this are no longer exact in float64
 
 MOST_REPEATS = 1_000_000
 

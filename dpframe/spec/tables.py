@@ -26,8 +26,7 @@ from dpframe.spec.document import Document, UnfitError, plain
 from dpframe.spec.model import KINDS, AuditTable, EntryTable, ExpectTable, SpecTable
 from dpframe.spec.problems import Finding, Problems, accepts, findings, place, quote, show
 
-MOST_BYTES = 4 << 20
-"""Bytes of a spec; one of ten thousand mechanisms has a tenth."""
+MOST_BYTES = 4 << 20  # bytes of a spec; one of ten thousand mechanisms has a tenth
 
 
 def read(path: str | os.PathLike[str]) -> Document:

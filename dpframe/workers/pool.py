@@ -39,8 +39,7 @@ TO_LOAD = 60.0
 FIRST_LOAD = 600.0
 """The same if none did: the trial call of a plan comes first, and a machine may be busy."""
 
-TIMES = 10
-"""Multiple of the longest time that loading has taken, that it may take in any case."""
+TIMES = 10  # multiple of the longest time that loading has taken, that it may take in any case
 
 MISSING = ("ModuleNotFoundError", "ImportError", "AttributeError")
 """Exceptions of a process that lacks a module, or a part of one, which this process has."""
@@ -48,8 +47,7 @@ MISSING = ("ModuleNotFoundError", "ImportError", "AttributeError")
 DEAF = 5.0
 """Seconds that a process gets beyond the limits of all releases that it was asked for."""
 
-NOTHING = -1
-"""Number of no load."""
+NOTHING = -1  # number of no load
 
 
 class Ticket(NamedTuple):
@@ -125,8 +123,7 @@ class UnderWay:
     def __init__(self) -> None:
         self._calls: dict[Any, tuple[Any, int, float]] = {}
         """By caller: kind of box, number of releases, and start."""
-        self._seconds: dict[Any, float] = {}
-        """Time per release, by the kind of box."""
+        self._seconds: dict[Any, float] = {}  # time per release, by the kind of box
         self._lock = threading.Lock()
 
     def begin(self, caller: Any, kind: Any, releases: int, now: float) -> None:

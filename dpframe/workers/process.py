@@ -25,11 +25,8 @@ from dpframe.workers.program.frames import NO_KEY, Frame, NoFrameError, Packet
 from dpframe.workers.program.plain_data import UnfitError, pack
 from dpframe.workers.scheduling import Overdue
 
-MOST = 1 << 16
-"""Remarks that are remembered; later ones are printed as often as they come."""
-
-LONGEST = 1 << 16
-"""Bytes after which a line counts as ended."""
+MOST = 1 << 16  # remarks that are remembered; later ones are printed as often as they come
+LONGEST = 1 << 16  # bytes after which a line counts as ended
 
 
 class Remarks:
@@ -134,11 +131,8 @@ WORKER_PROCESS_START = (
     "from dpframe.workers.program.mechanism_sampler import main; main()"
 )
 
-PULSE = 0.2
-"""Seconds between two checks that a silent process still exists."""
-
-GRACE = 0.3
-"""Seconds that processes get to end themselves and what they started."""
+PULSE = 0.2  # seconds between two checks that a silent process still exists
+GRACE = 0.3  # seconds that processes get to end themselves and what they started
 
 
 class Gone(Exception):  # noqa: N818  # not always an error: a process may have been told to end
@@ -162,21 +156,16 @@ class WorkerProcess:
 
     def __init__(self, interpreter: str | None = None, remarks: Remarks | None = None) -> None:
         self.interpreter = interpreter
-        self.topic = ""
-        """What its remarks are about."""
-        self.imported = ""
-        """Code of the load that it took in last, see `Load.code`."""
-        self.holds: int | None = None
-        """Number of the load that it has taken in."""
+        self.topic = ""  # what its remarks are about
+        self.imported = ""  # code of the load that it took in last, see `Load.code`
+        self.holds: int | None = None  # number of the load that it has taken in
         self._remarks = remarks or Remarks()
         self._process = _started(interpreter)
         self._heard: queue.SimpleQueue[Packet | None] = queue.SimpleQueue()
-        self.nonsense: str | None = None
-        """What came instead of an answer, if anything did."""
+        self.nonsense: str | None = None  # what came instead of an answer, if anything did
         self.topics: set[str] = set()
         """The boxes that it has held: one may have left it so that another cannot work."""
-        self._key = NO_KEY
-        """Of the last request: nothing else is answered."""
+        self._key = NO_KEY  # of the last request: nothing else is answered
         self._saying = threading.Lock()
         threading.Thread(target=self._listen, name="dpframe-listener", daemon=True).start()
         self._overhearing = threading.Thread(

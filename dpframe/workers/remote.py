@@ -42,20 +42,11 @@ OTHERWISE = (
     "library, or a processor that rounds differently"
 )
 
-TRIES = 3
-"""Places where the process of a box may end before the box is what ends it."""
-
-LATE = 5.0
-"""Seconds after the deadline in which a place must answer."""
-
-PULSE = 0.5
-"""Seconds between two checks that a task is still wanted."""
-
-IDLE = 60.0
-"""Seconds after which unused processes are ended: their run may be over."""
-
-WORDS = 1 << 12
-"""Answers of which one task says what their codes stand for."""
+TRIES = 3  # places where the process of a box may end before the box is what ends it
+LATE = 5.0  # seconds after the deadline in which a place must answer
+PULSE = 0.5  # seconds between two checks that a task is still wanted
+IDLE = 60.0  # seconds after which unused processes are ended: their run may be over
+WORDS = 1 << 12  # answers of which one task says what their codes stand for
 
 PLACE = secrets.token_hex(8)
 """Name of this process; an address or a process number may be another's later."""
@@ -88,14 +79,11 @@ class Box(NamedTuple):
 class Drawn(NamedTuple):
     """The result of a task."""
 
-    outputs: tuple[tuple[HostArray, Told], ...] = ()
-    """As `Lent.draw` yields them."""
+    outputs: tuple[tuple[HostArray, Told], ...] = ()  # as `Lent.draw` yields them
     ending: tuple[str, str] | None = None
     """Why there is no more: the kind of error and its words."""
-    releases: int = 0
-    """Releases that the box was asked for."""
-    place: str = ""
-    """Name of the process."""
+    releases: int = 0  # releases that the box was asked for
+    place: str = ""  # name of the process
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,8 +93,7 @@ class DrawBox(Task):
     shared: Box
     request: Request
     shape: Shape | None
-    seconds: float | None
-    """Time that the box has once it is loaded; None for no limit."""
+    seconds: float | None  # time that the box has once it is loaded; None for no limit
 
     def run(self, shared: Box) -> Drawn:
         """Return what was drawn, and why there is no more."""
@@ -171,8 +158,7 @@ class DrawBox(Task):
         return kind_of(self.shared.load)
 
 
-MOST_RELEASES = 1 << 50
-"""Releases that no task asks for."""
+MOST_RELEASES = 1 << 50  # releases that no task asks for
 
 
 def _check_all(values: Any, kind: type | tuple[type, ...], number: int | None = None) -> None:
@@ -217,8 +203,7 @@ def kind_of(load: Load) -> str:
     return f"{type(first).name}{where}#{digest(own)}"
 
 
-_proved: set[tuple[str, str]] = set()
-"""Runs, and samples that this process has drawn alike."""
+_proved: set[tuple[str, str]] = set()  # runs, and samples that this process has drawn alike
 
 
 def _prove(box: Box, sample: Sample, workers: Workers) -> None:
@@ -341,8 +326,7 @@ class RemoteBoxes:
         self, executor: Executor, local: Source, environments: Iterable[Environment] = ()
     ) -> None:
         self.executor, self.local = executor, local
-        self.samples: dict[str, Sample] = {}
-        """By the kind of box."""
+        self.samples: dict[str, Sample] = {}  # by the kind of box
         self._environments = tuple(environments)
         self._required: dict[str, Requirements] = {}
         self._warned: set[str] = set()

@@ -27,8 +27,7 @@ class Requirements(NamedTuple):
     """Versions of the distributions that its code imports, by name."""
     program: tuple[str, str] | None = None
     """Path of the program that it runs, and digest of its code."""
-    environment: Environment | None = None
-    """The environment of the program."""
+    environment: Environment | None = None  # the environment of the program
     folder: str = ""
     """Its interpreter below the directory of all environments; "" if it lies elsewhere."""
 

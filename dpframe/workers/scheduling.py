@@ -31,20 +31,11 @@ if TYPE_CHECKING:
     from dpframe.workers.program.frames import Frame
     from dpframe.workers.program.query import Queried
 
-BUNDLE = 0.5
-"""Seconds of work in a task: progress is smooth, and little is lost with it."""
-
-GRACE = 1.0
-"""Seconds that the first releases get, however small the time budget is."""
-
-NBYTES = 1 << 24
-"""Bytes of outputs that a task holds at most."""
-
-MOST_WORDS = 1 << 14
-"""Texts that a run keeps."""
-
-MOST_SAID = 1 << 14
-"""Characters of such a text."""
+BUNDLE = 0.5  # seconds of work in a task: progress is smooth, and little is lost with it
+GRACE = 1.0  # seconds that the first releases get, however small the time budget is
+NBYTES = 1 << 24  # bytes of outputs that a task holds at most
+MOST_WORDS = 1 << 14  # texts that a run keeps
+MOST_SAID = 1 << 14  # characters of such a text
 
 T = TypeVar("T")
 Q = TypeVar("Q")
@@ -84,10 +75,8 @@ class Load:
         self.content = mechanisms, data
         self.topic = repr([(type(m).__qualname__, m.params()) for m in mechanisms])
         """Equal for all pairs of a search: workers are shared, and prints repeated, by topic."""
-        self.as_code = False
-        """True if the modules of the mechanisms travel with them."""
-        self.sent: Any = None
-        """Kept by what sends it elsewhere."""
+        self.as_code = False  # True if the modules of the mechanisms travel with them
+        self.sent: Any = None  # kept by what sends it elsewhere
         self._message: tuple[dict[str, Any], bytes] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -178,8 +167,7 @@ class Request(NamedTuple):
     """Chunks of one dataset."""
 
     lane: int
-    data: int
-    """Number of the dataset that is the input."""
+    data: int  # number of the dataset that is the input
     stream: Stream
     dataset: int
     """The dataset of the address; it differs from the input only where addresses are tested."""
@@ -206,12 +194,10 @@ class Request(NamedTuple):
 class Told(NamedTuple):
     """Information that a worker gives beside outputs."""
 
-    answering: bool = False
-    """True if they are answers of any kind, as rows of 64-bit words."""
+    answering: bool = False  # True if they are answers of any kind, as rows of 64-bit words
     natives: frozenset[tuple[int, ...] | None] = frozenset()
     """Shapes of those that are numbers; None stands for others; exceptions are left out."""
-    words: Mapping[int, str] = {}
-    """Texts of some codes."""
+    words: Mapping[int, str] = {}  # texts of some codes
     paces: tuple[float, ...] = ()
     """Seconds per answer, each of a few of them, by the worker's clock."""
 
@@ -403,8 +389,7 @@ class Pace:
 
     def __init__(self, nbytes: int) -> None:
         self.most = max(1, NBYTES // max(1, nbytes))
-        self.seconds: float | None = None
-        """Time of a chunk; None before the first."""
+        self.seconds: float | None = None  # time of a chunk; None before the first
         self._lock = threading.Lock()
 
     def measured(self, chunks: int, seconds: float) -> None:
@@ -504,11 +489,9 @@ def at_once(calls: Sequence[Callable[[], T]], most: int) -> list[T]:
         return [found.result() for found in [threads.submit(call) for call in calls]]
 
 
-Which = tuple[Any, range]
-"""A stream of draws, and chunks of it."""
+Which = tuple[Any, range]  # a stream of draws, and chunks of it
 
-Submit = Callable[[Callable[[], Any]], "Future[Any]"]
-"""Lets a thread make a call."""
+Submit = Callable[[Callable[[], Any]], "Future[Any]"]  # lets a thread make a call
 
 
 def in_daemon(call: Callable[[], Any]) -> Future[Any]:

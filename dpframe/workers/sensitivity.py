@@ -41,12 +41,9 @@ class _Checked(NamedTuple):
     """A pair that was checked."""
 
     pair: Pair
-    excess: ExcessRecord | None
-    """Set if the query changes too much."""
-    factor: float
-    """Change ÷ sensitivity; inf if the change has no size."""
-    counts: bool = True
-    """False if the query raises on both datasets."""
+    excess: ExcessRecord | None  # set if the query changes too much
+    factor: float  # change ÷ sensitivity; inf if the change has no size
+    counts: bool = True  # False if the query raises on both datasets
 
 
 class SensitivityCheck:
@@ -72,10 +69,8 @@ class SensitivityCheck:
         self._resolved = False
         self._worst: dict[str, ExcessRecord] = {}
         self._pairs = self._exceeding = 0
-        self._rounding = 1.0
-        """The largest factor that counts as rounding."""
-        self._silent: str | None = None
-        """Exception of a query on both datasets of a pair."""
+        self._rounding = 1.0  # the largest factor that counts as rounding
+        self._silent: str | None = None  # exception of a query on both datasets of a pair
 
     @property
     def found(self) -> ExactRecord | None:

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 ROWS = 2
 """Outputs of the first call: more than one, to tell the axis of outputs from the others."""
 
-MORE = 32
-"""Answers of another call if some of the first were exceptions: others may be wider."""
+MORE = 32  # answers of another call if some of the first were exceptions: others may be wider
 
 COMPANY = (
     "see gave answers otherwise when other answers stood beside them: it must look at every answer "

@@ -9,8 +9,7 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from dpframe.plugins import ApproxDP, Claim, ForeignMechanism, Ge, Lt, Pair, PureDP, SpecFile
 
-Table = NewType("Table", str)
-"""A table of plain values, as JSON text: it has to be hashable."""
+Table = NewType("Table", str)  # a table of plain values, as JSON text: it has to be hashable
 
 
 def _written(given: Any) -> Table:

@@ -12,8 +12,7 @@ from pydantic import BeforeValidator, ConfigDict, WithJsonSchema
 from dpframe.builtin.pairs.plain import same_cell, scalar, written
 from dpframe.builtin.pairs.table import Row, Table
 
-Cell = NewType("Cell", object)
-"""A number, a text or a boolean."""
+Cell = NewType("Cell", object)  # a number, a text or a boolean
 
 Given = Annotated[
     Cell,

@@ -17,8 +17,7 @@ import numpy as np
 from dpframe.builtin.pairs.plain import Fields, frozen, of_frame, read, same_cell, thawed, written
 from dpframe.plugins import HostArray, SpecFile
 
-Row = tuple[Any, ...]
-"""One record: a number, a text, a boolean, bytes or None for each column."""
+Row = tuple[Any, ...]  # one record: a number, a text, a boolean, bytes or None for each column
 
 Rows = tuple[Row, ...]
 

@@ -53,8 +53,7 @@ class Sampler:
         identity: the code of the black box.
     """
 
-    watched = ALL
-    """Parts of the surroundings that must stay as they are."""
+    watched = ALL  # parts of the surroundings that must stay as they are
 
     def __init__(self, scribe: Scribe, identity: object) -> None:
         self.scribe, self.identity = scribe, identity

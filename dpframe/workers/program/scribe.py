@@ -12,9 +12,7 @@ from .timing import Limit
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-BEFORE = 3
-"""Columns before the numbers: kind, value, seconds."""
-
+BEFORE = 3  # columns before the numbers: kind, value, seconds
 _KNOWN = 1 << 12  # codes with words, and simple values that are encoded once only
 _LOOKED = 256  # answers in which texts are looked for, so that their markers have words
 _NOTICED = 64  # answers of a chunk that get words if they came before

@@ -10,8 +10,7 @@ from hashlib import blake2b
 from struct import pack, unpack
 from typing import Any
 
-ABSENT = 0x7FF80000_0000AB5E
-"""Bits of the NaN that stands where an answer has no number."""
+ABSENT = 0x7FF80000_0000AB5E  # bits of the NaN that stands where an answer has no number
 
 ABSENT_NUMBER: float = unpack("<d", pack("<Q", ABSENT))[0]
 """`ABSENT` as a float; told from other NaNs by identity."""
