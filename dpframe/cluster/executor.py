@@ -66,8 +66,7 @@ class GoneError(Exception):
 class Connection:
     """A client of a scheduler that connects again when the scheduler comes back.
 
-    Args:
-        address: of a scheduler, such as tcp://host:8786; or local:N for N processes here.
+    An address is such as tcp://host:8786, or local:N for N processes here.
 
     Raises:
         DpframeError: Dask is not installed, or no scheduler answers.
@@ -119,11 +118,8 @@ class Connection:
     ) -> dict[str, Any]:
         """Call a function on every worker at once, whatever it is doing.
 
-        Args:
-            function: what they call.
-            args: its arguments.
-            timeout: seconds after which missing answers are left out: Dask tries for half a minute
-                to reach a worker that has just died.
+        After `timeout` seconds missing answers are left out: Dask tries for half a minute to reach
+        a worker that has just died.
         """
         found: dict[str, Any] = {}
 
@@ -146,12 +142,9 @@ class Connection:
     ) -> Any:
         """Return the answer of one call, however often workers and schedulers go away.
 
-        Args:
-            function: of this package, so that every worker has it.
-            sent: its first argument.
-            rest: the others, which are small.
-            workers: addresses of those that may do it; None for all.
-            until: monotonic time after which the answer is not waited for.
+        Every worker has the function, because it is of this package. `sent` is its first argument,
+        and the rest are small. Only `workers` may do it, by address; None for all. After the
+        monotonic time `until` the answer is not waited for.
 
         Raises:
             CellError: it ends one worker after the other, or no worker comes back to do it.
@@ -425,11 +418,9 @@ class DaskExecutor(Executor):
 
 
 def enlarged(segments: float, cores: int) -> int:
-    """Return how many times as large as usual segments should be.
+    """Return how many times as large as usual segments should be on a cluster of `cores`.
 
-    Args:
-        segments: of usual size, about a second each, in the whole run.
-        cores: of the cluster.
+    The run has `segments` of usual size, about a second each.
     """
     tasks = SHARE * segments / cores / COST  # of which the scheduler is busy for its share
     if tasks < cores:  # the cluster is too large for this: as long to hand out as to count

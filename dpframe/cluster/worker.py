@@ -65,13 +65,7 @@ def versions() -> dict[str, str]:
 
 
 def pack(value: Any, classes: Iterable[type], *, as_code: bool = False) -> Sent:
-    """Pickle a value for its way.
-
-    Args:
-        value: anything that cloudpickle can pickle.
-        classes: of the plugins in it.
-        as_code: True if the modules of these classes travel with it.
-    """
+    """Pickle a value for its way; with `as_code`, the modules of the classes of its plugins too."""
     listed = list(classes)
     with contextlib.ExitStack() as stack:
         if as_code:
@@ -144,12 +138,7 @@ def same(value: Any) -> Any:
 
 
 def answered(sent: Sent, task: Task) -> Answer:
-    """Do a task on a worker of Dask.
-
-    Args:
-        sent: its shared part.
-        task: the rest.
-    """
+    """Do a task on a worker of Dask; `sent` is its shared part."""
     from distributed import get_worker
 
     worker = get_worker()
@@ -184,22 +173,12 @@ def _is_wanted(worker: Any, key: Any) -> bool:
 
 
 def keep_apart(addresses: list[str], dask_worker: Any) -> None:
-    """Keep every worker of this machine to its share of the cores; all are told at once.
-
-    Args:
-        addresses: of all of them.
-        dask_worker: the one that does this.
-    """
+    """Keep every worker of this machine to its share of the cores; all are told at once."""
     keep_to_share(addresses.index(dask_worker.address), len(addresses))
 
 
 def keep_to_share(place: int, of: int) -> None:
-    """Keep this process to its share of the cores it may use, if the system can.
-
-    Args:
-        place: number of the worker, from 0.
-        of: workers that share the cores.
-    """
+    """Keep this process to its share of the cores it may use, if the system can."""
     if not hasattr(os, "sched_setaffinity"):
         return
     cores = sorted(os.sched_getaffinity(0))

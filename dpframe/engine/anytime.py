@@ -129,12 +129,7 @@ class Watch:
         return self.settled is not None or self.problem is not None
 
     def feed(self, rounds: Rounds, *, stops: bool) -> None:
-        """Show it the rounds of its lane that it has not seen.
-
-        Args:
-            rounds: rounds counted so far.
-            stops: True if it stops once it is settled.
-        """
+        """Show it the rounds of its lane that it has not seen."""
         while self.player.rounds < rounds.upto[self.place.lane] and not self.over:
             number = self.player.rounds
             part = rounds.parts[number]
@@ -161,11 +156,8 @@ class Watch:
 class Watches:
     """All cells of a pass in rounds.
 
-    Args:
-        the_pass: the pass.
-        query_of: maps a cell and its stored rounds to its question and its look.
-        loudest: the most extreme counts of all passes.
-        stops: True if cells stop once they are settled.
+    `query_of` maps a cell and its stored rounds to its question and its look. `loudest` has the
+    most extreme counts of all passes. With `stops`, cells stop once they are settled.
     """
 
     def __init__(
@@ -183,14 +175,7 @@ class Watches:
     def begin(
         self, rounds: Rounds, layouts: tuple[Tree, ...], keys: dict[str, str], store: Store
     ) -> None:
-        """Show the cells their stored rounds.
-
-        Args:
-            rounds: takes the stored rounds.
-            layouts: layouts of the statistics per scorer, leaves [lanes, attacks, …].
-            keys: key of each cell's counts.
-            store: the store.
-        """
+        """Show the cells their stored rounds; layouts have leaves [lanes, attacks, …]."""
         self.rounds, self.keys, self.store = rounds, keys, store
         self._load()
         ends = self.the_pass.rows, self.the_pass.dear  # these fix the rounds

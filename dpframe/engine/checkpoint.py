@@ -45,11 +45,7 @@ class Saved(NamedTuple):
 
 
 class Store:
-    """The checkpoint of a run.
-
-    Args:
-        directory: its place; None keeps everything in memory.
-    """
+    """The checkpoint of a run; without a directory everything is kept in memory."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self.directory = directory
@@ -219,14 +215,10 @@ def resume(
     store: Store,
     window: range | None = None,
 ) -> tuple[tuple[Tree, ...], Done]:
-    """Find the counts to go on from.
+    """Find the counts to go on from, in a window of whole chunks; default: all.
 
-    Args:
-        the_pass: the pass.
-        zeros: per scorer counts of nothing; every leaf [lanes, attacks, …].
-        keys: key of each cell's counts.
-        store: the store.
-        window: whole chunks to be counted; default: all.
+    `zeros` are counts of nothing per scorer, every leaf [lanes, attacks, …]; `keys` are by the
+    cell.
 
     Returns:
         Per scorer the counts so far, int64, and the whole chunk of each dataset where they end.
@@ -298,12 +290,7 @@ class Part(NamedTuple):
 
 
 def merge(shards: Mapping[int, Path], of: int, out: Path) -> None:
-    """Add up the counts of shards in the checkpoint of a run, which goes on from there.
-
-    Args:
-        shards: checkpoint of each shard, by number.
-        of: number of shards.
-        out: the new checkpoint.
+    """Add up the counts of shards, by number, in the checkpoint of a run, which goes on from there.
 
     Raises:
         OutputError: they do not fit together, or nothing can be written there.

@@ -56,12 +56,7 @@ def first_end(the_pass: Pass) -> int:
 class Draws:
     """Outputs of the streams of a pass, drawn when first asked for, kept for one lane.
 
-    Args:
-        the_pass: the pass.
-        run: its settings, such as the sizes of the fit and pilot streams.
-        prng: name of the generator.
-        made: the two datasets, as the pair made them.
-        executor: draws what takes long.
+    `made` has the two datasets as the pair made them; the executor draws what takes long.
     """
 
     def __init__(
@@ -132,8 +127,7 @@ class Draws:
     def scores(self, scoring: Sequence[Sequence[tuple[Attack, Tree]]]) -> Iterator[list[Outputs]]:
         """Score the draws by which layouts are chosen: the pilot, or the first round.
 
-        Args:
-            scoring: for every lane attacks, with what they learned.
+        `scoring` has for every lane attacks, with what they learned.
 
         Yields:
             Lane by lane, for each attack the scores on D and on D′, shape [n, …].
@@ -255,9 +249,6 @@ class Draws:
 
 def learn(draws: Draws) -> tuple[tuple[Tree, ...], tuple[Tree, ...]]:
     """Fit the attacks and bind the statistics of a pass.
-
-    Args:
-        draws: outputs of the pass; the fit stream and the pilot stream are asked for.
 
     Returns:
         States and layouts, one tree per scorer, every leaf [lanes, attacks, …].

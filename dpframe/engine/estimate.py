@@ -48,14 +48,7 @@ def estimate_cell(
 ) -> CellRecord:
     """Estimate one cell of a counted pass; a mistake of its estimator fails no other cell.
 
-    Args:
-        cell: one of the pass.
-        place: position of its counts in the pass.
-        work: the pass.
-        plan: gives the cells that share the error.
-        ledger: numbers the looks at these draws.
-        seconds: the cell's share of the time of the pass.
-        timings: takes the seconds that the estimator needed, by the cell's id.
+    `timings` takes the seconds that the estimator needed, by the cell's id.
     """
     watches = work.watches
     watch = None if watches is None else watches.of[cell.id]

@@ -33,12 +33,8 @@ def entry_keys(
 ) -> dict[str, str]:
     """Return the key of every cell's counts, by the cell's id.
 
-    The address of the draws is not part of it, because the store keeps a file per address.
-
-    Args:
-        the_pass: gives the cells.
-        states: states of the attacks; every leaf [lanes, attacks, …].
-        layouts: layouts of the statistics; shaped like the states.
+    The address of the draws is not part of it, because the store keeps a file per address. Leaves
+    of states and layouts are [lanes, attacks, …].
     """
     program = [__version__, jax.__version__, jax.default_backend()]
     keys = {}
@@ -98,13 +94,9 @@ def question(
 ) -> str:
     """Return a digest of all that decides a verdict on given counts, names left out.
 
-    Args:
-        cell: gives mechanism, attack, estimator and claim.
-        run: gives the sizes of the fit and pilot streams.
-        error: error of the answer at a first look. A pilot knows it, so that another error may
-            make another test.
-        resolution: of the sampler.
-        together: how the audit judges its cells together.
+    The error is that of the answer at a first look: a pilot knows it, so that another error may
+    make another test. `resolution` is the sampler's; `together` is how the audit judges its cells
+    together.
     """
     mechanism, attack, estimator = cell.mechanism.value, cell.attack.value, cell.estimator.value
     run = resolved(run, mechanism, cell.trials)
@@ -128,15 +120,7 @@ def question(
 def question_of_search(
     cell: Cell, run: RunSettings, error: float, resolution: float, together: Sequence[Any]
 ) -> str:
-    """Return the same for a search, with all that decides its draws: it chooses while it draws.
-
-    Args:
-        cell: the cell that is searched.
-        run: settings of the draws.
-        error: as for `question`.
-        resolution: as for `question`.
-        together: as for `question`.
-    """
+    """Return the same for a search, with all that decides its draws: it chooses while it draws."""
     assert cell.search is not None
     search = cell.search
     mechanism: Any = search.mechanism.value

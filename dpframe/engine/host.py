@@ -58,14 +58,7 @@ KINDS = 16  # exceptions of a segment whose kinds are remembered
 class HostDraws(Draws):
     """Outputs of the streams of a black box, on several workers at once.
 
-    Args:
-        the_pass: of these draws.
-        run: number of draws of the fit and pilot streams.
-        prng: name of the generator.
-        made: the two datasets, as the pair made them.
-        source: lends workers.
-        independence: sees all outputs.
-        limit: seconds that the box has for the fit and pilot streams.
+    `independence` sees all outputs; the box has `limit` seconds for the fit and pilot streams.
     """
 
     def __init__(
@@ -122,13 +115,8 @@ class HostDraws(Draws):
     ) -> Iterator[HostArray]:
         """Yield outputs of some chunks, as the box gave them, one chunk or several at a time.
 
-        Args:
-            stream: name of the stream.
-            lane: of the pass.
-            index: of the dataset.
-            which: chunks.
-            deadline: asked once a worker is there; default: that of the fit stream.
-            clock: runs meanwhile; default: that of the fit stream.
+        The deadline is asked once a worker is there, and the clock runs meanwhile; by default both
+        are those of the fit stream.
         """
         first = which.start
         with self.source.lend(self.load) as (worker,), (clock or self._clock).running():

@@ -71,12 +71,9 @@ LAGS = (1, 2)
 class Independence:
     """Tests all outputs of a pass; several threads may hand them over.
 
-    Args:
-        rows: rows per chunk.
-        lanes: number of lanes of the pass.
-        answers: True if outputs are answers of any kind, as rows of 64-bit words.
-        drift: True if outputs, of which all that are counted come by, are tested for drift.
-        attacks: number of attacks whose counts are tested for it too.
+    With `answers` outputs are answers of any kind, as rows of 64-bit words. With `drift` outputs,
+    of which all that are counted come by, are tested for drift, and so are the counts of `attacks`
+    attacks.
     """
 
     def __init__(
@@ -97,14 +94,7 @@ class Independence:
         self._found: WorthlessError | None = None
 
     def see(self, lane: int, index: int, first: int, outputs: HostArray, *, counted: bool) -> None:
-        """Take in some chunks.
-
-        Args:
-            lane: lane of the pass.
-            index: number of the dataset, 0 or 1.
-            first: number of the first chunk.
-            outputs: shape [chunks × rows, *output dims].
-            counted: True if they belong to the counted draws.
+        """Take in some chunks from `first` on, shape [chunks × rows, *output dims].
 
         Raises:
             WorthlessError: they cannot be independent draws.
@@ -124,15 +114,7 @@ class Independence:
             self._raise()
 
     def see_counts(self, lane: int, index: int, attack: int, first: int, bins: Ints) -> None:
-        """Take in how many of some consecutive draws came into each bin of an attack.
-
-        Args:
-            lane: lane of the pass.
-            index: number of the dataset.
-            attack: number of the attack, below `attacks`.
-            first: number of the first draw.
-            bins: counts, shape [bins].
-        """
+        """Take in how many draws from `first` on came into each bin of an attack; shape [bins]."""
         if attack < self._attacks:
             with self._lock:
                 self._blocks.setdefault((lane, index, attack), _Blocks()).see_bins(first, bins)

@@ -73,9 +73,7 @@ class Look(NamedTuple):
 class Ledger:
     """The looks at the draws of a run, earlier ones and its own.
 
-    Args:
-        folders: places of its copies; without one it is kept in memory.
-        at_least: looks known from elsewhere.
+    Without folders for its copies it is kept in memory. `at_least` has looks known from elsewhere.
 
     Raises:
         OutputError: a copy cannot be read.
@@ -109,14 +107,8 @@ class Ledger:
         """Return the looks at some draws, this question included, and note it.
 
         A question that was asked before keeps its number. All new questions of a run to the same
-        draws are one look; the audit pays for their number.
-
-        Args:
-            stream: stream of the draws.
-            question: digest of the question.
-            trials: trials per dataset.
-            known_as: another name of the same draws, with looks of its own.
-            number: number of the look, if `found` has fixed it already.
+        draws are one look; the audit pays for their number. `known_as` is another name of the same
+        draws, with looks of its own; `number` is that of the look, if `found` has fixed it already.
         """
         known = _number_of(question, self._looks(stream, known_as))
         looks = self.found(stream, question, trials, known_as=known_as)
@@ -306,25 +298,13 @@ def asked_of(form: Callable[..., str], cell: Cell, plan: Plan) -> str:
 
 
 class Inquiry:
-    """The questions of a run to the draws of a pass.
-
-    Args:
-        the_pass: the pass.
-        plan: gives the cells that share the error.
-        ledger: numbers the looks.
-    """
+    """The questions of a run to the draws of a pass."""
 
     def __init__(self, the_pass: Pass, plan: Plan, ledger: Ledger) -> None:
         self.the_pass, self.plan, self.ledger = the_pass, plan, ledger
 
     def look(self, cell: Cell, trials: tuple[int, int], counts: Any, layout: Tree) -> Looks:
-        """Return the look at all of the draws at once.
-
-        Args:
-            cell: the cell.
-            trials: draws counted on each dataset.
-            counts: the counts as JSON values.
-            layout: layout of the statistic, which a pilot may have fixed.
+        """Return the look at all of the draws at once; counts are JSON values.
 
         Raises:
             CellError: the claim cannot be asked.
@@ -334,12 +314,7 @@ class Inquiry:
         return self.ledger.look(self._evidence(cell), asked, trials, known_as=self.the_pass.stream)
 
     def before(self, cell: Cell, rounds: Sequence[Tree]) -> tuple[Query, Looks]:
-        """Return the question of an anytime cell before anything is drawn, and its look.
-
-        Args:
-            cell: the cell.
-            rounds: counts of the stored rounds.
-        """
+        """Return the question of an anytime cell before anything is drawn, and its look."""
         try:
             asked = asked_of(question, cell, self.plan)
         except CellError:  # reported by the estimate
@@ -352,11 +327,7 @@ class Inquiry:
     def shown(self, cell: Cell, watch: Watch, rounds: Sequence[Tree], whole: int) -> Looks:
         """Return the look at an anytime cell whose estimate is shown.
 
-        Args:
-            cell: the cell.
-            watch: gives its trials and its look.
-            rounds: counts of all rounds that it was fed.
-            whole: number of those that end where rounds end.
+        `rounds` has the counts of all rounds that it was fed; `whole` of them end where rounds end.
 
         Raises:
             CellError: the claim cannot be asked.

@@ -122,16 +122,7 @@ class Pass:
 def arrange(
     stream: Stream, trials: int, rows: int, shape: Shape, data: str, cells: Sequence[Cell]
 ) -> Pass:
-    """Put cells that share their draws into one pass.
-
-    Args:
-        stream: address of the draws.
-        trials: trials per dataset.
-        rows: rows per chunk.
-        shape: shape of one output.
-        data: digest of D and D′.
-        cells: at least one.
-    """
+    """Put cells that share their draws into one pass; `data` is the digest of D and D′."""
     lanes: dict[Any, int] = {}
     scorers: dict[tuple[Any, Any, Statistic], dict[Any, int]] = {}
     placed = []
@@ -174,10 +165,7 @@ class Plan:
 def plan(audit: Audit, prng: str, source: Source | None = None) -> Plan:
     """Arrange the cells of an audit into passes over shared draws.
 
-    Args:
-        audit: the validated spec.
-        prng: name of the generator.
-        source: calls black boxes for the first time; default: worker processes that end with it.
+    The source calls black boxes for the first time; default: worker processes that end with it.
     """
     with contextlib.ExitStack() as stack:
         source = source or stack.enter_context(source_of(audit.cells, audit.interpreters))

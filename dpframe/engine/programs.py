@@ -228,12 +228,6 @@ def count_segment(
 ) -> tuple[Tree, ...]:
     """Count a segment of one dataset: a pure function; call it in the task's precision.
 
-    Args:
-        task: the pass.
-        lanes: its lanes to count.
-        index: of the dataset.
-        segment: the chunks.
-
     Returns:
         Per scorer; every leaf [padded lanes, attacks, …], those asked for first, and before that
         [slices, …] if the segment has some.
@@ -317,10 +311,6 @@ def drawn(task: DrawTask, place: Place) -> list[HostArray]:
 
     A chunk is drawn, and scored, by one call of a program for chunks: so it is the same to the bit
     in every process, and beside any other chunks.
-
-    Args:
-        task: the mechanism and its data.
-        place: the chunks.
 
     Returns:
         One array, the outputs; or the scores under each attack. Shape [n, …].

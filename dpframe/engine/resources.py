@@ -43,9 +43,7 @@ IDEAL_PILOT = 1000  # scores per dataset of an imagined pilot that tells D from 
 def ideal_layout(statistic: Statistic, dims: tuple[int, ...] = ()) -> Tree:
     """Return the layout of a statistic whose pilot saw a perfect attack.
 
-    Args:
-        statistic: statistic of an estimator.
-        dims: shape of one score, or of one output that holds canaries.
+    `dims` is the shape of one score, or of one output that holds canaries.
     """
     if "canaries" in statistic.accepts:
         members = np.arange(dims[-1] if dims else 2, dtype=np.float32) % 2
@@ -84,12 +82,7 @@ def check_data(audit: Audit) -> None:
 
 
 class Footprint:
-    """The memory that a run takes.
-
-    Args:
-        plan: plan of the run.
-        threads: number of segments that are counted at the same time.
-    """
+    """The memory that a run takes if `threads` segments are counted at the same time."""
 
     def __init__(self, plan: Plan, threads: int) -> None:
         self._plan, self._threads = plan, threads
@@ -226,12 +219,7 @@ def planned_draws(plan: Plan) -> int:
 
 
 def planned_calls(the_pass: Pass, run: RunSettings) -> int:
-    """Return the releases that a pass asks a black box for, in all; 0 for other mechanisms.
-
-    Args:
-        the_pass: pass of any mechanism.
-        run: settings of the audit.
-    """
+    """Return the releases that a pass asks a black box for, in all; 0 for other mechanisms."""
     if not isinstance(the_pass.mechanisms[0], HostMechanism):
         return 0
     run = resolved(run, the_pass.mechanisms[0], the_pass.trials)
@@ -268,12 +256,7 @@ class Pace(NamedTuple):
 
 
 def box_seconds(plan: Plan, source: Source, threads: int) -> Pace | None:
-    """Return the seconds that all releases of black boxes take together.
-
-    Args:
-        plan: plan of the run.
-        source: calls the boxes.
-        threads: number of calls at the same time.
+    """Return the seconds that all releases of black boxes take together, `threads` at a time.
 
     Returns:
         None if no box can be called; 0 if there is none.
@@ -363,12 +346,7 @@ class Expected(NamedTuple):
 
 
 def expected_seconds(plan: Plan, threads: int, source: Source) -> Expected | None:
-    """Estimate the duration of a run; draws a little, and keeps nothing of it.
-
-    Args:
-        plan: plan of the run.
-        threads: number of segments that are counted at the same time.
-        source: calls black boxes.
+    """Estimate the duration of a run on `threads` cores; draws a little, and keeps nothing of it.
 
     Returns:
         None if something fails; the run reports it.

@@ -31,12 +31,8 @@ class Tally:
     """Counts by dataset: a gapless prefix of whole chunks, segments beyond a gap, and the tail.
 
     Only the prefix is stored, because only after a prefix can counting go on. The estimate takes
-    all that came in.
-
-    Args:
-        prefix: counts of the chunks 0 … done[d] − 1, every leaf int64 and zero if none.
-        done: whole chunks counted, per dataset.
-        rows: rows per chunk.
+    all that came in. The prefix has the counts of the chunks 0 … done[d] − 1, every leaf int64 and
+    zero if none.
     """
 
     def __init__(self, prefix: Tree, done: tuple[int, int], rows: int) -> None:
@@ -119,12 +115,7 @@ def _zero(statistic: Statistic, layout: Tree) -> Tree:
 
 
 def no_counts(the_pass: Pass, layouts: tuple[Tree, ...]) -> tuple[Any, ...]:
-    """Return counts of no draws, per scorer; every leaf [lanes, attacks, …].
-
-    Args:
-        the_pass: the pass.
-        layouts: layouts of its statistics, shaped likewise.
-    """
+    """Return counts of no draws, per scorer; every leaf [lanes, attacks, …]."""
 
     def zeros(statistic: Any, layout: Tree, attacks: int) -> Any:
         zero = _zero(statistic, jax.tree.map(lambda leaf: leaf[0, 0], layout))
@@ -151,12 +142,9 @@ PIECES = 16  # parts of a segment, so that threads share a round
 
 
 def ends(trials: int, rows: int, *, whole: bool) -> list[int]:
-    """Return the draws on each dataset at the end of each round.
+    """Return the draws on each dataset at the end of each round; the last end is `trials`.
 
-    Args:
-        trials: draws in all; the last end.
-        rows: rows of a chunk.
-        whole: True if chunks are too dear to be drawn twice, so that every round ends with one.
+    If chunks are too dear to be drawn twice, every round ends with a whole one.
     """
     found: list[int] = []
     end = 0
@@ -186,12 +174,8 @@ class Part(NamedTuple):
 class Rounds:
     """Counts of rounds as they come in, in any order.
 
-    Args:
-        zeros: per scorer counts of nothing; every leaf [lanes, attacks, 2, …].
-        trials: draws on each dataset.
-        rows: rows per chunk.
-        elements: coordinates per row.
-        whole: True if all rounds end with a chunk.
+    `zeros` are counts of nothing per scorer, every leaf [lanes, attacks, 2, …]. With `whole` all
+    rounds end with a chunk of `rows` rows.
     """
 
     def __init__(
@@ -235,10 +219,7 @@ class Rounds:
     def take_stored(self, lane: int, upto: int, known: dict[tuple[int, int], Any]) -> None:
         """Take in the stored first rounds of a lane.
 
-        Args:
-            lane: the lane.
-            upto: number of rounds.
-            known: per scorer and attack the counts of each round, every leaf [2, …].
+        `known` has per scorer and attack the counts of each round, every leaf [2, …].
         """
         for number in range(upto):
             self._grow(number)
@@ -267,8 +248,7 @@ class Rounds:
     def units(self, rounds: int | None = None) -> Iterator[tuple[int, Segment]]:
         """Yield (dataset, segment) of the rounds from the next one on, D and D′ in turn.
 
-        Args:
-            rounds: number of rounds; default: all that are left.
+        Default: all rounds that are left.
         """
         stop = len(self.parts) if rounds is None else min(len(self.parts), self.next + rounds)
         parts, slices = self.parts[self.next : stop], self._slices()
@@ -393,12 +373,7 @@ def counts_of_leaves(
 ) -> Tree:
     """Return counts from a list of their leaves, which are nested lists in a file.
 
-    Args:
-        statistic: as for `checked_counts`.
-        leaves: anything, such as what a file holds.
-        zero: leaves and structure of counts of nothing.
-        trials: as for `checked_counts`.
-        lead: as for `checked_counts`.
+    `zero` has leaves and structure of counts of nothing; the rest is as for `checked_counts`.
 
     Raises:
         WrongResultError: they cannot be counts.

@@ -122,14 +122,7 @@ def count(
 ) -> dict[str, str]:
     """Count a shard; however this ends, its counts are in the store.
 
-    Nothing of the draws is shown, so this is no look at them.
-
-    Args:
-        plan: plan of the whole run.
-        shard: the part of it to count.
-        store: counts to go on from, and the place for new ones.
-        progress: called from this thread during the run.
-        source: runs black boxes; default: worker processes that end with the run.
+    Nothing of the draws is shown, so this is no look at them. Arguments are as for `run`.
 
     Returns:
         The reasons of cells that could not be counted, by id.

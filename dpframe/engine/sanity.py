@@ -73,11 +73,8 @@ def check_rows_alone(
     Other rows must not matter: the same program does the same to a row at the same place. So no
     decision may change, and scores only by rounding at which next to no row crosses a threshold (a
     loop may go on until every row has converged). The place and the number of rows may cost some
-    rounding, because other code then does the same sum.
-
-    Args:
-        score: a fitted attack.
-        chunks: outputs on D and on D′, of the length in which they are counted.
+    rounding, because other code then does the same sum. Chunks, on D and on D′, have the length in
+    which they are counted.
 
     Raises:
         CellError: a row's score depends on more than the row.
@@ -111,14 +108,7 @@ def check_rows_alone(
 
 
 def one_number(scores: HostArray) -> HostArray:
-    """Return one number per row, which changes if any number of the row changes.
-
-    Args:
-        scores: shape [n, …].
-
-    Returns:
-        Shape [n], float64.
-    """
+    """Return one number per row, float64 [n], which changes if any number of the row changes."""
     flat = scores.reshape(len(scores), -1).astype(np.float64)
     weights = np.random.default_rng(flat.shape[1]).uniform(0.5, 1.0, flat.shape[1])
     # A NaN or an infinity among many must not hide the others.
@@ -133,11 +123,6 @@ def _crowds(
     """Yield places of rows to keep, and the row, shape [1, *dims], to put at all other places.
 
     The crowd need not be possible: a row that is scored alone does not see it.
-
-    Args:
-        rows: outputs.
-        scores: scores of the rows.
-        few: places of some ordinary rows.
     """
     ends = np.array([scores.argmin(), scores.argmax()])
     for places in (few, ends):

@@ -68,12 +68,10 @@ Event = Counted | Paused | Finished
 class Schedule:
     """Runs passes on threads and hands what they count to the caller, one event at a time.
 
-    Args:
-        works: in the order in which they should start; long ones first balance best.
-        threads: segments that may be counted at once.
-        devices: threads share these in turn.
-        beside: number of further threads for black boxes only, which keep no device busy.
-        interrupt: called when the caller leaves early, to end what threads wait for.
+    Works come in the order in which they should start: long ones first balance best. Threads, one
+    for each segment that may be counted at once, share the devices in turn; `beside` further ones
+    are for black boxes only, which keep no device busy. `interrupt` is called when the caller
+    leaves early, to end what threads wait for.
     """
 
     def __init__(

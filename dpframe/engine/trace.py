@@ -102,14 +102,10 @@ def each_lane(
 ) -> Tree:
     """Update the results of the first `lanes` lanes in a loop, inside a traced program.
 
-    In a loop, XLA moves what does not depend on the lane, such as the noise, out of it and makes
-    it once. Under `vmap` it would be made again for each lane.
-
-    Args:
-        function: maps one lane's result and its part of every stacked tree to the new result.
-        lanes: number of lanes; may be traced.
-        results: every leaf [padded lanes, …].
-        stacked: the same.
+    In a loop, XLA moves what does not depend on the lane, such as the noise, out of it and makes it
+    once. Under `vmap` it would be made again for each lane. `function` maps one lane's result and
+    its part of every stacked tree to the new result; every leaf is [padded lanes, …], and `lanes`
+    may be traced.
     """
 
     def step(lane: Array, results: Tree) -> Tree:
@@ -139,10 +135,7 @@ UNFINISHED = "did not come back when it was tried for another cell"
 class Tracer:
     """Finds shapes of outputs and scores, once per structure, without a counted draw.
 
-    Args:
-        run: settings of the audit.
-        prng: name of the generator.
-        source: calls black boxes; the others are traced.
+    Black boxes are called, by the source; the others are traced.
     """
 
     def __init__(self, run: RunSettings, prng: str, source: Source) -> None:
@@ -278,11 +271,7 @@ def check_scores(scores: Any, rows: int, gives: str) -> None:
 def score_dims(attack: Attack, state: Tree, shape: Shape, dtype: np.dtype[Any]) -> tuple[int, ...]:
     """Return the shape of an attack's score of one output: () except for canaries.
 
-    Args:
-        attack: the attack.
-        state: state that it has learned.
-        shape: shape of one output as the attack sees it.
-        dtype: dtype of the run.
+    `shape` is that of one output as the attack sees it.
     """
     if attack.gives != "canaries":
         return ()

@@ -94,10 +94,6 @@ def evidence_of(cell: Cell, *, data: str) -> Stream:
     It holds what is drawn from, and no setting of the draws: in another precision, with other
     chunks or another generator the same evidence is drawn again. So it is by a black box that takes
     no seed, whatever the seed.
-
-    Args:
-        cell: gives the mechanism's distribution, name and static parameters, and the pair.
-        data: digest of D and D′.
     """
     group = draw_group(cell, data=data, precision=HOST, prng="", rows=0)
     seeded = getattr(cell.mechanism.value, "seedable", True)
@@ -212,10 +208,6 @@ def rows_per_chunk(output_shape: tuple[int, ...], *, on_host: bool = False) -> i
     """Return the rows of a chunk: a power of two, from the output's shape alone.
 
     Neither memory nor device may change it, because it is part of the address of every draw.
-
-    Args:
-        output_shape: of one output.
-        on_host: True if plain Python makes it.
     """
     most = CHUNK_ELEMENTS // max(1, math.prod(output_shape))
     if on_host:
@@ -224,12 +216,7 @@ def rows_per_chunk(output_shape: tuple[int, ...], *, on_host: bool = False) -> i
 
 
 def pieces(rows: int, elements: int) -> int:
-    """Return the number of chunks that one call of a device draws in about a second.
-
-    Args:
-        rows: rows per chunk.
-        elements: coordinates per row.
-    """
+    """Return the number of chunks that one call of a device draws in about a second."""
     return max(1, SEGMENT_ELEMENTS // (rows * max(1, elements)))
 
 
@@ -244,13 +231,7 @@ def segments(
 ) -> Iterator[Segment]:
     """Cut the chunks from `done` on into segments; a tail chunk is drawn whole and cut.
 
-    Args:
-        trials: rows wanted in all.
-        rows: rows per chunk.
-        elements: coordinates per row.
-        done: whole chunks already counted.
-        slow: True if every chunk is a segment of its own.
-        times: size of segments over their usual size.
+    `slow` makes every chunk a segment of its own; `times` enlarges segments.
     """
     whole, tail = divmod(trials, rows)
     step = times * (1 if slow else pieces(rows, elements))
@@ -294,10 +275,8 @@ class Shape(NamedTuple):
 def of_answers(asking: Asking, numbers: int, native: Sequence[int] | None) -> Shape:
     """Return the shape of answers of any kind.
 
-    Args:
-        asking: the terms of asking.
-        numbers: in the widest that came; rounded up, so that programs are shared.
-        native: the shape of their numbers, if all came in one shape.
+    `numbers` are those of the widest that came; they are rounded up, so that programs are shared.
+    `native` is the shape of their numbers, if all came in one shape.
     """
     width = 1 << max(0, numbers - 1).bit_length()
     shape = None if native is None else tuple(native)
@@ -317,10 +296,6 @@ class Shard(NamedTuple):
         """Return the whole chunks of each dataset that are counted in it; the shards share all.
 
         The trials after the last whole chunk are left to the command that adds the shards up.
-
-        Args:
-            trials: of each dataset, in the whole run.
-            rows: of a chunk.
         """
         whole = trials // rows
         return range(whole * (self.number - 1) // self.of, whole * self.number // self.of)

@@ -42,8 +42,7 @@ _kept_in: list[Path] = []  # the directory of programs, if they are kept
 def keep_executables(directory: Path | None) -> None:
     """Keep whole programs in a directory from now on; None: no longer.
 
-    Args:
-        directory: no other user may write to it, since its programs are run.
+    No other user may write to it, since its programs are run.
     """
     _kept_in[:] = [] if directory is None else [directory]
 
@@ -56,8 +55,7 @@ def directory() -> Path | None:
 def compiled(static: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Program]:
     """Decorate a function of arrays; it is compiled on first use, not on import.
 
-    Args:
-        static: names of the keyword arguments that select a program.
+    `static` names the keyword arguments that select a program.
     """
     return lambda function: Program(function, static)
 
@@ -90,12 +88,7 @@ class Program:
         return int(self._jitted._cache_size()) + kept
 
     def _find(self, args: tuple[Any, ...], static: dict[str, Any]) -> Callable[..., Any] | None:
-        """Find or compile the program for some arguments; None if `jax.jit` has to do it.
-
-        Args:
-            args: arrays, and trees of them.
-            static: the keyword arguments that select a program; it is called without them.
-        """
+        """Find or compile the program for some arguments; None if `jax.jit` has to do it."""
         kept = directory()
         if kept is None or jax.default_backend() != "cpu" or len(jax.devices()) != 1:
             return None

@@ -81,11 +81,7 @@ _SINGLE: dict[type, Callable[[Any], bytes]] = {
 
 
 class Reader:
-    """Reads a value part by part.
-
-    Args:
-        tell: takes bytes in.
-    """
+    """Reads a value part by part, and tells its bytes."""
 
     def __init__(self, tell: Callable[[bytes], object]) -> None:
         self.tell = tell

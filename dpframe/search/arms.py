@@ -60,12 +60,7 @@ Output = tuple[bool, Callable[[], str]]
 
 
 def in_short(values: HostArray, texts: Mapping[float, str] = MappingProxyType({})) -> str:
-    """Write an output of numbers, shape [...]: `(0.31, -1.2, … 12 numbers)`.
-
-    Args:
-        values: the numbers.
-        texts: what some numbers stand for.
-    """
+    """Write an output of numbers, shape [...]: `(0.31, -1.2, … 12 numbers)`."""
     flat = np.ravel(values).tolist()
     shown = [texts.get(value, f"{value:.6g}") for value in flat[:MOST_NUMBERS]]
     if len(flat) > MOST_NUMBERS:
@@ -80,14 +75,8 @@ class Arm(ABC):
     The bet of a round is chosen from the rounds before it: what attacks learn, the places of the
     cuts and the estimates of their events come from draws that were bet on before, or never are.
 
-    Args:
-        pair: the pair.
-        mechanism: resolved for it.
-        claim: for this pair.
-        points: of the claim, that are bet against.
-        scale: loss claimed for this pair, as a multiple of the first one's.
-        data: digest of the pair.
-        group: of its draws.
+    `points` are those of its claim that are bet against; `scale` is the loss claimed for this pair
+    as a multiple of the first one's; `data` is the digest of the pair, `group` that of its draws.
     """
 
     least = 0.0  # standard errors beyond a claim below which nothing is bet
@@ -139,9 +128,7 @@ class Arm(ABC):
     def event(self, number: int, words: Mapping[int, str]) -> tuple[int, str | None, str, int]:
         """Describe an event of `seen`.
 
-        Args:
-            number: of the event.
-            words: texts of codes of kinds and values; arrays have none.
+        `words` are texts of codes of kinds and values; arrays have none.
 
         Returns:
             The attack, the event in the attack's words if it has any, in terms of scores, and the
@@ -154,10 +141,6 @@ class Arm(ABC):
         """Return some outputs in an event of `seen`, and some outside, as short texts.
 
         They are the first different ones of some draws on D and on D′ in turn.
-
-        Args:
-            number: of the event.
-            words: texts of codes of kinds and values.
         """
         side, column = divmod(number, self.seen.above.shape[1])
         found: tuple[list[str], list[str]] = [], []
@@ -190,15 +173,9 @@ class Arm(ABC):
 class TracedArm(Arm):
     """One pair of a search of a mechanism that JAX traces.
 
-    Args:
-        about: arguments of `Arm`, from `pair` to `scale`.
-        the_pass: the draws: one mechanism, one scorer per attack.
-        run: settings of the audit.
-        prng: name of the generator.
-        store: where counts are kept.
-        tried: mechanisms and attacks that were checked already; shared by all arms.
-        executor: counts the segments.
-        count: calls functions, perhaps concurrently, and returns their values.
+    `about` holds the arguments of `Arm`, from `pair` to `scale`; the pass has one mechanism, and
+    one scorer per attack. `tried` has the mechanisms and attacks that were checked already, and is
+    shared by all arms. `count` calls functions, perhaps concurrently, and returns their values.
     """
 
     def __init__(
@@ -353,10 +330,8 @@ class Learned(DeviceWork):
     def learn_from(self, chunks: int, cuts: int, *, look: bool) -> None:
         """Let attacks learn from the first chunks, and place cuts by the next.
 
-        Args:
-            chunks: number of chunks that are learned from.
-            cuts: number of chunks that cuts are chosen from.
-            look: True to check mechanism and attacks for mistakes that make counts worthless.
+        `chunks` chunks are learned from, and cuts are chosen from `cuts` more. With `look`,
+        mechanism and attacks are checked for mistakes that make counts worthless.
 
         Raises:
             CellError: the author's mistake.

@@ -61,15 +61,9 @@ class Room:
 class BlackBoxArm(Arm):
     """One pair of a search of a black box.
 
-    Answers are expensive to draw, so they are kept, and attacks learn again from more of them:
-    from half of them, and the other half says how likely events are.
-
-    Args:
-        about: arguments of `Arm`, from `pair` to `scale`.
-        draws: gives the answers.
-        events: what attacks make of them.
-        data: digest of the pair.
-        room: memory for the answers.
+    Answers are expensive to draw, so they are kept, and attacks learn again from more of them: from
+    half of them, and the other half says how likely events are. `about` holds the arguments of
+    `Arm`, from `pair` to `scale`.
     """
 
     least = CLEAR
@@ -220,12 +214,10 @@ SLOWER = 10  # factor by which a look may take longer for a single pair: its dat
 
 
 def is_fast(own: Sequence[Sequence[float]], all_pairs: Sequence[Sequence[float]]) -> bool:
-    """True if a box gives all answers of a look in a moment.
+    """True if a box gives all answers of a look in a moment, judging by seconds per answer.
 
-    Args:
-        own: seconds per answer of the pair that would be looked at, on D and on D′, each for a few
-            answers.
-        all_pairs: of every pair and dataset.
+    `own` has those of the pair that would be looked at, on D and on D′; `all_pairs` those of every
+    pair and dataset.
     """
     told, limit = [pace for paces in all_pairs for pace in paces], MOMENT / (2 * LOOK)
     if not told or statistics.median_low(told) > limit:
@@ -234,13 +226,7 @@ def is_fast(own: Sequence[Sequence[float]], all_pairs: Sequence[Sequence[float]]
 
 
 class LookSizes:
-    """The sizes of all looks of one search, in their order.
-
-    Args:
-        store: where they are kept.
-        stream: address of the search.
-        key: of its question.
-    """
+    """The sizes of all looks of one search, in their order."""
 
     def __init__(self, store: Store, stream: Stream, key: str) -> None:
         self._store, self._stream, self._key = store, stream, key
@@ -254,12 +240,7 @@ class LookSizes:
         """Answers per dataset that a pair had after the last look; 0 if the box is too slow."""
 
     def next(self, fast: bool, most: int) -> int:
-        """Return the answers per dataset that a pair should have after its look.
-
-        Args:
-            fast: True if the box is fast enough.
-            most: answers allowed.
-        """
+        """Return the answers per dataset that a pair should have after its look, at most `most`."""
         if self._taken == len(self._sizes):
             fits = min(most, LOOK) if fast else 0
             # Powers of two: a program compiled for one size serves all pairs.
@@ -277,12 +258,8 @@ MOST_NEEDED = 2**50  # draws beyond which no search is worth it
 def draws_needed(claim: Claim, error: float) -> int | None:
     """Estimate the draws per dataset after which the most extreme answers would refute a claim.
 
-    The most extreme answers differ always. One half of the wealth is left out, because other
-    pairs may have lost it.
-
-    Args:
-        claim: the claim.
-        error: probability with which a true claim may be refuted.
+    The most extreme answers differ always. One half of the wealth is left out, because other pairs
+    may have lost it. `error` is the probability with which a true claim may be refuted.
 
     Returns:
         None if no number of draws would do.

@@ -57,11 +57,7 @@ class ChunkSpan(NamedTuple):
 
 
 class ChunkSizes:
-    """Sizes of the chunks of one pair.
-
-    Args:
-        rows: of every chunk, if the spec or the box sets it; otherwise they grow.
-    """
+    """Sizes of the chunks of one pair: `rows` if the spec or the box sets it, else they grow."""
 
     def __init__(self, rows: int | None) -> None:
         self._rows = rows
@@ -76,12 +72,7 @@ class ChunkSizes:
         return min(rows, LARGEST_ROWS, 1 << (fits.bit_length() - 1))
 
     def until(self, first: int, draws: int, most: int) -> int:
-        """Return the end of a round that begins at a chunk.
-
-        Args:
-            first: number of its first chunk.
-            draws: answers wanted; the round may have somewhat more.
-            most: answers allowed.
+        """Return the end of a round of at least `draws` answers that begins at a chunk.
 
         Returns:
             Number of the chunk after its last one; `first` itself if none fits.
@@ -114,8 +105,7 @@ COMPARED = 8  # numbers of an answer that are compared to tell if answers depend
 class PairIndependence:
     """A check of all answers of a pair for dependence, in chunks of any size.
 
-    Args:
-        drift: False if answers may change with time, because slow ones are not waited for.
+    Without `drift`, answers may change with time, because slow ones are not waited for.
     """
 
     def __init__(self, drift: bool) -> None:
@@ -124,13 +114,7 @@ class PairIndependence:
         self._lock = threading.Lock()
 
     def see(self, span: ChunkSpan, rows: HostArray, *, counted: bool) -> None:
-        """Take in answers; raises WorthlessError.
-
-        Args:
-            span: their chunks.
-            rows: answers, as rows of 64-bit words.
-            counted: True if they are counted.
-        """
+        """Take in answers, as rows of 64-bit words; raises WorthlessError."""
         with self._lock:
             if span.rows not in self._by_rows:
                 share = (LEVELS + 1) * MOST_PAIRS  # all of these share the error probability
@@ -177,11 +161,9 @@ class KeptRound(NamedTuple):
 
 
 class AnswerFile:
-    """Kept answers of one pair.
+    """Kept answers of one pair, in a file if one is given.
 
-    Args:
-        file: their file; None keeps none.
-        room: bytes left for all pairs of the search, a list of one number.
+    `room` has the bytes left for all pairs of the search, as a list of one number.
     """
 
     def __init__(self, file: Path | None = None, room: list[int] | None = None) -> None:
@@ -206,14 +188,7 @@ class AnswerFile:
             return None
 
     def save(self, first: int, stop: int, found: KeptRound, words: Mapping[int, str]) -> None:
-        """Keep the answers of some chunks, if there is room.
-
-        Args:
-            first: number of the first chunk.
-            stop: number of the chunk after the last.
-            found: the answers; its words are looked up.
-            words: texts of all codes of the run.
-        """
+        """Keep the answers of some chunks, if there is room; `words` has the texts of all codes."""
         if self._file is None or self._room[0] <= 0:
             return
         codes = {code for side in found.sides for code in np.unique(side[:, :2]).tolist()}
@@ -253,22 +228,13 @@ class AnswerFile:
 
 
 class AnswerFiles:
-    """Kept answers of one search.
-
-    Args:
-        directory: of the checkpoint; None keeps none.
-    """
+    """Kept answers of one search, in the directory of the checkpoint; None keeps none."""
 
     def __init__(self, directory: Path | None) -> None:
         self._directory, self._room = directory, [FILE_BYTES]
 
     def of(self, stream: Stream, box: Any) -> AnswerFile:
-        """Return the file of one pair.
-
-        Args:
-            stream: address of its draws.
-            box: JSON content that differs if the same draws would give other answers.
-        """
+        """Return the file of one pair; `box` differs if the same draws would give other answers."""
         if self._directory is None:
             return AnswerFile()
         name = f"{stream.group}-{digest([SCHEMA, list(stream), box])}{SUFFIX}"
@@ -324,15 +290,8 @@ HANDOVER = 0.1  # seconds for handing a box over to a free worker; more than tha
 class BlackBoxDraws:
     """Draws of one pair from a black box, by as many workers as there are tasks for.
 
-    Args:
-        mechanism: the box.
-        data: D and D′, as a box gets them.
-        stream: address of the draws.
-        asking: how answers are asked for.
-        source: lends the workers.
-        rows: of every chunk, if the spec or the box sets it; otherwise they grow.
-        clock: the time that the box has had in the search.
-        kept: answers of an earlier try.
+    `rows` is the size of every chunk, if the spec or the box sets it. The clock has the time that
+    the box has had in the search; `kept` has answers of an earlier try.
     """
 
     def __init__(
@@ -369,9 +328,6 @@ class BlackBoxDraws:
         """Draw the first chunks.
 
         If `sample` or `releases` raises, single answers are asked for from now on.
-
-        Args:
-            stop: number of the chunk after the last one.
         """
         kept = self.kept.load(0, stop, self.sizes.draws(0, stop))
         if kept is not None:

@@ -48,9 +48,7 @@ class Cuts(BinCounts):
 def above(statistic: Statistic, counts: Tree) -> Ints:
     """Return the draws at or above each cut, shape [2, cuts]: on D, on D′.
 
-    Args:
-        statistic: `Cuts`, or counts of decisions, whose one cut is "decides D′".
-        counts: of the statistic.
+    The statistic is `Cuts`, or counts of decisions, whose one cut is "decides D′".
     """
     (leaf,) = jax.tree.leaves(counts)
     found = np.asarray(leaf, np.int64)
@@ -60,25 +58,14 @@ def above(statistic: Statistic, counts: Tree) -> Ints:
 
 
 def in_words(gives: str, edge: float, *, is_above: bool) -> str:
-    """Describe an event of an attack; the name of the attack comes before it.
-
-    Args:
-        gives: "decision" or "score".
-        edge: score at the cut.
-        is_above: True for scores at or above it.
-    """
+    """Describe an event of an attack; the name of the attack comes before it."""
     if gives == "decision":
         return "decides D′" if is_above else "decides D"
     return f"scores {edge:.6g} or more" if is_above else f"scores less than {edge:.6g}"
 
 
 def attack_at(cuts: Sequence[int], column: int) -> tuple[int, int]:
-    """Return the attack that a column of `Seen.above` belongs to, and the cut of that attack.
-
-    Args:
-        cuts: number of cuts of each attack.
-        column: number of the column.
-    """
+    """Return the attack that a column of `Seen.above` belongs to, and the cut of that attack."""
     for place, own in enumerate(cuts):
         if column < own:
             return place, column
@@ -99,16 +86,10 @@ def compiled_scores(
     block: int,
     size: int | None = None,
 ) -> HostArray:
-    """Score outputs on the device, a block at a time.
+    """Score outputs, as the attack sees them, on the device, `block` at a time at most.
 
-    Args:
-        attack: the attack.
-        state: its state.
-        outputs: as the attack sees them.
-        dtype: of the attack's own arrays.
-        block: outputs at a time, at most.
-        size: rows of each call, which are filled up so that one program serves any number;
-            default: the power of two that fits, at least 64.
+    Each call is filled up to `size` rows, so that one program serves any number; default: the power
+    of two that fits, at least 64.
     """
     leaves = unstacked(attack, dtype)
 
@@ -146,14 +127,7 @@ class LearnedAttack(NamedTuple):
 class AnswerEvents:
     """Events of attacks that have learned from some answers of a black box.
 
-    Args:
-        attacks: of the search.
-        mechanism: the box.
-        pair: of the arm.
-        run: settings; answers are scored in float64.
-        stream: gives the learners' own randomness.
-        prng: name of the generator.
-        tried: attacks that are known to score rows alone.
+    Answers are scored in float64. `tried` has attacks that are known to score rows alone.
     """
 
     def __init__(
@@ -172,12 +146,7 @@ class AnswerEvents:
         self._key: Any = None
 
     def learn(self, train: tuple[HostArray, HostArray], shape: Shape) -> None:
-        """Let every attack learn anew.
-
-        Args:
-            train: rows of answers on D and on D′; the cuts come from them too.
-            shape: of the answers.
-        """
+        """Let every attack learn anew from rows on D and on D′; the cuts come from them too."""
         self.shape = shape
         cheap = [choice.value.scores_on_host() for choice in self.attacks]
         all_of_them = (len(train[0]) >= SLOW_FROM and shape.width <= WIDEST) or not any(cheap)
@@ -195,12 +164,7 @@ class AnswerEvents:
     def event(
         self, column: int, *, is_above: bool, words: Mapping[int, str]
     ) -> tuple[int, str | None, str]:
-        """Describe an event.
-
-        Args:
-            column: of `Seen.above`.
-            is_above: True for the event "at or above the cut".
-            words: texts of codes of kinds and values.
+        """Describe the event "at or above the cut" of a column of `Seen.above`, or the opposite.
 
         Returns:
             The attack, the event in the attack's words if it has any, and in terms of scores.

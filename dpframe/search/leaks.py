@@ -43,14 +43,10 @@ def leak_of(
     *,
     refuted: bool,
 ) -> Leak:
-    """Return the event that tells most about a pair.
+    """Return the event that tells most about a pair; if refuted, the one farthest outside of the
+    claim.
 
-    Args:
-        arm: the pair.
-        attacks: of the search.
-        words: texts of codes of kinds and values.
-        about: δ of the loss, and the resolution of the sampler.
-        refuted: True to choose the event that lies farthest outside of the claim.
+    `about` has δ of the loss and the resolution of the sampler.
     """
     number, loss = most_telling(arm.seen, *about)
     if refuted and (clear := clearest(arm.seen, arm.points)) is not None:
@@ -89,11 +85,7 @@ def name_of(leak: Leak, arm: Arm, neighbourhood: Neighbourhood) -> str:
 
 
 class KnownLeaks:
-    """The leaks that a search leaves aside.
-
-    Args:
-        ignored: parts of names, from the spec.
-    """
+    """The leaks that a search leaves aside; the spec gives parts of names."""
 
     def __init__(self, ignored: Sequence[str]) -> None:
         self._ignored, self._listed = ignored, set[str]()
@@ -118,13 +110,9 @@ def is_of(part: str, name: str) -> bool:
 def least_losses(
     seen: Seen, delta: float, resolution: float = 0.0, errors: float = 2.0
 ) -> tuple[Floats, Floats]:
-    """Return the loss that each event shows, and the same less some standard errors.
+    """Return the loss that each event shows, and the same less some standard errors of its logarithm.
 
-    Args:
-        seen: counts of one pair.
-        delta: δ of the loss.
-        resolution: of the sampler: the error of either probability.
-        errors: number of standard errors of the logarithm.
+    The resolution of the sampler is the error of either probability.
 
     Returns:
         −∞ for an event that shows no loss.
@@ -142,10 +130,6 @@ def clearest(seen: Seen, points: Sequence[Point]) -> int | None:
     """Return the number of the first event about as far outside of a claim as any; None if none is.
 
     Attacks come in the order of the spec, the plainest first.
-
-    Args:
-        seen: counts of one pair.
-        points: of the claim.
     """
     shares = (events(*seen) + 0.5) / (seen.trials + 1)
     q, p = shares.T
@@ -167,11 +151,6 @@ def most_telling(seen: Seen, delta: float, resolution: float = 0.0) -> tuple[int
     """Return the event with the largest loss less two standard errors of its logarithm.
 
     Without these the luckiest event would win: a few draws on one side, none on the other.
-
-    Args:
-        seen: counts of one pair.
-        delta: δ of the loss.
-        resolution: of the sampler: the error of either probability.
 
     Returns:
         Its number, and the loss that its counts show.

@@ -53,11 +53,8 @@ DIFFERENT = (
 class ArmMaker:
     """Makes the arms of one search.
 
-    Args:
-        cell: the cell; its `search` has the neighbourhood and the attacks.
-        settings: of the run.
-        clock: time that black boxes have had.
-        count: calls functions, perhaps concurrently, and returns their values.
+    The clock has the time that black boxes have had; `count` calls functions, perhaps concurrently,
+    and returns their values.
     """
 
     def __init__(self, cell: Cell, settings: Settings, clock: Clock, count: Counter) -> None:

@@ -71,13 +71,7 @@ Event = Drawn | CellRecord | BaseException
 
 
 class SearchRunner:
-    """Runs searches: each is driven by a thread, and counts on all cores.
-
-    Args:
-        cells: one for each search.
-        settings: of the run.
-        threads: segments that are counted at once.
-    """
+    """Runs searches: each is driven by a thread, and counts on `threads` more, shared by all."""
 
     def __init__(self, cells: Sequence[Cell], settings: Settings, threads: int) -> None:
         self._waiting, self._left = list(cells), len(cells)
@@ -165,12 +159,7 @@ SMALLEST = 1e-300  # smallest p-value in a record
 
 
 def finding(search: SearchRun, seconds: float) -> CellRecord:
-    """Return the record of a cell, with the pair and the event that earned most as its witness.
-
-    Args:
-        search: a search that has ended.
-        seconds: its duration.
-    """
+    """Return the record of a cell, with the pair and the event that earned most as its witness."""
     if search.arms and all(arm.known for arm in search.arms) and not search.outcomes:
         raise CellError(ALL_KNOWN)
     if not search.has_bet:

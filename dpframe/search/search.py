@@ -66,13 +66,9 @@ class SearchRun:
 
     Every draw is bet on under one wealth. A pair that shows a known leak is left aside, and what it
     has earned is given back. If the claim is refuted by a known leak, a new wealth starts. A true
-    claim is refuted, by known leaks or others, with no larger probability than without.
-
-    Args:
-        cell: the cell; its `search` has the neighbourhood and the attacks.
-        settings: of the run.
-        count: calls functions, perhaps concurrently, and returns their values.
-        progress: called with the number of draws made, on both datasets together.
+    claim is refuted, by known leaks or others, with no larger probability than without. `count`
+    calls functions, perhaps concurrently, and returns their values; `progress` is called with the
+    number of draws made, on both datasets together.
     """
 
     def __init__(
@@ -431,11 +427,7 @@ FARTHEST = -4.0  # standard errors inside of the claim from which on all pairs c
 
 
 def expected_gain(z: float) -> float:
-    """Return the mean of max(X, 0)² for X ~ N(z, 1).
-
-    Args:
-        z: standard errors by which an event lies outside of the claim.
-    """
+    """Return the mean of max(X, 0)² for X ~ N(z, 1), z in standard errors beyond the claim."""
     z = max(z, FARTHEST)
     density = math.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
     return (1 + z**2) * math.erfc(-z / math.sqrt(2)) / 2 + z * density
@@ -448,12 +440,7 @@ UNDECIDED = 0.3  # the same share before the claim is refuted
 
 
 class Leading:
-    """Draws for a bound, shared by the pair that leads and the others, which may overtake it.
-
-    Args:
-        delta: δ of the bound.
-        resolution: of the sampler.
-    """
+    """Draws for a bound, shared by the pair that leads and the others, which may overtake it."""
 
     def __init__(self, delta: float, resolution: float) -> None:
         self._about = delta, resolution
@@ -464,11 +451,8 @@ class Leading:
     ) -> tuple[Arm, bool]:
         """Return the next pair to draw from; True if it is the leading one.
 
-        Args:
-            arms: of the search.
-            growth: expected gain of a draw against the claim or, once that is refuted, against the
-                least loss that is not.
-            share: of the draws, that other pairs than the leading one get.
+        `growth` is the expected gain of a draw against the claim or, once that is refuted, against
+        the least loss that is not. Other pairs than the leading one get `share` of the draws.
         """
 
         def shown(arm: Arm) -> float:
@@ -497,13 +481,7 @@ class UsedTime:
     """The seconds that a search has used, kept beside its counts until the search ends.
 
     An interrupted search repeats its steps with kept answers, at no cost to its time budget.
-
-    Args:
-        store: where the seconds are kept.
-        stream: address of the search.
-        key: of its question.
-        clock: of the search.
-        limit: its time budget in seconds; None for none.
+    `limit` is its time budget in seconds; None for none.
     """
 
     def __init__(
@@ -518,11 +496,7 @@ class UsedTime:
                 self._until, self._seconds = until, seconds
 
     def note(self, drawn: int) -> None:
-        """Note the progress of the search.
-
-        Args:
-            drawn: draws of each dataset until now.
-        """
+        """Note the progress of the search: the draws of each dataset until now."""
         if self._limit is None:
             return
         if drawn < self._until:

@@ -53,13 +53,10 @@ def result(executor: Executor, task: Task, until: float | None = None) -> Any:
 class Checked(Executor):
     """Another executor, of whose results some are worked out again here.
 
-    A worker cannot know which: they are chosen once they are there, by the system's entropy. Of
-    the results of one kind the i-th is chosen with probability min(1, number / i), so the first
-    ones always are, and half of the later ones hold `number` × ln 2 of them on average.
-
-    Args:
-        executor: does the tasks.
-        verify: number, see above; or if it is a float, the share of results to choose.
+    A worker cannot know which: they are chosen once they are there, by the system's entropy. Of the
+    results of one kind the i-th is chosen with probability min(1, number / i), so the first ones
+    always are, and half of the later ones hold `number` × ln 2 of them on average. `verify` is this
+    number or, as a float, the share of results to choose.
     """
 
     def __init__(self, executor: Executor, verify: float) -> None:
@@ -200,9 +197,7 @@ class NoBoxes:
 def source_of(cells: Sequence[Any], interpreters: Mapping[str, str]) -> Iterator[Source]:
     """Open worker processes for the black boxes of some cells, if there are any.
 
-    Args:
-        cells: of an audit.
-        interpreters: paths of the interpreters of environments, by the names of these.
+    The paths of interpreters are by the names of their environments.
     """
     if not any(isinstance(cell.mechanism.value, HostMechanism) for cell in cells):
         yield NoBoxes()

@@ -64,9 +64,6 @@ class FairQueue:
     and a caller that needs two at once waits until no other needs one. Requests are served in
     order, whatever their size. What is drawn does not depend on the order. Call it from one thread
     at a time.
-
-    Args:
-        clock: returns seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -127,14 +124,7 @@ class UnderWay:
         self._lock = threading.Lock()
 
     def begin(self, caller: Any, kind: Any, releases: int, now: float) -> None:
-        """Note that a caller waits for releases, which all come at once.
-
-        Args:
-            caller: waits for one call at a time.
-            kind: of boxes that are equally fast.
-            releases: of the call.
-            now: seconds.
-        """
+        """Note that a caller waits for releases of a kind of box, which all come at once."""
         with self._lock:
             self._calls[caller] = kind, releases, now
 
@@ -163,12 +153,10 @@ class UnderWay:
 
 
 class Workers:
-    """Worker processes of one run; a process starts when it is first needed.
+    """Worker processes of one run, `most` at once; a process starts when it is first needed.
 
-    Args:
-        most: processes at once; default: one per core, and two at least, because a fault of a
-            box's randomness may show only between processes.
-        interpreters: paths of the interpreters of environments, by the names of these.
+    Default: one per core, and two at least, because a fault of a box's randomness may show only
+    between processes. The paths of interpreters are by the names of their environments.
     """
 
     def __init__(

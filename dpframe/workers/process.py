@@ -97,10 +97,6 @@ def external_load(
 ) -> tuple[dict[str, Any], bytes]:
     """Return header and content that tell such a worker its program, parameters and data.
 
-    Args:
-        mechanisms: one per lane.
-        data: the two datasets.
-
     Raises:
         SampleError: the program cannot be read, or the data cannot be handed over.
     """
@@ -144,11 +140,7 @@ class WorkerProcess:
 
     Or another interpreter, with the worker that needs nothing installed. It has a session of its
     own, so that Ctrl-C in a terminal does not reach it, and so that it can be ended with all the
-    processes that it started.
-
-    Args:
-        interpreter: path of another Python; default: this one.
-        remarks: prints what it prints.
+    processes that it started. `interpreter` is the path of another Python; default: this one.
 
     Raises:
         SampleError: there is no such interpreter.
@@ -185,10 +177,7 @@ class WorkerProcess:
             raise self._gone() from None
 
     def hear(self, deadline: float | None = None) -> Frame:
-        """Wait for the next answer.
-
-        Args:
-            deadline: monotonic time; None for no limit.
+        """Wait for the next answer, until a monotonic time if one is given.
 
         Raises:
             Gone: there will be none.

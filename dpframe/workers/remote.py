@@ -314,12 +314,8 @@ class RemoteBoxes:
     """A source of outputs that an executor draws.
 
     Draws that show how a box behaves (its first calls, whether it keeps to addresses) are made by
-    processes of this machine, and so is what the executor refuses.
-
-    Args:
-        executor: draws.
-        local: draws on this machine, and keeps the accounts of the run.
-        environments: of the run.
+    processes of this machine, and so is what the executor refuses. `local` draws on this machine,
+    and keeps the accounts of the run.
     """
 
     def __init__(

@@ -33,12 +33,7 @@ class Requirements(NamedTuple):
 
 
 def requirements(mechanisms: tuple[Any, ...], environments: Iterable[Environment]) -> Requirements:
-    """Return what boxes of one kind need, as it is on this machine.
-
-    Args:
-        mechanisms: of a load.
-        environments: of the run.
-    """
+    """Return what boxes of one kind need, as it is on this machine."""
     first = mechanisms[0]
     if not isinstance(first, ForeignMechanism):
         kind: Any = type(first)

@@ -61,12 +61,7 @@ class LostError(SampleError):
 
 
 class Load:
-    """The mechanisms and the data of a pass, as worker processes take them in.
-
-    Args:
-        mechanisms: one per lane.
-        data: the two datasets, as the pair made them.
-    """
+    """The mechanisms, one per lane, and the data of a pass, as worker processes take them in."""
 
     _numbers = itertools.count()
 
@@ -215,12 +210,7 @@ class Lent(Protocol):
     def draw(
         self, request: Request, shape: Shape | None, deadline: float | None
     ) -> Iterator[HostArray]:
-        """Draw chunks in their order.
-
-        Args:
-            request: which.
-            shape: of one output, if it is known.
-            deadline: monotonic time; None for no limit.
+        """Draw chunks in their order, until a monotonic time if one is given.
 
         Yields:
             Outputs of one or several chunks, shape [chunks × rows, *output dims].
@@ -233,10 +223,6 @@ class Lent(Protocol):
 
     def query(self, data: int, deadline: float | None) -> Queried:
         """Return what the first mechanism of the load answers without noise.
-
-        Args:
-            data: number of the dataset.
-            deadline: monotonic time; None for no limit.
 
         Raises:
             SampleError, Overdue, Stopped: as `draw` does.
@@ -305,13 +291,8 @@ def outputs(frame: Frame, method: str) -> HostArray:
 def drawn(frame: Frame, left: Request, shape: Shape | None, method: str) -> HostArray | None:
     """Return the outputs in an answer; None at the end.
 
-    A box shares the process that writes answers, so nothing in one is believed.
-
-    Args:
-        frame: the answer.
-        left: the chunks that are still to come.
-        shape: of one output, if it is known.
-        method: of the box.
+    A box shares the process that writes answers, so nothing in one is believed. `left` has the
+    chunks that are still to come, `method` is that of the box.
 
     Raises:
         NoFrameError: it does not answer the request.
@@ -381,11 +362,7 @@ def problem(frame: Frame, method: str) -> SampleError:
 
 
 class Pace:
-    """Measures tasks, and sizes the next one. It changes no draw.
-
-    Args:
-        nbytes: of the outputs of one chunk.
-    """
+    """Measures tasks, and sizes the next one by time and bytes. It changes no draw."""
 
     def __init__(self, nbytes: int) -> None:
         self.most = max(1, NBYTES // max(1, nbytes))
@@ -422,8 +399,7 @@ class Pace:
 class Clock:
     """The time that a box has had: it runs while a worker draws, not while one is started.
 
-    Args:
-        limit: seconds that the box gets; None for no limit.
+    The limit is in seconds; None for no limit.
     """
 
     def __init__(self, limit: float | None) -> None:
@@ -479,9 +455,7 @@ class Clock:
 def at_once(calls: Sequence[Callable[[], T]], most: int) -> list[T]:
     """Make some calls that each wait for one worker, at the same time if there are enough.
 
-    Args:
-        calls: what is called; releases may take long.
-        most: workers there can be; if they are fewer, one call comes after the other.
+    If there are fewer workers than calls, one call comes after the other.
     """
     if most < len(calls):
         return [call() for call in calls]
@@ -515,14 +489,9 @@ def handed_out(
     submit: Submit,
     most: int,
 ) -> list[list[T]]:
-    """Draw chunks in tasks, each taken by the next free thread.
+    """Draw chunks in tasks, each taken by the next free thread, `most` at once.
 
-    Args:
-        which: the chunks.
-        size: returns the number of chunks of the next task.
-        draw: draws a task.
-        submit: starts a thread.
-        most: tasks at once.
+    `size` returns the number of chunks of the next task, `draw` draws it, `submit` starts a thread.
 
     Returns:
         For each part of `which` the results of its tasks, in the order of their chunks.

@@ -49,11 +49,8 @@ class _Checked(NamedTuple):
 class SensitivityCheck:
     """Checks the pairs of one mechanism, and puts those first on which its query changes most.
 
-    Args:
-        mechanism: one without a `query` is not checked. It resolves itself for the first pair.
-        source: lends workers for black boxes.
-        run: settings of the audit.
-        neighbourhood: proposes the pairs, in a search.
+    A mechanism without a `query` is not checked. It resolves itself for the first pair. In a search
+    the neighbourhood proposes the pairs.
     """
 
     def __init__(
@@ -220,12 +217,9 @@ def _excess(
 
 
 def sensitivity_of(mechanism: Any, pair: Pair, said: float | None = None) -> float:
-    """Return the sensitivity that the noise of a mechanism is made for.
+    """Return the sensitivity that the noise of a mechanism is made for, for a pair if it is callable.
 
-    Args:
-        mechanism: one that gives a query.
-        pair: a callable sensitivity is called with it.
-        said: by a module in another interpreter; the mechanism itself comes first.
+    `said` comes from a module in another interpreter; the mechanism itself comes first.
 
     Raises:
         CellError: there is none, or it is no finite number of at least 0.

@@ -150,13 +150,7 @@ MOST_TOLD = 3  # exceptions that a reason tells
 
 
 def only_exceptions(which: str, kinds: Iterable[int], words: Mapping[int, str]) -> str:
-    """Say that answers on both datasets were nothing but exceptions, and where these came from.
-
-    Args:
-        which: answers.
-        kinds: codes of their kinds.
-        words: texts of codes.
-    """
+    """Say that answers on both datasets were nothing but exceptions, and where these came from."""
     from dpframe.workers.program.answer_encoding import code_of_trace
 
     told = []
@@ -174,14 +168,10 @@ def only_exceptions(which: str, kinds: Iterable[int], words: Mapping[int, str]) 
 
 
 def seen(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -> HostArray:
-    """Return what an attack sees of outputs, shape [n, *dims of that].
+    """Return what an attack sees of outputs, shape [n, *dims of that], in the dtype of the run.
 
-    Args:
-        attack: of a fixed structure.
-        outputs: shape [n, *dims], in the dtype in which they are scored; of answers of any kind
-            their rows.
-        shape: of one output.
-        run: the dtype of the run.
+    Outputs have shape [n, *dims], in the dtype in which they are scored; answers of any kind are
+    rows.
 
     Raises:
         CellError: the attack sees something that cannot be scored.

@@ -77,11 +77,9 @@ class Packet(NamedTuple):
 
 
 def pack(frame: Frame, key: bytes = NO_KEY) -> list[bytes | bytearray | memoryview]:
-    """Return the parts of a message.
+    """Return the parts of a message; fields that it lacks are empty.
 
-    Args:
-        frame: fields that it lacks are empty.
-        key: of the request that it answers.
+    The key is that of the request that it answers.
     """
     header = frame.header
     number, named, types = KINDS[header["tell"] if "tell" in header else header["do"]]

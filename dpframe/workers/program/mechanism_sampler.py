@@ -55,12 +55,7 @@ class Mechanisms:
 
 
 class MechanismSampler(Sampler):
-    """Mechanisms with a pair of datasets.
-
-    Args:
-        mechanisms: one per lane.
-        data: the two datasets.
-    """
+    """Mechanisms, one per lane, with a pair of datasets."""
 
     def __init__(self, mechanisms: tuple[Any, ...], data: tuple[Any, ...]) -> None:
         identity = [(type(one).__module__, type(one).__qualname__) for one in mechanisms]
@@ -231,10 +226,8 @@ def _is_extended(dtype: np.dtype[Any]) -> bool:
 class Handout:
     """Hands out copies of one dataset, which black boxes cannot change without being noticed.
 
-    A black box that adds to its data in place would change them for every later draw.
-
-    Args:
-        value: the dataset; only this object may hold it.
+    A black box that adds to its data in place would change them for every later draw. Only this
+    object may hold the dataset.
     """
 
     def __init__(self, value: Any) -> None:
@@ -314,11 +307,9 @@ class ArrayScribe(Scribe):
         return list(whole.shape), dtype, whole.tobytes()
 
     def _of_block(self, block: HostArray, plain: bool) -> tuple[HostArray, HostArray, Floats]:
-        """Return codes and numbers of many answers of one type and shape.
+        """Return codes and numbers of many answers of one type and shape, [n, *dims].
 
-        Args:
-            block: shape [n, *dims].
-            plain: True for Python's own floats.
+        `plain` is True for Python's own floats.
         """
         n, dims, dtype = len(block), block.shape[1:], block.dtype
         content = np.ascontiguousarray(block).tobytes()

@@ -33,13 +33,9 @@ _encode, _decode = json.JSONEncoder().encode, json.JSONDecoder().decode
 
 
 class ModuleSampler(Sampler):
-    """A module with its parameters and its datasets.
+    """A module with its parameters, as JSON holds them, for each lane, and its packed datasets.
 
-    Args:
-        module: the module.
-        params: parameters, as JSON holds them, for each lane.
-        data: the packed datasets.
-        attributes: names of what is read of objects in answers.
+    `attributes` names what is read of objects in answers.
     """
 
     watched = OUTSIDE

@@ -28,11 +28,7 @@ class Queried(NamedTuple):
 
 
 def ask(query: Callable[[], Any], sensitivity: Callable[[], Any] | None = None) -> Frame:
-    """Call a query.
-
-    Args:
-        query: returns the release without noise.
-        sensitivity: returns a number.
+    """Call a query, which returns the release without noise, and a stated sensitivity.
 
     Returns:
         A message, which `heard` reads.

@@ -46,12 +46,7 @@ class Prepared(NamedTuple):
 
 
 class Sampler:
-    """A black box with its datasets. Subclasses say how it is called.
-
-    Args:
-        scribe: encodes its answers.
-        identity: the code of the black box.
-    """
+    """A black box with its datasets. Subclasses say how it is called."""
 
     watched = ALL  # parts of the surroundings that must stay as they are
 
@@ -132,13 +127,9 @@ class Sampler:
     def released(
         self, prepared: Prepared, release: Callable[[], Any], rows: int, how: dict[str, Any]
     ) -> Chunk:
-        """Make releases.
+        """Make releases; the exception of a shared state stands for every one.
 
-        Args:
-            prepared: the shared state; its exception stands for every release.
-            release: makes one.
-            rows: the number of releases.
-            how: `raises`, `time` and `limit` of `Scribe.ask`, and `width` of the rows.
+        `how` has `raises`, `time` and `limit` of `Scribe.ask`, and `width` of the rows.
         """
         if prepared.error is None:
             ways = {"raises": bool(how.get("raises")), "time": bool(how.get("time"))}

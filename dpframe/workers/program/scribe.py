@@ -38,11 +38,7 @@ class Asked(NamedTuple):
 
 
 class Scribe:
-    """Encodes the answers of one black box.
-
-    Args:
-        attributes: names of what is read of objects.
-    """
+    """Encodes the answers of one black box; `attributes` names what is read of objects."""
 
     def __init__(self, attributes: Sequence[str]) -> None:
         self.attributes = tuple(attributes)
@@ -62,14 +58,10 @@ class Scribe:
         time: bool,
         limit: float | None = None,
     ) -> Asked:
-        """Make some releases, one after the other.
+        """Make `n` releases, one after the other, and measure the seconds of each if asked for.
 
-        Args:
-            release: makes one.
-            n: the number of releases.
-            raises: an exception is an answer; running out of memory never is.
-            time: measure the seconds of each.
-            limit: seconds after which a release raises a TimeoutError; None for no limit.
+        With `raises` an exception is an answer; running out of memory never is. After `limit`
+        seconds a release raises a TimeoutError.
 
         Raises:
             UnreadableError: an answer cannot be encoded.

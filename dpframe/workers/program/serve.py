@@ -36,9 +36,8 @@ class Spoiled(Exception):  # noqa: N818  # a message to the run
 def serve(loader: Any, clean_up: Callable[[], None] = lambda: None) -> None:
     """Serve a run until it has no more tasks.
 
-    Args:
-        loader: gives `load(frame)`, which returns a Sampler, and `blame(error)`.
-        clean_up: called before this process ends, with its process group.
+    The loader gives `load(frame)`, which returns a Sampler, and `blame(error)`. `clean_up` is
+    called before this process ends, with its process group.
     """
     tasks, answers = os.dup(0), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -72,10 +71,8 @@ def _listen(tasks: int, todo: queue.SimpleQueue[Frame], clean_up: Callable[[], N
 class Server:
     """Does tasks of the run, one at a time.
 
-    Args:
-        loader: see `serve`.
-        write: sends a message that answers the request with a key; raises OSError if the run has
-            ended.
+    `write` sends a message that answers the request with a key; it raises OSError if the run has
+    ended.
     """
 
     def __init__(self, loader: Any, write: Callable[[Frame, bytes], None]) -> None:

@@ -19,11 +19,7 @@ TIMED = 8
 
 
 class Limit:
-    """A limit on the time of one release; it interrupts Python code only.
-
-    Args:
-        seconds: None for no limit.
-    """
+    """A limit on the seconds of one release, or none; it interrupts Python code only."""
 
     def __init__(self, seconds: float | None) -> None:
         main = threading.current_thread() is threading.main_thread()

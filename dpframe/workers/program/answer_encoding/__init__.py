@@ -25,12 +25,10 @@ __all__ += ["place_of", "row", "short", "sized_prefix", "texts_in", "traced", "u
 
 
 def encode(answer: Any, attributes: Sequence[str] = ()) -> tuple[str, bytes, list[float]]:
-    """Encode an answer.
+    """Encode an answer: any Python value.
 
-    Args:
-        answer: any Python value.
-        attributes: names of what is read of objects of unknown classes; default: what their
-            `__dict__` or `__slots__` hold in public.
+    Of objects of unknown classes `attributes` are read; default: what their `__dict__` or
+    `__slots__` hold in public.
 
     Returns:
         The kind in words; the exact value with its types as bytes, the same for two answers if and

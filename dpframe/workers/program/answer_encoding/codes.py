@@ -180,10 +180,6 @@ def encode_raised(
     The kind is its class and the line that raised it. A message may hold the data, or an array as
     NumPy prints it. So it counts only if asked for: without its numbers it then is part of the
     kind, and these are the numbers. Addresses of objects are left out everywhere.
-
-    Args:
-        error: the exception.
-        messages: True if its message counts.
     """
     name, place = name_of(type(error)), place_of(error)
     kind = RAISES + name + (" at " + place if place else "")

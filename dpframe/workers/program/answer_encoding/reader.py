@@ -25,8 +25,7 @@ _CODE = ("function", "builtin_function_or_method", "method", "module")
 class Reader:
     """Reads one answer from front to back; every method returns the kind of what it read.
 
-    Args:
-        attributes: names of what is read of objects of unknown classes.
+    Of objects of unknown classes `attributes` are read.
     """
 
     def __init__(self, attributes: Sequence[str]) -> None:
