@@ -43,10 +43,9 @@ def leak_of(
     *,
     refuted: bool,
 ) -> Leak:
-    """Return the event that tells most about a pair; if refuted, the one farthest outside of the
-    claim.
+    """Return the event that tells most about a pair.
 
-    `about` has δ of the loss and the resolution of the sampler.
+    If the claim is refuted, that is the event farthest outside of it. `about` has δ of the loss and the resolution of the sampler.
     """
     number, loss = most_telling(arm.seen, *about)
     if refuted and (clear := clearest(arm.seen, arm.points)) is not None:
@@ -110,9 +109,9 @@ def is_of(part: str, name: str) -> bool:
 def least_losses(
     seen: Seen, delta: float, resolution: float = 0.0, errors: float = 2.0
 ) -> tuple[Floats, Floats]:
-    """Return the loss that each event shows, and the same less some standard errors of its logarithm.
+    """Return the loss that each event shows, and the same less some standard errors.
 
-    The resolution of the sampler is the error of either probability.
+    The errors are those of the logarithm. The resolution of the sampler is the error of either probability.
 
     Returns:
         −∞ for an event that shows no loss.

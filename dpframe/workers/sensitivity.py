@@ -217,9 +217,9 @@ def _excess(
 
 
 def sensitivity_of(mechanism: Any, pair: Pair, said: float | None = None) -> float:
-    """Return the sensitivity that the noise of a mechanism is made for, for a pair if it is callable.
+    """Return the sensitivity that the noise of a mechanism is made for.
 
-    `said` comes from a module in another interpreter; the mechanism itself comes first.
+    A callable one is called with the pair. `said` comes from a module in another interpreter; the mechanism itself comes first.
 
     Raises:
         CellError: there is none, or it is no finite number of at least 0.
