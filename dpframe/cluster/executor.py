@@ -266,11 +266,7 @@ class DaskExecutor(Executor):
     """Has tasks done by the workers of a Dask scheduler.
 
     What a worker holds is never needed again: a task is a pure function of what is sent with it,
-    and its result is taken once, here.
-
-    Args:
-        address: of a scheduler, such as tcp://host:8786; or local:N for N processes here.
-        warn: takes a text about what went wrong without ending the run.
+    and its result is taken once, here. An address is as for `Connection`.
 
     Raises:
         DpframeError: Dask is not installed, no scheduler answers, or every worker would count

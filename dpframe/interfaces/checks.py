@@ -38,11 +38,6 @@ SLACK = 1e-9  # rounding of probabilities
 def guarded(what: str, call: Callable[..., Any], *args: Any) -> Any:
     """Return the result of plugin code; what it raises fails a cell, and never the run.
 
-    Args:
-        what: name of the method, for the message.
-        call: plugin code.
-        args: its arguments.
-
     Raises:
         CellError: it raised something; a CellError passes as it is.
     """
@@ -114,12 +109,7 @@ def mismatch(mechanism: Mechanism | HostMechanism, gives: str) -> str | None:
 
 
 def arrays(what: str, tree: Tree) -> Tree:
-    """Return a tree with every leaf a NumPy array of numbers.
-
-    Args:
-        what: name of the method that returned it.
-        tree: an attack's state or a statistic's layout.
-    """
+    """Return a tree with every leaf a NumPy array of numbers."""
 
     def array(leaf: Any) -> Any:
         found = guarded(what, np.asarray, leaf)

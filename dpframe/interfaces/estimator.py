@@ -359,11 +359,8 @@ def epsilon_of(boxes: Floats, delta: float) -> float:
     """Return the largest ε ≥ 0 that the boxes rule out at δ: sup {ε : some box lies below f_{ε,δ}}.
 
     max over boxes (x, y) of ln((1 − δ − y)/x) and ln((1 − δ − x)/y) [Kairouz2015, theorem 2.1]
-    [Koskela2024, equation 6.2]; of a staircase, the least over its corners.
-
-    Args:
-        boxes: shape [k, 2] or [k, corners, 2].
-        delta: in [0, 1).
+    [Koskela2024, equation 6.2]; of a staircase, the least over its corners. Boxes have shape [k, 2]
+    or [k, corners, 2].
     """
     corners = _staircases(boxes)
     if not corners.size:

@@ -29,10 +29,6 @@ def same(one: Any, other: Any) -> bool:
 
     NaN equals NaN, −0.0 is not 0.0, and 1 is not 1.0. Values of unknown types compare as
     different, so that the pair is still tested.
-
-    Args:
-        one: any value.
-        other: any value.
     """
     return _same(one, other, {}, {})
 
@@ -40,11 +36,7 @@ def same(one: Any, other: Any) -> bool:
 def _same(one: Any, other: Any, within: dict[int, int], beside: dict[int, int]) -> bool:
     """Compare two values inside others.
 
-    Args:
-        one: any value.
-        other: any value.
-        within: depths of the values around `one`, by identity: some hold themselves.
-        beside: the same of `other`.
+    `within` and `beside` are depths of the values around both, by identity: some hold themselves.
     """
     one, other = (
         np.asarray(data) if isinstance(data, jax.Array) else data for data in (one, other)
@@ -198,12 +190,7 @@ class Padded(NamedTuple):
 
 
 def as_traced(d0: Any, d1: Any) -> tuple[Tree, Tree]:
-    """D and D′ as a traced mechanism gets them: both `Padded` where their sizes differ.
-
-    Args:
-        d0: D, as a pair gives it; `untraceable` says None of it.
-        d1: D′.
-    """
+    """D and D′ as a traced mechanism gets them: both `Padded` where their sizes differ."""
     one, other = jax.tree.leaves(d0), jax.tree.leaves(d1)
     if list(map(np.shape, one)) == list(map(np.shape, other)):
         return d0, d1

@@ -34,11 +34,7 @@ _FOLDER: contextvars.ContextVar[Path] = contextvars.ContextVar("folder", default
 
 @contextlib.contextmanager
 def beside(folder: Path) -> Iterator[None]:
-    """While it lasts, files that parameters name are relative to a folder.
-
-    Args:
-        folder: of the spec that is read.
-    """
+    """While it lasts, files that parameters name are relative to a folder."""
     token = _FOLDER.set(folder)
     try:
         yield

@@ -312,12 +312,7 @@ class Registry:
         return entry
 
     def unknown(self, kind: str, use: str) -> str:
-        """Says that there is no such plugin, and what may have been meant.
-
-        Args:
-            kind: one of `KINDS`, or "plugin" for any.
-            use: the name that was not found.
-        """
+        """Says that there is no such plugin of a kind, or of any, and what may have been meant."""
         hints = self.hints(kind, use).replace("\n", "\n   ")
         return f"unknown {kind} {cut(use)!r}\n   {hints}"
 

@@ -45,7 +45,8 @@ def leak_of(
 ) -> Leak:
     """Return the event that tells most about a pair.
 
-    If the claim is refuted, that is the event farthest outside of it. `about` has δ of the loss and the resolution of the sampler.
+    If the claim is refuted, that is the event farthest outside of it. `about` has δ of the
+    loss and the resolution of the sampler.
     """
     number, loss = most_telling(arm.seen, *about)
     if refuted and (clear := clearest(arm.seen, arm.points)) is not None:
@@ -111,7 +112,8 @@ def least_losses(
 ) -> tuple[Floats, Floats]:
     """Return the loss that each event shows, and the same less some standard errors.
 
-    The errors are those of the logarithm. The resolution of the sampler is the error of either probability.
+    The errors are those of the logarithm; the resolution of the sampler is the error of either
+    probability.
 
     Returns:
         −∞ for an event that shows no loss.

@@ -149,12 +149,6 @@ def cell_ids(
     An id outlives every change to the spec that leaves the cell alone. It hashes what the cell
     *is*: plugins, labels, effective parameters, swept values, repeat. Position does not count, nor
     does what the whole audit has in common, such as trials, seed, δ and confidence, unless swept.
-
-    Args:
-        labels: of mechanism, attack and estimator.
-        plugins: what identifies each plugin and its parameters, plain JSON values.
-        swept: swept keys and this cell's values.
-        repeats: number of ids.
     """
     swept = [(key, _same_if_equal(value)) for key, value in swept]
     values = [

@@ -214,15 +214,7 @@ def environments_in_use(
     variants: Mapping[Member, Variants],
     problems: Problems,
 ) -> tuple[Environment, ...]:
-    """Find the environments that mechanisms name.
-
-    Args:
-        document: the spec, for the command that builds them.
-        wanted: the environments that it describes.
-        pythons: interpreters that the command line names.
-        variants: every mechanism with its parameters.
-        problems: receives names that nothing stands for.
-    """
+    """Find the environments that mechanisms name."""
     described = {one.name: one for one in wanted}
     how = f"dpframe environments build {shlex.quote(document.path or 'SPEC')}"
     found: dict[str, Environment] = {}

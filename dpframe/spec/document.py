@@ -66,15 +66,7 @@ class Document:
 
 
 class Locator:
-    """Line numbers of key paths in one TOML text.
-
-    tomli forgets where things stood. So a copy of the text has line numbers in place of all values
-    and in every list and table, and tomli reads it too. If that copy has other keys or elements
-    than the text, no line is known, because a wrong line would be worse.
-
-    Args:
-        text: valid TOML, lines ending in a newline without carriage return.
-    """
+    """Line numbers of key paths in one TOML text, lines ending in a newline alone."""
 
     def __init__(self, text: str) -> None:
         self.lines = text.split("\n")

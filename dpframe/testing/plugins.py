@@ -94,15 +94,9 @@ COORDINATES = 8  # of an output, that are looked at
 
 
 def demand_same_law(one: HostArray, other: HostArray, how: str) -> None:
-    """Assert that two samples are of one distribution, coordinate by coordinate.
+    """Assert that two samples, [n, *dims] and [m, *dims], are of one distribution by coordinate.
 
-    Massart's inequality for each empirical distribution function, at half of the error
-    [Massart1990, corollary 1].
-
-    Args:
-        one: shape [n, *dims].
-        other: shape [m, *dims].
-        how: says how the first was made.
+    `how` says how the first was made.
     """
     pairs = list(zip(_columns(one), _columns(other), strict=True))
     log = math.log(4 * len(pairs) / ERROR)
@@ -122,11 +116,7 @@ def demand_ratio(on_zero: HostArray, on_one: HostArray) -> None:
 
     With r = p′/p and any set B of values of r, E[min(1, r); r ∈ B] over D is E[min(1, 1/r); r ∈ B]
     over D′; r above and below some values is tried. Hoeffding's inequality for means within [0, 1]
-    [Hoeffding1963, theorem 1].
-
-    Args:
-        on_zero: ln p′/p at outputs on D, shape [n].
-        on_one: the same on D′.
+    [Hoeffding1963, theorem 1]. They have shape [n], at outputs on D and on D′.
     """
     ratios = [np.asarray(ratio, np.float64) for ratio in (on_zero, on_one)]
     for ratio, name in zip(ratios, ("D", "D′"), strict=True):

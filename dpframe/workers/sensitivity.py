@@ -219,7 +219,8 @@ def _excess(
 def sensitivity_of(mechanism: Any, pair: Pair, said: float | None = None) -> float:
     """Return the sensitivity that the noise of a mechanism is made for.
 
-    A callable one is called with the pair. `said` comes from a module in another interpreter; the mechanism itself comes first.
+    A callable one is called with the pair. `said` comes from a module in another interpreter; the
+    mechanism itself comes first.
 
     Raises:
         CellError: there is none, or it is no finite number of at least 0.

@@ -109,27 +109,14 @@ def farthest(learned: Floats, counts: Ints, claimed: list[tuple[float, float]]) 
 
 
 def counted(codes: HostArray, categories: int) -> Ints:
-    """Count each category in each column, shape [k, categories].
-
-    Args:
-        codes: whole numbers below `categories`, shape [n, k].
-        categories: how many there may be.
-    """
+    """Count each category in each column, shape [k, categories]; codes have shape [n, k]."""
     k = codes.shape[1]
     flat = codes.astype(np.int64) + categories * np.arange(k)
     return np.bincount(flat.reshape(-1), minlength=k * categories).reshape(k, categories)
 
 
 def told(view: Any, state: Any, edge: float, above: bool, words: Mapping[int, str]) -> str | None:
-    """Describe the event "score ≥ edge", or "score < edge" if not `above`.
-
-    Args:
-        view: of the answers.
-        state: learned from it.
-        edge: a score.
-        above: selects the event.
-        words: texts of hashes.
-    """
+    """Describe the event "score ≥ edge", or "score < edge" if not `above`."""
     scores = np.asarray(state["scores"])
     # A score may have been rounded since, so scores next to the edge count as on it.
     chosen = (scores >= edge - 1e-6 * abs(edge)) == above
@@ -291,11 +278,7 @@ def score_hashes(state: State, seen: Any, xp: Any) -> Any:
 def learn_numbers(target: Target, train: Train, sums: bool, beside: int = 0) -> State:
     """Learn from columns of numbers by intervals, with `sums` also from a weighted sum of them.
 
-    Args:
-        target: has the claim.
-        train: columns on D and on D′.
-        sums: True if a weighted sum of them means something.
-        beside: number of last columns whose values are remembered and not learned from.
+    The values of the last `beside` columns are remembered and not learned from.
     """
     if beside:
         kept = _remembered(np.concatenate([part[:, -beside:] for part in train]))

@@ -237,12 +237,9 @@ def _look(column: Columns, d0: Floats, d1: Floats) -> None:
 
 
 def see(columns: Columns, numbers: Any, xp: Any = np) -> Any:
-    """Return the features of rows, shape [n, features]: flags, values, ramps.
+    """Return the features of rows of shape [n, c], [n, features]: flags, values, ramps.
 
-    Args:
-        columns: say which features.
-        numbers: shape [n, c].
-        xp: `numpy`, or `jax.numpy` to be traced.
+    `xp` is `numpy`, or `jax.numpy` to be traced.
     """
     kept = Columns(*(part.astype(numbers.dtype) for part in columns))
     missing = xp.isnan(numbers)

@@ -73,10 +73,8 @@ def best_ridge(
 ) -> tuple[float, Ints, Linear]:
     """Choose the ridge and the columns with the smallest loss on rows held out.
 
-    Args:
-        train: standardised rows on D and on D′, shape [n, columns] each.
-        held: rows to judge by.
-        groups: choices of columns; of equal ones the first is taken.
+    Rows on D and on D′ are standardised, shape [n, columns] each. Groups are choices of columns; of
+    equal ones the first is taken.
 
     Returns:
         The ridge, the columns, and the weights of these that were learned.
@@ -99,10 +97,8 @@ def best_ridge(
 def ridge_regression(sides: Sequence[HostArray], ridge: float, near: Linear) -> Linear:
     """Maximise the mean log-likelihood of two classes less ½ ridge ‖w‖².
 
-    Args:
-        sides: standardised rows on D and on D′, shape [n, columns] each.
-        ridge: above 0.
-        near: where to begin, such as what some of the rows gave.
+    Rows on D and on D′ are standardised, shape [n, columns] each. `near` is where to begin, such as
+    what some of the rows gave.
     """
     width = sides[0].shape[1]
     given = table(sides)
@@ -286,11 +282,8 @@ def trained(
 ) -> Layers:
     """Train on rows until the loss on those held out falls no more.
 
-    Args:
-        key: decides the first weights and the order of the rows.
-        train: rows [n, columns], the scores that it adds to [n], and signs [n], 1 for D′ and −1.
-        held: the same, to judge by.
-        hidden: units of a layer.
+    Rows have shape [n, columns], the scores that it adds to and the signs (1 for D′, −1 for D) [n];
+    those held out are the same. `key` decides the first weights and the order of the rows.
     """
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
     data, judged = (_evened(part, rng) for part in (train, held))

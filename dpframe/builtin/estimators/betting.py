@@ -92,12 +92,10 @@ class Book(NamedTuple):
         return mean_wealth(self.log_wealth)
 
     def played(self, claim: Against, supposed: Supposed, counts: Ints) -> Book:
-        """Bet on a round.
+        """Bet on a round against a claim.
 
-        Args:
-            claim: that is bet against.
-            supposed: the output as all earlier rounds suggest it.
-            counts: of the round in each group, as many draws on one dataset as on the other.
+        The output is supposed as all earlier rounds suggest it. The round has its counts in each
+        group, as many draws on one dataset as on the other.
         """
         paid = np.zeros_like(self.log_wealth)
         for place, own in enumerate(claim):

@@ -40,14 +40,9 @@ RULE = "each canary must be in with probability ½, independently of all others"
 def check_coins(canaries: int, runs: int, members: int, even: int, far: int) -> None:
     """Refuse memberships that fair coins would make with probability below 1e-6.
 
-    Not every dependence shows: one run with exactly half of its canaries in looks as usual.
-
-    Args:
-        canaries: m, of each run.
-        runs: the number of runs.
-        members: canaries that were in, in all runs.
-        even: runs with exactly half of the canaries in.
-        far: runs with |2 · members − m| > FAR √m.
+    Not every dependence shows: one run with exactly half of its canaries in looks as usual. Of all
+    runs, each of `canaries` canaries, `members` were in; `even` runs had exactly half of them in,
+    and `far` runs |2 · members − canaries| > FAR √canaries.
     """
     n = canaries * runs
     few = min(members, n - members)

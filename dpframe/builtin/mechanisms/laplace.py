@@ -73,12 +73,6 @@ def uniform(key: Key, n: int, dtype: Any, low: float = 0.0) -> Array:
     """Draw n numbers from Uni[low, low + 1), for low = 0 the same bits as `jax.random.uniform`.
 
     In float32 they are whole multiples of 2⁻²³; that minus ½ is exact, in one step as in two.
-
-    Args:
-        key: a JAX key.
-        n: how many.
-        dtype: of the draws.
-        low: 0 or −½.
     """
     if dtype != jnp.float32:
         return jax.random.uniform(key, (n,), dtype) + low

@@ -371,11 +371,7 @@ def changed(  # noqa: PLR0911  # one line for each kind of change
 ) -> Draft:
     """Change a draft that earned most; it is still one edit, perhaps of another table.
 
-    Args:
-        bench: the table and its rules.
-        parent: the draft.
-        other: another one that earned, or the same.
-        rng: source of all randomness.
+    `other` is another one that earned, or the same.
     """
     rows, edit = parent.rows, parent.edit
     match int(rng.integers(7)):

@@ -25,11 +25,7 @@ TYPED = ("array", "integers", "arrays", "frame", "xy")
 
 
 class Memo:
-    """Checks of drafts, record by record; most tables of a search share records.
-
-    Args:
-        bench: the table and its rules.
-    """
+    """Checks of drafts, record by record; most tables of a search share records."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench, self._typed = bench, bench.form in TYPED
@@ -37,12 +33,7 @@ class Memo:
         """By identity; each record is kept, so that its identity is not used again."""
 
     def key(self, draft: Draft, new: Rows) -> frozenset[bytes]:
-        """Return a key of a draft that is equal if D and D′ are swapped.
-
-        Args:
-            draft: the table and its edit.
-            new: the records of D′.
-        """
+        """Return a key of a draft and the records of D′ that is equal if D and D′ are swapped."""
         return frozenset({self._digest(draft.rows), self._digest(new)})
 
     def fits(self, draft: Draft, new: Rows) -> bool:

@@ -86,12 +86,7 @@ class Vectors(Neighbourhood):
 
 
 class NewPairs:
-    """Pairs that were not proposed before.
-
-    Args:
-        adjacency: the relation in words.
-        history: pairs that were proposed before.
-    """
+    """Pairs that were not proposed before."""
 
     def __init__(self, adjacency: str, history: Iterable[Earned] = ()) -> None:
         self.adjacency = adjacency

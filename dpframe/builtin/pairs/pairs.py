@@ -174,13 +174,8 @@ def made_of_rows(
 ) -> Records:
     """Make a pair of tables that are read and edited already.
 
-    Args:
-        of: D.
-        new: the records of D′.
-        change: the edit that made them, of rows.
-        user: the column that names the user of a record.
-        form: given to the mechanism.
-        description: of the pair.
+    `of` is D, `new` has the records of D′. The edit that made them is of rows; `user` is the column
+    that names the user of a record.
     """
     # An array of one axis is written as single values.
     flat = of.flat or (len(of.names) == 1 and not of.lists and form in ("array", "integers"))

@@ -81,11 +81,7 @@ def scalar(value: Any) -> Any:  # noqa: PLR0911  # one line for each kind of val
 
 
 def of_frame(frame: Any) -> dict[str, list[Any]]:
-    """Return the columns of a pandas table; missing values are None, NaN among floats.
-
-    Args:
-        frame: a data frame of pandas.
-    """
+    """Return the columns of a pandas table; missing values are None, NaN among floats."""
     found = {}
     for name in frame.columns:
         column = frame[name]

@@ -53,9 +53,7 @@ def is_number(cell: Any) -> bool:
 def table(given: Any, names: Sequence[str] = ()) -> Table:
     """Make a table of a frozen value: single values, rows, tables by column, or a table of columns.
 
-    Args:
-        given: from `frozen` or `read`.
-        names: of the columns; default: those in `given`, else c0, c1, ….
+    Default for the names of the columns: those in the value, else c0, c1, ….
 
     Raises:
         ValueError: it is no table.
@@ -139,13 +137,9 @@ def count(number: int, of: str) -> str:
 def formed(of: Table, both: tuple[Rows, Rows], form: Form) -> tuple[Any, Any]:
     """Return D and D′ as a mechanism gets them.
 
-    A form with types has the same types in both, whatever the edit put in: an integer column with
-    a missing cell is a float column on either side.
-
-    Args:
-        of: the table that D′ was edited from; it has the names of the columns.
-        both: records of D and of D′.
-        form: not "auto".
+    A form with types has the same types in both, whatever the edit put in: an integer column with a
+    missing cell is a float column on either side. The names of the columns are those of the table
+    that D′ was edited from; the form is not "auto".
 
     Raises:
         ValueError: the records do not have this form.
@@ -367,12 +361,9 @@ def edit(given: Any) -> Edit:
 
 
 def edited(of: Table, one: Edit, user: str | None = None) -> Rows:
-    """Return the records of D′.
+    """Return the records of D′, given D and the edit.
 
-    Args:
-        of: D.
-        one: the edit.
-        user: the column that names the user of a record; the edit is then of all records of one.
+    If a column names the user of a record, the edit is of all records of one user.
 
     Raises:
         ValueError: the table has no such record, or the new one has other columns.
