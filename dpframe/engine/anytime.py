@@ -141,16 +141,13 @@ class Watch:
                 self.counts = more
                 self.ends.append(part.end)
                 if stops:
-                    self._ask()
+                    found = self.player.settled()
+                    if found == "unreachable":  # says nothing until extreme counts would violate
+                        loudest = self.loudest.after(self.ends)
+                        found = found if loudest.settled() == "violated" else None
+                    self.settled = found
             except CellError as error:
                 self.problem = error
-
-    def _ask(self) -> None:
-        found = self.player.settled()
-        # "No violation" says nothing until the most extreme counts would have been one.
-        if found == "unreachable" and self.loudest.after(self.ends).settled() != "violated":
-            found = None
-        self.settled = found
 
 
 class Watches:
@@ -176,7 +173,8 @@ class Watches:
         self, rounds: Rounds, layouts: tuple[Tree, ...], keys: dict[str, str], store: Store
     ) -> None:
         """Show the cells their stored rounds; layouts have leaves [lanes, attacks, …]."""
-        self.rounds, self.keys, self.store = rounds, keys, store
+        self.rounds, self.store = rounds, store
+        self.keys = {cell: f"rounds-{key}" for cell, key in keys.items()}
         self._load()
         ends = self.the_pass.rows, self.the_pass.dear  # these fix the rounds
         for cell, place in self.the_pass.cells:
@@ -234,18 +232,18 @@ class Watches:
             ]
             if own:
                 saved = Saved((len(own), len(own)), own)
-                self.store.save(self.the_pass.stream, _key(self.keys[cell.id]), saved)
+                self.store.save(self.the_pass.stream, self.keys[cell.id], saved)
 
     def forget(self) -> None:
         """Take the rounds back from the store."""
         for key in self.keys.values():
-            self.store.forget(self.the_pass.stream, _key(key))
+            self.store.forget(self.the_pass.stream, key)
 
     def _load(self) -> None:
         known: dict[int, list[list[Any]]] = {}
         upto: dict[int, int] = {}
         for cell, place in self.the_pass.cells:
-            stored = self.store.load(self.the_pass.stream, _key(self.keys[cell.id]))
+            stored = self.store.load(self.the_pass.stream, self.keys[cell.id])
             found = [] if stored is None else self._usable(stored.leaves, place)
             known.setdefault(place.lane, []).append([place, found])
             upto[place.lane] = min(upto.get(place.lane, len(found)), len(found))
@@ -274,7 +272,3 @@ def _key_of(player: Player) -> Any:
     except TypeError:  # a plugin's
         return id(player)
     return key
-
-
-def _key(key: str) -> str:
-    return f"rounds-{key}"

@@ -23,7 +23,6 @@ from dpframe.engine.rounds import ends
 from dpframe.engine.trace import resolved, score_dims, unstacked
 from dpframe.interfaces.attack import Target
 from dpframe.interfaces.checks import arrays, guarded, learns
-from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.sampling import address
 from dpframe.sampling.address import EVAL, FIT, LEARNER, PILOT, as_scored
 from dpframe.workers import scheduling
@@ -83,16 +82,6 @@ class Draws:
         """D and D′ as a traced mechanism gets them."""
         return address.for_jax(self.made, self.dtype)
 
-    @property
-    def on_host(self) -> bool:
-        """True if the mechanism is a black box."""
-        return isinstance(self.the_pass.mechanisms[0], HostMechanism)
-
-    @property
-    def by_chunks(self) -> bool:
-        """True if scores are all that is kept of a pilot, see `Pass`."""
-        return self.the_pass.by_chunks
-
     def outputs(self, stream: str, lane: int) -> Outputs:
         """Return outputs on D and on D′, each [n, *output dims]."""
         if stream not in self._kept or self._kept[stream][0] != lane:
@@ -133,7 +122,7 @@ class Draws:
             Lane by lane, for each attack the scores on D and on D′, shape [n, …].
         """
         own = [[(unstacked(attack, self.dtype), state) for attack, state in s] for s in scoring]
-        if self.by_chunks:
+        if self.the_pass.by_chunks:
             yield from self._scores_by_chunks(own)
             return
         for lane, pairs in enumerate(own):
@@ -149,7 +138,7 @@ class Draws:
 
     def of_chunks(self, stream: str, lane: int, which: Sequence[Which]) -> list[HostArray]:
         """Draw some chunks of a stream, for each part of `which` [n, *output dims]."""
-        if self.on_host:
+        if self.the_pass.on_host:
             return [np.concatenate(parts) for parts in self.from_box(stream, lane, which)]
         where = [((lane, index), chunks) for index, chunks in which]
         return [outputs for (outputs,) in self._made(self._draw_task, stream, where)]

@@ -15,6 +15,7 @@ import numpy as np
 from dpframe.claims import Claim
 from dpframe.common.text import shown
 from dpframe.engine.ledger import Inquiry, Ledger, query_of
+from dpframe.engine.schedule import NEVER
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import certifies, exact_shares, guarded
 from dpframe.interfaces.estimator import Estimate, Query, Settled
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from dpframe.interfaces.estimator import Estimator
     from dpframe.spec.audit import Cell
 
-NEVER = "the time budget ended before anything was counted"
 UNREACHABLE = "nothing that its events show could reach the claim"
 
 

@@ -52,7 +52,7 @@ NAME = "looks.jsonl"
 
 FLOAT32_RESOLUTION = 1e-6
 """Events rarer than this measure float32 samplers, whose tails end and have gaps."""
-Draws = tuple[int, str, int]  # seed, draw group and repeat
+Draws = tuple[int, str, int]  # seed, draw group and repeat, as a `Stream` begins
 Trials = tuple[int, int]
 
 
@@ -116,7 +116,7 @@ class Ledger:
             looks = looks._replace(number=number)
         self.latest = max(self.latest, looks.number)
         if known != looks.number or not self._holds(question, stream, known_as, known):
-            place = _draws(stream), looks.number
+            place = stream[:3], looks.number
             own = self._own.get(place) or Look(*place, trials, {})
             own.asked[question] = None
             self._own[place] = own._replace(trials=max(own.trials, trials))
@@ -140,14 +140,14 @@ class Ledger:
             return Looks(tuple(shown), number)
         shown = [look.trials for look in earlier]
         for name in filter(None, (stream, known_as)):
-            shown += list(self._known.get(_draws(name), ()))[len(shown) :]
+            shown += list(self._known.get(name[:3], ()))[len(shown) :]
         number = max([len(shown), *(look.number for look in earlier)]) + self._unreadable + 1
         return Looks(tuple(shown), number)
 
     def _looks(self, stream: Stream, known_as: Stream | None) -> list[Look]:
         found: dict[int, Look] = {}
         for name in filter(None, (stream, known_as)):
-            for number, look in self._earlier.get(_draws(name), {}).items():
+            for number, look in self._earlier.get(name[:3], {}).items():
                 found[number] = _merged(found.get(number), look)
         return [found[number] for number in sorted(found)]
 
@@ -196,10 +196,6 @@ class _File(NamedTuple):
             raise OutputError(
                 f"{self.path}: cannot write down what is looked at: {error.strerror}"
             ) from error
-
-
-def _draws(stream: Stream) -> Draws:
-    return stream.seed, stream.group, stream.repeat
 
 
 def _number_of(question: str, looks: Iterable[Look]) -> int | None:
@@ -311,7 +307,8 @@ class Inquiry:
         """
         fixed = [np.asarray(leaf).tobytes().hex() for leaf in jax.tree.leaves(layout)]
         asked = digest([asked_of(question, cell, self.plan), trials, counts, fixed])
-        return self.ledger.look(self._evidence(cell), asked, trials, known_as=self.the_pass.stream)
+        evidence = evidence_of(cell, data=self.the_pass.data)
+        return self.ledger.look(evidence, asked, trials, known_as=self.the_pass.stream)
 
     def before(self, cell: Cell, rounds: Sequence[Tree]) -> tuple[Query, Looks]:
         """Return the question of an anytime cell before anything is drawn, and its look."""
@@ -320,8 +317,8 @@ class Inquiry:
         except CellError:  # reported by the estimate
             return query_of(cell, self.plan), FIRST_LOOK
         asked = rounds_in(asked, rounds, _seeded(cell))
-        known_as = self.the_pass.stream
-        looks = self.ledger.found(self._evidence(cell), asked, known_as=known_as)
+        evidence = evidence_of(cell, data=self.the_pass.data)
+        looks = self.ledger.found(evidence, asked, known_as=self.the_pass.stream)
         return query_of(cell, self.plan, looks=looks), looks
 
     def shown(self, cell: Cell, watch: Watch, rounds: Sequence[Tree], whole: int) -> Looks:
@@ -335,12 +332,9 @@ class Inquiry:
         asked, seeded = asked_of(question, cell, self.plan), _seeded(cell)
         asked = rounds_in(asked, rounds[:whole] if seeded else rounds, seeded)
         trials = (watch.player.trials, watch.player.trials)
-        where = self._evidence(cell), asked, trials
+        where = evidence_of(cell, data=self.the_pass.data), asked, trials
         number = None if seeded else watch.looks.number
         return self.ledger.look(*where, known_as=self.the_pass.stream, number=number)
-
-    def _evidence(self, cell: Cell) -> Stream:
-        return evidence_of(cell, data=self.the_pass.data)
 
 
 def _seeded(cell: Cell) -> bool:

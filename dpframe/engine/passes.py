@@ -7,6 +7,7 @@ import itertools
 import threading
 import time
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -79,6 +80,11 @@ class Work(ABC):
         self.lanes = len(the_pass.mechanisms)
         self.statistics = tuple(scorer.statistic for scorer in the_pass.scorers)
         self.layouts: tuple[Tree, ...] = ()
+        self.nan_matters = can_be_nan(the_pass.shape.dtype) and not the_pass.may_be_nan
+        """True if a NaN would fail the cell."""
+        self.upto = the_pass.trials  # trials of each dataset at which counting ends
+        self.in_steps = False
+        """True if the estimators are asked after each round whether they need more."""
         self.tally: Tally | Rounds
         self.watches: Watches | None = None
         """Feeds anytime estimators round by round; None for others."""
@@ -121,6 +127,9 @@ class Work(ABC):
 
     def _find_counts(self) -> None:
         the_pass = self.the_pass
+        window = self.window
+        self.upto = the_pass.trials if window is None else window.stop * the_pass.rows
+        self.in_steps = self.watches is not None and self.watches.stops
         if self.watches is None:
             if self.window is not None:
                 self.keys = {cell: windowed(key, self.window) for cell, key in self.keys.items()}
@@ -149,13 +158,6 @@ class Work(ABC):
         rest = [zip(of_one, itertools.repeat(index)) for index, of_one in enumerate(both)]
         for segment, index in heapq.merge(*rest):
             yield index, segment
-
-    @property
-    def upto(self) -> int:
-        """Trials of each dataset at which counting ends."""
-        if self.window is None:
-            return self.the_pass.trials
-        return self.window.stop * self.the_pass.rows
 
     def count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
         """Count one segment of one dataset.
@@ -186,11 +188,6 @@ class Work(ABC):
     def active(self) -> Sequence[int]:
         """Lanes that are counted now."""
         return range(self.lanes) if self.watches is None else self.watches.rounds.active
-
-    @property
-    def in_steps(self) -> bool:
-        """True if the estimators are asked after each round whether they need more."""
-        return self.watches is not None and self.watches.stops
 
     def save(self) -> None:
         """Hand the counts to the store."""
@@ -245,11 +242,6 @@ class Work(ABC):
         if segment.slices:
             return sum(end - start for start, end in segment.slices)
         return (segment.stop - segment.first) * segment.limit
-
-    @property
-    def nan_matters(self) -> bool:
-        """True if a NaN would fail the cell."""
-        return can_be_nan(self.the_pass.shape.dtype) and not self.the_pass.may_be_nan
 
     @property
     @abstractmethod
@@ -397,13 +389,10 @@ class DeviceWork(Work):
         if self.executor.is_local and not self.the_pass.slow:  # or else counting is what takes time
             self.draw_and_count(0, Segment(0, 0, self.the_pass.rows))  # no chunk at all
 
-    def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
-        return self.counted_by(self.executor, index, segment)
-
-    def counted_by(
-        self, executor: Executor, index: int, segment: Segment
+    def draw_and_count(
+        self, index: int, segment: Segment, executor: Executor | None = None
     ) -> tuple[Segment, tuple[Tree, ...]]:
-        """Return what `draw_and_count` gives, by this process or by others."""
         task = CountSegment(self.count_task, tuple(self.active), index, segment)
-        counted: tuple[Tree, ...] = guarded("counting", lambda: result(executor, task))
+        call = partial(result, executor or self.executor, task)
+        counted: tuple[Tree, ...] = guarded("counting", call)
         return segment, counted

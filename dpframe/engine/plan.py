@@ -8,8 +8,11 @@ import math
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
+import numpy as np
+
 from dpframe.common.machine import StuckError, with_timeout
-from dpframe.engine.trace import Scorer, Tracer, declared_rows, resolved, seen_by, structure
+from dpframe.engine.trace import Scorer, Tracer, declared_rows, resolved
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack, Target, in_words
 from dpframe.interfaces.checks import (
@@ -30,11 +33,11 @@ from dpframe.sampling.address import (
     draw_group,
     precision_of,
     rows_per_chunk,
-    run_dtype,
 )
 from dpframe.sampling.content import data_digest
 from dpframe.spec.audit import Skip
 from dpframe.workers.executor import source_of
+from dpframe.workers.trial_call import seen_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,9 +57,9 @@ class Place(NamedTuple):
     attack: int
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(eq=False)
 class Pass:
-    """One set of draws and all that is counted on it."""
+    """One set of draws and all that is counted on it; what it says is the same for all lanes."""
 
     stream: Stream
     trials: int
@@ -68,51 +71,20 @@ class Pass:
     scorers: tuple[Scorer, ...]
     cells: tuple[tuple[Cell, Place], ...]
 
-    @property
-    def anytime(self) -> bool:
-        """True if its estimators are fed round by round; the same for all cells."""
-        return type(self.cells[0][0].estimator.value).anytime
-
-    @property
-    def pilots(self) -> bool:
-        """True if some draws only choose thresholds or edges."""
+    def __post_init__(self) -> None:
+        first = self.mechanisms[0]
+        self.on_host = isinstance(first, HostMechanism)  # it is a black box
+        self.slow = first.rows is not None  # it asks to be drawn chunk by chunk
+        self.dear = self.slow or self.on_host  # no chunk may be drawn twice
+        self.by_chunks = self.slow and not self.on_host  # a pilot's scores are kept, and no draws
+        self.may_be_nan = first.may_be_nan  # NaN is a legitimate output
+        # Estimators of one pass are fed round by round, or all of them at the end.
+        self.anytime = type(self.cells[0][0].estimator.value).anytime
         needed = any(scorer.statistic.needs_pilot() for scorer in self.scorers)
-        return needed and not self.anytime
-
-    @property
-    def dear(self) -> bool:
-        """True if no chunk may be drawn twice."""
-        return self.slow or isinstance(self.mechanisms[0], HostMechanism)
-
-    @property
-    def by_chunks(self) -> bool:
-        """True if the pilot's draws are scored chunk by chunk and not kept."""
-        return self.slow and not isinstance(self.mechanisms[0], HostMechanism)
-
-    @property
-    def elements(self) -> int:
-        """Coordinates of one output."""
-        return math.prod(self.shape.dims)
-
-    @property
-    def slow(self) -> bool:
-        """True if the mechanism asks to be drawn chunk by chunk; the same for all lanes."""
-        return self.mechanisms[0].rows is not None
-
-    @property
-    def may_be_nan(self) -> bool:
-        """True if NaN is a legitimate output; the same for all lanes."""
-        return self.mechanisms[0].may_be_nan
-
-    @property
-    def draws(self) -> int:
-        """Releases, on both datasets together."""
-        return 2 * self.trials
-
-    @property
-    def coordinates(self) -> int:
-        """Numbers in all of its outputs; the work is proportional to it."""
-        return self.draws * max(1, self.elements)
+        self.pilots = needed and not self.anytime  # some draws only choose thresholds or edges
+        self.elements = math.prod(self.shape.dims)  # coordinates of one output
+        self.draws = 2 * self.trials  # releases, on both datasets together
+        self.coordinates = self.draws * max(1, self.elements)  # the work is proportional to it
 
     def only(self, cells: Sequence[Cell]) -> Pass:
         """Return the same draws for some of the cells; addresses, and so counts, stay."""
@@ -129,7 +101,7 @@ def arrange(
     for cell in cells:
         lane = lanes.setdefault(cell.mechanism.value, len(lanes))
         own = cell.attack.value if type(cell.attack.value).see is not Attack.see else None
-        key = (structure(cell.attack.value), own, cell.estimator.value.statistic())
+        key = (jax.tree.structure(cell.attack.value), own, cell.estimator.value.statistic())
         attacks = scorers.setdefault(key, {})
         attack = attacks.setdefault(cell.attack.value, len(attacks))
         placed.append((cell, Place(lane, list(scorers).index(key), attack)))
@@ -260,7 +232,8 @@ class _Planner:
             data = self._data_of(cell)
             shape, value = tracer.output_shape(cell), cell.mechanism.value
             declared = declared_rows(cell.mechanism.value)
-            dims = seen_by(attack, shape, run_dtype(resolved(run, value, cell.trials))).dims
+            dtype = np.dtype(resolved(run, value, cell.trials).precision)
+            dims = seen_shape(attack, shape, dtype).dims
             target = Target(value, cell.pair.value, dims)
             may_be_nan = nan_allowed(cell.mechanism.value)
             if (reason := unsuited(attack, target)) is not None:

@@ -14,7 +14,7 @@ from dpframe.common.machine import at_work, free_bytes
 from dpframe.common.text import cut
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.passes import DeviceWork
-from dpframe.engine.trace import LANES, resolved, structure
+from dpframe.engine.trace import LANES, resolved
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.mechanism import HostMechanism
@@ -109,8 +109,7 @@ class Footprint:
     def check(self) -> None:
         """Raise DpframeError if the run needs more than this machine has."""
         for the_pass in self._plan.passes:
-            on_host = isinstance(the_pass.mechanisms[0], HostMechanism)
-            if the_pass.trials / the_pass.rows > MOST_CHUNKS and not on_host:
+            if the_pass.trials / the_pass.rows > MOST_CHUNKS and not the_pass.on_host:
                 raise DpframeError(
                     f"audit.trials = {the_pass.trials}: {_names(the_pass)} makes {the_pass.rows} "
                     f"at a time, and can make {MOST_CHUNKS * the_pass.rows:,} in all"
@@ -220,7 +219,7 @@ def planned_draws(plan: Plan) -> int:
 
 def planned_calls(the_pass: Pass, run: RunSettings) -> int:
     """Return the releases that a pass asks a black box for, in all; 0 for other mechanisms."""
-    if not isinstance(the_pass.mechanisms[0], HostMechanism):
+    if not the_pass.on_host:
         return 0
     run = resolved(run, the_pass.mechanisms[0], the_pass.trials)
     streams = [the_pass.trials]
@@ -261,10 +260,10 @@ def box_seconds(plan: Plan, source: Source, threads: int) -> Pace | None:
     Returns:
         None if no box can be called; 0 if there is none.
     """
-    boxes = [p for p in plan.passes if isinstance(p.mechanisms[0], HostMechanism)]
+    boxes = [p for p in plan.passes if p.on_host]
     if not boxes:
         return Pace(0.0)
-    one_of_each = {structure(p.mechanisms[0]): p for p in boxes}
+    one_of_each = {jax.tree.structure(p.mechanisms[0]): p for p in boxes}
     paces: dict[Any, Pace] = {}
     for key, the_pass in list(one_of_each.items())[:MOST]:
         found = rehearsed(the_pass, source)
@@ -276,7 +275,7 @@ def box_seconds(plan: Plan, source: Source, threads: int) -> Pace | None:
     run, workers = plan.audit.run, max(1, min(threads, source.most))
     longest = together = 0.0
     for the_pass in boxes:
-        pace = paces.get(structure(the_pass.mechanisms[0]), mean)
+        pace = paces.get(jax.tree.structure(the_pass.mechanisms[0]), mean)
         work = planned_calls(the_pass, run) * pace.seconds
         alone = waves(the_pass, run, workers) * the_pass.rows * pace.seconds
         if run.seconds is not None:
@@ -361,7 +360,7 @@ def expected_seconds(plan: Plan, threads: int, source: Source) -> Expected | Non
 
 def _traced_seconds(plan: Plan, threads: int) -> float | None:
     """Estimate the seconds of traced passes, without the work for each cell."""
-    traced = [p for p in plan.passes if not isinstance(p.mechanisms[0], HostMechanism)]
+    traced = [p for p in plan.passes if not p.on_host]
     if not traced:
         return 0.0
     passes = sorted(traced, key=_duration_size)

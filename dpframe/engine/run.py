@@ -27,7 +27,6 @@ from dpframe.engine.ledger import (
 from dpframe.engine.passes import DeviceWork, Work
 from dpframe.engine.schedule import Counted, Event, Finished, GaveUpError, Paused, Schedule
 from dpframe.errors import CellError, SampleError, UntrustedError, WorthlessError
-from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results.build import cell_record
 from dpframe.results.model import CellRecord, ExactRecord
 from dpframe.results.verdict import Looks
@@ -213,7 +212,7 @@ class Runner:
     def _work(self, the_pass: Pass) -> Work:
         given = the_pass, self.plan.audit.run, self.plan.prng, self.store, self.tried
         work: Work
-        if isinstance(the_pass.mechanisms[0], HostMechanism):
+        if the_pass.on_host:
             from dpframe.engine.host import HostWork
 
             work = HostWork(*given)

@@ -18,10 +18,10 @@ from dpframe.sampling.address import (
     key_of,
     on_device,
     precision_of,
-    run_dtype,
     shape_of_dataset,
 )
 from dpframe.sampling.compile_cache import remembered
+from dpframe.workers.trial_call import asking_of, first_call, seen_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -122,11 +122,6 @@ def each_lane(
     return jax.lax.fori_loop(0, lanes, step, results)
 
 
-def structure(plugin: Plugin) -> Any:
-    """Return what plugins must share to be stacked: class, static fields and existing leaves."""
-    return jax.tree.structure(plugin)
-
-
 ROWS = 2  # outputs of a traced call, enough to tell their axis from the others
 
 UNFINISHED = "did not come back when it was tried for another cell"
@@ -146,12 +141,8 @@ class Tracer:
     def output_shape(self, cell: Cell) -> Shape:
         """Return the shape of one output; raise CellError if the mechanism cannot be run."""
         mechanism = cell.mechanism
-        ways = None
-        if isinstance(mechanism.value, HostMechanism):
-            from dpframe.workers.trial_call import asking_of
-
-            ways = asking_of(cell)
-        key = (structure(mechanism.value), mechanism.distribution, cell.pair.value, ways)
+        ways = asking_of(cell) if isinstance(mechanism.value, HostMechanism) else None
+        key = (jax.tree.structure(mechanism.value), mechanism.distribution, cell.pair.value, ways)
         shape: Shape = _remember(self.shapes, key, "sample", lambda: self._output_shape(cell))
         return shape
 
@@ -162,17 +153,15 @@ class Tracer:
         """
         if not cell.attack.value.has_fit():
             run = resolved(self.run, cell.mechanism.value, cell.trials)
-            key = (structure(cell.attack.value), shape, run.precision)
+            key = (jax.tree.structure(cell.attack.value), shape, run.precision)
             with precision_of(run):
                 _remember(self.scored, key, "score", lambda: self._check_attack(cell, shape, run))
 
     def _output_shape(self, cell: Cell) -> Shape:
         mechanism = cell.mechanism.value
         if isinstance(mechanism, HostMechanism):
-            from dpframe.workers.trial_call import first_call
-
             return first_call(mechanism, cell, self.run, self.source)
-        dtype = run_dtype(self.run)
+        dtype = np.dtype(self.run.precision)
         leaves = unstacked(mechanism, dtype)
         words = np.zeros(2, np.uint32)  # of no key in particular
         data = guarded("the pair", shape_of_dataset, cell.pair.value, dtype)
@@ -188,8 +177,8 @@ class Tracer:
         return remembered(_outputs, (leaves, words, data), {"prng": self.prng}, find)
 
     def _check_attack(self, cell: Cell, shape: Shape, run: RunSettings) -> None:
-        attack, dtype = cell.attack.value, run_dtype(run)
-        shape = seen_by(attack, shape, dtype)
+        attack, dtype = cell.attack.value, np.dtype(run.precision)
+        shape = seen_shape(attack, shape, dtype)
         seen, leaves = on_device(shape.dtype, dtype), unstacked(attack, dtype)
         dims = (ROWS, *shape.dims)
 
@@ -207,15 +196,6 @@ class Tracer:
 
 def _stateless(attack: Any, outputs: Any) -> Any:
     return attack.score((), outputs)
-
-
-def seen_by(attack: Attack, shape: Shape, dtype: np.dtype[Any]) -> Shape:
-    """Return the shape of one output as an attack sees it; of arrays, that of the output."""
-    if shape.asking is None:
-        return shape
-    from dpframe.workers.trial_call import seen_shape
-
-    return seen_shape(attack, shape, dtype)
 
 
 def declared_rows(mechanism: Mechanism | HostMechanism) -> int | None:

@@ -319,27 +319,11 @@ def window_of(key: str) -> tuple[str, range] | None:
     return found and (found[1], range(int(found[2]), int(found[3])))
 
 
-def run_dtype(run: RunSettings) -> np.dtype[Any]:
-    """Return the dtype of floating leaves and datasets."""
-    return np.dtype(run.precision)
-
-
 def precision_of(run: RunSettings) -> Any:
     """Return a context in which JAX has the run's precision; it belongs to a thread."""
     import jax
 
     return jax.enable_x64(run.precision == "float64")
-
-
-def dataset(made: Tree, dtype: np.dtype[Any]) -> Tree:
-    """Return a dataset as a pair made it, with floating data in the run's dtype."""
-    import jax
-
-    def held(data: Any) -> HostArray:
-        array = np.asarray(data)
-        return array.astype(dtype) if np.issubdtype(array.dtype, np.floating) else array
-
-    return jax.tree.map(held, made)
 
 
 def both_as_made(pair: Pair) -> tuple[Any, Any]:
@@ -348,11 +332,17 @@ def both_as_made(pair: Pair) -> tuple[Any, Any]:
 
 
 def for_jax(made: tuple[Any, Any], dtype: np.dtype[Any]) -> tuple[Tree, Tree]:
-    """Return D and D′ as a traced mechanism gets them: padded if their sizes differ."""
+    """Return D and D′ as a traced mechanism gets them: padded, floating data in the run's dtype."""
+    import jax
+
     from dpframe.interfaces.pair import as_traced
 
-    d0, d1 = as_traced(*made)
-    return dataset(d0, dtype), dataset(d1, dtype)
+    def held(data: Any) -> HostArray:
+        array = np.asarray(data)
+        return array.astype(dtype) if np.issubdtype(array.dtype, np.floating) else array
+
+    d0, d1 = (jax.tree.map(held, data) for data in as_traced(*made))
+    return d0, d1
 
 
 def for_a_box(made: tuple[Any, Any]) -> tuple[Any, Any]:

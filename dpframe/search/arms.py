@@ -366,15 +366,17 @@ class Learned(DeviceWork):
             raise SampleError(UNDONE)
         return counts
 
-    def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
+    def draw_and_count(
+        self, index: int, segment: Segment, executor: Executor | None = None
+    ) -> tuple[Segment, tuple[Tree, ...]]:
         chunks = segment.stop - segment.first
         small = not self.executor.is_local and not self.the_pass.slow
         if small and self.draws.seconds * chunks < TRIP and _CORES.acquire(blocking=False):
             try:
-                return self.counted_by(HERE, index, segment)
+                return super().draw_and_count(index, segment, HERE)
             finally:
                 _CORES.release()
-        return super().draw_and_count(index, segment)
+        return super().draw_and_count(index, segment, executor)
 
     def drawn(self, chunks: range) -> tuple[HostArray, HostArray]:
         """Return the outputs of some chunks on D and on D′, as attacks see them; drawn once."""
