@@ -16,14 +16,7 @@ from dpframe.common.text import error_message
 from dpframe.engine.checkpoint import Store, Uneven
 from dpframe.engine.estimate import estimate_cell
 from dpframe.engine.fingerprint import question_of_search
-from dpframe.engine.ledger import (
-    Inquiry,
-    Ledger,
-    asked_of,
-    resolution_of,
-    rounds_in,
-    share_of_error,
-)
+from dpframe.engine.ledger import Inquiry, Ledger, asked_of, rounds_in
 from dpframe.engine.passes import DeviceWork, Work
 from dpframe.engine.schedule import Counted, Event, Finished, GaveUpError, Paused, Schedule
 from dpframe.errors import CellError, SampleError, UntrustedError, WorthlessError
@@ -309,7 +302,6 @@ class Runner:
         """Run the cells that are searched."""
         from dpframe.search.runner import Drawn, SearchRunner, Settings
 
-        run = self.plan.audit.run
         asked = {cell.id: asked_of(question_of_search, cell, self.plan) for cell in cells}
         looks = {cell.id: self._look_of(cell, asked[cell.id], ()) for cell in cells}
         lock = threading.Lock()
@@ -318,19 +310,8 @@ class Runner:
             with lock:
                 looks[cell.id] = self._look_of(cell, asked[cell.id], rounds, looks[cell.id])
 
-        settings = Settings(
-            run,
-            self.plan.prng,
-            self.store,
-            self.source,
-            lambda cell: share_of_error(cell, self.plan) / looks[cell.id].price,
-            lambda cell: asked[cell.id],
-            lambda cell: looks[cell.id],
-            look_at,
-            partial(resolution_of, plan=self.plan),
-            run.stop == "decided",
-            self.executor,
-        )
+        given = self.plan, self.plan.audit.run, self.store, self.source, self.executor
+        settings = Settings(*given, asked, looks, look_at)
         searches = SearchRunner(cells, settings, self.threads)
         try:
             with contextlib.closing(searches.events(HEARTBEAT)) as events:

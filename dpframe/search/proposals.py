@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe.claims import Claim
 from dpframe.common.text import shown
 from dpframe.engine.fingerprint import box_key
+from dpframe.engine.ledger import resolution_of
 from dpframe.engine.plan import Pass, Place
 from dpframe.engine.trace import Scorer, Tracer, declared_rows
 from dpframe.errors import CellError
@@ -61,7 +62,7 @@ class ArmMaker:
         assert cell.search is not None
         self.cell, self.search, self.settings, self.clock = cell, cell.search, settings, clock
         self._count = count
-        self._tracer = Tracer(settings.run, settings.prng, settings.source)
+        self._tracer = Tracer(settings.run, settings.plan.prng, settings.source)
         self._tried: set[Any] = set()
         self._mechanisms: dict[Setting, Any] = {}
         self._tried_addresses = False
@@ -103,7 +104,7 @@ class ArmMaker:
             arm = self._black_box_arm(about, setting)
         else:
             settings, drawn = self.settings, self._pass(pair, mechanism, setting)
-            where = settings.run, settings.prng, settings.store, self._tried, settings.executor
+            where = settings.run, settings.plan.prng, settings.store, self._tried, settings.executor
             arm = TracedArm(about, drawn, *where, self._count)
         arm.setting = setting
         return arm
@@ -138,14 +139,14 @@ class ArmMaker:
         made, data = _data(pair)
         rows = settings.run.chunk or declared_rows(mechanism)
         # Chunks that grow have no number of rows.
-        group = draw_group(cell, data=data, precision="", prng=settings.prng, rows=rows or 0)
+        group = draw_group(cell, data=data, precision="", prng=settings.plan.prng, rows=rows or 0)
         stream = Stream(cell.seed, self.group([group], setting), cell.repeat, EVAL)
         asking = asking_of(cell)
         assert asking is not None
         kept = self._files.of(stream, [self.cell.id, box_key(self.search.mechanism)])
         where = stream, asking, settings.source, rows, self.clock, kept
         draws = BlackBoxDraws(mechanism, for_a_box(made), *where)
-        run = settings.run, stream, settings.prng, self._tried
+        run = settings.run, stream, settings.plan.prng, self._tried
         events = AnswerEvents(self.search.attacks, mechanism, pair, *run)
         arm = BlackBoxArm(about, draws, events, data, self._room)
         if not self._tried_addresses:
@@ -174,7 +175,7 @@ class ArmMaker:
         usual = declared_rows(mechanism) or rows_per_chunk(shape.dims, on_host=False)
         rows = run.chunk or min(ROWS, few, usual)
         group = draw_group(
-            cell, data=data, precision=run.precision, prng=self.settings.prng, rows=rows
+            cell, data=data, precision=run.precision, prng=self.settings.plan.prng, rows=rows
         )
         nan_allowed(mechanism)
         return Pass(
@@ -197,7 +198,8 @@ class ArmMaker:
         for delta in claim.telling_deltas:
             epsilon: float = guarded("claim", partial(claim.epsilon_at, delta))
             if epsilon <= LOSS_LIMIT:
-                raised = delta + self.settings.resolution_of(self.cell) * (1 + math.exp(epsilon))
+                resolution = resolution_of(self.cell, self.settings.plan)
+                raised = delta + resolution * (1 + math.exp(epsilon))
                 found[epsilon] = Point(epsilon, raised)
         return tuple(found.values())
 

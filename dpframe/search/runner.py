@@ -8,7 +8,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,7 @@ import numpy as np
 from dpframe.claims import Claim
 from dpframe.common.text import error_message, shown
 from dpframe.engine.estimate import again, slack
+from dpframe.engine.ledger import resolution_of, share_of_error
 from dpframe.errors import CellError, UntrustedError
 from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.checks import guarded
@@ -33,6 +34,7 @@ from dpframe.workers.scheduling import Stopped
 if TYPE_CHECKING:
     from dpframe.common.types import HostArray
     from dpframe.engine.checkpoint import Store
+    from dpframe.engine.plan import Plan
     from dpframe.interfaces.executor import Executor
     from dpframe.results.verdict import Looks
     from dpframe.spec.audit import Cell, RunSettings
@@ -44,20 +46,19 @@ FAREWELL = 1.0  # seconds that threads get to come to an end when the caller lea
 class Settings(NamedTuple):
     """Settings that all searches of a run share."""
 
+    plan: Plan
     run: RunSettings
-    prng: str
     store: Store
     source: Source
-    error_of: Callable[[Cell], float]  # share of the error that a cell has, at its look
-    question_of: Callable[[Cell], str]
-    """Digest of all that decides what a search draws and finds."""
-    looks_of: Callable[[Cell], Looks]  # number of the look at the draws of a cell
-    look_at: Callable[[Cell, Sequence[HostArray]], None]
-    """Renumbers that look, given the counts of each round."""
-    resolution_of: Callable[[Cell], float]
-    """Resolution of the sampler; added to both rates of what is bet against."""
-    ends_when_decided: bool
     executor: Executor  # counts and draws traced mechanisms
+    asked: Mapping[str, str]  # digests of all that decides what is drawn and found, by the cell
+    looks: Mapping[str, Looks]  # at the draws of each cell
+    look_at: Callable[[Cell, Sequence[HostArray]], None]
+    """Renumbers such a look, given the counts of each round."""
+
+    def error_of(self, cell: Cell) -> float:
+        """Return the share of the error that a cell has, at its look."""
+        return share_of_error(cell, self.plan) / self.looks[cell.id].price
 
 
 class Drawn(NamedTuple):
@@ -199,7 +200,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         findings=[_listed(search, one) for one in search.outcomes[1:]],
         **search.examples(arm, leak),
     )
-    trials, resolution = (search.drawn, search.drawn), search.settings.resolution_of(cell)
+    trials, resolution = (search.drawn, search.drawn), resolution_of(cell, search.settings.plan)
     query = Query(trials, cell.delta, 1 - error, arm.claim, resolution)
     bound = bound_of(query)
     tested = arm.claim is not None
@@ -219,7 +220,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         most = max(math.exp(-wealth.most), SMALLEST)
         extreme = estimate._replace(p_value=most, p_resolved=most)
     estimate = checked(estimate, certified=True, tested=tested)
-    looks = search.settings.looks_of(cell)
+    looks = search.settings.looks[cell.id]
     return cell_record(
         found,
         counts=[[n - hits, hits] for hits in leak.hits],
@@ -290,7 +291,7 @@ def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[st
         notes.append(
             f"“{part}” is ignored: {pairs} {'pair' if pairs == 1 else 'pairs'} left aside for it"
         )
-    notes += again(search.settings.looks_of(search.cell))
+    notes += again(search.settings.looks[search.cell.id])
     if search.ended_by_time:
         notes.append(
             f"ended by the time budget after {search.drawn:,} of {search.cell.trials:,} trials"

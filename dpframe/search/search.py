@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpframe.engine.checkpoint import Saved, Store
+from dpframe.engine.ledger import resolution_of
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.mechanism import HostMechanism
@@ -78,8 +79,8 @@ class SearchRun:
         self.cell, self.search, self.settings = cell, cell.search, settings
         self.error = settings.error_of(cell)
         self.arms: list[Arm] = []
-        self._about = about = cell.delta, settings.resolution_of(cell)
-        self._ends = settings.ends_when_decided or self.search.findings > 1
+        self._about = about = cell.delta, resolution_of(cell, settings.plan)
+        self._ends = settings.run.stop == "decided" or self.search.findings > 1
         self.wealth = Wealth(*about, led=not self._ends)
         self.known = KnownLeaks(self.search.ignore)
         self.outcomes: list[Outcome] = []
@@ -98,7 +99,7 @@ class SearchRun:
             self.search.neighbourhood.value,
         )
         self._stream = Stream(cell.seed, self.maker.group([]), cell.repeat, EVAL)
-        self._question = digest([settings.question_of(cell), repr(self.error)])
+        self._question = digest([settings.asked[cell.id], repr(self.error)])
         where = settings.store, self._stream
         self._looks = LookSizes(*where, f"looks-{self._question}")
         self._used = UsedTime(*where, f"spent-{self._question}", self._clock, limit)
