@@ -229,7 +229,10 @@ class _Planner:
         try:
             accepts = statistic_of(cell.estimator.value).accepts
             certified = certifies(cell.estimator.value, cell.claim)
-            data = self._data_of(cell)
+            if (pair := cell.pair.value) not in self._digests:
+                made = guarded("the pair", both_as_made, pair)
+                self._digests[pair] = guarded("the pair", data_digest, made)
+            data = self._digests[pair]
             shape, value = tracer.output_shape(cell), cell.mechanism.value
             declared = declared_rows(cell.mechanism.value)
             dtype = np.dtype(resolved(run, value, cell.trials).precision)
@@ -255,13 +258,6 @@ class _Planner:
         anytime = type(cell.estimator.value).anytime  # in a pass of their own, in rounds
         shared = (stream, cell.trials, rows, shape, data, may_be_nan, anytime)
         return _Look(certified, "", shared=shared)
-
-    def _data_of(self, cell: Cell) -> str:
-        pair = cell.pair.value
-        if pair not in self._digests:
-            made = guarded("the pair", both_as_made, pair)
-            self._digests[pair] = guarded("the pair", data_digest, made)
-        return self._digests[pair]
 
 
 def _skip(cell: Cell, reason: str) -> Skip:

@@ -103,22 +103,20 @@ def _sum(a: Tree, b: Tree) -> Any:
 
 
 @functools.lru_cache(maxsize=64)
-def _zero_without_layout(statistic: Statistic, x64: bool, layout: Tree = ()) -> Tree:
-    return zero_of(statistic, layout)
-
-
-def _zero(statistic: Statistic, layout: Tree) -> Tree:
-    """Return counts of no draws; asked once if no pilot has fixed anything, as in most passes."""
-    if not (isinstance(layout, tuple) and not layout):  # an array has no truth, and no order
-        return zero_of(statistic, layout)
-    return _zero_without_layout(statistic, jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+def _zero_without_layout(statistic: Statistic, x64: bool) -> Tree:
+    return zero_of(statistic, ())
 
 
 def no_counts(the_pass: Pass, layouts: tuple[Tree, ...]) -> tuple[Any, ...]:
     """Return counts of no draws, per scorer; every leaf [lanes, attacks, …]."""
 
     def zeros(statistic: Any, layout: Tree, attacks: int) -> Any:
-        zero = _zero(statistic, jax.tree.map(lambda leaf: leaf[0, 0], layout))
+        own = jax.tree.map(lambda leaf: leaf[0, 0], layout)
+        if isinstance(own, tuple) and not own:  # no pilot has fixed anything, as in most passes
+            x64 = jax.config.jax_enable_x64  # type: ignore[attr-defined]
+            zero = _zero_without_layout(statistic, x64)
+        else:
+            zero = zero_of(statistic, own)
         shape = (len(the_pass.mechanisms), attacks)
         return jax.tree.map(
             lambda leaf: np.zeros((*shape, *leaf.shape), np.asarray(leaf).dtype), zero

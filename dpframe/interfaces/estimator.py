@@ -334,7 +334,12 @@ def estimate_from_boxes(
             if query.resolution
             else p_value
         )
-        contrast = _clearest(at_level, claim)
+        # Compared at the δ at which the bound exceeds the claim most.
+        contrasts = [
+            Contrast(delta, epsilon_of(at_level, delta), claim.epsilon_at(delta))
+            for delta in claim.telling_deltas
+        ]
+        contrast = max(contrasts, key=lambda one: one.lower - one.claimed)
     return Estimate(
         epsilon=epsilon,
         epsilon_lower=epsilon_of(at_level, query.delta),
@@ -393,15 +398,6 @@ def _depth(boxes: Floats, claim: Claim) -> float:
 def _staircases(boxes: Floats) -> Floats:
     """Boxes as staircases with one corner, shape [k, corners, 2]."""
     return boxes[:, None, :] if boxes.ndim == 2 else boxes
-
-
-def _clearest(boxes: Floats, claim: Claim) -> Contrast:
-    """Compare bound and claim at the δ at which the bound exceeds the claim most."""
-    contrasts = [
-        Contrast(delta, epsilon_of(boxes, delta), claim.epsilon_at(delta))
-        for delta in claim.telling_deltas
-    ]
-    return max(contrasts, key=lambda contrast: contrast.lower - contrast.claimed)
 
 
 def _smallest_level(

@@ -202,7 +202,9 @@ class HostMechanism(_AnyMechanism, kind="mechanism"):
 
     @classmethod
     def check_definition(cls) -> None:
-        given = [m for m in ("sample", "release") if getattr(cls, m) is not _own(m)]
+        given = [
+            m for m in ("sample", "release") if getattr(cls, m) is not getattr(HostMechanism, m)
+        ]
         if len(given) != 1:
             raise TypeError(
                 f"{cls.__name__}: a host mechanism gives either sample(rng, data, n) or "
@@ -263,10 +265,6 @@ class HostMechanism(_AnyMechanism, kind="mechanism"):
     def prepares(cls) -> bool:
         """True if the mechanism has a `prepare` of its own."""
         return cls.prepare is not HostMechanism.prepare
-
-
-def _own(method: str) -> object:
-    return getattr(HostMechanism, method)
 
 
 def host_mechanism(

@@ -234,10 +234,14 @@ def untraceable(pair: Pair) -> str | None:
     d0, d1 = pair.d0, pair.d1
     for name, data in (("D", d0), ("D′", d1)):
         try:
-            leaves = [_unmasked(leaf) for leaf in jax.tree.leaves(data)]
-        except Exception:  # keys without an order, lists of unequal length, masks
-            leaves = [np.asarray(None)]
-        if any(not _is_numeric(leaf.dtype) for leaf in leaves) or _has_none(data):
+            leaves = jax.tree.leaves(data, is_leaf=lambda leaf: leaf is None)
+            types = [np.asarray(leaf).dtype for leaf in leaves]
+        except Exception:  # keys without an order, lists of unequal length
+            leaves, types = [None], []
+        # JAX takes a None for a part of the structure, and an array would lose a mask.
+        lost = any(leaf is None or isinstance(leaf, np.ma.MaskedArray) for leaf in leaves)
+        bfloat16 = {at for at in types if at.kind == "V" and at.names is None}
+        if lost or any(at.kind not in "biufc" and at not in bfloat16 for at in types):
             return f"{name} is not made of arrays of numbers, so only a black box can be given it"
     structures: list[Any] = [jax.tree.structure(data) for data in (d0, d1)]
     if structures[0] != structures[1]:
@@ -252,22 +256,6 @@ def untraceable(pair: Pair) -> str | None:
     if not same and any(len({len(leaf) for leaf in leaves}) > 1 for leaves in both):
         return "D and D′ differ in size, and their arrays in the number of rows"
     return None
-
-
-def _unmasked(leaf: Any) -> HostArray:
-    """Return a leaf as an array; raises ValueError if it would lose a mask."""
-    if isinstance(leaf, np.ma.MaskedArray):
-        raise ValueError("a masked array is no array of numbers")
-    return np.asarray(leaf)
-
-
-def _is_numeric(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind in "biufc" or (dtype.kind == "V" and dtype.names is None)  # bfloat16
-
-
-def _has_none(data: Any) -> bool:
-    """True if there is a None in it, which JAX takes for a part of the structure."""
-    return any(leaf is None for leaf in jax.tree.leaves(data, is_leaf=lambda leaf: leaf is None))
 
 
 EQUAL = "D and D′ are equal: there is nothing to tell apart, so nothing is tested"

@@ -220,7 +220,9 @@ def _become_dataclass(cls: type[Plugin]) -> None:
             "at run time; import it outside of `if TYPE_CHECKING`"
         ) from None
     cls.__annotations__ = {field: hints[field] for field in own}
-    _check_fields(cls, {field: hints[field] for field in own if not _is_classvar(hints[field])})
+    _check_fields(
+        cls, {f: hints[f] for f in own if ClassVar not in (hints[f], get_origin(hints[f]))}
+    )
     described = cls.__dict__.get("__doc__")
     dataclasses.dataclass(frozen=True, kw_only=True)(cls)
     cls.__doc__ = described  # rather than the signature that dataclass would put there
@@ -251,10 +253,6 @@ def _check_fields(cls: type[Plugin], own: dict[str, Any]) -> None:
             f"{cls.__name__}.{field} is a parameter that it inherits: to change it repeat its "
             f"annotation, {field}: … = …"
         )
-
-
-def _is_classvar(hint: Any) -> bool:
-    return hint is ClassVar or get_origin(hint) is ClassVar
 
 
 def _register(cls: type[Plugin]) -> None:

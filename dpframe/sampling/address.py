@@ -25,7 +25,7 @@ from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.sampling.threefry import GENERATORS, THREEFRY, blocks
 
 if TYPE_CHECKING:
-    from dpframe.common.types import Array, HostArray, Key, Tree
+    from dpframe.common.types import HostArray, Key, Tree
     from dpframe.interfaces.pair import Pair
     from dpframe.spec.audit import Cell, RunSettings
 
@@ -106,25 +106,17 @@ def generator_name(name: str) -> str:
 
 
 def base_key(stream: Stream, prng: str) -> Key:
-    """Return the key of a stream; `chunk_key` goes on from it."""
+    """Return the key of a stream; keys of chunks go on from it."""
     import jax.numpy as jnp
 
     return key_of(jnp.asarray(_words(stream, 8)), prng)
 
 
-def chunk_key(base: Key, chunk: Array, dataset: Array) -> Key:
-    """Return the key of one chunk of one dataset; traced. D and D′ never share draws."""
-    import jax
-
-    key: Key = jax.random.fold_in(jax.random.fold_in(base, chunk), dataset)
-    return key
-
-
 def chunk_keys(stream: Stream, prng: str, dataset: int, first: int, stop: int) -> HostArray:
     """Return the words of the keys of chunks first … stop − 1, uint32 [chunks, 2].
 
-    They equal those of `chunk_key`. NumPy makes them, because a program that derives keys itself
-    takes a third longer to compile.
+    They are those of `base_key` with chunk and dataset folded in, so D and D′ never share draws.
+    NumPy makes them, because a program that derives keys itself takes a third longer to compile.
     """
     chunks = np.arange(first, stop, dtype=np.uint32)
     rounds, none = GENERATORS[prng], np.zeros_like(chunks)
@@ -146,16 +138,9 @@ def key_of(words: Any, prng: str) -> Key:
 
 
 def host_generator(stream: Stream, chunk: int = 0, dataset: int = 0) -> np.random.Generator:
-    """Return NumPy's counterpart of `base_key` and `chunk_key`, for what JAX does not trace."""
+    """Return NumPy's counterpart of the keys of chunks, for what JAX does not trace."""
     seeds = np.random.SeedSequence([*_words(stream, 32).tolist(), chunk, dataset])
     return np.random.Generator(np.random.PCG64DXSM(seeds))
-
-
-def host_seeds(stream: Stream, chunk: int = 0, dataset: int = 0) -> Any:
-    """Return eight 32-bit words for generators that a whole process shares; unlike those above."""
-    place = _words(stream, 32).tobytes() + chunk.to_bytes(8, "little") + bytes([dataset])
-    found = blake2b(place, digest_size=32, person=b"shared").digest()
-    return np.frombuffer(found, "<u4")
 
 
 @functools.lru_cache(maxsize=64)

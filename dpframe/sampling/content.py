@@ -31,27 +31,18 @@ def data_digest(data: tuple[Any, Any]) -> str:
     """
     hasher = hashlib.blake2b(digest_size=16)
     for one in data:
-        arrays = _plain_arrays(one)
-        if arrays is None:
+        try:
+            leaves, structure = jax.tree.flatten(one)
+        except Exception:  # keys that have no order, lists that hold themselves
+            leaves, structure = [], None
+        if not leaves or not all(map(_is_plain, leaves)):
             Reader(hasher.update).read(one)
             continue
-        leaves, structure = arrays
         hasher.update(str(structure).encode())
-        for array in leaves:
+        for array in map(np.asarray, leaves):
             hasher.update(f"{array.dtype}{array.shape}".encode())
             hasher.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return hasher.hexdigest()
-
-
-def _plain_arrays(data: Any) -> tuple[list[HostArray], Any] | None:
-    """Return the leaves and the structure of a pytree of arrays; None if it is not one."""
-    try:
-        leaves, structure = jax.tree.flatten(data)
-    except Exception:  # keys that have no order, lists that hold themselves
-        return None
-    if not leaves or not all(_is_plain(leaf) for leaf in leaves):
-        return None
-    return [np.asarray(leaf) for leaf in leaves], structure
 
 
 def _is_plain(leaf: Any) -> bool:

@@ -44,8 +44,8 @@ far outside, and with few answers a large share would be bet on it."""
 class Room:
     """Memory that the pairs of a search may still fill with answers."""
 
-    def __init__(self, nbytes: int = ROOM) -> None:
-        self._left = nbytes
+    def __init__(self) -> None:
+        self._left = ROOM
 
     def takes(self, nbytes: int) -> bool:
         """Reserve some bytes if they are left; True if so."""

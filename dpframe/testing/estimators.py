@@ -90,13 +90,13 @@ class Asked:
     ) -> Estimate:
         """Return an estimate, checked as by the engine."""
         query = Query((n, n), 0.0, confidence, claim, 1e-6)
-        certified = self.estimator.certifies_against(claim)
+        return self._checked(query, lambda: self.estimator.estimate(layout, counts, query))
+
+    def _checked(self, query: Query, estimate: Callable[[], Estimate]) -> Estimate:
+        certified = self.estimator.certifies_against(query.claim)
+        tested = certified and query.claim is not None
         try:
-            return checked(
-                self.estimator.estimate(layout, counts, query),
-                certified=certified,
-                tested=certified and claim is not None,
-            )
+            return checked(estimate(), certified=certified, tested=tested)
         except CellError as error:
             raise AssertionError(str(error)) from None
 
@@ -121,15 +121,8 @@ class Asked:
         truthful = rng.random(TRIALS_EACH) < 1 / (1 + math.exp(-epsilon))
         scores = np.where(truthful, members, ~members) + rng.random(TRIALS_EACH) / 2
         query = Query((0, 1), 0.0, confidence, claim, 1e-6)
-        certified = self.estimator.certifies_against(claim)
-        try:
-            return checked(
-                self.estimator.estimate_canaries(scores, members, query, rng),
-                certified=certified,
-                tested=certified and claim is not None,
-            )
-        except CellError as error:
-            raise AssertionError(str(error)) from None
+        call = self.estimator.estimate_canaries
+        return self._checked(query, lambda: call(scores, members, query, rng))
 
 
 def _additive(asked: Asked) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,8 +41,7 @@ class Here:
     A box that hangs or crashes takes everything along.
     """
 
-    def __init__(self, interpreters: Mapping[str, str] | None = None) -> None:
-        self.interpreters = interpreters or {}  # unused: no other interpreter can be asked here
+    def __init__(self) -> None:
         self.calls, self.most = 0, 1
         self.words: dict[int, str] = {}
         self.turn = threading.Lock()

@@ -65,6 +65,7 @@ from dpframe.workers.program.answer_encoding import (  # noqa: E402
     encode_raised,
     row,
 )
+from dpframe.workers.program.sampler import seeds  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -271,7 +272,7 @@ def addresses() -> dict[str, Any]:
             "chunks": keys,
             "host": rng.integers(2**63, size=4).tolist(),
             "normal": rng.normal(size=2).tolist(),
-            "seeds": address.host_seeds(stream, 5, 1).tolist(),
+            "seeds": np.frombuffer(seeds(list(stream), 5, 1), "<u4").tolist(),
             "digest": address.digest([*parts, 1.5, None], 16),
         }
     return {"streams": found}

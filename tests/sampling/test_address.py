@@ -13,7 +13,6 @@ from dpframe.sampling.address import (
     GENERATORS,
     Stream,
     base_key,
-    chunk_key,
     chunk_keys,
     draw_group,
     host_generator,
@@ -32,6 +31,11 @@ def cell(epsilon: float = 1.0, **changes: object):
         "estimator": [{"use": "precision"}],
     }
     return audit_from_dict(document, registry=registry.load()).cells[0]
+
+
+def chunk_key(base, chunk, dataset):
+    """Fold chunk and dataset into the key of a stream, as JAX would."""
+    return jax.random.fold_in(jax.random.fold_in(base, chunk), dataset)
 
 
 SETTINGS = {"precision": "float32", "prng": "threefry2x32", "rows": 64, "data": ""}

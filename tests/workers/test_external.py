@@ -9,6 +9,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pytest
 from dpframe.errors import SampleError
 from dpframe.interfaces.attack import Answers
 from dpframe.interfaces.mechanism import ForeignMechanism, ProgramFile
-from dpframe.sampling.address import Asking, Stream, host_seeds
+from dpframe.sampling.address import Asking, Stream, digest
 from dpframe.workers import process
 from dpframe.workers.pool import Workers
 from dpframe.workers.program import (
@@ -192,7 +193,9 @@ def test_python_3_8_reads_all_of_it_and_nothing_has_to_be_installed(name: str) -
 
 def test_an_address_gives_the_seeds_of_other_workers() -> None:
     stream = Stream(3, "group", 1, "eval")
-    assert sampler.seeds(stream, 5, 1) == host_seeds(stream, 5, 1).tobytes()
+    place = bytes.fromhex(digest(list(stream), 32)) + (5).to_bytes(8, "little") + bytes([1])
+    wanted = blake2b(place, digest_size=32, person=b"shared").digest()
+    assert sampler.seeds(stream, 5, 1) == wanted
 
 
 def test_answers_are_those_of_other_workers(box: str) -> None:

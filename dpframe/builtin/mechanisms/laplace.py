@@ -134,11 +134,6 @@ def inverse_cdf(v: Array) -> Array:
     return jnp.copysign(log(1 - 2 * jnp.abs(v)), v)
 
 
-def standard_laplace(key: Key, data: Array, n: int) -> Array:
-    """Draw Lap(0, 1) for every coordinate of n outputs, shape [n, *data.shape]."""
-    return from_uniform(inverse_cdf, key, data, n, low=-0.5)
-
-
 def laplace_log_density(data: Array, outputs: Array, scale: Array | float) -> Array:
     """Return the log density of data + Lap(0, scale), up to a constant, shape [n]."""
     deviations = jnp.abs(outputs - data).reshape(len(outputs), -1)
@@ -182,13 +177,13 @@ class Calibrated(Mechanism):
         return known(self.sensitivity) / self.epsilon
 
 
-class CalibratedLaplace(Calibrated):
+class LaplaceNoise(Mechanism):
     """x + Laplace noise in every coordinate, by the inverse CDF."""
 
     @property
     def noise(self) -> float:
         """Scale of the noise."""
-        return self.scale
+        raise NotImplementedError
 
     def truth(self, pair: Pair) -> LaplaceDP | None:
         return laplace_truth(pair, self.noise)
@@ -197,10 +192,18 @@ class CalibratedLaplace(Calibrated):
         return laplace_cdf(data, x, self.noise)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
-        return data + self.noise * standard_laplace(key, data, n)
+        return data + self.noise * from_uniform(inverse_cdf, key, data, n, low=-0.5)
 
     def log_density(self, data: Array, outputs: Array) -> Array:
         return laplace_log_density(data, outputs, self.noise)
+
+
+class CalibratedLaplace(LaplaceNoise, Calibrated):
+    """Laplace noise whose scale follows from ε and Δ."""
+
+    @property
+    def noise(self) -> float:
+        return self.scale
 
 
 class Laplace(CalibratedLaplace, name="laplace"):
@@ -289,7 +292,7 @@ class LaplaceNumpy(HostMechanism, name="laplace-numpy"):
         return data + rng.laplace(scale=scale, size=(n, *data.shape))
 
 
-class Adept(Mechanism, name="adept"):
+class Adept(LaplaceNoise, name="adept"):
     """Laplace noise of scale 1/ε whatever the dimension, as in ADePT [Krishna2021].
 
     Claim: ε-DP; false from dim 2 on, because the l1 sensitivity is not 1 [Habernal2021]. True ε
@@ -303,17 +306,9 @@ class Adept(Mechanism, name="adept"):
     def claim(self, pair: Pair) -> PureDP:
         return PureDP(self.epsilon)
 
-    def truth(self, pair: Pair) -> LaplaceDP | None:
-        return laplace_truth(pair, 1 / self.epsilon)
-
-    def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
-        return laplace_cdf(data, x, 1 / self.epsilon)
-
-    def sample(self, key: Key, data: Array, n: int) -> Array:
-        return data + 1 / self.epsilon * standard_laplace(key, data, n)
-
-    def log_density(self, data: Array, outputs: Array) -> Array:
-        return laplace_log_density(data, outputs, 1 / self.epsilon)
+    @property
+    def noise(self) -> float:
+        return 1 / self.epsilon
 
 
 class DPText(Calibrated, name="dptext"):

@@ -175,7 +175,7 @@ class Sampler:
 
 
 def seeds(stream: Sequence[Any], chunk: int, dataset: int) -> bytes:
-    """Return the 32 bytes of an address, as `dpframe.sampling.address.host_seeds` does."""
+    """Return 32 bytes of an address, for generators that a whole process shares."""
     words = blake2b(_encode(list(stream)).encode(), digest_size=32).digest()
     place = words + chunk.to_bytes(8, "little") + bytes([dataset])
     return blake2b(place, digest_size=32, person=b"shared").digest()
