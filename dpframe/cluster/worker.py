@@ -83,9 +83,8 @@ def pack(value: Any, classes: Iterable[type], *, as_code: bool = False) -> Sent:
 def unpack(sent: Sent) -> Any:
     """Return the value again.
 
-    Raises:
-        RefusedError: something here is not what it is where this was sent from.
-        MissingError: a module is not here.
+    Raises RefusedError if something here is not what it is where this was sent from, MissingError
+    if a module is not here.
     """
     here = versions()
     if differences := [

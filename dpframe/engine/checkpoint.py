@@ -170,11 +170,7 @@ def _parsed(done: Any, leaves: Any) -> Saved:
 
 
 def write_entries(file: Path, saved: dict[str, Saved]) -> None:
-    """Write one file of a store.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write one file of a store; raise OSError if it cannot be written."""
     # In one order, whichever thread came first: equal counts are equal files.
     entries = {key: [list(one.done), one.leaves] for key, one in sorted(saved.items())}
     content = {"schema": SCHEMA, "digest": digest(entries, 16), "entries": entries}
@@ -332,11 +328,7 @@ def _merged(files: Mapping[int, Path], of: int) -> dict[str, Saved]:
 
 
 def _sum(parts: list[Part], of: int) -> Saved:
-    """Add up counts of parts of the chunks.
-
-    Raises:
-        OutputError: chunks are missing, or there twice.
-    """
+    """Add up counts of chunks; raise OutputError if chunks are missing, or there twice."""
     end = 0
     for part in parts:
         if part.saved.done != (part.window.stop, part.window.stop):

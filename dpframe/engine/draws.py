@@ -114,12 +114,10 @@ class Draws:
         return empty, empty
 
     def scores(self, scoring: Sequence[Sequence[tuple[Attack, Tree]]]) -> Iterator[list[Outputs]]:
-        """Score the draws by which layouts are chosen: the pilot, or the first round.
+        """Yield, lane by lane, the scores of the pilot, or of the first round.
 
-        `scoring` has for every lane attacks, with what they learned.
-
-        Yields:
-            Lane by lane, for each attack the scores on D and on D′, shape [n, …].
+        Layouts are chosen by them. They are for each attack the scores on D and on D′, shape [n,
+        …]; `scoring` has for every lane attacks, with what they learned.
         """
         own = [[(unstacked(attack, self.dtype), state) for attack, state in s] for s in scoring]
         if self.the_pass.by_chunks:
@@ -237,10 +235,9 @@ class Draws:
 
 
 def learn(draws: Draws) -> tuple[tuple[Tree, ...], tuple[Tree, ...]]:
-    """Fit the attacks and bind the statistics of a pass.
+    """Fit the attacks and bind the statistics of a pass; return states and layouts.
 
-    Returns:
-        States and layouts, one tree per scorer, every leaf [lanes, attacks, …].
+    There is one tree per scorer, every leaf [lanes, attacks, …].
     """
     the_pass = draws.the_pass
     pairs = [(scorer, attack) for scorer in the_pass.scorers for attack in scorer.attacks]

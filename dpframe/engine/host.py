@@ -132,8 +132,7 @@ class HostDraws(Draws):
     def check_addresses(self) -> None:
         """Draw a chunk at its address and at another one, in two processes that are in step.
 
-        Raises:
-            SampleError: the same address gave other outputs, or other addresses the same.
+        Raises SampleError if the same address gives other outputs, or other addresses the same.
         """
         first: Any = self.the_pass.mechanisms[0]
         with self.source.lend(self.load, 2) as workers, self._clock.running():
@@ -151,11 +150,7 @@ class HostDraws(Draws):
                         raise SampleError(NOT_SEEDABLE)
 
     def check_address(self, lane: int, first: HostArray) -> None:
-        """Draw the first chunk of D of another lane once more.
-
-        Raises:
-            SampleError: the same address gave other outputs.
-        """
+        """Draw the first chunk of D of another lane once more; raise SampleError if it differs."""
         mechanism: Any = self.the_pass.mechanisms[lane]
         if mechanism.seedable:
             with self.source.lend(self.load, 2) as workers, self._clock.running():

@@ -96,8 +96,7 @@ class Independence:
     def see(self, lane: int, index: int, first: int, outputs: HostArray, *, counted: bool) -> None:
         """Take in some chunks from `first` on, shape [chunks × rows, *output dims].
 
-        Raises:
-            WorthlessError: they cannot be independent draws.
+        Raises WorthlessError if they cannot be independent draws.
         """
         with self._lock:
             self._raise()
@@ -129,11 +128,7 @@ class Independence:
             return self._found is None
 
     def conclude(self) -> None:
-        """Test once more, at the end.
-
-        Raises:
-            WorthlessError: the outputs cannot have been independent draws.
-        """
+        """Test once more, at the end; raise WorthlessError for draws that depend on each other."""
         with self._lock:
             self._compare_rows()
             self._compare_blocks()

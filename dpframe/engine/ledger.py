@@ -282,11 +282,7 @@ def query_of(
 
 
 def asked_of(form: Callable[..., str], cell: Cell, plan: Plan) -> str:
-    """Return the digest of a question about a cell; `form` makes it.
-
-    Raises:
-        CellError: the claim cannot be asked.
-    """
+    """Return the digest of a question about a cell; raise CellError if it cannot be asked."""
     together = [plan.audit.multiplicity, plan.m, plan.certifying_cells]
     about = plan.audit.run, share_of_error(cell, plan), resolution_of(cell, plan), together
     asked: str = guarded("claim", form, cell, *about)
@@ -300,11 +296,7 @@ class Inquiry:
         self.the_pass, self.plan, self.ledger = the_pass, plan, ledger
 
     def look(self, cell: Cell, trials: tuple[int, int], counts: Any, layout: Tree) -> Looks:
-        """Return the look at all of the draws at once; counts are JSON values.
-
-        Raises:
-            CellError: the claim cannot be asked.
-        """
+        """Return the look at all of the draws at once; counts are JSON values. Raises CellError."""
         fixed = [np.asarray(leaf).tobytes().hex() for leaf in jax.tree.leaves(layout)]
         asked = digest([asked_of(question, cell, self.plan), trials, counts, fixed])
         evidence = evidence_of(cell, data=self.the_pass.data)

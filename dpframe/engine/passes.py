@@ -102,9 +102,8 @@ class Work(ABC):
     def prepare(self) -> None:
         """Learn, check, and find the stored counts.
 
-        Raises:
-            CellError: a mistake of a plugin.
-            Uneven: some cells have more stored counts than others and must go on separately.
+        Raises CellError for a mistake of a plugin, and Uneven if some cells have more stored counts
+        than others and must go on separately.
         """
         started = time.perf_counter()
         self._until = None if self.run.seconds is None else started + self.run.seconds
@@ -160,11 +159,9 @@ class Work(ABC):
             yield index, segment
 
     def count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
-        """Count one segment of one dataset.
+        """Count one segment of one dataset; return it, shorter if time ran out, and its counts.
 
-        Returns:
-            The counted segment, which is shorter if time ran out; and the counts, every leaf
-            [lanes, attacks, …] int64, of slices [slices, lanes, attacks, …].
+        Every leaf is [lanes, attacks, …] int64, of slices [slices, lanes, attacks, …].
         """
         with precision_of(self.run):
             lanes = self.active

@@ -228,9 +228,8 @@ def count_segment(
 ) -> tuple[Tree, ...]:
     """Count a segment of one dataset: a pure function; call it in the task's precision.
 
-    Returns:
-        Per scorer; every leaf [padded lanes, attacks, …], those asked for first, and before that
-        [slices, …] if the segment has some.
+    Returns counts per scorer; every leaf [padded lanes, attacks, …], those asked for first, and
+    before that [slices, …] if the segment has some.
     """
     padded = task.padded
     if len(lanes) < task.lanes:  # one program serves all; those asked for come first

@@ -257,8 +257,7 @@ class Pace(NamedTuple):
 def box_seconds(plan: Plan, source: Source, threads: int) -> Pace | None:
     """Return the seconds that all releases of black boxes take together, `threads` at a time.
 
-    Returns:
-        None if no box can be called; 0 if there is none.
+    None if no box can be called; 0 if there is none.
     """
     boxes = [p for p in plan.passes if p.on_host]
     if not boxes:
@@ -347,8 +346,7 @@ class Expected(NamedTuple):
 def expected_seconds(plan: Plan, threads: int, source: Source) -> Expected | None:
     """Estimate the duration of a run on `threads` cores; draws a little, and keeps nothing of it.
 
-    Returns:
-        None if something fails; the run reports it.
+    None if something fails; the run reports it.
     """
     boxes = box_seconds(plan, source, threads)
     traced = _traced_seconds(plan, threads)

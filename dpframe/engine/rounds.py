@@ -395,11 +395,7 @@ def counts_of_leaves(
 
 
 def integers(found: Any, shape: tuple[int, ...] | None = None) -> HostArray:
-    """Return an array of counts, or a nested list of them, as int64.
-
-    Raises:
-        WrongResultError: another shape, another type, or a number that is no count.
-    """
+    """Return an array of counts, or a nested list of them, as int64; raise WrongResultError."""
     try:
         array = np.asarray(found)
     except Exception:  # not even rectangular, or something unknown

@@ -50,9 +50,8 @@ LARGEST = 0.01  # share of the largest score below which small scores come from 
 def check_outputs_vary(chunks: Sequence[HostArray]) -> None:
     """Check a few chunks of one dataset, each drawn under a key of its own.
 
-    Raises:
-        CellError: the outputs are not independent draws. A correct mechanism is accused with
-            probability below 1e-6.
+    Raises CellError if outputs are not independent; accuses a correct mechanism with probability
+    below 1e-6.
     """
     first = chunks[0]
     if len(first) < ROWS:

@@ -222,8 +222,7 @@ def _compiled_anew() -> Iterator[_Anew]:
 def _settings() -> tuple[Any, ...]:
     """Return all settings of JAX that make other programs; those of this thread, too.
 
-    Raises:
-        UnknownError: this version of JAX does not tell them: they have no public name.
+    Raises UnknownError if this version of JAX does not tell them: they have no public name.
     """
     try:
         from jax._src import config

@@ -284,8 +284,7 @@ def _used(function: types.FunctionType, names: set[str]) -> Iterator[tuple[str, 
 def code_of_package() -> str:
     """Return the digest of dpframe's covered files, read after they were imported.
 
-    Raises:
-        UnknownError: they may have changed meanwhile, or cannot be read.
+    Raises UnknownError if they may have changed meanwhile, or cannot be read.
     """
     if (found := _digest()) is None:
         raise UnknownError("dpframe's files are new, or cannot be read")

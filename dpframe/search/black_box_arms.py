@@ -259,10 +259,8 @@ def draws_needed(claim: Claim, error: float) -> int | None:
     """Estimate the draws per dataset after which the most extreme answers would refute a claim.
 
     The most extreme answers differ always. One half of the wealth is left out, because other pairs
-    may have lost it. `error` is the probability with which a true claim may be refuted.
-
-    Returns:
-        None if no number of draws would do.
+    may have lost it. `error` is the probability with which a true claim may be refuted. None if no
+    number of draws would do.
     """
     points = [Point(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
     points = [point for point in points if point.epsilon <= LOSS_LIMIT]

@@ -72,10 +72,9 @@ class ChunkSizes:
         return min(rows, LARGEST_ROWS, 1 << (fits.bit_length() - 1))
 
     def until(self, first: int, draws: int, most: int) -> int:
-        """Return the end of a round of at least `draws` answers that begins at a chunk.
+        """Return the end of a round of at least `draws` answers from a chunk on.
 
-        Returns:
-            Number of the chunk after its last one; `first` itself if none fits.
+        That is the number of the chunk after its last one; `first` itself if none fits.
         """
         stop, got = first, 0
         while got < draws and got + self.rows_of(stop) <= most:
@@ -367,9 +366,8 @@ class BlackBoxDraws:
     def check_addresses(self) -> None:
         """Draw a chunk at its address and at another one, in two processes that run in step.
 
-        Raises:
-            SampleError: the same address gave different answers.
-            WorthlessError: different addresses gave the same answers.
+        Raises SampleError if the same address gives different answers, WorthlessError if different
+        addresses give the same.
         """
         asked = time.monotonic()
         with self.source.lend(self._load, 2) as workers:

@@ -166,8 +166,7 @@ class AnswerEvents:
     ) -> tuple[int, str | None, str]:
         """Describe the event "at or above the cut" of a column of `Seen.above`, or the opposite.
 
-        Returns:
-            The attack, the event in the attack's words if it has any, and in terms of scores.
+        Returns the attack, the event in the attack's words if it has any, and in terms of scores.
         """
         place, cut = attack_at([len(one.cuts) for one in self.learned], column)
         place, attack, state, cuts = self.learned[place]

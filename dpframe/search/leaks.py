@@ -110,13 +110,10 @@ def is_of(part: str, name: str) -> bool:
 def least_losses(
     seen: Seen, delta: float, resolution: float = 0.0, errors: float = 2.0
 ) -> tuple[Floats, Floats]:
-    """Return the loss that each event shows, and the same less some standard errors.
+    """Return the loss that each event shows, and the same less some standard errors; −∞ for none.
 
     The errors are those of the logarithm; the resolution of the sampler is the error of either
     probability.
-
-    Returns:
-        −∞ for an event that shows no loss.
     """
     n = seen.trials
     q, p = ((events(*seen) + 0.5) / (n + 1)).T

@@ -115,9 +115,8 @@ class SearchRun:
     def run(self) -> None:
         """Search until the draws or the time are spent, or the question is answered.
 
-        Raises:
-            CellError: the mechanism, the neighbourhood or an attack cannot be used.
-            WorthlessError: answers of a black box depend on each other.
+        Raises CellError if a plugin cannot be used, WorthlessError if answers of a black box depend
+        on each other.
         """
         try:
             with self._clock.running():

@@ -101,11 +101,7 @@ class Checked(Executor):
         return _ENTROPY.random() < share
 
     def taken(self, task: Task, found: Any) -> Any:
-        """Return a result, checked.
-
-        Raises:
-            UntrustedError: it cannot be right, or this machine finds another one.
-        """
+        """Return a checked result; raise UntrustedError if this machine finds another one."""
         try:
             checked = task.checked(found)
         except WrongResultError as wrong:

@@ -393,9 +393,7 @@ class _Worker:
     def take_in(self) -> None:
         """Make the process hold the load; the box's time has not begun yet.
 
-        Raises:
-            SampleError: it cannot.
-            Stopped: the run ends.
+        Raises SampleError if it cannot, Stopped if the run ends.
         """
         began, limit = time.monotonic(), self.workers.to_load
         deadline = began + limit

@@ -97,8 +97,7 @@ def external_load(
 ) -> tuple[dict[str, Any], bytes]:
     """Return header and content that tell such a worker its program, parameters and data.
 
-    Raises:
-        SampleError: the program cannot be read, or the data cannot be handed over.
+    Raises SampleError if the program cannot be read, or the data cannot be handed over.
     """
     first = mechanisms[0]
     try:
@@ -177,12 +176,7 @@ class WorkerProcess:
             raise self._gone() from None
 
     def hear(self, deadline: float | None = None) -> Frame:
-        """Wait for the next answer, until a monotonic time if one is given.
-
-        Raises:
-            Gone: there will be none.
-            Overdue: there is none yet.
-        """
+        """Wait for the next answer; raise Gone if there will be none, Overdue at the deadline."""
         while True:
             left = PULSE if deadline is None else min(PULSE, deadline - time.monotonic())
             try:

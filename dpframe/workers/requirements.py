@@ -52,8 +52,7 @@ def requirements(mechanisms: tuple[Any, ...], environments: Iterable[Environment
 def check(mechanisms: tuple[Any, ...], required: Requirements) -> dict[str, str]:
     """Return the interpreters that a box needs on this machine, by the names of environments.
 
-    Raises:
-        RefusedError: something is missing, or is another version.
+    Raises RefusedError if something is missing, or is another version.
     """
     here = _versions(tuple(required.libraries))
     if differences := [

@@ -205,11 +205,7 @@ def seen_shape(attack: Attack, shape: Shape, run: np.dtype[Any]) -> Shape:
 
 
 def check_seen_alone(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -> None:
-    """Look at answers again in another order and in another number.
-
-    Raises:
-        CellError: what is seen of one depends on others.
-    """
+    """Look at answers in another order and number; raise CellError if one depends on others."""
     if shape.asking is None or type(attack).see is Attack.see or len(outputs) < 2:
         return
     order = np.random.default_rng(len(outputs)).permutation(len(outputs))[: -(-len(outputs) // 2)]

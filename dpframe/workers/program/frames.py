@@ -96,11 +96,7 @@ def pack(frame: Frame, key: bytes = NO_KEY) -> list[bytes | bytearray | memoryvi
 
 
 def unpack(packet: Packet, key: bytes = NO_KEY) -> Frame:
-    """Return the message that answers the request with a key.
-
-    Raises:
-        NoFrameError: it is no message, or answers another request.
-    """
+    """Return the message that answers the request with a key; raise NoFrameError for any other."""
     _, number, tag, lengths = _HEAD.unpack(packet.head)
     size, _ = _LENGTHS.unpack(lengths)
     whole = memoryview(packet.rest)
@@ -136,8 +132,7 @@ def write(descriptor: int, frame: Frame, key: bytes = NO_KEY) -> None:
 def receive(descriptor: int) -> Packet | None:
     """Return the next message as it comes; None at the end.
 
-    Raises:
-        NoFrameError: something else came; nothing after it can be understood either.
+    Raises NoFrameError for anything else; nothing after it can be understood either.
     """
     head = _exactly(descriptor, _HEAD.size)
     if head is None:

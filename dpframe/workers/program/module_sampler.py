@@ -119,9 +119,8 @@ class Modules:
     def load(self, task: Frame) -> ModuleSampler:
         """Take in a module, its parameters and its datasets.
 
-        Raises:
-            Spoiled: this process has run another module.
-            Refused: the module or the data cannot be used.
+        Raises Spoiled if this process has run another module, Refused if module or data cannot be
+        used.
         """
         header = task.header
         if self._module is not None and header["digest"] != self._digest:

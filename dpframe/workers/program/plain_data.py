@@ -43,8 +43,7 @@ def pack(value: Any) -> bytes:
 def unpack(content: bytes) -> Any:
     """Return the value of some bytes; no two calls share any part of it.
 
-    Raises:
-        UnfitError: it needs a library that is not here, or the bytes are damaged.
+    Raises UnfitError if it needs a library that is not here, or the bytes are damaged.
     """
     reader = _Reader(content)
     value = reader.read()

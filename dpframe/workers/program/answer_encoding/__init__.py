@@ -53,8 +53,7 @@ def row(
 ) -> bytes:
     """Return one row of answers: what `encode` gave, `width` numbers, and a time.
 
-    Returns:
-        8 × (3 + width) bytes, of 64-bit words with the least significant byte first.
+    It has 8 × (3 + width) bytes, of 64-bit words with the least significant byte first.
     """
     return packed(code_of_kind(kind), code(value), numbers, width, seconds)
 
