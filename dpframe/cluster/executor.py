@@ -288,7 +288,6 @@ class DaskExecutor(Executor):
         self._check()
 
     def close(self) -> None:
-        """See `Executor`."""
         self.stop()
         self._waiting.shutdown(wait=False, cancel_futures=True)
         with contextlib.suppress(Exception):
@@ -297,13 +296,11 @@ class DaskExecutor(Executor):
 
     @property
     def capacity(self) -> int:
-        """See `Executor`."""
         workers = self._connection.workers().values()
         return max(1, int(sum(one["nthreads"] for one in workers)))
 
     @property
     def under_way(self) -> int:
-        """See `Executor`."""
         return max(1, min(MOST_TASKS, AHEAD * self.capacity))
 
     def scale(self, segments: float) -> int:
@@ -311,11 +308,9 @@ class DaskExecutor(Executor):
         return enlarged(segments, self.capacity)
 
     def submit(self, task: Task) -> Future[Any]:
-        """See `Executor`."""
         return self._waiting.submit(self.do, task)
 
     def stop(self) -> None:
-        """See `Executor`."""
         self._connection.stop()
 
     def do(self, task: Task) -> Any:

@@ -378,7 +378,6 @@ class CountSegment(Task):
 
     @property
     def plugins(self) -> tuple[type, ...]:
-        """See `Task`."""
         shared = self.shared
         found = [
             *plugin_classes([shared.padded[0], *shared.attacks]),
@@ -419,6 +418,5 @@ class DrawChunks(Task):
 
     @property
     def plugins(self) -> tuple[type, ...]:
-        """See `Task`."""
         attacks = [attack for of_lane in self.shared.scoring for attack, _ in of_lane]
         return plugin_classes([*self.shared.mechanisms, *attacks])

@@ -67,28 +67,22 @@ class Checked(Executor):
 
     @property
     def capacity(self) -> int:
-        """See `Executor`."""
         return self.executor.capacity
 
     @property
     def under_way(self) -> int:
-        """See `Executor`."""
         return self.executor.under_way
 
     def submit(self, task: Task) -> Future[Any]:
-        """See `Executor`."""
         return self.executor.submit(task)
 
     def scale(self, segments: float) -> int:
-        """See `Executor`."""
         return self.executor.scale(segments)
 
     def stop(self) -> None:
-        """See `Executor`."""
         self.executor.stop()
 
     def close(self) -> None:
-        """See `Executor`."""
         self.executor.close()
 
     def chosen(self, kind: str) -> bool:
@@ -147,11 +141,9 @@ class ThisProcess(Executor):
 
     @property
     def capacity(self) -> int:
-        """See `Executor`."""
         return self._capacity
 
     def submit(self, task: Task) -> Future[Any]:
-        """See `Executor`."""
         future: Future[Any] = Future()
         try:
             future.set_result(task())

@@ -61,7 +61,6 @@ class Here:
 
     @contextlib.contextmanager
     def lend(self, load: Load, number: int = 1) -> Iterator[list[Lent]]:
-        """See `Source`."""
         try:
             sampler = MechanismSampler(*load.content)
         except Exception as error:  # what cannot be copied
@@ -69,11 +68,9 @@ class Here:
         yield [_Inline(self, sampler)] * number
 
     def asked(self, releases: int) -> None:
-        """See `Source`."""
         self.calls += releases
 
     def note(self, told: Told) -> None:
-        """See `Source`."""
         take_note(self.words, told)
 
     def stop(self) -> None:

@@ -182,7 +182,6 @@ class Workers:
 
     @contextlib.contextmanager
     def lend(self, load: Load, number: int = 1) -> Iterator[list[Lent]]:
-        """See `Source`."""
         load.message()  # raises before a process starts
         ticket, taken = self._take(load, number)
         lent = [_Worker(self, p, load) for p in taken]
@@ -210,17 +209,14 @@ class Workers:
 
     @property
     def released(self) -> int:
-        """See `Source`."""
         with self._change:
             return self.calls - self.under_way.ahead(time.monotonic())
 
     def asked(self, releases: int) -> None:
-        """See `Source`."""
         with self._change:
             self.calls += releases
 
     def note(self, told: Told) -> None:
-        """See `Source`."""
         with self._change:
             take_note(self.words, told)
 

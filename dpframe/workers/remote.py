@@ -148,13 +148,11 @@ class DrawBox(Task):
 
     @property
     def plugins(self) -> tuple[type, ...]:
-        """See `Task`."""
         mechanisms = self.shared.load.content[0]
         return tuple(dict.fromkeys([*plugin_classes(mechanisms), *map(type, mechanisms)]))
 
     @property
     def kind(self) -> str:
-        """See `Task`."""
         return kind_of(self.shared.load)
 
 
@@ -333,26 +331,21 @@ class RemoteBoxes:
 
     @property
     def calls(self) -> int:
-        """See `Source`."""
         return self.local.calls
 
     @property
     def words(self) -> dict[int, str]:
-        """See `Source`."""
         return self.local.words
 
     @property
     def released(self) -> int:
-        """See `Source`."""
         return self.local.released
 
     @property
     def most(self) -> int:
-        """See `Source`."""
         return max(2, self.executor.capacity)
 
     def stop(self) -> None:
-        """See `Source`."""
         with self._change:
             self.stopped = True
             self._change.notify_all()
