@@ -198,20 +198,18 @@ class Watches:
         left = [watch.place.lane for watch in self.of.values() if not watch.over]
         self.rounds.go_on(sorted(set(left)))
 
-    def shown_to(self, watch: Watch) -> list[Tree]:
-        """Return the counts of each round that a cell was shown."""
-        return self._rounds_of(watch.place, watch.player.rounds)
-
-    def whole_of(self, watch: Watch) -> int:
-        """Return the number of rounds that a cell was shown whole; only the last may be cut."""
-        return sum(part.full for part in self.rounds.parts[: watch.player.rounds])
+    def shown_to(self, watch: Watch) -> tuple[list[Tree], int]:
+        """Return the counts of each round that a cell was shown, and how many are not cut."""
+        number = watch.player.rounds
+        whole = sum(part.full for part in self.rounds.parts[:number])
+        return self._rounds_of(watch.place, number), whole
 
     def ask_again(self, watch: Watch, query: Query, looks: Looks) -> None:
         """Show a cell all of its rounds once more, at the price of another look."""
         player = dataclasses.replace(watch.player, query=query, state=None, trials=0, rounds=0)
         watch.loudest, watch.looks = Loudest(player), looks
         parts = self.rounds.parts
-        for counts, part in zip(self.shown_to(watch), parts, strict=False):
+        for counts, part in zip(self.shown_to(watch)[0], parts, strict=False):
             player.observe(jax.tree.map(np.copy, counts), part.end - part.start)
         watch.player = player
 

@@ -62,7 +62,7 @@ def estimate_cell(
         looks = (
             inquiry.look(cell, trials, listed, layout)
             if watch is None or watches is None
-            else inquiry.shown(cell, watch, watches.shown_to(watch), watches.whole_of(watch))
+            else inquiry.shown(cell, watch, *watches.shown_to(watch))
         )
         if watch is not None and watches is not None and looks.number != watch.looks.number:
             watches.ask_again(watch, query_of(cell, plan, looks=looks), looks)

@@ -168,7 +168,9 @@ class Schedule:
                     return
                 for work in [work for work in self._open if work.overdue()]:
                     stuck = [thread for thread, own in self._doing.items() if own is work]
-                    self._close(work, GaveUpError(_never(stuck)))
+                    hooks = {doing(thread.ident) for thread in stuck} - {None}
+                    why = [f"{hook} did not come back" for hook in sorted(map(str, hooks))]
+                    self._close(work, GaveUpError("; ".join([NEVER, *why])))
                     for thread in stuck:
                         del self._doing[thread]
                         self._threads.append(self._thread(only_host=work.on_host))
@@ -252,12 +254,6 @@ class Schedule:
         self._ready.pop(work, None)
         del self._open[work]
         self._events.put(Finished(work, error))
-
-
-def _never(stuck: list[threading.Thread]) -> str:
-    """Say why nothing was counted."""
-    hooks = sorted({hook for thread in stuck if (hook := doing(thread.ident)) is not None})
-    return NEVER + "".join(f"; {hook} did not come back" for hook in hooks)
 
 
 class _Units:

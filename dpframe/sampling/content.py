@@ -85,19 +85,15 @@ class Reader:
         if kind in _SINGLE:
             self.say(kind.__name__, _SINGLE[kind](value))
         elif isinstance(value, type | types.FunctionType | types.BuiltinFunctionType):
-            self.read_code(value)
+            if not is_found_by_name(value):  # a class or a function is its name: code is no data
+                raise _unknown(value, "it is not found under its name")
+            self.say("name", f"{value.__module__}:{value.__qualname__}".encode())
         elif id(value) in self._open:
             self.say("itself", str(self._open[id(value)]).encode())
         else:
             self._open[id(value)] = len(self._open)
             self._read_parts(value, kind)
             del self._open[id(value)]
-
-    def read_code(self, value: Any) -> None:
-        """Read a class or a function as its name, because code is no data."""
-        if not is_found_by_name(value):
-            raise _unknown(value, "it is not found under its name")
-        self.say("name", f"{value.__module__}:{value.__qualname__}".encode())
 
     def parts_of(self, value: Any) -> list[Any]:
         """Return what Python would make an object of again when it copies or pickles it."""

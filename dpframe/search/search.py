@@ -247,7 +247,8 @@ class SearchRun:
                 self._asked_at = self.drawn
             return True
         playing = self._playing
-        if not self._waiting and not is_half_spent and (self._wants_more() or not playing):
+        wants_more = self.drawn >= AGAIN[self._is_promising()] * self._asked_at or not playing
+        if wants_more and not self._waiting and not is_half_spent:
             self._propose()
             self._asked_at = self.drawn
             if self._waiting or playing:
@@ -296,9 +297,6 @@ class SearchRun:
                 self.settings.store.save(stream, key, Saved((begun, begun), [begun]))
                 self._most_begun = begun
         return self._most_begun is not None and begun >= self._most_begun
-
-    def _wants_more(self) -> bool:
-        return self.drawn >= AGAIN[self._is_promising()] * self._asked_at
 
     def _propose(self) -> None:
         history: dict[Pair, Earned] = {}

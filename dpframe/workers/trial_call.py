@@ -100,7 +100,11 @@ class _Trial:
         if asking is None:
             arrays = self._call(0, None, ROWS)
             if not arrays[0].told.answering:
-                return _of_arrays([one.outputs for one in arrays])
+                both = (arrays[0].outputs, arrays[-1].outputs)
+                first, second = (Shape(one.shape[1:], one.dtype) for one in both)
+                if first != second:
+                    raise CellError(f"sample gave {first} in one process and {second} in another")
+                return first
             asking = Asking(raises=False, messages=messages)
         try:
             found = self._both(asking, ROWS)
@@ -128,13 +132,6 @@ class _Trial:
             return _Tried(outputs, worker.told)
 
         return at_once([partial(call, one) for one in self.workers], self.source.most)
-
-
-def _of_arrays(found: list[HostArray]) -> Shape:
-    first, second = (Shape(tuple(one.shape[1:]), one.dtype) for one in (found[0], found[-1]))
-    if first != second:
-        raise CellError(f"sample gave {first} in one process and {second} in another")
-    return first
 
 
 def _look_for_answers(found: list[_Tried], words: Mapping[int, str]) -> None:

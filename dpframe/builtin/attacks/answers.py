@@ -285,7 +285,8 @@ def learn_numbers(target: Target, train: Train, sums: bool, beside: int = 0) -> 
         rest = train[0][:, :-beside], train[1][:, :-beside]
         return {**learn_numbers(target, rest, sums), **kept}
     few = _few(train)
-    places = _that_vary(few, _candidates(train[0].shape[1]))
+    every = np.arange(train[0].shape[1])  # the last ones are derived from all
+    places = _that_vary(few, np.unique(np.concatenate([every[:ALONE], every[-DERIVED:]])))
     claimed = points(target)
     told: Any = 0.0
     for half in (0, 1):
@@ -321,11 +322,6 @@ def _remembered(columns: HostArray) -> State:
         most = seen[np.argsort(-counts, kind="stable")[:REMEMBERED]]
         values[place, : len(most)], more[place] = most, len(seen) - len(most)
     return {"beside": values, "more": more}
-
-
-def _candidates(columns: int) -> Ints:
-    """Return the columns that are tried alone: the first, and the last, derived from all."""
-    return np.unique(np.concatenate([np.arange(columns)[:ALONE], np.arange(columns)[-DERIVED:]]))
 
 
 def _that_vary(few: list[HostArray], places: Ints) -> Ints:

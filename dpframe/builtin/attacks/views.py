@@ -369,10 +369,6 @@ MOST_NUMBERS = 8192  # as many numbers as an answer has at most
 FRACTIONS = 8  # numbers whose part after the point is looked at too
 
 
-def _columns(width: int) -> int:
-    return width + min(width, FRACTIONS) + (width > 1)
-
-
 class Numbers:
     """The numbers, the fractions of the first few, and their sum."""
 
@@ -391,7 +387,9 @@ class Numbers:
 
     def name(self, column: int, number: int) -> str:
         """Name a column."""
-        width = number if number <= 1 else width_of(number, _columns, MOST_NUMBERS)
+        width = number
+        if number > 1:
+            width = width_of(number, lambda w: w + min(w, FRACTIONS) + (w > 1), MOST_NUMBERS)
         if column < 0:
             return "a weighted sum of the outputs"
         if column < width:
@@ -407,10 +405,6 @@ MOST_RESIDUES = 4  # numbers of an answer that are looked at, and the sum of all
 DIVISORS = range(2, 17)
 NO_WHOLE = 255  # code of what is no whole number
 SIGNS = ("negative", "zero", "positive")
-
-
-def _residues_columns(width: int) -> int:
-    return (width + (width > 1)) * len(DIVISORS)
 
 
 class Residues:
@@ -437,7 +431,7 @@ class Residues:
 
     def told(self, column: int, number: int, codes: list[int], rest: list[int]) -> str:
         """For example "positive and 0 modulo 3"."""
-        width = width_of(number, _residues_columns, MOST_RESIDUES)
+        width = width_of(number, lambda w: (w + (w > 1)) * len(DIVISORS), MOST_RESIDUES)
         place, at = divmod(column, len(DIVISORS))
         name = "the sum of the outputs" if place == width else output(place, width)
         by: dict[int, list[int]] = {}

@@ -115,7 +115,9 @@ class GuessCounts(Statistic):
         rules: dict[tuple[int, int], float] = {}
         for side, part in SIDES[self.side].items():
             # More than half of the canaries are hardly ever all in, or all out.
-            numbers = self.guesses or _ladder(m if side == "both" else max(1, m // 2))
+            most = m if side == "both" else max(1, m // 2)
+            rungs = [most >> j for j in range(RUNGS) if most >> j >= FEWEST]
+            numbers = self.guesses or rungs or [most]
             own = {_split(side, number) for number in numbers}
             for rule in own:
                 rules[rule] = rules.get(rule, 0.0) + part / len(own)
@@ -172,11 +174,6 @@ def of_each_run(xp: Any, layout: Tree, runs: Any) -> dict[str, Any]:
         "even": excess == 0,
         "far": excess > FAR * m**0.5,
     }
-
-
-def _ladder(m: int) -> list[int]:
-    rungs = [m >> j for j in range(RUNGS)]
-    return [r for r in rungs if r >= FEWEST] or [m]
 
 
 def _split(side: str, guesses: int) -> tuple[int, int]:

@@ -39,7 +39,8 @@ def frozen(value: Any, depth: int = 0) -> Any:
         ValueError: it holds something else than numbers, texts, booleans, bytes, None, and lists,
             arrays and dicts of these; or a spec cannot hold it.
     """
-    if isinstance(value, np.ndarray | np.generic) or _is_series(value):
+    series = hasattr(value, "tolist") and hasattr(value, "index") and not hasattr(value, "columns")
+    if series or isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if depth > DEEPEST:
         raise ValueError("values lie too deep in each other")
@@ -90,10 +91,6 @@ def of_frame(frame: Any) -> dict[str, list[Any]]:
             cells = [None if gone else c for c, gone in zip(cells, missing, strict=True)]
         found[str(name)] = cells
     return found
-
-
-def _is_series(value: Any) -> bool:
-    return hasattr(value, "tolist") and hasattr(value, "index") and not hasattr(value, "columns")
 
 
 def read(value: Any) -> Any:

@@ -200,12 +200,11 @@ def _as_given(both: tuple[HostArray, HostArray], wanted: str) -> tuple[HostArray
     except (TypeError, ValueError):  # a type of pandas alone
         return both
     narrow = cast[0].dtype.kind == both[0].dtype.kind == "f"  # rounds, as the author's code does
-    held = narrow or all(map(_equal_arrays, back, both))
-    return (cast[0], cast[1]) if held else both
-
-
-def _equal_arrays(one: HostArray, other: HostArray) -> bool:
-    return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+    same = (
+        np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+        for one, other in zip(back, both, strict=True)
+    )
+    return (cast[0], cast[1]) if narrow or all(same) else both
 
 
 CATEGORY = "category"
@@ -381,7 +380,10 @@ def edited(of: Table, one: Edit, user: str | None = None) -> Rows:
     at = len(rows) + one.at if one.at < 0 else one.at
     if not 0 <= at < len(rows):
         raise ValueError(f"there is no record {one.at}: the table has {count(len(rows), 'record')}")
-    gone = {at} if user is None else set(_records_of(of, rows[at], user))
+    gone = {at}
+    if user is not None:
+        own = _user_column(of, user)
+        gone = {n for n, other in enumerate(rows) if same_cell(other[own], rows[at][own])}
     kept = tuple(one_row for number, one_row in enumerate(rows) if number not in gone)
     if one.kind == "remove":
         return kept
@@ -408,11 +410,6 @@ def _user_column(of: Table, user: str) -> int:
     if user not in of.names:
         raise ValueError(f"there is no column {user!r}; the table has {listed(of.names)}")
     return of.names.index(user)
-
-
-def _records_of(of: Table, like: Row, user: str) -> list[int]:
-    at = _user_column(of, user)
-    return [n for n, other in enumerate(of.rows) if same_cell(other[at], like[at])]
 
 
 def _check_new_user(of: Table, new: Rows, user: str | None, others: Rows) -> None:

@@ -226,10 +226,6 @@ def _say_text(value: Any, tell: _Tell) -> None:
     tell(content)
 
 
-def _say_flag(value: Any, tell: _Tell) -> None:
-    tell(b"\1" if value else b"\0")
-
-
 def _several(say: Callable[[Any, _Tell], None]) -> Callable[[Any, _Tell], None]:
     def all_of(values: Any, tell: _Tell) -> None:
         values = list(values or ())
@@ -264,7 +260,7 @@ def _json_of(reader: _Reader) -> dict[str, Any]:
 # How each type of a field is written and read.
 _TYPES: dict[str, tuple[Callable[[Any, _Tell], None], Callable[[_Reader], Any]]] = {
     "whole": (_say_whole, _Reader.whole),
-    "flag": (_say_flag, _Reader.flag),
+    "flag": (lambda value, tell: tell(b"\1" if value else b"\0"), _Reader.flag),
     "text": (_say_text, _Reader.text),
     "text?": (_optional(_say_text), lambda reader: reader.optional(reader.text)),
     "texts": (_several(_say_text), lambda reader: reader.several(reader.text)),
@@ -284,8 +280,5 @@ _TYPES: dict[str, tuple[Callable[[Any, _Tell], None], Callable[[_Reader], Any]]]
         lambda reader: dict(reader.several(lambda: (reader.whole(), reader.text()))),
     ),
     "key": (lambda value, tell: tell(value or NO_KEY), lambda reader: reader.take(16)),
-    "json": (
-        lambda value, tell: _say_text(_to_json(value), tell),
-        _json_of,
-    ),
+    "json": (lambda value, tell: _say_text(_to_json(value), tell), _json_of),
 }

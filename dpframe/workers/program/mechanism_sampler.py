@@ -80,9 +80,13 @@ class MechanismSampler(Sampler):
                     if data.error is not None:
                         raise data.error
                     outputs = mechanism.sample(rng, data.state, rows)
-                    if task["dims"] is None and (isinstance(outputs, list) or _has_more(outputs)):
+                    # Of masks and rows of several things an array would lose a part.
+                    more = isinstance(outputs, tuple) and not _is_plain(outputs)
+                    more = more or isinstance(outputs, list) or encoding.is_masked(outputs)
+                    if task["dims"] is None and more:
                         return self.laid_out(Asked(self._held(outputs, rows), []), None)
-                    array = _as_array(outputs, task)
+                    array = _array(outputs)
+                    _check(array, task)
                     return Chunk(array, array.nbytes)
                 how = how or {}
                 if mechanism.gives_releases():
@@ -169,11 +173,6 @@ def _is_plain(outputs: Any) -> bool:
     return known and not encoding.is_masked(outputs)
 
 
-def _has_more(outputs: Any) -> bool:
-    """True for rows of which an array would lose a part, such as masks."""
-    return encoding.is_masked(outputs) or (isinstance(outputs, tuple) and not _is_plain(outputs))
-
-
 def _array(outputs: Any) -> HostArray:
     """Return an array of outputs; what NumPy would drop of them is no array of numbers."""
     name = type(outputs).__name__
@@ -194,17 +193,14 @@ def _array(outputs: Any) -> HostArray:
     return whole.reshape(found.shape)
 
 
-def _as_array(outputs: Any, task: dict[str, Any]) -> HostArray:
-    found = _array(outputs)
-    _check(found, task)
-    return found
-
-
 def _check(outputs: HostArray, task: dict[str, Any]) -> None:
     """Raise Refused unless outputs are numbers, one per row, of the shape and type so far."""
     rows, dims, dtype = task["rows"], task["dims"], task["dtype"]
-    if outputs.dtype.kind not in "biufc" and not _is_extended(outputs.dtype):
-        raise Refused(f"sample gave {outputs.dtype} values; outputs are numbers")
+    own = outputs.dtype
+    # JAX adds small types to NumPy's, such as bfloat16.
+    small = own.kind == "V" and own.names is None and own.name != f"void{8 * own.itemsize}"
+    if own.kind not in "biufc" and not small:
+        raise Refused(f"sample gave {own} values; outputs are numbers")
     if outputs.nbytes > _MOST:
         raise Refused(
             f"sample(…, n={rows}) gave {outputs.nbytes / _MOST:.3g} GiB at once, more than 1 GiB: "
@@ -216,11 +212,6 @@ def _check(outputs: HostArray, task: dict[str, Any]) -> None:
         raise Refused(f"sample gave shape {outputs.shape}, not {(rows, *dims)} as before")
     if dtype is not None and outputs.dtype.name != dtype:
         raise Refused(f"sample gave {outputs.dtype}, and {dtype} before")
-
-
-def _is_extended(dtype: np.dtype[Any]) -> bool:
-    """True for the small types that JAX adds to NumPy's, such as bfloat16."""
-    return dtype.kind == "V" and dtype.names is None and dtype.name != f"void{8 * dtype.itemsize}"
 
 
 class Handout:
