@@ -5,12 +5,7 @@ Classes are given as "module:Class" by name, so that an audit imports only those
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from dpframe.plugins import hookimpl
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Executor
+from dpframe.plugins import Executor, hookimpl
 
 
 @hookimpl

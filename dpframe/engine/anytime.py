@@ -10,21 +10,19 @@ import jax
 import numpy as np
 
 from dpframe.common.text import shown
-from dpframe.engine.checkpoint import Saved, stored_counts
+from dpframe.engine.checkpoint import Saved, Store, stored_counts
 from dpframe.engine.estimate import own_part
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
-from dpframe.interfaces.estimator import Estimate
+from dpframe.interfaces.estimator import Estimate, Estimator, Query, Settled
 from dpframe.results.verdict import FIRST_LOOK, Looks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dpframe.common.types import Tree
-    from dpframe.engine.checkpoint import Store
     from dpframe.engine.plan import Pass, Place
     from dpframe.engine.rounds import Rounds
-    from dpframe.interfaces.estimator import Estimator, Query, Settled
     from dpframe.spec.audit import Cell
 
 

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from dpframe.common import files
-from dpframe.engine.rounds import counts_of_leaves, integers
+from dpframe.engine.rounds import Tally, counts_of_leaves, integers
 from dpframe.errors import OutputError, WrongResultError
 from dpframe.sampling.address import Stream, digest, window_of
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from dpframe.common.types import Tree
     from dpframe.engine.plan import Pass, Place
-    from dpframe.engine.rounds import Tally
     from dpframe.interfaces.statistic import Statistic
     from dpframe.spec.audit import Cell
 

@@ -21,7 +21,7 @@ from dpframe.engine import programs
 from dpframe.engine.programs import DrawChunks, DrawTask, Place, drawn
 from dpframe.engine.rounds import ends
 from dpframe.engine.trace import resolved, score_dims, unstacked
-from dpframe.interfaces.attack import Target
+from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.checks import arrays, guarded, learns
 from dpframe.sampling import address
 from dpframe.sampling.address import EVAL, FIT, LEARNER, PILOT, as_scored
@@ -32,7 +32,6 @@ from dpframe.workers.trial_call import seen, seen_shape
 if TYPE_CHECKING:
     from dpframe.common.types import HostArray, Tree
     from dpframe.engine.plan import Pass
-    from dpframe.interfaces.attack import Attack
     from dpframe.interfaces.executor import Executor
     from dpframe.interfaces.statistic import Statistic
     from dpframe.spec.audit import RunSettings

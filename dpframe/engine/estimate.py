@@ -18,7 +18,7 @@ from dpframe.engine.ledger import Inquiry, Ledger, query_of
 from dpframe.engine.schedule import NEVER
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import certifies, exact_shares, guarded
-from dpframe.interfaces.estimator import Estimate, Query, Settled
+from dpframe.interfaces.estimator import Estimate, Estimator, Query, Settled
 from dpframe.results.answer import checked
 from dpframe.results.build import cell_record
 from dpframe.results.model import CellRecord, SlackRecord
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from dpframe.engine.anytime import Watch
     from dpframe.engine.passes import Work
     from dpframe.engine.plan import Place, Plan
-    from dpframe.interfaces.estimator import Estimator
     from dpframe.spec.audit import Cell
 
 UNREACHABLE = "nothing that its events show could reach the claim"

@@ -22,15 +22,18 @@ from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.attack import SECONDS, Answers
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.statistic import BinCounts, DecisionCounts
-from dpframe.sampling.address import EVAL, Segment, as_scored, for_a_box
+from dpframe.sampling.address import EVAL, Segment, Shape, as_scored, for_a_box
 from dpframe.workers.scheduling import (
     GRACE,
     Clock,
+    Lent,
     Load,
     Overdue,
     Pace,
     Request,
+    Source,
     Stopped,
+    Which,
     at_once,
     handed_out,
 )
@@ -42,9 +45,7 @@ if TYPE_CHECKING:
     from dpframe.common.types import HostArray, Tree
     from dpframe.engine.plan import Pass
     from dpframe.interfaces.mechanism import HostMechanism
-    from dpframe.sampling.address import Shape
     from dpframe.spec.audit import RunSettings
-    from dpframe.workers.scheduling import Lent, Source, Which
 
 
 BATCH_ELEMENTS = 1 << 14  # output coordinates that are scored in one call

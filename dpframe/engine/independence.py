@@ -10,18 +10,14 @@ from __future__ import annotations
 import hashlib
 import math
 import threading
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import gammaln
 
+from dpframe.common.types import Floats, HostArray, Ints
 from dpframe.errors import WorthlessError
 from dpframe.interfaces.attack import Answers
 from dpframe.stats import independence as chances
-
-if TYPE_CHECKING:
-    from dpframe.common.types import Floats, HostArray, Ints
-
 
 ERROR = 1e-6  # probability that a correct mechanism is accused
 ROWS = 1024  # rows of each dataset and lane that are compared one by one

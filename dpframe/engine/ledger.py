@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,8 +41,6 @@ from dpframe.results.verdict import FIRST_LOOK, Looks
 from dpframe.sampling.address import Stream, digest, evidence_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dpframe.common.types import Tree
     from dpframe.engine.anytime import Watch
     from dpframe.engine.plan import Pass, Plan

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from dpframe.engine import programs
-from dpframe.engine.checkpoint import resume, saved
+from dpframe.engine.checkpoint import Store, resume, saved
 from dpframe.engine.draws import Draws, learn
 from dpframe.engine.fingerprint import entry_keys
 from dpframe.engine.independence import Independence
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from dpframe.common.types import HostArray, Tree
     from dpframe.engine.anytime import Watches
-    from dpframe.engine.checkpoint import Store
     from dpframe.engine.plan import Pass
     from dpframe.interfaces.attack import Attack
     from dpframe.interfaces.executor import Executor

@@ -24,7 +24,7 @@ from dpframe.interfaces.checks import (
     statistic_of,
     unsuited,
 )
-from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.interfaces.mechanism import HostMechanism, Mechanism
 from dpframe.sampling.address import (
     EVAL,
     Shape,
@@ -35,17 +35,15 @@ from dpframe.sampling.address import (
     rows_per_chunk,
 )
 from dpframe.sampling.content import data_digest
-from dpframe.spec.audit import Skip
+from dpframe.spec.audit import Audit, Cell, Skip
 from dpframe.workers.executor import source_of
 from dpframe.workers.trial_call import seen_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpframe.interfaces.mechanism import Mechanism
     from dpframe.interfaces.pair import Pair
     from dpframe.interfaces.statistic import Statistic
-    from dpframe.spec.audit import Audit, Cell
     from dpframe.workers.scheduling import Source
 
 

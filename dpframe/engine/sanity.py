@@ -6,18 +6,13 @@ so, and the counts look like any others; so it is tried out, on outputs that the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from dpframe.common.types import HostArray
 from dpframe.errors import CellError
 from dpframe.sampling.address import can_be_nan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from dpframe.common.types import HostArray
-
 
 NAN_FOUND = "sample returned NaN; if that is meant, the mechanism says may_be_nan = True"
 FROZEN = (

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
-from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.interfaces.mechanism import HostMechanism, Mechanism
 from dpframe.sampling.address import (
     Shape,
     key_of,
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from dpframe.common.types import Array, Tree
     from dpframe.interfaces.attack import Attack
-    from dpframe.interfaces.mechanism import Mechanism
     from dpframe.interfaces.plugin import Plugin
     from dpframe.interfaces.statistic import Statistic
     from dpframe.spec.audit import Cell, RunSettings

@@ -15,7 +15,7 @@ import numpy as np
 from dpframe.common.machine import at_work
 from dpframe.common.text import error_message, shown
 from dpframe.errors import CellError
-from dpframe.interfaces.attack import KINDS_OF_SCORES
+from dpframe.interfaces.attack import KINDS_OF_SCORES, Attack, Target
 from dpframe.interfaces.mechanism import HostMechanism, Mechanism
 from dpframe.interfaces.statistic import Statistic
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from dpframe.claims import Claim
     from dpframe.common.types import Floats, HostArray, Tree
-    from dpframe.interfaces.attack import Attack, Target
     from dpframe.interfaces.estimator import Estimator
     from dpframe.spec.audit import Cell
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 import pluggy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dpframe.interfaces.attack import Attack
     from dpframe.interfaces.estimator import Estimator
     from dpframe.interfaces.executor import Executor

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
 import numpy as np
 
+from dpframe.common.types import Floats, HostArray, Tree
 from dpframe.interfaces.plugin import Plugin, gives, require, require_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from dpframe.common.types import Floats, HostArray, Tree
-
 
 # Equality of datasets.
 

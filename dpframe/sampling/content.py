@@ -7,18 +7,15 @@ import hashlib
 import struct
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import jax
 import numpy as np
 
 from dpframe.common.text import error_message, shown
+from dpframe.common.types import HostArray
 from dpframe.errors import CellError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from dpframe.common.types import HostArray
 
 
 def data_digest(data: tuple[Any, Any]) -> str:

@@ -16,9 +16,10 @@ import sys
 import sysconfig
 import time
 import types
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -29,9 +30,6 @@ from dpframe import __version__
 from dpframe.interfaces.plugin import Plugin
 from dpframe.sampling import threefry
 from dpframe.sampling.content import code_text, is_found_by_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 PACKAGE = Path(dpframe.__file__).parent
 

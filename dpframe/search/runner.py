@@ -29,7 +29,7 @@ from dpframe.results.model import CellRecord, FindingRecord, SearchRecord
 from dpframe.results.plain import text
 from dpframe.search.leaks import is_of
 from dpframe.search.search import ALL_KNOWN, Outcome, SearchRun
-from dpframe.workers.scheduling import Stopped
+from dpframe.workers.scheduling import Source, Stopped
 
 if TYPE_CHECKING:
     from dpframe.common.types import HostArray
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from dpframe.interfaces.executor import Executor
     from dpframe.results.verdict import Looks
     from dpframe.spec.audit import Cell, RunSettings
-    from dpframe.workers.scheduling import Source
 
 FAREWELL = 1.0  # seconds that threads get to come to an end when the caller leaves
 

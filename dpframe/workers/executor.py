@@ -7,10 +7,10 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -20,9 +20,6 @@ from dpframe.interfaces.executor import Executor, Task
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.plugin import Plugin
 from dpframe.workers.scheduling import Lent, Load, Overdue, Source, Told
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def plugin_classes(values: Iterable[Any]) -> tuple[type, ...]:

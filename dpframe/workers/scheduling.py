@@ -24,11 +24,10 @@ from dpframe.common.types import HostArray
 from dpframe.errors import SampleError
 from dpframe.interfaces.attack import BEFORE, Answers
 from dpframe.interfaces.mechanism import ForeignMechanism, HostMechanism
-from dpframe.workers.program.frames import NoFrameError
+from dpframe.workers.program.frames import Frame, NoFrameError
 
 if TYPE_CHECKING:
     from dpframe.sampling.address import Asking, Shape, Stream
-    from dpframe.workers.program.frames import Frame
     from dpframe.workers.program.query import Queried
 
 BUNDLE = 0.5  # seconds of work in a task: progress is smooth, and little is lost with it

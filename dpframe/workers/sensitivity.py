@@ -20,16 +20,14 @@ from dpframe.results.model import ExactRecord, ExcessRecord
 from dpframe.results.plain import text
 from dpframe.sampling.address import both_as_made, for_a_box, precision_of
 from dpframe.stats.exact_change import change, finite_parts, unlike
-from dpframe.workers.program.query import Refused, ask, heard
-from dpframe.workers.scheduling import Load, Overdue
+from dpframe.workers.program.query import Queried, Refused, ask, heard
+from dpframe.workers.scheduling import Load, Overdue, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from dpframe.interfaces.pair import Neighbourhood, Pair
     from dpframe.spec.audit import RunSettings
-    from dpframe.workers.program.query import Queried
-    from dpframe.workers.scheduling import Source
 
 
 NOISY = (

@@ -23,7 +23,17 @@ from dpframe.sampling.address import (
     for_a_box,
     of_answers,
 )
-from dpframe.workers.scheduling import GRACE, Load, Overdue, RaisedError, Request, at_once
+from dpframe.workers.scheduling import (
+    GRACE,
+    Lent,
+    Load,
+    Overdue,
+    RaisedError,
+    Request,
+    Source,
+    Told,
+    at_once,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +41,6 @@ if TYPE_CHECKING:
     from dpframe.common.types import HostArray
     from dpframe.interfaces.mechanism import HostMechanism
     from dpframe.spec.audit import Cell, RunSettings
-    from dpframe.workers.scheduling import Lent, Source, Told
 
 
 ROWS = 2

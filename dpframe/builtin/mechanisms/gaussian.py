@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import Annotated, Self
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +13,12 @@ from scipy import special
 from dpframe.builtin.mechanisms.laplace import known, sensitivity_or_distance
 from dpframe.plugins import (
     ApproxDP,
+    Array,
+    Claim,
     GaussianDP,
     Gt,
+    HostArray,
+    Key,
     Le,
     Lt,
     Mechanism,
@@ -23,9 +27,6 @@ from dpframe.plugins import (
     SubsampledGaussianDP,
 )
 from dpframe.stats.gaussian import gaussian_mu_at
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Claim, HostArray, Key
 
 
 def standard_normal(key: Key, data: Array, n: int) -> Array:

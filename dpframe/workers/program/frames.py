@@ -15,11 +15,9 @@ from __future__ import annotations
 import json
 import os
 import struct
+from collections.abc import Callable
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any, NamedTuple
 
 _HEAD = struct.Struct("<4sB16s16s")
 _LENGTHS, _WHOLE, _FLOAT = struct.Struct("<QQ"), struct.Struct("<Q"), struct.Struct("<d")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .frames import Frame
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NUMBER = "a number"
 

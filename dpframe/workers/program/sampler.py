@@ -7,18 +7,16 @@ import os
 import random
 import struct
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .frames import Frame
 from .query import Refused
 from .scribe import Asked, Scribe, native_shapes
 from .surroundings import ALL
 from .timing import Timer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 # A box may replace what modules hold, so these are taken before its code runs.
 _exit, _getpid, _unpack = os._exit, os.getpid, struct.unpack

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from struct import pack
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from . import answer_encoding as encoding
 from .timing import Limit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 BEFORE = 3  # columns before the numbers: kind, value, seconds
 _KNOWN = 1 << 12  # codes with words, and simple values that are encoded once only

@@ -11,10 +11,8 @@ import sys
 import threading
 import time
 import warnings
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 _getpid = os.getpid  # a box may replace what modules hold
 _CLOCKS = ("time", "time_ns", "monotonic", "perf_counter", "sleep")

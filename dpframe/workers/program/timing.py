@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
+from collections.abc import Iterator
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any
 
 AGAIN = 0.5
 """Seconds between two alarms of one release: it may catch the exception of the first."""

@@ -5,8 +5,9 @@ Nothing here depends on the process: no `hash`, no `id`, no `repr` of an object 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct, pack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .codes import ABSENT, ABSENT_NUMBER, LONGEST, MOST_NUMBERS, NAN, WHOLE, UnreadableError
 from .codes import code, code_of_kind, code_of_trace, encode_raised, encode_unreadable, flags
@@ -14,9 +15,6 @@ from .codes import in_short, in_words, number_of, numbers_in, of_int, place_of, 
 from .codes import sized_prefix, texts_in, traced
 from .libraries import content_of, is_masked, of_array, used_bytes
 from .reader import Reader
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["ABSENT", "ABSENT_NUMBER", "LONGEST", "MOST_NUMBERS", "NAN", "WHOLE", "UnreadableError"]
 __all__ += ["code", "code_of_kind", "code_of_trace", "content_of", "encode", "encode_raised"]

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 from array import array
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from struct import pack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .codes import ABSENT_NUMBER, MOST_NUMBERS, UnreadableError
 from .codes import bytes_of, code, in_short, listed, name_of, number_of, numbers_in, of_int, sized
 from .libraries import read_fields, read_other
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _MOST_PARTS = 1 << 20  # Python objects in one answer, arrays counted as one
 _MOST_DEPTH = 64  # containers within containers
