@@ -206,11 +206,11 @@ def test_host_and_device_see_the_same(dtype: Any) -> None:
         outputs = outputs / dtype(3)
         outputs[0], outputs[1], outputs[2] = np.nan, -np.inf, -0.0
     on_device = np.asarray(jax.jit(_words.words)(outputs))
-    np.testing.assert_array_equal(on_device, _words.host_words(outputs))
+    np.testing.assert_array_equal(on_device, _words.words(outputs, np))
     both = [np.asarray(part) for part in jax.jit(_words.digests)(on_device)]
     np.testing.assert_array_equal(both, _words.digests(on_device))
     rows = np.asarray(jax.jit(functools.partial(_columns.rows, bits=True))(outputs))
-    np.testing.assert_array_equal(rows, _columns.host_rows(outputs, bits=True))
+    np.testing.assert_array_equal(rows, _columns.rows(outputs, True, np))
 
 
 # --- categories

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import jax.numpy as jnp
 import numpy as np
 
+from dpframe.builtin.attacks.columns import tallied
 from dpframe.builtin.attacks.views import (
     EDGES,
     Bits,
@@ -251,11 +252,7 @@ def score_codes(state: State, seen: Any, xp: Any) -> Any:
 def learn_hashes(target: Target, train: Train) -> State:
     """Learn from one column of hashes."""
     sides = [part[:, 0] for part in train]
-    seen, place = np.unique(np.concatenate(sides), return_inverse=True)
-    split = len(sides[0])
-    counts = np.stack(
-        [np.bincount(part, minlength=len(seen)) for part in (place[:split], place[split:])]
-    )
+    seen, counts = tallied(sides)
     total = counts.sum(axis=0)
     often = np.argsort(-total, kind="stable")[:HASHES]
     kept = np.sort(often[total[often] >= LEAST])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.plugins import Array, Floats, HostArray, Target
+from dpframe.plugins import Array, Floats, HostArray, Ints, Target
 
 # Values at which learning attacks cut single numbers.
 
@@ -32,6 +33,13 @@ def cuts(sorted_numbers: Floats, count: int) -> Floats:
     furthest = max(np.log(size / FEWEST), 1.0)
     levels = 1 / (1 + np.exp(-np.linspace(-furthest, furthest, count)))
     return np.unique(sorted_numbers[np.minimum((levels * size).astype(np.int64), size - 1)])
+
+
+def tallied(sides: Sequence[HostArray]) -> tuple[HostArray, Ints]:
+    """Return the distinct values of D and D′, ascending, and their counts, shape [2, k]."""
+    seen, place = np.unique(np.concatenate(sides), return_inverse=True)
+    parts = np.split(place, [len(sides[0])])
+    return seen, np.stack([np.bincount(part, minlength=len(seen)) for part in parts])
 
 
 def not_one_number(target: Target) -> str | None:
@@ -66,34 +74,32 @@ def floats(outputs: Array) -> Array:
 SEEDS = (0x9E3779B9, 0x85EBCA6B)  # of the two digests of a row
 
 
-def words(outputs: Array) -> Array:
-    """The bits of outputs, shape [n, words], uint32; traced. All NaN are one, −0 is 0."""
-    rows = outputs.reshape(len(outputs), -1)
+def words(outputs: Any, xp: Any = jnp) -> Any:
+    """The bits of outputs, shape [n, words], uint32; all NaN are one, −0 is 0.
+
+    Traced, or with `numpy` for `xp` on the host.
+    """
+    rows = _flat(outputs, xp)
     if jnp.issubdtype(rows.dtype, jnp.floating):
         rows = rows.astype(jnp.promote_types(rows.dtype, jnp.float32))
-        rows = jnp.where(jnp.isnan(rows), jnp.nan, jnp.where(rows == 0, 0, rows))
-    elif rows.dtype.itemsize < 4:
-        rows = rows.astype(jnp.int32)
-    found: Array = jax.lax.bitcast_convert_type(rows, jnp.uint32)
-    return found.reshape(len(outputs), -1)
-
-
-def host_words(outputs: HostArray) -> HostArray:
-    """The same on the host."""
-    rows = as_on_device(outputs)
-    if jnp.issubdtype(rows.dtype, jnp.floating):
-        rows = rows.astype(jnp.promote_types(rows.dtype, jnp.float32))
-        rows = np.where(np.isnan(rows), rows.dtype.type(np.nan), np.where(rows == 0, 0, rows))
+        rows = xp.where(xp.isnan(rows), rows.dtype.type(np.nan), xp.where(rows == 0, 0, rows))
     elif rows.dtype.itemsize < 4:
         rows = rows.astype(np.int32)
-    found: HostArray = np.ascontiguousarray(rows).view(np.uint32)
-    return found
+    return _bits(rows, np.uint32, xp).reshape(len(rows), -1)
 
 
-def as_on_device(outputs: HostArray) -> HostArray:
+def _flat(outputs: Any, xp: Any) -> Any:
     """Rows of outputs in the type in which the device has them."""
-    rows: HostArray = np.asarray(outputs).reshape(len(outputs), -1)
-    return rows.astype(jax.dtypes.canonicalize_dtype(rows.dtype), copy=False)
+    rows = xp.asarray(outputs).reshape(len(outputs), -1)
+    if xp is np:
+        rows = rows.astype(jax.dtypes.canonicalize_dtype(rows.dtype), copy=False)
+    return rows
+
+
+def _bits(rows: Any, word: Any, xp: Any) -> Any:
+    if xp is np:
+        return np.ascontiguousarray(rows).view(word)
+    return jax.lax.bitcast_convert_type(rows, word)
 
 
 def digests(rows: Any) -> tuple[Any, Any]:
@@ -140,31 +146,17 @@ class Columns(NamedTuple):
     slope: Any  # [c, ramps]: 1/length of a ramp; 0 where there is none
 
 
-def rows(outputs: Array, bits: bool) -> Array:
-    """Outputs as float rows, shape [n, c]; traced."""
-    flat = outputs.reshape(len(outputs), -1)
+def rows(outputs: Any, bits: bool, xp: Any = jnp) -> Any:
+    """Outputs as float rows, shape [n, c]; traced, or with `numpy` for `xp` on the host."""
+    flat = _flat(outputs, xp)
     if not jnp.issubdtype(flat.dtype, jnp.floating):
-        whole: Array = flat.astype(float)
-        return whole
-    if not bits:
-        return flat
-    flat = flat.astype(jnp.promote_types(flat.dtype, jnp.float32))
-    word = jnp.uint64 if flat.dtype == jnp.float64 else jnp.uint32
-    found: Array = _with_bits(jnp, flat, jax.lax.bitcast_convert_type(flat, word))
-    return found
-
-
-def host_rows(outputs: HostArray, bits: bool) -> HostArray:
-    """The same on the host."""
-    flat = as_on_device(outputs)
-    if not jnp.issubdtype(flat.dtype, jnp.floating):
-        return flat.astype(np.float64)
-    flat = flat.astype(np.promote_types(flat.dtype, np.float32), copy=False)
+        return flat.astype(float)
+    if bits or xp is np:
+        flat = flat.astype(jnp.promote_types(flat.dtype, jnp.float32), copy=False)
     if not bits:
         return flat
     word = np.uint64 if flat.dtype == np.float64 else np.uint32
-    found: HostArray = _with_bits(np, flat, np.ascontiguousarray(flat).view(word))
-    return found
+    return _with_bits(xp, flat, _bits(flat, word, xp))
 
 
 def _with_bits(xp: Any, numbers: Any, words: Any) -> Any:

@@ -15,9 +15,9 @@ from dpframe.builtin.attacks.columns import (
     cuts,
     digests,
     host_numbers,
-    host_words,
     not_one_number,
     numbers,
+    tallied,
     vectors,
     words,
 )
@@ -118,7 +118,7 @@ class Learned(Attack, name="learned"):
     """Units in each of the two layers of the perceptron; 0: none is tried."""
 
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
-        sides = [_columns.host_rows(outputs, self.bits) for outputs in train]
+        sides = [_columns.rows(outputs, self.bits, np) for outputs in train]
         if min(map(len, sides)) < FEWEST:
             return self.state(_columns.nothing(sides[0].shape[1]))
         state = self._of_many(sides)
@@ -326,15 +326,11 @@ class Categories(Attack, name="categories"):
     """Standard errors by which a ratio must differ from 1 to count."""
 
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
-        few = [_whole(*digests(host_words(outputs[:FEW]))) for outputs in train]
+        few = [_whole(*digests(words(outputs[:FEW], np))) for outputs in train]
         sides = few
         if 2 * len(np.unique(few[0])) <= len(few[0]) == FEW < max(map(len, train)):
-            sides = [_whole(*digests(host_words(outputs))) for outputs in train]
-        seen, place = np.unique(np.concatenate(sides), return_inverse=True)
-        split = len(sides[0])
-        counts = np.stack(
-            [np.bincount(part, minlength=len(seen)) for part in (place[:split], place[split:])]
-        )
+            sides = [_whole(*digests(words(outputs, np))) for outputs in train]
+        seen, counts = tallied(sides)
         often = np.argsort(-counts.sum(axis=0), kind="stable")[: self.values]
         kept = np.sort(often[counts.sum(axis=0)[often] >= self.least])
         rest = counts.sum(axis=1) - counts[:, kept].sum(axis=1)
