@@ -9,25 +9,8 @@ from typing import Any, Literal
 import jax.numpy as jnp
 import numpy as np
 
+from dpframe.builtin.attacks import views
 from dpframe.builtin.attacks.columns import tallied
-from dpframe.builtin.attacks.views import (
-    EDGES,
-    Bits,
-    Equalities,
-    Kinds,
-    Labels,
-    Numbers,
-    Residues,
-    Spread,
-    Time,
-    categories,
-    edges_of,
-    in_words,
-    listed,
-    smoothed,
-    weighted,
-    weights,
-)
 from dpframe.plugins import (
     Answers,
     Array,
@@ -172,15 +155,15 @@ def _of_numbers(view: Any, state: Any, chosen: Any, words: Mapping[int, str]) ->
         elif not is_in and start is not None:
             parts.append(_interval(edges, start, place, used))
             start = None
-    if chosen[EDGES + 1] and np.asarray(state["scores"])[EDGES + 1]:
+    if chosen[views.EDGES + 1] and np.asarray(state["scores"])[views.EDGES + 1]:
         parts.append("no number")
-    return f"{name} is {listed(parts)}" if parts else f"{name} is nothing at all"
+    return f"{name} is {views.listed(parts)}" if parts else f"{name} is nothing at all"
 
 
 def _labels(state: Any, group: int, words: Mapping[int, str]) -> list[str]:
     """Return the most frequent labels of a group, and empty places for the others."""
     values = np.asarray(state["beside"], np.float64)[group]
-    labels = [in_words(value, words) for value in values[~np.isnan(values)].tolist()]
+    labels = [views.in_words(value, words) for value in values[~np.isnan(values)].tolist()]
     return [*labels, *[""] * int(np.asarray(state["more"])[group])] or ["a label of a group"]
 
 
@@ -287,27 +270,27 @@ def learn_numbers(target: Target, train: Train, sums: bool, beside: int = 0) -> 
     claimed = points(target)
     told: Any = 0.0
     for half in (0, 1):
-        here: list[HostArray] = [part[half::2] for part in few]
-        there: list[HostArray] = [part[1 - half :: 2] for part in few]
-        direction = weights(here)
-        here, there = (
-            [np.column_stack([part[:, places], weighted(direction, part, np)]) for part in parts]
-            for parts in (here, there)
-        )
-        edges, smooth = zip(*map(edges_of, np.concatenate(here).T), strict=True)
+        direction = views.weights([part[half::2] for part in few])
+        halves = [[part[start::2] for part in few] for start in (half, 1 - half)]
+        here, there = ([_with_sum(p[:, places], direction, p) for p in part] for part in halves)
+        edges, smooth = zip(*map(views.edges_of, np.concatenate(here).T), strict=True)
         counts = _counts(edges, here)
-        learned = ratios(np.where(np.array(smooth)[:, None, None], smoothed(counts), counts))
+        learned = ratios(np.where(np.array(smooth)[:, None, None], views.smoothed(counts), counts))
         told = told + farthest(learned, _counts(edges, there), claimed)
     if not sums or train[0].shape[1] <= TOO_FEW:
         told[-1] = -np.inf
     column = int(np.argmax(told))
-    own = weights([part[: len(few[0])] for part in train])
+    own = views.weights([part[: len(few[0])] for part in train])
     column = -1 if column == len(places) else int(places[column])
-    chosen = [weighted(own, p, np) if column < 0 else p[:, column] for p in train]
-    ends, is_smooth = edges_of(np.concatenate(chosen))
+    chosen = [views.weighted(own, p, np) if column < 0 else p[:, column] for p in train]
+    ends, is_smooth = views.edges_of(np.concatenate(chosen))
     counts = _counts([ends], [part[:, None] for part in chosen])[0]
-    scores = ratios(smoothed(counts) if is_smooth else counts)
+    scores = ratios(views.smoothed(counts) if is_smooth else counts)
     return {"column": np.int32(column), **own, "edges": ends, "scores": scores}
+
+
+def _with_sum(chosen: HostArray, direction: State, part: HostArray) -> HostArray:
+    return np.column_stack([chosen, views.weighted(direction, part, np)])
 
 
 def _remembered(columns: HostArray) -> State:
@@ -336,8 +319,8 @@ def _counts(edges: Sequence[Any], sides: list[HostArray]) -> Any:
     """Count each interval of each column, shape [k, 2, intervals]."""
     of = []
     for part in sides:
-        codes = [categories(ends, part[:, c], np) for c, ends in enumerate(edges)]
-        of.append(counted(np.stack(codes, axis=1), EDGES + 2))
+        codes = [views.categories(ends, part[:, c], np) for c, ends in enumerate(edges)]
+        of.append(counted(np.stack(codes, axis=1), views.EDGES + 2))
     return np.stack(of, axis=1)
 
 
@@ -345,11 +328,11 @@ def score_numbers(state: State, seen: Any, xp: Any) -> Any:
     """Return the ratio of the interval in which the chosen column lies."""
     column, seen = state["column"], seen[:, : state["weights"].shape[0]]
     if xp is np:
-        chosen = weighted(state, seen, xp) if column < 0 else seen[:, column]
+        chosen = views.weighted(state, seen, xp) if column < 0 else seen[:, column]
     else:
         own = xp.take(seen, xp.maximum(column, 0), axis=1)
-        chosen = xp.where(column < 0, weighted(state, seen, xp), own)
-    return xp.asarray(state["scores"])[categories(xp.asarray(state["edges"]), chosen, xp)]
+        chosen = xp.where(column < 0, views.weighted(state, seen, xp), own)
+    return xp.asarray(state["scores"])[views.categories(xp.asarray(state["edges"]), chosen, xp)]
 
 
 def _few(train: Train) -> list[HostArray]:
@@ -359,15 +342,15 @@ def _few(train: Train) -> list[HostArray]:
 
 
 VIEWS: dict[str, Any] = {
-    "kinds": Kinds(),
-    "values": Kinds(exact=True),
-    "numbers": Numbers(),
-    "bits": Bits(),
-    "residues": Residues(),
-    "equalities": Equalities(),
-    "spread": Spread(),
-    "labels": Labels(),
-    "time": Time(),
+    "kinds": views.Kinds(),
+    "values": views.Kinds(exact=True),
+    "numbers": views.Numbers(),
+    "bits": views.Bits(),
+    "residues": views.Residues(),
+    "equalities": views.Equalities(),
+    "spread": views.Spread(),
+    "labels": views.Labels(),
+    "time": views.Time(),
 }
 
 # The ability that an observer needs to see an event.

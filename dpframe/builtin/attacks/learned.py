@@ -9,28 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpframe.builtin.attacks import columns as _columns
-from dpframe.builtin.attacks import learners as _perceptron
-from dpframe.builtin.attacks.columns import (
-    Columns,
-    cuts,
-    digests,
-    host_numbers,
-    not_one_number,
-    numbers,
-    tallied,
-    vectors,
-    words,
-)
-from dpframe.builtin.attacks.learners import (
-    FROM,
-    WIDEST,
-    Linear,
-    best_ridge,
-    padded,
-    pooled,
-    ridge_regression,
-    thin_weights,
-)
+from dpframe.builtin.attacks import learners as _learners
 from dpframe.plugins import Array, Attack, Floats, Ge, Gt, HostArray, Ints, Key, Le, Target, Tree
 from dpframe.stats.logistic import logistic_regression
 
@@ -63,7 +42,7 @@ class Logistic(Attack, name="logistic"):
         return {"centre": centre, "weights": weights / scale, "intercept": np.float64(intercept)}
 
     def score(self, state: Tree, outputs: Array) -> Array:
-        x = vectors(outputs)
+        x = _columns.vectors(outputs)
         parts = (x - state["centre"].astype(x.dtype)) * state["weights"].astype(x.dtype)
         odds: Array = jnp.sum(parts, axis=1) + state["intercept"].astype(x.dtype)
         return odds
@@ -137,42 +116,43 @@ class Learned(Attack, name="learned"):
     def _of_few(self, features: Features, sides: list[HostArray]) -> dict[str, Any]:
         """Learn a leak that few outputs show."""
         chosen_by = [features.rows(part[:CHOSEN_BY], features.varied) for part in sides]
-        ridge, places, near = best_ridge(*_parted(chosen_by), features.groups())
+        ridge, places, near = _learners.best_ridge(*_parted(chosen_by), features.groups())
         used = features.varied[places]
         if min(map(len, sides)) > CHOSEN_BY // 2:
             most = max(CHOSEN_BY, ENTRIES * (16 if ridge >= THIN else 1) // len(used))
             more = [features.rows(part[:most], used) for part in sides]
-            near = ridge_regression(more, ridge, near)
+            near = _learners.ridge_regression(more, ridge, near)
         return self.state(features.columns, features, used, near)
 
     def _of_many(self, sides: list[HostArray]) -> dict[str, Any] | None:
         """Learn a leak that only many outputs show; None if it is not so thin, or they are few."""
         blank = _columns.nothing(c := sides[0].shape[1])
-        if min(map(len, sides)) < FROM or blank.special.size + blank.start.size + 2 * c > WIDEST:
+        width = blank.special.size + blank.start.size + 2 * c
+        if min(map(len, sides)) < _learners.FROM or width > _learners.WIDEST:
             return None
-        columns = _columns.looked_at((sides[0], sides[1]), FROM // 2)
-        alike = pooled(columns, sides)
-        features = Features.of(alike or columns, [part[: FROM // 4] for part in sides])
+        columns = _columns.looked_at((sides[0], sides[1]), _learners.FROM // 2)
+        alike = _learners.pooled(columns, sides)
+        features = Features.of(alike or columns, [part[: _learners.FROM // 4] for part in sides])
         if not len(features.varied):
             return None
         if alike is not None:
             features = features.evened()
         scale = np.zeros(len(features.spread))
         scale[features.varied] = 1 / features.spread[features.varied]
-        found = thin_weights(
+        found = _learners.thin_weights(
             features.columns, features.centre, scale, sides, alike=alike is not None
         )
         if found is None:
             return None
         used = features.varied
-        return self.state(features.columns, features, used, Linear(0.0, found[used]))
+        return self.state(features.columns, features, used, _learners.Linear(0.0, found[used]))
 
     def state(
         self,
-        columns: Columns,
+        columns: _columns.Columns,
         features: Features | None = None,
         used: Ints | None = None,
-        linear: Linear | None = None,
+        linear: _learners.Linear | None = None,
     ) -> dict[str, Any]:
         """Return the state, always of the same shapes for outputs of one shape."""
         c = len(columns.centre)
@@ -184,7 +164,7 @@ class Learned(Attack, name="learned"):
         state: dict[str, Any] = {"columns": columns, "weights": weights, "intercept": intercept}
         if self.hidden:
             state["deep"] = np.bool_(False)
-            state["perceptron"] = _perceptron.zero(2 * c, self.hidden)
+            state["perceptron"] = _learners.zero(2 * c, self.hidden)
         return state
 
     def score(self, state: Tree, outputs: Array) -> Array:
@@ -196,7 +176,7 @@ class Learned(Attack, name="learned"):
 
         def deep() -> Array:
             layers = jax.tree.map(lambda w: w.astype(numbers.dtype), state["perceptron"])
-            return _perceptron.added(layers, jnp.concatenate([added, value]))
+            return _learners.added(layers, jnp.concatenate([added, value]))
 
         more: Array = jax.lax.cond(state["deep"], deep, lambda: jnp.zeros_like(scores))
         return scores + more
@@ -205,14 +185,14 @@ class Learned(Attack, name="learned"):
 class Features(NamedTuple):
     """The features of outputs, standardised, as columns of a matrix."""
 
-    columns: Columns
+    columns: _columns.Columns
     centre: Floats  # mean of each feature
     # Standard deviation of each; where it is next to nothing, the feature is not used.
     spread: Floats
     ramps_from: int  # number of the first ramp; they come last
 
     @classmethod
-    def of(cls, columns: Columns, sides: list[HostArray]) -> Features:
+    def of(cls, columns: _columns.Columns, sides: list[HostArray]) -> Features:
         """Return those of some outputs on D and on D′."""
         both = np.concatenate([_columns.see(columns, part) for part in sides])
         ramps = columns.start.size
@@ -266,12 +246,12 @@ def _parted(sides: list[Any]) -> tuple[list[Any], list[Any]]:
 
 def _deepened(
     key: Key, state: dict[str, Any], sides: list[HostArray], hidden: int
-) -> _perceptron.Layers | None:
+) -> _learners.Layers | None:
     """Train a perceptron that adds to a linear score; None unless that clearly helps."""
     c = sides[0].shape[1]
     inputs = []
     for part in sides:
-        numbers = np.zeros((padded(len(part)), c), part.dtype)
+        numbers = np.zeros((_learners.padded(len(part)), c), part.dtype)
         numbers[: len(part)] = part
         found = np.concatenate(_inputs(state["columns"], state["weights"], numbers))
         inputs.append(np.float64(found[:, : len(part)].T))
@@ -284,14 +264,14 @@ def _deepened(
         signs = np.repeat([-1.0, 1.0], [len(part) for part in rows])
         standard = (np.concatenate(rows) - centre) / spread
         data.append((standard.astype(np.float32), margins, signs))
-    layers = _perceptron.trained(key, data[0], data[1], hidden)
+    layers = _learners.trained(key, data[0], data[1], hidden)
     judged, margins, signs = data[1]
-    deeper = margins + np.asarray(_perceptron.added(layers, jnp.asarray(judged.T)))
+    deeper = margins + np.asarray(_learners.added(layers, jnp.asarray(judged.T)))
     better = np.logaddexp(0, -margins * signs) - np.logaddexp(0, -deeper * signs)
     error = better.std() / np.sqrt(len(better))
     if better.mean() <= CLEARLY * error:
         return None
-    return _perceptron.unfolded(layers, centre, spread)
+    return _learners.unfolded(layers, centre, spread)
 
 
 _inputs = jax.jit(_columns.add_up)
@@ -326,11 +306,11 @@ class Categories(Attack, name="categories"):
     """Standard errors by which a ratio must differ from 1 to count."""
 
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
-        few = [_whole(*digests(words(outputs[:FEW], np))) for outputs in train]
+        few = [_whole(*_columns.digests(_columns.words(outputs[:FEW], np))) for outputs in train]
         sides = few
         if 2 * len(np.unique(few[0])) <= len(few[0]) == FEW < max(map(len, train)):
-            sides = [_whole(*digests(words(outputs, np))) for outputs in train]
-        seen, counts = tallied(sides)
+            sides = [_whole(*_columns.digests(_columns.words(outputs, np))) for outputs in train]
+        seen, counts = _columns.tallied(sides)
         often = np.argsort(-counts.sum(axis=0), kind="stable")[: self.values]
         kept = np.sort(often[counts.sum(axis=0)[often] >= self.least])
         rest = counts.sum(axis=1) - counts[:, kept].sum(axis=1)
@@ -352,7 +332,7 @@ class Categories(Attack, name="categories"):
         return drawn
 
     def score(self, state: Tree, outputs: Array) -> Array:
-        first, second = digests(words(outputs))
+        first, second = _columns.digests(_columns.words(outputs))
         at = jnp.searchsorted(state["first"], first, method="scan_unrolled")
         at = jnp.minimum(at, self.values - 1)
         known = (state["first"][at] == first) & (state["second"][at] == second)
@@ -382,14 +362,14 @@ class HistogramRatio(Attack, name="histogram-ratio"):
     """s, added to every count: a bin that one dataset has not hit is no proof."""
 
     def unsuited(self, target: Target) -> str | None:
-        return not_one_number(target)
+        return _columns.not_one_number(target)
 
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
-        seen = [x[~np.isnan(x)] for x in map(host_numbers, train)]
+        seen = [x[~np.isnan(x)] for x in map(_columns.host_numbers, train)]
         pooled = np.sort(np.concatenate(seen))
         edges = np.full(self.bins - 1, np.inf)
         if len(pooled):
-            found = cuts(pooled, self.bins - 1)
+            found = _columns.cuts(pooled, self.bins - 1)
             edges[: len(found)] = found
         logs = []
         for x in seen:
@@ -399,7 +379,7 @@ class HistogramRatio(Attack, name="histogram-ratio"):
         return {"edges": edges, "ratios": logs[1] - logs[0]}
 
     def score(self, state: Tree, outputs: Array) -> Array:
-        x = numbers(outputs)
+        x = _columns.numbers(outputs)
         edges = state["edges"].astype(x.dtype)
         bins = jnp.searchsorted(edges, x, side="right", method="scan_unrolled")
         return jnp.where(jnp.isnan(x), jnp.nan, state["ratios"].astype(x.dtype)[bins])

@@ -26,7 +26,7 @@ def planned(bench: Bench) -> Iterator[Draft]:
     def next_of(these: Iterator[Draft], number: int) -> Iterator[Draft]:
         return itertools.islice(these, number)
 
-    yield from lows(bench)
+    yield from ends(bench, 0.0)
     yield from next_of(numbers, 1)
     yield from corners(bench, at=0)
     yield from next_of(categories, 1)
@@ -37,7 +37,7 @@ def planned(bench: Bench) -> Iterator[Draft]:
     yield from few(bench)
     yield from next_of(numbers, 2)
     yield from next_of(categories, 1)
-    yield from highs(bench)
+    yield from ends(bench, 1.0)
     yield from levels(bench)
     yield from next_of(numbers, 3)
     yield from next_of(categories, 2)
@@ -133,16 +133,12 @@ def before_others(bench: Bench, user: int) -> Iterator[Draft]:
 FEW = 4  # categories of a column that are tried first; the others come after all else
 
 
-def lows(bench: Bench) -> Iterator[Draft]:
-    """Put all other records at their lower bounds, which are often zeros."""
-    words = "all others at the lower bounds, one record at the upper ones"
-    yield from bench.changes(bench.all(bench.row(0.0)), bench.row(1.0, -1), words)
-
-
-def highs(bench: Bench) -> Iterator[Draft]:
-    """Put all other records at their upper bounds."""
-    words = "all others at the upper bounds, one record at the lower ones"
-    yield from bench.changes(bench.all(bench.row(1.0)), bench.row(0.0, -1), words, at=-1)
+def ends(bench: Bench, share: float) -> Iterator[Draft]:
+    """Put all other records at their lower bounds, which are often zeros, or the upper ones."""
+    low, high = ("lower", "upper") if share == 0 else ("upper", "lower")
+    words = f"all others at the {low} bounds, one record at the {high} ones"
+    rows, record = bench.all(bench.row(share)), bench.row(1 - share, -1)
+    yield from bench.changes(rows, record, words, at=-1 if share else 0)
 
 
 def halves(bench: Bench) -> Iterator[Draft]:

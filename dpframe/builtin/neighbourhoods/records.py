@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import itertools
@@ -156,19 +157,14 @@ class RecordEdits(Neighbourhood, name="records"):
 
     def params(self) -> dict[str, Any]:
         # pydantic would write inf and NaN as null.
-        found = {
+        found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        found |= {
             "table": None if self.table is None else written(self.table),
             "file": self.file and str(self.file),
-            "first": self.first,
             "columns": list(self.columns) or None,
             "schema": [column.params() for column in self.schema] or None,
-            "adjacency": self.adjacency,
             "beyond": self.beyond.given() if isinstance(self.beyond, Switches) else self.beyond,
-            "mistyped": self.mistyped,
-            "any_size": self.any_size,
-            "form": self.form,
             "types": list(self.types) or None,
-            "batch": self.batch,
         }
         return {name: value for name, value in found.items() if value is not None}
 
