@@ -105,11 +105,7 @@ def question(
         {
             "mechanism": [cell.mechanism.use, mechanism.params()],
             "chosen": [_chosen(choice) for choice in (cell.attack, cell.estimator)],
-            "claim": claim_in_full(cell),
-            "delta": cell.delta,
-            "error": f"{error:.12g}",
-            "resolution": resolution,
-            "together": together,
+            **_in_common(cell, error, resolution, together),
             "fit": run.fit if attack.learns() else 0,
             "pilot": run.pilot if pilots else 0,
             **told_as(cell.mechanism),
@@ -136,11 +132,7 @@ def question_of_search(
             "mechanism": [_chosen(search.mechanism), *program_code(mechanism), libraries],
             "chosen": list(map(_chosen, chosen)),
             "leaks": [search.ignore, search.findings, search.parameters],
-            "claim": claim_in_full(cell),
-            "delta": cell.delta,
-            "error": f"{error:.12g}",
-            "resolution": resolution,
-            "together": together,
+            **_in_common(cell, error, resolution, together),
             "trials": cell.trials,
             "drawn": [run.stop, run.precision, run.prng, run.chunk, run.seconds if boxed else 0],
             **told_as(search.mechanism),
@@ -155,10 +147,17 @@ def _chosen(choice: Choice[Any]) -> list[Any]:
     return [choice.distribution, choice.use, choice.value.params(), code]
 
 
-def claim_in_full(cell: Cell) -> Any:
-    """Return a claim with points of its whole curve, which its code may change."""
-    found = claim_record(cell.claim, cell.delta)
-    return found and found.model_dump(mode="json")
+def _in_common(
+    cell: Cell, error: float, resolution: float, together: Sequence[Any]
+) -> dict[str, Any]:
+    claim = claim_record(cell.claim, cell.delta)
+    return {
+        "claim": claim and claim.model_dump(mode="json"),  # the curve, which its code may change
+        "delta": cell.delta,
+        "error": f"{error:.12g}",
+        "resolution": resolution,
+        "together": together,
+    }
 
 
 def told_as(choice: Choice[Any]) -> dict[str, Any]:

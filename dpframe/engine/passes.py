@@ -27,18 +27,17 @@ from dpframe.interfaces.checks import guarded
 from dpframe.sampling.address import (
     EVAL,
     Segment,
-    both_as_made,
     can_be_nan,
     precision_of,
     segments,
     windowed,
 )
-from dpframe.sampling.content import data_digest
+from dpframe.sampling.content import made_by
 from dpframe.workers.executor import HERE, result
 from dpframe.workers.trial_call import check_seen_alone, seen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from dpframe.common.types import HostArray, Tree
     from dpframe.engine.anytime import Watches
@@ -108,10 +107,7 @@ class Work(ABC):
         self._until = None if self.run.seconds is None else started + self.run.seconds
         with precision_of(self.run):
             the_pass = self.the_pass
-            # Asked once, so that the draws come from the compared data.
-            self.made = guarded("the pair", both_as_made, the_pass.pair)
-            if guarded("the pair", data_digest, self.made) != the_pass.data:
-                raise CellError(CHANGED)
+            self._make_data()
             self.states, self.layouts = learn(self.learning())
             self.attacks = tuple(stack(s.attacks, self.dtype) for s in the_pass.scorers)
             self.zeros = no_counts(the_pass, self.layouts)
@@ -122,6 +118,12 @@ class Work(ABC):
                 self._look()
                 self.compile()
         self.seconds = time.perf_counter() - started
+
+    def _make_data(self) -> None:
+        # Asked once, so that the draws come from the compared data.
+        self.made, digest = made_by(self.the_pass.pair)
+        if digest != self.the_pass.data:
+            raise CellError(CHANGED)
 
     def _find_counts(self) -> None:
         the_pass = self.the_pass
@@ -287,7 +289,7 @@ class Work(ABC):
                     rows = outputs
                     if self.the_pass.shape.asking is not None:
                         rows = self._as_seen(attack, outputs)
-                    check_rows_alone(self._score(attack, state), rows)
+                    check_rows_alone(partial(self._score, attack, state), rows)
                     self.tried.add((*draws, attack))
 
     def _as_seen(
@@ -298,15 +300,10 @@ class Work(ABC):
         check_seen_alone(attack, outputs[0], *look)
         return seen(attack, outputs[0], *look), seen(attack, outputs[1], *look)
 
-    def _score(self, attack: Attack, state: Tree) -> Callable[[HostArray], HostArray]:
+    def _score(self, attack: Attack, state: Tree, outputs: HostArray) -> HostArray:
         leaves = unstacked(attack, self.dtype)
-
-        def score(outputs: HostArray) -> HostArray:
-            call = programs.score_given
-            found = np.asarray(guarded("score", call, leaves, state, outputs))
-            return found if found.ndim == 1 else one_number(found)
-
-        return score
+        found = np.asarray(guarded("score", programs.score_given, leaves, state, outputs))
+        return found if found.ndim == 1 else one_number(found)
 
     def nan_note(self, extent: str) -> str:
         """Return the note about the check for NaN, given the extent of the check."""

@@ -17,7 +17,6 @@ from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack, Target, in_words
 from dpframe.interfaces.checks import (
     certifies,
-    guarded,
     learns,
     mismatch,
     nan_allowed,
@@ -29,12 +28,11 @@ from dpframe.sampling.address import (
     EVAL,
     Shape,
     Stream,
-    both_as_made,
     draw_group,
     precision_of,
     rows_per_chunk,
 )
-from dpframe.sampling.content import data_digest
+from dpframe.sampling.content import made_by
 from dpframe.spec.audit import Audit, Cell, Skip
 from dpframe.workers.executor import source_of
 from dpframe.workers.trial_call import seen_shape
@@ -228,8 +226,7 @@ class _Planner:
             accepts = statistic_of(cell.estimator.value).accepts
             certified = certifies(cell.estimator.value, cell.claim)
             if (pair := cell.pair.value) not in self._digests:
-                made = guarded("the pair", both_as_made, pair)
-                self._digests[pair] = guarded("the pair", data_digest, made)
+                _, self._digests[pair] = made_by(pair)
             data = self._digests[pair]
             shape, value = tracer.output_shape(cell), cell.mechanism.value
             declared = declared_rows(cell.mechanism.value)

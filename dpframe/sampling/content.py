@@ -16,6 +16,14 @@ import numpy as np
 from dpframe.common.text import error_message, shown
 from dpframe.common.types import HostArray
 from dpframe.errors import CellError
+from dpframe.interfaces.checks import guarded
+from dpframe.interfaces.pair import Pair
+
+
+def made_by(pair: Pair) -> tuple[tuple[Any, Any], str]:
+    """Return D and D′ as a pair makes them, asked once, and their digest; raise CellError."""
+    made = guarded("the pair", lambda: (pair.d0, pair.d1))
+    return made, guarded("the pair", data_digest, made)
 
 
 def data_digest(data: tuple[Any, Any]) -> str:

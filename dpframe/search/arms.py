@@ -19,7 +19,7 @@ from dpframe.common.text import escape
 from dpframe.common.types import HostArray, Tree
 from dpframe.engine.checkpoint import Saved, Store, stored_counts
 from dpframe.engine.fingerprint import entry_keys
-from dpframe.engine.passes import CHANGED, DeviceWork
+from dpframe.engine.passes import DeviceWork
 from dpframe.engine.plan import Pass
 from dpframe.engine.rounds import no_counts
 from dpframe.engine.trace import stack
@@ -30,7 +30,6 @@ from dpframe.interfaces.executor import Executor
 from dpframe.interfaces.pair import Pair
 from dpframe.sampling import address
 from dpframe.sampling.address import EVAL, LEARNER, Segment, segments
-from dpframe.sampling.content import data_digest
 from dpframe.search.events import above, attack_at, compiled_scores, fitted, in_words
 from dpframe.search.wealth import Point, Seen
 from dpframe.spec.audit import RunSettings
@@ -339,9 +338,7 @@ class Learned(DeviceWork):
         self._at_hand: dict[range, tuple[HostArray, HostArray]] = {}
         the_pass = self.the_pass
         with address.precision_of(self.run):
-            self.made = guarded("the pair", partial(address.both_as_made, the_pass.pair))
-            if guarded("the pair", partial(data_digest, self.made)) != the_pass.data:
-                raise CellError(CHANGED)
+            self._make_data()
             self.learning()
             parts = range(chunks), range(chunks, chunks + cuts)
             fits = [self._fit(s.attacks[0], s.statistic, *parts) for s in the_pass.scorers]

@@ -23,13 +23,12 @@ from dpframe.interfaces.statistic import DecisionCounts
 from dpframe.sampling.address import (
     EVAL,
     Stream,
-    both_as_made,
     digest,
     draw_group,
     for_a_box,
     rows_per_chunk,
 )
-from dpframe.sampling.content import data_digest
+from dpframe.sampling.content import made_by
 from dpframe.search.arms import SHARE, Arm, Counter, TracedArm
 from dpframe.search.black_box_arms import BlackBoxArm, Room
 from dpframe.search.black_box_draws import AnswerFiles, BlackBoxDraws
@@ -136,7 +135,7 @@ class ArmMaker:
         cell, settings = self.of(pair, mechanism, 0), self.settings
         for choice in self.search.attacks:
             _check_kind(mechanism, choice.value)
-        made, data = _data(pair)
+        made, data = made_by(pair)
         rows = settings.run.chunk or declared_rows(mechanism)
         # Chunks that grow have no number of rows.
         group = draw_group(cell, data=data, precision="", prng=settings.plan.prng, rows=rows or 0)
@@ -169,7 +168,7 @@ class ArmMaker:
             scorers.append(Scorer((attack,), DecisionCounts() if decides else Cuts()))
             of_attack = self.of(pair, mechanism, number)
             places.append((dataclasses.replace(of_attack, id=str(number)), Place(0, number, 0)))
-        _, data = _data(pair)
+        _, data = made_by(pair)
         run = self.settings.run
         few = 1 << max(4, int(SHARE * self.cell.trials / 3).bit_length() - 1)
         usual = declared_rows(mechanism) or rows_per_chunk(shape.dims, on_host=False)
@@ -217,9 +216,3 @@ def _check_kind(mechanism: Any, attack: Attack) -> None:
     if (reason := mismatch(mechanism, attack.gives)) is not None:
         raise CellError(reason)
     learns(attack)  # raises if the attack does not say so properly
-
-
-def _data(pair: Pair) -> tuple[Any, str]:
-    """Return D and D′ with their digest."""
-    made = guarded("the pair", lambda: both_as_made(pair))
-    return made, guarded("the pair", lambda: data_digest(made))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -67,7 +66,9 @@ class Grid:
     ) -> None:
         self._audit, self._members, self._axes = audit, members, axes
         self._variants, self._problems = variants, problems
-        self._prepare_pairs()
+        self._combinations = [
+            Combination(*chosen) for chosen in product(*(members.of_kind[kind] for kind in KINDS))
+        ]
         self._fixed: Coordinates = {key: freeze(value) for key, value in document.fixed.items()}
         self._free = free_bytes()
         self._equal: dict[tuple[Member, Picks], bool | None] = {}
@@ -80,9 +81,6 @@ class Grid:
             for member in of_kind
         }
 
-    def _prepare_pairs(self) -> None:
-        """A search puts the first pairs in place of their neighbourhoods here."""
-
     def _pair_of(self, mechanism: Member) -> Member:
         """Return the source of the pairs that a mechanism meets."""
         return self._members.of_kind["pair"][0]
@@ -91,7 +89,7 @@ class Grid:
         """Make the cells, by mechanism, then in the order of the sweep, then attack, estimator."""
         cells: list[Cell] = []
         complete: dict[Member, list[Combination]] = {}
-        for one in self._combinations():
+        for one in self._combinations:
             if not self._lacking(one):
                 complete.setdefault(one.mechanism, []).append(one)
         for mechanism, combinations in complete.items():
@@ -116,7 +114,7 @@ class Grid:
         """
         left_out: list[tuple[Combination, list[tuple[str, Any]], str]] = [
             (one, [], "; ".join(reasons))
-            for one in self._combinations()
+            for one in self._combinations
             if (reasons := self._lacking(one))
         ]
         left_out += [(one, self._swept(index), EQUAL) for one, index in self._nothing_to_tell]
@@ -135,10 +133,6 @@ class Grid:
 
     def _swept(self, index: Picks) -> list[tuple[str, Any]]:
         return [(axis.key, axis.values[at]) for axis, at in zip(self._axes, index, strict=True)]
-
-    def _combinations(self) -> Iterator[Combination]:
-        for chosen in product(*(self._members.of_kind[kind] for kind in KINDS)):
-            yield Combination(*chosen)
 
     def _lacking(self, combination: Combination) -> list[str]:
         return [
@@ -302,8 +296,8 @@ class SearchGrid(Grid):
     def __init__(self, document: Document, *args: Any, **more: Any) -> None:
         self._attacks_are_default = document.data["attack"] == SEARCHED_BY["attack"]
         super().__init__(document, *args, **more)
-
-    def _prepare_pairs(self) -> None:
+        first = self._members.of_kind["attack"][0]  # it stands for all
+        self._combinations = [one for one in self._combinations if one.attack is first]
         for estimator in self._members.of_kind["estimator"]:
             if not getattr(estimator.entry.cls, "anytime", False):
                 self._problems.add(
@@ -337,12 +331,6 @@ class SearchGrid(Grid):
         """Return its own neighbourhood, or else the one that all share."""
         members = {member.path: member for member in self._members.of_kind["neighbourhood"]}
         return members.get((*mechanism.path, "search")) or members["search",]
-
-    def _combinations(self) -> Iterator[Combination]:
-        """One attack stands for all."""
-        for one in super()._combinations():
-            if one.attack is self._members.of_kind["attack"][0]:
-                yield one
 
     def _choice(self, member: Member, index: Picks) -> Chosen:
         """A cell is known by its neighbourhood, not by what that happens to propose first."""
