@@ -16,7 +16,6 @@ from dpframe.interfaces.estimator import Estimator
 from dpframe.interfaces.mechanism import HostMechanism, Mechanism
 from dpframe.interfaces.pair import Neighbourhood, Pair
 from dpframe.testing import attacks, estimators, mechanisms, neighbourhoods
-from dpframe.testing import neighbourhoods as pairs
 from dpframe.testing.plugins import Finding as Finding
 from dpframe.testing.plugins import NotKeptError as NotKeptError
 from dpframe.testing.plugins import demand, examine, instance
@@ -135,13 +134,13 @@ def examined(
     """
     subject = instance(plugin)
     if subject.kind == "pair":
-        return examine(subject, pairs.TRIALS)
+        return examine(subject, neighbourhoods.TRIALS)
     if subject.kind == "neighbourhood":
         return examine(neighbourhoods.Asked(subject), neighbourhoods.trials())
     if subject.kind == "estimator":
-        return examine(estimators.Asked(subject), estimators.trials())
+        return examine(estimators.Asked(subject), estimators.TRIALS)
     if subject.kind == "mechanism":
-        found = examine(_played(subject, pair or _datasets(2)), mechanisms.trials())
+        found = examine(_played(subject, pair or _datasets(2)), mechanisms.TRIALS)
         return found if pair else _with_hint(found, "--set pair.use=…")
     # Without a named target: vectors, single numbers, and indices.
     leaks = [(mechanism, dim) for dim in (2, 1)] if mechanism else [(_leak(), 2), (_leak(), 1)]

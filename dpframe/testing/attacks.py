@@ -18,7 +18,6 @@ from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.mechanism import Mechanism
 from dpframe.testing import plugins
-from dpframe.testing import plugins as laws
 from dpframe.testing.mechanisms import CALLS, DTYPE, ROWS, Played
 from dpframe.testing.plugins import LeftOut, Trial
 
@@ -132,7 +131,7 @@ def _compiled(playing: Playing) -> None:
     outputs = playing.halves[1][1][:ROWS]
     attack: Any = unstacked(playing.attack, DTYPE)
     plain = np.asarray(attack.score(playing.state, jax.numpy.asarray(outputs)))
-    different = ~laws.close(plain, playing.score(outputs))
+    different = ~plugins.close(plain, playing.score(outputs))
     assert different.sum() <= 1 + ROWS // 64, f"compiled, {different.sum()} of {ROWS} scores differ"
 
 
@@ -150,11 +149,11 @@ def _larger_means_d_prime(playing: Playing) -> None:
     zero, one = (np.nan_to_num(part, nan=-np.inf, posinf=np.inf) for part in (zero, one))
     higher, lower = int(np.sum(one > zero)), int(np.sum(one < zero))
     z = (lower - higher) / max(1.0, np.sqrt(higher + lower))
-    assert log_ndtr(-z) > np.log(laws.ERROR), (
+    assert log_ndtr(-z) > np.log(plugins.ERROR), (
         f"D′ scores higher than D in {higher} of {higher + lower} pairs of outputs: larger scores "
         "must mean D′"
     )
-    if log_ndtr(z) > np.log(laws.ERROR):
+    if log_ndtr(z) > np.log(plugins.ERROR):
         raise LeftOut("it tells D and D′ of this target hardly apart, either way")
 
 

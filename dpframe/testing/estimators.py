@@ -220,11 +220,14 @@ def _calibrated(asked: Asked) -> None:
     for epsilon in (0.0, 1.0):
         lows = [asked.audited(seed, epsilon).epsilon_lower or 0.0 for seed in range(REPEATS)]
         above = sum(low > epsilon + 1e-6 for low in lows)
-        chance = float(bdtrc(above - 1, REPEATS, 1 - CONFIDENCE)) if above else 1.0
-        assert chance > ERROR / 2, (
+        assert _chance(above, REPEATS) > ERROR / 2, (
             f"{above} of {REPEATS} bounds at {CONFIDENCE:.0%} exceed the true loss {epsilon:g}: "
             "the bound is not valid"
         )
+
+
+def _chance(wrong: int, of: int) -> float:
+    return float(bdtrc(wrong - 1, of, 1 - CONFIDENCE)) if wrong else 1.0
 
 
 class _Corner:
@@ -398,8 +401,7 @@ def _anytime(asked: Asked) -> None:
             found = asked.estimator.conclude(state, layout, query)
             smallest = min(smallest, found.p_value or 1.0)
         alarms += smallest <= 1 - CONFIDENCE
-    chance = float(bdtrc(alarms - 1, AUDITS, 1 - CONFIDENCE)) if alarms else 1.0
-    assert chance > ERROR / 2, (
+    assert _chance(alarms, AUDITS) > ERROR / 2, (
         f"{alarms} of {AUDITS} audits of a true claim refute it at {1 - CONFIDENCE:.2g} after some "
         "round: it is not valid at every number of trials at once; does a round choose its own bet?"
     )
@@ -420,6 +422,7 @@ def _certifying(asked: Asked) -> None:
 
 
 TRIALS: tuple[Trial, ...] = (
+    *plugins.of("estimator"),  # these look at the plugin alone
     ("counts add, and masked scores are not counted", _additive),
     ("fixes the same from the same pilot", _binds_again),
     ("answers whatever the counts are: none, all, NaN, no draws", _total),
@@ -432,8 +435,3 @@ TRIALS: tuple[Trial, ...] = (
     ("is valid at every number of trials at once, if it says so", _anytime),
     ("its bets are fair whatever came before, by exact sums", _bets_are_fair),
 )
-
-
-def trials() -> tuple[Trial, ...]:
-    """All of them; the common ones look at the plugin alone."""
-    return (*plugins.of("estimator"), *TRIALS)

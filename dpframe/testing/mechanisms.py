@@ -28,7 +28,6 @@ from dpframe.sampling.address import (
     host_generator,
 )
 from dpframe.testing import plugins
-from dpframe.testing import plugins as laws
 from dpframe.testing.plugins import LeftOut, Trial
 from dpframe.workers.program.query import Refused, ask, heard
 from dpframe.workers.sensitivity import norm_of, sensitivity_of
@@ -175,7 +174,7 @@ def _compiled(played: Played) -> None:
     if not played.traced:
         raise LeftOut("it is never traced")
     plain, fast = played.call(0, 0, compiled=False), played.call(0, 0)
-    different = ~laws.close(plain, fast)
+    different = ~plugins.close(plain, fast)
     assert different.sum() <= 1 + len(plain) // 64, (
         f"compiled it gives {different.sum()} of {len(plain)} outputs otherwise: it is no pure "
         "function of key, data and parameters"
@@ -198,7 +197,7 @@ def _singly(played: Played) -> None:
             for index in (0, 1)
         ]
     for index, found in enumerate(one_by_one):
-        laws.demand_same_law(found, np.concatenate(played.calls[index]), "one by one")
+        plugins.demand_same_law(found, np.concatenate(played.calls[index]), "one by one")
 
 
 def _one_trace(played: Played) -> None:
@@ -235,7 +234,7 @@ def _density(played: Played) -> None:
         shapes = {part.shape for part in found}
         assert shapes == {(len(outputs),)}, f"log_density gave {shapes} for {len(outputs)} outputs"
         ratios.append(found[1] - found[0])
-    laws.demand_ratio(*ratios)
+    plugins.demand_ratio(*ratios)
 
 
 def _distribution(played: Played) -> None:
@@ -245,7 +244,7 @@ def _distribution(played: Played) -> None:
         given = played.mechanism.cdf(np.asarray(data, float), x) if x.size == len(outputs) else None
         if given is None:
             raise LeftOut("it gives no cdf for this pair, or an output is several numbers")
-        laws.demand_distribution(x, given)
+        plugins.demand_distribution(x, given)
 
 
 def _query(played: Played) -> None:
@@ -264,6 +263,7 @@ def _query(played: Played) -> None:
 
 
 TRIALS: tuple[Trial, ...] = (
+    *plugins.of("mechanism"),  # these look at the plugin alone
     ("claims a privacy loss for the pair", _claims),
     ("gives n outputs, first axis n", _rows_first),
     ("outputs are numbers, and no NaN unless it says so", _numbers),
@@ -278,8 +278,3 @@ TRIALS: tuple[Trial, ...] = (
     ("its distribution function is that of its outputs", _distribution),
     ("its query has no noise, and a sensitivity", _query),
 )
-
-
-def trials() -> tuple[Trial, ...]:
-    """All of them; the common ones look at the plugin alone."""
-    return (*plugins.of("mechanism"), *TRIALS)

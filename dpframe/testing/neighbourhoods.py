@@ -137,8 +137,8 @@ def _proposes(asked: Asked) -> None:
 
 def _pairs(asked: Asked) -> None:
     for pair in asked.pairs:
-        assert (problem := unplayable(pair)) is None, f"{_named(pair)}: {problem}"
-        assert not equal(pair), f"{_named(pair)}: {EQUAL}"
+        assert (problem := unplayable(pair)) is None, f"{_cut(pair)}: {problem}"
+        assert not equal(pair), f"{_cut(pair)}: {EQUAL}"
 
 
 def _one_shape(asked: Asked) -> None:
@@ -146,7 +146,7 @@ def _one_shape(asked: Asked) -> None:
         raise LeftOut("it says that its pairs differ in shape or type")
     for pair in asked.pairs:
         problem = untraceable(pair)
-        assert problem is None, f"{_named(pair)}: {problem}"
+        assert problem is None, f"{_cut(pair)}: {problem}"
     found = {
         (jax.tree.structure(data), *((leaf.dtype, leaf.shape) for leaf in leaves))
         for pair in asked.pairs
@@ -161,7 +161,7 @@ def _once(asked: Asked) -> None:
     for pair in asked.pairs:
         both = frozenset({content(pair.d0), content(pair.d1)})
         assert both not in seen, (
-            f"{_named(pair)} is proposed a second time, maybe with D and D′ exchanged"
+            f"{_cut(pair)} is proposed a second time, maybe with D and D′ exchanged"
         )
         seen.add(both)
 
@@ -170,7 +170,7 @@ def _written(asked: Asked) -> None:
     for pair in asked.pairs:
         back = type(pair).from_params(pair.params())
         assert (_key(back), back) == (_key(pair), pair), (
-            f"{_named(pair)}: made again from its parameters it is another one, so no spec can "
+            f"{_cut(pair)}: made again from its parameters it is another one, so no spec can "
             "name what was found"
         )
 
@@ -195,10 +195,6 @@ def _odd(asked: Asked) -> None:
 
 def _key(pair: Pair) -> Any:
     return (content(pair.d0), content(pair.d1))
-
-
-def _named(pair: Pair) -> str:
-    return _cut(pair)
 
 
 def _cut(value: Any) -> str:

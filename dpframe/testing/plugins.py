@@ -274,7 +274,8 @@ def _through_toml(plugin: Plugin) -> None:
     if problem := unreadable(cls):
         raise AssertionError(problem)
     given = {name: value for name, value in plugin.params().items() if value is not None}
-    back = cls.from_params(tomli.loads(_as_toml(given)))
+    text = "".join(f"{json.dumps(name)} = {_value(value)}\n" for name, value in given.items())
+    back = cls.from_params(tomli.loads(text))
     assert back == plugin, f"written as TOML and read again it is {back}, and was {plugin}"
 
 
@@ -289,12 +290,8 @@ def _pickles(plugin: Plugin) -> None:
     assert same(back.params(), plugin.params()), "after pickling its parameters are others"
 
 
-def _as_toml(values: dict[str, Any]) -> str:
-    """Write plain values as TOML, which has no None."""
-    return "".join(f"{json.dumps(name)} = {_value(value)}\n" for name, value in values.items())
-
-
 def _value(value: Any) -> str:
+    """Write a plain value as TOML, which has no None."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{json.dumps(k)} = {_value(v)}" for k, v in value.items()) + " }"
     if isinstance(value, float):

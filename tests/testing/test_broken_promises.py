@@ -42,11 +42,11 @@ from dpframe.testing.plugins import examine
 
 def finding(kind: str, subject: Any, promise: str) -> Any:
     trials = {
-        "mechanism": of_mechanisms.trials,
-        "attack": attacks.trials,
-        "estimator": estimators.trials,
-        "pair": lambda: pairs.TRIALS,
-    }[kind]()
+        "mechanism": of_mechanisms.TRIALS,
+        "attack": attacks.trials(),
+        "estimator": estimators.TRIALS,
+        "pair": pairs.TRIALS,
+    }[kind]
     (found,) = examine(subject, [trial for trial in trials if trial[0] == promise])
     return found
 
@@ -463,7 +463,7 @@ def test_an_estimator_that_breaks_a_promise(estimator: Any, promise: str, says: 
 @pytest.mark.parametrize("radius", [0.0, 1.0])
 def test_the_same_estimator_without_a_fault_keeps_them(radius: float) -> None:
     asked = estimators.Asked(OneEvent(radius=radius))
-    found = examine(asked, estimators.trials())
+    found = examine(asked, estimators.TRIALS)
     assert {one.result for one in found} == {"kept", "left out"}
     assert [one.promise for one in found if one.result == "left out"] == [
         "fixes the same from the same pilot",
@@ -474,7 +474,7 @@ def test_the_same_estimator_without_a_fault_keeps_them(radius: float) -> None:
 
 def test_half_of_a_radius_is_noticed_by_exact_sums_alone() -> None:
     """200 audits at one confidence are too few to see it."""
-    found = examine(estimators.Asked(OneEvent(radius=0.5)), estimators.trials())
+    found = examine(estimators.Asked(OneEvent(radius=0.5)), estimators.TRIALS)
     assert [one.promise for one in found if one.result == "broken"] == [EXACT]
 
 
