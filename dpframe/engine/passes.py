@@ -24,14 +24,7 @@ from dpframe.engine.sanity import NAN_FOUND, check_outputs_vary, check_rows_alon
 from dpframe.engine.trace import pad, resolved, stack, unstacked
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
-from dpframe.sampling.address import (
-    EVAL,
-    Segment,
-    can_be_nan,
-    precision_of,
-    segments,
-    windowed,
-)
+from dpframe.sampling.address import EVAL, Segment, can_be_nan, precision_of, segments, windowed
 from dpframe.sampling.content import made_by
 from dpframe.workers.executor import HERE, result
 from dpframe.workers.trial_call import check_seen_alone, seen

@@ -24,14 +24,7 @@ from dpframe.interfaces.checks import (
     unsuited,
 )
 from dpframe.interfaces.mechanism import HostMechanism, Mechanism
-from dpframe.sampling.address import (
-    EVAL,
-    Shape,
-    Stream,
-    draw_group,
-    precision_of,
-    rows_per_chunk,
-)
+from dpframe.sampling.address import EVAL, Shape, Stream, draw_group, precision_of, rows_per_chunk
 from dpframe.sampling.content import made_by
 from dpframe.spec.audit import Audit, Cell, Skip
 from dpframe.workers.executor import source_of

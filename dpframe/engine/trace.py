@@ -13,13 +13,7 @@ import numpy as np
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.mechanism import HostMechanism, Mechanism
-from dpframe.sampling.address import (
-    Shape,
-    key_of,
-    on_device,
-    precision_of,
-    shape_of_dataset,
-)
+from dpframe.sampling.address import Shape, key_of, on_device, precision_of, shape_of_dataset
 from dpframe.sampling.compile_cache import remembered
 from dpframe.workers.trial_call import asking_of, first_call, seen_shape
 

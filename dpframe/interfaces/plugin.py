@@ -12,16 +12,7 @@ import types
 import typing
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Self,
-    Union,
-    dataclass_transform,
-    get_args,
-    get_origin,
-)
+from typing import Annotated, Any, ClassVar, Self, Union, dataclass_transform, get_args, get_origin
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 

@@ -20,14 +20,7 @@ from dpframe.interfaces.checks import guarded, learns, mismatch, nan_allowed, un
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Pair, equal, unplayable, untraceable
 from dpframe.interfaces.statistic import DecisionCounts
-from dpframe.sampling.address import (
-    EVAL,
-    Stream,
-    digest,
-    draw_group,
-    for_a_box,
-    rows_per_chunk,
-)
+from dpframe.sampling.address import EVAL, Stream, digest, draw_group, for_a_box, rows_per_chunk
 from dpframe.sampling.content import made_by
 from dpframe.search.arms import SHARE, Arm, Counter, TracedArm
 from dpframe.search.black_box_arms import BlackBoxArm, Room
